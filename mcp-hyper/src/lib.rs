@@ -61,15 +61,16 @@ pub use mcp_proto;
 #[cfg(feature = "auth")]
 pub use client::AuthDriver;
 pub use client::{
-    ClientDriver, ClientOptions, ConnectError, HeaderError, HeaderProblem, Proxy, ProxyError, WireEvent,
+    ClientDriver, ClientOptions, ConnectError, HeaderError, HeaderErrorKind, Proxy, ProxyError, WireEvent,
     connect,
 };
 #[cfg(feature = "tls")]
 pub use futures_rustls::rustls;
 pub use runtime::{Endpoint, Runtime, Smol, Stream};
 pub use server::{
-    Connection, ConnectionError, ConnectionTask, HttpService, Listener, Overrun, PeerAddress, ResponseBody,
-    ResponseFuture, ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions, ServiceDriver, serve,
+    Connection, ConnectionError, ConnectionLimit, ConnectionTask, HttpService, Listener, PeerAddress,
+    ResponseBody, ResponseFuture, ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions,
+    ServiceDriver, serve,
 };
 #[cfg(feature = "tls")]
 pub use tls::TlsError;

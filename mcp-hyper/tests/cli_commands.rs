@@ -8,7 +8,7 @@ mod town;
 
 use std::time::Duration;
 
-use common::{Ran, mcp, output, program};
+use common::{CommandOutput, mcp, output, program};
 use serde_json::{Value, json};
 use smol::Timer;
 use smol::future::{FutureExt as _, block_on};
@@ -17,7 +17,7 @@ use smol::process::{Command, Stdio};
 use smol::stream::StreamExt as _;
 
 /// With our demonstration server, in an era.
-fn ask(era: &str, args: &[&str]) -> Ran {
+fn ask(era: &str, args: &[&str]) -> CommandOutput {
     let program = program();
     let server = ["--", program.to_str().unwrap(), "serve"];
     mcp(&[args, &["--era", era], &server].concat())
@@ -68,7 +68,7 @@ fn info_tells_the_era_the_revision_and_what_the_server_offers() {
 }
 
 /// Runs it with what somebody types.
-fn typed(args: &[&str], typed: &str) -> Ran {
+fn typed(args: &[&str], typed: &str) -> CommandOutput {
     let mut child = std::process::Command::new(program())
         .args(args)
         .stdin(std::process::Stdio::piped())
@@ -80,7 +80,7 @@ fn typed(args: &[&str], typed: &str) -> Ran {
     // The server ends with its client, and the client's own timeouts end it.
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    CommandOutput { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
 
 /// C5.2, C10.4
@@ -158,7 +158,7 @@ fn progress_in_a_log_is_a_line_a_second_at_most() {
 
 #[test]
 fn failures_are_objects_for_programs() {
-    let error = |ran: &Ran| serde_json::from_str::<Value>(&ran.out).unwrap()["error"].take();
+    let error = |ran: &CommandOutput| serde_json::from_str::<Value>(&ran.out).unwrap()["error"].take();
     let ran = ask("auto", &["read", "demo://nothing", "--json"]);
     let refused = error(&ran);
     assert_eq!((ran.code, &refused["kind"]), (3, &json!("refused")), "{}", ran.out);
@@ -187,7 +187,8 @@ fn silent_server_is_given_up_in_time_and_the_wait_is_explained() {
 #[test]
 fn client_secret_is_refused_without_its_issuer() {
     let args = ["whoami", "https://example.com/mcp", "--client-id", "me", "--tokens", "/nonexistent"];
-    let ran = Ran::of(output(Command::new(program()).args(args).env("MCP_CLIENT_SECRET", "hidden")));
+    let ran =
+        CommandOutput::of(output(Command::new(program()).args(args).env("MCP_CLIENT_SECRET", "hidden")));
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("--issuer") && !ran.err.contains("hidden"), "{}", ran.err);
 }
@@ -281,12 +282,12 @@ fn names_that_do_not_exist_are_a_usage_error_with_a_suggestion() {
 fn wrong_usage_says_how_to_write_it() {
     let ran = mcp(&["tools"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("mcp tools -- npx"), "{}", ran.err);
+    assert!(ran.err.contains("mcpio tools -- npx"), "{}", ran.err);
     assert_eq!(mcp(&["tolls", "--", "x"]).code, 2);
     for help in [&["--help"][..], &["help"], &["help", "call"]] {
         let ran = mcp(help);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{help:?}");
-        assert!(ran.out.contains("mcp call get-sum a=2 b=3 -- npx"), "{}", ran.out);
+        assert!(ran.out.contains("mcpio call get-sum a=2 b=3 -- npx"), "{}", ran.out);
     }
 }
 
@@ -333,7 +334,7 @@ fn the_server_answers_what_was_asked_before_its_input_ended() {
 }
 
 /// Logs in as a person would, and gives back what was said.
-fn log_in(url: &str, tokens: &str) -> Ran {
+fn log_in(url: &str, tokens: &str) -> CommandOutput {
     let late = async {
         Timer::after(Duration::from_secs(20)).await;
         panic!("still not done after twenty seconds")
@@ -355,7 +356,7 @@ fn log_in(url: &str, tokens: &str) -> Ran {
         }
         let output = child.output().await.unwrap();
         let out = String::from_utf8(output.stdout).unwrap();
-        Ran { code: output.status.code().unwrap(), out, err }
+        CommandOutput { code: output.status.code().unwrap(), out, err }
     };
     block_on(login.or(late))
 }
@@ -366,7 +367,7 @@ fn logging_in_lets_the_other_commands_in_until_logging_out() {
     let folder = std::env::temp_dir().join(format!("mcp-cli-tokens-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let tokens = folder.to_str().unwrap();
-    let town = block_on(town::Town::new());
+    let town = block_on(town::AuthTestbed::new());
     let url = town.url();
     // A URL needs no dashes.
     let tools = ["tools", "--tokens", tokens, &url];
@@ -375,7 +376,7 @@ fn logging_in_lets_the_other_commands_in_until_logging_out() {
     let before = mcp(&tools);
     assert_eq!(before.code, 3);
     assert!(before.err.contains("wants to know who asks") && before.err.contains(&hint), "{}", before.err);
-    assert!(town.asked("/register").is_empty(), "nobody has asked for that");
+    assert!(town.requests_to("/register").is_empty(), "nobody has asked for that");
 
     let login = log_in(&url, tokens);
     assert_eq!(login.code, 0, "{}", login.err);
@@ -388,7 +389,7 @@ fn logging_in_lets_the_other_commands_in_until_logging_out() {
 
     let logout = mcp(&["logout", &url, "--tokens", tokens]);
     assert_eq!(logout.code, 0, "{}", logout.err);
-    assert_eq!(town.asked("/revoke").len(), 1);
+    assert_eq!(town.requests_to("/revoke").len(), 1);
     for ran in [mcp(&["whoami", &url, "--tokens", tokens]), mcp(&tools)] {
         assert_eq!(ran.code, 3);
         assert!(ran.err.contains(&hint), "{}", ran.err);

@@ -4,7 +4,7 @@
 #[path = "cli_common/mod.rs"]
 mod common;
 
-use common::{Ran, mcp, script};
+use common::{CommandOutput, mcp, script};
 use mcp_proto::consent::SafeText;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ const HOSTILE: &str =
 const RAW: &str = r"x\033]0;title\007\033[2J\r\b\177\302\2331A\342\200\256y";
 
 /// A legacy server whose names, texts, results and errors are all hostile.
-fn hostile(args: &[&str]) -> Ran {
+fn hostile(args: &[&str]) -> CommandOutput {
     let server = script(&format!(
         r#"
         say() {{ printf '%b\n' '{RAW}' >&2; }}
@@ -45,7 +45,7 @@ fn hostile(args: &[&str]) -> Ran {
 }
 
 /// Whether nothing but line breaks and tabs could move a cursor, and no line of the server looks like one of ours.
-fn assert_harmless(what: &[&str], ran: &Ran) {
+fn assert_harmless(what: &[&str], ran: &CommandOutput) {
     for text in [&ran.out, &ran.err] {
         let shown = text.chars().find(|char| SafeText::is_unsafe(*char) && !matches!(char, '\n' | '\t'));
         assert_eq!(shown, None, "{what:?}: {text:?}");

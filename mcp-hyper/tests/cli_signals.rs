@@ -33,13 +33,13 @@ fn runs(pid: i32) -> bool {
 }
 
 /// A command that waits for a server which ignores its input and SIGTERM, as its own child does.
-struct Waiting {
+struct BlockedCommand {
     child: Child,
     file: PathBuf,
     server: Vec<i32>,
 }
 
-impl Waiting {
+impl BlockedCommand {
     fn start(name: &str) -> Self {
         let file = std::env::temp_dir().join(format!("mcp-cli-signals-{name}-{}", std::process::id()));
         let _ = fs::remove_file(&file);
@@ -74,7 +74,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for BlockedCommand {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = fs::remove_file(&self.file);
@@ -91,7 +91,7 @@ fn signals_end_the_server_by_the_shutdown_steps_and_give_the_exit_code() {
             [("int", Signal::INT, 130), ("term", Signal::TERM, 143), ("hup", Signal::HUP, 129)]
         {
             scope.spawn(move || {
-                let mut waiting = Waiting::start(name);
+                let mut waiting = BlockedCommand::start(name);
                 let start = Instant::now();
                 waiting.signal(signal);
                 // Wrappers send it twice.
@@ -105,7 +105,7 @@ fn signals_end_the_server_by_the_shutdown_steps_and_give_the_exit_code() {
 
 #[test]
 fn second_signal_kills_the_server_at_once() {
-    let mut waiting = Waiting::start("second");
+    let mut waiting = BlockedCommand::start("second");
     waiting.signal(Signal::TERM);
     thread::sleep(Duration::from_millis(300));
     assert!(waiting.child.try_wait().unwrap().is_none(), "the steps take longer");

@@ -15,7 +15,7 @@ use std::time::Duration;
 use mcp_hyper::mcp_proto::front::Router;
 use mcp_hyper::{ServerError, ServerOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server_common::{Raw, listener, run, wait_until};
+use server_common::{RawClient, listener, run, wait_until};
 
 const ROLE: &str = "MCP_HYPER_TEST_DESCRIPTORS";
 const NAME: &str = "process_without_descriptors_gets_errors_and_no_panics";
@@ -55,7 +55,7 @@ fn exhausted() {
 
     // Clients that wait to be accepted.
     let (listener, address) = listener();
-    let mut clients: Vec<Raw> = (0..3).map(|_| Raw::connect(address)).collect();
+    let mut clients: Vec<RawClient> = (0..3).map(|_| RawClient::connect(address)).collect();
     let errors = Arc::new(AtomicUsize::new(0));
     let count = errors.clone();
     let options = ServerOptions::new(Router::new("test", "1")).on_error(move |error| {

@@ -18,9 +18,9 @@ use server_common::*;
 const CALLS: usize = 8;
 
 /// A server that can be killed: nothing is said to anybody.
-struct Server(smol::Task<std::io::Result<()>>);
+struct RestartableServer(smol::Task<std::io::Result<()>>);
 
-impl Server {
+impl RestartableServer {
     /// The port may still be in use for a moment.
     async fn start(address: SocketAddr) -> Self {
         let mut bound = TcpListener::bind(address);
@@ -32,7 +32,7 @@ impl Server {
         })
         .await;
         let listener = smol::net::TcpListener::try_from(bound.unwrap()).unwrap();
-        let (_, driver) = ServerOptions::new(router(&Log::default())).listen(listener);
+        let (_, driver) = ServerOptions::new(router(&HandlerLog::default())).listen(listener);
         Self(smol::spawn(driver))
     }
 
@@ -42,10 +42,10 @@ impl Server {
 }
 
 /// How many calls were answered.
-type Count = Arc<AtomicUsize>;
+type CallCount = Arc<AtomicUsize>;
 
 /// Calls for as long as it is polled. What was under way when the server was killed fails, the rest waits for it.
-async fn load(client: Client, answered: Count) {
+async fn load(client: Client, answered: CallCount) {
     loop {
         let message = format!("call {}", answered.load(SeqCst));
         match client.call_tool("echo", json!({ "message": message })).await {
@@ -58,7 +58,7 @@ async fn load(client: Client, answered: Count) {
     }
 }
 
-async fn all_are_answered(counts: &[Count]) {
+async fn all_are_answered(counts: &[CallCount]) {
     let before: Vec<_> = counts.iter().map(|count| count.load(SeqCst)).collect();
     until("all clients are answered", || {
         counts.iter().zip(&before).all(|(count, before)| count.load(SeqCst) > before + 5 * CALLS)
@@ -69,15 +69,15 @@ async fn all_are_answered(counts: &[Count]) {
 fn restarted_under(modes: &[EraPolicy]) {
     bounded(async {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut server = Server::start(address).await;
+        let mut server = RestartableServer::start(address).await;
         let mut running = Vec::new();
         let mut counts = Vec::new();
         for mode in modes {
-            let options = ClientOptions::new("test", "1").mode(*mode).proxy(Proxy::none());
+            let options = ClientOptions::new("test", "1").era_policy(*mode).proxy(Proxy::none());
             let (client, driver) = options.connect(format!("http://{address}/mcp")).unwrap();
             running.push(smol::spawn(async move { drop(driver.await) }));
             client.ready().await.unwrap();
-            let count = Count::default();
+            let count = CallCount::default();
             for _ in 0..CALLS {
                 running.push(smol::spawn(load(client.clone(), count.clone())));
             }
@@ -86,7 +86,7 @@ fn restarted_under(modes: &[EraPolicy]) {
         for _ in 0..3 {
             all_are_answered(&counts).await;
             server.kill().await;
-            server = Server::start(address).await;
+            server = RestartableServer::start(address).await;
         }
         all_are_answered(&counts).await;
     });

@@ -77,13 +77,13 @@ fn hold_streams(
     kind: &str,
     most: f64,
     at: &(SocketAddr, HttpServer),
-    open: impl Fn() -> Raw,
+    open: impl Fn() -> RawClient,
     first: Option<&str>,
 ) {
     let (address, server) = (at.0, &at.1);
     let mut other = open();
     other.head();
-    let mut caller = Raw::connect(address);
+    let mut caller = RawClient::connect(address);
     caller.echo("first");
     caller.forget();
     settle("the first one is served");
@@ -130,9 +130,9 @@ fn settle(what: &str) {
 #[test]
 fn a_thousand_subscriptions_cost_little_and_all_are_told() {
     let _alone = alone();
-    let at = served(ServerOptions::new(router(&Log::default())));
+    let at = served(ServerOptions::new(router(&HandlerLog::default())));
     let open = || {
-        let mut client = Raw::connect(at.0);
+        let mut client = RawClient::connect(at.0);
         let (headers, body) = listen();
         client.post("/mcp", &headers, &body);
         client
@@ -144,10 +144,10 @@ fn a_thousand_subscriptions_cost_little_and_all_are_told() {
 #[test]
 fn a_thousand_listeners_of_legacy_sessions_cost_little_and_all_are_told() {
     let _alone = alone();
-    let options = ServerOptions::new(router(&Log::default()));
+    let options = ServerOptions::new(router(&HandlerLog::default()));
     let at = served(options.configure(|config| config.session_idle = Duration::from_secs(1)));
     let open = || {
-        let mut client = Raw::connect(at.0);
+        let mut client = RawClient::connect(at.0);
         let session = client.initialize();
         client.send(format!(
             "GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n{}\r\n",
@@ -161,10 +161,10 @@ fn a_thousand_listeners_of_legacy_sessions_cost_little_and_all_are_told() {
 #[test]
 fn ten_thousand_sessions_are_opened_and_expire_and_their_memory_comes_back() {
     let _alone = alone();
-    let runtime = Shifted::default();
-    let options = ServerOptions::new(router(&Log::default())).runtime(&runtime);
+    let runtime = ShiftedTimer::default();
+    let options = ServerOptions::new(router(&HandlerLog::default())).runtime(&runtime);
     let (address, _server) = served(options);
-    let mut client = Raw::connect(address);
+    let mut client = RawClient::connect(address);
     let early = client.initialize();
     client.forget();
     settle("nothing else is going on");
@@ -178,7 +178,7 @@ fn ten_thousand_sessions_are_opened_and_expire_and_their_memory_comes_back() {
     assert_eq!(client.list_tools(&early), 200, "all of them are there");
 
     runtime.shift(Duration::from_secs(31 * 60));
-    let mut client = Raw::connect(address);
+    let mut client = RawClient::connect(address);
     wait_until("their memory is given back", || LIVE.load(Relaxed) < before + 256 * 1024);
     assert_eq!(client.list_tools(&early), 404, "it has expired");
     client.initialize();
@@ -197,10 +197,10 @@ const FULL: usize = 2000;
 /// the server holds before and after those, in MiB. A proxy forwards them all.
 fn survivors(told_apart: bool) -> (usize, [f64; 2]) {
     let proxies = told_apart.then(|| "127.0.0.1".parse().unwrap());
-    let options = ServerOptions::new(router(&Log::default())).trusted_proxies(proxies);
+    let options = ServerOptions::new(router(&HandlerLog::default())).trusted_proxies(proxies);
     let options = options.configure(|config| config.max_sessions = FULL);
     let (address, _server) = served(options);
-    let mut client = Raw::connect(address);
+    let mut client = RawClient::connect(address);
     settle("nothing else is going on");
     let start = LIVE.load(Relaxed);
     let held = || LIVE.load(Relaxed).saturating_sub(start) as f64 / 1024.0 / 1024.0;
@@ -230,7 +230,7 @@ fn a_client_that_fills_the_server_evicts_no_other_clients_sessions() {
     }
 }
 
-impl Raw {
+impl RawClient {
     /// Opens a session for the client of this address; returns its id.
     fn initialize_for(&mut self, forwarded: &str) -> String {
         let params = json!({
@@ -253,15 +253,15 @@ impl Raw {
 
 /// Smol's time, and some that a test adds.
 #[derive(Clone, Default)]
-struct Shifted(Arc<Mutex<Shift>>);
+struct ShiftedTimer(Arc<Mutex<ClockShift>>);
 
 #[derive(Default)]
-struct Shift {
+struct ClockShift {
     by: Duration,
     waiting: Vec<Waker>,
 }
 
-impl Shifted {
+impl ShiftedTimer {
     fn shift(&self, by: Duration) {
         let waiting = {
             let mut shift = self.0.lock().unwrap();
@@ -272,7 +272,7 @@ impl Shifted {
     }
 }
 
-impl Timer for Shifted {
+impl Timer for ShiftedTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         self.sleep_until(self.now() + duration)
     }
@@ -288,7 +288,7 @@ impl Timer for Shifted {
 }
 
 struct ShiftedSleep {
-    timer: Shifted,
+    timer: ShiftedTimer,
     deadline: Instant,
     sleep: smol::Timer,
 }
@@ -307,7 +307,7 @@ impl Future for ShiftedSleep {
 
 impl Sleep for ShiftedSleep {}
 
-impl Runtime for Shifted {
+impl Runtime for ShiftedTimer {
     async fn resolve(&self, host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
         Smol.resolve(host, port).await
     }

@@ -14,9 +14,9 @@ use futures_lite::AsyncRead;
 use futures_lite::future::or;
 
 use crate::killer::Killer;
-use crate::ladder::{self, Rung, Shutdown};
 use crate::os::Tree;
 use crate::pipe::{ChildStdin, ChildStdout};
+use crate::shutdown::{self, ShutdownStep, ShutdownTimeouts};
 use crate::stderr::Stderr;
 
 /// A child and both its streams; take it apart to hand them to whatever drives the conversation.
@@ -63,7 +63,7 @@ async fn discard(mut stdout: ChildStdout) -> Exit {
 /// [`shutdown`](Self::shutdown) is how to part with a child. Dropping ends it too, but there is nobody to
 /// wait for it, and the next thing to happen may be the end of this program. So the group is sent SIGTERM at
 /// once, not only after a wait for the closed input to take effect. What then remains is killed after
-/// [`Shutdown::terminate`], and reaped, by a thread that lives only for that; no executor is needed. If this
+/// [`ShutdownTimeouts::terminate`], and reaped, by a thread that lives only for that; no executor is needed. If this
 /// program ends before that, what ignores both the end of its input and SIGTERM stays behind. On Windows the
 /// job is closed at once, which kills.
 #[derive(Debug)]
@@ -72,12 +72,12 @@ pub struct Process {
     tree: Option<Tree>,
     id: u32,
     stderr: Stderr,
-    shutdown: Shutdown,
+    shutdown: ShutdownTimeouts,
     killer: Killer,
 }
 
 impl Process {
-    pub(crate) fn new(tree: Tree, stderr: Stderr, shutdown: Shutdown) -> Self {
+    pub(crate) fn new(tree: Tree, stderr: Stderr, shutdown: ShutdownTimeouts) -> Self {
         Self { id: tree.id(), tree: Some(tree), stderr, shutdown, killer: Killer::default() }
     }
 
@@ -120,7 +120,7 @@ impl Process {
     }
 
     /// Has the shutdown steps cut short once `killer` says so.
-    pub(crate) fn obey(&mut self, killer: &Killer) {
+    pub(crate) fn set_killer(&mut self, killer: &Killer) {
         self.killer = killer.clone();
     }
 
@@ -149,10 +149,10 @@ impl Process {
     /// Specification 2026-07-28, basic/transports/stdio, Shutdown.
     pub async fn shutdown(mut self) -> Exit {
         let (status, rung) = match &mut self.tree {
-            Some(tree) => ladder::end(tree, self.shutdown, &self.killer).await,
-            None => (None, Rung::AlreadyExited),
+            Some(tree) => shutdown::end_tree(tree, self.shutdown, &self.killer).await,
+            None => (None, ShutdownStep::AlreadyExited),
         };
-        Exit { status, rung, stderr: self.stderr.tail() }
+        Exit { status, step: rung, stderr: self.stderr.tail() }
     }
 }
 
@@ -171,13 +171,13 @@ impl Drop for Process {
         if tree.reap().is_some() && tree.is_over() {
             return;
         }
-        let times = Shutdown { close: Duration::ZERO, ..self.shutdown };
+        let times = ShutdownTimeouts { close: Duration::ZERO, ..self.shutdown };
         // With its standard error, as one who takes his leave there would die of its being closed.
         let orphan = (tree, self.stderr.clone());
         let (hand_over, taken) = mpsc::sync_channel::<(Tree, Stderr)>(1);
         let end = move || {
             if let Ok((mut tree, _stderr)) = taken.recv() {
-                async_io::block_on(ladder::end(&mut tree, times, &Killer::default()));
+                async_io::block_on(shutdown::end_tree(&mut tree, times, &Killer::default()));
                 tree.reap_blocking();
             }
         };
@@ -200,7 +200,7 @@ pub struct Exit {
     /// let it go.
     pub status: Option<ExitStatus>,
     /// What it took. Concerns the program that was spawned; what it left behind is always asked, then killed.
-    pub rung: Rung,
+    pub step: ShutdownStep,
     /// The end of what it wrote to its standard error; see [`Stderr::tail`].
     pub stderr: String,
 }
@@ -220,11 +220,11 @@ impl fmt::Display for Exit {
             Some(status) => write!(f, "the program ended ({status})")?,
             None => f.write_str("the program ended in an unknown way")?,
         }
-        f.write_str(match self.rung {
-            Rung::AlreadyExited => " by itself",
-            Rung::InputClosed => " when its input was closed",
-            Rung::Terminated => " when asked to terminate",
-            Rung::Killed => " because it was killed",
+        f.write_str(match self.step {
+            ShutdownStep::AlreadyExited => " by itself",
+            ShutdownStep::InputClosed => " when its input was closed",
+            ShutdownStep::Terminated => " when asked to terminate",
+            ShutdownStep::Killed => " because it was killed",
         })?;
         match self.stderr.trim_end() {
             "" => Ok(()),

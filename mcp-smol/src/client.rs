@@ -24,7 +24,7 @@ use crate::{Command, Killer};
 
 pub use child::ChildLink;
 use link::{Link, LinkEvent};
-pub use options::{ClientOptions, Wire};
+pub use options::{ClientOptions, WireDirection};
 pub use stream::StreamLink;
 
 /// How often the driver goes round before it lets others have a turn. Each round reads one block at most, of 64 KiB; the
@@ -114,7 +114,7 @@ pub struct ClientDriver<L, H: HandlerMode = SendHandlers> {
     alarm: Alarm,
     wire: options::Tap,
     /// Why nothing can be done at all.
-    problem: Option<io::Error>,
+    startup_error: Option<io::Error>,
     /// How much of the output was unwritten when that was last looked at.
     unwritten: usize,
 }
@@ -134,7 +134,7 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
         let clock = Arc::new(SystemClock::new());
         let problem = start_reactor().err();
         let (client, front) = front::client(StreamClient::new(config), clock.clone(), handlers);
-        (client, Self { front, link, alarm: Alarm::new(clock), wire, problem, unwritten: 0 })
+        (client, Self { front, link, alarm: Alarm::new(clock), wire, startup_error: problem, unwritten: 0 })
     }
 
     /// Carries out what the machine wants of the link. Ready if there was anything, as more may follow from it.
@@ -156,7 +156,7 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
         });
         // Whatever takes its time, or is foreign, comes after the lock is released.
         if let Some(sent) = sent {
-            wire.show(Wire::Sent, &sent);
+            wire.show(WireDirection::Sent, &sent);
         }
         polled.map(|action| match action {
             Some(LinkAction::Open) => link.open(),
@@ -170,7 +170,7 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
     fn poll_link(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.link.poll_event(cx).map(|event| {
             if let LinkEvent::Input(bytes) = &event {
-                self.wire.show(Wire::Received, bytes);
+                self.wire.show(WireDirection::Received, bytes);
             }
             self.front.lock(|machine, now| match event {
                 LinkEvent::Opened => machine.handle_open(now),
@@ -187,7 +187,7 @@ impl<L: Link + Unpin, H: HandlerMode> Future for ClientDriver<L, H> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Some(problem) = this.problem.take() {
+        if let Some(problem) = this.startup_error.take() {
             let why = format!("I/O cannot be started: {problem}");
             this.front.lock(|machine, _| machine.abort(LostReason::Failed(why)));
         }

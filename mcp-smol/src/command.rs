@@ -10,10 +10,10 @@ use std::process::{self, Stdio};
 
 use crate::child::{Child, Process};
 use crate::environment::Environment;
-use crate::ladder::Shutdown;
 use crate::os::Tree;
 use crate::pipe::{ChildStdin, ChildStdout};
 use crate::reactor::start_reactor;
+use crate::shutdown::ShutdownTimeouts;
 use crate::spawn_error::SpawnError;
 use crate::stderr::Stderr;
 
@@ -48,7 +48,7 @@ pub struct Command {
     env: Vec<(OsString, OsString)>,
     environment: Environment,
     directory: Option<PathBuf>,
-    shutdown: Shutdown,
+    shutdown: ShutdownTimeouts,
     stderr_bytes: usize,
 }
 
@@ -64,7 +64,7 @@ impl Command {
             env: Vec::new(),
             environment: Environment::default(),
             directory: None,
-            shutdown: Shutdown::default(),
+            shutdown: ShutdownTimeouts::default(),
             stderr_bytes: 64 * 1024,
         }
     }
@@ -105,7 +105,7 @@ impl Command {
     }
 
     /// How long the steps of [`Process::shutdown`] may take.
-    pub fn shutdown(mut self, times: Shutdown) -> Self {
+    pub fn shutdown(mut self, times: ShutdownTimeouts) -> Self {
         self.shutdown = times;
         self
     }

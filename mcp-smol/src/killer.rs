@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 /// Kills the server of a [`ClientDriver`](crate::ClientDriver) and its whole group at once, from any thread.
 ///
 /// For programs that must end without delay, such as at a second Ctrl-C: the shutdown steps of
-/// [`Client::close`](mcp_proto::front::Client::close) take up to [`Shutdown`](crate::Shutdown)'s times. After
+/// [`Client::close`](mcp_proto::front::Client::close) take up to [`ShutdownTimeouts`](crate::ShutdownTimeouts)'s times. After
 /// [`kill`](Self::kill) poll the driver to its end, which then takes milliseconds; that clears the zombie away too.
 #[derive(Clone, Debug, Default)]
 pub struct Killer(Arc<Mutex<State>>);

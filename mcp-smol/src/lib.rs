@@ -55,15 +55,15 @@ mod command;
 mod environment;
 mod io;
 mod killer;
-mod ladder;
 mod os;
 mod pipe;
-#[cfg(unix)]
-mod polled;
 mod preview;
 mod pump;
 mod reactor;
+#[cfg(unix)]
+mod ready_io;
 mod server;
+mod shutdown;
 mod spawn_error;
 mod stderr;
 mod stdio;
@@ -71,16 +71,18 @@ mod stdio;
 pub use mcp_proto;
 
 pub use child::{Child, Exit, Process};
-pub use client::{ChildLink, ClientDriver, ClientOptions, StreamLink, Wire, connect, connect_stream};
+pub use client::{
+    ChildLink, ClientDriver, ClientOptions, StreamLink, WireDirection, connect, connect_stream,
+};
 pub use command::Command;
 pub use environment::Environment;
 pub use io::Io;
 pub use killer::Killer;
-pub use ladder::{Rung, Shutdown};
 pub use pipe::{ChildStdin, ChildStdout};
 pub use preview::{CommandPreview, Risk};
 pub use reactor::start_reactor;
 pub use server::{ServerDriver, ServerOptions, serve, serve_stdio};
-pub use spawn_error::{SpawnError, SpawnFailure};
+pub use shutdown::{ShutdownStep, ShutdownTimeouts};
+pub use spawn_error::{SpawnError, SpawnErrorKind};
 pub use stderr::{Stderr, StderrLine, StderrLines};
 pub use stdio::{Stdin, Stdout, stdio, stdio_shared};

@@ -70,13 +70,13 @@ mod os {
     use async_io::Async;
 
     use super::*;
-    use crate::polled::Polled;
+    use crate::ready_io::ReadyIo;
 
-    pub(super) type Pipe<T> = Polled<T>;
+    pub(super) type Pipe<T> = ReadyIo<T>;
 
     /// Makes our end non-blocking, which is invisible to the child: its end has flags of its own.
     pub(super) fn pipe<T: AsFd>(pipe: T) -> io::Result<Pipe<T>> {
-        Ok(Polled::new(Async::new(pipe)?))
+        Ok(ReadyIo::new(Async::new(pipe)?))
     }
 
     pub(super) fn poll_read<T: AsFd>(

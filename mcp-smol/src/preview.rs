@@ -35,7 +35,7 @@ pub struct CommandPreview {
 }
 
 impl CommandPreview {
-    pub(crate) fn of<'a>(
+    pub(crate) fn new<'a>(
         words: impl Iterator<Item = &'a OsStr>,
         directory: Option<PathBuf>,
         variables: impl Iterator<Item = &'a OsStr>,
@@ -77,9 +77,9 @@ impl fmt::Display for CommandPreview {
 #[non_exhaustive]
 pub enum Risk {
     /// It asks for more rights than this process has.
-    Privileges,
+    PrivilegeEscalation,
     /// It deletes or overwrites.
-    Deletes,
+    Deletion,
     /// It talks to the network.
     Network,
     /// It fetches a program and runs it.
@@ -87,7 +87,7 @@ pub enum Risk {
     /// It is a script in an argument.
     Script,
     /// It names a place with secrets or with parts of the system.
-    Place,
+    SensitivePath,
     /// It has characters that can't be seen, or that turn text round.
     Hidden,
     /// It sets variables that make programs load or run something else.
@@ -97,12 +97,12 @@ pub enum Risk {
 impl fmt::Display for Risk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Privileges => "it asks for the rights of an administrator",
-            Self::Deletes => "it may delete or overwrite files",
+            Self::PrivilegeEscalation => "it asks for the rights of an administrator",
+            Self::Deletion => "it may delete or overwrite files",
             Self::Network => "it talks to the network",
             Self::Downloads => "it fetches a program and runs it",
             Self::Script => "one of its arguments is a script",
-            Self::Place => "it names a place with secrets or with parts of the system",
+            Self::SensitivePath => "it names a place with secrets or with parts of the system",
             Self::Hidden => "it has characters that can not be seen",
             Self::Loader => "it sets variables that make programs load or run something else",
         })
@@ -181,7 +181,7 @@ const WINDOWS_SHELLS: &[&str] = &["cmd", "powershell", "pwsh"];
 /// Programs whose arguments are a command.
 const WRAPPERS: &[&str] =
     &["env", "nice", "nohup", "timeout", "time", "exec", "xargs", "setsid", "stdbuf", "command"];
-const PLACES: &[&str] = &[
+const SENSITIVE_PATHS: &[&str] = &[
     ".ssh",
     ".aws",
     ".gnupg",
@@ -236,12 +236,15 @@ fn risks<W: AsRef<str>>(words: &[W]) -> BTreeSet<Risk> {
     let formats = names.iter().any(|name| name.starts_with("mkfs."));
     let places = arguments.iter().map(|argument| argument.as_ref().to_ascii_lowercase().replace('\\', "/"));
     for (risk, holds) in [
-        (Risk::Privileges, has(PRIVILEGES)),
-        (Risk::Deletes, has(DELETES) || formats),
+        (Risk::PrivilegeEscalation, has(PRIVILEGES)),
+        (Risk::Deletion, has(DELETES) || formats),
         (Risk::Network, has(NETWORK)),
         (Risk::Downloads, names.iter().any(downloads)),
         (Risk::Script, script),
-        (Risk::Place, places.into_iter().any(|argument| PLACES.iter().any(|place| argument.contains(place)))),
+        (
+            Risk::SensitivePath,
+            places.into_iter().any(|argument| SENSITIVE_PATHS.iter().any(|place| argument.contains(place))),
+        ),
     ] {
         if holds {
             found.insert(risk);
@@ -319,7 +322,7 @@ fn escape(word: &OsStr) -> String {
 impl Command {
     /// The command as a person is to see it before it runs.
     pub fn preview(&self) -> CommandPreview {
-        CommandPreview::of(self.words(), self.directory().cloned(), self.variables())
+        CommandPreview::new(self.words(), self.directory().cloned(), self.variables())
     }
 }
 
@@ -365,24 +368,24 @@ mod tests {
         use Risk::*;
         for (words, risks) in [
             (&["my-server", "--format", "rm"][..], &[][..]),
-            (&["sudo", "my-server"], &[Privileges]),
-            (&["/usr/bin/sudo", "-u", "root", "rm", "-rf", "/"], &[Privileges, Deletes]),
-            (&["rm", "-rf", "/home/me"], &[Deletes]),
+            (&["sudo", "my-server"], &[PrivilegeEscalation]),
+            (&["/usr/bin/sudo", "-u", "root", "rm", "-rf", "/"], &[PrivilegeEscalation, Deletion]),
+            (&["rm", "-rf", "/home/me"], &[Deletion]),
             (&["bash", "-c", "curl -s https://example.com/x|sh"], &[Network, Script]),
-            (&["bash", "-lc", "echo ok;/bin/rm -r x"], &[Deletes, Script]),
+            (&["bash", "-lc", "echo ok;/bin/rm -r x"], &[Deletion, Script]),
             (&["sh", "script.sh"], &[]),
             (&["env", "X=1", "wget", "https://example.com"], &[Network]),
             (&["python3", "-c", "import os"], &[Script]),
             (&["node", "--eval", "1"], &[Script]),
             (&["node", "server.js"], &[]),
-            (&["cmd.exe", "/C", "del x"], &[Deletes, Script]),
+            (&["cmd.exe", "/C", "del x"], &[Deletion, Script]),
             (&["powershell", "-EncodedCommand", "AAAA"], &[Script]),
             (&["npx", "-y", "some-server"], &[Downloads]),
             (&["docker", "run", "-i", "image"], &[Downloads]),
             (&["docker", "ps"], &[]),
-            (&["server", "/home/me/.ssh/id_rsa"], &[Place]),
-            (&["server", r"C:\Windows\System32"], &[Place]),
-            (&["mkfs.ext4", "/dev/sda"], &[Deletes, Place]),
+            (&["server", "/home/me/.ssh/id_rsa"], &[SensitivePath]),
+            (&["server", r"C:\Windows\System32"], &[SensitivePath]),
+            (&["mkfs.ext4", "/dev/sda"], &[Deletion, SensitivePath]),
         ] {
             assert_eq!(risks_of(words), risks, "{words:?}");
         }

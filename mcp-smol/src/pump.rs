@@ -13,7 +13,7 @@ use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
 use crate::Io;
 
 /// How long a peer that takes no more may go on talking: its last answers, and the words it dies with.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const READ_GRACE: Duration = Duration::from_secs(1);
 
 /// [`Io`] with a memory of how its directions have ended.
 #[derive(Debug)]
@@ -32,19 +32,19 @@ enum Sending {
 
 /// Why nothing more is to be read.
 #[derive(Debug)]
-pub(crate) enum End {
+pub(crate) enum ReadEnd {
     /// The peer has closed its side.
-    OfStream,
+    Eof,
     Read(io::Error),
     /// The peer takes no more, and has not said anything since.
     Write(io::Error),
 }
 
 /// Nothing at all if there is nothing to add.
-impl fmt::Display for End {
+impl fmt::Display for ReadEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OfStream => Ok(()),
+            Self::Eof => Ok(()),
             Self::Read(error) => write!(f, "reading from it failed: {error}"),
             Self::Write(error) => write!(f, "writing to it failed: {error}"),
         }
@@ -96,19 +96,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
             Sending::Closed | Sending::Failed { .. } => return,
         };
         if let Poll::Ready(Err(error)) = written {
-            self.sending = Sending::Failed { error: Some(error), patience: Timer::after(LAST_WORDS) };
+            self.sending = Sending::Failed { error: Some(error), patience: Timer::after(READ_GRACE) };
         }
     }
 
     /// What has come; `Err` once nothing more will.
-    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, End>> {
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, ReadEnd>> {
         let end = match self.io.poll_read(cx) {
-            Poll::Ready(Ok(bytes)) if bytes.is_empty() => End::OfStream,
+            Poll::Ready(Ok(bytes)) if bytes.is_empty() => ReadEnd::Eof,
             Poll::Ready(Ok(bytes)) => return Poll::Ready(Ok(bytes)),
-            Poll::Ready(Err(error)) => End::Read(error),
+            Poll::Ready(Err(error)) => ReadEnd::Read(error),
             Poll::Pending => match &mut self.sending {
                 Sending::Failed { patience, .. } => match Pin::new(patience).poll_next(cx) {
-                    Poll::Ready(_) => End::OfStream,
+                    Poll::Ready(_) => ReadEnd::Eof,
                     Poll::Pending => return Poll::Pending,
                 },
                 Sending::Open | Sending::Closing | Sending::Closed => return Poll::Pending,
@@ -119,6 +119,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
             Sending::Failed { error, .. } => error.take(),
             Sending::Open | Sending::Closing | Sending::Closed => None,
         };
-        Poll::Ready(Err(failure.map_or(end, End::Write)))
+        Poll::Ready(Err(failure.map_or(end, ReadEnd::Write)))
     }
 }

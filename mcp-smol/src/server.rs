@@ -19,7 +19,7 @@ use mcp_proto::peer::server::{CloseReason, ServerConfig};
 use mcp_proto::transport::StreamServer;
 
 use crate::alarm::Alarm;
-use crate::pump::{End, Pump};
+use crate::pump::{Pump, ReadEnd};
 use crate::reactor::start_reactor;
 
 use entropy::SystemEntropy;
@@ -28,7 +28,7 @@ pub use options::ServerOptions;
 /// How often the driver goes round before it lets others have a turn. Each round reads one block at most, of 64 KiB.
 const ROUNDS: usize = 4;
 /// How long the last answers wait for a client that takes nothing.
-const LAST_ANSWERS: Duration = Duration::from_secs(2);
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves this process's standard input and output until the client closes them. This is all of a server's `main`:
 ///
@@ -118,18 +118,18 @@ pub struct ServerDriver<R, W, H: HandlerMode = SendHandlers> {
     pump: Pump<R, W>,
     alarm: Alarm,
     /// Why nothing can be served at all.
-    problem: Option<io::Error>,
+    startup_error: Option<io::Error>,
     /// Why nothing more is to be read.
-    end: Option<End>,
+    end: Option<ReadEnd>,
     /// Whether the machine wants to be given more input.
     wants_read: bool,
     /// How much of the output was unwritten when that was last looked at.
     unwritten: usize,
-    parting: Option<Parting>,
+    final_writes: Option<FinalWrites>,
 }
 
 /// How the last answers are taken.
-struct Parting {
+struct FinalWrites {
     unwritten: usize,
     /// Runs since that was last less.
     patience: Timer,
@@ -154,11 +154,11 @@ impl<R, W, H: HandlerMode> ServerDriver<R, W, H> {
             front,
             pump,
             alarm: Alarm::new(clock),
-            problem,
+            startup_error: problem,
             end: None,
             wants_read: true,
             unwritten: 0,
-            parting: None,
+            final_writes: None,
         };
         (handle, driver)
     }
@@ -185,7 +185,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> ServerDriver<R
 
     /// Hands over what the client brings. Ready if there was anything.
     fn poll_client(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.end.is_some() || self.parting.is_some() {
+        if self.end.is_some() || self.final_writes.is_some() {
             return Poll::Pending;
         }
         // The window of held requests is full. A write that has failed is reported by a later read.
@@ -204,13 +204,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> ServerDriver<R
     }
 
     /// The connection is over: writes what is left for as long as the client takes it, and closes.
-    fn poll_parting(&mut self, closed: CloseReason, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_final_writes(&mut self, closed: CloseReason, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let unwritten = self.pump.unwritten();
-        let parting =
-            self.parting.get_or_insert_with(|| Parting { unwritten, patience: Timer::after(LAST_ANSWERS) });
+        let parting = self
+            .final_writes
+            .get_or_insert_with(|| FinalWrites { unwritten, patience: Timer::after(FINAL_WRITE_TIMEOUT) });
         if parting.unwritten != unwritten {
             parting.unwritten = unwritten;
-            parting.patience.set_after(LAST_ANSWERS);
+            parting.patience.set_after(FINAL_WRITE_TIMEOUT);
         }
         if unwritten == 0 {
             self.pump.close_write();
@@ -222,8 +223,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> ServerDriver<R
             return Poll::Ready(Err(error));
         }
         Poll::Ready(match (self.end.take(), closed) {
-            (Some(End::Read(error)), _) => Err(error),
-            (Some(End::Write(_)), _) => Ok(()),
+            (Some(ReadEnd::Read(error)), _) => Err(error),
+            (Some(ReadEnd::Write(_)), _) => Ok(()),
             (_, CloseReason::Lost(lost)) => Err(io::Error::other(lost)),
             (_, _) => Ok(()),
         })
@@ -235,7 +236,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Future for Ser
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Some(problem) = this.problem.take() {
+        if let Some(problem) = this.startup_error.take() {
             return Poll::Ready(Err(problem));
         }
         for _ in 0..ROUNDS {
@@ -247,7 +248,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Future for Ser
                 continue;
             }
             if let Some(closed) = this.front.closed() {
-                return this.poll_parting(closed, cx);
+                return this.poll_final_writes(closed, cx);
             }
             if this.alarm.poll_until(this.front.next_timeout(), cx).is_pending() {
                 return Poll::Pending;

@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 
 /// A program could not be started: what was tried, and what stood in the way.
 #[derive(Debug)]
-pub struct SpawnError(Box<Attempt>);
+pub struct SpawnError(Box<SpawnAttempt>);
 
 #[derive(Debug)]
-struct Attempt {
+struct SpawnAttempt {
     program: OsString,
     args: Vec<OsString>,
     directory: Option<PathBuf>,
-    reason: SpawnFailure,
+    kind: SpawnErrorKind,
     error: io::Error,
 }
 
 /// What stood in the way of starting a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum SpawnFailure {
+pub enum SpawnErrorKind {
     /// No directory of the child's `PATH` has an executable file of that name.
     NotInPath {
         /// The directories searched, in order; none if the child has no `PATH`.
@@ -60,29 +60,29 @@ impl SpawnError {
         error: io::Error,
     ) -> Self {
         let reason = match directory {
-            Some(directory) if !directory.is_dir() => SpawnFailure::NoSuchDirectory(directory.to_owned()),
+            Some(directory) if !directory.is_dir() => SpawnErrorKind::NoSuchDirectory(directory.to_owned()),
             _ if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
-                SpawnFailure::System
+                SpawnErrorKind::System
             }
             _ if Path::new(program).components().count() > 1 => {
                 // The child changes directory before it looks.
-                examine(directory.unwrap_or(Path::new("")).join(program))
+                diagnose_file(directory.unwrap_or(Path::new("")).join(program))
             }
-            _ => search(program, path),
+            _ => diagnose_search(program, path),
         };
-        Self(Box::new(Attempt {
+        Self(Box::new(SpawnAttempt {
             program: program.to_owned(),
             args: args.to_owned(),
             directory: directory.map(Path::to_owned),
-            reason,
+            kind: reason,
             error,
         }))
     }
 
     /// What stood in the way.
     #[must_use]
-    pub fn reason(&self) -> &SpawnFailure {
-        &self.0.reason
+    pub fn kind(&self) -> &SpawnErrorKind {
+        &self.0.kind
     }
 
     /// The system's error.
@@ -93,30 +93,30 @@ impl SpawnError {
 }
 
 /// Why a file that was found or named was not executed.
-fn examine(file: PathBuf) -> SpawnFailure {
+fn diagnose_file(file: PathBuf) -> SpawnErrorKind {
     match fs::metadata(&file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => SpawnFailure::NoSuchFile(file),
-        Err(_) => SpawnFailure::System,
-        Ok(metadata) if !metadata.is_file() || !may_execute(&file) => SpawnFailure::NotExecutable(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => SpawnErrorKind::NoSuchFile(file),
+        Err(_) => SpawnErrorKind::System,
+        Ok(metadata) if !metadata.is_file() || !may_execute(&file) => SpawnErrorKind::NotExecutable(file),
         Ok(_) => match interpreter(&file) {
             Some(interpreter) if !Path::new(&interpreter).exists() => {
-                SpawnFailure::NoInterpreter { script: file, interpreter }
+                SpawnErrorKind::NoInterpreter { script: file, interpreter }
             }
-            _ => SpawnFailure::System,
+            _ => SpawnErrorKind::System,
         },
     }
 }
 
-fn search(program: &OsStr, path: Option<&OsStr>) -> SpawnFailure {
+fn diagnose_search(program: &OsStr, path: Option<&OsStr>) -> SpawnErrorKind {
     let searched: Vec<PathBuf> = path.map(|path| env::split_paths(path).collect()).unwrap_or_default();
     let mut not_executable = Vec::new();
     for file in searched.iter().map(|directory| directory.join(program)).filter(|file| file.is_file()) {
-        match examine(file) {
-            SpawnFailure::NotExecutable(file) => not_executable.push(file),
+        match diagnose_file(file) {
+            SpawnErrorKind::NotExecutable(file) => not_executable.push(file),
             reason => return reason,
         }
     }
-    SpawnFailure::NotInPath { searched, not_executable }
+    SpawnErrorKind::NotInPath { searched, not_executable }
 }
 
 #[cfg(unix)]
@@ -139,7 +139,7 @@ fn interpreter(script: &Path) -> Option<String> {
 
 impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Attempt { program, args, directory, reason, error } = &*self.0;
+        let SpawnAttempt { program, args, directory, kind: reason, error } = &*self.0;
         write!(f, "could not start `{}", program.display())?;
         for arg in args {
             write!(f, " {}", arg.display())?;
@@ -150,7 +150,7 @@ impl fmt::Display for SpawnError {
         }
         f.write_str(": ")?;
         match reason {
-            SpawnFailure::NotInPath { searched, not_executable } => {
+            SpawnErrorKind::NotInPath { searched, not_executable } => {
                 match not_executable.as_slice() {
                     [] => write!(f, "there is no program of that name in ")?,
                     [file, ..] => {
@@ -166,15 +166,15 @@ impl fmt::Display for SpawnError {
                     }
                 }
             }
-            SpawnFailure::NoSuchFile(file) => write!(f, "there is no file {}", file.display()),
-            SpawnFailure::NotExecutable(file) => write!(f, "{} is not an executable file", file.display()),
-            SpawnFailure::NoInterpreter { script, interpreter } => {
+            SpawnErrorKind::NoSuchFile(file) => write!(f, "there is no file {}", file.display()),
+            SpawnErrorKind::NotExecutable(file) => write!(f, "{} is not an executable file", file.display()),
+            SpawnErrorKind::NoInterpreter { script, interpreter } => {
                 write!(f, "{} is to be run by {interpreter}, which does not exist", script.display())
             }
-            SpawnFailure::NoSuchDirectory(directory) => {
+            SpawnErrorKind::NoSuchDirectory(directory) => {
                 write!(f, "{} is not a directory", directory.display())
             }
-            SpawnFailure::System => write!(f, "{error}"),
+            SpawnErrorKind::System => write!(f, "{error}"),
         }
     }
 }
@@ -182,8 +182,8 @@ impl fmt::Display for SpawnError {
 impl Error for SpawnError {
     /// None if the sentence says it already.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self.0.reason {
-            SpawnFailure::System => None,
+        match self.0.kind {
+            SpawnErrorKind::System => None,
             _ => Some(&self.0.error),
         }
     }

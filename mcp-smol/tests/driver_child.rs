@@ -16,7 +16,7 @@ use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::client::CloseReason;
 use mcp_proto::schema::{Era, ListRootsResult, Root};
-use mcp_smol::{ClientOptions, Command, Wire};
+use mcp_smol::{ClientOptions, Command, WireDirection};
 use serde_json::json;
 use smol::Timer;
 
@@ -347,7 +347,7 @@ fn the_wire_and_standard_error_can_be_watched() {
         let (to, from, log) = (sent.clone(), received.clone(), lines.clone());
         let (client, driver) = ClientOptions::new("test", "1")
             .on_wire(move |direction, bytes| {
-                let buffer = if direction == Wire::Sent { &to } else { &from };
+                let buffer = if direction == WireDirection::Sent { &to } else { &from };
                 buffer.lock().unwrap().extend_from_slice(bytes);
             })
             .on_stderr(move |line| log.lock().unwrap().push(line.text))

@@ -25,7 +25,7 @@ use smol::Timer;
 use smol::net::unix::UnixStream;
 
 #[derive(Deserialize)]
-struct Nap {
+struct NapArguments {
     ms: u64,
 }
 
@@ -37,7 +37,7 @@ fn router() -> Router {
     Router::new("test", "1.0.0")
         .declare(ServerCapability::ToolsListChanged)
         .tool_with(tool("hello"), async |NoArguments {}, _| "hello")
-        .tool_with(tool("nap"), async |Nap { ms }, cx: Context| {
+        .tool_with(tool("nap"), async |NapArguments { ms }, cx: Context| {
             cx.progress(1);
             Timer::after(Duration::from_millis(ms)).await;
             "rested"
@@ -77,7 +77,7 @@ fn our_client_and_our_server_understand_each_other_in_both_eras() {
         run(async {
             let (ours, theirs) = UnixStream::pair().unwrap();
             let serving = smol::spawn(mcp_smol::serve(router(), theirs.clone(), theirs));
-            let options = ClientOptions::new("test", "1").mode(mode);
+            let options = ClientOptions::new("test", "1").era_policy(mode);
             let (client, driver) = options.connect_stream(ours.clone(), ours);
             let driver = smol::spawn(driver);
             assert_eq!(client.ready().await.unwrap().era, era);
@@ -226,7 +226,7 @@ fn the_handle_tells_clients_of_changes_and_closes() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (handle, serving) = ServerOptions::new(router()).stream(theirs.clone(), theirs);
         let serving = smol::spawn(serving);
-        let options = ClientOptions::new("test", "1").mode(EraPolicy::LegacyOnly);
+        let options = ClientOptions::new("test", "1").era_policy(EraPolicy::LegacyOnly);
         let (client, driver) = options.connect_stream(ours.clone(), ours);
         let driver = smol::spawn(driver);
         let mut events = client.events();

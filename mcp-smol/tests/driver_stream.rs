@@ -19,7 +19,7 @@ use futures_lite::AsyncRead;
 use futures_lite::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use mcp_proto::front::{Client, Error};
 use mcp_proto::peer::client::CloseReason;
-use mcp_smol::{ClientOptions, Wire};
+use mcp_smol::{ClientOptions, WireDirection};
 use serde_json::{Value, json};
 use smol::net::unix::UnixStream;
 use smol::net::{TcpListener, TcpStream};
@@ -148,7 +148,7 @@ fn a_server_that_never_reads_fails_the_connection_in_time() {
         let (client, driver) = ClientOptions::new("test", "1")
             .configure(|config| config.write_timeout = Duration::from_secs(1))
             .on_wire(move |direction, bytes| {
-                if direction == Wire::Sent && bytes.len() > 8_000_000 {
+                if direction == WireDirection::Sent && bytes.len() > 8_000_000 {
                     taken.send(()).unwrap();
                 }
             })
@@ -168,9 +168,9 @@ fn a_server_that_never_reads_fails_the_connection_in_time() {
 }
 
 /// A peer that has always something more to say.
-struct Flood(Arc<AtomicUsize>);
+struct EndlessReader(Arc<AtomicUsize>);
 
-impl AsyncRead for Flood {
+impl AsyncRead for EndlessReader {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         buffer.fill(b'\n');
         self.0.fetch_add(buffer.len(), Ordering::Relaxed);
@@ -181,7 +181,8 @@ impl AsyncRead for Flood {
 #[test]
 fn a_flood_leaves_room_for_others_on_the_same_thread() {
     let read = Arc::new(AtomicUsize::new(0));
-    let (client, mut driver) = mcp_smol::connect_stream(Flood(read.clone()), futures_lite::io::sink());
+    let (client, mut driver) =
+        mcp_smol::connect_stream(EndlessReader(read.clone()), futures_lite::io::sink());
     let mut cx = Context::from_waker(Waker::noop());
     for polls in 1..=10 {
         assert!(Pin::new(&mut driver).poll(&mut cx).is_pending());

@@ -6,7 +6,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Scratch, eventually, line, run, runs, sh, state, times};
-use mcp_smol::{Child, Command, Rung, Shutdown};
+use mcp_smol::{Child, Command, ShutdownStep, ShutdownTimeouts};
 
 /// Spawned, and past its first line of output, which it prints when its traps are set.
 async fn ready(command: &Command) -> (Child, String) {
@@ -22,7 +22,7 @@ fn a_program_that_reads_to_the_end_leaves_by_itself() {
         let (child, _) = ready(&sh("echo ready; cat >/dev/null; exit 5").shutdown(times(5000, 0))).await;
         let id = child.process.id();
         let exit = child.shutdown().await;
-        assert_eq!((exit.rung, exit.status.unwrap().code()), (Rung::InputClosed, Some(5)));
+        assert_eq!((exit.step, exit.status.unwrap().code()), (ShutdownStep::InputClosed, Some(5)));
         assert_eq!(state(id), None);
     });
 }
@@ -35,7 +35,7 @@ fn a_program_that_ignores_the_end_of_its_input_is_asked() {
         let (child, _) = ready(&sh(script).shutdown(times(50, 5000))).await;
         let id = child.process.id();
         let exit = child.shutdown().await;
-        assert_eq!((exit.rung, exit.status.unwrap().code()), (Rung::Terminated, Some(6)));
+        assert_eq!((exit.step, exit.status.unwrap().code()), (ShutdownStep::Terminated, Some(6)));
         assert_eq!(state(id), None);
     });
 }
@@ -51,7 +51,7 @@ fn a_program_that_ignores_every_request_is_killed() {
         let id = child.process.id();
         let start = Instant::now();
         let exit = child.shutdown().await;
-        assert_eq!((exit.rung, exit.status.unwrap().signal()), (Rung::Killed, Some(9)));
+        assert_eq!((exit.step, exit.status.unwrap().signal()), (ShutdownStep::Killed, Some(9)));
         assert!(start.elapsed() >= Duration::from_millis(300), "each step has its time");
         assert_eq!(state(id), None);
     });
@@ -65,7 +65,7 @@ fn a_stopped_program_can_still_be_asked() {
         let (child, _) = ready(&sh(script).shutdown(times(0, 5000))).await;
         eventually("it has stopped", || state(child.process.id()) == Some('T'));
         let exit = child.shutdown().await;
-        assert_eq!((exit.rung, exit.status.unwrap().code()), (Rung::Terminated, Some(6)));
+        assert_eq!((exit.step, exit.status.unwrap().code()), (ShutdownStep::Terminated, Some(6)));
     });
 }
 
@@ -78,7 +78,7 @@ fn a_program_that_has_ended_already_is_reported_so() {
         assert_eq!(child.process.wait().await.unwrap().code(), Some(9), "asking again does no harm");
         let id = child.process.id();
         let exit = child.shutdown().await;
-        assert_eq!((exit.rung, exit.status.unwrap().code()), (Rung::AlreadyExited, Some(9)));
+        assert_eq!((exit.step, exit.status.unwrap().code()), (ShutdownStep::AlreadyExited, Some(9)));
         assert_eq!(state(id), None);
     });
 }
@@ -90,7 +90,7 @@ fn what_a_wrapper_started_ends_with_it() {
         let (child, server) = ready(&sh("sleep 1000 & echo $!; wait").shutdown(times(50, 5000))).await;
         let server = server.parse().unwrap();
         assert!(runs(server));
-        assert_eq!(child.shutdown().await.rung, Rung::Terminated);
+        assert_eq!(child.shutdown().await.step, ShutdownStep::Terminated);
         assert!(!runs(server));
     });
 }
@@ -104,7 +104,7 @@ fn what_a_wrapper_left_behind_ends_too() {
         child.process.wait().await.unwrap();
         assert!(runs(left), "waiting only watches");
         let exit = child.shutdown().await;
-        assert_eq!((exit.rung, exit.success()), (Rung::AlreadyExited, true));
+        assert_eq!((exit.step, exit.success()), (ShutdownStep::AlreadyExited, true));
         assert!(!runs(left));
     });
 }
@@ -130,7 +130,7 @@ fn a_program_blocked_on_its_output_can_leave() {
         let script = "echo ready; head -c 1000000 /dev/zero; cat >/dev/null; exit 4";
         let (child, _) = ready(&sh(script).shutdown(times(5000, 0))).await;
         let exit = child.shutdown().await;
-        assert_eq!((exit.rung, exit.status.unwrap().code()), (Rung::InputClosed, Some(4)));
+        assert_eq!((exit.step, exit.status.unwrap().code()), (ShutdownStep::InputClosed, Some(4)));
     });
 }
 
@@ -188,12 +188,12 @@ fn a_program_that_is_killed_takes_its_group_with_it() {
         child.process.kill();
         child.process.wait().await.unwrap();
         eventually("the group is gone", || !runs(inner.parse().unwrap()));
-        assert_eq!(child.shutdown().await.rung, Rung::AlreadyExited);
+        assert_eq!(child.shutdown().await.step, ShutdownStep::AlreadyExited);
     });
 }
 
 /// C3.5
 #[test]
 fn the_default_times_are_those_documented() {
-    assert_eq!(Shutdown::default(), times(2000, 2000));
+    assert_eq!(ShutdownTimeouts::default(), times(2000, 2000));
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use common::{Scratch, run, sh};
 use futures_lite::AsyncReadExt as _;
-use mcp_smol::{Command, Environment, SpawnError, SpawnFailure};
+use mcp_smol::{Command, Environment, SpawnError, SpawnErrorKind};
 
 fn failure(command: &Command) -> SpawnError {
     command.spawn().expect_err("it was started")
@@ -95,7 +95,7 @@ fn a_missing_program_is_named_with_where_it_was_sought() {
 fn a_missing_file_is_named_as_the_child_would_have_seen_it() {
     let scratch = Scratch::new("missing");
     let error = failure(&Command::new("bin/server").current_dir(&scratch.0));
-    assert_eq!(error.reason(), &SpawnFailure::NoSuchFile(scratch.0.join("bin/server")));
+    assert_eq!(error.kind(), &SpawnErrorKind::NoSuchFile(scratch.0.join("bin/server")));
 }
 
 /// F25
@@ -129,9 +129,9 @@ fn a_missing_interpreter_is_named() {
     let scratch = Scratch::new("interpreter");
     let script = scratch.file("server", "#!/no/such/python3 -u\nprint()\n", 0o755);
     let expected =
-        SpawnFailure::NoInterpreter { script: script.clone(), interpreter: "/no/such/python3".to_owned() };
-    assert_eq!(failure(&Command::new(&script)).reason(), &expected);
-    assert_eq!(failure(&Command::new("server").env("PATH", &scratch.0)).reason(), &expected);
+        SpawnErrorKind::NoInterpreter { script: script.clone(), interpreter: "/no/such/python3".to_owned() };
+    assert_eq!(failure(&Command::new(&script)).kind(), &expected);
+    assert_eq!(failure(&Command::new("server").env("PATH", &scratch.0)).kind(), &expected);
 }
 
 /// F25

@@ -54,9 +54,9 @@ fn a_child_that_floods_standard_error_goes_on_although_nobody_polls() {
 /// K8: the thread that waits for I/O is held up here, as by a waker that takes its time.
 #[test]
 fn the_tail_is_up_to_date_even_if_nobody_has_drained_yet() {
-    struct HoldUp(Barrier, Barrier);
+    struct BlockingWaker(Barrier, Barrier);
 
-    impl Wake for HoldUp {
+    impl Wake for BlockingWaker {
         fn wake(self: Arc<Self>) {
             self.0.wait();
             self.1.wait();
@@ -64,7 +64,7 @@ fn the_tail_is_up_to_date_even_if_nobody_has_drained_yet() {
     }
 
     let child = sh("read go; echo last words >&2").spawn().unwrap();
-    let hold_up = Arc::new(HoldUp(Barrier::new(2), Barrier::new(2)));
+    let hold_up = Arc::new(BlockingWaker(Barrier::new(2), Barrier::new(2)));
     let mut timer = Timer::after(Duration::ZERO);
     while Pin::new(&mut timer).poll(&mut Context::from_waker(&Waker::from(hold_up.clone()))).is_ready() {
         timer.set_after(Duration::from_millis(1));

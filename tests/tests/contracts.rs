@@ -36,11 +36,11 @@ enum Action {
     Ask {
         inputs: bool,
     },
-    Give {
+    Respond {
         well: bool,
     },
     /// The oldest call that can be a task becomes one.
-    Begin,
+    BeginTask,
     /// Something about the newest task.
     Task {
         command: TaskCommand,
@@ -64,8 +64,8 @@ fn action() -> impl Strategy<Value = Action> {
         2 => Just(Action::Progress),
         1 => Just(Action::Fail),
         2 => any::<bool>().prop_map(|inputs| Action::Ask { inputs }),
-        3 => prop::bool::weighted(0.8).prop_map(|well| Action::Give { well }),
-        2 => Just(Action::Begin),
+        3 => prop::bool::weighted(0.8).prop_map(|well| Action::Respond { well }),
+        2 => Just(Action::BeginTask),
         2 => prop::sample::select(vec![TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel])
             .prop_map(|command| Action::Task { command }),
         2 => prop::bool::weighted(0.8).prop_map(|on| Action::Watch { on }),
@@ -77,38 +77,38 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Setting {
+struct Scenario {
     eras: Eras,
     mode: EraPolicy,
     reopen: bool,
     chunk: Option<NonZeroUsize>,
 }
 
-fn setting() -> impl Strategy<Value = Setting> {
+fn setting() -> impl Strategy<Value = Scenario> {
     let eras = prop::sample::select(vec![Eras::Both, Eras::ModernOnly, Eras::LegacyOnly]);
     let mode = prop::sample::select(vec![EraPolicy::Auto, EraPolicy::ModernOnly, EraPolicy::LegacyOnly]);
-    (eras, mode, any::<bool>()).prop_map(|(eras, mode, reopen)| Setting { eras, mode, reopen, chunk: None })
+    (eras, mode, any::<bool>()).prop_map(|(eras, mode, reopen)| Scenario { eras, mode, reopen, chunk: None })
 }
 
 /// A request that the server's application has not answered.
-struct Held {
+struct ParkedRequest {
     id: InboundId,
     method: String,
     /// The task that it is about.
     task: Option<String>,
     /// Whether it may become one.
-    may: bool,
+    can_be_task: bool,
 }
 
 /// How long lists may be kept.
-const KEPT: Duration = Duration::from_secs(1_000_000);
+const LIST_TTL: Duration = Duration::from_secs(1_000_000);
 
 /// Two peers with applications: one that asks, and one that answers when it is told to.
 struct World {
     pair: Pair,
     accepted: Vec<RequestId>,
     outcomes: BTreeMap<RequestId, Outcome>,
-    held: Vec<Held>,
+    parked: Vec<ParkedRequest>,
     /// The tasks of the server, and how often each was asked for: they end at the third question, or when cancelled.
     tasks: BTreeMap<String, (u32, TaskStatus)>,
     watch: Option<WatchId>,
@@ -118,13 +118,13 @@ struct World {
     /// What was told when each list was asked for.
     lists: BTreeMap<RequestId, u32>,
     /// What the client's application is asked for.
-    asked: Vec<InboundId>,
+    pending_inputs: Vec<InboundId>,
     progress: u32,
-    told: String,
+    told_log: String,
 }
 
 impl World {
-    fn new(setting: Setting) -> Self {
+    fn new(setting: Scenario) -> Self {
         let mut client = ClientConfig::new(Implementation::new("client", "1"));
         client.era_policy = setting.mode;
         client.can_reopen = setting.reopen;
@@ -135,26 +135,26 @@ impl World {
             .capabilities
             .with(ServerCapability::ToolsListChanged)
             .with(ServerCapability::TasksExtension);
-        server.cache_by_method.insert(ListTools::NAME, CacheHint::private(KEPT));
+        server.cache_by_method.insert(ListTools::NAME, CacheHint::private(LIST_TTL));
         let mut pair = Pair::new(client, server);
         pair.network = Network { chunk: setting.chunk, ..Network::default() };
         Self {
             pair,
             accepted: Vec::new(),
             outcomes: BTreeMap::new(),
-            held: Vec::new(),
+            parked: Vec::new(),
             tasks: BTreeMap::new(),
             watch: None,
             version: 0,
             told_version: 0,
             lists: BTreeMap::new(),
-            asked: Vec::new(),
+            pending_inputs: Vec::new(),
             progress: 0,
-            told: String::new(),
+            told_log: String::new(),
         }
     }
 
-    fn run(setting: Setting, actions: &[Action]) -> Self {
+    fn run(setting: Scenario, actions: &[Action]) -> Self {
         let mut world = Self::new(setting);
         for action in actions {
             world.act(action);
@@ -186,16 +186,16 @@ impl World {
                 }
             }
             Action::Answer { newest } => {
-                if self.held.is_empty() {
+                if self.parked.is_empty() {
                     return;
                 }
-                let index = if *newest { self.held.len() - 1 } else { 0 };
-                let held = self.held.remove(index);
+                let index = if *newest { self.parked.len() - 1 } else { 0 };
+                let held = self.parked.remove(index);
                 self.answer(&held);
             }
-            Action::Begin => {
-                let Some(at) = self.held.iter().position(|held| held.may) else { return };
-                let held = self.held.remove(at);
+            Action::BeginTask => {
+                let Some(at) = self.parked.iter().position(|held| held.can_be_task) else { return };
+                let held = self.parked.remove(at);
                 let id = format!("task {}", self.tasks.len());
                 let created: CreateTaskResult = task(&id, "working");
                 self.tasks.insert(id, (0, TaskStatus::Working));
@@ -223,18 +223,18 @@ impl World {
             }
             Action::Progress => {
                 self.progress += 1;
-                if let Some(held) = self.held.first() {
+                if let Some(held) = self.parked.first() {
                     self.pair.server.progress(now, held.id, &ProgressParams::new(0, self.progress));
                 }
             }
             Action::Fail => {
-                if let Some(held) = self.held.pop() {
+                if let Some(held) = self.parked.pop() {
                     let error = mcp_proto::rpc::ErrorObject::new(-32603, "failed");
                     self.pair.server.respond(now, held.id, Answer::Error(error));
                 }
             }
             Action::Ask { inputs } => {
-                let Some(held) = self.held.pop() else { return };
+                let Some(held) = self.parked.pop() else { return };
                 let mut needed = InputRequiredResult::new();
                 needed.request_state = Some("s".into());
                 if *inputs {
@@ -247,8 +247,8 @@ impl World {
                     _ => self.answer(&held),
                 }
             }
-            Action::Give { well } => {
-                let Some(asked) = self.asked.pop() else { return };
+            Action::Respond { well } => {
+                let Some(asked) = self.pending_inputs.pop() else { return };
                 let roots = ListRootsResult::new([]);
                 let answer: Result<&dyn AnyResult, _> = match well {
                     true => Ok(&roots),
@@ -264,7 +264,7 @@ impl World {
     }
 
     /// Answers as a server would that means well.
-    fn answer(&mut self, held: &Held) {
+    fn answer(&mut self, held: &ParkedRequest) {
         let now = self.pair.now();
         let done = CallToolResult::text("done");
         if held.method == "tools/list" {
@@ -306,21 +306,26 @@ impl World {
 
     fn drain(&mut self) {
         while let Some(event) = self.pair.server.poll_event() {
-            self.told += &format!("server {event:?}\n");
+            self.told_log += &format!("server {event:?}\n");
             match event {
                 server::Event::Request { id, method, params, context } => {
                     let params: Option<serde_json::Value> = params.and_then(|params| params.decode().ok());
                     let task = params.and_then(|params| params["taskId"].as_str().map(Into::into));
                     let extended = context.client_capabilities.has(ClientCapability::TasksExtension);
                     let may = extended && context.era == Era::Modern && &*method == "tools/call";
-                    self.held.push(Held { id, method: method.to_string(), task, may });
+                    self.parked.push(ParkedRequest {
+                        id,
+                        method: method.to_string(),
+                        task,
+                        can_be_task: may,
+                    });
                 }
-                server::Event::Cancelled { id, .. } => self.held.retain(|held| held.id != id),
+                server::Event::Cancelled { id, .. } => self.parked.retain(|held| held.id != id),
                 _ => {}
             }
         }
         while let Some(event) = self.pair.client.poll_event() {
-            self.told += &format!("client {event:?}\n");
+            self.told_log += &format!("client {event:?}\n");
             match event {
                 client::Event::Outcome { request, outcome } => {
                     assert!(self.accepted.contains(&request), "an outcome of a request that was never made");
@@ -332,7 +337,7 @@ impl World {
                     let of = self.pair.client.peer().on_behalf_of(id);
                     let over = of.is_some_and(|of| self.outcomes.contains_key(&of));
                     assert!(!over, "asked on behalf of what is over");
-                    self.asked.push(id);
+                    self.pending_inputs.push(id);
                 }
                 client::Event::TaskStatus { request, .. } => {
                     let over = self.outcomes.contains_key(&request);
@@ -347,7 +352,9 @@ impl World {
                     WatchState::Ended(_) if self.watch == Some(watch) => self.watch = None,
                     _ => {}
                 },
-                client::Event::RequestCancelled { id, .. } => self.asked.retain(|&asked| asked != id),
+                client::Event::RequestCancelled { id, .. } => {
+                    self.pending_inputs.retain(|&asked| asked != id)
+                }
                 _ => {}
             }
         }
@@ -383,8 +390,8 @@ proptest! {
         actions in prop::collection::vec(action(), 0..30),
     ) {
         let whole = World::run(setting, &actions);
-        let chopped = World::run(Setting { chunk: NonZeroUsize::new(size), ..setting }, &actions);
-        prop_assert_eq!(&whole.told, &chopped.told);
+        let chopped = World::run(Scenario { chunk: NonZeroUsize::new(size), ..setting }, &actions);
+        prop_assert_eq!(&whole.told_log, &chopped.told_log);
         prop_assert_eq!(whole.pair.transcript(), chopped.pair.transcript());
     }
 
@@ -402,7 +409,7 @@ proptest! {
     #[test]
     fn a_run_repeats_itself(setting in setting(), actions in prop::collection::vec(action(), 0..40)) {
         let (first, second) = (World::run(setting, &actions), World::run(setting, &actions));
-        prop_assert_eq!(first.told, second.told);
+        prop_assert_eq!(first.told_log, second.told_log);
         prop_assert_eq!(first.pair.transcript(), second.pair.transcript());
     }
 

@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
 use mcp_proto::auth::Now;
-use mcp_proto::auth::client::{Admission, AuthClient, AuthContext, AuthError, FinishError, Redirect, Status};
+use mcp_proto::auth::client::{
+    AuthClient, AuthContext, AuthError, FinishError, Redirect, RequestAuth, TokenStatus,
+};
 use mcp_proto::front::{CacheContextEnder, Clock as _};
 use mcp_proto::transport::http::Verb;
 
 use crate::time::RuntimeClock;
 
 /// The machine, which the driver and the application's handles share.
-pub(super) struct Shared {
+pub(super) struct SharedAuth {
     pub(super) clock: Arc<RuntimeClock>,
     server: String,
     state: Mutex<State>,
@@ -25,33 +27,33 @@ pub(super) struct State {
     /// The authorization context of the connection's cache, and what ends it.
     context: AuthContext,
     cache: Option<CacheContextEnder>,
-    pub(super) told: Told,
+    pub(super) outcomes: OutcomeLog,
     /// Whether a person has a page to agree on.
-    pub(super) page: bool,
+    pub(super) page_open: bool,
     waiting: Vec<Waker>,
     driven: bool,
 }
 
 /// What the machine has told so far.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct OutcomeLog {
     /// How often something that others wait for came to an end, and the last one.
     ends: u64,
     last: Option<AuthError>,
     logouts: u64,
     /// Why the store still has what the last of them was to forget.
-    kept: Option<String>,
+    removal_error: Option<String>,
 }
 
-impl Shared {
+impl SharedAuth {
     pub(super) fn new(clock: Arc<RuntimeClock>, server: String, machine: AuthClient) -> Arc<Self> {
         let state = State {
             context: machine.context(),
             cache: None,
             machine,
             driver: None,
-            told: Told::default(),
-            page: false,
+            outcomes: OutcomeLog::default(),
+            page_open: false,
             waiting: Vec::new(),
             driven: true,
         };
@@ -74,7 +76,7 @@ impl Shared {
     }
 
     /// Has the cache of a connection end its context along with that of the tokens.
-    pub(super) fn end_context_of(&self, cache: CacheContextEnder) {
+    pub(super) fn link_cache(&self, cache: CacheContextEnder) {
         self.lock(|state, _| state.cache = Some(cache));
     }
 
@@ -90,37 +92,37 @@ impl Shared {
     pub(super) fn finish(&self, redirect: Redirect) -> Result<(), FinishError> {
         let finished = self.command(|machine, now| machine.finish(now, redirect));
         if finished.is_ok() {
-            self.lock(|state, _| state.page = false);
+            self.lock(|state, _| state.page_open = false);
         }
         finished
     }
 
     /// Takes note of the end of what others wait for.
-    pub(super) fn tell_end(&self, failure: Option<AuthError>) {
-        self.tell(|told| {
+    pub(super) fn record_end(&self, failure: Option<AuthError>) {
+        self.record(|told| {
             told.ends = told.ends.saturating_add(1);
             told.last = failure;
         });
     }
 
     /// Takes note of the end of a logout, and of why the store still has the tokens, if it does.
-    pub(super) fn tell_logout(&self, kept: Option<String>) {
-        self.tell(|told| {
+    pub(super) fn record_logout(&self, kept: Option<String>) {
+        self.record(|told| {
             told.logouts = told.logouts.saturating_add(1);
-            told.kept = kept;
+            told.removal_error = kept;
         });
     }
 
-    fn tell(&self, note: impl FnOnce(&mut Told)) {
+    fn record(&self, note: impl FnOnce(&mut OutcomeLog)) {
         let waiting = self.lock(|state, _| {
-            note(&mut state.told);
+            note(&mut state.outcomes);
             std::mem::take(&mut state.waiting)
         });
         waiting.into_iter().for_each(Waker::wake);
     }
 
     /// The driver is gone: nobody will be told anything any more.
-    pub(super) fn leave(&self) {
+    pub(super) fn handle_driver_drop(&self) {
         let (waiting, cache) = self.lock(|state, _| {
             state.driven = false;
             (std::mem::take(&mut state.waiting), state.cache.take())
@@ -151,35 +153,35 @@ impl Shared {
 /// A client's tokens: to log in and out, and to tell where a page has led. [`ClientDriver::auth`](crate::ClientDriver::auth)
 /// has it, or [`ClientOptions::authorize`](crate::ClientOptions::authorize).
 #[derive(Clone)]
-pub struct AuthHandle(pub(super) Arc<Shared>);
+pub struct AuthHandle(pub(super) Arc<SharedAuth>);
 
 impl AuthHandle {
     /// Gets a new token, whether there is one or not.
     ///
     /// # Errors
     /// If there is none in the end.
-    pub async fn login(&self) -> Result<Status, LoginError> {
-        let before = self.0.lock(|state, _| state.told.ends);
+    pub async fn login(&self) -> Result<TokenStatus, LoginError> {
+        let before = self.0.lock(|state, _| state.outcomes.ends);
         self.0.command(|machine, now| machine.login(now));
-        self.end_after(before).await
+        self.wait_for_end(before).await
     }
 
     /// Waits for the end of what is under way, if anything is, and says which token there is then.
     ///
     /// # Errors
     /// If there is none.
-    pub async fn token(&self) -> Result<Status, LoginError> {
-        let before = self.0.lock(|state, _| state.told.ends);
+    pub async fn token_status(&self) -> Result<TokenStatus, LoginError> {
+        let before = self.0.lock(|state, _| state.outcomes.ends);
         let server = self.0.server.clone();
         match self.0.command(|machine, now| machine.credentials(now, Verb::Post, &server)) {
-            Admission::Go { .. } => self.status().ok_or(LoginError::LoggedOut),
-            Admission::Wait => self.end_after(before).await,
+            RequestAuth::Ready { .. } => self.status().ok_or(LoginError::LoggedOut),
+            RequestAuth::Wait => self.wait_for_end(before).await,
         }
     }
 
-    async fn end_after(&self, before: u64) -> Result<Status, LoginError> {
+    async fn wait_for_end(&self, before: u64) -> Result<TokenStatus, LoginError> {
         let look = |state: &State| {
-            (state.told.ends > before && !state.machine.is_busy()).then(|| match &state.told.last {
+            (state.outcomes.ends > before && !state.machine.is_busy()).then(|| match &state.outcomes.last {
                 None => state.machine.status().ok_or(LoginError::LoggedOut),
                 Some(error) => Err(LoginError::Failed(error.clone())),
             })
@@ -192,11 +194,13 @@ impl AuthHandle {
     /// # Errors
     /// If the store still has them, or the driver is gone.
     pub async fn logout(&self) -> Result<(), LoginError> {
-        let before = self.0.lock(|state, _| state.told.logouts);
+        let before = self.0.lock(|state, _| state.outcomes.logouts);
         self.0.command(|machine, now| machine.logout(now));
-        let kept =
-            self.0.wait(|state| (state.told.logouts > before).then(|| state.told.kept.clone())).await?;
-        kept.map_or(Ok(()), |why| Err(LoginError::NotForgotten(why)))
+        let kept = self
+            .0
+            .wait(|state| (state.outcomes.logouts > before).then(|| state.outcomes.removal_error.clone()))
+            .await?;
+        kept.map_or(Ok(()), |why| Err(LoginError::RemovalFailed(why)))
     }
 
     /// Tells where a page has led.
@@ -208,13 +212,13 @@ impl AuthHandle {
     }
 
     /// Nobody is going to agree on the page that is open: what waits for it fails.
-    pub fn give_up(&self) {
-        self.0.command(|machine, now| machine.give_up_page(now));
+    pub fn cancel_page(&self) {
+        self.0.command(|machine, now| machine.cancel_page(now));
     }
 
     /// What is known of the token, as of when the store was last read; `None` if there is none, or it was not read yet.
     #[must_use]
-    pub fn status(&self) -> Option<Status> {
+    pub fn status(&self) -> Option<TokenStatus> {
         self.0.lock(|state, _| state.machine.status())
     }
 }
@@ -234,7 +238,7 @@ pub enum LoginError {
     /// Nobody is logged in.
     LoggedOut,
     /// This process has forgotten the tokens, and the store has not: why.
-    NotForgotten(String),
+    RemovalFailed(String),
     /// The driver was dropped.
     DriverDropped,
 }
@@ -244,7 +248,7 @@ impl fmt::Display for LoginError {
         match self {
             Self::Failed(error) => error.fmt(f),
             Self::LoggedOut => f.write_str("nobody is logged in"),
-            Self::NotForgotten(why) => write!(f, "the tokens are still kept: {why}"),
+            Self::RemovalFailed(why) => write!(f, "the tokens are still kept: {why}"),
             Self::DriverDropped => f.write_str("the driver of the connection was dropped"),
         }
     }

@@ -1,6 +1,6 @@
 //! OAuth: what drives the machine of [`mcp_proto::auth::client`], and the places where tokens are kept.
 
-mod desk;
+mod authorizer;
 mod handle;
 mod redirects;
 mod store;
@@ -13,7 +13,7 @@ use futures_lite::future::Boxed;
 use mcp_proto::auth::Secret;
 use mcp_proto::auth::client::{AssertionRequest, AuthConfig, Event, RedirectPaths};
 
-pub(crate) use desk::{Deed, Desk};
+pub(crate) use authorizer::{Authorizer, ExchangeAction};
 pub use handle::{AuthHandle, LoginError};
 pub use redirects::LoopbackRedirects;
 pub use store::{FileStore, MemoryStore, StoreFuture, TokenStore};
@@ -26,7 +26,7 @@ type Assert = Box<dyn FnMut(AssertionRequest) -> Boxed<Result<Secret, String>> +
 /// Requests that the server refuses with 401, or with 403 because they need more scopes, wait until there is a token, and
 /// go out again with it. Whatever else goes to the server carries the token as well, and no other server is ever sent
 /// it. Discovery, registration and token requests go over connections of their own: only to addresses that the machine
-/// [allows](mcp_proto::auth::Reach::allows), each looked up once and connected to as it was found. Where a
+/// [allows](mcp_proto::auth::FetchPolicy::allows), each looked up once and connected to as it was found. Where a
 /// [proxy](crate::Proxy) carries them it is the proxy that looks names up, and what it may reach is for the proxy to say.
 ///
 /// ```no_run

@@ -22,8 +22,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use mcp_proto::auth::client::Redirect;
 
-use super::handle::Shared;
-use crate::client::Whole;
+use super::handle::SharedAuth;
+use crate::client::BufferedBody;
 use crate::io::HyperIo;
 use crate::smol_socket::SmolSocket;
 
@@ -70,10 +70,10 @@ impl LoopbackRedirects {
     }
 
     /// The next connection, and what answers it.
-    pub(super) fn poll_accept(&self, shared: &Arc<Shared>, cx: &mut Context<'_>) -> Poll<Boxed<()>> {
+    pub(super) fn poll_accept(&self, shared: &Arc<SharedAuth>, cx: &mut Context<'_>) -> Poll<Boxed<()>> {
         loop {
             match self.listener.get_ref().accept() {
-                Ok((stream, _)) => return Poll::Ready(Box::pin(answer(stream, shared.clone()))),
+                Ok((stream, _)) => return Poll::Ready(Box::pin(serve_connection(stream, shared.clone()))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Nobody can be told that there is no listening; the page ends by its own time.
                     if ready_or_pending!(self.listener.poll_readable(cx)).is_err() {
@@ -93,10 +93,10 @@ impl fmt::Debug for LoopbackRedirects {
     }
 }
 
-async fn answer(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve_connection(stream: TcpStream, shared: Arc<SharedAuth>) {
     let Ok(stream) = Async::new(stream) else { return };
     let timers = shared.clock.timers().clone();
-    let service = service_fn(move |request| ready(Ok::<_, Infallible>(reply(&request, &shared))));
+    let service = service_fn(move |request| ready(Ok::<_, Infallible>(respond(&request, &shared))));
     let mut http = http1::Builder::new();
     http.keep_alive(false).max_buf_size(HEAD_BYTES);
     let served = async {
@@ -106,25 +106,27 @@ async fn answer(stream: TcpStream, shared: Arc<Shared>) {
     or(served, timers.sleep(PATIENCE)).await;
 }
 
-fn reply(request: &Request<Incoming>, shared: &Shared) -> Response<Whole> {
+fn respond(request: &Request<Incoming>, shared: &SharedAuth) -> Response<BufferedBody> {
     let below = request.uri().path().strip_prefix(PATH);
     if below.is_none_or(|below| !below.is_empty() && !below.starts_with('/')) {
-        return page(StatusCode::NOT_FOUND, "There is nothing here.");
+        return render_page(StatusCode::NOT_FOUND, "There is nothing here.");
     }
     if request.method() != Method::GET {
-        return page(StatusCode::METHOD_NOT_ALLOWED, "There is nothing to be done here.");
+        return render_page(StatusCode::METHOD_NOT_ALLOWED, "There is nothing to be done here.");
     }
     let led_to = request.uri().path_and_query().map_or("", PathAndQuery::as_str);
-    match shared.finish(Redirect::read(led_to)) {
-        Ok(()) => page(StatusCode::OK, "That is all. You can close this page and go back to the program."),
-        Err(_) => page(StatusCode::BAD_REQUEST, "This is not what the program was waiting for."),
+    match shared.finish(Redirect::parse(led_to)) {
+        Ok(()) => {
+            render_page(StatusCode::OK, "That is all. You can close this page and go back to the program.")
+        }
+        Err(_) => render_page(StatusCode::BAD_REQUEST, "This is not what the program was waiting for."),
     }
 }
 
 /// A page that says so, loads nothing, and tells nobody where it was.
-fn page(status: StatusCode, text: &str) -> Response<Whole> {
+fn render_page(status: StatusCode, text: &str) -> Response<BufferedBody> {
     let body = format!("<!doctype html><meta charset=utf-8><title>Authorization</title><p>{text}\n");
-    let mut response = Response::new(Whole(Bytes::from(body)));
+    let mut response = Response::new(BufferedBody(Bytes::from(body)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     for (name, value) in [

@@ -1,4 +1,4 @@
-//! Drivers with a [`Desk`] that sees to authorization.
+//! Drivers with a [`Authorizer`] that sees to authorization.
 
 use std::fmt;
 use std::future::Future;
@@ -9,9 +9,9 @@ use std::task::{Context, Poll};
 use mcp_proto::front::{Clock as _, HandlerMode};
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
-use super::transport::{Happened, Transport};
+use super::transport::{Transport, TransportEvent};
 use super::{ClientDriver, ROUNDS, TURN};
-use crate::auth::{AuthHandle, Deed, Desk};
+use crate::auth::{AuthHandle, Authorizer, ExchangeAction};
 use crate::runtime::{Runtime, Smol};
 use crate::time::{Alarm, RuntimeClock};
 
@@ -20,13 +20,13 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// driver is polled.
     #[must_use]
     pub fn auth(&self) -> Option<AuthHandle> {
-        self.desk.as_ref().map(Desk::handle)
+        self.authorizer.as_ref().map(Authorizer::handle)
     }
 
     /// Sends a request once it has its token.
     pub(super) fn open(&mut self, request: HttpRequest) {
-        let admitted = match &mut self.desk {
-            Some(desk) => desk.admit(request),
+        let admitted = match &mut self.authorizer {
+            Some(desk) => desk.authorize(request),
             None => Some(request),
         };
         if let Some(request) = admitted {
@@ -35,49 +35,51 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     }
 
     /// Sees to an exchange that was refused.
-    pub(super) fn challenge(&mut self, challenge: &AuthorizationRequired) {
-        match &mut self.desk {
-            Some(desk) => desk.challenged(challenge),
-            None => self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, super::NOBODY)),
+    pub(super) fn handle_challenge(&mut self, challenge: &AuthorizationRequired) {
+        match &mut self.authorizer {
+            Some(desk) => desk.handle_challenge(challenge),
+            None => self
+                .front
+                .lock(|machine, now| machine.refuse(now, challenge.exchange, super::NO_AUTHORIZATION)),
         }
     }
 
     /// Shows the desk what has happened.
-    pub(super) fn show(&mut self, happened: &mut Happened) {
-        let Some(desk) = &mut self.desk else { return };
+    pub(super) fn observe(&mut self, happened: &mut TransportEvent) {
+        let Some(desk) = &mut self.authorizer else { return };
         match happened {
-            Happened::Head { exchange, headers, .. } => {
+            TransportEvent::Head { exchange, headers, .. } => {
                 let nonce = headers.get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
                 desk.note_head(*exchange, nonce);
             }
-            Happened::End { exchange, .. } => desk.note_end(*exchange),
-            Happened::Fetched { id, fetched } => {
+            TransportEvent::End { exchange, .. } => desk.note_end(*exchange),
+            TransportEvent::Fetched { id, fetched } => {
                 let over = Err("it is over".to_owned());
-                desk.fetched(*id, std::mem::replace(fetched, over));
+                desk.handle_fetched(*id, std::mem::replace(fetched, over));
             }
-            Happened::Body { .. } => {}
+            TransportEvent::Body { .. } => {}
         }
     }
 
     /// The machine has told everything of the exchanges that have ended.
     pub(super) fn forget_ended(&mut self) {
-        if let Some(desk) = &mut self.desk {
+        if let Some(desk) = &mut self.authorizer {
             desk.forget_ended();
         }
     }
 
     /// Does what the desk wants done. Ready if there was anything.
-    pub(super) fn poll_desk(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { front, transport, clock, desk, .. } = self;
+    pub(super) fn poll_authorizer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { front, transport, clock, authorizer: desk, .. } = self;
         let Some(desk) = desk else { return Poll::Pending };
         desk.poll(cx).map(|deed| match deed {
-            Deed::Open(request) => transport.open(clock.now(), request),
-            Deed::Resume(exchange) => front.lock(|machine, now| machine.resume(now, exchange)),
-            Deed::Refuse(exchange, detail) => {
+            ExchangeAction::Open(request) => transport.open(clock.now(), request),
+            ExchangeAction::Resume(exchange) => front.lock(|machine, now| machine.resume(now, exchange)),
+            ExchangeAction::Refuse(exchange, detail) => {
                 front.lock(|machine, now| machine.refuse(now, exchange, &detail));
             }
-            Deed::Fetch(fetch, reach) => transport.fetch(fetch, reach),
-            Deed::Abort(fetch) => transport.abort_fetch(fetch),
+            ExchangeAction::Fetch(fetch, reach) => transport.fetch(fetch, reach),
+            ExchangeAction::Abort(fetch) => transport.abort_fetch(fetch),
         })
     }
 }
@@ -87,7 +89,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
 /// nothing more to do.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct AuthDriver<R = Smol> {
-    pub(super) desk: Desk,
+    pub(super) authorizer: Authorizer,
     pub(super) transport: Transport<R>,
     pub(super) alarm: Alarm,
     pub(super) clock: Arc<RuntimeClock>,
@@ -96,18 +98,18 @@ pub struct AuthDriver<R = Smol> {
 impl<R: Runtime> AuthDriver<R> {
     fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.transport.poll(self.clock.now(), cx).map(|happened| {
-            if let Happened::Fetched { id, fetched } = happened {
-                self.desk.fetched(id, fetched);
+            if let TransportEvent::Fetched { id, fetched } = happened {
+                self.authorizer.handle_fetched(id, fetched);
             }
         })
     }
 
-    fn poll_desk(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.desk.poll(cx).map(|deed| match deed {
-            Deed::Fetch(fetch, reach) => self.transport.fetch(fetch, reach),
-            Deed::Abort(fetch) => self.transport.abort_fetch(fetch),
+    fn poll_authorizer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.authorizer.poll(cx).map(|deed| match deed {
+            ExchangeAction::Fetch(fetch, reach) => self.transport.fetch(fetch, reach),
+            ExchangeAction::Abort(fetch) => self.transport.abort_fetch(fetch),
             // There are no exchanges with the server.
-            Deed::Open(_) | Deed::Resume(_) | Deed::Refuse(..) => {}
+            ExchangeAction::Open(_) | ExchangeAction::Resume(_) | ExchangeAction::Refuse(..) => {}
         })
     }
 }
@@ -119,11 +121,11 @@ impl<R: Runtime> Future for AuthDriver<R> {
         let this = &mut *self;
         for _ in 0..ROUNDS {
             let happened = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
-            let acted = (0..TURN).take_while(|_| this.poll_desk(cx).is_ready()).count();
+            let acted = (0..TURN).take_while(|_| this.poll_authorizer(cx).is_ready()).count();
             if happened > 0 || acted > 0 {
                 continue;
             }
-            let due = this.desk.poll_timeout().and_then(|at| this.clock.at(at));
+            let due = this.authorizer.poll_timeout().and_then(|at| this.clock.at(at));
             if this.alarm.poll_until(due, this.clock.timers(), cx).is_pending() {
                 return Poll::Pending;
             }
@@ -135,6 +137,6 @@ impl<R: Runtime> Future for AuthDriver<R> {
 
 impl<R> fmt::Debug for AuthDriver<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthDriver").field("desk", &self.desk).finish_non_exhaustive()
+        f.debug_struct("AuthDriver").field("desk", &self.authorizer).finish_non_exhaustive()
     }
 }

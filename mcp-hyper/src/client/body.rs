@@ -9,9 +9,9 @@ use hyper::body::{Body, Frame, SizeHint};
 
 /// A body that is there at once.
 #[derive(Debug)]
-pub(crate) struct Whole(pub(crate) Bytes);
+pub(crate) struct BufferedBody(pub(crate) Bytes);
 
-impl Body for Whole {
+impl Body for BufferedBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -17,11 +17,11 @@ use http::{HeaderValue, Request, header};
 use hyper::client::conn::{http1, http2};
 use mcp_proto::HumanDuration;
 
-use super::body::Whole;
+use super::body::BufferedBody;
+use super::dial_error::{self, DialError};
 use super::proxy::{self, Proxy};
 use super::target::{Origin, Scheme, Target};
 use super::tunnel;
-use super::unreachable::{self, ConnectFailure};
 use crate::runtime::{Endpoint, Runtime, Stream};
 
 /// How long the next address is left alone while an earlier one has not answered. RFC 8305, section 5.
@@ -45,7 +45,7 @@ pub(super) struct Connector<R> {
     pub(super) timeout: Duration,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<Arc<futures_rustls::rustls::ClientConfig>>,
-    pub(super) background: Backlog,
+    pub(super) background: BackgroundTasks,
 }
 
 /// A connection that is open.
@@ -56,8 +56,8 @@ pub(super) enum Connection {
 
 /// One request at a time.
 pub(super) struct Http1 {
-    pub(super) sender: http1::SendRequest<Whole>,
-    form: Form,
+    pub(super) sender: http1::SendRequest<BufferedBody>,
+    target_form: TargetForm,
     /// Whether a request was answered on it before.
     pub(super) used: bool,
 }
@@ -65,16 +65,16 @@ pub(super) struct Http1 {
 /// Many requests at once.
 #[derive(Clone)]
 pub(super) struct Http2 {
-    pub(super) sender: http2::SendRequest<Whole>,
+    pub(super) sender: http2::SendRequest<BufferedBody>,
     /// Whether a request was answered on it before.
     pub(super) used: bool,
     /// Absent once it is over: requests that wait in it are given back when it is dropped.
-    task: Arc<Mutex<Option<http2::Connection<Io, Whole, Backlog>>>>,
+    task: Arc<Mutex<Option<http2::Connection<Io, BufferedBody, BackgroundTasks>>>>,
 }
 
 /// How a request names what it asks for.
 #[derive(Clone)]
-enum Form {
+enum TargetForm {
     /// By its path.
     Origin,
     /// By its whole URL, as it is for a proxy to forward.
@@ -83,20 +83,20 @@ enum Form {
 
 impl Http1 {
     /// Makes a request one for this connection, whatever it was for before.
-    pub(super) fn address(&self, request: &mut Request<Whole>, target: &Target) {
-        *request.uri_mut() = match &self.form {
-            Form::Origin => target.origin_form(),
-            Form::Absolute { .. } => target.absolute_form(),
+    pub(super) fn set_target(&self, request: &mut Request<BufferedBody>, target: &Target) {
+        *request.uri_mut() = match &self.target_form {
+            TargetForm::Origin => target.origin_form(),
+            TargetForm::Absolute { .. } => target.absolute_form(),
         };
         let headers = request.headers_mut();
         if let Ok(host) = HeaderValue::try_from(target.origin.authority()) {
             headers.insert(header::HOST, host);
         }
-        match &self.form {
-            Form::Absolute { credentials: Some(credentials) } => {
+        match &self.target_form {
+            TargetForm::Absolute { credentials: Some(credentials) } => {
                 headers.insert(header::PROXY_AUTHORIZATION, credentials.clone());
             }
-            Form::Absolute { credentials: None } | Form::Origin => {
+            TargetForm::Absolute { credentials: None } | TargetForm::Origin => {
                 headers.remove(header::PROXY_AUTHORIZATION);
             }
         }
@@ -105,7 +105,7 @@ impl Http1 {
 
 impl Http2 {
     /// Makes a request one for this connection, whatever it was for before.
-    pub(super) fn address(request: &mut Request<Whole>, target: &Target) {
+    pub(super) fn set_target(request: &mut Request<BufferedBody>, target: &Target) {
         *request.uri_mut() = target.absolute_form();
         // The URL says it; a proxy may have been asked before.
         request.headers_mut().remove(header::HOST);
@@ -121,9 +121,9 @@ impl Http2 {
 
 /// Futures that connections want to have polled, until the driver takes them.
 #[derive(Clone, Default)]
-pub(super) struct Backlog(Arc<Mutex<Vec<Background>>>);
+pub(super) struct BackgroundTasks(Arc<Mutex<Vec<Background>>>);
 
-impl Backlog {
+impl BackgroundTasks {
     fn push(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(future));
     }
@@ -133,7 +133,7 @@ impl Backlog {
     }
 }
 
-impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Backlog {
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for BackgroundTasks {
     fn execute(&self, future: F) {
         self.push(future);
     }
@@ -141,18 +141,17 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Backlog
 
 impl<R: Runtime> Connector<R> {
     /// Opens a connection over which `origin` can be asked; says why not, for people.
-    pub(super) async fn connect(&self, origin: &Origin) -> Result<Connection, ConnectFailure> {
-        let opening = async {
-            self.open(origin).await.map_err(|error| ConnectFailure::new(&origin.with_port(), &error))
-        };
-        or(opening, self.lose_patience(origin)).await
+    pub(super) async fn connect(&self, origin: &Origin) -> Result<Connection, DialError> {
+        let opening =
+            async { self.open(origin).await.map_err(|error| DialError::new(&origin.with_port(), &error)) };
+        or(opening, self.time_out(origin)).await
     }
 
-    async fn lose_patience(&self, origin: &Origin) -> Result<Connection, ConnectFailure> {
+    async fn time_out(&self, origin: &Origin) -> Result<Connection, DialError> {
         self.runtime.timer().sleep(self.timeout).await;
         let within = HumanDuration(self.timeout);
         let detail = format!("no connection to {} within {within}", origin.with_port());
-        Err(ConnectFailure { detail, is_definite: false })
+        Err(DialError { detail, is_definite: false })
     }
 
     /// The same, to those addresses of the name alone that are within reach. Where a proxy stands between, it is the
@@ -161,38 +160,42 @@ impl<R: Runtime> Connector<R> {
     pub(super) async fn connect_within(
         &self,
         origin: &Origin,
-        reach: mcp_proto::auth::Reach,
-    ) -> Result<Connection, ConnectFailure> {
+        reach: mcp_proto::auth::FetchPolicy,
+    ) -> Result<Connection, DialError> {
         let opening = async {
             let opened = self.open_within(origin, reach).await;
-            opened.map_err(|error| ConnectFailure::new(&origin.with_port(), &error))
+            opened.map_err(|error| DialError::new(&origin.with_port(), &error))
         };
-        or(opening, self.lose_patience(origin)).await
+        or(opening, self.time_out(origin)).await
     }
 
     #[cfg(feature = "auth")]
-    async fn open_within(&self, origin: &Origin, reach: mcp_proto::auth::Reach) -> io::Result<Connection> {
+    async fn open_within(
+        &self,
+        origin: &Origin,
+        reach: mcp_proto::auth::FetchPolicy,
+    ) -> io::Result<Connection> {
         if self.proxy.server_for(origin).is_some() {
             let (stream, form) = self.open_by_proxy(origin, false).await?;
-            return self.greet(stream, origin, form, false).await;
+            return self.handshake(stream, origin, form, false).await;
         }
         let mut addresses = self.resolve(&origin.host, origin.port).await?;
         let found = addresses.len();
         let url = origin.url();
         addresses.retain(|address| reach.allows_at(&url, address.ip()));
         if found > 0 && addresses.is_empty() {
-            return Err(unreachable::definite("none of its addresses may be visited"));
+            return Err(dial_error::definite_error("none of its addresses may be visited"));
         }
         let stream = self.dial_addresses(addresses).await?;
-        self.greet(stream, origin, Form::Origin, false).await
+        self.handshake(stream, origin, TargetForm::Origin, false).await
     }
 
     async fn open(&self, origin: &Origin) -> io::Result<Connection> {
         let (stream, form) = match &self.unix_socket {
-            Some(path) => (self.runtime.connect(&Endpoint::Unix(path.clone())).await?, Form::Origin),
+            Some(path) => (self.runtime.connect(&Endpoint::Unix(path.clone())).await?, TargetForm::Origin),
             None => self.open_by_proxy(origin, self.prior_knowledge).await?,
         };
-        self.greet(stream, origin, form, self.prior_knowledge).await
+        self.handshake(stream, origin, form, self.prior_knowledge).await
     }
 
     /// A stream to a server, or to the proxy that there is for it. A proxy can not forward what `speaks_http2`.
@@ -200,53 +203,53 @@ impl<R: Runtime> Connector<R> {
         &self,
         origin: &Origin,
         speaks_http2: bool,
-    ) -> io::Result<(Box<dyn Stream>, Form)> {
+    ) -> io::Result<(Box<dyn Stream>, TargetForm)> {
         let Some(server) = self.proxy.server_for(origin) else {
-            return Ok((self.dial(&origin.host, origin.port).await?, Form::Origin));
+            return Ok((self.dial(&origin.host, origin.port).await?, TargetForm::Origin));
         };
         let mut stream = self.dial_proxy(server).await?;
         if origin.scheme == Scheme::Https || speaks_http2 {
             tunnel::open(&mut *stream, origin, server.credentials.as_ref()).await?;
-            return Ok((stream, Form::Origin));
+            return Ok((stream, TargetForm::Origin));
         }
-        Ok((stream, Form::Absolute { credentials: server.credentials.clone() }))
+        Ok((stream, TargetForm::Absolute { credentials: server.credentials.clone() }))
     }
 
-    async fn greet(
+    async fn handshake(
         &self,
         mut stream: Box<dyn Stream>,
         origin: &Origin,
-        form: Form,
+        form: TargetForm,
         mut speaks_http2: bool,
     ) -> io::Result<Connection> {
         if origin.scheme == Scheme::Https {
             (stream, speaks_http2) = self.encrypt(stream, &origin.host).await?;
         }
         let io = crate::io::HyperIo(stream);
-        if speaks_http2 { self.greet_http2(io).await } else { self.greet_http1(io, form).await }
+        if speaks_http2 { self.handshake_http2(io).await } else { self.handshake_http1(io, form).await }
     }
 
-    async fn greet_http1(&self, io: Io, form: Form) -> io::Result<Connection> {
+    async fn handshake_http1(&self, io: Io, form: TargetForm) -> io::Result<Connection> {
         let (sender, connection) = http1::handshake(io).await.map_err(io::Error::other)?;
         // What goes wrong with it is told by its requests.
         self.background.push(async move { drop(connection.await) });
-        Ok(Connection::Http1(Http1 { sender, form, used: false }))
+        Ok(Connection::Http1(Http1 { sender, target_form: form, used: false }))
     }
 
-    async fn greet_http2(&self, io: Io) -> io::Result<Connection> {
+    async fn handshake_http2(&self, io: Io) -> io::Result<Connection> {
         let greeting = http2::Builder::new(self.background.clone())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(io);
         let (sender, task) = greeting.await.map_err(io::Error::other)?;
         let task = Arc::new(Mutex::new(Some(task)));
-        self.background.push(Polled(task.clone()));
+        self.background.push(DrivenConnection(task.clone()));
         Ok(Connection::Http2(Http2 { sender, used: false, task }))
     }
 
-    async fn dial_proxy(&self, server: &proxy::Server) -> io::Result<Box<dyn Stream>> {
+    async fn dial_proxy(&self, server: &proxy::ProxyServer) -> io::Result<Box<dyn Stream>> {
         let Origin { scheme, host, port } = &*server.origin;
-        let of_proxy = |error: io::Error| unreachable::of_proxy(&format!("{host}:{port}"), &error);
+        let of_proxy = |error: io::Error| dial_error::proxy_error(&format!("{host}:{port}"), &error);
         let stream = self.dial(host, *port).await.map_err(of_proxy)?;
         match scheme {
             Scheme::Http => Ok(stream),
@@ -261,14 +264,14 @@ impl<R: Runtime> Connector<R> {
     }
 
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        self.runtime.resolve(host, port).await.map_err(|error| unreachable::lookup(&error))
+        self.runtime.resolve(host, port).await.map_err(|error| dial_error::lookup_error(&error))
     }
 
     async fn dial_addresses(&self, addresses: Vec<SocketAddr>) -> io::Result<Box<dyn Stream>> {
-        let mut addresses = alternating(addresses).into_iter();
+        let mut addresses = interleave_families(addresses).into_iter();
         let timer = self.runtime.timer();
         let mut attempts = FuturesUnordered::new();
-        let mut failure = unreachable::definite("the host has no address");
+        let mut failure = dial_error::definite_error("the host has no address");
         loop {
             let next = addresses.next();
             let more = next.is_some();
@@ -300,25 +303,25 @@ impl<R: Runtime> Connector<R> {
 
         let config = match &self.tls {
             Some(config) => config.clone(),
-            None => crate::tls::default_client().map_err(unreachable::definite)?,
+            None => crate::tls::default_client().map_err(dial_error::definite_error)?,
         };
-        let name = ServerName::try_from(host.to_owned()).map_err(unreachable::definite)?;
+        let name = ServerName::try_from(host.to_owned()).map_err(dial_error::definite_error)?;
         let connecting = TlsConnector::from(config).connect(name, stream);
-        let stream = connecting.await.map_err(|error| unreachable::tls(&error))?;
+        let stream = connecting.await.map_err(|error| dial_error::tls_error(&error))?;
         let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(crate::tls::HTTP2);
         Ok((Box::new(stream), speaks_http2))
     }
 
     #[cfg(not(feature = "tls"))]
     async fn encrypt(&self, _: Box<dyn Stream>, _: &str) -> io::Result<(Box<dyn Stream>, bool)> {
-        Err(unreachable::definite("this was built without TLS"))
+        Err(dial_error::definite_error("this was built without TLS"))
     }
 }
 
 /// Polls a connection that others look at between the polls.
-struct Polled(Arc<Mutex<Option<http2::Connection<Io, Whole, Backlog>>>>);
+struct DrivenConnection(Arc<Mutex<Option<http2::Connection<Io, BufferedBody, BackgroundTasks>>>>);
 
-impl Future for Polled {
+impl Future for DrivenConnection {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -333,7 +336,7 @@ impl Future for Polled {
 }
 
 /// One family of addresses after the other in turn, beginning with the one that the resolver prefers. RFC 8305, section 4.
-fn alternating(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+fn interleave_families(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let prefers_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) =
         addresses.into_iter().partition(|address| address.is_ipv6() == prefers_v6);
@@ -364,7 +367,7 @@ mod tests {
             |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
         let given = addresses(&["[::1]:1", "[::2]:1", "1.1.1.1:1", "1.1.1.2:1", "1.1.1.3:1"]);
         let expected = addresses(&["[::1]:1", "1.1.1.1:1", "[::2]:1", "1.1.1.2:1", "1.1.1.3:1"]);
-        assert_eq!(alternating(given), expected);
-        assert!(alternating(Vec::new()).is_empty());
+        assert_eq!(interleave_families(given), expected);
+        assert!(interleave_families(Vec::new()).is_empty());
     }
 }

@@ -13,32 +13,32 @@ use http::{HeaderMap, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
-use super::body::Whole;
+use super::body::BufferedBody;
 use super::connector::{Background, Connection, Http1, Http2};
-use super::failure::{Failure, chain};
+use super::dial_error::DialError;
+use super::send_error::{SendError, error_chain};
 use super::target::{Origin, Target};
-use super::unreachable::ConnectFailure;
 
 /// One of the things that are polled. What it comes to is a [`Step`].
 pub(super) enum Task {
     /// Something that nobody waits for, or that nobody stops.
-    Free(Pin<Box<dyn Future<Output = Step> + Send>>),
-    Asking(Abortable<Pin<Box<dyn Future<Output = Step> + Send>>>),
-    Reading(Abortable<Reading>),
+    Free(Pin<Box<dyn Future<Output = TaskOutcome> + Send>>),
+    Requesting(Abortable<Pin<Box<dyn Future<Output = TaskOutcome> + Send>>>),
+    Reading(Abortable<BodyRead>),
 }
 
 /// How far something has come.
-pub(super) enum Step {
+pub(super) enum TaskOutcome {
     /// Nobody is concerned.
     Nothing,
     #[cfg(feature = "auth")]
     Fetched {
         id: mcp_proto::auth::FetchId,
-        fetched: Result<super::fetch::Fetched, String>,
+        fetched: Result<super::fetch::FetchResponse, String>,
     },
     Connected {
         origin: Arc<Origin>,
-        opened: Result<Connection, ConnectFailure>,
+        opened: Result<Connection, DialError>,
     },
     /// A connection can take another request.
     Ready {
@@ -50,36 +50,36 @@ pub(super) enum Step {
         exchange: ExchangeId,
         status: StatusCode,
         headers: HeaderMap,
-        answer: Answer,
+        answer: OpenResponse,
     },
     Unanswered {
         exchange: ExchangeId,
         target: Target,
-        failure: Failure<Request<Whole>>,
-        on: Used,
+        failure: SendError<Request<BufferedBody>>,
+        connection_use: ConnectionUse,
     },
     Data {
         exchange: ExchangeId,
         bytes: Bytes,
-        answer: Answer,
+        answer: OpenResponse,
     },
     Ended {
         exchange: ExchangeId,
         end: ExchangeEnd,
-        answer: Answer,
+        answer: OpenResponse,
     },
 }
 
 /// The connection that a request was for.
-pub(super) enum Used {
+pub(super) enum ConnectionUse {
     /// One that had served before.
-    Before,
+    Reused,
     /// A new one.
     New,
 }
 
 /// What is to come of an answer.
-pub(super) struct Answer {
+pub(super) struct OpenResponse {
     pub(super) origin: Arc<Origin>,
     pub(super) body: Incoming,
     /// The connection, unless it is shared.
@@ -89,149 +89,155 @@ pub(super) struct Answer {
 }
 
 /// Reads a piece of an answer's body.
-pub(super) struct Reading {
+pub(super) struct BodyRead {
     exchange: ExchangeId,
-    answer: Option<Answer>,
+    answer: Option<OpenResponse>,
 }
 
 impl Task {
     pub(super) fn background(future: Background) -> Self {
         Self::Free(Box::pin(async move {
             future.await;
-            Step::Nothing
+            TaskOutcome::Nothing
         }))
     }
 
     /// Waits until the connection can take another request.
-    pub(super) fn becoming_ready(origin: Arc<Origin>, mut connection: Http1, keep: Option<Duration>) -> Self {
+    pub(super) fn wait_ready(origin: Arc<Origin>, mut connection: Http1, keep: Option<Duration>) -> Self {
         Self::Free(Box::pin(async move {
             match connection.sender.ready().await {
-                Ok(()) => Step::Ready { origin, connection, keep },
-                Err(_) => Step::Nothing,
+                Ok(()) => TaskOutcome::Ready { origin, connection, keep },
+                Err(_) => TaskOutcome::Nothing,
             }
         }))
     }
 
     /// Sends a request and waits for the head of its answer.
-    pub(super) fn ask(
+    pub(super) fn send(
         exchange: ExchangeId,
-        request: Request<Whole>,
+        request: Request<BufferedBody>,
         target: Target,
         connection: Connection,
     ) -> (Self, AbortHandle) {
-        let asking: Pin<Box<dyn Future<Output = Step> + Send>> = match connection {
-            Connection::Http1(connection) => Box::pin(ask_http1(exchange, request, target, connection)),
-            Connection::Http2(connection) => Box::pin(ask_http2(exchange, request, target, connection)),
+        let asking: Pin<Box<dyn Future<Output = TaskOutcome> + Send>> = match connection {
+            Connection::Http1(connection) => Box::pin(send_http1(exchange, request, target, connection)),
+            Connection::Http2(connection) => Box::pin(send_http2(exchange, request, target, connection)),
         };
         let (handle, registration) = AbortHandle::new_pair();
-        (Self::Asking(Abortable::new(asking, registration)), handle)
+        (Self::Requesting(Abortable::new(asking, registration)), handle)
     }
 
     /// Anything else that may be stopped.
     #[cfg(feature = "auth")]
-    pub(super) fn stoppable(future: Pin<Box<dyn Future<Output = Step> + Send>>) -> (Self, AbortHandle) {
+    pub(super) fn abortable(
+        future: Pin<Box<dyn Future<Output = TaskOutcome> + Send>>,
+    ) -> (Self, AbortHandle) {
         let (handle, registration) = AbortHandle::new_pair();
-        (Self::Asking(Abortable::new(future, registration)), handle)
+        (Self::Requesting(Abortable::new(future, registration)), handle)
     }
 
     /// Waits for the next piece of the body.
-    pub(super) fn read(exchange: ExchangeId, answer: Answer) -> (Self, AbortHandle) {
+    pub(super) fn read(exchange: ExchangeId, answer: OpenResponse) -> (Self, AbortHandle) {
         let (handle, registration) = AbortHandle::new_pair();
-        let reading = Reading { exchange, answer: Some(answer) };
+        let reading = BodyRead { exchange, answer: Some(answer) };
         (Self::Reading(Abortable::new(reading, registration)), handle)
     }
 }
 
 impl Future for Task {
-    type Output = Step;
+    type Output = TaskOutcome;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Step> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TaskOutcome> {
         match &mut *self {
             Self::Free(future) => future.as_mut().poll(cx),
-            Self::Asking(future) => Pin::new(future).poll(cx).map(|step| step.unwrap_or(Step::Nothing)),
-            Self::Reading(future) => Pin::new(future).poll(cx).map(|step| step.unwrap_or(Step::Nothing)),
+            Self::Requesting(future) => {
+                Pin::new(future).poll(cx).map(|step| step.unwrap_or(TaskOutcome::Nothing))
+            }
+            Self::Reading(future) => {
+                Pin::new(future).poll(cx).map(|step| step.unwrap_or(TaskOutcome::Nothing))
+            }
         }
     }
 }
 
-async fn ask_http1(
+async fn send_http1(
     exchange: ExchangeId,
-    mut request: Request<Whole>,
+    mut request: Request<BufferedBody>,
     target: Target,
     mut connection: Http1,
-) -> Step {
-    let on = if connection.used { Used::Before } else { Used::New };
-    connection.address(&mut request, &target);
+) -> TaskOutcome {
+    let on = if connection.used { ConnectionUse::Reused } else { ConnectionUse::New };
+    connection.set_target(&mut request, &target);
     if let Err(error) = connection.sender.ready().await {
-        let failure = Failure::Unsent(request, chain(&error));
-        return Step::Unanswered { exchange, target, failure, on };
+        let failure = SendError::Unsent(request, error_chain(&error));
+        return TaskOutcome::Unanswered { exchange, target, failure, connection_use: on };
     }
     match connection.sender.try_send_request(request).await {
         Ok(response) => {
             connection.used = true;
             let (head, body) = response.into_parts();
-            let keep = kept_for(&head.headers);
-            let answer = Answer { origin: target.origin, body, connection: Some(connection), keep };
-            Step::Answered { exchange, status: head.status, headers: head.headers, answer }
+            let keep = keep_alive_timeout(&head.headers);
+            let answer = OpenResponse { origin: target.origin, body, connection: Some(connection), keep };
+            TaskOutcome::Answered { exchange, status: head.status, headers: head.headers, answer }
         }
-        Err(error) => Step::Unanswered { exchange, target, failure: error.into(), on },
+        Err(error) => TaskOutcome::Unanswered { exchange, target, failure: error.into(), connection_use: on },
     }
 }
 
-async fn ask_http2(
+async fn send_http2(
     exchange: ExchangeId,
-    mut request: Request<Whole>,
+    mut request: Request<BufferedBody>,
     target: Target,
     mut connection: Http2,
-) -> Step {
-    Http2::address(&mut request, &target);
+) -> TaskOutcome {
+    Http2::set_target(&mut request, &target);
     match connection.sender.try_send_request(request).await {
         Ok(response) => {
             let (head, body) = response.into_parts();
-            let answer = Answer { origin: target.origin, body, connection: None, keep: None };
-            Step::Answered { exchange, status: head.status, headers: head.headers, answer }
+            let answer = OpenResponse { origin: target.origin, body, connection: None, keep: None };
+            TaskOutcome::Answered { exchange, status: head.status, headers: head.headers, answer }
         }
         Err(error) => {
-            let on = if connection.used { Used::Before } else { Used::New };
-            Step::Unanswered { exchange, target, failure: error.into(), on }
+            let on = if connection.used { ConnectionUse::Reused } else { ConnectionUse::New };
+            TaskOutcome::Unanswered { exchange, target, failure: error.into(), connection_use: on }
         }
     }
 }
 
 /// What `keep-alive: timeout=…` says.
-fn kept_for(headers: &HeaderMap) -> Option<Duration> {
+fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get("keep-alive")?.to_str().ok()?;
     let parameters = value.split(',').filter_map(|parameter| parameter.split_once('='));
     let mut timeouts = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("timeout"));
     timeouts.next()?.1.trim().parse().ok().map(Duration::from_secs)
 }
 
-impl Future for Reading {
-    type Output = Step;
+impl Future for BodyRead {
+    type Output = TaskOutcome;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Step> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TaskOutcome> {
         let exchange = self.exchange;
         loop {
-            let Some(answer) = &mut self.answer else { return Poll::Ready(Step::Nothing) };
+            let Some(answer) = &mut self.answer else { return Poll::Ready(TaskOutcome::Nothing) };
             let read = match ready!(Pin::new(&mut answer.body).poll_frame(cx)) {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(bytes) if !bytes.is_empty() => Ok(bytes),
                     // Trailers mean nothing here.
                     Ok(_) | Err(_) => continue,
                 },
-                Some(Err(error)) => Err(ExchangeEnd::Truncated(chain(&error))),
+                Some(Err(error)) => Err(ExchangeEnd::Truncated(error_chain(&error))),
                 None => Err(ExchangeEnd::Complete),
             };
-            let Some(answer) = self.answer.take() else { return Poll::Ready(Step::Nothing) };
+            let Some(answer) = self.answer.take() else { return Poll::Ready(TaskOutcome::Nothing) };
             return Poll::Ready(match read {
-                Ok(bytes) => Step::Data { exchange, bytes, answer },
-                Err(end) => Step::Ended { exchange, end, answer },
+                Ok(bytes) => TaskOutcome::Data { exchange, bytes, answer },
+                Err(end) => TaskOutcome::Ended { exchange, end, answer },
             });
         }
     }
 }
 
-impl fmt::Debug for Reading {
+impl fmt::Debug for BodyRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reading").field("exchange", &self.exchange).finish_non_exhaustive()
     }

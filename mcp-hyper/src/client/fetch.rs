@@ -15,41 +15,41 @@ use futures_util::stream::FuturesUnordered;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
-use mcp_proto::auth::{Fetch, Reach};
+use mcp_proto::auth::{Fetch, FetchPolicy};
 use mcp_proto::transport::http::Verb;
 
-use super::body::Whole;
-use super::connector::{Backlog, Connection, Connector, Http2};
-use super::exchange::{Step, Task};
-use super::failure::chain;
+use super::body::BufferedBody;
+use super::connector::{BackgroundTasks, Connection, Connector, Http2};
+use super::exchange::{Task, TaskOutcome};
 use super::headers::USER_AGENT;
 use super::proxy::Proxy;
+use super::send_error::error_chain;
 use super::target::Target;
 use crate::runtime::{Runtime, Smol};
 
 /// An answer.
-pub(crate) struct Fetched {
+pub(crate) struct FetchResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl fmt::Debug for Fetched {
+impl fmt::Debug for FetchResponse {
     /// Without what is secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fetched").field("status", &self.status).finish_non_exhaustive()
     }
 }
 
-pub(super) fn task<R: Runtime>(
+pub(super) fn fetch_task<R: Runtime>(
     connector: Arc<Connector<R>>,
     fetch: Fetch,
-    reach: Reach,
+    reach: FetchPolicy,
 ) -> (Task, AbortHandle) {
     let id = fetch.id;
-    Task::stoppable(Box::pin(async move {
-        let fetched = perform(&connector, fetch, reach).await;
-        Step::Fetched { id, fetched }
+    Task::abortable(Box::pin(async move {
+        let fetched = fetch_with(&connector, fetch, reach).await;
+        TaskOutcome::Fetched { id, fetched }
     }))
 }
 
@@ -58,7 +58,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Makes an exchange that belongs to no client: with smol's sockets, by the proxies of the environment, and trusting what
 /// is trusted by default. Says why not, for people.
-pub(crate) async fn once(fetch: Fetch, reach: Reach) -> Result<Fetched, String> {
+pub(crate) async fn fetch_once(fetch: Fetch, reach: FetchPolicy) -> Result<FetchResponse, String> {
     let connector = Connector {
         runtime: Smol,
         proxy: Proxy::from_environment().map_err(|error| error.to_string())?,
@@ -67,10 +67,10 @@ pub(crate) async fn once(fetch: Fetch, reach: Reach) -> Result<Fetched, String> 
         timeout: PATIENCE,
         #[cfg(feature = "tls")]
         tls: None,
-        background: Backlog::default(),
+        background: BackgroundTasks::default(),
     };
     let background = connector.background.clone();
-    let mut performing = pin!(perform(&connector, fetch, reach));
+    let mut performing = pin!(fetch_with(&connector, fetch, reach));
     let mut connections = FuturesUnordered::new();
     let performed = poll_fn(|cx| {
         loop {
@@ -93,11 +93,11 @@ pub(crate) async fn once(fetch: Fetch, reach: Reach) -> Result<Fetched, String> 
 }
 
 /// Makes the exchange; says why not, for people. How long it may take is for others to say.
-async fn perform<R: Runtime>(
+async fn fetch_with<R: Runtime>(
     connector: &Connector<R>,
     fetch: Fetch,
-    reach: Reach,
-) -> Result<Fetched, String> {
+    reach: FetchPolicy,
+) -> Result<FetchResponse, String> {
     reach.check(&fetch.url).map_err(|error| error.to_string())?;
     let target = Target::parse(&fetch.url).ok_or("this is no URL of HTTP")?;
     let limit = fetch.limit;
@@ -106,21 +106,21 @@ async fn perform<R: Runtime>(
         connector.connect_within(&target.origin, reach).await.map_err(|failure| failure.detail)?;
     let sent = match connection {
         Connection::Http1(mut connection) => {
-            connection.address(&mut request, &target);
-            connection.sender.ready().await.map_err(|error| chain(&error))?;
+            connection.set_target(&mut request, &target);
+            connection.sender.ready().await.map_err(|error| error_chain(&error))?;
             connection.sender.send_request(request).await
         }
         Connection::Http2(mut connection) => {
-            Http2::address(&mut request, &target);
+            Http2::set_target(&mut request, &target);
             connection.sender.send_request(request).await
         }
     };
-    let (head, body) = sent.map_err(|error| chain(&error))?.into_parts();
-    Ok(Fetched { status: head.status, headers: head.headers, body: read(body, limit).await? })
+    let (head, body) = sent.map_err(|error| error_chain(&error))?.into_parts();
+    Ok(FetchResponse { status: head.status, headers: head.headers, body: read(body, limit).await? })
 }
 
-fn request(fetch: Fetch) -> Result<Request<Whole>, String> {
-    let mut request = Request::new(Whole(fetch.body));
+fn request(fetch: Fetch) -> Result<Request<BufferedBody>, String> {
+    let mut request = Request::new(BufferedBody(fetch.body));
     *request.method_mut() = match fetch.verb {
         Verb::Get => Method::GET,
         Verb::Post => Method::POST,
@@ -140,7 +140,7 @@ fn request(fetch: Fetch) -> Result<Request<Whole>, String> {
 async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, String> {
     let mut whole = BytesMut::new();
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        if let Ok(bytes) = frame.map_err(|error| chain(&error))?.into_data() {
+        if let Ok(bytes) = frame.map_err(|error| error_chain(&error))?.into_data() {
             if bytes.len() > limit.saturating_sub(whole.len()) {
                 return Err(format!("the answer is longer than {limit} bytes"));
             }

@@ -22,7 +22,7 @@ const RESERVED: &[HeaderName] = &[
 ];
 
 /// Those of which the library that defines names knows none.
-const RESERVED_TOO: &[&str] = &["http2-settings", "keep-alive", "last-event-id"];
+const RESERVED_UNNAMED: &[&str] = &["http2-settings", "keep-alive", "last-event-id"];
 
 pub(super) const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
@@ -33,13 +33,13 @@ pub struct HeaderError {
     /// The name, as it was given.
     pub name: String,
     /// What is wrong with it.
-    pub problem: HeaderProblem,
+    pub kind: HeaderErrorKind,
 }
 
 /// What is wrong with a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum HeaderProblem {
+pub enum HeaderErrorKind {
     /// The name is no name of a header.
     Name,
     /// The value holds what no header may hold, such as a line break.
@@ -50,11 +50,11 @@ pub enum HeaderProblem {
 
 impl fmt::Display for HeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, problem } = self;
+        let Self { name, kind: problem } = self;
         match problem {
-            HeaderProblem::Name => write!(f, "{name:?} is no name of a header"),
-            HeaderProblem::Value => write!(f, "the value of the header {name} can not be sent"),
-            HeaderProblem::Reserved => write!(f, "the header {name} is set by the protocol itself"),
+            HeaderErrorKind::Name => write!(f, "{name:?} is no name of a header"),
+            HeaderErrorKind::Value => write!(f, "the value of the header {name} can not be sent"),
+            HeaderErrorKind::Reserved => write!(f, "the header {name} is set by the protocol itself"),
         }
     }
 }
@@ -70,21 +70,21 @@ pub(super) struct Additions {
     fixed: HeaderMap,
     refresh: Vec<Refresh>,
     /// The first that could not be added.
-    refused: Option<HeaderError>,
+    first_error: Option<HeaderError>,
 }
 
 impl Additions {
     pub(super) fn add(&mut self, name: &str, value: &str) {
         if let Err(problem) = self.try_add(name, value) {
-            self.refused.get_or_insert_with(|| HeaderError { name: name.to_owned(), problem });
+            self.first_error.get_or_insert_with(|| HeaderError { name: name.to_owned(), kind: problem });
         }
     }
 
-    fn try_add(&mut self, name: &str, value: &str) -> Result<(), HeaderProblem> {
-        let name = HeaderName::try_from(name).map_err(|_| HeaderProblem::Name)?;
-        let mut value = HeaderValue::try_from(value).map_err(|_| HeaderProblem::Value)?;
+    fn try_add(&mut self, name: &str, value: &str) -> Result<(), HeaderErrorKind> {
+        let name = HeaderName::try_from(name).map_err(|_| HeaderErrorKind::Name)?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| HeaderErrorKind::Value)?;
         if is_reserved(&name) {
-            return Err(HeaderProblem::Reserved);
+            return Err(HeaderErrorKind::Reserved);
         }
         value.set_sensitive(is_secret(&name));
         self.fixed.append(name, value);
@@ -101,7 +101,7 @@ impl Additions {
     }
 
     pub(super) fn check(&mut self) -> Result<(), HeaderError> {
-        self.refused.take().map_or(Ok(()), Err)
+        self.first_error.take().map_or(Ok(()), Err)
     }
 
     /// Adds them to those of the protocol.
@@ -131,7 +131,7 @@ impl Additions {
 
 fn is_reserved(name: &HeaderName) -> bool {
     RESERVED.contains(name)
-        || RESERVED_TOO.contains(&name.as_str())
+        || RESERVED_UNNAMED.contains(&name.as_str())
         || ["mcp-", "proxy-"].iter().any(|prefix| name.as_str().starts_with(prefix))
 }
 
@@ -194,7 +194,7 @@ mod tests {
             let mut additions = Additions::default();
             additions.add(name, "x");
             let error = additions.check().unwrap_err();
-            assert_eq!((error.name.as_str(), error.problem), (name, HeaderProblem::Reserved));
+            assert_eq!((error.name.as_str(), error.kind), (name, HeaderErrorKind::Reserved));
             assert!(!applied(additions).iter().any(|(_, value)| value == "x"));
         }
     }
@@ -228,7 +228,7 @@ mod tests {
         additions.add("x-tag", "b");
         additions.add("x-bad", "a\r\nb");
         additions.add("no name", "a");
-        assert_eq!(additions.check().unwrap_err().problem, HeaderProblem::Value);
+        assert_eq!(additions.check().unwrap_err().kind, HeaderErrorKind::Value);
         let headers = applied(additions);
         assert_eq!(headers.get_all("x-tag").iter().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(headers["user-agent"], USER_AGENT);

@@ -4,18 +4,18 @@
 mod authorized;
 mod body;
 mod connector;
+mod dial_error;
 mod exchange;
-mod failure;
 #[cfg(feature = "auth")]
 mod fetch;
 mod headers;
 mod options;
 mod pool;
 mod proxy;
+mod send_error;
 mod target;
 mod transport;
 mod tunnel;
-mod unreachable;
 mod wire;
 
 use std::fmt;
@@ -28,7 +28,7 @@ use mcp_proto::front::{self, Client, Clock, Error, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::CloseReason;
 use mcp_proto::transport::http::client::{Action, HttpClient};
 
-use self::transport::{Happened, Transport};
+use self::transport::{Transport, TransportEvent};
 use crate::fields::Headers;
 use crate::runtime::{Runtime, Smol};
 use crate::time::{Alarm, RuntimeClock};
@@ -36,10 +36,10 @@ use crate::time::{Alarm, RuntimeClock};
 #[cfg(feature = "auth")]
 pub use authorized::AuthDriver;
 #[cfg(feature = "auth")]
-pub(crate) use body::Whole;
+pub(crate) use body::BufferedBody;
 #[cfg(feature = "auth")]
-pub(crate) use fetch::{Fetched, once as fetch};
-pub use headers::{HeaderError, HeaderProblem};
+pub(crate) use fetch::{FetchResponse, fetch_once as fetch};
+pub use headers::{HeaderError, HeaderErrorKind};
 pub use options::{ClientOptions, ConnectError};
 pub use proxy::{Proxy, ProxyError};
 pub use wire::WireEvent;
@@ -49,7 +49,7 @@ const ROUNDS: usize = 4;
 /// How much it does in each round: of what has happened, and of what is to be done.
 const TURN: usize = 32;
 /// What becomes of an exchange that is held where nobody sees to authorization.
-const NOBODY: &str = "this program does not log in";
+const NO_AUTHORIZATION: &str = "this program does not log in";
 
 /// Talks to the server at this URL, `http` or `https`, with default [options](ClientOptions).
 ///
@@ -92,7 +92,7 @@ pub struct ClientDriver<H: HandlerMode = SendHandlers, R = Smol> {
     front: front::ClientDriver<HttpClient, H>,
     transport: Transport<R>,
     #[cfg(feature = "auth")]
-    desk: Option<crate::auth::Desk>,
+    authorizer: Option<crate::auth::Authorizer>,
     alarm: Alarm,
     clock: Arc<RuntimeClock>,
 }
@@ -101,15 +101,15 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// Hands over what the connections bring. Ready if there was anything.
     fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.transport.poll(self.clock.now(), cx).map(|mut happened| {
-            self.show(&mut happened);
+            self.observe(&mut happened);
             self.front.lock(|machine, now| match happened {
-                Happened::Head { exchange, status, headers } => {
+                TransportEvent::Head { exchange, status, headers } => {
                     machine.handle_head(now, exchange, status.as_u16(), &Headers(&headers));
                 }
-                Happened::Body { exchange, bytes } => machine.handle_body(now, exchange, bytes),
-                Happened::End { exchange, end } => machine.handle_end(now, exchange, end),
+                TransportEvent::Body { exchange, bytes } => machine.handle_body(now, exchange, bytes),
+                TransportEvent::End { exchange, end } => machine.handle_end(now, exchange, end),
                 #[cfg(feature = "auth")]
-                Happened::Fetched { .. } => {}
+                TransportEvent::Fetched { .. } => {}
             });
         })
     }
@@ -132,12 +132,12 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
                 Some(Action::Open(request)) => self.open(request),
                 Some(Action::Abort(exchange)) => {
                     #[cfg(feature = "auth")]
-                    if let Some(desk) = &mut self.desk {
-                        desk.forget(exchange);
+                    if let Some(desk) = &mut self.authorizer {
+                        desk.forget_exchange(exchange);
                     }
                     self.transport.abort(self.clock.now(), exchange);
                 }
-                Some(Action::AuthorizationRequired(challenge)) => self.challenge(&challenge),
+                Some(Action::AuthorizationRequired(challenge)) => self.handle_challenge(&challenge),
                 None => {}
             }
         })
@@ -146,7 +146,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// Whether something is under way that goes on after the client was closed.
     fn is_finishing(&self) -> bool {
         #[cfg(feature = "auth")]
-        return self.desk.as_ref().is_some_and(crate::auth::Desk::is_finishing);
+        return self.authorizer.as_ref().is_some_and(crate::auth::Authorizer::is_finishing);
         #[cfg(not(feature = "auth"))]
         false
     }
@@ -156,7 +156,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
             self.front.next_timeout(),
             self.transport.poll_timeout(),
             #[cfg(feature = "auth")]
-            self.desk.as_ref().and_then(crate::auth::Desk::poll_timeout),
+            self.authorizer.as_ref().and_then(crate::auth::Authorizer::poll_timeout),
         ];
         timeouts.into_iter().flatten().min()
     }
@@ -168,15 +168,15 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
         self.transport.open(self.clock.now(), request);
     }
 
-    fn challenge(&mut self, challenge: &mcp_proto::transport::http::client::AuthorizationRequired) {
-        self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, NOBODY));
+    fn handle_challenge(&mut self, challenge: &mcp_proto::transport::http::client::AuthorizationRequired) {
+        self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, NO_AUTHORIZATION));
     }
 
-    fn show(&mut self, _: &mut Happened) {}
+    fn observe(&mut self, _: &mut TransportEvent) {}
 
     fn forget_ended(&mut self) {}
 
-    fn poll_desk(&mut self, _: &mut Context<'_>) -> Poll<()> {
+    fn poll_authorizer(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
 }
@@ -195,7 +195,7 @@ impl<H: HandlerMode, R: Runtime> Future for ClientDriver<H, R> {
             if acted < TURN {
                 this.forget_ended();
             }
-            let seen_to = (0..TURN).take_while(|_| this.poll_desk(cx).is_ready()).count();
+            let seen_to = (0..TURN).take_while(|_| this.poll_authorizer(cx).is_ready()).count();
             if happened > 0 || acted > 0 || seen_to > 0 {
                 continue;
             }

@@ -14,7 +14,7 @@ use mcp_proto::schema::Implementation;
 use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UrlError};
 
 use super::ClientDriver;
-use super::connector::{Backlog, Connector};
+use super::connector::{BackgroundTasks, Connector};
 use super::headers::{Additions, HeaderError};
 use super::proxy::{Proxy, ProxyError};
 use super::transport::Transport;
@@ -152,13 +152,13 @@ impl From<ClientConfig> for ClientOptions {
 
 impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// Which eras to speak. Default: the server's, which is found out.
-    pub fn mode(mut self, mode: client::EraPolicy) -> Self {
+    pub fn era_policy(mut self, mode: client::EraPolicy) -> Self {
         self.config.client.era_policy = mode;
         self
     }
 
-    /// What an [earlier connection](Client::verdict) to the same server found out, which saves the probe.
-    pub fn verdict(mut self, verdict: Option<KnownEra>) -> Self {
+    /// What an [earlier connection](Client::known_era) to the same server found out, which saves the probe.
+    pub fn known_era(mut self, verdict: Option<KnownEra>) -> Self {
         self.config.client.known_era = verdict;
         self
     }
@@ -318,7 +318,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self.config.client.capabilities = self.handlers.capabilities().clone();
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
         #[cfg(feature = "auth")]
-        let desk = self.desk(&clock)?;
+        let desk = self.authorizer(&clock)?;
         #[cfg(feature = "auth")]
         if desk.is_some() {
             self.config.authorization = mcp_proto::transport::http::client::UnauthorizedPolicy::Park;
@@ -333,13 +333,13 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         let (client, front) = front::client(machine, clock.clone(), handlers);
         #[cfg(feature = "auth")]
         if let Some(desk) = &desk {
-            desk.end_context_of(front.cache_context_ender());
+            desk.link_cache(front.cache_context_ender());
         }
         let driver = ClientDriver {
             front,
             transport,
             #[cfg(feature = "auth")]
-            desk,
+            authorizer: desk,
             alarm: Alarm::default(),
             clock,
         };
@@ -358,17 +358,20 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     ) -> Result<(crate::auth::AuthHandle, super::AuthDriver<R>), ConnectError> {
         self.config.url = url.into();
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
-        let desk = self.desk(&clock)?.ok_or(ConnectError::NoAuthorization)?;
+        let desk = self.authorizer(&clock)?.ok_or(ConnectError::NoAuthorization)?;
         let (transport, _) = self.transport()?;
-        Ok((desk.handle(), super::AuthDriver { desk, transport, alarm: Alarm::default(), clock }))
+        Ok((desk.handle(), super::AuthDriver { authorizer: desk, transport, alarm: Alarm::default(), clock }))
     }
 
     #[cfg(feature = "auth")]
-    fn desk(&mut self, clock: &Arc<RuntimeClock>) -> Result<Option<crate::auth::Desk>, ConnectError> {
+    fn authorizer(
+        &mut self,
+        clock: &Arc<RuntimeClock>,
+    ) -> Result<Option<crate::auth::Authorizer>, ConnectError> {
         let Some(authorization) = self.authorization.take() else { return Ok(None) };
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|_| ConnectError::NoEntropy)?;
-        crate::auth::Desk::new(authorization, &self.config.url, clock.clone(), seed)
+        crate::auth::Authorizer::new(authorization, &self.config.url, clock.clone(), seed)
             .map(Some)
             .map_err(ConnectError::Authorization)
     }
@@ -388,7 +391,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             timeout: self.connect_timeout,
             #[cfg(feature = "tls")]
             tls: self.tls,
-            background: Backlog::default(),
+            background: BackgroundTasks::default(),
         };
         Ok((Transport::new(connector, self.additions, self.wire, self.idle_timeout), self.handlers))
     }

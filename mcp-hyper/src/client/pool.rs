@@ -7,7 +7,7 @@ use http::Request;
 use mcp_proto::Instant;
 use mcp_proto::transport::http::ExchangeId;
 
-use super::body::Whole;
+use super::body::BufferedBody;
 use super::connector::{Connection, Http1, Http2};
 use super::target::Target;
 
@@ -22,19 +22,19 @@ const MARGIN: Duration = Duration::from_secs(1);
 pub(super) struct Pool {
     /// By when they are given up. The one used last is the one to use next.
     idle: BTreeMap<(Instant, u64), Http1>,
-    shared: BTreeMap<u64, Shared>,
+    shared: BTreeMap<u64, SharedConnection>,
     /// In the order of their exchanges.
-    waiting: BTreeMap<ExchangeId, (Target, Request<Whole>)>,
+    waiting: BTreeMap<ExchangeId, (Target, Request<BufferedBody>)>,
     /// How many connections are being opened.
     opening: usize,
     /// How many requests a connection takes at once, as far as is known.
-    streams: Streams,
-    numbers: u64,
+    stream_limit: StreamLimit,
+    next_number: u64,
 }
 
 /// How many requests a connection takes at once.
 #[derive(Clone, Copy, Default)]
-enum Streams {
+enum StreamLimit {
     /// It is not known to be more.
     #[default]
     One,
@@ -43,79 +43,83 @@ enum Streams {
 }
 
 /// A connection that takes many requests at once.
-struct Shared {
+struct SharedConnection {
     connection: Http2,
     requests: usize,
     idle_since: Instant,
 }
 
 /// A connection for one request.
-pub(super) struct Lent {
+pub(super) struct PooledConnection {
     pub(super) connection: Connection,
     /// To be given back, if it is shared.
     pub(super) shared: Option<u64>,
 }
 
 impl Pool {
-    pub(super) fn wait(&mut self, exchange: ExchangeId, target: Target, request: Request<Whole>) {
+    pub(super) fn wait(&mut self, exchange: ExchangeId, target: Target, request: Request<BufferedBody>) {
         self.waiting.insert(exchange, (target, request));
     }
 
-    pub(super) fn leave(&mut self, exchange: ExchangeId) {
+    pub(super) fn remove(&mut self, exchange: ExchangeId) {
         self.waiting.remove(&exchange);
     }
 
     /// A request whose turn it is, and the connection for it.
-    pub(super) fn next(&mut self, now: Instant) -> Option<(ExchangeId, Target, Request<Whole>, Lent)> {
+    pub(super) fn next_ready(
+        &mut self,
+        now: Instant,
+    ) -> Option<(ExchangeId, Target, Request<BufferedBody>, PooledConnection)> {
         if self.waiting.is_empty() {
             return None;
         }
-        let lent = self.lend(now)?;
+        let lent = self.checkout(now)?;
         let (exchange, (target, request)) = self.waiting.pop_first()?;
         Some((exchange, target, request, lent))
     }
 
     /// How many more connections to open; they count as being opened from now on.
-    pub(super) fn missing(&mut self) -> usize {
-        let missing = self.waiting.len().div_ceil(self.expected()).saturating_sub(self.opening);
+    pub(super) fn connections_to_open(&mut self) -> usize {
+        let missing = self.waiting.len().div_ceil(self.expected_streams()).saturating_sub(self.opening);
         self.opening += missing;
         missing
     }
 
-    fn expected(&self) -> usize {
-        match self.streams {
-            Streams::One => 1,
-            Streams::Many(streams) => streams.max(1),
+    fn expected_streams(&self) -> usize {
+        match self.stream_limit {
+            StreamLimit::One => 1,
+            StreamLimit::Many(streams) => streams.max(1),
         }
     }
 
     /// A connection was opened.
-    pub(super) fn opened(&mut self, now: Instant, connection: Connection, idle: Duration) {
+    pub(super) fn add_opened(&mut self, now: Instant, connection: Connection, idle: Duration) {
         self.opening = self.opening.saturating_sub(1);
         match connection {
             Connection::Http1(connection) => {
-                self.streams = Streams::One;
-                self.keep(now, connection, idle, None);
+                self.stream_limit = StreamLimit::One;
+                self.return_idle(now, connection, idle, None);
             }
             Connection::Http2(connection) => {
-                if let Streams::One = self.streams {
-                    self.streams = Streams::Many(EXPECTED_STREAMS);
+                if let StreamLimit::One = self.stream_limit {
+                    self.stream_limit = StreamLimit::Many(EXPECTED_STREAMS);
                 }
                 // Others that were opened meanwhile have made it superfluous.
-                let expected = self.expected();
+                let expected = self.expected_streams();
                 if self.waiting.is_empty() && self.shared.values().any(|shared| shared.has_room(expected)) {
                     return;
                 }
-                self.numbers += 1;
-                self.shared.insert(self.numbers, Shared { connection, requests: 0, idle_since: now });
+                self.next_number += 1;
+                self.shared
+                    .insert(self.next_number, SharedConnection { connection, requests: 0, idle_since: now });
             }
         }
     }
 
     /// A connection could not be opened; these requests have nothing to wait for.
-    pub(super) fn not_opened(&mut self) -> Vec<ExchangeId> {
+    pub(super) fn note_open_failed(&mut self) -> Vec<ExchangeId> {
         self.opening = self.opening.saturating_sub(1);
-        let served = self.opening * self.expected();
+        let served = self.opening * self.expected_streams();
         let mut failed = Vec::new();
         while self.waiting.len() > served
             && let Some((exchange, _)) = self.waiting.pop_first()
@@ -126,14 +130,20 @@ impl Pool {
     }
 
     /// A connection can take another request. The server may have said how long it keeps it.
-    pub(super) fn keep(&mut self, now: Instant, connection: Http1, idle: Duration, kept: Option<Duration>) {
+    pub(super) fn return_idle(
+        &mut self,
+        now: Instant,
+        connection: Http1,
+        idle: Duration,
+        kept: Option<Duration>,
+    ) {
         let idle = kept.map_or(idle, |kept| idle.min(kept.saturating_sub(MARGIN)));
-        self.numbers += 1;
-        self.idle.insert((now + idle, self.numbers), connection);
+        self.next_number += 1;
+        self.idle.insert((now + idle, self.next_number), connection);
     }
 
     /// A request is through with its shared connection.
-    pub(super) fn give_back(&mut self, now: Instant, shared: u64) {
+    pub(super) fn return_shared(&mut self, now: Instant, shared: u64) {
         if let Some(shared) = self.shared.get_mut(&shared) {
             shared.requests = shared.requests.saturating_sub(1);
             shared.idle_since = now;
@@ -141,10 +151,10 @@ impl Pool {
     }
 
     /// A request was answered on it.
-    pub(super) fn has_served(&mut self, shared: u64) {
+    pub(super) fn note_served(&mut self, shared: u64) {
         if let Some(shared) = self.shared.get_mut(&shared) {
             shared.connection.used = true;
-            self.streams = Streams::Many(shared.connection.limit());
+            self.stream_limit = StreamLimit::Many(shared.connection.limit());
         }
     }
 
@@ -153,20 +163,20 @@ impl Pool {
         self.shared.remove(&shared);
     }
 
-    fn lend(&mut self, now: Instant) -> Option<Lent> {
+    fn checkout(&mut self, now: Instant) -> Option<PooledConnection> {
         self.shared.retain(|_, shared| !shared.connection.sender.is_closed());
-        let expected = self.expected();
+        let expected = self.expected_streams();
         for (number, shared) in &mut self.shared {
             if shared.has_room(expected) {
                 shared.requests += 1;
                 let connection = Connection::Http2(shared.connection.clone());
-                return Some(Lent { connection, shared: Some(*number) });
+                return Some(PooledConnection { connection, shared: Some(*number) });
             }
         }
         while let Some(((until, _), connection)) = self.idle.pop_last() {
             // One that is new has to be heard of first.
             if !connection.used || (until > now && connection.sender.is_ready()) {
-                return Some(Lent { connection: Connection::Http1(connection), shared: None });
+                return Some(PooledConnection { connection: Connection::Http1(connection), shared: None });
             }
         }
         None
@@ -192,11 +202,14 @@ impl Pool {
     /// Whether nothing is lost with it: no connection, no request, and nothing that was found out about the server.
     pub(super) fn is_empty(&self) -> bool {
         let unused = self.idle.is_empty() && self.shared.is_empty();
-        unused && self.waiting.is_empty() && self.opening == 0 && matches!(self.streams, Streams::One)
+        unused
+            && self.waiting.is_empty()
+            && self.opening == 0
+            && matches!(self.stream_limit, StreamLimit::One)
     }
 }
 
-impl Shared {
+impl SharedConnection {
     /// Before the first answer the server may not have said what it takes, which is then expected to be what it was on
     /// other connections.
     fn has_room(&self, expected: usize) -> bool {

@@ -25,8 +25,8 @@ use super::target::{Origin, Scheme, credentials};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Proxy {
-    http: Option<Server>,
-    https: Option<Server>,
+    http: Option<ProxyServer>,
+    https: Option<ProxyServer>,
     exceptions: Exceptions,
     loopback: bool,
 }
@@ -51,7 +51,7 @@ impl std::error::Error for ProxyError {}
 
 /// A proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Server {
+pub(super) struct ProxyServer {
     /// Where it listens.
     pub(super) origin: Arc<Origin>,
     /// What it is told in `proxy-authorization`.
@@ -84,7 +84,7 @@ impl Proxy {
         };
         let server = |names: &[&'static str]| match first(names) {
             Some((_, value)) if value.trim().is_empty() => Ok(None),
-            Some((name, value)) => match Server::parse(value.trim()) {
+            Some((name, value)) => match ProxyServer::parse(value.trim()) {
                 Some(server) => Ok(Some(server)),
                 None => Err(ProxyError { variable: name.to_owned() }),
             },
@@ -103,7 +103,7 @@ impl Proxy {
     /// # Errors
     /// If it is not a URL of HTTP.
     pub fn through(url: &str) -> Result<Self, ProxyError> {
-        let server = Server::parse(url).ok_or(ProxyError { variable: String::new() })?;
+        let server = ProxyServer::parse(url).ok_or(ProxyError { variable: String::new() })?;
         Ok(Self { http: Some(server.clone()), https: Some(server), ..Self::none() })
     }
 
@@ -124,7 +124,7 @@ impl Proxy {
     }
 
     /// The proxy to ask for this origin, if any.
-    pub(super) fn server_for(&self, origin: &Origin) -> Option<&Server> {
+    pub(super) fn server_for(&self, origin: &Origin) -> Option<&ProxyServer> {
         let server = match origin.scheme {
             Scheme::Http => self.http.as_ref()?,
             Scheme::Https => self.https.as_ref()?,
@@ -135,7 +135,7 @@ impl Proxy {
     }
 }
 
-impl Server {
+impl ProxyServer {
     fn parse(url: &str) -> Option<Self> {
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
         let target = super::target::Target::parse(&url)?;

@@ -16,25 +16,25 @@ use http::{Method, Request, StatusCode};
 use hyper::body::Body as _;
 use mcp_proto::Instant;
 #[cfg(feature = "auth")]
-use mcp_proto::auth::{Fetch, FetchId, Reach};
+use mcp_proto::auth::{Fetch, FetchId, FetchPolicy};
 use mcp_proto::transport::http::client::HttpRequest;
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 
-use super::body::Whole;
+use super::body::BufferedBody;
 use super::connector::{Connector, Http1};
-use super::exchange::{Answer, Step, Task, Used};
-use super::failure::Failure;
+use super::dial_error::DialError;
+use super::exchange::{ConnectionUse, OpenResponse, Task, TaskOutcome};
 #[cfg(feature = "auth")]
-use super::fetch::{self, Fetched};
+use super::fetch::{self, FetchResponse};
 use super::headers::{Additions, is_secret, mark_secrets};
 use super::pool::Pool;
+use super::send_error::SendError;
 use super::target::{Origin, Target};
-use super::unreachable::ConnectFailure;
 use super::wire::{Tap, WireEvent};
 use crate::runtime::Runtime;
 
 /// What became of an exchange.
-pub(super) enum Happened {
+pub(super) enum TransportEvent {
     Head {
         exchange: ExchangeId,
         status: StatusCode,
@@ -51,7 +51,7 @@ pub(super) enum Happened {
     #[cfg(feature = "auth")]
     Fetched {
         id: FetchId,
-        fetched: Result<Fetched, String>,
+        fetched: Result<FetchResponse, String>,
     },
 }
 
@@ -64,11 +64,11 @@ pub(super) struct Transport<R> {
     pools: BTreeMap<Arc<Origin>, Pool>,
     exchanges: BTreeMap<ExchangeId, Exchange>,
     /// The exchanges of which nothing is read until somebody wants it.
-    unread: BTreeMap<ExchangeId, Answer>,
+    unread: BTreeMap<ExchangeId, OpenResponse>,
     #[cfg(feature = "auth")]
     fetches: BTreeMap<FetchId, AbortHandle>,
     tasks: FuturesUnordered<Task>,
-    happened: VecDeque<Happened>,
+    events: VecDeque<TransportEvent>,
 }
 
 struct Exchange {
@@ -92,7 +92,7 @@ impl<R: Runtime> Transport<R> {
             #[cfg(feature = "auth")]
             fetches: BTreeMap::new(),
             tasks: FuturesUnordered::new(),
-            happened: VecDeque::new(),
+            events: VecDeque::new(),
         }
     }
 
@@ -101,15 +101,17 @@ impl<R: Runtime> Transport<R> {
         let exchange = request.exchange;
         let (target, request) = match self.prepare(request) {
             Ok(prepared) => prepared,
-            Err(detail) => return self.end(exchange, ExchangeEnd::Failed { sent: SentState::No, detail }),
+            Err(detail) => {
+                return self.resolve(exchange, ExchangeEnd::Failed { sent: SentState::No, detail });
+            }
         };
-        self.wait(now, exchange, target, request);
+        self.enqueue(now, exchange, target, request);
     }
 
-    fn prepare(&mut self, request: HttpRequest) -> Result<(Target, Request<Whole>), String> {
+    fn prepare(&mut self, request: HttpRequest) -> Result<(Target, Request<BufferedBody>), String> {
         let target =
             Target::parse(&request.url).ok_or_else(|| "the request goes to no URL of HTTP".to_owned())?;
-        let mut prepared = Request::new(Whole(request.body));
+        let mut prepared = Request::new(BufferedBody(request.body));
         *prepared.method_mut() = match request.verb {
             Verb::Get => Method::GET,
             Verb::Post => Method::POST,
@@ -136,29 +138,35 @@ impl<R: Runtime> Transport<R> {
         Ok((target, prepared))
     }
 
-    fn wait(&mut self, now: Instant, exchange: ExchangeId, target: Target, request: Request<Whole>) {
+    fn enqueue(
+        &mut self,
+        now: Instant,
+        exchange: ExchangeId,
+        target: Target,
+        request: Request<BufferedBody>,
+    ) {
         let origin = target.origin.clone();
         self.exchanges.insert(exchange, Exchange { origin: origin.clone(), abort: None, shared: None });
         self.pools.entry(origin.clone()).or_default().wait(exchange, target, request);
-        self.supply(now, &origin);
+        self.assign_connections(now, &origin);
     }
 
     /// Gives connections to requests that wait, and opens more if there are not enough.
-    fn supply(&mut self, now: Instant, origin: &Arc<Origin>) {
+    fn assign_connections(&mut self, now: Instant, origin: &Arc<Origin>) {
         let Some(pool) = self.pools.get_mut(origin) else { return };
-        while let Some((exchange, target, request, lent)) = pool.next(now) {
-            let (task, abort) = Task::ask(exchange, request, target, lent.connection);
+        while let Some((exchange, target, request, lent)) = pool.next_ready(now) {
+            let (task, abort) = Task::send(exchange, request, target, lent.connection);
             if let Some(exchange) = self.exchanges.get_mut(&exchange) {
                 exchange.abort = Some(abort);
                 exchange.shared = lent.shared;
             }
             self.tasks.push(task);
         }
-        for _ in 0..pool.missing() {
+        for _ in 0..pool.connections_to_open() {
             let (connector, origin) = (self.connector.clone(), origin.clone());
             self.tasks.push(Task::Free(Box::pin(async move {
                 let opened = connector.connect(&origin).await;
-                Step::Connected { origin, opened }
+                TaskOutcome::Connected { origin, opened }
             })));
         }
     }
@@ -171,19 +179,19 @@ impl<R: Runtime> Transport<R> {
             abort.abort();
         }
         if let Some(pool) = self.pools.get_mut(&origin) {
-            pool.leave(exchange);
+            pool.remove(exchange);
             if let Some(shared) = shared {
-                pool.give_back(now, shared);
+                pool.return_shared(now, shared);
             }
         }
-        self.supply(now, &origin);
+        self.assign_connections(now, &origin);
     }
 
     /// Makes an exchange with an authorization server, on a connection of its own.
     #[cfg(feature = "auth")]
-    pub(super) fn fetch(&mut self, fetch: Fetch, reach: Reach) {
+    pub(super) fn fetch(&mut self, fetch: Fetch, reach: FetchPolicy) {
         let id = fetch.id;
-        let (task, abort) = fetch::task(self.connector.clone(), fetch, reach);
+        let (task, abort) = fetch::fetch_task(self.connector.clone(), fetch, reach);
         self.fetches.insert(id, abort);
         self.tasks.push(task);
     }
@@ -213,15 +221,15 @@ impl<R: Runtime> Transport<R> {
     }
 
     /// What happened. An answer is not read further until [`read`](Self::read) says so.
-    pub(super) fn poll(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<Happened> {
+    pub(super) fn poll(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<TransportEvent> {
         loop {
             self.tasks.extend(self.connector.background.take().into_iter().map(Task::background));
-            if let Some(happened) = self.happened.pop_front() {
-                self.show(&happened);
+            if let Some(happened) = self.events.pop_front() {
+                self.tap_event(&happened);
                 return Poll::Ready(happened);
             }
             match Pin::new(&mut self.tasks).poll_next(cx) {
-                Poll::Ready(Some(step)) => self.take(now, step),
+                Poll::Ready(Some(step)) => self.handle_outcome(now, step),
                 // What was polled may have brought more to poll.
                 Poll::Ready(None) | Poll::Pending => {
                     let more = self.connector.background.take();
@@ -234,71 +242,74 @@ impl<R: Runtime> Transport<R> {
         }
     }
 
-    fn take(&mut self, now: Instant, step: Step) {
+    fn handle_outcome(&mut self, now: Instant, step: TaskOutcome) {
         match step {
-            Step::Nothing => {}
+            TaskOutcome::Nothing => {}
             #[cfg(feature = "auth")]
-            Step::Fetched { id, fetched } => {
+            TaskOutcome::Fetched { id, fetched } => {
                 if self.fetches.remove(&id).is_some() {
-                    self.happened.push_back(Happened::Fetched { id, fetched });
+                    self.events.push_back(TransportEvent::Fetched { id, fetched });
                 }
             }
-            Step::Connected { origin, opened } => {
+            TaskOutcome::Connected { origin, opened } => {
                 let Some(pool) = self.pools.get_mut(&origin) else { return };
                 match opened {
-                    Ok(connection) => pool.opened(now, connection, self.idle),
-                    Err(ConnectFailure { detail, is_definite }) => {
+                    Ok(connection) => pool.add_opened(now, connection, self.idle),
+                    Err(DialError { detail, is_definite }) => {
                         let end = if is_definite {
                             ExchangeEnd::Unreachable(detail)
                         } else {
                             ExchangeEnd::Failed { sent: SentState::No, detail }
                         };
-                        for exchange in pool.not_opened() {
-                            self.end(exchange, end.clone());
+                        for exchange in pool.note_open_failed() {
+                            self.resolve(exchange, end.clone());
                         }
                     }
                 }
-                self.supply(now, &origin);
+                self.assign_connections(now, &origin);
             }
-            Step::Ready { origin, connection, keep } => {
-                self.keep(now, &origin, connection, keep);
-                self.supply(now, &origin);
+            TaskOutcome::Ready { origin, connection, keep } => {
+                self.return_connection(now, &origin, connection, keep);
+                self.assign_connections(now, &origin);
             }
-            Step::Answered { exchange, status, mut headers, answer } => {
+            TaskOutcome::Answered { exchange, status, mut headers, answer } => {
                 mark_secrets(&mut headers);
-                self.pause(exchange, answer);
+                self.pause_reading(exchange, answer);
                 if let Some(running) = self.exchanges.get(&exchange)
                     && let Some(shared) = running.shared
                     && let Some(pool) = self.pools.get_mut(&running.origin)
                 {
-                    pool.has_served(shared);
+                    pool.note_served(shared);
                 }
-                self.happened.push_back(Happened::Head { exchange, status, headers });
+                self.events.push_back(TransportEvent::Head { exchange, status, headers });
             }
-            Step::Data { exchange, bytes, answer } => {
-                self.happened.push_back(Happened::Body { exchange, bytes });
+            TaskOutcome::Data { exchange, bytes, answer } => {
+                self.events.push_back(TransportEvent::Body { exchange, bytes });
                 // That was all: there is no need to look.
                 if answer.body.is_end_stream() {
-                    return self.take(now, Step::Ended { exchange, end: ExchangeEnd::Complete, answer });
+                    return self.handle_outcome(
+                        now,
+                        TaskOutcome::Ended { exchange, end: ExchangeEnd::Complete, answer },
+                    );
                 }
-                self.pause(exchange, answer);
+                self.pause_reading(exchange, answer);
             }
-            Step::Ended { exchange, end, answer } => {
-                let Answer { origin, connection, keep, .. } = answer;
+            TaskOutcome::Ended { exchange, end, answer } => {
+                let OpenResponse { origin, connection, keep, .. } = answer;
                 self.release(now, exchange);
                 match (&end, connection) {
                     (ExchangeEnd::Complete, Some(connection)) if connection.sender.is_ready() => {
-                        self.keep(now, &origin, connection, keep);
+                        self.return_connection(now, &origin, connection, keep);
                     }
                     (ExchangeEnd::Complete, Some(connection)) => {
-                        self.tasks.push(Task::becoming_ready(origin.clone(), connection, keep));
+                        self.tasks.push(Task::wait_ready(origin.clone(), connection, keep));
                     }
                     _ => {}
                 }
-                self.end(exchange, end);
-                self.supply(now, &origin);
+                self.resolve(exchange, end);
+                self.assign_connections(now, &origin);
             }
-            Step::Unanswered { exchange, target, failure, on } => {
+            TaskOutcome::Unanswered { exchange, target, failure, connection_use: on } => {
                 let origin = target.origin.clone();
                 let shared = self.release(now, exchange);
                 if let Some(pool) = self.pools.get_mut(&origin)
@@ -308,27 +319,35 @@ impl<R: Runtime> Transport<R> {
                     pool.discard(shared);
                 }
                 match (failure, on) {
-                    (Failure::Unsent(request, _), Used::Before) => self.wait(now, exchange, target, request),
-                    (Failure::Unsent(_, detail), Used::New) => {
-                        self.end(exchange, ExchangeEnd::Failed { sent: SentState::No, detail });
+                    (SendError::Unsent(request, _), ConnectionUse::Reused) => {
+                        self.enqueue(now, exchange, target, request)
                     }
-                    (Failure::Lost { sent, detail, .. }, _) => {
-                        self.end(exchange, ExchangeEnd::Failed { sent, detail })
+                    (SendError::Unsent(_, detail), ConnectionUse::New) => {
+                        self.resolve(exchange, ExchangeEnd::Failed { sent: SentState::No, detail });
+                    }
+                    (SendError::Lost { sent, detail, .. }, _) => {
+                        self.resolve(exchange, ExchangeEnd::Failed { sent, detail })
                     }
                 }
-                self.supply(now, &origin);
+                self.assign_connections(now, &origin);
             }
         }
     }
 
     /// Keeps a connection for the next request.
-    fn keep(&mut self, now: Instant, origin: &Arc<Origin>, connection: Http1, kept: Option<Duration>) {
+    fn return_connection(
+        &mut self,
+        now: Instant,
+        origin: &Arc<Origin>,
+        connection: Http1,
+        kept: Option<Duration>,
+    ) {
         let pool = self.pools.entry(origin.clone()).or_default();
-        pool.keep(now, connection, self.idle, kept);
+        pool.return_idle(now, connection, self.idle, kept);
     }
 
     /// Keeps an answer until more of it is wanted.
-    fn pause(&mut self, exchange: ExchangeId, answer: Answer) {
+    fn pause_reading(&mut self, exchange: ExchangeId, answer: OpenResponse) {
         if let Some(running) = self.exchanges.get_mut(&exchange) {
             running.abort = None;
             self.unread.insert(exchange, answer);
@@ -340,26 +359,26 @@ impl<R: Runtime> Transport<R> {
         let exchange = self.exchanges.get_mut(&exchange)?;
         let shared = exchange.shared.take()?;
         if let Some(pool) = self.pools.get_mut(&exchange.origin) {
-            pool.give_back(now, shared);
+            pool.return_shared(now, shared);
         }
         Some(shared)
     }
 
-    fn end(&mut self, exchange: ExchangeId, end: ExchangeEnd) {
+    fn resolve(&mut self, exchange: ExchangeId, end: ExchangeEnd) {
         self.exchanges.remove(&exchange);
-        self.happened.push_back(Happened::End { exchange, end });
+        self.events.push_back(TransportEvent::End { exchange, end });
     }
 
-    fn show(&mut self, happened: &Happened) {
+    fn tap_event(&mut self, happened: &TransportEvent) {
         self.wire.show(match happened {
-            Happened::Head { exchange, status, headers } => {
+            TransportEvent::Head { exchange, status, headers } => {
                 WireEvent::Head { exchange: *exchange, status: *status, headers }
             }
-            Happened::Body { exchange, bytes } => WireEvent::Body { exchange: *exchange, bytes },
-            Happened::End { exchange, end } => WireEvent::End { exchange: *exchange, end },
+            TransportEvent::Body { exchange, bytes } => WireEvent::Body { exchange: *exchange, bytes },
+            TransportEvent::End { exchange, end } => WireEvent::End { exchange: *exchange, end },
             // It is full of what nobody should see.
             #[cfg(feature = "auth")]
-            Happened::Fetched { .. } => return,
+            TransportEvent::Fetched { .. } => return,
         });
     }
 

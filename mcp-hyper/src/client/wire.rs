@@ -95,9 +95,9 @@ fn without_secrets(url: &str) -> String {
 
 /// Who watches the wire, if anybody does.
 #[derive(Default)]
-pub(super) struct Tap(pub(super) Option<Box<Watch>>);
+pub(super) struct Tap(pub(super) Option<Box<WireObserver>>);
 
-pub(super) type Watch = dyn FnMut(WireEvent<'_>) + Send;
+pub(super) type WireObserver = dyn FnMut(WireEvent<'_>) + Send;
 
 impl Tap {
     pub(super) fn show(&mut self, event: WireEvent<'_>) {

@@ -126,7 +126,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A listener that is left alone for a while when it fails.
-pub(super) struct Patient<L> {
+pub(super) struct RetryingListener<L> {
     listener: L,
     wait: Duration,
     until: Option<Instant>,
@@ -134,7 +134,7 @@ pub(super) struct Patient<L> {
     timers: Timers,
 }
 
-impl<L: Listener> Patient<L> {
+impl<L: Listener> RetryingListener<L> {
     pub(super) fn new(listener: L, timers: Timers) -> Self {
         Self { listener, wait: FIRST_WAIT, until: None, alarm: Alarm::default(), timers }
     }
@@ -149,7 +149,7 @@ impl<L: Listener> Patient<L> {
         match &accepted {
             Ok(_) => self.wait = FIRST_WAIT,
             // About this one connection, which has gone already.
-            Err(error) if is_of_the_client(error) => {}
+            Err(error) if is_client_error(error) => {}
             Err(_) => {
                 self.until = self.timers.now().checked_add(self.wait);
                 self.wait = self.wait.saturating_mul(2).min(LONGEST_WAIT);
@@ -159,7 +159,7 @@ impl<L: Listener> Patient<L> {
     }
 }
 
-fn is_of_the_client(error: &io::Error) -> bool {
+fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }

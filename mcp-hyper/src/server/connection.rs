@@ -14,13 +14,13 @@ use mcp_proto::front::SendHandlers;
 use mcp_proto::quota::QuotaOwner;
 
 use super::limits::HEADERS;
-use super::preface::{Beginning, Preface};
-use super::registry::Entry;
+use super::maybe_tls::MaybeTlsStream;
+use super::monitor::{ConnectionLimit, ConnectionMonitor, HttpVersion, ShutdownOrder};
+use super::preface::{Preface, Protocol};
+use super::registry::RegistryEntry;
 use super::service::{ConnectionService, HttpService};
 use super::socket::Socket;
 use super::streams::{Queue, ServerMode, Streams};
-use super::transport::Transport;
-use super::watch::{Order, Overrun, Version, Watch};
 use crate::io::HyperIo;
 use crate::time::{Alarm, Timers};
 
@@ -43,19 +43,22 @@ pub struct Connection<Io, H: ServerMode = SendHandlers> {
     service: HttpService<H>,
     /// The address that it comes from.
     peer: Option<IpAddr>,
-    watch: Arc<Watch>,
+    monitor: Arc<ConnectionMonitor>,
     alarm: Alarm,
-    _entry: Entry,
+    _entry: RegistryEntry,
 }
 
-type Http1<Io, H> = http1::Connection<HyperIo<Socket<Transport<Io>>>, ConnectionService<H>>;
-type Http2<Io, H> =
-    http2::Connection<HyperIo<Socket<Transport<Io>>>, ConnectionService<H>, <H as ServerMode>::Queue>;
+type Http1<Io, H> = http1::Connection<HyperIo<Socket<MaybeTlsStream<Io>>>, ConnectionService<H>>;
+type Http2<Io, H> = http2::Connection<
+    HyperIo<Socket<MaybeTlsStream<Io>>>,
+    ConnectionService<H>,
+    <H as ServerMode>::StreamQueue,
+>;
 
 enum Stage<Io, H: ServerMode> {
     /// Until it is known what is spoken.
-    Greeting {
-        io: Transport<Io>,
+    Handshaking {
+        io: MaybeTlsStream<Io>,
         preface: Preface,
     },
     Http1(Pin<Box<Http1<Io, H>>>),
@@ -63,42 +66,43 @@ enum Stage<Io, H: ServerMode> {
         connection: Pin<Box<Http2<Io, H>>>,
         streams: Streams<H::Task>,
     },
-    Over,
+    Closed,
 }
 
 impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io, H> {
     pub(super) fn new(service: HttpService<H>, io: Io, peer: Option<IpAddr>) -> Self {
         let shared = service.shared();
-        let watch = Arc::new(Watch::new(shared.limits.clone(), shared.clock.timers().clone()));
-        let entry = shared.registry.enter(&QuotaOwner::of(None, peer), watch.clone());
-        let io = Transport::new(io, shared.tls.as_ref());
-        if io.is_shaking() {
-            watch.heard();
+        let watch = Arc::new(ConnectionMonitor::new(shared.limits.clone(), shared.clock.timers().clone()));
+        let entry = shared.registry.register(&QuotaOwner::of(None, peer), watch.clone());
+        let io = MaybeTlsStream::new(io, shared.tls.as_ref());
+        if io.is_handshaking() {
+            watch.note_read();
         }
-        let stage = Stage::Greeting { io, preface: Preface::default() };
-        Self { stage, service, peer, watch, alarm: Alarm::default(), _entry: entry }
+        let stage = Stage::Handshaking { io, preface: Preface::default() };
+        Self { stage, service, peer, monitor: watch, alarm: Alarm::default(), _entry: entry }
     }
 
     /// Goes on with the connection. Ready when it is over.
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         loop {
             match &mut self.stage {
-                Stage::Greeting { io, preface } => {
-                    if io.is_shaking() {
+                Stage::Handshaking { io, preface } => {
+                    if io.is_handshaking() {
                         ready!(io.poll_handshake(cx)).map_err(ConnectionError::Handshake)?;
-                        self.watch.greeted();
+                        self.monitor.note_handshake();
                     }
-                    let beginning = ready!(preface.poll_read(io, || self.watch.heard(), cx));
+                    let beginning = ready!(preface.poll_read(io, || self.monitor.note_read(), cx));
                     let beginning = beginning.map_err(ConnectionError::Io)?;
-                    let Stage::Greeting { io, preface } = std::mem::replace(&mut self.stage, Stage::Over)
+                    let Stage::Handshaking { io, preface } =
+                        std::mem::replace(&mut self.stage, Stage::Closed)
                     else {
                         return Poll::Ready(Ok(()));
                     };
-                    let socket = Socket::new(io, preface, self.watch.clone());
+                    let socket = Socket::new(io, preface, self.monitor.clone());
                     self.stage = match beginning {
-                        Beginning::Nothing => return Poll::Ready(Ok(())),
-                        Beginning::Http1 => self.http1(socket),
-                        Beginning::Http2 => self.http2(socket),
+                        Protocol::Closed => return Poll::Ready(Ok(())),
+                        Protocol::Http1 => self.http1(socket),
+                        Protocol::Http2 => self.http2(socket),
                     };
                 }
                 Stage::Http1(connection) => {
@@ -112,14 +116,14 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                     }
                     ready!(streams.poll(cx));
                 }
-                Stage::Over => return Poll::Ready(Ok(())),
+                Stage::Closed => return Poll::Ready(Ok(())),
             }
         }
     }
 
-    fn http1(&self, socket: Socket<Transport<Io>>) -> Stage<Io, H> {
-        self.watch.set_version(Version::Http1);
-        let limits = self.watch.limits();
+    fn http1(&self, socket: Socket<MaybeTlsStream<Io>>) -> Stage<Io, H> {
+        self.monitor.set_version(HttpVersion::Http1);
+        let limits = self.monitor.limits();
         let header_bytes = usize::try_from(limits.header_bytes).unwrap_or(usize::MAX);
         let mut builder = http1::Builder::new();
         // Its own timer would run for idle connections as well, and cost each request.
@@ -130,37 +134,41 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         if limits.headers != HEADERS {
             builder.max_headers(limits.headers);
         }
-        let service = ConnectionService::new(self.service.clone(), self.peer, self.watch.clone(), None);
+        let service = ConnectionService::new(self.service.clone(), self.peer, self.monitor.clone(), None);
         Stage::Http1(Box::pin(builder.serve_connection(HyperIo(socket), service)))
     }
 
-    fn http2(&self, socket: Socket<Transport<Io>>) -> Stage<Io, H> {
-        self.watch.set_version(Version::Http2);
-        let limits = self.watch.limits();
+    fn http2(&self, socket: Socket<MaybeTlsStream<Io>>) -> Stage<Io, H> {
+        self.monitor.set_version(HttpVersion::Http2);
+        let limits = self.monitor.limits();
         let queue = Queue::new();
-        let mut builder = http2::Builder::new(H::Queue::from(queue.clone()));
+        let mut builder = http2::Builder::new(H::StreamQueue::from(queue.clone()));
         builder
-            .timer(SharedTimers(self.watch.timers().clone()))
+            .timer(SharedTimers(self.monitor.timers().clone()))
             .max_concurrent_streams(limits.streams)
             .max_header_list_size(limits.header_bytes)
             .max_send_buf_size(BUFFER)
             .keep_alive_interval(limits.ping_interval)
             .keep_alive_timeout(limits.write_timeout);
-        let service =
-            ConnectionService::new(self.service.clone(), self.peer, self.watch.clone(), Some(queue.clone()));
+        let service = ConnectionService::new(
+            self.service.clone(),
+            self.peer,
+            self.monitor.clone(),
+            Some(queue.clone()),
+        );
         let connection = Box::pin(builder.serve_connection(HyperIo(socket), service));
-        let streams = Streams::new(queue, self.watch.timers().clone(), limits.write_timeout);
+        let streams = Streams::new(queue, self.monitor.timers().clone(), limits.write_timeout);
         Stage::Http2 { connection, streams }
     }
 
     /// It takes no more requests.
     fn retire(&mut self) {
         match &mut self.stage {
-            Stage::Greeting { .. } | Stage::Over => self.stage = Stage::Over,
+            Stage::Handshaking { .. } | Stage::Closed => self.stage = Stage::Closed,
             Stage::Http1(connection) => connection.as_mut().graceful_shutdown(),
             Stage::Http2 { connection, .. } => connection.as_mut().graceful_shutdown(),
         }
-        self.watch.retired();
+        self.monitor.note_retired();
     }
 }
 
@@ -172,22 +180,22 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Future for Con
         loop {
             let ended = this.poll_stage(cx);
             if ended.is_ready() {
-                this.stage = Stage::Over;
+                this.stage = Stage::Closed;
                 return ended;
             }
-            let order = match this.watch.take_order(cx.waker()) {
+            let order = match this.monitor.take_order(cx.waker()) {
                 Some(order) => order,
                 None => {
-                    let Some((deadline, order)) = this.watch.deadline() else { return Poll::Pending };
-                    ready!(this.alarm.poll_until(Some(deadline), this.watch.timers(), cx));
+                    let Some((deadline, order)) = this.monitor.deadline() else { return Poll::Pending };
+                    ready!(this.alarm.poll_until(Some(deadline), this.monitor.timers(), cx));
                     order
                 }
             };
             match order {
-                Order::Retire => this.retire(),
-                Order::Cut(overrun) => {
-                    this.stage = Stage::Over;
-                    return Poll::Ready(Err(ConnectionError::Overrun(overrun)));
+                ShutdownOrder::Retire => this.retire(),
+                ShutdownOrder::Cut(overrun) => {
+                    this.stage = Stage::Closed;
+                    return Poll::Ready(Err(ConnectionError::LimitReached(overrun)));
                 }
             }
         }
@@ -232,7 +240,7 @@ pub enum ConnectionError {
     /// What the client sent is no HTTP, or it left in the middle of it.
     Http(hyper::Error),
     /// The client took too long.
-    Overrun(Overrun),
+    LimitReached(ConnectionLimit),
 }
 
 impl fmt::Display for ConnectionError {
@@ -241,7 +249,7 @@ impl fmt::Display for ConnectionError {
             Self::Handshake(error) => write!(f, "the TLS handshake failed: {error}"),
             Self::Io(error) => write!(f, "the socket failed: {error}"),
             Self::Http(error) => write!(f, "{error}"),
-            Self::Overrun(overrun) => write!(f, "{overrun}"),
+            Self::LimitReached(overrun) => write!(f, "{overrun}"),
         }
     }
 }
@@ -251,7 +259,7 @@ impl std::error::Error for ConnectionError {
         match self {
             Self::Handshake(error) | Self::Io(error) => Some(error),
             Self::Http(error) => Some(error),
-            Self::Overrun(_) => None,
+            Self::LimitReached(_) => None,
         }
     }
 }

@@ -17,7 +17,7 @@ use mcp_proto::front::http::HttpServerDriver;
 use mcp_proto::front::{HandlerMode, RouterError, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
-use super::accept::{Listener, Patient};
+use super::accept::{Listener, RetryingListener};
 use super::connection::{Connection, ConnectionError};
 #[cfg(feature = "auth")]
 use super::fetching::Fetcher;
@@ -44,7 +44,7 @@ pub struct ServiceDriver<H: HandlerMode = SendHandlers> {
     service: HttpService<H>,
     sessions: HttpServerDriver<H>,
     sessions_ended: bool,
-    problem: Option<RouterError>,
+    startup_error: Option<RouterError>,
     alarm: Alarm,
     close_timeout: Duration,
     patience: Alarm,
@@ -66,7 +66,7 @@ impl<H: HandlerMode> ServiceDriver<H> {
             service,
             sessions,
             sessions_ended: false,
-            problem,
+            startup_error: problem,
             alarm: Alarm::default(),
             close_timeout,
             patience: Alarm::default(),
@@ -77,7 +77,7 @@ impl<H: HandlerMode> ServiceDriver<H> {
     }
 
     #[cfg(feature = "auth")]
-    pub(super) fn fetching(self, fetcher: Option<Fetcher>) -> Self {
+    pub(super) fn with_fetcher(self, fetcher: Option<Fetcher>) -> Self {
         Self { fetcher, ..self }
     }
 
@@ -103,7 +103,7 @@ impl<H: HandlerMode> Future for ServiceDriver<H> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Some(problem) = this.problem.take() {
+        if let Some(problem) = this.startup_error.take() {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, problem)));
         }
         let sessions = this.poll_sessions(cx);
@@ -117,14 +117,14 @@ impl<H: HandlerMode> Future for ServiceDriver<H> {
             return Poll::Pending;
         }
         if this.deadline.is_none() {
-            shared.registry.retire();
+            shared.registry.retire_all();
             let patience = this.close_timeout.saturating_add(LAST_ANSWERS);
             this.deadline = shared.clock.after(patience);
         }
         let connections = shared.registry.poll_fewer(1, cx);
         if sessions.is_pending() || connections.is_pending() {
             ready!(this.patience.poll_until(this.deadline, shared.clock.timers(), cx));
-            shared.registry.cut();
+            shared.registry.cut_all();
         }
         Poll::Ready(Ok(()))
     }
@@ -149,7 +149,7 @@ impl<H: HandlerMode> fmt::Debug for ServiceDriver<H> {
 /// As [`ServiceDriver`]. Errors of accepting are none: they pass.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServerDriver<L: Listener, H: ServerMode = SendHandlers> {
-    listener: Option<Patient<L>>,
+    listener: Option<RetryingListener<L>>,
     service: HttpService<H>,
     driver: ServiceDriver<H>,
     connections: FuturesUnordered<Connection<L::Io, H>>,
@@ -210,7 +210,7 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
         on_error: OnError,
         spawn: Option<Spawn<L::Io, H>>,
     ) -> Self {
-        let listener = Some(Patient::new(listener, service.shared().clock.timers().clone()));
+        let listener = Some(RetryingListener::new(listener, service.shared().clock.timers().clone()));
         let connections = FuturesUnordered::new();
         Self { listener, service, driver, connections, on_error, spawn, parked: VecDeque::new() }
     }
@@ -296,7 +296,7 @@ impl<L: Listener + Unpin, H: ServerMode> Future for ServerDriver<L, H> {
 
 impl<L: Listener, H: ServerMode> Drop for ServerDriver<L, H> {
     fn drop(&mut self) {
-        self.service.shared().registry.cut();
+        self.service.shared().registry.cut_all();
     }
 }
 

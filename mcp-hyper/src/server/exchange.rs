@@ -17,19 +17,19 @@ use mcp_proto::front::http::HttpExchange;
 use mcp_proto::front::{HandlerMode, SendHandlers};
 use mcp_proto::transport::http::server::{BodyKind, ResponseHead};
 
-use super::guarded::Entering;
-use super::streams::Pace;
-use super::watch::Busy;
+use super::monitor::ExchangeGuard;
+use super::streams::BodyDemand;
+use super::verification::UnverifiedRequest;
 use crate::time::{Alarm, RuntimeClock};
 
 /// An exchange that is told the time.
-struct Live<H: HandlerMode> {
+struct TimedExchange<H: HandlerMode> {
     exchange: HttpExchange<H>,
     clock: Arc<RuntimeClock>,
     alarm: Alarm,
 }
 
-impl<H: HandlerMode> Live<H> {
+impl<H: HandlerMode> TimedExchange<H> {
     /// Asks the exchange for an output until there is one, or until nothing is due.
     fn poll<R>(
         &mut self,
@@ -53,9 +53,9 @@ impl<H: HandlerMode> Live<H> {
 
 /// What a connection of this crate attaches to an exchange.
 #[derive(Default)]
-pub(super) struct Attached {
-    pub(super) busy: Option<Busy>,
-    pub(super) pace: Option<Pace>,
+pub(super) struct ConnectionHooks {
+    pub(super) exchange_guard: Option<ExchangeGuard>,
+    pub(super) body_demand: Option<BodyDemand>,
 }
 
 pin_project_lite::pin_project! {
@@ -65,10 +65,10 @@ pin_project_lite::pin_project! {
         #[pin]
         request: Option<B>,
         // Until the answer is there.
-        live: Option<Live<H>>,
+        live: Option<TimedExchange<H>>,
         // Before that, until its token is verified.
-        entering: Option<Entering<H>>,
-        attached: Attached,
+        entering: Option<UnverifiedRequest<H>>,
+        attached: ConnectionHooks,
     }
 }
 
@@ -77,15 +77,15 @@ impl<B, H: HandlerMode> ResponseFuture<B, H> {
         request: B,
         exchange: HttpExchange<H>,
         clock: Arc<RuntimeClock>,
-        attached: Attached,
+        attached: ConnectionHooks,
     ) -> Self {
-        let live = Live { exchange, clock, alarm: Alarm::default() };
+        let live = TimedExchange { exchange, clock, alarm: Alarm::default() };
         Self { request: Some(request), live: Some(live), entering: None, attached }
     }
 
     /// It is let in first.
     #[cfg(feature = "auth")]
-    pub(super) fn entering(request: B, entering: Entering<H>, attached: Attached) -> Self {
+    pub(super) fn entering(request: B, entering: UnverifiedRequest<H>, attached: ConnectionHooks) -> Self {
         Self { request: Some(request), live: None, entering: Some(entering), attached }
     }
 }
@@ -97,15 +97,15 @@ impl<B: Body, H: HandlerMode> Future for ResponseFuture<B, H> {
         let mut this = self.project();
         if let Some(entering) = this.entering.as_mut() {
             let (exchange, clock) = ready!(entering.poll(cx));
-            *this.live = Some(Live { exchange, clock, alarm: Alarm::default() });
+            *this.live = Some(TimedExchange { exchange, clock, alarm: Alarm::default() });
             *this.entering = None;
         }
         let Some(live) = this.live.as_mut() else { return Poll::Pending };
         let refusal = ready!(poll_request(this.request.as_mut(), live, cx));
         if this.request.as_ref().as_pin_ref().is_some_and(|request| !request.is_end_stream())
-            && let Some(busy) = &this.attached.busy
+            && let Some(busy) = &this.attached.exchange_guard
         {
-            busy.unread();
+            busy.note_unread();
         }
         this.request.set(None);
         let head = match refusal {
@@ -131,7 +131,7 @@ impl<B: Body, H: HandlerMode> Future for ResponseFuture<B, H> {
 /// Hands over the body of a request for as long as it is wanted. Ready with the status if it is refused.
 fn poll_request<B: Body, H: HandlerMode>(
     mut request: Pin<&mut Option<B>>,
-    live: &mut Live<H>,
+    live: &mut TimedExchange<H>,
     cx: &mut Context<'_>,
 ) -> Poll<Option<StatusCode>> {
     while live.exchange.wants_body()
@@ -166,15 +166,16 @@ impl<B, H: HandlerMode> fmt::Debug for ResponseFuture<B, H> {
 
 fn response<H: HandlerMode>(
     head: ResponseHead,
-    live: Option<Live<H>>,
-    attached: Attached,
+    live: Option<TimedExchange<H>>,
+    attached: ConnectionHooks,
 ) -> Response<ResponseBody<H>> {
     let left = match head.body {
-        BodyKind::Empty => Left::Bytes(0),
-        BodyKind::Sized(bytes) => Left::Bytes(bytes as u64),
-        BodyKind::Stream => Left::Unknown,
+        BodyKind::Empty => RemainingBody::Bytes(0),
+        BodyKind::Sized(bytes) => RemainingBody::Bytes(bytes as u64),
+        BodyKind::Stream => RemainingBody::Unknown,
     };
-    let mut response = Response::new(ResponseBody { live, rest: Bytes::new(), left, attached });
+    let mut response =
+        Response::new(ResponseBody { exchange: live, buffered: Bytes::new(), remaining: left, attached });
     *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.reserve(head.headers.len());
@@ -193,10 +194,10 @@ fn response<H: HandlerMode>(
 
 /// How much of a body is handed to hyper at a time: it copies what it is given, and takes the whole of it whether the
 /// client reads or not.
-const PIECE: usize = 64 * 1024;
+const MAX_CHUNK: usize = 64 * 1024;
 
 /// How much of a body is still to come.
-enum Left {
+enum RemainingBody {
     Bytes(u64),
     /// Until it ends.
     Unknown,
@@ -204,11 +205,11 @@ enum Left {
 
 /// The body of an answer. Dropping it before its end means that the client has gone.
 pub struct ResponseBody<H: HandlerMode = SendHandlers> {
-    live: Option<Live<H>>,
+    exchange: Option<TimedExchange<H>>,
     /// What has come from the exchange and not been handed over yet.
-    rest: Bytes,
-    left: Left,
-    attached: Attached,
+    buffered: Bytes,
+    remaining: RemainingBody,
+    attached: ConnectionHooks,
 }
 
 impl<H: HandlerMode> Body for ResponseBody<H> {
@@ -220,37 +221,37 @@ impl<H: HandlerMode> Body for ResponseBody<H> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
-        let Some(live) = &mut this.live else { return Poll::Ready(None) };
-        if let Some(pace) = &this.attached.pace {
+        let Some(live) = &mut this.exchange else { return Poll::Ready(None) };
+        if let Some(pace) = &this.attached.body_demand {
             pace.set_waiting(false);
         }
-        if this.rest.is_empty() {
+        if this.buffered.is_empty() {
             match ready!(live.poll(cx, HttpExchange::poll_body)) {
-                Some(bytes) => this.rest = bytes,
+                Some(bytes) => this.buffered = bytes,
                 None => {
-                    this.left = Left::Bytes(0);
+                    this.remaining = RemainingBody::Bytes(0);
                     return Poll::Ready(None);
                 }
             }
         }
-        let piece = this.rest.split_to(this.rest.len().min(PIECE));
-        if let Left::Bytes(left) = &mut this.left {
+        let piece = this.buffered.split_to(this.buffered.len().min(MAX_CHUNK));
+        if let RemainingBody::Bytes(left) = &mut this.remaining {
             *left = left.saturating_sub(piece.len() as u64);
         }
-        if let Some(pace) = &this.attached.pace {
+        if let Some(pace) = &this.attached.body_demand {
             pace.set_waiting(true);
         }
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.left, Left::Bytes(0))
+        matches!(self.remaining, RemainingBody::Bytes(0))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.left {
-            Left::Bytes(left) => SizeHint::with_exact(left),
-            Left::Unknown => SizeHint::default(),
+        match self.remaining {
+            RemainingBody::Bytes(left) => SizeHint::with_exact(left),
+            RemainingBody::Unknown => SizeHint::default(),
         }
     }
 }

@@ -7,16 +7,16 @@ mod entropy;
 mod exchange;
 #[cfg(feature = "auth")]
 mod fetching;
-mod guarded;
 mod limits;
+mod maybe_tls;
+mod monitor;
 mod options;
 mod preface;
 mod registry;
 mod service;
 mod socket;
 mod streams;
-mod transport;
-mod watch;
+mod verification;
 
 use std::io;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ pub use connection::{Connection, ConnectionError};
 pub use driver::{ConnectionTask, ServerDriver, ServerError, ServiceDriver};
 pub use exchange::{ResponseBody, ResponseFuture};
 pub use limits::ServerLimits;
+pub use monitor::ConnectionLimit;
 pub use options::ServerOptions;
 pub use service::{HttpService, PeerAddress};
 pub use streams::ServerMode;
-pub use watch::Overrun;
 
 /// Serves a router at `/mcp`, with every default, until the future is dropped:
 ///

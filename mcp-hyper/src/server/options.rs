@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 #[cfg(feature = "auth")]
-use mcp_proto::auth::{Fetch, Reach};
+use mcp_proto::auth::{Fetch, FetchPolicy};
 #[cfg(feature = "auth")]
 use mcp_proto::front::guard::{FetchResponse, Guard};
 use mcp_proto::front::http::{HttpServer, http_server};
@@ -18,12 +18,12 @@ use super::connection::Connection;
 use super::driver::{ConnectionTask, OnError, ServerDriver, ServerError, ServiceDriver, Spawn};
 use super::entropy::SystemEntropy;
 #[cfg(feature = "auth")]
-use super::fetching::{FetchBy, Fetcher};
+use super::fetching::{FetchFn, Fetcher};
 use super::limits::ServerLimits;
-use super::registry::Registry;
-use super::service::{HttpService, Principals, Shared};
+use super::maybe_tls::Tls;
+use super::registry::ConnectionRegistry;
+use super::service::{HttpService, PrincipalFn, ServiceState};
 use super::streams::ServerMode;
-use super::transport::Tls;
 #[cfg(feature = "auth")]
 use crate::client::fetch;
 use crate::runtime::{Runtime, Smol};
@@ -127,10 +127,10 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     limits: ServerLimits,
     timers: Timers,
     tls: Option<Tls>,
-    principal: Option<Principals>,
+    principal: Option<PrincipalFn>,
     proxies: TrustedProxies,
     #[cfg(feature = "auth")]
-    guard: Option<(Guard, FetchBy)>,
+    guard: Option<(Guard, FetchFn)>,
     on_error: OnError,
 }
 
@@ -226,7 +226,7 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// Believes these proxies about the addresses of their clients, by `X-Forwarded-For` or `Forwarded`. Default: none.
     ///
     /// What a client holds of the server counts against its principal or, without one, against its address: see
-    /// [`CallOwner`](mcp_proto::quota::CallOwner). Behind a proxy that is not named here, all clients share one quota.
+    /// [`QuotaOwner`](mcp_proto::quota::QuotaOwner). Behind a proxy that is not named here, all clients share one quota.
     /// [`TrustedProxies`] has the rules.
     ///
     /// ```
@@ -280,18 +280,18 @@ impl<H: HandlerMode> ServerOptions<H> {
     }
 
     /// The same, with what makes the exchanges: it must connect to no address that is not
-    /// [within reach](Reach::allows), follow no redirects, end within a few seconds, and read no more than the limit that
+    /// [within reach](FetchPolicy::allows), follow no redirects, end within a few seconds, and read no more than the limit that
     /// the exchange has.
     #[cfg(feature = "auth")]
     pub fn protect_with<F>(
         self,
         guard: Guard,
-        fetch: impl Fn(Fetch, Reach) -> F + Send + Sync + 'static,
+        fetch: impl Fn(Fetch, FetchPolicy) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Result<FetchResponse, String>> + Send + 'static,
     {
-        let by: FetchBy = Arc::new(move |exchange, reach| Box::pin(fetch(exchange, reach)));
+        let by: FetchFn = Arc::new(move |exchange, reach| Box::pin(fetch(exchange, reach)));
         Self { guard: Some((guard, by)), ..self }
     }
 
@@ -363,10 +363,10 @@ impl<H: HandlerMode> ServerOptions<H> {
         let (server, driver) = http_server(self.router, self.config, clock.clone(), Arc::new(SystemEntropy));
         #[cfg(feature = "auth")]
         let (guard, fetcher) = self.guard.map(|(guard, by)| (guard.clone(), Fetcher::new(guard, by))).unzip();
-        let service = HttpService::new(Shared {
+        let service = HttpService::new(ServiceState {
             server,
             clock,
-            registry: Arc::new(Registry::new(self.limits.connections)),
+            registry: Arc::new(ConnectionRegistry::new(self.limits.connections)),
             limits: Arc::new(self.limits),
             tls: self.tls,
             principal: self.principal,
@@ -376,7 +376,7 @@ impl<H: HandlerMode> ServerOptions<H> {
         });
         let driver = ServiceDriver::new(service.clone(), driver, problem, close_timeout);
         #[cfg(feature = "auth")]
-        let driver = driver.fetching(fetcher);
+        let driver = driver.with_fetcher(fetcher);
         (service, driver)
     }
 }

@@ -19,33 +19,33 @@ pub(super) struct Preface {
 
 /// What a connection began with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beginning {
+pub(super) enum Protocol {
     Http1,
     Http2,
     /// The client has closed its side first.
-    Nothing,
+    Closed,
 }
 
 impl Preface {
-    /// Reads until there is no doubt. `heard` is told of every byte.
+    /// Reads until there is no doubt. `note_read` is told of every byte.
     pub(super) fn poll_read<Io: AsyncRead + Unpin>(
         &mut self,
         io: &mut Io,
         mut heard: impl FnMut(),
         cx: &mut Context<'_>,
-    ) -> Poll<io::Result<Beginning>> {
+    ) -> Poll<io::Result<Protocol>> {
         loop {
             let (seen, rest) = self.bytes.split_at_mut(self.read.min(HTTP2.len()));
             if !HTTP2.starts_with(seen) {
-                return Poll::Ready(Ok(Beginning::Http1));
+                return Poll::Ready(Ok(Protocol::Http1));
             }
             if rest.is_empty() {
-                return Poll::Ready(Ok(Beginning::Http2));
+                return Poll::Ready(Ok(Protocol::Http2));
             }
             match ready!(Pin::new(&mut *io).poll_read(cx, rest))? {
-                0 if self.read == 0 => return Poll::Ready(Ok(Beginning::Nothing)),
+                0 if self.read == 0 => return Poll::Ready(Ok(Protocol::Closed)),
                 // Whatever it is, it is no HTTP/2.
-                0 => return Poll::Ready(Ok(Beginning::Http1)),
+                0 => return Poll::Ready(Ok(Protocol::Http1)),
                 count => self.read = self.read.saturating_add(count),
             }
             heard();
@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    fn begin(input: &[u8], chunk: usize) -> (Beginning, Vec<u8>) {
+    fn begin(input: &[u8], chunk: usize) -> (Protocol, Vec<u8>) {
         let mut reader = Chunks(Cursor::new(input.to_vec()), chunk);
         let mut preface = Preface::default();
         let mut cx = Context::from_waker(Waker::noop());
@@ -108,11 +108,11 @@ mod tests {
         let put = b"PRIVATE / HTTP/1.1\r\n\r\n";
         let two = [&HTTP2[..], b"frames"].concat();
         for chunk in [1, 2, 5, 24, 100] {
-            assert_eq!(begin(post, chunk), (Beginning::Http1, post.to_vec()), "{chunk}");
-            assert_eq!(begin(put, chunk), (Beginning::Http1, put.to_vec()), "{chunk}");
-            assert_eq!(begin(&two, chunk), (Beginning::Http2, two.clone()), "{chunk}");
-            assert_eq!(begin(b"PRI", chunk), (Beginning::Http1, b"PRI".to_vec()), "{chunk}");
-            assert_eq!(begin(b"", chunk), (Beginning::Nothing, Vec::new()), "{chunk}");
+            assert_eq!(begin(post, chunk), (Protocol::Http1, post.to_vec()), "{chunk}");
+            assert_eq!(begin(put, chunk), (Protocol::Http1, put.to_vec()), "{chunk}");
+            assert_eq!(begin(&two, chunk), (Protocol::Http2, two.clone()), "{chunk}");
+            assert_eq!(begin(b"PRI", chunk), (Protocol::Http1, b"PRI".to_vec()), "{chunk}");
+            assert_eq!(begin(b"", chunk), (Protocol::Closed, Vec::new()), "{chunk}");
         }
     }
 }

@@ -5,26 +5,26 @@ use std::task::{Context, Poll, Waker};
 
 use mcp_proto::quota::{FairTable, QuotaOwner};
 
-use super::watch::{Order, Overrun, Watch};
+use super::monitor::{ConnectionLimit, ConnectionMonitor, ShutdownOrder};
 
 /// How many connections are looked at to find one without a request that makes room for another. If all of them have one,
 /// the oldest goes.
-const LOOKED_AT: usize = 16;
+const MAX_SCANNED: usize = 16;
 
 /// The open connections, whether the server itself accepted them or the application did.
-pub(super) struct Registry {
+pub(super) struct ConnectionRegistry {
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     next: u64,
-    open: FairTable<u64, Arc<Watch>>,
-    closing: Option<Order>,
+    open: FairTable<u64, Arc<ConnectionMonitor>>,
+    closing: Option<ShutdownOrder>,
     /// Waits for one of them to end.
     waker: Option<Waker>,
 }
 
-impl Registry {
+impl ConnectionRegistry {
     /// Of a server that has `most` connections at a time.
     pub(super) fn new(most: usize) -> Self {
         let inner = Inner { next: 0, open: FairTable::new(most), closing: None, waker: None };
@@ -42,11 +42,15 @@ impl Registry {
     }
 
     /// A new connection. It may displace another one. It is retired at once if the server is closing.
-    pub(super) fn enter(self: &Arc<Self>, owner: &QuotaOwner, watch: Arc<Watch>) -> Entry {
+    pub(super) fn register(
+        self: &Arc<Self>,
+        owner: &QuotaOwner,
+        watch: Arc<ConnectionMonitor>,
+    ) -> RegistryEntry {
         let mut inner = self.inner();
         let number = inner.next;
         inner.next = inner.next.wrapping_add(1);
-        for _ in 0..LOOKED_AT {
+        for _ in 0..MAX_SCANNED {
             let Some(key) = inner.open.next_displaced(owner) else { break };
             if inner.open.get(key).is_none_or(|watch| watch.is_idle()) {
                 break;
@@ -61,12 +65,12 @@ impl Registry {
         let closing = inner.closing;
         drop(inner);
         if let Ok(Some((_, displaced))) = displaced {
-            displaced.order(Order::Cut(Overrun::Displaced));
+            displaced.set_order(ShutdownOrder::Cut(ConnectionLimit::Displaced));
         }
         if let Some(order) = closing {
-            watch.order(order);
+            watch.set_order(order);
         }
-        Entry { registry: self.clone(), number }
+        RegistryEntry { registry: self.clone(), number }
     }
 
     /// Ready if fewer than `most` are connected.
@@ -80,33 +84,33 @@ impl Registry {
     }
 
     /// Those that are connected finish what is under way; whoever comes later is sent away.
-    pub(super) fn retire(&self) {
-        self.tell(Order::Retire);
+    pub(super) fn retire_all(&self) {
+        self.broadcast(ShutdownOrder::Retire);
     }
 
     /// All connections end now.
-    pub(super) fn cut(&self) {
-        self.tell(Order::Cut(Overrun::Closed));
+    pub(super) fn cut_all(&self) {
+        self.broadcast(ShutdownOrder::Cut(ConnectionLimit::Closed));
     }
 
-    fn tell(&self, order: Order) {
+    fn broadcast(&self, order: ShutdownOrder) {
         let mut inner = self.inner();
         inner.closing = Some(order);
         let open: Vec<_> = inner.open.iter().map(|(_, watch)| watch.clone()).collect();
         drop(inner);
         for watch in open {
-            watch.order(order);
+            watch.set_order(order);
         }
     }
 }
 
 /// A place in the registry, given up when this is dropped.
-pub(super) struct Entry {
-    registry: Arc<Registry>,
+pub(super) struct RegistryEntry {
+    registry: Arc<ConnectionRegistry>,
     number: u64,
 }
 
-impl Drop for Entry {
+impl Drop for RegistryEntry {
     fn drop(&mut self) {
         let mut inner = self.registry.inner();
         let watch = inner.open.remove(self.number);

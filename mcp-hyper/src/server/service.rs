@@ -22,14 +22,14 @@ use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{RequestHead, TrustedProxies};
 
 use super::connection::Connection;
-use super::exchange::{Attached, ResponseBody, ResponseFuture};
-#[cfg(feature = "auth")]
-use super::guarded::Entering;
+use super::exchange::{ConnectionHooks, ResponseBody, ResponseFuture};
 use super::limits::ServerLimits;
-use super::registry::Registry;
-use super::streams::{Pace, Queue, ServerMode};
-use super::transport::Tls;
-use super::watch::{Busy, Watch};
+use super::maybe_tls::Tls;
+use super::monitor::{ConnectionMonitor, ExchangeGuard};
+use super::registry::ConnectionRegistry;
+use super::streams::{BodyDemand, Queue, ServerMode};
+#[cfg(feature = "auth")]
+use super::verification::UnverifiedRequest;
 use crate::fields::Headers;
 use crate::time::RuntimeClock;
 
@@ -58,41 +58,41 @@ use crate::time::RuntimeClock;
 /// A [`PeerAddress`] among the extensions of a request says where it comes from.
 ///
 /// Clones share the server.
-pub struct HttpService<H: HandlerMode = SendHandlers>(Arc<Shared<H>>);
+pub struct HttpService<H: HandlerMode = SendHandlers>(Arc<ServiceState<H>>);
 
 /// The address that a request comes from, for its extensions: put there by an application that hands requests to
 /// [`HttpService`] as a [`Service`]. Requests without it share one quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddress(pub IpAddr);
 
-pub(super) struct Shared<H: HandlerMode> {
+pub(super) struct ServiceState<H: HandlerMode> {
     pub(super) server: HttpServer<H>,
     pub(super) clock: Arc<RuntimeClock>,
     pub(super) limits: Arc<ServerLimits>,
-    pub(super) registry: Arc<Registry>,
+    pub(super) registry: Arc<ConnectionRegistry>,
     pub(super) tls: Option<Tls>,
-    pub(super) principal: Option<Principals>,
+    pub(super) principal: Option<PrincipalFn>,
     pub(super) proxies: TrustedProxies,
     #[cfg(feature = "auth")]
     pub(super) guard: Option<mcp_proto::front::guard::Guard>,
 }
 
 /// Says on whose behalf a request is made.
-pub(super) type Principals = Box<dyn Fn(&Parts) -> Option<Principal> + Send + Sync>;
+pub(super) type PrincipalFn = Box<dyn Fn(&Parts) -> Option<Principal> + Send + Sync>;
 
 #[cfg(feature = "auth")]
-impl<H: HandlerMode> Shared<H> {
+impl<H: HandlerMode> ServiceState<H> {
     pub(super) fn now(&self) -> mcp_proto::auth::Now {
         mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() }
     }
 }
 
 impl<H: HandlerMode> HttpService<H> {
-    pub(super) fn new(shared: Shared<H>) -> Self {
+    pub(super) fn new(shared: ServiceState<H>) -> Self {
         Self(Arc::new(shared))
     }
 
-    pub(super) fn shared(&self) -> &Shared<H> {
+    pub(super) fn shared(&self) -> &ServiceState<H> {
         &self.0
     }
 
@@ -106,7 +106,7 @@ impl<H: HandlerMode> HttpService<H> {
         &self,
         request: Request<B>,
         peer: Option<IpAddr>,
-        attached: Attached,
+        attached: ConnectionHooks,
     ) -> ResponseFuture<B, H> {
         let shared = &*self.0;
         let (parts, body) = request.into_parts();
@@ -121,7 +121,7 @@ impl<H: HandlerMode> HttpService<H> {
                 }
                 GuardDecision::Verifying(verifying) => {
                     let client = head.client;
-                    let entering = Entering::new(verifying, parts, client, self.clone());
+                    let entering = UnverifiedRequest::new(verifying, parts, client, self.clone());
                     ResponseFuture::entering(body, entering, attached)
                 }
             };
@@ -173,7 +173,7 @@ impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
 
     fn call(&self, request: Request<B>) -> Self::Future {
         let peer = request.extensions().get::<PeerAddress>().map(|peer| peer.0);
-        self.exchange(request, peer, Attached::default())
+        self.exchange(request, peer, ConnectionHooks::default())
     }
 }
 
@@ -181,7 +181,7 @@ impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
 pub(super) struct ConnectionService<H: ServerMode> {
     service: HttpService<H>,
     peer: Option<IpAddr>,
-    watch: Arc<Watch>,
+    monitor: Arc<ConnectionMonitor>,
     /// Where the streams of HTTP/2 go.
     queue: Option<Queue<H::Task>>,
 }
@@ -190,10 +190,10 @@ impl<H: ServerMode> ConnectionService<H> {
     pub(super) fn new(
         service: HttpService<H>,
         peer: Option<IpAddr>,
-        watch: Arc<Watch>,
+        watch: Arc<ConnectionMonitor>,
         queue: Option<Queue<H::Task>>,
     ) -> Self {
-        Self { service, peer, watch, queue }
+        Self { service, peer, monitor: watch, queue }
     }
 }
 
@@ -203,13 +203,13 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
     type Future = ResponseFuture<Incoming, H>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let busy = Busy::new(self.watch.clone());
+        let busy = ExchangeGuard::new(self.monitor.clone());
         let pace = self.queue.as_ref().map(|queue| {
-            let pace = Pace::default();
-            queue.expect(pace.clone());
+            let pace = BodyDemand::default();
+            queue.announce(pace.clone());
             pace
         });
-        let attached = Attached { busy: Some(busy), pace };
+        let attached = ConnectionHooks { exchange_guard: Some(busy), body_demand: pace };
         self.service.exchange(request, self.peer, attached)
     }
 }

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use futures_lite::{AsyncRead, AsyncWrite};
 
+use super::monitor::ConnectionMonitor;
 use super::preface::Preface;
-use super::watch::Watch;
 
 /// How many reads of a client that goes on sending after this side was closed are made before others have a turn.
 const READS: usize = 16;
@@ -17,9 +17,9 @@ const READS: usize = 16;
 /// that the client can still read the last answer.
 pub(super) struct Socket<Io> {
     io: Io,
-    ahead: Preface,
-    watch: Arc<Watch>,
-    stuck: bool,
+    preface: Preface,
+    monitor: Arc<ConnectionMonitor>,
+    write_blocked: bool,
     /// This side is closed.
     closed: bool,
     /// The client has closed its side.
@@ -28,14 +28,14 @@ pub(super) struct Socket<Io> {
 
 impl<Io> Socket<Io> {
     /// A socket of which `ahead` was read already.
-    pub(super) fn new(io: Io, ahead: Preface, watch: Arc<Watch>) -> Self {
-        Self { io, ahead, watch, stuck: false, closed: false, ended: false }
+    pub(super) fn new(io: Io, ahead: Preface, watch: Arc<ConnectionMonitor>) -> Self {
+        Self { io, preface: ahead, monitor: watch, write_blocked: false, closed: false, ended: false }
     }
 
-    fn report<T>(&mut self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_pending() != self.stuck {
-            self.stuck = written.is_pending();
-            if self.stuck { self.watch.stuck() } else { self.watch.taken() }
+    fn report_write<T>(&mut self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_pending() != self.write_blocked {
+            self.write_blocked = written.is_pending();
+            if self.write_blocked { self.monitor.note_blocked() } else { self.monitor.note_written() }
         }
         written
     }
@@ -43,13 +43,13 @@ impl<Io> Socket<Io> {
 
 impl<Io: AsyncRead + Unpin> AsyncRead for Socket<Io> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        let count = self.ahead.take(buf);
+        let count = self.preface.take(buf);
         if count > 0 {
             return Poll::Ready(Ok(count));
         }
         let count = ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
         if count > 0 {
-            self.watch.heard();
+            self.monitor.note_read();
         } else if !buf.is_empty() {
             self.ended = true;
         }
@@ -60,7 +60,7 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Socket<Io> {
 impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<Io> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.report(written)
+        self.report_write(written)
     }
 
     fn poll_write_vectored(
@@ -69,12 +69,12 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<Io> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        self.report(written)
+        self.report_write(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.io).poll_flush(cx);
-        self.report(flushed)
+        self.report_write(flushed)
     }
 
     /// A socket that is closed while input is unread resets the connection. So this waits, if it has to, for the client
@@ -82,10 +82,10 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<Io> {
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.closed {
             let closed = Pin::new(&mut self.io).poll_close(cx);
-            ready!(self.report(closed))?;
+            ready!(self.report_write(closed))?;
             self.closed = true;
         }
-        if !self.watch.left() {
+        if !self.monitor.note_closed() {
             return Poll::Ready(Ok(()));
         }
         let mut scratch = [0; 4096];

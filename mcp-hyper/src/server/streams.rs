@@ -27,7 +27,7 @@ pub trait ServerMode: HandlerMode {
 
     /// Where HTTP/2 leaves it.
     #[doc(hidden)]
-    type Queue: Http2ServerConnExec<ResponseFuture<Incoming, Self>, ResponseBody<Self>>
+    type StreamQueue: Http2ServerConnExec<ResponseFuture<Incoming, Self>, ResponseBody<Self>>
         + From<Queue<Self::Task>>
         + Unpin
         + 'static;
@@ -35,12 +35,12 @@ pub trait ServerMode: HandlerMode {
 
 impl ServerMode for SendHandlers {
     type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-    type Queue = Queue<Self::Task>;
+    type StreamQueue = Queue<Self::Task>;
 }
 
 impl ServerMode for LocalHandlers {
     type Task = Pin<Box<dyn Future<Output = ()>>>;
-    type Queue = Queue<Self::Task>;
+    type StreamQueue = Queue<Self::Task>;
 }
 
 /// The way from hyper, which starts streams while it is polled, to the connection, which polls it.
@@ -49,13 +49,13 @@ pub struct Queue<T>(Arc<Mutex<Inbox<T>>>);
 
 struct Inbox<T> {
     /// Of the stream that is about to be started.
-    pace: Option<Pace>,
-    started: Vec<(T, Option<Pace>)>,
+    next_demand: Option<BodyDemand>,
+    started: Vec<(T, Option<BodyDemand>)>,
 }
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Inbox { pace: None, started: Vec::new() })))
+        Self(Arc::new(Mutex::new(Inbox { next_demand: None, started: Vec::new() })))
     }
 
     fn inbox(&self) -> MutexGuard<'_, Inbox<T>> {
@@ -65,13 +65,13 @@ impl<T> Queue<T> {
 
     /// The stream that hyper starts next goes at this pace. hyper starts one as soon as the service has been called
     /// for it.
-    pub(super) fn expect(&self, pace: Pace) {
-        self.inbox().pace = Some(pace);
+    pub(super) fn announce(&self, pace: BodyDemand) {
+        self.inbox().next_demand = Some(pace);
     }
 
     fn start(&self, task: T) {
         let mut inbox = self.inbox();
-        let pace = inbox.pace.take();
+        let pace = inbox.next_demand.take();
         inbox.started.push((task, pace));
     }
 }
@@ -102,9 +102,9 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Queue<<LocalHandlers as S
 
 /// Whether the last piece of a body is still waiting to be taken.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pace(Arc<AtomicBool>);
+pub(super) struct BodyDemand(Arc<AtomicBool>);
 
-impl Pace {
+impl BodyDemand {
     /// hyper wants more, or has a piece to send.
     pub(super) fn set_waiting(&self, waiting: bool) {
         self.0.store(waiting, Ordering::Relaxed);
@@ -118,15 +118,15 @@ impl Pace {
 /// The streams that are open.
 pub(super) struct Streams<T> {
     queue: Queue<T>,
-    open: FuturesUnordered<Stream<T>>,
+    open: FuturesUnordered<DrivenStream<T>>,
     timers: Timers,
-    patience: std::time::Duration,
+    stall_timeout: std::time::Duration,
 }
 
 impl<T: Future<Output = ()> + Unpin> Streams<T> {
     /// Streams that may stand still for as long as `patience`.
     pub(super) fn new(queue: Queue<T>, timers: Timers, patience: std::time::Duration) -> Self {
-        Self { queue, open: FuturesUnordered::new(), timers, patience }
+        Self { queue, open: FuturesUnordered::new(), timers, stall_timeout: patience }
     }
 
     /// Goes on with every stream that has something to do. Ready if there was one.
@@ -134,11 +134,11 @@ impl<T: Future<Output = ()> + Unpin> Streams<T> {
         let started = std::mem::take(&mut self.queue.inbox().started);
         let mut progress = !started.is_empty();
         for (task, pace) in started {
-            self.open.push(Stream {
+            self.open.push(DrivenStream {
                 task,
-                pace,
+                body_demand: pace,
                 timers: self.timers.clone(),
-                patience: self.patience,
+                stall_timeout: self.stall_timeout,
                 alarm: Alarm::default(),
                 deadline: None,
             });
@@ -151,16 +151,16 @@ impl<T: Future<Output = ()> + Unpin> Streams<T> {
 }
 
 /// One stream. It is reset, by being dropped, when its client has taken nothing of it for too long.
-struct Stream<T> {
+struct DrivenStream<T> {
     task: T,
-    pace: Option<Pace>,
+    body_demand: Option<BodyDemand>,
     timers: Timers,
-    patience: std::time::Duration,
+    stall_timeout: std::time::Duration,
     alarm: Alarm,
     deadline: Option<Instant>,
 }
 
-impl<T: Future<Output = ()> + Unpin> Future for Stream<T> {
+impl<T: Future<Output = ()> + Unpin> Future for DrivenStream<T> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -168,8 +168,8 @@ impl<T: Future<Output = ()> + Unpin> Future for Stream<T> {
         if Pin::new(&mut this.task).poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        if this.pace.as_ref().is_some_and(Pace::is_waiting) {
-            let (timers, patience) = (&this.timers, this.patience);
+        if this.body_demand.as_ref().is_some_and(BodyDemand::is_waiting) {
+            let (timers, patience) = (&this.timers, this.stall_timeout);
             let deadline = this.deadline.or_else(|| timers.now().checked_add(patience));
             this.deadline = deadline;
             return this.alarm.poll_until(deadline, timers, cx);

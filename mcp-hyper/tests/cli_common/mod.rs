@@ -14,13 +14,13 @@ pub fn program() -> PathBuf {
     env!("CARGO_BIN_EXE_mcpio").into()
 }
 
-pub struct Ran {
+pub struct CommandOutput {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl Ran {
+impl CommandOutput {
     pub fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Self { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
@@ -36,8 +36,8 @@ pub fn output(command: &mut Command) -> Output {
     block_on(command.kill_on_drop(true).output().or(late)).unwrap()
 }
 
-pub fn mcp(args: &[&str]) -> Ran {
-    Ran::of(output(Command::new(program()).args(args).stdin(std::process::Stdio::null())))
+pub fn mcp(args: &[&str]) -> CommandOutput {
+    CommandOutput::of(output(Command::new(program()).args(args).stdin(std::process::Stdio::null())))
 }
 
 /// A server as a shell script: `ask` reads a message and takes its id, the others write.

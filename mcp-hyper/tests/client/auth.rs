@@ -11,24 +11,26 @@ use hyper::rt::Timer as HyperTimer;
 use mcp_hyper::auth::{
     AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, MemoryStore, StoreFuture, TokenStore,
 };
-use mcp_hyper::mcp_proto::auth::client::{AuthConfig, Event, Page, Record, Redirect, Saved, Stored, Version};
+use mcp_hyper::mcp_proto::auth::client::{
+    AuthConfig, AuthorizationPage, Event, Record, RecordVersion, Redirect, SaveOutcome, StoredRecord,
+};
 use mcp_hyper::mcp_proto::front::Client;
 use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
 use smol::channel::{Receiver, unbounded};
 use smol::future::{or, poll_once};
 
-use crate::client_common::town::{Gate, Town, agree, ok, visit};
+use crate::client_common::town::{AuthTestbed, PathGate, agree, ok, visit};
 use crate::client_common::{call, connect, modern, run};
 
 /// Somebody who is shown pages, and where those lead back to.
-fn person() -> (Authorization, Receiver<Page>) {
+fn interactive_login() -> (Authorization, Receiver<AuthorizationPage>) {
     let redirects = LoopbackRedirects::bind().unwrap();
     let config = AuthConfig::new("test", redirects.uri());
-    let (authorization, pages) = shown(Authorization::new(config));
+    let (authorization, pages) = with_pages(Authorization::new(config));
     (authorization.redirects(redirects), pages)
 }
 
-fn shown(authorization: Authorization) -> (Authorization, Receiver<Page>) {
+fn with_pages(authorization: Authorization) -> (Authorization, Receiver<AuthorizationPage>) {
     let (pages, opened) = unbounded();
     let authorization = authorization.on_event(move |event| {
         if let Event::NeedsAuthorization(page) = event {
@@ -39,7 +41,7 @@ fn shown(authorization: Authorization) -> (Authorization, Receiver<Page>) {
 }
 
 /// Nobody who could be shown anything.
-fn nobody() -> Authorization {
+fn noninteractive_login() -> Authorization {
     Authorization::new(AuthConfig::new("test", "http://127.0.0.1/callback"))
 }
 
@@ -53,8 +55,8 @@ fn start(options: ClientOptions, url: &str) -> (Client, AuthHandle, smol::Task<(
 #[test]
 fn a_person_agrees_and_every_request_goes_out_with_the_token() {
     run(async {
-        let town = Town::new().await;
-        let (authorization, pages) = person();
+        let town = AuthTestbed::new().await;
+        let (authorization, pages) = interactive_login();
         let (client, driver) = connect(modern().authorization(authorization), &town.url());
         let called = smol::spawn({
             let client = client.clone();
@@ -70,8 +72,8 @@ fn a_person_agrees_and_every_request_goes_out_with_the_token() {
         driver.await.unwrap();
         assert!(pages.is_empty(), "one page is enough");
 
-        let seen = town.seen();
-        let asked = town.asked("/mcp");
+        let seen = town.received();
+        let asked = town.requests_to("/mcp");
         assert_eq!(asked[0].header("authorization"), None);
         assert!(
             asked.len() > 2
@@ -88,19 +90,19 @@ fn a_person_agrees_and_every_request_goes_out_with_the_token() {
 #[test]
 fn the_token_goes_to_no_other_server() {
     run(async {
-        let elsewhere = Town::new().await;
+        let elsewhere = AuthTestbed::new().await;
         let target = elsewhere.url();
-        let town = Town::with(move |seen| {
+        let town = AuthTestbed::with(move |seen| {
             let authorized = seen.path == "/mcp" && seen.header("authorization").is_some();
             authorized.then(|| (307, format!("location: {target}\r\n"), String::new()))
         })
         .await;
-        let (authorization, pages) = person();
+        let (authorization, pages) = interactive_login();
         let (client, _driver) = connect(modern().authorization(authorization), &town.url());
         let ready = smol::spawn(async move { client.ready().await });
         agree(&pages.recv().await.unwrap().url).await;
         assert!(ready.await.is_err());
-        assert!(elsewhere.seen().is_empty());
+        assert!(elsewhere.received().is_empty());
     });
 }
 
@@ -108,20 +110,21 @@ fn the_token_goes_to_no_other_server() {
 #[test]
 fn what_is_kept_is_used_by_the_next_client_and_nobody_is_asked_again() {
     run(async {
-        let town = Town::new().await;
+        let town = AuthTestbed::new().await;
         let store = MemoryStore::new();
-        let (authorization, pages) = person();
+        let (authorization, pages) = interactive_login();
         let options = modern().authorization(authorization.store(store.clone()));
         let (client, _handle, _driver) = start(options, &town.url());
         let ready = smol::spawn(async move { client.ready().await });
         agree(&pages.recv().await.unwrap().url).await;
         ready.await.unwrap();
 
-        let before = town.seen().len();
-        let (client, handle, _driver) = start(modern().authorization(nobody().store(store)), &town.url());
+        let before = town.received().len();
+        let (client, handle, _driver) =
+            start(modern().authorization(noninteractive_login().store(store)), &town.url());
         client.ready().await.unwrap();
         assert_eq!(handle.status().unwrap().client_id, "client-1");
-        let seen = town.seen();
+        let seen = town.received();
         assert!(seen[before..].iter().all(|seen| seen.header("authorization") == Some("Bearer token-1")));
     });
 }
@@ -129,19 +132,19 @@ fn what_is_kept_is_used_by_the_next_client_and_nobody_is_asked_again() {
 #[test]
 fn accounts_are_kept_apart() {
     run(async {
-        let town = Town::new().await;
+        let town = AuthTestbed::new().await;
         let store = MemoryStore::new();
-        let (authorization, pages) = person();
+        let (authorization, pages) = interactive_login();
         let options = modern().authorization(authorization.store(store.clone()).account("ada"));
         let (client, _handle, _driver) = start(options, &town.url());
         let ready = smol::spawn(async move { client.ready().await });
         agree(&pages.recv().await.unwrap().url).await;
         ready.await.unwrap();
         for (account, known) in [("ada", true), ("bob", false)] {
-            let authorization = nobody().store(store.clone()).account(account);
+            let authorization = noninteractive_login().store(store.clone()).account(account);
             let (handle, driver) = modern().authorization(authorization).authorize(town.url()).unwrap();
             let _driver = smol::spawn(driver);
-            assert_eq!(handle.token().await.is_ok(), known, "{account}");
+            assert_eq!(handle.token_status().await.is_ok(), known, "{account}");
         }
     });
 }
@@ -150,29 +153,29 @@ fn accounts_are_kept_apart() {
 #[test]
 fn without_anybody_to_agree_the_request_fails_with_the_servers_refusal() {
     run(async {
-        let town = Town::new().await;
-        let (client, _driver) = connect(modern().authorization(nobody()), &town.url());
+        let town = AuthTestbed::new().await;
+        let (client, _driver) = connect(modern().authorization(noninteractive_login()), &town.url());
         let error = client.ready().await.unwrap_err();
         let http = error.unauthorized().unwrap();
         assert_eq!((http.status, http.excerpt.as_str()), (401, "who are you?"));
         assert_eq!(http.unauthorized.as_deref(), Some("somebody has to agree first, to tools"));
         assert!(http.challenge.as_ref().unwrap().contains("resource_metadata"));
-        assert!(town.asked("/register").is_empty(), "nobody could agree to what comes of it");
+        assert!(town.requests_to("/register").is_empty(), "nobody could agree to what comes of it");
     });
 }
 
 #[test]
 fn where_a_page_leads_may_be_told_by_hand() {
     run(async {
-        let town = Town::new().await;
+        let town = AuthTestbed::new().await;
         let config = AuthConfig::new("test", "http://127.0.0.1/callback");
-        let (authorization, pages) = shown(Authorization::new(config));
+        let (authorization, pages) = with_pages(Authorization::new(config));
         let (client, handle, _driver) = start(modern().authorization(authorization), &town.url());
         let ready = smol::spawn(async move { client.ready().await });
         let page = pages.recv().await.unwrap();
-        assert!(handle.finish(Redirect::read("?code=stolen&state=guessed")).is_err());
+        assert!(handle.finish(Redirect::parse("?code=stolen&state=guessed")).is_err());
         let shown = visit("GET", &page.url).await;
-        handle.finish(Redirect::read(shown.location().unwrap())).unwrap();
+        handle.finish(Redirect::parse(shown.location().unwrap())).unwrap();
         ready.await.unwrap();
         assert_eq!(handle.status().unwrap().issuer, town.base());
     });
@@ -182,8 +185,8 @@ fn where_a_page_leads_may_be_told_by_hand() {
 #[test]
 fn what_else_comes_to_where_pages_lead_back_is_turned_away() {
     run(async {
-        let town = Town::new().await;
-        let (authorization, pages) = person();
+        let town = AuthTestbed::new().await;
+        let (authorization, pages) = interactive_login();
         let (client, _driver) = connect(modern().authorization(authorization), &town.url());
         let ready = smol::spawn(async move { client.ready().await });
         let page = pages.recv().await.unwrap();
@@ -210,9 +213,9 @@ fn what_else_comes_to_where_pages_lead_back_is_turned_away() {
 #[test]
 fn logging_out_gives_the_token_back_and_forgets_it() {
     run(async {
-        let town = Town::new().await;
+        let town = AuthTestbed::new().await;
         let store = MemoryStore::new();
-        let (authorization, pages) = person();
+        let (authorization, pages) = interactive_login();
         let options = modern().authorization(authorization.store(store.clone()));
         let (handle, driver) = options.authorize(town.url()).unwrap();
         let _driver = smol::spawn(driver);
@@ -222,22 +225,23 @@ fn logging_out_gives_the_token_back_and_forgets_it() {
         });
         agree(&pages.recv().await.unwrap().url).await;
         assert_eq!(login.await.unwrap().scopes.unwrap().to_string(), "tools");
-        assert!(town.asked("/mcp").is_empty(), "the server itself is not asked");
+        assert!(town.requests_to("/mcp").is_empty(), "the server itself is not asked");
 
         handle.logout().await.unwrap();
-        assert_eq!(town.asked("/revoke")[0].form("token").as_deref(), Some("refresh-1"));
+        assert_eq!(town.requests_to("/revoke")[0].form("token").as_deref(), Some("refresh-1"));
         assert_eq!(handle.status(), None);
-        let (handle, driver) = modern().authorization(nobody().store(store)).authorize(town.url()).unwrap();
+        let (handle, driver) =
+            modern().authorization(noninteractive_login().store(store)).authorize(town.url()).unwrap();
         let _driver = smol::spawn(driver);
-        assert_eq!(handle.token().await, Err(LoginError::LoggedOut));
+        assert_eq!(handle.token_status().await, Err(LoginError::LoggedOut));
     });
 }
 
 #[test]
 fn whoever_waits_for_a_token_is_told_that_the_driver_is_gone() {
     run(async {
-        let town = Town::new().await;
-        let (authorization, pages) = person();
+        let town = AuthTestbed::new().await;
+        let (authorization, pages) = interactive_login();
         let (handle, driver) = modern().authorization(authorization).authorize(town.url()).unwrap();
         let driver = smol::spawn(driver);
         let login = smol::spawn(async move { handle.login().await });
@@ -252,9 +256,9 @@ fn a_token_that_is_on_its_way_is_kept_although_the_client_is_closed() {
     run(async {
         let (asked, waiting) = unbounded();
         let (go, may_go) = unbounded();
-        let town = Town::gated(Gate { path: "/token", asked, go: may_go }).await;
+        let town = AuthTestbed::with_gate(PathGate { path: "/token", asked, release: may_go }).await;
         let store = MemoryStore::new();
-        let (authorization, pages) = person();
+        let (authorization, pages) = interactive_login();
         let options = modern().authorization(authorization.store(store.clone()));
         let (client, driver) = options.connect(town.url()).unwrap();
         let mut driver = pin!(driver);
@@ -270,16 +274,17 @@ fn a_token_that_is_on_its_way_is_kept_although_the_client_is_closed() {
         go.send(()).await.unwrap();
         driver.await.unwrap();
         client.close().await;
-        let (handle, driver) = modern().authorization(nobody().store(store)).authorize(town.url()).unwrap();
+        let (handle, driver) =
+            modern().authorization(noninteractive_login().store(store)).authorize(town.url()).unwrap();
         let _driver = smol::spawn(driver);
-        assert!(handle.token().await.is_ok());
+        assert!(handle.token_status().await.is_ok());
     });
 }
 
 #[test]
 fn an_application_without_authorization_is_told_of_the_refusal() {
     run(async {
-        let town = Town::new().await;
+        let town = AuthTestbed::new().await;
         let (client, _driver) = connect(modern(), &town.url());
         let error = client.ready().await.unwrap_err();
         assert_eq!(error.unauthorized().unwrap().unauthorized, None);
@@ -290,8 +295,8 @@ fn an_application_without_authorization_is_told_of_the_refusal() {
 #[test]
 fn what_shows_the_wire_does_not_show_the_token() {
     run(async {
-        let town = Town::new().await;
-        let (authorization, pages) = person();
+        let town = AuthTestbed::new().await;
+        let (authorization, pages) = interactive_login();
         let told = Arc::new(Mutex::new(String::new()));
         let options = modern().authorization(authorization).on_wire({
             let told = told.clone();
@@ -312,14 +317,14 @@ fn what_shows_the_wire_does_not_show_the_token() {
 #[test]
 fn a_token_takes_the_place_of_a_header_of_the_applications_own() {
     run(async {
-        let town = Town::new().await;
-        let (authorization, pages) = person();
+        let town = AuthTestbed::new().await;
+        let (authorization, pages) = interactive_login();
         let options = modern().authorization(authorization).header("authorization", "Basic own");
         let (client, _driver) = connect(options, &town.url());
         let ready = smol::spawn(async move { client.ready().await });
         agree(&pages.recv().await.unwrap().url).await;
         ready.await.unwrap();
-        let sent = town.asked("/mcp");
+        let sent = town.requests_to("/mcp");
         let sent = |at: usize| {
             sent[at].headers.iter().filter(|(name, _)| name == "authorization").collect::<Vec<_>>()
         };
@@ -329,7 +334,7 @@ fn a_token_takes_the_place_of_a_header_of_the_applications_own() {
 }
 
 /// What was kept of a client that logged in an hour ago.
-async fn kept(town: &Town) -> MemoryStore {
+async fn expired_login_store(town: &AuthTestbed) -> MemoryStore {
     let store = MemoryStore::new();
     let record = serde_json::json!({
         "version": 1,
@@ -339,7 +344,7 @@ async fn kept(town: &Town) -> MemoryStore {
         },
         "clients": { town.base(): { "id": "client-1", "redirect_uri": "http://127.0.0.1/callback" } },
     });
-    let record = Record::read(record.to_string().as_bytes()).unwrap();
+    let record = Record::from_json(record.to_string().as_bytes()).unwrap();
     store.swap(&town.url(), None, Some(record)).await.unwrap();
     store
 }
@@ -348,12 +353,13 @@ async fn kept(town: &Town) -> MemoryStore {
 #[test]
 fn a_token_that_has_ended_is_renewed_before_anything_goes_out() {
     run(async {
-        let town = Town::new().await;
-        let store = kept(&town).await;
-        let (client, _driver) = connect(modern().authorization(nobody().store(store)), &town.url());
+        let town = AuthTestbed::new().await;
+        let store = expired_login_store(&town).await;
+        let (client, _driver) =
+            connect(modern().authorization(noninteractive_login().store(store)), &town.url());
         client.ready().await.unwrap();
-        assert_eq!(town.asked("/token")[0].form("grant_type").as_deref(), Some("refresh_token"));
-        let sent = town.asked("/mcp");
+        assert_eq!(town.requests_to("/token")[0].form("grant_type").as_deref(), Some("refresh_token"));
+        let sent = town.requests_to("/mcp");
         assert!(sent.iter().all(|sent| sent.header("authorization") == Some("Bearer token-1")));
     });
 }
@@ -362,26 +368,32 @@ fn a_token_that_has_ended_is_renewed_before_anything_goes_out() {
 #[test]
 fn a_token_that_can_not_be_renewed_lets_the_request_be_refused() {
     run(async {
-        let town = Town::with(|seen| {
+        let town = AuthTestbed::with(|seen| {
             (seen.path == "/token").then(|| (500, String::new(), "out of order".to_owned()))
         })
         .await;
-        let store = kept(&town).await;
-        let (client, _driver) = connect(modern().authorization(nobody().store(store)), &town.url());
+        let store = expired_login_store(&town).await;
+        let (client, _driver) =
+            connect(modern().authorization(noninteractive_login().store(store)), &town.url());
         let error = client.ready().await.unwrap_err();
         assert_eq!(error.unauthorized().map(|http| http.status), Some(401));
-        assert!(town.asked("/mcp").iter().all(|sent| sent.header("authorization").is_none()));
+        assert!(town.requests_to("/mcp").iter().all(|sent| sent.header("authorization").is_none()));
     });
 }
 
-struct Broken;
+struct FailingStore;
 
-impl TokenStore for Broken {
-    fn load<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<Stored>> {
+impl TokenStore for FailingStore {
+    fn load<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
         Box::pin(async { Err(io::Error::other("the keyring is locked")) })
     }
 
-    fn swap<'a>(&'a self, _: &'a str, _: Option<Version>, _: Option<Record>) -> StoreFuture<'a, Saved> {
+    fn swap<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<RecordVersion>,
+        _: Option<Record>,
+    ) -> StoreFuture<'a, SaveOutcome> {
         Box::pin(async { Err(io::Error::other("the keyring is locked")) })
     }
 }
@@ -389,8 +401,9 @@ impl TokenStore for Broken {
 #[test]
 fn a_store_that_does_not_open_is_told() {
     run(async {
-        let town = Town::new().await;
-        let (client, _driver) = connect(modern().authorization(nobody().store(Broken)), &town.url());
+        let town = AuthTestbed::new().await;
+        let (client, _driver) =
+            connect(modern().authorization(noninteractive_login().store(FailingStore)), &town.url());
         let error = client.ready().await.unwrap_err().to_string();
         assert!(error.contains("the keyring is locked"), "{error}");
     });
@@ -399,12 +412,12 @@ fn a_store_that_does_not_open_is_told() {
 // --- Where the metadata may lead ---
 
 /// Names of this test's own, and a note of whom anybody connects to.
-struct Names {
+struct FakeResolver {
     addresses: Vec<SocketAddr>,
     connected: Arc<Mutex<Vec<SocketAddr>>>,
 }
 
-impl Runtime for Names {
+impl Runtime for FakeResolver {
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         match host {
             "auth.example.com" => Ok(self.addresses.clone()),
@@ -429,8 +442,8 @@ impl Runtime for Names {
 
 /// What became of a client whose server names an authorization server that has these addresses: what it was told, and
 /// whom it has connected to.
-async fn led_to(addresses: &[&str]) -> (String, Vec<SocketAddr>) {
-    let town = Town::with(|seen| {
+async fn connected_addresses(addresses: &[&str]) -> (String, Vec<SocketAddr>) {
+    let town = AuthTestbed::with(|seen| {
         (seen.path == "/.well-known/oauth-protected-resource/mcp").then(|| {
             let resource = format!("http://{}/mcp", seen.header("host").unwrap());
             let servers = ["https://auth.example.com"];
@@ -440,8 +453,9 @@ async fn led_to(addresses: &[&str]) -> (String, Vec<SocketAddr>) {
     .await;
     let connected = Arc::default();
     let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-    let names = Names { addresses, connected: Arc::clone(&connected) };
-    let (client, driver) = modern().authorization(nobody()).runtime(names).connect(town.url()).unwrap();
+    let names = FakeResolver { addresses, connected: Arc::clone(&connected) };
+    let (client, driver) =
+        modern().authorization(noninteractive_login()).runtime(names).connect(town.url()).unwrap();
     let _driver = smol::spawn(driver);
     let error = client.ready().await.unwrap_err().to_string();
     let connected = connected.lock().unwrap().clone();
@@ -462,7 +476,7 @@ fn names_that_lead_into_private_networks_are_not_followed() {
             "[::ffff:10.0.0.7]:443",
             "0.0.0.0:443",
         ];
-        let (error, connected) = led_to(&private).await;
+        let (error, connected) = connected_addresses(&private).await;
         assert_eq!(connected, []);
         assert!(error.contains("none of its addresses may be visited"), "{error}");
     });
@@ -472,7 +486,8 @@ fn names_that_lead_into_private_networks_are_not_followed() {
 #[test]
 fn of_a_name_only_the_addresses_are_used_that_may_be_visited() {
     run(async {
-        let (error, connected) = led_to(&["10.0.0.7:443", "93.184.216.34:443", "[fd00::1]:443"]).await;
+        let (error, connected) =
+            connected_addresses(&["10.0.0.7:443", "93.184.216.34:443", "[fd00::1]:443"]).await;
         assert!(!connected.is_empty(), "{error}");
         assert!(
             connected.iter().all(|address| *address == "93.184.216.34:443".parse().unwrap()),
@@ -484,12 +499,12 @@ fn of_a_name_only_the_addresses_are_used_that_may_be_visited() {
 #[test]
 fn a_document_that_does_not_end_is_not_read_to_its_end() {
     run(async {
-        let town = Town::with(|seen| {
+        let town = AuthTestbed::with(|seen| {
             let long = " ".repeat(300 * 1024);
             seen.path.starts_with("/.well-known/oauth-protected").then(|| (200, String::new(), long))
         })
         .await;
-        let (client, _driver) = connect(modern().authorization(nobody()), &town.url());
+        let (client, _driver) = connect(modern().authorization(noninteractive_login()), &town.url());
         let error = client.ready().await.unwrap_err().to_string();
         assert!(error.contains("longer than 262144 bytes"), "{error}");
     });
@@ -498,7 +513,7 @@ fn a_document_that_does_not_end_is_not_read_to_its_end() {
 /// C12.23: a token can not be sent over an open network.
 #[test]
 fn a_server_that_tokens_can_not_be_sent_to_is_refused_at_once() {
-    let refused = modern().authorization(nobody()).connect("http://example.com/mcp");
+    let refused = modern().authorization(noninteractive_login()).connect("http://example.com/mcp");
     let Err(mcp_hyper::ConnectError::Authorization(error)) = refused else { panic!() };
     assert!(error.to_string().contains("no token can be sent"), "{error}");
 }
@@ -507,17 +522,17 @@ fn a_server_that_tokens_can_not_be_sent_to_is_refused_at_once() {
 #[test]
 fn tokens_in_files_outlive_the_client() {
     run(async {
-        let folder = crate::tokens::Folder::new("outlive");
-        let town = Town::new().await;
-        let (authorization, pages) = person();
+        let folder = crate::tokens::TempFolder::new("outlive");
+        let town = AuthTestbed::new().await;
+        let (authorization, pages) = interactive_login();
         let options = modern().authorization(authorization.store(FileStore::new(&folder.0)));
         let (client, _handle, _driver) = start(options, &town.url());
         let ready = smol::spawn(async move { client.ready().await });
         agree(&pages.recv().await.unwrap().url).await;
         ready.await.unwrap();
-        let authorization = nobody().store(FileStore::new(&folder.0));
+        let authorization = noninteractive_login().store(FileStore::new(&folder.0));
         let (client, _driver) = connect(modern().authorization(authorization), &town.url());
         client.ready().await.unwrap();
-        assert_eq!(town.asked("/token").len(), 1);
+        assert_eq!(town.requests_to("/token").len(), 1);
     });
 }

@@ -19,10 +19,10 @@ use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
 use serde_json::json;
 
 /// How exchanges ended, in order.
-type Ends = Arc<Mutex<Vec<ExchangeEnd>>>;
+type EndLog = Arc<Mutex<Vec<ExchangeEnd>>>;
 
-fn watched(options: ClientOptions) -> (ClientOptions, Ends) {
-    let ends = Ends::default();
+fn watched(options: ClientOptions) -> (ClientOptions, EndLog) {
+    let ends = EndLog::default();
     let seen = ends.clone();
     let options = options.on_wire(move |event| {
         if let WireEvent::End { end, .. } = event {
@@ -267,12 +267,12 @@ fn a_call_that_is_dropped_closes_its_connection_and_no_other() {
 
 /// Does not hear that something has come while it is deaf; whoever looks still sees it.
 #[derive(Default)]
-struct Ear {
+struct SuppressedWaker {
     deaf: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
-impl Wake for Ear {
+impl Wake for SuppressedWaker {
     fn wake(self: Arc<Self>) {
         if !self.deaf.load(Ordering::SeqCst)
             && let Some(waker) = self.waker.lock().unwrap().take()
@@ -282,12 +282,12 @@ impl Wake for Ear {
     }
 }
 
-struct Heard {
+struct SuppressibleStream {
     stream: Box<dyn Stream>,
-    ear: Arc<Ear>,
+    ear: Arc<SuppressedWaker>,
 }
 
-impl AsyncRead for Heard {
+impl AsyncRead for SuppressibleStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         *self.ear.waker.lock().unwrap() = Some(cx.waker().clone());
         let waker = Waker::from(self.ear.clone());
@@ -295,7 +295,7 @@ impl AsyncRead for Heard {
     }
 }
 
-impl AsyncWrite for Heard {
+impl AsyncWrite for SuppressibleStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
@@ -311,18 +311,18 @@ impl AsyncWrite for Heard {
 
 /// Smol, with an ear for each connection.
 #[derive(Clone, Default)]
-struct Ears(Arc<Mutex<Vec<Arc<Ear>>>>);
+struct SuppressingRuntime(Arc<Mutex<Vec<Arc<SuppressedWaker>>>>);
 
-impl Runtime for Ears {
+impl Runtime for SuppressingRuntime {
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         Smol.resolve(host, port).await
     }
 
     async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
         let stream = Smol.connect(endpoint).await?;
-        let ear = Arc::new(Ear::default());
+        let ear = Arc::new(SuppressedWaker::default());
         self.0.lock().unwrap().push(ear.clone());
-        Ok(Box::new(Heard { stream, ear }))
+        Ok(Box::new(SuppressibleStream { stream, ear }))
     }
 
     fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
@@ -335,7 +335,7 @@ fn a_connection_that_is_found_dead_before_a_byte_is_written_passes_its_request_o
     run(async {
         let (listener, url) = listen().await;
         let (options, ends) = watched(modern());
-        let ears = Ears::default();
+        let ears = SuppressingRuntime::default();
         let (client, _driver) = connect(options.runtime(ears.clone()), &url);
         let (leave, may_leave) = smol::channel::bounded(1);
         let (left, has_left) = smol::channel::bounded(1);

@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex};
 use http::HeaderValue;
 use mcp_hyper::ClientOptions;
 use mcp_hyper::auth::{Authorization, LoopbackRedirects};
-use mcp_hyper::mcp_proto::auth::client::{AuthConfig, Event, Page};
+use mcp_hyper::mcp_proto::auth::client::{AuthConfig, AuthorizationPage, Event};
 use mcp_hyper::mcp_proto::front::Client;
 use mcp_hyper::mcp_proto::peer::client::CacheContext;
 use serde_json::{Value, json};
 use smol::channel::{Receiver, unbounded};
 use smol::future::poll_once;
 
-use crate::client_common::town::{Reply, Seen, Town, agree, ok};
+use crate::client_common::town::{AuthTestbed, CannedResponse, ReceivedRequest, agree, ok};
 use crate::client_common::{connect, modern, run};
 
 /// A private list of one tool, which is named after the token that it is asked for with.
-fn own_tools(seen: &Seen) -> Option<Reply> {
+fn own_tools(seen: &ReceivedRequest) -> Option<CannedResponse> {
     let request: Value = serde_json::from_str(&seen.body).ok()?;
     let token = seen.header("authorization")?.strip_prefix("Bearer ")?;
     (request["method"] == "tools/list").then(|| {
@@ -32,7 +32,7 @@ async fn tool(client: &Client) -> String {
     client.list_tools().await.unwrap()[0].name.clone()
 }
 
-fn person() -> (Authorization, Receiver<Page>) {
+fn interactive_login() -> (Authorization, Receiver<AuthorizationPage>) {
     let redirects = LoopbackRedirects::bind().unwrap();
     let (pages, opened) = unbounded();
     let authorization = Authorization::new(AuthConfig::new("test", redirects.uri()))
@@ -48,8 +48,8 @@ fn person() -> (Authorization, Receiver<Page>) {
 #[test]
 fn client_shows_no_private_answer_after_a_login_or_a_logout() {
     run(async {
-        let town = Town::with(own_tools).await;
-        let (authorization, pages) = person();
+        let town = AuthTestbed::with(own_tools).await;
+        let (authorization, pages) = interactive_login();
         let (client, driver) = modern().authorization(authorization).connect(town.url()).unwrap();
         let handle = driver.auth().unwrap();
         let _driver = smol::spawn(driver);
@@ -60,9 +60,9 @@ fn client_shows_no_private_answer_after_a_login_or_a_logout() {
         agree(&pages.recv().await.unwrap().url).await;
         ready.await.unwrap();
         assert_eq!(tool(&client).await, "token-1");
-        let before = town.asked("/mcp").len();
+        let before = town.requests_to("/mcp").len();
         assert_eq!(tool(&client).await, "token-1");
-        assert_eq!(town.asked("/mcp").len(), before, "it is kept");
+        assert_eq!(town.requests_to("/mcp").len(), before, "it is kept");
 
         let login = smol::spawn({
             let handle = handle.clone();
@@ -89,7 +89,7 @@ fn client_shows_no_private_answer_after_a_login_or_a_logout() {
 #[test]
 fn client_keeps_nothing_private_while_the_application_changes_headers() {
     run(async {
-        let town = Town::with(own_tools).await;
+        let town = AuthTestbed::with(own_tools).await;
         let who = Arc::new(Mutex::new("Bearer token-alice"));
         let options = |who: &Arc<Mutex<&'static str>>| -> ClientOptions {
             let who = who.clone();
@@ -106,9 +106,9 @@ fn client_keeps_nothing_private_while_the_application_changes_headers() {
         let named = options(&who).configure(|config| config.client.cache.context = CacheContext::new("bob"));
         let (client, _driver) = connect(named, &town.url());
         assert_eq!(tool(&client).await, "token-bob");
-        let before = town.asked("/mcp").len();
+        let before = town.requests_to("/mcp").len();
         assert_eq!(tool(&client).await, "token-bob");
-        assert_eq!(town.asked("/mcp").len(), before);
+        assert_eq!(town.requests_to("/mcp").len(), before);
         client.set_cache_context(CacheContext::new("alice"));
         *who.lock().unwrap() = "Bearer token-alice";
         assert_eq!(tool(&client).await, "token-alice");

@@ -14,7 +14,7 @@ use hyper::rt::Timer;
 use mcp_hyper::mcp_proto::front::{ClientHandlers, HandlerError, LocalHandlers};
 use mcp_hyper::mcp_proto::schema::ListRootsResult;
 use mcp_hyper::mcp_proto::transport::http::ExchangeEnd;
-use mcp_hyper::{ConnectError, Endpoint, HeaderProblem, Runtime, Smol, Stream, WireEvent};
+use mcp_hyper::{ConnectError, Endpoint, HeaderErrorKind, Runtime, Smol, Stream, WireEvent};
 use serde_json::json;
 
 #[test]
@@ -53,7 +53,7 @@ fn a_header_of_the_protocol_is_refused_before_anything_is_sent() {
     for name in ["Mcp-Session-Id", "accept", "Content-Type", "host", "Last-Event-ID", "Connection"] {
         let error = modern().header(name, "x").connect("http://localhost/").unwrap_err();
         let ConnectError::Header(error) = error else { panic!("{error}") };
-        assert_eq!((error.name.as_str(), error.problem), (name, HeaderProblem::Reserved));
+        assert_eq!((error.name.as_str(), error.kind), (name, HeaderErrorKind::Reserved));
     }
     assert!(matches!(modern().connect("localhost:80").unwrap_err(), ConnectError::Url(_)));
 }
@@ -244,13 +244,13 @@ fn handlers_that_stay_on_their_thread_make_a_driver_that_does_too() {
 #[cfg(unix)]
 #[test]
 fn a_unix_socket_is_spoken_to_whatever_the_host_of_the_url() {
-    use crate::client_common::Wire;
+    use crate::client_common::ServerConnection;
 
     run(async {
         let path = std::env::temp_dir().join(format!("mcp-hyper-{}.sock", std::process::id()));
         let listener = smol::net::unix::UnixListener::bind(&path).unwrap();
         let server = smol::spawn(async move {
-            Wire { stream: listener.accept().await.unwrap().0 }.serve(usize::MAX).await
+            ServerConnection { stream: listener.accept().await.unwrap().0 }.serve(usize::MAX).await
         });
         let (client, driver) = connect(modern().unix_socket(&path), "http://any.example/mcp");
         assert_eq!(call(&client).await.unwrap(), "1");
@@ -265,14 +265,14 @@ fn a_unix_socket_is_spoken_to_whatever_the_host_of_the_url() {
 
 /// Smol, but some addresses never answer and others refuse.
 #[derive(Debug)]
-struct Rough {
+struct PartialRuntime {
     addresses: Vec<SocketAddr>,
 }
 
 const SILENT: &str = "192.0.2.1:1";
 const REFUSING: &str = "192.0.2.2:1";
 
-impl Runtime for Rough {
+impl Runtime for PartialRuntime {
     async fn resolve(&self, host: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
         assert_eq!(host, "server.example");
         Ok(self.addresses.clone())
@@ -296,7 +296,7 @@ impl Runtime for Rough {
 #[test]
 fn a_connection_that_is_not_made_in_time_is_given_up() {
     run(async {
-        let runtime = Rough { addresses: vec![SILENT.parse().unwrap()] };
+        let runtime = PartialRuntime { addresses: vec![SILENT.parse().unwrap()] };
         let options = modern().runtime(runtime).connect_timeout(Duration::from_millis(50));
         let options = options.configure(|config| config.backoff.attempts = 0);
         let (client, driver) = connect(options, "http://server.example/");
@@ -312,7 +312,8 @@ fn an_address_that_answers_is_found_among_others_that_do_not() {
         let (listener, url) = listen().await;
         let good = listener.local_addr().unwrap();
         let server = smol::spawn(async move { accept(&listener).await.serve(1).await.len() });
-        let runtime = Rough { addresses: vec![SILENT.parse().unwrap(), REFUSING.parse().unwrap(), good] };
+        let runtime =
+            PartialRuntime { addresses: vec![SILENT.parse().unwrap(), REFUSING.parse().unwrap(), good] };
         let (client, _driver) =
             connect(modern().runtime(runtime), &url.replace("127.0.0.1", "server.example"));
         client.ready().await.unwrap();
@@ -323,7 +324,7 @@ fn an_address_that_answers_is_found_among_others_that_do_not() {
 #[test]
 fn a_name_without_addresses_is_an_error() {
     run(async {
-        let options = modern().runtime(Rough { addresses: Vec::new() });
+        let options = modern().runtime(PartialRuntime { addresses: Vec::new() });
         let options = options.configure(|config| config.backoff.attempts = 0);
         let (client, _driver) = connect(options, "http://server.example/");
         let error = call(&client).await.unwrap_err().to_string();

@@ -43,9 +43,9 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
 /// A server that writes single frames.
-struct Raw(TcpStream);
+struct FrameServer(TcpStream);
 
-impl Raw {
+impl FrameServer {
     async fn expect(&mut self, text: &[u8]) {
         let mut received = Vec::new();
         while !received.windows(text.len()).any(|window| window == text) {
@@ -68,7 +68,7 @@ fn many_requests_share_a_connection() {
     run(async {
         let (listener, url) = listen().await;
         let server = smol::spawn(async move {
-            let mut server = Server::greet(accept(&listener).await.stream, 100).await;
+            let mut server = Server::handshake(accept(&listener).await.stream, 100).await;
             server.serve().await
         });
         let (client, driver) = connect(http2(), &url);
@@ -91,7 +91,7 @@ fn a_server_that_takes_few_streams_is_given_more_connections() {
             let mut servers = Vec::new();
             let mut held = Vec::new();
             for number in 0..4 {
-                let mut server = Server::greet(accept(&listener).await.stream, 2).await;
+                let mut server = Server::handshake(accept(&listener).await.stream, 2).await;
                 if number == 0 {
                     server.answer_one().await;
                 }
@@ -125,7 +125,7 @@ fn a_stream_that_was_refused_was_certainly_not_sent() {
         let (options, failures) = watched();
         let (client, _driver) = connect(options, &url);
         let server = smol::spawn(async move {
-            let mut server = Server::greet(accept(&listener).await.stream, 100).await;
+            let mut server = Server::handshake(accept(&listener).await.stream, 100).await;
             server.answer_one().await;
             server.next().await.unwrap().respond.send_reset(Reason::REFUSED_STREAM);
             server.serve().await
@@ -144,7 +144,7 @@ fn a_stream_that_was_reset_for_another_reason_may_have_been_acted_on() {
         let (options, failures) = watched();
         let (client, _driver) = connect(options, &url);
         let server = smol::spawn(async move {
-            let mut server = Server::greet(accept(&listener).await.stream, 100).await;
+            let mut server = Server::handshake(accept(&listener).await.stream, 100).await;
             server.answer_one().await;
             server.next().await.unwrap().respond.send_reset(Reason::INTERNAL_ERROR);
             server.serve().await
@@ -165,7 +165,7 @@ fn a_server_that_goes_away_gets_what_it_knows_and_the_rest_goes_elsewhere() {
         let (seen, is_seen) = smol::channel::bounded(1);
         let (gone, is_gone) = smol::channel::bounded(1);
         let server = smol::spawn(async move {
-            let mut first = Server::greet(accept(&listener).await.stream, 100).await;
+            let mut first = Server::handshake(accept(&listener).await.stream, 100).await;
             first.answer_one().await;
             let known = first.next().await.unwrap();
             first.0.graceful_shutdown();
@@ -173,7 +173,7 @@ fn a_server_that_goes_away_gets_what_it_knows_and_the_rest_goes_elsewhere() {
             smol::spawn(known.answer()).detach();
             assert_eq!(first.serve().await, 0);
             gone.send(()).await.unwrap();
-            let mut second = Server::greet(accept(&listener).await.stream, 100).await;
+            let mut second = Server::handshake(accept(&listener).await.stream, 100).await;
             second.serve().await
         });
         client.ready().await.unwrap();
@@ -195,7 +195,7 @@ fn a_request_that_a_server_did_not_look_at_before_it_went_away_was_certainly_not
         let (options, failures) = watched();
         let (client, _driver) = connect(options, &url);
         let server = smol::spawn(async move {
-            let mut raw = Raw(accept(&listener).await.stream);
+            let mut raw = FrameServer(accept(&listener).await.stream);
             raw.expect(b"server/discover").await;
             raw.frame(SETTINGS, 0, 0, &[]).await;
             raw.frame(HEADERS, END_HEADERS, 1, b"\x88\x0f\x10\x10application/json").await;
@@ -204,7 +204,7 @@ fn a_request_that_a_server_did_not_look_at_before_it_went_away_was_certainly_not
             raw.expect(b"tools/call").await;
             // The last stream that was looked at is number 1; no error.
             raw.frame(GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]).await;
-            let mut second = Server::greet(accept(&listener).await.stream, 100).await;
+            let mut second = Server::handshake(accept(&listener).await.stream, 100).await;
             second.serve().await
         });
         call(&client).await.unwrap();
@@ -221,11 +221,11 @@ fn a_connection_that_breaks_loses_what_was_on_it() {
         let (options, failures) = watched();
         let (client, _driver) = connect(options, &url);
         let server = smol::spawn(async move {
-            let mut server = Server::greet(accept(&listener).await.stream, 100).await;
+            let mut server = Server::handshake(accept(&listener).await.stream, 100).await;
             server.answer_one().await;
             server.next().await.unwrap();
             drop(server);
-            let mut server = Server::greet(accept(&listener).await.stream, 100).await;
+            let mut server = Server::handshake(accept(&listener).await.stream, 100).await;
             server.serve().await
         });
         client.ready().await.unwrap();
@@ -244,7 +244,7 @@ fn a_call_that_is_dropped_resets_its_stream_alone() {
         let (client, _driver) = connect(http2(), &url);
         let (seen, is_seen) = smol::channel::bounded(1);
         let server = smol::spawn(async move {
-            let mut server = Server::greet(accept(&listener).await.stream, 100).await;
+            let mut server = Server::handshake(accept(&listener).await.stream, 100).await;
             server.answer_one().await;
             let mut dropped = server.next().await.unwrap();
             seen.send(()).await.unwrap();
@@ -271,7 +271,7 @@ fn an_idle_connection_is_closed_in_time() {
         let (listener, url) = listen().await;
         let (client, _driver) = connect(http2().idle_timeout(Duration::from_millis(50)), &url);
         let server = smol::spawn(async move {
-            let mut server = Server::greet(accept(&listener).await.stream, 100).await;
+            let mut server = Server::handshake(accept(&listener).await.stream, 100).await;
             server.serve().await
         });
         call(&client).await.unwrap();

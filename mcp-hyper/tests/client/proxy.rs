@@ -65,7 +65,7 @@ fn http2_from_the_start_is_tunnelled() {
             let mut wire = accept(&listener).await;
             assert_eq!(wire.request().await.unwrap().line, "CONNECT server.example:80 HTTP/1.1");
             wire.write("HTTP/1.1 200 OK\r\n\r\n").await;
-            Server::greet(wire.stream, 100).await.serve().await
+            Server::handshake(wire.stream, 100).await.serve().await
         });
         let options = modern().proxy(Proxy::through(&url).unwrap()).http2_prior_knowledge();
         let (client, driver) = connect(options, "http://server.example/mcp");

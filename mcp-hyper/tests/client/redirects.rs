@@ -1,15 +1,15 @@
 //! Where pages lead back to. Row C12.9.
 
 use mcp_hyper::auth::{Authorization, LoopbackRedirects};
-use mcp_hyper::mcp_proto::auth::client::{AuthConfig, AuthError, Event, Page};
+use mcp_hyper::mcp_proto::auth::client::{AuthConfig, AuthError, AuthorizationPage, Event};
 use serde_json::json;
 use smol::channel::unbounded;
 
-use crate::client_common::town::{Reply, Seen, Town, ok, visit};
+use crate::client_common::town::{AuthTestbed, CannedResponse, ReceivedRequest, ok, visit};
 use crate::client_common::{modern, run};
 
 /// An authorization server that does not name itself, neither in its metadata nor in its answers.
-fn nameless(seen: &Seen) -> Option<Reply> {
+fn nameless(seen: &ReceivedRequest) -> Option<CannedResponse> {
     let base = format!("http://{}", seen.header("host")?);
     let (path, query) = seen.path.split_once('?').unwrap_or((&seen.path, ""));
     match path {
@@ -39,7 +39,7 @@ fn nameless(seen: &Seen) -> Option<Reply> {
 #[test]
 fn listener_accepts_the_answer_of_a_nameless_issuer_at_its_own_path_alone() {
     run(async {
-        let town = Town::with(nameless).await;
+        let town = AuthTestbed::with(nameless).await;
         let redirects = LoopbackRedirects::bind().unwrap();
         let shared = redirects.uri();
         let (told, events) = unbounded();
@@ -48,7 +48,7 @@ fn listener_accepts_the_answer_of_a_nameless_issuer_at_its_own_path_alone() {
             .on_event(move |event| told.try_send(event.clone()).unwrap());
         let (handle, driver) = modern().authorization(authorization).authorize(town.url()).unwrap();
         let _driver = smol::spawn(driver);
-        let next_page = async || -> Page {
+        let next_page = async || -> AuthorizationPage {
             loop {
                 if let Event::NeedsAuthorization(page) = events.recv().await.unwrap() {
                     return page;
@@ -68,12 +68,15 @@ fn listener_accepts_the_answer_of_a_nameless_issuer_at_its_own_path_alone() {
             assert_eq!(visit("GET", &mixed_up).await.status, status, "{mixed_up}");
             if status == 400 {
                 // It had the state of the page, so the login ends.
-                assert_eq!(login.await.unwrap_err().to_string(), AuthError::OtherAnswer.to_string());
+                assert_eq!(
+                    login.await.unwrap_err().to_string(),
+                    AuthError::RedirectIssuerMismatch.to_string()
+                );
             } else {
                 assert_eq!(visit("GET", &back).await.status, 200);
                 login.await.unwrap();
             }
         }
-        assert_eq!(town.asked("/token").len(), 1);
+        assert_eq!(town.requests_to("/token").len(), 1);
     });
 }

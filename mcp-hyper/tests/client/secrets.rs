@@ -7,7 +7,7 @@ use mcp_hyper::mcp_proto::auth::Secret;
 use mcp_hyper::mcp_proto::auth::client::{AuthConfig, Record, Redirect};
 use mcp_hyper::{Proxy, WireEvent};
 
-use crate::client_common::town::{Town, answer};
+use crate::client_common::town::{AuthTestbed, answer};
 use crate::client_common::{connect, modern, run};
 
 const MARKER: &str = "marker-of-a-secret";
@@ -15,7 +15,7 @@ const MARKER: &str = "marker-of-a-secret";
 #[test]
 fn events_of_the_wire_show_no_session_no_cookie_and_no_credentials() {
     run(async {
-        let town = Town::with(|seen| {
+        let town = AuthTestbed::with(|seen| {
             let (status, headers, body) = answer(&serde_json::from_str(&seen.body).ok()?);
             let secret =
                 format!("set-cookie: a={MARKER}\r\nmcp-session-id: {MARKER}\r\nx-auth: {MARKER}\r\n");
@@ -47,7 +47,7 @@ fn configurations_show_no_secret() {
         "id",
         Secret::new(MARKER),
     );
-    let redirect = Redirect::read(&format!("/callback?code={MARKER}&state={MARKER}"));
+    let redirect = Redirect::parse(&format!("/callback?code={MARKER}&state={MARKER}"));
     let mut shown = format!("{config:?} {redirect:?}");
     shown.push_str(&format!("{:?}", Authorization::new(config)));
     let proxy = Proxy::through(&format!("http://user:{MARKER}@proxy.example.com")).unwrap();
@@ -57,7 +57,7 @@ fn configurations_show_no_secret() {
         "issuer": "https://auth.example.com", "client_id": "id", "resource": "https://example.com",
         "access": MARKER, "kind": "Bearer", "refresh": MARKER, "issued": 1, "subject": MARKER,
     }});
-    let record = Record::read(record.to_string().as_bytes()).unwrap();
+    let record = Record::from_json(record.to_string().as_bytes()).unwrap();
     let store = MemoryStore::new();
     smol::block_on(store.swap("key", None, Some(record.clone()))).unwrap();
     let stored = smol::block_on(store.load("key")).unwrap();

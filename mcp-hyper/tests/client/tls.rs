@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client_common::h2::Server;
-use crate::client_common::{Wire, accept, call, connect, listen, modern, run};
+use crate::client_common::{ServerConnection, accept, call, connect, listen, modern, run};
 use futures_rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use futures_rustls::server::TlsStream;
 use futures_rustls::{TlsAcceptor, rustls};
@@ -14,7 +14,7 @@ use serde_json::json;
 use smol::net::{TcpListener, TcpStream};
 
 /// A certificate that nobody has heard of.
-struct Identity {
+struct SelfSignedCert {
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
 }
@@ -23,7 +23,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-impl Identity {
+impl SelfSignedCert {
     fn new(names: &[&str]) -> Self {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let made = rcgen::generate_simple_self_signed(names).unwrap();
@@ -62,11 +62,11 @@ fn https(url: &str) -> String {
 #[test]
 fn a_server_that_is_trusted_is_spoken_to_over_http1() {
     run(async {
-        let identity = Identity::new(&["127.0.0.1"]);
+        let identity = SelfSignedCert::new(&["127.0.0.1"]);
         let (listener, url) = listen().await;
         let acceptor = identity.acceptor(&[]);
         let server = smol::spawn(async move {
-            Wire { stream: greet(&acceptor, &listener).await.unwrap() }.serve(usize::MAX).await
+            ServerConnection { stream: greet(&acceptor, &listener).await.unwrap() }.serve(usize::MAX).await
         });
         let (client, driver) = connect(identity.trusting(), &https(&url));
         assert_eq!(call(&client).await.unwrap(), "1");
@@ -80,13 +80,13 @@ fn a_server_that_is_trusted_is_spoken_to_over_http1() {
 #[test]
 fn http2_is_agreed_on_where_both_speak_it() {
     run(async {
-        let identity = Identity::new(&["127.0.0.1"]);
+        let identity = SelfSignedCert::new(&["127.0.0.1"]);
         let (listener, url) = listen().await;
         let acceptor = identity.acceptor(&[b"h2", b"http/1.1"]);
         let server = smol::spawn(async move {
             let stream = greet(&acceptor, &listener).await.unwrap();
             assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-            Server::greet(stream, 100).await.serve().await
+            Server::handshake(stream, 100).await.serve().await
         });
         let (client, driver) = connect(identity.trusting(), &https(&url));
         assert_eq!(call(&client).await.unwrap(), https(&url), "scheme and authority are those of the URL");
@@ -99,7 +99,7 @@ fn http2_is_agreed_on_where_both_speak_it() {
 #[test]
 fn requests_that_wait_for_a_connection_that_can_be_shared_open_one_only() {
     run(async {
-        let identity = Identity::new(&["127.0.0.1"]);
+        let identity = SelfSignedCert::new(&["127.0.0.1"]);
         let (listener, url) = listen().await;
         let acceptor = identity.acceptor(&[b"h2"]);
         let (idle, is_idle) = smol::channel::bounded(1);
@@ -107,7 +107,7 @@ fn requests_that_wait_for_a_connection_that_can_be_shared_open_one_only() {
             for expected in [1, 20] {
                 let stream = greet(&acceptor, &listener).await.unwrap();
                 // Until it has been idle for long enough.
-                assert_eq!(Server::greet(stream, 100).await.serve().await, expected);
+                assert_eq!(Server::handshake(stream, 100).await.serve().await, expected);
                 idle.send(()).await.unwrap();
             }
         });
@@ -127,8 +127,8 @@ fn requests_that_wait_for_a_connection_that_can_be_shared_open_one_only() {
 #[test]
 fn a_server_that_is_not_trusted_is_sent_nothing() {
     run(async {
-        let identity = Identity::new(&["127.0.0.1"]);
-        let stranger = Identity::new(&["127.0.0.1"]);
+        let identity = SelfSignedCert::new(&["127.0.0.1"]);
+        let stranger = SelfSignedCert::new(&["127.0.0.1"]);
         let (listener, url) = listen().await;
         let acceptor = identity.acceptor(&[]);
         let server = smol::spawn(async move { greet(&acceptor, &listener).await.is_err() });
@@ -143,7 +143,7 @@ fn a_server_that_is_not_trusted_is_sent_nothing() {
 #[test]
 fn a_certificate_for_another_name_is_not_enough() {
     run(async {
-        let identity = Identity::new(&["example.com"]);
+        let identity = SelfSignedCert::new(&["example.com"]);
         let (listener, url) = listen().await;
         let acceptor = identity.acceptor(&[]);
         let server = smol::spawn(async move { greet(&acceptor, &listener).await.is_err() });
@@ -157,7 +157,7 @@ fn a_certificate_for_another_name_is_not_enough() {
 #[test]
 fn the_default_is_ready_to_use_but_trusts_no_stranger() {
     run(async {
-        let identity = Identity::new(&["127.0.0.1"]);
+        let identity = SelfSignedCert::new(&["127.0.0.1"]);
         let (listener, url) = listen().await;
         let acceptor = identity.acceptor(&[]);
         let server = smol::spawn(async move { greet(&acceptor, &listener).await.is_err() });
@@ -178,7 +178,7 @@ mod through_a_proxy {
     #[test]
     fn encrypted_connections_are_tunnelled() {
         run(async {
-            let identity = Identity::new(&["server.example"]);
+            let identity = SelfSignedCert::new(&["server.example"]);
             let (listener, url) = listen().await;
             let acceptor = identity.acceptor(&[b"h2", b"http/1.1"]);
             let proxy = url.replace("http://", "http://user:secret@");
@@ -189,7 +189,7 @@ mod through_a_proxy {
                 assert_eq!(request.header("host"), Some("server.example:443"));
                 assert_eq!(request.header("proxy-authorization"), Some("Basic dXNlcjpzZWNyZXQ="));
                 wire.write("HTTP/1.1 200 Connection established\r\nvia: a\r\n\r\n").await;
-                let mut server = Server::greet(acceptor.accept(wire.stream).await.unwrap(), 100).await;
+                let mut server = Server::handshake(acceptor.accept(wire.stream).await.unwrap(), 100).await;
                 let stream = server.next().await.unwrap();
                 assert!(!stream.headers.contains_key("proxy-authorization"));
                 stream.answer().await;
@@ -207,14 +207,14 @@ mod through_a_proxy {
     #[test]
     fn the_proxy_itself_may_be_encrypted() {
         run(async {
-            let identity = Identity::new(&["127.0.0.1", "server.example"]);
+            let identity = SelfSignedCert::new(&["127.0.0.1", "server.example"]);
             let (listener, url) = listen().await;
             let acceptor = identity.acceptor(&[]);
             let server = smol::spawn(async move {
-                let mut outer = Wire { stream: greet(&acceptor, &listener).await.unwrap() };
+                let mut outer = ServerConnection { stream: greet(&acceptor, &listener).await.unwrap() };
                 assert_eq!(outer.request().await.unwrap().line, "CONNECT server.example:8443 HTTP/1.1");
                 outer.write("HTTP/1.1 200 OK\r\n\r\n").await;
-                let mut inner = Wire { stream: acceptor.accept(outer.stream).await.unwrap() };
+                let mut inner = ServerConnection { stream: acceptor.accept(outer.stream).await.unwrap() };
                 inner.serve(usize::MAX).await.len()
             });
             let options = identity.trusting().proxy(Proxy::through(&https(&url)).unwrap());
@@ -227,7 +227,7 @@ mod through_a_proxy {
     }
 
     async fn refused_with(answer: &str) -> String {
-        let identity = Identity::new(&["server.example"]);
+        let identity = SelfSignedCert::new(&["server.example"]);
         let (listener, url) = listen().await;
         let options = identity.trusting().proxy(Proxy::through(&url).unwrap());
         let (client, _driver) =

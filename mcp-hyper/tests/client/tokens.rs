@@ -4,13 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use mcp_hyper::auth::{FileStore, MemoryStore, TokenStore};
-use mcp_hyper::mcp_proto::auth::client::{Record, Saved, Stored, Version};
+use mcp_hyper::mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 use smol::block_on;
 
 /// A folder of a test's own, that is not there yet.
-pub(crate) struct Folder(pub(crate) PathBuf);
+pub(crate) struct TempFolder(pub(crate) PathBuf);
 
-impl Folder {
+impl TempFolder {
     pub(crate) fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("mcp-hyper-tokens-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
@@ -18,7 +18,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -28,62 +28,62 @@ fn record(issuer: &str) -> Record {
     let text = format!(
         r#"{{"version":1,"tokens":{{"issuer":"{issuer}","client_id":"c","resource":"r","access":"secret-token","kind":"Bearer","issued":0}}}}"#
     );
-    Record::read(text.as_bytes()).unwrap()
+    Record::from_json(text.as_bytes()).unwrap()
 }
 
-fn done(saved: Saved) -> Version {
+fn saved_version(saved: SaveOutcome) -> RecordVersion {
     match saved {
-        Saved::Done(version) => version,
+        SaveOutcome::Done(version) => version,
         conflict => panic!("{conflict:?}"),
     }
 }
 
-fn conflict(saved: Saved) -> Option<Stored> {
+fn conflicting_record(saved: SaveOutcome) -> Option<StoredRecord> {
     match saved {
-        Saved::Conflict(there) => there,
+        SaveOutcome::Conflict(there) => there,
         done => panic!("{done:?}"),
     }
 }
 
 /// What holds of every store.
-async fn replaces_only_what_was_named(store: &dyn TokenStore) {
+async fn check_compare_and_swap(store: &dyn TokenStore) {
     let (key, other) = ("https://example.com/mcp", "https://example.com/mcp#ada");
     assert!(store.load(key).await.unwrap().is_none());
-    let first = done(store.swap(key, None, Some(record("a"))).await.unwrap());
+    let first = saved_version(store.swap(key, None, Some(record("a"))).await.unwrap());
     assert!(store.load(other).await.unwrap().is_none());
     // Somebody who does not know of that.
-    let there = conflict(store.swap(key, None, Some(record("b"))).await.unwrap()).unwrap();
+    let there = conflicting_record(store.swap(key, None, Some(record("b"))).await.unwrap()).unwrap();
     assert_eq!((there.version, there.record), (first, record("a")));
-    let second = done(store.swap(key, Some(first), Some(record("b"))).await.unwrap());
+    let second = saved_version(store.swap(key, Some(first), Some(record("b"))).await.unwrap());
     assert_ne!(first, second);
     let stored = store.load(key).await.unwrap().unwrap();
     assert_eq!((stored.version, stored.record), (second, record("b")));
-    assert!(conflict(store.swap(key, Some(first), None).await.unwrap()).is_some());
-    done(store.swap(key, Some(second), None).await.unwrap());
+    assert!(conflicting_record(store.swap(key, Some(first), None).await.unwrap()).is_some());
+    saved_version(store.swap(key, Some(second), None).await.unwrap());
     assert!(store.load(key).await.unwrap().is_none());
-    assert!(conflict(store.swap(key, Some(second), Some(record("c"))).await.unwrap()).is_none());
+    assert!(conflicting_record(store.swap(key, Some(second), Some(record("c"))).await.unwrap()).is_none());
     // What is there again is another one.
-    let third = done(store.swap(key, None, Some(record("a"))).await.unwrap());
+    let third = saved_version(store.swap(key, None, Some(record("a"))).await.unwrap());
     assert!(third != first && third != second);
 }
 
 #[test]
 fn a_record_is_replaced_only_by_whoever_knows_it() {
-    let folder = Folder::new("replace");
-    block_on(replaces_only_what_was_named(&FileStore::new(&folder.0)));
-    block_on(replaces_only_what_was_named(&MemoryStore::new()));
+    let folder = TempFolder::new("replace");
+    block_on(check_compare_and_swap(&FileStore::new(&folder.0)));
+    block_on(check_compare_and_swap(&MemoryStore::new()));
 }
 
 #[test]
 fn of_many_at_once_one_wins() {
-    let folder = Folder::new("many");
+    let folder = TempFolder::new("many");
     let store = FileStore::new(&folder.0);
     let writers: Vec<_> = (0..8)
         .map(|number| {
             let store = store.clone();
             std::thread::spawn(move || {
                 let saved = block_on(store.swap("key", None, Some(record(&number.to_string()))));
-                matches!(saved.unwrap(), Saved::Done(_))
+                matches!(saved.unwrap(), SaveOutcome::Done(_))
             })
         })
         .collect();
@@ -96,7 +96,7 @@ fn of_many_at_once_one_wins() {
 /// A writer that ends between writing and renaming leaves tokens behind, a logout notwithstanding.
 #[test]
 fn file_store_removes_files_of_writers_that_ended() {
-    let folder = Folder::new("leftovers");
+    let folder = TempFolder::new("leftovers");
     let store = FileStore::new(&folder.0);
     let names = || -> Vec<String> {
         let names = fs::read_dir(&folder.0).unwrap();
@@ -104,7 +104,7 @@ fn file_store_removes_files_of_writers_that_ended() {
     };
     let record_of = |key: &str| {
         let before = if folder.0.exists() { names() } else { Vec::new() };
-        done(block_on(store.swap(key, None, Some(record("a")))).unwrap());
+        saved_version(block_on(store.swap(key, None, Some(record("a")))).unwrap());
         names().into_iter().find(|name| !before.contains(name) && !name.contains('.')).unwrap()
     };
     let [own, dead, alive] = ["own", "dead", "alive"].map(record_of);
@@ -118,7 +118,7 @@ fn file_store_removes_files_of_writers_that_ended() {
     let writer = fs::File::options().write(true).open(folder.0.join(format!("{alive}.lock"))).unwrap();
     writer.lock().unwrap();
     let version = block_on(store.load("own")).unwrap().unwrap().version;
-    done(block_on(store.swap("own", Some(version), None)).unwrap());
+    saved_version(block_on(store.swap("own", Some(version), None)).unwrap());
     assert!(!left(&own).exists() && !left(&dead).exists(), "{:?}", names());
     assert!(left(&alive).exists() && foreign.exists(), "{:?}", names());
     assert!(block_on(store.load("dead")).unwrap().is_some());
@@ -133,7 +133,7 @@ fn file_store_removes_files_of_writers_that_ended() {
 fn nobody_else_may_read_what_is_kept() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let folder = Folder::new("private");
+    let folder = TempFolder::new("private");
     let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let store = FileStore::new(folder.0.join("tokens"));
     block_on(store.swap("key", None, Some(record("a")))).unwrap();
@@ -153,7 +153,7 @@ fn nobody_else_may_read_what_is_kept() {
 
 #[test]
 fn a_damaged_file_is_told_and_nothing_of_it_is_shown() {
-    let folder = Folder::new("damaged");
+    let folder = TempFolder::new("damaged");
     let store = FileStore::new(&folder.0);
     block_on(store.swap("key", None, Some(record("a")))).unwrap();
     let file = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path());

@@ -56,7 +56,7 @@ pub struct Stream {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Server<S> {
     /// Greets a client; takes so many streams at once.
-    pub async fn greet(stream: S, streams: u32) -> Self {
+    pub async fn handshake(stream: S, streams: u32) -> Self {
         let greeting = Builder::new().max_concurrent_streams(streams).handshake(Io(stream));
         Self(greeting.await.unwrap())
     }

@@ -27,12 +27,12 @@ pub fn run<T>(future: impl Future<Output = T>) -> T {
 
 /// A client that speaks to modern servers alone and asks no proxy.
 pub fn modern() -> ClientOptions {
-    ClientOptions::new("test", "1").mode(EraPolicy::ModernOnly).proxy(Proxy::none())
+    ClientOptions::new("test", "1").era_policy(EraPolicy::ModernOnly).proxy(Proxy::none())
 }
 
 /// A client that speaks to legacy servers alone, does not listen and asks no proxy.
 pub fn legacy() -> ClientOptions {
-    let options = ClientOptions::new("test", "1").mode(EraPolicy::LegacyOnly).proxy(Proxy::none());
+    let options = ClientOptions::new("test", "1").era_policy(EraPolicy::LegacyOnly).proxy(Proxy::none());
     options.configure(|config| config.listen = ListenPolicy::Never)
 }
 
@@ -106,11 +106,11 @@ pub fn answer_to(request: &Value, text: &str) -> Value {
 }
 
 /// The server's side of a connection.
-pub struct Wire<S> {
+pub struct ServerConnection<S> {
     pub stream: S,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> ServerConnection<S> {
     /// The next request, unless the client has closed the connection.
     pub async fn request(&mut self) -> Option<Request> {
         let mut head = Vec::new();
@@ -200,6 +200,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 }
 
 /// The next connection.
-pub async fn accept(listener: &TcpListener) -> Wire<TcpStream> {
-    Wire { stream: listener.accept().await.unwrap().0 }
+pub async fn accept(listener: &TcpListener) -> ServerConnection<TcpStream> {
+    ServerConnection { stream: listener.accept().await.unwrap().0 }
 }

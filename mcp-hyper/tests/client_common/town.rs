@@ -10,7 +10,7 @@ use smol::net::{TcpListener, TcpStream};
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ReceivedRequest {
     pub method: String,
     /// With the query.
     pub path: String,
@@ -19,7 +19,7 @@ pub struct Seen {
     pub body: String,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
@@ -36,50 +36,58 @@ impl Seen {
 }
 
 /// Status, headers beside the length, body.
-pub type Reply = (u16, String, String);
+pub type CannedResponse = (u16, String, String);
 
 /// What a town does in place of the usual.
-type Otherwise = Box<dyn Fn(&Seen) -> Option<Reply> + Send + Sync>;
+type ResponseOverride = Box<dyn Fn(&ReceivedRequest) -> Option<CannedResponse> + Send + Sync>;
 
 struct State {
     base: String,
-    seen: Mutex<Vec<Seen>>,
+    received: Mutex<Vec<ReceivedRequest>>,
     /// How many tokens were given out.
     tokens: Mutex<u32>,
-    otherwise: Otherwise,
-    gate: Option<Gate>,
+    response_override: ResponseOverride,
+    gate: Option<PathGate>,
 }
 
 /// A path that is answered only when that is let.
-pub struct Gate {
+pub struct PathGate {
     pub path: &'static str,
     /// Is told of each request.
     pub asked: Sender<()>,
     /// Lets each of them be answered.
-    pub go: Receiver<()>,
+    pub release: Receiver<()>,
 }
 
 /// Both servers, on one port of this machine.
 #[derive(Clone)]
-pub struct Town(Arc<State>);
+pub struct AuthTestbed(Arc<State>);
 
-impl Town {
+impl AuthTestbed {
     pub async fn new() -> Self {
         Self::with(|_| None).await
     }
 
-    pub async fn with(otherwise: impl Fn(&Seen) -> Option<Reply> + Send + Sync + 'static) -> Self {
+    pub async fn with(
+        otherwise: impl Fn(&ReceivedRequest) -> Option<CannedResponse> + Send + Sync + 'static,
+    ) -> Self {
         Self::open(Box::new(otherwise), None).await
     }
 
-    pub async fn gated(gate: Gate) -> Self {
+    pub async fn with_gate(gate: PathGate) -> Self {
         Self::open(Box::new(|_| None), Some(gate)).await
     }
 
-    async fn open(otherwise: Otherwise, gate: Option<Gate>) -> Self {
+    async fn open(otherwise: ResponseOverride, gate: Option<PathGate>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
-        let state = State { base, seen: Mutex::default(), tokens: Mutex::default(), otherwise, gate };
+        let state = State {
+            base,
+            received: Mutex::default(),
+            tokens: Mutex::default(),
+            response_override: otherwise,
+            gate,
+        };
         let town = Self(Arc::new(state));
         let serving = town.clone();
         smol::spawn(async move {
@@ -100,23 +108,24 @@ impl Town {
         format!("{}/mcp", self.0.base)
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
-        self.0.seen.lock().unwrap().clone()
+    pub fn received(&self) -> Vec<ReceivedRequest> {
+        self.0.received.lock().unwrap().clone()
     }
 
     /// What was asked of this path.
-    pub fn asked(&self, path: &str) -> Vec<Seen> {
-        self.seen().into_iter().filter(|seen| seen.path.split('?').next() == Some(path)).collect()
+    pub fn requests_to(&self, path: &str) -> Vec<ReceivedRequest> {
+        self.received().into_iter().filter(|seen| seen.path.split('?').next() == Some(path)).collect()
     }
 
     async fn serve(self, mut stream: TcpStream) {
         while let Some(seen) = read(&mut stream).await {
-            self.0.seen.lock().unwrap().push(seen.clone());
+            self.0.received.lock().unwrap().push(seen.clone());
             if let Some(gate) = self.0.gate.as_ref().filter(|gate| gate.path == seen.path) {
                 gate.asked.send(()).await.unwrap();
-                gate.go.recv().await.unwrap();
+                gate.release.recv().await.unwrap();
             }
-            let (status, headers, body) = (self.0.otherwise)(&seen).unwrap_or_else(|| self.answer(&seen));
+            let (status, headers, body) =
+                (self.0.response_override)(&seen).unwrap_or_else(|| self.answer(&seen));
             let length = body.len();
             let text = format!("HTTP/1.1 {status} Status\r\n{headers}content-length: {length}\r\n\r\n{body}");
             let last = seen.header("connection") == Some("close");
@@ -126,7 +135,7 @@ impl Town {
         }
     }
 
-    fn answer(&self, seen: &Seen) -> Reply {
+    fn answer(&self, seen: &ReceivedRequest) -> CannedResponse {
         let base = &self.0.base;
         match seen.path.split('?').next().unwrap_or_default() {
             "/.well-known/oauth-protected-resource/mcp" => ok(&json!({
@@ -174,7 +183,7 @@ impl Town {
         }
     }
 
-    pub fn unauthorized(&self) -> Reply {
+    pub fn unauthorized(&self) -> CannedResponse {
         let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", self.0.base);
         (401, format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"\r\n"), "who are you?".into())
     }
@@ -182,12 +191,12 @@ impl Town {
 
 const TYPE: &str = "content-type: application/json\r\n";
 
-pub fn ok(body: &Value) -> Reply {
+pub fn ok(body: &Value) -> CannedResponse {
     (200, TYPE.into(), body.to_string())
 }
 
 /// The answer of a modern server with one tool.
-pub fn answer(request: &Value) -> Reply {
+pub fn answer(request: &Value) -> CannedResponse {
     let result = match request["method"].as_str() {
         Some("server/discover") => json!({
             "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
@@ -208,7 +217,7 @@ fn query(path: &str, name: &str) -> Option<String> {
     fields.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Seen> {
+async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -228,24 +237,24 @@ async fn read(stream: &mut TcpStream) -> Option<Seen> {
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let mut body = vec![0; length.map_or(0, |(_, length)| length.parse().unwrap())];
     stream.read_exact(&mut body).await.ok()?;
-    Some(Seen { method, path, headers, body: String::from_utf8(body).unwrap() })
+    Some(ReceivedRequest { method, path, headers, body: String::from_utf8(body).unwrap() })
 }
 
 /// What a browser is answered: status, head and body.
-pub struct Shown {
+pub struct BrowserResponse {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
-impl Shown {
+impl BrowserResponse {
     pub fn location(&self) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix("location: "))
     }
 }
 
 /// A browser: asks for a page, without following where it leads.
-pub async fn visit(method: &str, url: &str) -> Shown {
+pub async fn visit(method: &str, url: &str) -> BrowserResponse {
     let rest = url.strip_prefix("http://").unwrap();
     let (host, path) = rest.split_at(rest.find('/').unwrap());
     let mut stream = TcpStream::connect(host).await.unwrap();
@@ -256,11 +265,11 @@ pub async fn visit(method: &str, url: &str) -> Shown {
     let _ = stream.read_to_string(&mut text).await;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
-    Shown { status, head: head.to_owned(), body: body.to_owned() }
+    BrowserResponse { status, head: head.to_owned(), body: body.to_owned() }
 }
 
 /// A person who agrees: visits the page, and goes where it leads.
-pub async fn agree(page: &str) -> Shown {
+pub async fn agree(page: &str) -> BrowserResponse {
     let shown = visit("GET", page).await;
     visit("GET", shown.location().unwrap()).await
 }

@@ -18,7 +18,7 @@ use serde_json::json;
 
 #[test]
 fn connections_come_from_an_accept_loop_of_ones_own() {
-    let log = Log::default();
+    let log = HandlerLog::default();
     let (listener, address) = listener();
     let (service, driver) = ServerOptions::new(router(&log)).service();
     let accepting = service.clone();
@@ -31,12 +31,12 @@ fn connections_come_from_an_accept_loop_of_ones_own() {
             }
         })
     });
-    let mut client = Raw::connect(address);
+    let mut client = RawClient::connect(address);
     client.echo("hello");
     // It takes part in the end.
-    let mut busy = Raw::connect(address);
+    let mut busy = RawClient::connect(address);
     busy.call("soon", &json!({}), Progress::Unwanted);
-    wait_until("the handler runs", || log.begun() == 1);
+    wait_until("the handler runs", || log.begun_calls() == 1);
     service.server().close();
     assert!(client.closed());
     assert_eq!(text(&busy.answer().1), "done");
@@ -45,7 +45,7 @@ fn connections_come_from_an_accept_loop_of_ones_own() {
 
 #[test]
 fn a_pipe_is_as_good_as_a_socket() {
-    let (service, _driver) = ServerOptions::new(router(&Log::default())).service();
+    let (service, _driver) = ServerOptions::new(router(&HandlerLog::default())).service();
     bounded(async {
         let (ours, theirs) = smol::net::unix::UnixStream::pair().unwrap();
         let server = smol::spawn(service.connection(ours));
@@ -65,7 +65,7 @@ fn a_pipe_is_as_good_as_a_socket() {
 type Body = UnsyncBoxBody<bytes::Bytes, Infallible>;
 
 /// What an application has that serves more than this.
-async fn site(mcp: HttpService, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+async fn route(mcp: HttpService, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     match request.uri().path() {
         "/tools" => Ok(mcp.call(request).await?.map(BodyExt::boxed_unsync)),
         _ => Ok(Response::new(Full::from("a page").boxed_unsync())),
@@ -75,14 +75,14 @@ async fn site(mcp: HttpService, request: Request<Incoming>) -> Result<Response<B
 #[test]
 fn requests_come_from_a_router_of_ones_own() {
     let (listener, address) = listener();
-    let (mcp, driver) = ServerOptions::new(router(&Log::default())).any_path().service();
+    let (mcp, driver) = ServerOptions::new(router(&HandlerLog::default())).any_path().service();
     run(driver);
     std::thread::spawn(move || {
         smol::block_on(async {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let mcp = mcp.clone();
-                let service = service_fn(move |request| site(mcp.clone(), request));
+                let service = service_fn(move |request| route(mcp.clone(), request));
                 let io = smol_hyper::rt::FuturesIo::new(stream);
                 let mut http1 = hyper::server::conn::http1::Builder::new();
                 let connection = http1.header_read_timeout(None).serve_connection(io, service);
@@ -90,7 +90,7 @@ fn requests_come_from_a_router_of_ones_own() {
             }
         })
     });
-    let mut client = Raw::connect(address);
+    let mut client = RawClient::connect(address);
     let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
     client.post("/tools", &headers, &body);
     assert_eq!(text(&client.answer().1), "hello");
@@ -100,16 +100,16 @@ fn requests_come_from_a_router_of_ones_own() {
 
 #[test]
 fn connections_may_be_tasks_of_an_executor() {
-    let log = Log::default();
+    let log = HandlerLog::default();
     let (listener, address) = listener();
     let options = ServerOptions::new(router(&log));
     let (server, driver) = options.listen_with(listener, |task| smol::spawn(task).detach());
     let driver = run(driver);
-    let mut client = Raw::connect(address);
+    let mut client = RawClient::connect(address);
     client.echo("hello");
-    let mut busy = Raw::connect(address);
+    let mut busy = RawClient::connect(address);
     busy.call("soon", &json!({}), Progress::Unwanted);
-    wait_until("the handler runs", || log.begun() == 1);
+    wait_until("the handler runs", || log.begun_calls() == 1);
     server.close();
     assert!(client.closed());
     assert_eq!(text(&busy.answer().1), "done");
@@ -118,17 +118,17 @@ fn connections_may_be_tasks_of_an_executor() {
 
 #[test]
 fn a_driver_that_is_dropped_takes_its_connections_along_wherever_they_are() {
-    let log = Log::default();
+    let log = HandlerLog::default();
     let (listener, address) = listener();
     let options = ServerOptions::new(router(&log));
     let (_, driver) = options.listen_with(listener, |task| smol::spawn(task).detach());
     let driver = smol::spawn(driver);
-    let mut client = Raw::connect(address);
+    let mut client = RawClient::connect(address);
     client.call("wait", &json!({}), Progress::Unwanted);
-    wait_until("the handler runs", || log.begun() == 1);
+    wait_until("the handler runs", || log.begun_calls() == 1);
     drop(driver);
     assert!(client.closed());
-    wait_until("the handler is dropped", || log.over() == 1);
+    wait_until("the handler is dropped", || log.ended_calls() == 1);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn handlers_may_stay_on_their_thread() {
         let (_, driver) = ServerOptions::new(router).listen(listener);
         smol::block_on(driver)
     });
-    let mut client = Raw::connect(address);
+    let mut client = RawClient::connect(address);
     client.call("name", &json!({}), Progress::Unwanted);
     assert_eq!(text(&client.answer().1), "local");
     bounded(async {

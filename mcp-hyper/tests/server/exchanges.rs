@@ -4,22 +4,22 @@ use crate::server_common::*;
 use mcp_hyper::ServerOptions;
 use serde_json::json;
 
-struct Served {
-    log: Log,
+struct TestServer {
+    log: HandlerLog,
     address: std::net::SocketAddr,
 }
 
-fn served() -> Served {
-    let log = Log::default();
+fn start_server() -> TestServer {
+    let log = HandlerLog::default();
     let (listener, address) = listener();
     let (_, driver) = ServerOptions::new(router(&log)).listen(listener);
     run(driver);
-    Served { log, address }
+    TestServer { log, address }
 }
 
 #[test]
 fn a_tool_is_called_and_called_again_on_the_same_connection() {
-    let mut client = Raw::connect(served().address);
+    let mut client = RawClient::connect(start_server().address);
     for message in ["one", "two", "three"] {
         client.echo(message);
     }
@@ -28,7 +28,7 @@ fn a_tool_is_called_and_called_again_on_the_same_connection() {
 /// S3.7
 #[test]
 fn an_answer_alone_is_json_of_a_known_length() {
-    let mut client = Raw::connect(served().address);
+    let mut client = RawClient::connect(start_server().address);
     client.call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
     let (head, body) = client.answer();
     assert_eq!(head.get("content-type"), Some("application/json"));
@@ -39,7 +39,7 @@ fn an_answer_alone_is_json_of_a_known_length() {
 /// S3.7, S3.13, S3.14
 #[test]
 fn what_comes_before_an_answer_makes_it_a_stream_that_ends_with_it() {
-    let mut client = Raw::connect(served().address);
+    let mut client = RawClient::connect(start_server().address);
     client.call("report", &json!({ "message": "hello" }), Progress::Wanted);
     let head = client.head();
     assert_eq!(head.get("content-type"), Some("text/event-stream"));
@@ -52,7 +52,7 @@ fn what_comes_before_an_answer_makes_it_a_stream_that_ends_with_it() {
 
 #[test]
 fn there_is_nothing_at_other_paths() {
-    let mut client = Raw::connect(served().address);
+    let mut client = RawClient::connect(start_server().address);
     for path in ["/", "/mcp/", "/mcp/x", "/MCP"] {
         client.post(path, "", "{}");
         assert_eq!(client.answer().0.status, 404, "{path}");
@@ -62,7 +62,7 @@ fn there_is_nothing_at_other_paths() {
 
 #[test]
 fn a_query_leads_to_the_same_place() {
-    let mut client = Raw::connect(served().address);
+    let mut client = RawClient::connect(start_server().address);
     let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
     client.post("/mcp?key=value", &headers, &body);
     assert_eq!(client.answer().0.status, 200);
@@ -71,50 +71,50 @@ fn a_query_leads_to_the_same_place() {
 /// S3.16
 #[test]
 fn a_client_that_leaves_before_the_answer_cancels_its_request() {
-    let Served { log, address } = served();
-    let mut client = Raw::connect(address);
+    let TestServer { log, address } = start_server();
+    let mut client = RawClient::connect(address);
     client.call("wait", &json!({}), Progress::Unwanted);
-    wait_until("the handler runs", || log.begun() == 1);
-    assert_eq!(log.over(), 0);
+    wait_until("the handler runs", || log.begun_calls() == 1);
+    assert_eq!(log.ended_calls(), 0);
     drop(client);
-    wait_until("the handler is dropped", || log.over() == 1);
+    wait_until("the handler is dropped", || log.ended_calls() == 1);
 }
 
 /// S3.16
 #[test]
 fn a_client_that_leaves_a_silent_stream_cancels_its_request() {
-    let Served { log, address } = served();
-    let mut client = Raw::connect(address);
+    let TestServer { log, address } = start_server();
+    let mut client = RawClient::connect(address);
     client.call("wait", &json!({}), Progress::Wanted);
     client.head();
     client.event();
-    assert_eq!(log.over(), 0);
+    assert_eq!(log.ended_calls(), 0);
     drop(client);
-    wait_until("the handler is dropped", || log.over() == 1);
+    wait_until("the handler is dropped", || log.ended_calls() == 1);
 }
 
 /// S3.23
 #[test]
 fn a_legacy_client_that_leaves_cancels_nothing() {
-    let Served { log, address } = served();
-    let mut client = Raw::connect(address);
+    let TestServer { log, address } = start_server();
+    let mut client = RawClient::connect(address);
     let session = client.initialize();
     drop(client);
 
-    let mut client = Raw::connect(address);
+    let mut client = RawClient::connect(address);
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "soon" } });
     client.post("/mcp", &in_session(&session), &request.to_string());
-    wait_until("the handler runs", || log.begun() == 1);
+    wait_until("the handler runs", || log.begun_calls() == 1);
     drop(client);
-    let mut other = Raw::connect(address);
+    let mut other = RawClient::connect(address);
     other.echo("one round trip, in which the server sees that the client has gone");
-    assert_eq!(log.over(), 0);
-    wait_until("the handler finishes", || log.over() == 1);
+    assert_eq!(log.ended_calls(), 0);
+    wait_until("the handler finishes", || log.ended_calls() == 1);
 }
 
 #[test]
 fn requests_that_come_at_once_are_answered_in_order() {
-    let mut client = Raw::connect(served().address);
+    let mut client = RawClient::connect(start_server().address);
     for message in ["one", "two", "three"] {
         client.call("echo", &json!({ "message": message }), Progress::Unwanted);
     }
@@ -125,7 +125,7 @@ fn requests_that_come_at_once_are_answered_in_order() {
 
 #[test]
 fn a_body_may_come_in_chunks_and_after_a_continue() {
-    let mut client = Raw::connect(served().address);
+    let mut client = RawClient::connect(start_server().address);
     let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
     client.send(format!(
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
@@ -143,7 +143,7 @@ fn a_body_may_come_in_chunks_and_after_a_continue() {
 /// S3.8
 #[test]
 fn the_headers_reach_the_protocol() {
-    let mut client = Raw::connect(served().address);
+    let mut client = RawClient::connect(start_server().address);
     let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
     client.post("/mcp", &headers.replace("mcp-name: echo", "mcp-name: other"), &body);
     let (head, body) = client.answer();

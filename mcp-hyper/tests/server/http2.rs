@@ -15,10 +15,10 @@ use mcp_hyper::{ServerLimits, ServerOptions};
 use serde_json::json;
 use smol::net::TcpStream;
 
-const MOMENT: Duration = Duration::from_millis(200);
+const SHORT_WAIT: Duration = Duration::from_millis(200);
 
-fn served(change: impl FnOnce(&mut ServerLimits)) -> (SocketAddr, Log) {
-    let log = Log::default();
+fn start_server(change: impl FnOnce(&mut ServerLimits)) -> (SocketAddr, HandlerLog) {
+    let log = HandlerLog::default();
     let (listener, address) = listener();
     let (_, driver) = ServerOptions::new(router(&log)).limits(change).listen(listener);
     run(driver);
@@ -38,23 +38,23 @@ async fn ask(sender: &mut Sender, (headers, body): (String, String)) -> Response
     sender.send_request(request).await.unwrap()
 }
 
-async fn whole(answer: Response<Incoming>) -> String {
+async fn read_body(answer: Response<Incoming>) -> String {
     assert_eq!(answer.status(), StatusCode::OK);
     String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().into()).unwrap()
 }
 
-async fn piece(body: &mut Incoming) -> Bytes {
+async fn read_frame(body: &mut Incoming) -> Bytes {
     body.frame().await.unwrap().unwrap().into_data().unwrap()
 }
 
 async fn echo(sender: &mut Sender, message: &str) {
     let answer = ask(sender, call("echo", &json!({ "message": message }), Progress::Unwanted)).await;
-    assert_eq!(text(&whole(answer).await), message);
+    assert_eq!(text(&read_body(answer).await), message);
 }
 
 #[test]
 fn a_client_that_begins_with_http2_is_served_so() {
-    let (address, _) = served(|_| {});
+    let (address, _) = start_server(|_| {});
     bounded(async {
         let mut sender = connect(address).await;
         echo(&mut sender, "one").await;
@@ -70,12 +70,12 @@ fn a_client_that_begins_with_http2_is_served_so() {
 
 #[test]
 fn a_stream_ends_with_the_answer() {
-    let (address, _) = served(|_| {});
+    let (address, _) = start_server(|_| {});
     bounded(async {
         let mut sender = connect(address).await;
         let answer = ask(&mut sender, call("report", &json!({ "message": "hello" }), Progress::Wanted)).await;
         assert_eq!(answer.headers()["content-type"], "text/event-stream");
-        let body = whole(answer).await;
+        let body = read_body(answer).await;
         assert!(body.contains("notifications/progress") && body.contains("hello"), "{body}");
     });
 }
@@ -83,31 +83,31 @@ fn a_stream_ends_with_the_answer() {
 /// S3.16
 #[test]
 fn a_stream_that_is_reset_cancels_its_request_and_no_other() {
-    let (address, log) = served(|_| {});
+    let (address, log) = start_server(|_| {});
     bounded(async {
         let mut sender = connect(address).await;
         // One is reset before its answer, one in the middle of it, and one goes on.
         let mut before = sender.clone();
         let before =
             smol::spawn(async move { ask(&mut before, call("wait", &json!({}), Progress::Unwanted)).await });
-        until("the first runs", || log.begun() == 1).await;
+        until("the first runs", || log.begun_calls() == 1).await;
         let mut midst = ask(&mut sender, call("wait", &json!({}), Progress::Wanted)).await.into_body();
-        piece(&mut midst).await;
+        read_frame(&mut midst).await;
         let mut on = ask(&mut sender, call("wait", &json!({}), Progress::Wanted)).await.into_body();
-        piece(&mut on).await;
-        assert_eq!((log.begun(), log.over()), (3, 0));
+        read_frame(&mut on).await;
+        assert_eq!((log.begun_calls(), log.ended_calls()), (3, 0));
         before.cancel().await;
-        until("the first is dropped", || log.over() == 1).await;
+        until("the first is dropped", || log.ended_calls() == 1).await;
         drop(midst);
-        until("the second is dropped", || log.over() == 2).await;
+        until("the second is dropped", || log.ended_calls() == 2).await;
         echo(&mut sender, "and the connection goes on").await;
-        assert_eq!(log.over(), 2);
+        assert_eq!(log.ended_calls(), 2);
     });
 }
 
 #[test]
 fn a_stream_that_nobody_reads_is_reset_and_the_others_go_on() {
-    let (address, _) = served(|limits| limits.write_timeout = MOMENT);
+    let (address, _) = start_server(|limits| limits.write_timeout = SHORT_WAIT);
     bounded(async {
         let stream = TcpStream::connect(address).await.unwrap();
         let mut sender = http2(stream, |builder| {
@@ -117,7 +117,7 @@ fn a_stream_that_nobody_reads_is_reset_and_the_others_go_on() {
         let big = call("big", &json!({ "bytes": 512 * 1024 }), Progress::Unwanted);
         let stalled = ask(&mut sender, big).await.into_body();
         echo(&mut sender, "meanwhile").await;
-        smol::Timer::after(4 * MOMENT).await;
+        smol::Timer::after(4 * SHORT_WAIT).await;
         stalled.collect().await.unwrap_err();
         echo(&mut sender, "and afterwards").await;
     });
@@ -125,7 +125,7 @@ fn a_stream_that_nobody_reads_is_reset_and_the_others_go_on() {
 
 #[test]
 fn a_connection_without_a_request_is_closed() {
-    let (address, _) = served(|limits| limits.idle_timeout = MOMENT);
+    let (address, _) = start_server(|limits| limits.idle_timeout = SHORT_WAIT);
     bounded(async {
         let mut sender = connect(address).await;
         echo(&mut sender, "hello").await;
@@ -133,25 +133,25 @@ fn a_connection_without_a_request_is_closed() {
     });
 }
 
-struct Secured {
+struct TlsServer {
     address: SocketAddr,
     roots: RootCertStore,
 }
 
-fn secured(change: impl FnOnce(&mut ServerLimits)) -> Secured {
+fn start_tls_server(change: impl FnOnce(&mut ServerLimits)) -> TlsServer {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder().with_no_client_auth();
     let config = config.with_single_cert(vec![certified.cert.der().clone()], key).unwrap();
     let (listener, address) = listener();
-    let options = ServerOptions::new(router(&Log::default())).tls(config).limits(change);
+    let options = ServerOptions::new(router(&HandlerLog::default())).tls(config).limits(change);
     run(options.listen(listener).1);
     let mut roots = RootCertStore::empty();
     roots.add(certified.cert.der().clone()).unwrap();
-    Secured { address, roots }
+    TlsServer { address, roots }
 }
 
-impl Secured {
+impl TlsServer {
     async fn connect(&self, protocols: &[&[u8]]) -> futures_rustls::client::TlsStream<TcpStream> {
         let config = ClientConfig::builder().with_root_certificates(self.roots.clone());
         let mut config = config.with_no_client_auth();
@@ -164,7 +164,7 @@ impl Secured {
 
 #[test]
 fn an_encrypted_client_is_served_in_the_version_that_it_asks_for() {
-    let server = secured(|_| {});
+    let server = start_tls_server(|_| {});
     bounded(async {
         let stream = server.connect(&[b"h2", b"http/1.1"]).await;
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
@@ -178,15 +178,15 @@ fn an_encrypted_client_is_served_in_the_version_that_it_asks_for() {
         let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
         let request = request(&headers, &body);
         let answer = sender.send_request(request).await.unwrap();
-        assert_eq!(text(&whole(answer).await), "hello");
+        assert_eq!(text(&read_body(answer).await), "hello");
     });
 }
 
 #[test]
 fn a_handshake_that_does_not_come_is_not_waited_for() {
-    let server = secured(|limits| limits.header_timeout = MOMENT);
-    let mut silent = Raw::connect(server.address);
-    let mut nonsense = Raw::connect(server.address);
+    let server = start_tls_server(|limits| limits.header_timeout = SHORT_WAIT);
+    let mut silent = RawClient::connect(server.address);
+    let mut nonsense = RawClient::connect(server.address);
     nonsense.send("POST /mcp HTTP/1.1\r\n\r\n");
     assert!(nonsense.closed());
     assert!(silent.closed());

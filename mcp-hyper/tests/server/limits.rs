@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 
 use crate::server_common::*;
 use mcp_hyper::mcp_proto::transport::http::server::HttpServerConfig;
-use mcp_hyper::{ConnectionError, Listener, Overrun, ServerError, ServerLimits, ServerOptions};
+use mcp_hyper::{ConnectionError, ConnectionLimit, Listener, ServerError, ServerLimits, ServerOptions};
 use serde_json::json;
 
-const MOMENT: Duration = Duration::from_millis(200);
+const SHORT_WAIT: Duration = Duration::from_millis(200);
 
 type Errors = Arc<Mutex<Vec<String>>>;
 
-fn served(change: impl FnOnce(&mut ServerLimits)) -> (SocketAddr, Log, Errors) {
-    configured(change, |_| {})
+fn start_server(change: impl FnOnce(&mut ServerLimits)) -> (SocketAddr, HandlerLog, Errors) {
+    start_configured(change, |_| {})
 }
 
-fn configured(
+fn start_configured(
     change: impl FnOnce(&mut ServerLimits),
     configure: impl FnOnce(&mut HttpServerConfig),
-) -> (SocketAddr, Log, Errors) {
-    let log = Log::default();
+) -> (SocketAddr, HandlerLog, Errors) {
+    let log = HandlerLog::default();
     let errors = Errors::default();
     let (listener, address) = listener();
     let seen = errors.clone();
     let options = ServerOptions::new(router(&log)).configure(configure).limits(change);
     let options = options.on_error(move |error| {
         let error = match error {
-            ServerError::Connection(ConnectionError::Overrun(overrun)) => format!("{overrun:?}"),
+            ServerError::Connection(ConnectionError::LimitReached(overrun)) => format!("{overrun:?}"),
             error => error.to_string(),
         };
         seen.lock().unwrap().push(error);
@@ -41,56 +41,56 @@ fn configured(
     (address, log, errors)
 }
 
-fn saw(errors: &Errors, overrun: Overrun) {
+fn assert_limit_error(errors: &Errors, overrun: ConnectionLimit) {
     let name = format!("{overrun:?}");
     wait_until("the error is shown", || errors.lock().unwrap().contains(&name));
 }
 
 #[test]
 fn headers_that_are_too_long_or_too_many_are_refused() {
-    let (address, ..) = served(|limits| {
+    let (address, ..) = start_server(|limits| {
         limits.header_bytes = 16 * 1024;
         limits.headers = 40;
     });
     let many = (0..60).map(|n| format!("x-{n}: y\r\n")).collect::<String>();
     for headers in [format!("x: {}\r\n", "y".repeat(20_000)), many] {
-        let mut client = Raw::connect(address);
+        let mut client = RawClient::connect(address);
         client.post("/mcp", &headers, "{}");
         assert_eq!(client.answer().0.status, 431);
         let begin = Instant::now();
         assert!(client.closed());
         assert!(begin.elapsed() < Duration::from_secs(1), "the client is told at once that nothing follows");
     }
-    Raw::connect(address).echo("others go on");
+    RawClient::connect(address).echo("others go on");
 }
 
 #[test]
 fn headers_that_trickle_in_are_cut() {
-    let (address, _, errors) = served(|limits| limits.header_timeout = MOMENT);
-    let mut client = Raw::connect(address);
+    let (address, _, errors) = start_server(|limits| limits.header_timeout = SHORT_WAIT);
+    let mut client = RawClient::connect(address);
     let begin = Instant::now();
     for byte in "POST /mcp HTTP/1.1\r\nx: y".as_bytes() {
         client.send([*byte]);
     }
     assert!(client.closed());
-    assert!(begin.elapsed() >= MOMENT);
-    saw(&errors, Overrun::Headers);
+    assert!(begin.elapsed() >= SHORT_WAIT);
+    assert_limit_error(&errors, ConnectionLimit::Headers);
 }
 
 #[test]
 fn the_headers_of_a_second_request_have_their_time_as_well() {
-    let (address, _, errors) = served(|limits| limits.header_timeout = MOMENT);
-    let mut client = Raw::connect(address);
+    let (address, _, errors) = start_server(|limits| limits.header_timeout = SHORT_WAIT);
+    let mut client = RawClient::connect(address);
     client.echo("first");
     client.send("POST /mcp");
     assert!(client.closed());
-    saw(&errors, Overrun::Headers);
+    assert_limit_error(&errors, ConnectionLimit::Headers);
 }
 
 #[test]
 fn a_body_that_does_not_come_is_answered_for() {
-    let (address, ..) = configured(|_| {}, |config| config.body_timeout = MOMENT);
-    let mut client = Raw::connect(address);
+    let (address, ..) = start_configured(|_| {}, |config| config.body_timeout = SHORT_WAIT);
+    let mut client = RawClient::connect(address);
     let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
     client.send(format!(
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
@@ -104,8 +104,8 @@ fn a_body_that_does_not_come_is_answered_for() {
 
 #[test]
 fn server_refuses_a_body_that_comes_steadily_but_takes_too_long() {
-    let (address, ..) = configured(|_| {}, |config| config.body_timeout = MOMENT);
-    let mut client = Raw::connect(address);
+    let (address, ..) = start_configured(|_| {}, |config| config.body_timeout = SHORT_WAIT);
+    let mut client = RawClient::connect(address);
     let (headers, _) = call("echo", &json!({}), Progress::Unwanted);
     client.send(format!(
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
@@ -113,9 +113,9 @@ fn server_refuses_a_body_that_comes_steadily_but_takes_too_long() {
     ));
     let begin = Instant::now();
     // Quicker than any limit on its rate, until the server has had enough.
-    while begin.elapsed() < MOMENT + MOMENT / 2 {
+    while begin.elapsed() < SHORT_WAIT + SHORT_WAIT / 2 {
         client.send(" ".repeat(1024));
-        std::thread::sleep(MOMENT / 20);
+        std::thread::sleep(SHORT_WAIT / 20);
     }
     let head = client.head();
     assert_eq!((head.status, head.get("connection")), (408, Some("close")));
@@ -126,25 +126,25 @@ fn server_refuses_a_body_that_comes_steadily_but_takes_too_long() {
 #[test]
 fn a_body_that_is_too_long_is_refused_and_the_client_gets_to_know() {
     let (address, ..) =
-        configured(|_| {}, |config| Arc::make_mut(&mut config.server).limits.message_bytes = 64 * 1024);
-    let mut client = Raw::connect(address);
+        start_configured(|_| {}, |config| Arc::make_mut(&mut config.server).limits.message_bytes = 64 * 1024);
+    let mut client = RawClient::connect(address);
     let (headers, _) = call("echo", &json!({}), Progress::Unwanted);
     client.post("/mcp", &headers, &"x".repeat(16 * 1024 * 1024));
     assert_eq!(client.answer().0.status, 413);
     assert!(client.closed());
-    Raw::connect(address).echo("others go on");
+    RawClient::connect(address).echo("others go on");
 }
 
 #[test]
 fn a_connection_without_a_request_is_closed() {
-    let (address, ..) = served(|limits| limits.idle_timeout = MOMENT);
+    let (address, ..) = start_server(|limits| limits.idle_timeout = SHORT_WAIT);
     let begin = Instant::now();
-    let mut fresh = Raw::connect(address);
-    let mut used = Raw::connect(address);
+    let mut fresh = RawClient::connect(address);
+    let mut used = RawClient::connect(address);
     used.echo("hello");
     assert!(fresh.closed());
     assert!(used.closed());
-    assert!(begin.elapsed() >= MOMENT);
+    assert!(begin.elapsed() >= SHORT_WAIT);
 }
 
 #[test]
@@ -154,34 +154,34 @@ fn a_handler_may_take_longer_than_any_of_this() {
         limits.header_timeout = SHORT;
         (limits.idle_timeout, limits.write_timeout) = (SHORT, SHORT);
     };
-    let (address, ..) = configured(limits, |config| config.body_timeout = SHORT);
-    let mut client = Raw::connect(address);
+    let (address, ..) = start_configured(limits, |config| config.body_timeout = SHORT);
+    let mut client = RawClient::connect(address);
     client.call("soon", &json!({}), Progress::Unwanted);
     assert_eq!(text(&client.answer().1), "done");
 }
 
 #[test]
 fn a_client_that_reads_nothing_stalls_nobody_else_and_is_cut() {
-    let (address, _, errors) = served(|limits| limits.write_timeout = 2 * MOMENT);
-    let mut slow = Raw::connect(address);
+    let (address, _, errors) = start_server(|limits| limits.write_timeout = 2 * SHORT_WAIT);
+    let mut slow = RawClient::connect(address);
     slow.call("big", &json!({ "bytes": 16 * 1024 * 1024 }), Progress::Unwanted);
     slow.head();
-    let mut other = Raw::connect(address);
+    let mut other = RawClient::connect(address);
     other.echo("meanwhile");
-    saw(&errors, Overrun::Write);
+    assert_limit_error(&errors, ConnectionLimit::Write);
     other.echo("and afterwards");
 }
 
 #[test]
 fn more_connections_than_allowed_wait_their_turn() {
-    let (address, ..) = served(|limits| limits.connections = 2);
-    let mut first = Raw::connect(address);
+    let (address, ..) = start_server(|limits| limits.connections = 2);
+    let mut first = RawClient::connect(address);
     first.echo("first");
-    let mut second = Raw::connect(address);
+    let mut second = RawClient::connect(address);
     second.echo("second");
-    let mut third = Raw::connect(address);
+    let mut third = RawClient::connect(address);
     third.call("echo", &json!({ "message": "third" }), Progress::Unwanted);
-    third.stream.set_read_timeout(Some(MOMENT)).unwrap();
+    third.stream.set_read_timeout(Some(SHORT_WAIT)).unwrap();
     let waited = io::Read::read(&mut third.stream, &mut [0]).unwrap_err();
     assert_eq!(waited.kind(), io::ErrorKind::WouldBlock);
     first.echo("the first goes on");
@@ -192,8 +192,8 @@ fn more_connections_than_allowed_wait_their_turn() {
 
 #[test]
 fn an_old_connection_ends_with_its_next_answer() {
-    let (address, ..) = served(|limits| limits.lifetime = Some(MOMENT));
-    let mut client = Raw::connect(address);
+    let (address, ..) = start_server(|limits| limits.lifetime = Some(SHORT_WAIT));
+    let mut client = RawClient::connect(address);
     client.call("soon", &json!({}), Progress::Unwanted);
     let (head, body) = client.answer();
     assert_eq!((head.get("connection"), &*text(&body)), (Some("close"), "done"));
@@ -201,13 +201,13 @@ fn an_old_connection_ends_with_its_next_answer() {
 }
 
 /// A listener that fails in the ways of the system.
-struct Failing<L> {
+struct FailingListener<L> {
     errors: VecDeque<io::Error>,
     listener: L,
     asked: Arc<Mutex<Vec<Instant>>>,
 }
 
-impl<L: Listener> Listener for Failing<L> {
+impl<L: Listener> Listener for FailingListener<L> {
     type Io = L::Io;
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
@@ -226,14 +226,14 @@ fn errors_of_accepting_pass_and_are_not_spun_on() {
     let errors = VecDeque::from([too_many_files(), too_many_files(), gone(), gone()]);
     let asked = Arc::new(Mutex::new(Vec::new()));
     let (listener, address) = listener();
-    let listener = Failing { errors, listener, asked: asked.clone() };
+    let listener = FailingListener { errors, listener, asked: asked.clone() };
     let shown = Errors::default();
     let seen = shown.clone();
-    let options = ServerOptions::new(router(&Log::default()));
+    let options = ServerOptions::new(router(&HandlerLog::default()));
     let options = options.on_error(move |error| seen.lock().unwrap().push(error.to_string()));
     let (_, driver) = options.listen(listener);
     run(driver);
-    Raw::connect(address).echo("hello");
+    RawClient::connect(address).echo("hello");
     let asked = asked.lock().unwrap();
     assert!(asked[1] - asked[0] >= Duration::from_millis(10), "the first time");
     assert!(asked[2] - asked[1] >= Duration::from_millis(20), "longer the second time");

@@ -12,20 +12,20 @@ use serde_json::json;
 use smol::io::{AsyncRead, AsyncWrite};
 use smol::net::TcpListener;
 
-use crate::server_common::{Log, Progress, Raw, in_session, listener, router, run, text};
+use crate::server_common::{HandlerLog, Progress, RawClient, in_session, listener, router, run, text};
 
 type Io = <TcpListener as Listener>::Io;
 
 /// A socket that seems to come from another address.
-struct Moved(Io, IpAddr);
+struct ReaddressedSocket(Io, IpAddr);
 
-impl AsyncRead for Moved {
+impl AsyncRead for ReaddressedSocket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_read(cx, buf)
     }
 }
 
-impl AsyncWrite for Moved {
+impl AsyncWrite for ReaddressedSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, buf)
     }
@@ -40,17 +40,17 @@ impl AsyncWrite for Moved {
 }
 
 /// A listener whose next connection seems to come from the address with this last byte.
-struct Moving(TcpListener, Arc<AtomicU8>);
+struct ReaddressingListener(TcpListener, Arc<AtomicU8>);
 
-impl Listener for Moving {
-    type Io = Moved;
+impl Listener for ReaddressingListener {
+    type Io = ReaddressedSocket;
 
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Moved>> {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ReaddressedSocket>> {
         let io = ready!(self.0.poll_accept(cx))?;
-        Poll::Ready(Ok(Moved(io, IpAddr::from([192, 0, 2, self.1.load(SeqCst)]))))
+        Poll::Ready(Ok(ReaddressedSocket(io, IpAddr::from([192, 0, 2, self.1.load(SeqCst)]))))
     }
 
-    fn peer_address(io: &Moved) -> Option<IpAddr> {
+    fn peer_address(io: &ReaddressedSocket) -> Option<IpAddr> {
         Some(io.1)
     }
 }
@@ -61,12 +61,12 @@ const EVE: u8 = 66;
 fn client_with_many_connections_gives_one_up_for_a_newcomer() {
     let (listener, address) = listener();
     let next = Arc::new(AtomicU8::new(EVE));
-    let options = ServerOptions::new(router(&Log::default())).limits(|limits| limits.connections = 3);
-    let (_server, driver) = options.listen(Moving(listener, next.clone()));
+    let options = ServerOptions::new(router(&HandlerLog::default())).limits(|limits| limits.connections = 3);
+    let (_server, driver) = options.listen(ReaddressingListener(listener, next.clone()));
     run(driver);
     let connect = |from: u8, message: &str| {
         next.store(from, SeqCst);
-        let mut client = Raw::connect(address);
+        let mut client = RawClient::connect(address);
         client.echo(message);
         client
     };
@@ -83,7 +83,7 @@ fn client_with_many_connections_gives_one_up_for_a_newcomer() {
 
     // One more of her own waits until one of hers ends.
     next.store(EVE, SeqCst);
-    let mut parked = Raw::connect(address);
+    let mut parked = RawClient::connect(address);
     parked.call("echo", &json!({ "message": "parked" }), Progress::Unwanted);
     newcomer.echo("others are not concerned");
     drop(third);
@@ -98,7 +98,7 @@ fn initialize(address: SocketAddr, forwarded: &str) -> String {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
         },
     });
-    let mut client = Raw::connect(address);
+    let mut client = RawClient::connect(address);
     client.post("/mcp", &format!("x-forwarded-for: {forwarded}\r\n"), &body.to_string());
     let (head, body) = client.answer();
     assert_eq!(head.status, 200, "{body}");
@@ -107,7 +107,7 @@ fn initialize(address: SocketAddr, forwarded: &str) -> String {
 
 fn is_alive(address: SocketAddr, session: &str) -> bool {
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
-    let mut client = Raw::connect(address);
+    let mut client = RawClient::connect(address);
     client.post("/mcp", &in_session(session), &ping.to_string());
     client.answer().0.status == 200
 }
@@ -115,7 +115,7 @@ fn is_alive(address: SocketAddr, session: &str) -> bool {
 /// Whether a client's session survives another client that opens many, behind one proxy.
 fn survives(trusted: &[&str]) -> bool {
     let (listener, address) = listener();
-    let options = ServerOptions::new(router(&Log::default()))
+    let options = ServerOptions::new(router(&HandlerLog::default()))
         .configure(|config| config.max_sessions = 4)
         .trusted_proxies(trusted.iter().map(|proxy| proxy.parse().unwrap()));
     let (_server, driver) = options.listen(listener);

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use mcp_hyper::ServerOptions;
-use mcp_hyper::mcp_proto::auth::server::{Access, JwtConfig, Presented, Protection, VerifyError};
-use mcp_hyper::mcp_proto::auth::{Demand, Es256, Signer as _};
+use mcp_hyper::mcp_proto::auth::server::{Access, JwtConfig, PresentedToken, Protection, VerifyError};
+use mcp_hyper::mcp_proto::auth::{Es256, Requirement, Signer as _};
 use mcp_hyper::mcp_proto::front::guard::{FetchResponse, Guard, JwtVerifier};
 use mcp_hyper::mcp_proto::front::http::HttpServer;
 use mcp_hyper::mcp_proto::front::{Context, HandlerError, NoArguments, Router};
@@ -21,11 +21,12 @@ use mcp_hyper::mcp_proto::schema::Tool;
 use serde_json::{Value, json};
 
 use crate::server_common::{
-    Head, Log, PATIENCE, Progress, Raw, call, ended, http2, listener, request, router, run, wait_until,
+    HandlerLog, PATIENCE, Progress, RawClient, ResponseHead, call, ended, http2, listener, request, router,
+    run, wait_until,
 };
 
 fn tools() -> Router {
-    router(&Log::default())
+    router(&HandlerLog::default())
         .tool_with(Tool::new("who", "", json!({ "type": "object" })), async |NoArguments {}, cx: Context| {
             cx.access().map_or_else(String::new, |access| access.principal.as_str().to_owned())
         })
@@ -38,7 +39,7 @@ fn tools() -> Router {
         )
 }
 
-/// An issuer: its metadata and its key, which is `initial`. Counts what it is asked.
+/// An issuer: its metadata and its key, which is the seed. Counts what it is asked.
 struct Issuer {
     url: String,
     asked: Arc<AtomicUsize>,
@@ -96,14 +97,14 @@ fn token(seed: u8, issuer: &str, audience: &str, scope: &str) -> String {
 }
 
 /// A server behind a guard, which is made for its URL.
-struct Server {
+struct ProtectedServer {
     address: SocketAddr,
     url: String,
     server: HttpServer,
     running: thread::JoinHandle<std::io::Result<()>>,
 }
 
-impl Server {
+impl ProtectedServer {
     fn start(guard: impl FnOnce(&str) -> Guard) -> Self {
         Self::start_with(|options, url| options.protect(guard(url)))
     }
@@ -115,10 +116,10 @@ impl Server {
         Self { address, url, server, running: run(driver) }
     }
 
-    fn call(&self, tool: &str, token: Option<&str>) -> (Head, String) {
+    fn call(&self, tool: &str, token: Option<&str>) -> (ResponseHead, String) {
         let (headers, body) = call(tool, &json!({}), Progress::Unwanted);
         let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let mut client = Raw::connect(self.address);
+        let mut client = RawClient::connect(self.address);
         client.post("/mcp", &format!("{headers}{token}"), &body);
         client.answer()
     }
@@ -130,8 +131,8 @@ impl Server {
 }
 
 #[track_caller]
-fn demand(head: &Head) -> Demand {
-    Demand::read(head.get("www-authenticate").expect("a challenge")).unwrap()
+fn requirement(head: &ResponseHead) -> Requirement {
+    Requirement::parse(head.get("www-authenticate").expect("a challenge")).unwrap()
 }
 
 fn text(body: &str) -> String {
@@ -143,17 +144,17 @@ fn text(body: &str) -> String {
 #[test]
 fn signed_tokens_are_verified_by_the_keys_of_their_issuer() {
     let issuer = Issuer::start(1);
-    let server = Server::start(|url| {
+    let server = ProtectedServer::start(|url| {
         let protection = Protection::new(url, &issuer.url).unwrap().required(["mcp"]).unwrap();
         Guard::new(protection, JwtVerifier::new(JwtConfig::new(&issuer.url)))
     });
 
     let (head, _) = server.call("who", None);
-    let demanded = demand(&head);
+    let demanded = requirement(&head);
     assert_eq!((head.status, demanded.error.as_deref()), (401, None));
     let metadata = demanded.resource_metadata.unwrap();
     let path = metadata.strip_prefix(&format!("http://{}", server.address)).unwrap();
-    let mut client = Raw::connect(server.address);
+    let mut client = RawClient::connect(server.address);
     client.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
     let (head, body) = client.answer();
     let body: Value = serde_json::from_str(&body).unwrap();
@@ -165,7 +166,7 @@ fn signed_tokens_are_verified_by_the_keys_of_their_issuer() {
     let (head, body) = server.call("who", Some(&good));
     assert_eq!((head.status, text(&body)), (200, format!("{}#ada", issuer.url)));
     let (head, _) = server.call("write", Some(&good));
-    assert_eq!((head.status, demand(&head).scope.unwrap().to_string()), (403, "mcp write".to_owned()));
+    assert_eq!((head.status, requirement(&head).scope.unwrap().to_string()), (403, "mcp write".to_owned()));
     let more = token(1, &issuer.url, &server.url, "mcp write");
     assert_eq!(text(&server.call("write", Some(&more)).1), "written");
     let asked = issuer.asked.load(SeqCst);
@@ -177,7 +178,7 @@ fn signed_tokens_are_verified_by_the_keys_of_their_issuer() {
         "garbage".to_owned(),
     ] {
         let (head, _) = server.call("who", Some(&bad));
-        assert_eq!((head.status, demand(&head).error.as_deref()), (401, Some("invalid_token")));
+        assert_eq!((head.status, requirement(&head).error.as_deref()), (401, Some("invalid_token")));
     }
     assert_eq!(issuer.asked.load(SeqCst), asked, "keys were fetched a moment ago");
     server.close();
@@ -187,7 +188,7 @@ fn signed_tokens_are_verified_by_the_keys_of_their_issuer() {
 #[test]
 fn requests_wait_for_keys_together_over_http2_as_well() {
     let issuer = Issuer::start(1);
-    let server = Server::start(|url| {
+    let server = ProtectedServer::start(|url| {
         let protection = Protection::new(url, &issuer.url).unwrap();
         Guard::new(protection, JwtVerifier::new(JwtConfig::new(&issuer.url)))
     });
@@ -215,7 +216,7 @@ fn requests_wait_for_keys_together_over_http2_as_well() {
 fn while_the_issuer_is_away_it_is_503() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let issuer = format!("http://{gone}");
-    let server = Server::start(|url| {
+    let server = ProtectedServer::start(|url| {
         let protection = Protection::new(url, &issuer).unwrap();
         Guard::new(protection, JwtVerifier::new(JwtConfig::new(&issuer)))
     });
@@ -228,12 +229,12 @@ fn while_the_issuer_is_away_it_is_503() {
 /// Somebody without a token makes the server read and keep nothing.
 #[test]
 fn the_body_of_a_request_is_not_read_before_it_is_let_in() {
-    let server = Server::start(|url| {
+    let server = ProtectedServer::start(|url| {
         let protection = Protection::new(url, "http://localhost:1").unwrap();
-        Guard::new(protection, async |_: Presented| Err(VerifyError::invalid("it is not known")))
+        Guard::new(protection, async |_: PresentedToken| Err(VerifyError::invalid("it is not known")))
     });
     for authorization in ["", "authorization: Bearer abc\r\n"] {
-        let mut client = Raw::connect(server.address);
+        let mut client = RawClient::connect(server.address);
         client.send(format!(
             "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
              accept: application/json\r\n{authorization}content-length: 1000000000\r\n\r\n{{"
@@ -250,7 +251,7 @@ fn exchanges_may_be_made_by_somebody_else() {
     const ISSUER: &str = "https://login.example";
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
-    let server = Server::start_with(|options, url| {
+    let server = ProtectedServer::start_with(|options, url| {
         let guard =
             Guard::new(Protection::new(url, ISSUER).unwrap(), JwtVerifier::new(JwtConfig::new(ISSUER)));
         options.protect_with(guard, move |fetch, reach| {
@@ -276,9 +277,9 @@ fn exchanges_may_be_made_by_somebody_else() {
 /// A client that goes away while its token is being verified leaves nothing behind.
 #[test]
 fn verification_ends_with_the_client() {
-    struct Held(Arc<AtomicUsize>);
+    struct HandlerGuard(Arc<AtomicUsize>);
 
-    impl Drop for Held {
+    impl Drop for HandlerGuard {
         fn drop(&mut self) {
             self.0.fetch_sub(1, SeqCst);
         }
@@ -286,10 +287,10 @@ fn verification_ends_with_the_client() {
 
     let held = Arc::new(AtomicUsize::new(0));
     let holds = held.clone();
-    let server = Server::start(|url| {
-        Guard::new(Protection::new(url, "http://localhost:1").unwrap(), move |_: Presented| {
+    let server = ProtectedServer::start(|url| {
+        Guard::new(Protection::new(url, "http://localhost:1").unwrap(), move |_: PresentedToken| {
             holds.fetch_add(1, SeqCst);
-            let one = Held(holds.clone());
+            let one = HandlerGuard(holds.clone());
             async move {
                 smol::Timer::after(Duration::from_secs(3600)).await;
                 drop(one);
@@ -298,7 +299,7 @@ fn verification_ends_with_the_client() {
         })
     });
     let (headers, body) = call("who", &json!({}), Progress::Unwanted);
-    let mut client = Raw::connect(server.address);
+    let mut client = RawClient::connect(server.address);
     client.post("/mcp", &format!("{headers}authorization: Bearer abc\r\n"), &body);
     wait_until("the token is being verified", || held.load(SeqCst) == 1);
     drop(client);

@@ -11,28 +11,28 @@ use mcp_hyper::mcp_proto::peer::server::ListKind;
 use mcp_hyper::{ServerOptions, serve};
 use serde_json::json;
 
-struct Served {
-    log: Log,
+struct TestServer {
+    log: HandlerLog,
     address: SocketAddr,
     server: HttpServer,
     driver: JoinHandle<std::io::Result<()>>,
 }
 
-fn served(close_timeout: Duration) -> Served {
-    let log = Log::default();
+fn start_server(close_timeout: Duration) -> TestServer {
+    let log = HandlerLog::default();
     let (listener, address) = listener();
     let options = ServerOptions::new(router(&log)).configure(|config| {
         std::sync::Arc::make_mut(&mut config.server).close_timeout = close_timeout;
     });
     let (server, driver) = options.listen(listener);
-    Served { log, address, server, driver: run(driver) }
+    TestServer { log, address, server, driver: run(driver) }
 }
 
 /// C6.4
 #[test]
 fn a_subscription_ends_by_its_result_and_the_driver_with_it() {
-    let Served { address, server, driver, .. } = served(Duration::from_secs(2));
-    let mut client = Raw::connect(address);
+    let TestServer { address, server, driver, .. } = start_server(Duration::from_secs(2));
+    let mut client = RawClient::connect(address);
     let (headers, body) = listen();
     client.post("/mcp", &headers, &body);
     assert_eq!(client.head().get("content-type"), Some("text/event-stream"));
@@ -50,18 +50,18 @@ fn a_subscription_ends_by_its_result_and_the_driver_with_it() {
 
 #[test]
 fn what_is_under_way_is_answered_and_nobody_is_let_in() {
-    let Served { log, address, server, driver } = served(Duration::from_secs(2));
-    let mut idle = Raw::connect(address);
+    let TestServer { log, address, server, driver } = start_server(Duration::from_secs(2));
+    let mut idle = RawClient::connect(address);
     idle.echo("hello");
-    let mut fresh = Raw::connect(address);
-    let mut busy = Raw::connect(address);
+    let mut fresh = RawClient::connect(address);
+    let mut busy = RawClient::connect(address);
     busy.call("soon", &json!({}), Progress::Unwanted);
-    wait_until("the handler runs", || log.begun() == 1);
+    wait_until("the handler runs", || log.begun_calls() == 1);
     server.close();
     assert!(idle.closed());
     assert!(fresh.closed());
     wait_until("nobody is let in", || TcpStream::connect(address).is_err());
-    assert_eq!(log.over(), 0, "that was not for the handler's end");
+    assert_eq!(log.ended_calls(), 0, "that was not for the handler's end");
     let (head, body) = busy.answer();
     assert_eq!((head.get("connection"), &*text(&body)), (Some("close"), "done"));
     ended(driver).unwrap();
@@ -69,20 +69,20 @@ fn what_is_under_way_is_answered_and_nobody_is_let_in() {
 
 #[test]
 fn a_handler_that_does_not_end_is_dropped_in_time() {
-    let Served { log, address, server, driver } = served(Duration::from_millis(100));
-    let mut client = Raw::connect(address);
+    let TestServer { log, address, server, driver } = start_server(Duration::from_millis(100));
+    let mut client = RawClient::connect(address);
     client.call("wait", &json!({}), Progress::Unwanted);
-    wait_until("the handler runs", || log.begun() == 1);
+    wait_until("the handler runs", || log.begun_calls() == 1);
     server.close();
     assert!(client.closed());
-    assert_eq!(log.over(), 1);
+    assert_eq!(log.ended_calls(), 1);
     ended(driver).unwrap();
 }
 
 #[test]
 fn a_client_that_does_not_read_its_last_answer_is_not_waited_for() {
-    let Served { address, server, driver, .. } = served(Duration::from_millis(100));
-    let mut client = Raw::connect(address);
+    let TestServer { address, server, driver, .. } = start_server(Duration::from_millis(100));
+    let mut client = RawClient::connect(address);
     client.call("big", &json!({ "bytes": 16 * 1024 * 1024 }), Progress::Unwanted);
     client.head();
     server.close();
@@ -91,14 +91,14 @@ fn a_client_that_does_not_read_its_last_answer_is_not_waited_for() {
 
 #[test]
 fn http2_is_told_to_go_away_and_finishes() {
-    let Served { log, address, server, driver } = served(Duration::from_secs(2));
+    let TestServer { log, address, server, driver } = start_server(Duration::from_secs(2));
     bounded(async {
         let mut sender = http2(smol::net::TcpStream::connect(address).await.unwrap(), |_| {}).await;
         let (headers, body) = call("soon", &json!({}), Progress::Unwanted);
         let mut request = request(&headers, &body);
         *request.uri_mut() = "http://localhost/mcp".parse().unwrap();
         let answer = smol::spawn(sender.send_request(request));
-        until("the handler runs", || log.begun() == 1).await;
+        until("the handler runs", || log.begun_calls() == 1).await;
         server.close();
         let body = http_body_util::BodyExt::collect(answer.await.unwrap().into_body()).await.unwrap();
         assert_eq!(text(std::str::from_utf8(&body.to_bytes()).unwrap()), "done");

@@ -28,7 +28,7 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// A client's connection.
-pub struct Raw {
+pub struct RawClient {
     pub stream: TcpStream,
     read: Vec<u8>,
     /// What has come of a stream of events.
@@ -37,18 +37,18 @@ pub struct Raw {
 
 /// An answer, as far as its head.
 #[derive(Debug)]
-pub struct Head {
+pub struct ResponseHead {
     pub status: u16,
     pub headers: Vec<(String, String)>,
 }
 
-impl Head {
+impl ResponseHead {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 }
 
-impl Raw {
+impl RawClient {
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -95,7 +95,7 @@ impl Raw {
         String::from_utf8(self.read.drain(..bytes).collect()).unwrap()
     }
 
-    pub fn head(&mut self) -> Head {
+    pub fn head(&mut self) -> ResponseHead {
         let text = self.until("\r\n\r\n");
         let mut lines = text.trim_end().split("\r\n");
         let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
@@ -103,11 +103,11 @@ impl Raw {
             .map(|line| line.split_once(':').unwrap())
             .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
             .collect();
-        Head { status, headers }
+        ResponseHead { status, headers }
     }
 
     /// A whole answer.
-    pub fn answer(&mut self) -> (Head, String) {
+    pub fn answer(&mut self) -> (ResponseHead, String) {
         let head = self.head();
         let body = match head.get("content-length") {
             Some(length) => self.exactly(length.parse().unwrap()),
@@ -200,16 +200,16 @@ pub fn request(more: &str, body: &str) -> hyper::Request<Full<Bytes>> {
 
 /// What the tests' handlers have done.
 #[derive(Clone, Default)]
-pub struct Log(Arc<[AtomicUsize; 2]>);
+pub struct HandlerLog(Arc<[AtomicUsize; 2]>);
 
-impl Log {
+impl HandlerLog {
     /// Calls of `wait` that have begun.
-    pub fn begun(&self) -> usize {
+    pub fn begun_calls(&self) -> usize {
         self.0[0].load(SeqCst)
     }
 
     /// Calls of `wait` that are over, whether they came to an end or were dropped.
-    pub fn over(&self) -> usize {
+    pub fn ended_calls(&self) -> usize {
         self.0[1].load(SeqCst)
     }
 
@@ -219,7 +219,7 @@ impl Log {
     }
 }
 
-struct Running(Log);
+struct Running(HandlerLog);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -239,7 +239,7 @@ struct Size {
 
 /// `echo` says what it is told; `report` reports progress first; `big` says much; `wait` never answers, `soon` after a
 /// moment.
-pub fn router(log: &Log) -> Router {
+pub fn router(log: &HandlerLog) -> Router {
     let tool = |name: &str| Tool::new(name, "", json!({ "type": "object" }));
     let (wait, soon) = (log.clone(), log.clone());
     Router::new("server", "1")
@@ -329,7 +329,7 @@ pub fn text(message: &str) -> String {
     message["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{message}")).to_owned()
 }
 
-impl Raw {
+impl RawClient {
     /// Calls a tool at `/mcp`.
     pub fn call(&mut self, tool: &str, arguments: &Value, progress: Progress) {
         let (headers, body) = call(tool, arguments, progress);

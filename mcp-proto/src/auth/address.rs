@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Where an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum AddressClass {
     /// On the internet.
     Public,
     /// In a private network: RFC 1918, RFC 4193, and the shared address space of RFC 6598, which overlays use.
@@ -19,7 +19,7 @@ pub(crate) enum Place {
 }
 
 /// Where each cloud tells any process of a machine that machine's keys, apart from 169.254.0.0/16 and 192.0.0.0/24.
-const KEEPERS: [IpAddr; 4] = [
+const METADATA_SERVICES: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V6(Ipv6Addr::new(0xFD00, 0xEC2, 0, 0, 0, 0, 0, 0x254)),
@@ -27,17 +27,17 @@ const KEEPERS: [IpAddr; 4] = [
 ];
 
 /// Where this address is.
-pub(crate) fn place(address: IpAddr) -> Place {
-    if KEEPERS.contains(&address) {
-        return Place::Special;
+pub(crate) fn address_class(address: IpAddr) -> AddressClass {
+    if METADATA_SERVICES.contains(&address) {
+        return AddressClass::Special;
     }
     match address {
-        IpAddr::V4(address) => place_v4(address),
-        IpAddr::V6(address) => place_v6(address),
+        IpAddr::V4(address) => address_class_v4(address),
+        IpAddr::V6(address) => address_class_v6(address),
     }
 }
 
-fn place_v4(address: Ipv4Addr) -> Place {
+fn address_class_v4(address: Ipv4Addr) -> AddressClass {
     let special = address.is_link_local()
         || address.is_documentation()
         || matches!(
@@ -46,43 +46,43 @@ fn place_v4(address: Ipv4Addr) -> Place {
             [0, ..] | [192, 0, 0, _] | [192, 88, 99, _] | [198, 18 | 19, ..] | [224..=255, ..]
         );
     if special {
-        Place::Special
+        AddressClass::Special
     } else if address.is_loopback() {
-        Place::Loopback
+        AddressClass::Loopback
     } else if address.is_private() || matches!(address.octets(), [100, 64..=127, ..]) {
-        Place::Private
+        AddressClass::Private
     } else {
-        Place::Public
+        AddressClass::Public
     }
 }
 
-fn place_v6(address: Ipv6Addr) -> Place {
+fn address_class_v6(address: Ipv6Addr) -> AddressClass {
     if let Some(mapped) = address.to_ipv4_mapped() {
-        return place(mapped.into());
+        return address_class(mapped.into());
     }
     if address.is_loopback() {
-        return Place::Loopback;
+        return AddressClass::Loopback;
     }
     if address.is_unique_local() {
-        return Place::Private;
+        return AddressClass::Private;
     }
     match address.segments() {
         // Translated to IPv4, by NAT64 and 6to4: as public as what it is translated to.
-        [0x64, 0xFF9B, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedding(high, low),
+        [0x64, 0xFF9B, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded_class(high, low),
         // IETF protocols, Teredo among them, and documents.
-        [0x2001, 0..=0x1FF | 0xDB8, ..] | [0x3FFF, 0..=0xFFF, ..] => Place::Special,
+        [0x2001, 0..=0x1FF | 0xDB8, ..] | [0x3FFF, 0..=0xFFF, ..] => AddressClass::Special,
         // ISATAP.
-        [0x2000..=0x3FFF, _, _, _, 0 | 0x200, 0x5EFE, high, low] => embedding(high, low),
+        [0x2000..=0x3FFF, _, _, _, 0 | 0x200, 0x5EFE, high, low] => embedded_class(high, low),
         // What is assigned to servers on the internet: nothing beyond it is.
-        [0x2000..=0x3FFF, ..] => Place::Public,
-        _ => Place::Special,
+        [0x2000..=0x3FFF, ..] => AddressClass::Public,
+        _ => AddressClass::Special,
     }
 }
 
-fn embedding(high: u16, low: u16) -> Place {
+fn embedded_class(high: u16, low: u16) -> AddressClass {
     let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-    match place(Ipv4Addr::new(a, b, c, d).into()) {
-        Place::Public => Place::Public,
-        _ => Place::Special,
+    match address_class(Ipv4Addr::new(a, b, c, d).into()) {
+        AddressClass::Public => AddressClass::Public,
+        _ => AddressClass::Special,
     }
 }

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::text::shown;
+use super::sanitize::sanitize;
 use super::{Scopes, URL_BYTES};
 
 /// How much of a header is read, in bytes: as much as most HTTP implementations let a header have.
@@ -19,7 +19,7 @@ const PARAMETERS: usize = 32;
 /// ```
 /// use mcp_proto::auth::Challenge;
 ///
-/// let challenges = Challenge::read_all(r#"Basic YWJj, bearer realm="a, \"b\"", Scope=mail"#);
+/// let challenges = Challenge::parse_all(r#"Basic YWJj, bearer realm="a, \"b\"", Scope=mail"#);
 /// assert!(challenges[0].is("basic") && challenges[1].is("Bearer"));
 /// assert_eq!(challenges[1].get("realm"), Some(r#"a, "b""#));
 /// assert_eq!(challenges[1].get("scope"), Some("mail"));
@@ -51,7 +51,7 @@ impl Challenge {
     /// All challenges of a header, or of several that are joined by commas: the first 16, and of each the first 32
     /// parameters, in the first 16 KiB. What can not be read is skipped up to the next comma outside quotes. Read as they
     /// are meant are values that should have been quoted, and parameters with spaces rather than commas between them.
-    pub fn read_all(header: &str) -> Vec<Self> {
+    pub fn parse_all(header: &str) -> Vec<Self> {
         let header = header.get(..header.floor_char_boundary(HEADER_BYTES)).unwrap_or_default();
         let mut reader = Reader(header);
         let mut challenges: Vec<Self> = Vec::new();
@@ -93,7 +93,7 @@ impl Challenge {
     }
 
     /// Whether it is of this scheme. Schemes are compared without regard to case.
-    pub fn is(&self, scheme: &str) -> bool {
+    pub fn is_scheme(&self, scheme: &str) -> bool {
         self.scheme.eq_ignore_ascii_case(scheme)
     }
 
@@ -214,19 +214,19 @@ fn is_token(byte: u8) -> bool {
 /// RFC 6750 section 3, RFC 9728 section 5.1, RFC 9449 section 7.1.
 ///
 /// ```
-/// use mcp_proto::auth::Demand;
+/// use mcp_proto::auth::Requirement;
 ///
-/// let demand = Demand::read(r#"Bearer error="insufficient_scope", scope="files:write""#).unwrap();
+/// let demand = Requirement::read(r#"Bearer error="insufficient_scope", scope="files:write""#).unwrap();
 /// assert!(demand.is_insufficient_scope());
 /// assert_eq!(demand.scope.unwrap().to_string(), "files:write");
-/// assert_eq!(Demand::read("Basic realm=\"x\""), None);
+/// assert_eq!(Requirement::read("Basic realm=\"x\""), None);
 /// ```
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Demand {
-    /// Where the metadata of the resource is. Nobody has [checked](super::Reach::check) it.
+pub struct Requirement {
+    /// Where the metadata of the resource is. Nobody has [checked](super::FetchPolicy::check) it.
     pub resource_metadata: Option<String>,
     /// The scopes that the request needs.
     pub scope: Option<Scopes>,
@@ -238,12 +238,12 @@ pub struct Demand {
     pub wants_dpop: bool,
 }
 
-impl Demand {
+impl Requirement {
     /// Of a `WWW-Authenticate` header, or of several that are joined by commas. `None` if there is neither a `Bearer`
     /// nor a `DPoP` challenge.
-    pub fn read(header: &str) -> Option<Self> {
-        let challenges = Challenge::read_all(header);
-        let of = |scheme| challenges.iter().filter(move |challenge| challenge.is(scheme));
+    pub fn parse(header: &str) -> Option<Self> {
+        let challenges = Challenge::parse_all(header);
+        let of = |scheme| challenges.iter().filter(move |challenge| challenge.is_scheme(scheme));
         let ranked = || of("Bearer").chain(of("DPoP"));
         ranked().next()?;
         let say = |name| ranked().find_map(|challenge| challenge.get(name)).filter(|value| !value.is_empty());
@@ -254,8 +254,8 @@ impl Demand {
                 .map(String::from),
             scope: say("scope").map(Scopes::parse).filter(|scopes| !scopes.is_empty()),
             // It stands in the way of everything else that may be wrong.
-            error: nonce.or_else(|| say("error")).and_then(shown),
-            error_description: say("error_description").and_then(shown),
+            error: nonce.or_else(|| say("error")).and_then(sanitize),
+            error_description: say("error_description").and_then(sanitize),
             wants_dpop: of("DPoP").next().is_some(),
         })
     }

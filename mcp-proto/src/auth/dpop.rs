@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::jwt::{Header, signed};
+use super::jwt::{Header, sign_jwt};
 use super::members::Members;
 use super::url;
 use super::{Secret, SignError, Signer};
@@ -69,7 +69,7 @@ pub fn proof(
     };
     let jwk = RawValue::from_string(signer.public_jwk()).map_err(|_| SignError)?;
     let header = Header { typ: "dpop+jwt", alg: signer.algorithm(), kid: None, jwk: Some(&jwk) };
-    signed(signer, &header, &claims)
+    sign_jwt(signer, &header, &claims)
 }
 
 /// What a proof says of the token that it comes with: `ath`.
@@ -114,7 +114,7 @@ fn is_nonce(text: &str) -> bool {
 /// that is known: EC, RSA, OKP.
 pub fn thumbprint(public_jwk: &str) -> Option<String> {
     const NAMES: [&str; 7] = ["kty", "crv", "x", "y", "e", "n", "d"];
-    let members = Members::read(public_jwk.as_bytes(), &NAMES).ok()?;
+    let members = Members::parse(public_jwk.as_bytes(), &NAMES).ok()?;
     let kind = members.text("kty", 8).ok()??;
     let required: &[&'static str] = match kind.as_str() {
         "EC" => &["crv", "kty", "x", "y"],

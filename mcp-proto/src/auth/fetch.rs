@@ -31,7 +31,7 @@ impl fmt::Debug for FetchId {
     }
 }
 
-/// One exchange to be made: connect only to addresses that [`Reach::allows`](super::Reach::allows), follow no
+/// One exchange to be made: connect only to addresses that [`FetchPolicy::allows`](super::FetchPolicy::allows), follow no
 /// redirect, send no cookie, read no more than `limit` bytes of the answer.
 ///
 /// [`Debug`](fmt::Debug) shows neither the values of headers nor the query nor the body.

@@ -187,7 +187,7 @@ pub fn client_assertion(
     let (iat, exp) = (now.since_epoch().as_secs(), (now + ASSERTION_LIFE).since_epoch().as_secs());
     let claims = Claims { iss: client_id, sub: client_id, aud: audience, iat, exp, jti };
     let header = Header { typ: "JWT", alg: signer.algorithm(), kid: signer.key_id(), jwk: None };
-    signed(signer, &header, &claims).map(Secret::new)
+    sign_jwt(signer, &header, &claims).map(Secret::new)
 }
 
 /// What stands before the claims.
@@ -202,21 +202,21 @@ pub(super) struct Header<'a> {
 }
 
 /// A JWT in the compact form.
-pub(super) fn signed(
+pub(super) fn sign_jwt(
     signer: &dyn Signer,
     header: &Header<'_>,
     claims: &impl Serialize,
 ) -> Result<String, SignError> {
-    let mut text = encoded(header)?;
+    let mut text = encode_part(header)?;
     text.push('.');
-    text.push_str(&encoded(claims)?);
+    text.push_str(&encode_part(claims)?);
     let signature = signer.sign(text.as_bytes())?;
     text.push('.');
     URL_SAFE_NO_PAD.encode_string(signature, &mut text);
     Ok(text)
 }
 
-fn encoded(value: &impl Serialize) -> Result<String, SignError> {
+fn encode_part(value: &impl Serialize) -> Result<String, SignError> {
     let json = serde_json::to_vec(value).map_err(|_| SignError)?;
     Ok(URL_SAFE_NO_PAD.encode(json))
 }

@@ -17,17 +17,17 @@ const NAME_BYTES: usize = 256;
 
 /// What is wrong with a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum MemberError {
     /// It is longer than [`DOCUMENT_BYTES`].
     TooLong,
     /// It is no JSON object.
     Json,
     /// This member is there twice: readers differ in which they believe.
-    Twice(&'static str),
+    Duplicate(&'static str),
     /// This member is not there, or null.
     Missing(&'static str),
     /// This member is of another type, or too long.
-    Member(&'static str),
+    InvalidMember(&'static str),
 }
 
 /// Those members of an object that anyone asks for.
@@ -36,17 +36,17 @@ pub(crate) struct Members<'a>(Vec<(&'static str, &'a RawValue)>);
 
 impl<'a> Members<'a> {
     /// Finds these names in a document, in one pass and without memory for anything else.
-    pub(crate) fn read(bytes: &'a [u8], names: &'static [&'static str]) -> Result<Self, Fault> {
+    pub(crate) fn parse(bytes: &'a [u8], names: &'static [&'static str]) -> Result<Self, MemberError> {
         if bytes.len() > DOCUMENT_BYTES {
-            return Err(Fault::TooLong);
+            return Err(MemberError::TooLong);
         }
-        let text = core::str::from_utf8(bytes).map_err(|_| Fault::Json)?;
+        let text = core::str::from_utf8(bytes).map_err(|_| MemberError::Json)?;
         let mut reader = serde_json::Deserializer::from_str(text);
-        let mut search = Search { names, found: Vec::new(), twice: None };
+        let mut search = MemberCollector { names, found: Vec::new(), twice: None };
         let read = reader.deserialize_map(&mut search).and_then(|()| reader.end());
         match (read, search.twice) {
-            (Err(_), _) => Err(Fault::Json),
-            (Ok(()), Some(name)) => Err(Fault::Twice(name)),
+            (Err(_), _) => Err(MemberError::Json),
+            (Ok(()), Some(name)) => Err(MemberError::Duplicate(name)),
             (Ok(()), None) => Ok(Self(search.found)),
         }
     }
@@ -57,29 +57,33 @@ impl<'a> Members<'a> {
         found.map(|(_, value)| value.get()).filter(|value| *value != "null")
     }
 
-    fn typed<T: serde::Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, Fault> {
+    fn typed<T: serde::Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, MemberError> {
         let value = self.get(name).map(serde_json::from_str).transpose();
-        value.map_err(|_| Fault::Member(name))
+        value.map_err(|_| MemberError::InvalidMember(name))
     }
 
     /// A string of at most so many bytes. One that is empty is as good as absent.
-    pub(crate) fn text(&self, name: &'static str, most: usize) -> Result<Option<String>, Fault> {
+    pub(crate) fn text(&self, name: &'static str, most: usize) -> Result<Option<String>, MemberError> {
         let text = self.typed::<String>(name)?.filter(|text| !text.is_empty());
-        if text.as_ref().is_some_and(|text| text.len() > most) { Err(Fault::Member(name)) } else { Ok(text) }
+        if text.as_ref().is_some_and(|text| text.len() > most) {
+            Err(MemberError::InvalidMember(name))
+        } else {
+            Ok(text)
+        }
     }
 
     /// A URL, which nobody has looked at yet.
-    pub(crate) fn url(&self, name: &'static str) -> Result<Option<String>, Fault> {
+    pub(crate) fn url(&self, name: &'static str) -> Result<Option<String>, MemberError> {
         self.text(name, URL_BYTES)
     }
 
     /// A boolean, false if it is absent.
-    pub(crate) fn flag(&self, name: &'static str) -> Result<bool, Fault> {
+    pub(crate) fn flag(&self, name: &'static str) -> Result<bool, MemberError> {
         Ok(self.typed(name)?.unwrap_or(false))
     }
 
     /// The first strings of a list, without those that are too long for a name.
-    pub(crate) fn names(&self, name: &'static str) -> Result<Option<Vec<String>>, Fault> {
+    pub(crate) fn names(&self, name: &'static str) -> Result<Option<Vec<String>>, MemberError> {
         self.list(name, NAMES, NAME_BYTES)
     }
 
@@ -89,29 +93,29 @@ impl<'a> Members<'a> {
         name: &'static str,
         items: usize,
         bytes: usize,
-    ) -> Result<Option<Vec<String>>, Fault> {
+    ) -> Result<Option<Vec<String>>, MemberError> {
         let Some(written) = self.get(name) else { return Ok(None) };
-        let mut list = List { items, bytes, kept: Vec::new() };
+        let mut list = ListCollector { items, bytes, kept: Vec::new() };
         let mut reader = serde_json::Deserializer::from_str(written);
         let read = reader.deserialize_seq(&mut list);
-        read.map(|()| Some(list.kept)).map_err(|_| Fault::Member(name))
+        read.map(|()| Some(list.kept)).map_err(|_| MemberError::InvalidMember(name))
     }
 
     /// A list of scopes.
-    pub(crate) fn scopes(&self, name: &'static str) -> Result<Option<Scopes>, Fault> {
+    pub(crate) fn scopes(&self, name: &'static str) -> Result<Option<Scopes>, MemberError> {
         let list = self.list(name, SCOPES, NAME_BYTES)?;
         Ok(list.map(|list| list.iter().map(String::as_str).collect()))
     }
 }
 
 /// Collects the members of an object that have one of some names.
-struct Search<'a> {
+struct MemberCollector<'a> {
     names: &'static [&'static str],
     found: Vec<(&'static str, &'a RawValue)>,
     twice: Option<&'static str>,
 }
 
-impl<'de> Visitor<'de> for &mut Search<'de> {
+impl<'de> Visitor<'de> for &mut MemberCollector<'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,7 +123,7 @@ impl<'de> Visitor<'de> for &mut Search<'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(Name(name)) = map.next_key_seed(Key(self.names))? {
+        while let Some(KnownName(name)) = map.next_key_seed(NameSeed(self.names))? {
             match name {
                 None => drop(map.next_value::<IgnoredAny>()?),
                 Some(name) if self.found.iter().any(|(known, _)| *known == name) => {
@@ -134,37 +138,37 @@ impl<'de> Visitor<'de> for &mut Search<'de> {
 }
 
 /// Which of the names a key is, if any.
-struct Key(&'static [&'static str]);
-struct Name(Option<&'static str>);
+struct NameSeed(&'static [&'static str]);
+struct KnownName(Option<&'static str>);
 
-impl<'de> DeserializeSeed<'de> for Key {
-    type Value = Name;
+impl<'de> DeserializeSeed<'de> for NameSeed {
+    type Value = KnownName;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Name, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KnownName, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for Key {
-    type Value = Name;
+impl Visitor<'_> for NameSeed {
+    type Value = KnownName;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
     }
 
-    fn visit_str<E>(self, key: &str) -> Result<Name, E> {
-        Ok(Name(self.0.iter().find(|name| **name == key).copied()))
+    fn visit_str<E>(self, key: &str) -> Result<KnownName, E> {
+        Ok(KnownName(self.0.iter().find(|name| **name == key).copied()))
     }
 }
 
 /// Collects the beginning of a list of strings.
-struct List {
+struct ListCollector {
     items: usize,
     bytes: usize,
     kept: Vec<String>,
 }
 
-impl<'de> Visitor<'de> for &mut List {
+impl<'de> Visitor<'de> for &mut ListCollector {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,10 +2,10 @@
 //! may be visited, and the texts that are signed or derived. Nothing here makes an exchange, reads a clock or draws a
 //! random number.
 //!
-//! - [`Challenge`] and [`Demand`]: why a server refuses a request, and what it wants.
+//! - [`Challenge`] and [`Requirement`]: why a server refuses a request, and what it wants.
 //! - [`ResourceMetadata`] and [`ServerMetadata`]: where they are looked for, and what they say.
-//! - [`Reach`]: which URLs and addresses may be visited for it.
-//! - [`read_token_answer`]: what a token endpoint answers.
+//! - [`FetchPolicy`]: which URLs and addresses may be visited for it.
+//! - [`parse_token_response`]: what a token endpoint answers.
 //! - [`Pkce`], [`client_assertion`] and [`proof`](dpop::proof): what is sent to prove who asks.
 //!
 //! Everything that comes from outside is bounded, and nothing secret is ever shown: see [`Secret`].
@@ -17,30 +17,32 @@ mod challenge;
 pub mod client;
 pub mod dpop;
 mod fetch;
+mod fetch_policy;
 mod jwt;
 mod members;
 mod metadata;
 mod pkce;
-mod reach;
+mod sanitize;
 mod scope;
 mod secret;
 #[cfg(feature = "server")]
 pub mod server;
-mod text;
-mod tokens;
+mod token_response;
 mod url;
 
-pub use challenge::{Challenge, Demand};
+pub use challenge::{Challenge, Requirement};
 pub use fetch::{Fetch, FetchId};
+pub use fetch_policy::{FetchPolicy, FetchPolicyError, PrivateNetworks, check_page_url};
 pub use jwt::{Es256, KeyError, SignError, Signer, client_assertion};
 pub use metadata::{
     IssuerMatch, MetadataError, ResourceIdentity, ResourceMetadata, ServerMetadata, canonical_resource,
 };
 pub use pkce::{Pkce, random_text};
-pub use reach::{PrivateNetworks, Reach, ReachError, check_page_url};
 pub use scope::Scopes;
 pub use secret::Secret;
-pub use tokens::{Granted, TokenFault, TokenKind, TokenRefusal, read_token_answer};
+pub use token_response::{
+    TokenEndpointError, TokenKind, TokenResponse, TokenResponseError, parse_token_response,
+};
 
 use crate::{Instant, UnixTime};
 

@@ -29,11 +29,11 @@ pub struct Pkce {
 impl Pkce {
     /// Of these random bytes, which are used for nothing else.
     pub fn new(entropy: [u8; 32]) -> Self {
-        Self::of(Secret::new(random_text(entropy)))
+        Self::from_verifier(Secret::new(random_text(entropy)))
     }
 
     /// Of a verifier that is known already.
-    pub fn of(verifier: Secret) -> Self {
+    pub fn from_verifier(verifier: Secret) -> Self {
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.expose()));
         Self { verifier, challenge }
     }

@@ -4,7 +4,7 @@
 
 use core::iter;
 
-/// Whether a `PostContent-Type` is the type `full`, as `type/subtype`: without regard to case and parameters.
+/// Whether a `Content-Type` is the type `full`, as `type/subtype`: without regard to case and parameters.
 ///
 /// ```
 /// use mcp_proto::codec::media;

@@ -45,7 +45,7 @@ pub enum Error {
     InputRequired(Raw),
     /// The server wants input first, and it could not be given.
     Input(InputError),
-    /// The request has become a task that nobody follows: see [`TaskMode::ClientInner`](crate::peer::TaskMode::ClientInner).
+    /// The request has become a task that nobody follows: see [`TaskMode::Handle`](crate::peer::TaskMode::Handle).
     Task(Box<TaskReport>),
     /// The task that the request had become was given up, and not by this side.
     TaskCancelled {
@@ -320,7 +320,7 @@ impl core::error::Error for Error {
 }
 
 impl From<Outcome> for Error {
-    /// A result is no error; it becomes [`Error::FinishedBody`].
+    /// A result is no error; it becomes [`Error::Finished`].
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Result(_) => Self::Finished,

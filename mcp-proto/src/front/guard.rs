@@ -7,7 +7,7 @@
 //! guard.admit(&head, now) → Answer: server.answered(answer)
 //!                         | PendingVerification: poll it → Ok(authorized): server.exchange_for(&head, authorized)
 //!                                              | Err(answer):    server.answered(answer)
-//! guard.poll_fetch(cx)    → make the exchange, then guard.fetched(now, id, …)
+//! guard.poll_fetch(cx)    → make the exchange, then guard.handle_fetched(now, id, …)
 //! ```
 //!
 //! Handlers learn of it by [`Context::access`](super::Context::access), and demand more of the token by
@@ -16,7 +16,7 @@
 //! ```
 //! use core::task::{Context, Poll, Waker};
 //!
-//! use mcp_proto::auth::server::{Access, Presented, Protection, VerifyError};
+//! use mcp_proto::auth::server::{Access, PresentedToken, Protection, VerifyError};
 //! use mcp_proto::auth::{Now, Scopes, Secret};
 //! use mcp_proto::transport::http::server::RequestHead;
 //! use mcp_proto::front::guard::{GuardDecision, Guard};
@@ -28,7 +28,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let protection = Protection::new(RESOURCE, "https://login.example")?;
 //! let known = Secret::new("of-a-local-tool");
-//! let guard = Guard::new(protection, move |presented: Presented| {
+//! let guard = Guard::new(protection, move |presented: PresentedToken| {
 //!     // In constant time.
 //!     let good = presented.token == known;
 //!     async move {
@@ -60,8 +60,10 @@ use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 
 use crate::Bytes;
-use crate::auth::server::{Access, Admission, Authorized, Presented, Proofs, Protection, VerifyError};
-use crate::auth::{Fetch, FetchId, Now, Reach};
+use crate::auth::server::{
+    Access, AccessDecision, GrantedAccess, PresentedToken, Protection, ReplayCache, VerifyError,
+};
+use crate::auth::{Fetch, FetchId, FetchPolicy, Now};
 use crate::transport::http::server::{HttpResponse, RequestHead};
 
 #[cfg(feature = "auth-jwt")]
@@ -73,11 +75,11 @@ pub use checker_verifier::{CheckerVerifier, IntrospectionVerifier};
 /// That a token is for this server and has not lapsed is checked from what it returns, whoever it is.
 pub trait Verifier: Send + Sync {
     /// Verifies a token. It may be dropped before it is done.
-    fn verify(&self, presented: Presented) -> VerificationFuture;
+    fn verify(&self, presented: PresentedToken) -> VerificationFuture;
 
     /// The next exchange to make for it, and which addresses may be connected to; the waker is called when there is one.
     /// Default: there never is.
-    fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, Reach)> {
+    fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, FetchPolicy)> {
         let _ = cx;
         Poll::Pending
     }
@@ -93,10 +95,10 @@ pub type VerificationFuture = Pin<Box<dyn Future<Output = Result<Access, VerifyE
 
 impl<V, F> Verifier for V
 where
-    V: Fn(Presented) -> F + Send + Sync,
+    V: Fn(PresentedToken) -> F + Send + Sync,
     F: Future<Output = Result<Access, VerifyError>> + Send + 'static,
 {
-    fn verify(&self, presented: Presented) -> VerificationFuture {
+    fn verify(&self, presented: PresentedToken) -> VerificationFuture {
         Box::pin(self(presented))
     }
 }
@@ -117,7 +119,7 @@ pub struct Guard(Arc<Inner>);
 struct Inner {
     protection: Protection,
     verifier: Box<dyn Verifier>,
-    proofs: Proofs,
+    proofs: ReplayCache,
 }
 
 /// What becomes of a request by what its head shows.
@@ -132,7 +134,7 @@ pub enum GuardDecision {
 impl Guard {
     /// Demands what `protection` says, of tokens that `verifier` knows.
     pub fn new(protection: Protection, verifier: impl Verifier + 'static) -> Self {
-        Self(Arc::new(Inner { protection, verifier: Box::new(verifier), proofs: Proofs::new() }))
+        Self(Arc::new(Inner { protection, verifier: Box::new(verifier), proofs: ReplayCache::new() }))
     }
 
     /// What is demanded.
@@ -142,9 +144,9 @@ impl Guard {
 
     /// A request has come.
     pub fn check(&self, head: &RequestHead<'_>, now: Now) -> GuardDecision {
-        match self.0.protection.admit(head, now) {
-            Admission::Answer(answer) => GuardDecision::Answer(answer),
-            Admission::Verify(presented) => {
+        match self.0.protection.check_request(head, now) {
+            AccessDecision::Answer(answer) => GuardDecision::Answer(answer),
+            AccessDecision::Verify(presented) => {
                 let verification = self.0.verifier.verify(presented.clone());
                 GuardDecision::Verifying(PendingVerification {
                     guard: self.0.clone(),
@@ -156,8 +158,8 @@ impl Guard {
     }
 
     /// The next exchange to make, so that tokens can be verified; the waker is called when there is one. Connect only to
-    /// addresses that are [within reach](Reach::allows), follow no redirects, and read no more than the exchange's limit.
-    pub fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, Reach)> {
+    /// addresses that are [within reach](FetchPolicy::allows), follow no redirects, and read no more than the exchange's limit.
+    pub fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, FetchPolicy)> {
         self.0.verifier.poll_fetch(cx)
     }
 
@@ -177,17 +179,17 @@ impl fmt::Debug for Guard {
 #[must_use = "nothing happens unless it is polled"]
 pub struct PendingVerification {
     guard: Arc<Inner>,
-    presented: Presented,
+    presented: PresentedToken,
     verification: VerificationFuture,
 }
 
 impl Future for PendingVerification {
-    type Output = Result<Authorized, HttpResponse>;
+    type Output = Result<GrantedAccess, HttpResponse>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let verified = ready!(self.verification.as_mut().poll(cx));
         let Inner { protection, proofs, .. } = &*self.guard;
-        Poll::Ready(protection.settle(&self.presented, verified, proofs))
+        Poll::Ready(protection.check_token(&self.presented, verified, proofs))
     }
 }
 

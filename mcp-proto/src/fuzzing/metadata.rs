@@ -10,10 +10,10 @@ use crate::auth::{
 
 /// Reads the input as both kinds of metadata, and as a URL.
 pub fn metadata(data: &[u8]) {
-    if let Ok(metadata) = ResourceMetadata::read(data) {
+    if let Ok(metadata) = ResourceMetadata::parse(data) {
         resource(data, &metadata);
     }
-    if let Ok(metadata) = ServerMetadata::read(data) {
+    if let Ok(metadata) = ServerMetadata::parse(data) {
         server(data, &metadata);
     }
     url(&String::from_utf8_lossy(data));
@@ -35,15 +35,15 @@ fn resource(data: &[u8], metadata: &ResourceMetadata) {
         "dpop_bound_access_tokens_required": metadata.dpop_bound,
         "resource_name": metadata.name,
     });
-    let again = ResourceMetadata::read(alloc::format!("{written}").as_bytes());
+    let again = ResourceMetadata::parse(alloc::format!("{written}").as_bytes());
     assert_eq!(again.as_ref(), Ok(metadata), "other metadata is read again");
 }
 
 fn server(data: &[u8], metadata: &ServerMetadata) {
     assert!((1..=URL_BYTES).contains(&metadata.issuer.len()));
     assert!(member(data, "issuer").is_none_or(|issuer| issuer == metadata.issuer.as_str()));
-    assert!(metadata.is_of(&metadata.issuer, IssuerMatch::Exact));
-    assert!(metadata.is_of(&metadata.issuer, IssuerMatch::RootSlash));
+    assert!(metadata.matches_issuer(&metadata.issuer, IssuerMatch::Exact));
+    assert!(metadata.matches_issuer(&metadata.issuer, IssuerMatch::RootSlash));
     let written = json!({
         "issuer": metadata.issuer,
         "authorization_endpoint": metadata.authorization_endpoint,
@@ -61,7 +61,7 @@ fn server(data: &[u8], metadata: &ServerMetadata) {
         "dpop_signing_alg_values_supported": metadata.dpop_algorithms,
         "grant_types_supported": metadata.grant_types,
     });
-    let again = ServerMetadata::read(alloc::format!("{written}").as_bytes());
+    let again = ServerMetadata::parse(alloc::format!("{written}").as_bytes());
     assert_eq!(again.as_ref(), Ok(metadata), "other metadata is read again");
 }
 
@@ -71,7 +71,9 @@ fn url(url: &str) {
     assert_eq!(canonical_resource(&canonical).as_ref(), Ok(&canonical), "the one form is two");
     let origin: String = canonical.split('/').take(3).collect::<alloc::vec::Vec<_>>().join("/");
     let origin = origin.split('?').next().unwrap();
-    for place in ResourceMetadata::places(url).into_iter().chain(ServerMetadata::places(url)) {
+    for place in
+        ResourceMetadata::well_known_urls(url).into_iter().chain(ServerMetadata::well_known_urls(url))
+    {
         let rest = place.strip_prefix(origin).expect("another server is asked");
         assert!(rest.starts_with('/') && rest.contains("/.well-known/"));
     }

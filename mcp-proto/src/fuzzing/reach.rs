@@ -4,12 +4,12 @@ use alloc::format;
 use alloc::string::String;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::auth::{PrivateNetworks, Reach, ReachError, check_page_url};
+use crate::auth::{FetchPolicy, FetchPolicyError, PrivateNetworks, check_page_url};
 
 /// Reads the input as a URL, as the rest of one, as a host and as addresses.
 pub fn reach(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let of = |url, private| Reach::of(url, private).expect("a server that may be visited");
+    let of = |url, private| FetchPolicy::for_server(url, private).expect("a server that may be visited");
     let reaches = [
         of("https://example.com", PrivateNetworks::Refused),
         of("http://localhost", PrivateNetworks::Refused),
@@ -25,9 +25,9 @@ pub fn reach(data: &[u8]) {
 }
 
 /// A URL that is taken is plain enough that a reader of the simplest kind finds the same host in it.
-fn url(reaches: [Reach; 3], url: &str) {
+fn url(reaches: [FetchPolicy; 3], url: &str) {
     let _ = check_page_url(url);
-    if Reach::of(url, PrivateNetworks::Refused).is_ok() {
+    if FetchPolicy::for_server(url, PrivateNetworks::Refused).is_ok() {
         assert_eq!(check_page_url(url), Ok(()), "tokens may go where no page may be");
     }
     for reach in reaches {
@@ -56,7 +56,7 @@ fn url(reaches: [Reach; 3], url: &str) {
 }
 
 /// A host that resolvers take for an address is taken if it is that address, written as an address.
-fn host(reaches: [Reach; 3], text: &str) {
+fn host(reaches: [FetchPolicy; 3], text: &str) {
     let Some(address) = inet_aton(text) else { return };
     for reach in reaches {
         let expected = reach.allows(address.into()) && format!("{address}") == text;
@@ -115,7 +115,7 @@ fn is_public(address: Ipv4Addr) -> bool {
 }
 
 /// An address of each kind from these bits, and what it may embed.
-fn addresses(reaches: [Reach; 3], bits: u128) {
+fn addresses(reaches: [FetchPolicy; 3], bits: u128) {
     let v4 = Ipv4Addr::from(bits as u32);
     let embedded = u128::from(bits as u32);
     let six = |bits: u128| IpAddr::V6(Ipv6Addr::from(bits));
@@ -141,7 +141,7 @@ fn addresses(reaches: [Reach; 3], bits: u128) {
             let allowed = reach.allows(address);
             let checked = reach.check(&format!("https://{literal}:8443/x"));
             assert_eq!(checked.is_ok(), allowed, "{address} is judged in two ways");
-            assert_ne!(checked, Err(ReachError::Syntax));
+            assert_ne!(checked, Err(FetchPolicyError::Syntax));
             allowed
         });
         assert!(!internet || (local && private), "{address}: less is allowed with more options");

@@ -84,7 +84,7 @@ pub enum Leniency {
         /// The capability that it needs.
         needed: ServerCapability,
     },
-    /// The body of an HTTP response is a message, and its `PostContent-Type` does not say so.
+    /// The body of an HTTP response is a message, and its `Content-Type` does not say so.
     ContentType {
         /// The value of the header, if the response has one.
         found: Option<String>,

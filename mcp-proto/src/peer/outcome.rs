@@ -22,7 +22,7 @@ pub enum Outcome {
     InputRequired(Raw),
     /// The input that the server needs could not be given.
     Input(InputError),
-    /// The server works on it as a task ([`TaskMode::ClientInner`](crate::peer::TaskMode::ClientInner)).
+    /// The server works on it as a task ([`TaskMode::Handle`](crate::peer::TaskMode::Handle)).
     Task(Box<TaskReport>),
     /// The task that it had become was given up, and not by this side.
     TaskCancelled {

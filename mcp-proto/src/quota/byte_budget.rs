@@ -20,7 +20,7 @@ pub struct ByteLimits {
     /// For all clients together that are not authenticated. Default 128 MiB: strangers cannot take the room of those who
     /// are known. A server that authenticates nobody may set it to the total.
     pub unauthenticated: usize,
-    /// For one [owner](CallOwner). Default 64 MiB: twelve bodies of 4 MiB at a time.
+    /// For one [owner](QuotaOwner). Default 64 MiB: twelve bodies of 4 MiB at a time.
     pub owner: usize,
 }
 
@@ -54,10 +54,10 @@ impl BytePurpose {
 /// The byte budget of a server: one account for each owner, all within common limits.
 ///
 /// ```
-/// use mcp_proto::quota::{ByteBudget, ByteLimits, BytePurpose, CallOwner};
+/// use mcp_proto::quota::{ByteBudget, ByteLimits, BytePurpose, QuotaOwner};
 ///
 /// let mut budget = ByteBudget::new(ByteLimits { total: 800, unauthenticated: 400, owner: 200 });
-/// let account = budget.account(&CallOwner::LOCAL);
+/// let account = budget.account(&QuotaOwner::LOCAL);
 /// let mut permit = account.permit();
 /// assert!(permit.try_grow(150, BytePurpose::Request).is_ok());
 /// assert!(permit.try_grow(1, BytePurpose::Request).is_err());

@@ -15,9 +15,9 @@ use crate::Instant;
 ///
 /// ```
 /// use mcp_proto::Instant;
-/// use mcp_proto::quota::{FairTable, CallOwner, QuotaError};
+/// use mcp_proto::quota::{FairTable, QuotaOwner, QuotaError};
 ///
-/// let [ada, eve] = ["192.0.2.1", "192.0.2.66"].map(|text| CallOwner::of(None, text.parse().ok()));
+/// let [ada, eve] = ["192.0.2.1", "192.0.2.66"].map(|text| QuotaOwner::of(None, text.parse().ok()));
 /// let mut table = FairTable::new(2);
 /// assert_eq!(table.insert(1, &ada, "a"), Ok(None));
 /// assert_eq!(table.insert(2, &eve, "b"), Ok(None));

@@ -1,7 +1,7 @@
 //! Fair shares of what a server holds for its clients, so that no client starves another.
 //!
 //! Whatever outlives a request (a session, a connection, a cached answer, a task, a replay record) belongs to an
-//! [`CallOwner`]: the principal of the request, or the address that it came from. There are two rules:
+//! [`QuotaOwner`]: the principal of the request, or the address that it came from. There are two rules:
 //!
 //! - What may be given up goes where most is held. A full [`FairTable`] makes room for an owner by that owner's oldest idle
 //!   entry; only an owner below its fair share, which is the capacity divided by the number of owners, takes the place of

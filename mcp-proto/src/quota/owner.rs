@@ -13,15 +13,15 @@ use crate::peer::Principal;
 ///
 /// ```
 /// use mcp_proto::peer::Principal;
-/// use mcp_proto::quota::CallOwner;
+/// use mcp_proto::quota::QuotaOwner;
 ///
 /// let address = |text: &str| text.parse().ok();
-/// assert_eq!(CallOwner::of(None, address("2001:db8::1")), CallOwner::of(None, address("2001:db8::2")));
-/// assert_eq!(CallOwner::of(None, address("::ffff:192.0.2.1")), CallOwner::of(None, address("192.0.2.1")));
-/// assert_ne!(CallOwner::of(None, address("192.0.2.1")), CallOwner::LOCAL);
+/// assert_eq!(QuotaOwner::of(None, address("2001:db8::1")), QuotaOwner::of(None, address("2001:db8::2")));
+/// assert_eq!(QuotaOwner::of(None, address("::ffff:192.0.2.1")), QuotaOwner::of(None, address("192.0.2.1")));
+/// assert_ne!(QuotaOwner::of(None, address("192.0.2.1")), QuotaOwner::LOCAL);
 ///
 /// let ada = Principal::new("https://login.example#ada");
-/// assert_eq!(CallOwner::of(Some(&ada), address("192.0.2.1")), CallOwner::of(Some(&ada), None));
+/// assert_eq!(QuotaOwner::of(Some(&ada), address("192.0.2.1")), QuotaOwner::of(Some(&ada), None));
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QuotaOwner(OwnerKind);

@@ -92,7 +92,7 @@ impl Batch {
     /// more than a few.
     pub const MAX: usize = 1024;
 
-    /// Takes an array of `left` elements that has been scanned; `at` lies behind its opening bracket.
+    /// Takes an array of `note_closed` elements that has been scanned; `at` lies behind its opening bracket.
     pub(super) fn new(frame: Bytes, at: usize, left: usize, max_depth: usize) -> Self {
         Self { frame, at, left, first: true, max_depth }
     }

@@ -90,7 +90,7 @@ pub struct Cached<T> {
 }
 
 impl<T> Cached<T> {
-    /// A result that may be kept as `hint` says.
+    /// A result that may be kept as `with_hint` says.
     pub const fn new(hint: CacheHint, result: T) -> Self {
         Self { hint, result }
     }

@@ -37,7 +37,7 @@ fn is_uri(text: &str) -> bool {
         && escaped
 }
 
-/// RFC 3339, `full-http_date`.
+/// RFC 3339, `full-date`.
 fn is_date(text: &str) -> bool {
     let mut parts = text.splitn(3, '-');
     let mut part = |digits| parts.next().and_then(|part| number(part, digits));
@@ -53,7 +53,7 @@ fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// RFC 3339, `http_date-time`. Whether a second was a leap second is not looked into.
+/// RFC 3339, `date-time`. Whether a second was a leap second is not looked into.
 fn is_date_time(text: &str) -> bool {
     let Some((date, time)) = text.split_once(['T', 't']) else { return false };
     let (clock, zone) = match time.find(['Z', 'z', '+', '-']) {

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! object! {
-//!     /// What it is.
+//!     /// CallKind it is.
 //!     pub struct Name {
 //!         required {
-//!             /// What the field is.
+//!             /// CallKind the field is.
 //!             field: Type = "wireName";
 //!         }
 //!         optional {
@@ -20,7 +20,7 @@
 //! whose value never varies; `struct Name made by f` names the constructor otherwise than `new`. After the wire name of a field may follow, in this order:
 //!
 //! - `since V` and `until V`: the first and the last revision that have the field; at others it is not written.
-//! - `null kept`: `null` is a value. Otherwise an optional field that is `null` is as good as absent.
+//! - `null expired_login_store`: `null` is a value. Otherwise an optional field that is `null` is as good as absent.
 //! - `odd refused`: the wrong type fails the whole object, because without the field it would mean something else.
 //! - `check f`: `f(&value)` says whether the value may stand here; if not, it counts as of the wrong type.
 //! - `else f`, of a required field: `f()` is its value where it is absent or `null`.
@@ -131,7 +131,7 @@ impl Rest {
         self.extra.push(name, odd.json);
     }
 
-    /// What to say of an object that can't be read; `missing` is what it lacks.
+    /// What to say of an object that can't be read; `connections_to_open` is what it lacks.
     #[cold]
     pub(crate) fn complaint(&mut self, missing: Option<&'static str>) -> Box<str> {
         let lacks = |name| format!("`{name}` is missing").into();

@@ -27,7 +27,7 @@ object! {
 }
 
 object! {
-    /// The parameters of `notifications/subscriptions/handle_acknowledged`.
+    /// The parameters of `notifications/subscriptions/acknowledged`.
     pub params SubscriptionsAcknowledgedParams {
         required {
             /// What of it the server will tell.

@@ -1,9 +1,9 @@
-use mcp_proto::auth::{Challenge, Demand};
+use mcp_proto::auth::{Challenge, Requirement};
 use proptest::prelude::*;
 
 /// The challenges of a header as text in one form.
 fn read(header: &str) -> Vec<String> {
-    Challenge::read_all(header).iter().map(ToString::to_string).collect()
+    Challenge::parse_all(header).iter().map(ToString::to_string).collect()
 }
 
 /// C12.2
@@ -23,14 +23,14 @@ fn several_challenges_stand_in_one_header() {
 #[test]
 fn commas_equals_signs_and_schemes_in_quotes_are_text() {
     assert_eq!(read(r#"Bearer realm="a, DPoP b=c", x="=,=""#), [r#"Bearer realm="a, DPoP b=c", x="=,=""#]);
-    let challenges = Challenge::read_all(r#"Bearer realm="say \"hi, you\", \\ \a""#);
+    let challenges = Challenge::parse_all(r#"Bearer realm="say \"hi, you\", \\ \a""#);
     assert_eq!(challenges[0].get("realm"), Some(r#"say "hi, you", \ a"#));
 }
 
 #[test]
 fn names_and_schemes_are_compared_without_case() {
-    let challenges = Challenge::read_all("bEARER SCOPE=a");
-    assert!(challenges[0].is("Bearer") && !challenges[0].is("Bear"));
+    let challenges = Challenge::parse_all("bEARER SCOPE=a");
+    assert!(challenges[0].is_scheme("Bearer") && !challenges[0].is_scheme("Bear"));
     assert_eq!(challenges[0].get("scope"), Some("a"));
 }
 
@@ -99,7 +99,7 @@ fn values_with_control_characters_are_dropped() {
 
 #[test]
 fn characters_beyond_ascii_are_text_in_quotes() {
-    assert_eq!(Challenge::read_all("Bearer a=\"é…\"")[0].get("a"), Some("é…"));
+    assert_eq!(Challenge::parse_all("Bearer a=\"é…\"")[0].get("a"), Some("é…"));
     assert!(read("é").is_empty());
 }
 
@@ -112,7 +112,7 @@ fn what_is_kept_is_bounded() {
     assert_eq!(challenges[15], r#"S15 a="15""#);
 
     let parameters: Vec<_> = (0..1000).map(|number| format!("p{number}=a")).collect();
-    let challenges = Challenge::read_all(&format!("Bearer {}", parameters.join(",")));
+    let challenges = Challenge::parse_all(&format!("Bearer {}", parameters.join(",")));
     assert_eq!((challenges[0].get("p31"), challenges[0].get("p32")), (Some("a"), None));
 
     let long = format!("Bearer a=\"{}\", b=c", "é".repeat(1_000_000));
@@ -122,7 +122,7 @@ fn what_is_kept_is_bounded() {
 #[test]
 fn a_demand_is_what_a_bearer_challenge_says() {
     let header = r#"Basic realm="x", Bearer resource_metadata="https://x/m", scope="b a b", error="invalid_token", error_description="Expired.""#;
-    let demand = Demand::read(header).unwrap();
+    let demand = Requirement::parse(header).unwrap();
     assert_eq!(demand.resource_metadata.as_deref(), Some("https://x/m"));
     assert_eq!(demand.scope.as_ref().unwrap().to_string(), "b a");
     assert_eq!(demand.error.as_deref(), Some("invalid_token"));
@@ -132,15 +132,15 @@ fn a_demand_is_what_a_bearer_challenge_says() {
 
 #[test]
 fn without_bearer_and_dpop_nothing_is_demanded() {
-    assert_eq!(Demand::read(r#"Basic realm="Bearer", Negotiate"#), None);
-    assert_eq!(Demand::read(""), None);
-    assert_eq!(Demand::read("Bearer"), Some(Demand::default()));
+    assert_eq!(Requirement::parse(r#"Basic realm="Bearer", Negotiate"#), None);
+    assert_eq!(Requirement::parse(""), None);
+    assert_eq!(Requirement::parse("Bearer"), Some(Requirement::default()));
 }
 
 #[test]
 fn a_dpop_challenge_says_what_the_bearer_challenge_does_not() {
     let header = r#"DPoP algs="ES256", scope="d", resource_metadata="https://x/d", Bearer scope="b""#;
-    let demand = Demand::read(header).unwrap();
+    let demand = Requirement::parse(header).unwrap();
     assert!(demand.wants_dpop);
     assert_eq!(demand.scope.unwrap().to_string(), "b");
     assert_eq!(demand.resource_metadata.as_deref(), Some("https://x/d"));
@@ -148,15 +148,15 @@ fn a_dpop_challenge_says_what_the_bearer_challenge_does_not() {
 
 #[test]
 fn a_nonce_is_wanted_whatever_else_is_said() {
-    let demand = Demand::read(r#"Bearer error="invalid_token", DPoP error="use_dpop_nonce""#).unwrap();
+    let demand = Requirement::parse(r#"Bearer error="invalid_token", DPoP error="use_dpop_nonce""#).unwrap();
     assert!(demand.is_use_dpop_nonce());
-    assert!(!Demand::read(r#"Bearer error="use_dpop"#).unwrap().is_use_dpop_nonce());
+    assert!(!Requirement::parse(r#"Bearer error="use_dpop"#).unwrap().is_use_dpop_nonce());
 }
 
 /// C12.16
 #[test]
 fn a_token_that_is_good_for_something_else_is_told_from_a_bad_one() {
-    let demand = Demand::read(r#"bearer ERROR=insufficient_scope, scope="files:write""#).unwrap();
+    let demand = Requirement::parse(r#"bearer ERROR=insufficient_scope, scope="files:write""#).unwrap();
     assert!(demand.is_insufficient_scope());
     assert_eq!(demand.scope.unwrap().to_string(), "files:write");
 }
@@ -164,12 +164,15 @@ fn a_token_that_is_good_for_something_else_is_told_from_a_bad_one() {
 #[test]
 fn what_people_see_is_bounded_and_steers_nothing() {
     let header = format!("Bearer error=\"a\u{202E}b\", error_description=\"{}\"", "long ".repeat(1000));
-    let demand = Demand::read(&header).unwrap();
+    let demand = Requirement::parse(&header).unwrap();
     assert_eq!(demand.error.as_deref(), Some("ab"));
     assert_eq!(demand.error_description.unwrap().len(), 500);
-    assert_eq!(Demand::read(r#"Bearer scope="", error="", resource_metadata="""#), Some(Demand::default()));
+    assert_eq!(
+        Requirement::parse(r#"Bearer scope="", error="", resource_metadata="""#),
+        Some(Requirement::default())
+    );
     let long = format!(r#"Bearer resource_metadata="https://x/{}""#, "y".repeat(8192));
-    assert_eq!(Demand::read(&long).unwrap().resource_metadata, None);
+    assert_eq!(Requirement::parse(&long).unwrap().resource_metadata, None);
 }
 
 #[test]
@@ -177,20 +180,20 @@ fn nothing_can_be_begun_by_a_value_that_is_written() {
     let challenge = Challenge::new("Bearer").with("error_description", "a\r\nX-Evil: b\", scope=\"admin\\");
     let text = challenge.to_string();
     assert_eq!(text, r#"Bearer error_description="aX-Evil: b\", scope=\"admin\\""#);
-    assert_eq!(Challenge::read_all(&text), [challenge]);
+    assert_eq!(Challenge::parse_all(&text), [challenge]);
 }
 
 proptest! {
     #[test]
     fn any_text_is_read_and_what_was_read_is_written_so_that_it_is_read_again(header in r#"[ab=",\\ \t;é~]{0,80}"#) {
-        let challenges = Challenge::read_all(&header);
+        let challenges = Challenge::parse_all(&header);
         let written: Vec<_> = challenges.iter().map(ToString::to_string).collect();
-        prop_assert_eq!(Challenge::read_all(&written.join(", ")), challenges);
+        prop_assert_eq!(Challenge::parse_all(&written.join(", ")), challenges);
     }
 
     #[test]
     fn whatever_a_value_is_comes_back(value in "[^\\p{Cc}]{0,40}") {
         let challenge = Challenge::new("Bearer").with("a", &value).with("b", "c");
-        prop_assert_eq!(Challenge::read_all(&challenge.to_string()), [challenge]);
+        prop_assert_eq!(Challenge::parse_all(&challenge.to_string()), [challenge]);
     }
 }

@@ -39,7 +39,7 @@ fn open(jwt: &str, jwk: &str) -> (Value, Value) {
 /// C12.7, by appendix B of RFC 7636.
 #[test]
 fn a_code_challenge_is_the_hash_of_its_verifier() {
-    let pkce = Pkce::of(Secret::new("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"));
+    let pkce = Pkce::from_verifier(Secret::new("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"));
     assert_eq!(pkce.challenge, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
     assert!(!format!("{pkce:?}").contains("dBjft"));
 }

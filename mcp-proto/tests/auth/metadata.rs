@@ -1,16 +1,16 @@
 use mcp_proto::auth::{
-    IssuerMatch, MetadataError, ReachError, ResourceIdentity, ResourceMetadata, ServerMetadata,
+    FetchPolicyError, IssuerMatch, MetadataError, ResourceIdentity, ResourceMetadata, ServerMetadata,
     canonical_resource,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn resource(body: impl ToString) -> Result<ResourceMetadata, MetadataError> {
-    ResourceMetadata::read(body.to_string().as_bytes())
+    ResourceMetadata::parse(body.to_string().as_bytes())
 }
 
 fn server(body: impl ToString) -> Result<ServerMetadata, MetadataError> {
-    ServerMetadata::read(body.to_string().as_bytes())
+    ServerMetadata::parse(body.to_string().as_bytes())
 }
 
 /// C12.11
@@ -33,9 +33,9 @@ fn a_resource_has_one_form() {
         assert_eq!(canonical_resource(url).as_deref(), Ok(canonical), "{url}");
         assert_eq!(canonical_resource(canonical).as_deref(), Ok(canonical), "{url}");
     }
-    assert_eq!(canonical_resource("mcp.example.com"), Err(ReachError::Syntax));
-    assert_eq!(canonical_resource("https://me@example.com"), Err(ReachError::UserInfo));
-    assert_eq!(canonical_resource("file:///mcp"), Err(ReachError::Scheme));
+    assert_eq!(canonical_resource("mcp.example.com"), Err(FetchPolicyError::Syntax));
+    assert_eq!(canonical_resource("https://me@example.com"), Err(FetchPolicyError::UserInfo));
+    assert_eq!(canonical_resource("file:///mcp"), Err(FetchPolicyError::Scheme));
 }
 
 /// C12.3
@@ -51,9 +51,9 @@ fn metadata_of_a_resource_is_looked_for_at_its_path_and_then_at_the_root() {
         ("https://example.com/mcp/", vec![at("/mcp/"), at("/mcp"), at("")]),
         ("https://example.com/?a", vec![at("?a"), at("")]),
     ] {
-        assert_eq!(ResourceMetadata::places(url), places, "{url}");
+        assert_eq!(ResourceMetadata::well_known_urls(url), places, "{url}");
     }
-    assert!(ResourceMetadata::places("not a url").is_empty());
+    assert!(ResourceMetadata::well_known_urls("not a url").is_empty());
 }
 
 /// C12.5
@@ -64,14 +64,14 @@ fn metadata_of_a_server_is_looked_for_in_three_places_or_two() {
         "https://auth.example.com/.well-known/openid-configuration/tenant1/x",
         "https://auth.example.com/tenant1/x/.well-known/openid-configuration",
     ];
-    assert_eq!(ServerMetadata::places("https://auth.example.com/tenant1/x"), insert);
-    assert_eq!(ServerMetadata::places("https://auth.example.com/tenant1/x/"), insert);
+    assert_eq!(ServerMetadata::well_known_urls("https://auth.example.com/tenant1/x"), insert);
+    assert_eq!(ServerMetadata::well_known_urls("https://auth.example.com/tenant1/x/"), insert);
     let root = [
         "http://localhost:3000/.well-known/oauth-authorization-server",
         "http://localhost:3000/.well-known/openid-configuration",
     ];
-    assert_eq!(ServerMetadata::places("http://localhost:3000"), root);
-    assert_eq!(ServerMetadata::places("http://localhost:3000/"), root);
+    assert_eq!(ServerMetadata::well_known_urls("http://localhost:3000"), root);
+    assert_eq!(ServerMetadata::well_known_urls("http://localhost:3000/"), root);
     for none in [
         "",
         "auth.example.com",
@@ -80,7 +80,7 @@ fn metadata_of_a_server_is_looked_for_in_three_places_or_two() {
         "https://u@a.example",
         "urn:x",
     ] {
-        assert!(ServerMetadata::places(none).is_empty(), "{none}");
+        assert!(ServerMetadata::well_known_urls(none).is_empty(), "{none}");
     }
 }
 
@@ -111,7 +111,7 @@ fn members_of_other_types_are_told_by_name() {
         for value in [json!(5), json!({}), json!([5]), json!(["a", null])] {
             let mut body = json!({"resource": "https://example.com"});
             body[name] = value;
-            assert_eq!(resource(&body), Err(MetadataError::Member(name)), "{body}");
+            assert_eq!(resource(&body), Err(MetadataError::InvalidMember(name)), "{body}");
         }
     }
     for name in
@@ -120,15 +120,18 @@ fn members_of_other_types_are_told_by_name() {
         for value in [json!(true), json!(5), json!({}), json!([["S256"]])] {
             let mut body = json!({"issuer": "https://a.example", "token_endpoint": "https://a.example/t"});
             body[name] = value;
-            assert_eq!(server(&body), Err(MetadataError::Member(name)), "{body}");
+            assert_eq!(server(&body), Err(MetadataError::InvalidMember(name)), "{body}");
         }
     }
     let text = json!({"issuer": "https://a.example", "token_endpoint": "t", "scopes_supported": "a b"});
-    assert_eq!(server(text), Err(MetadataError::Member("scopes_supported")));
+    assert_eq!(server(text), Err(MetadataError::InvalidMember("scopes_supported")));
     let flag = json!({
         "issuer": "https://a.example", "token_endpoint": "t", "authorization_response_iss_parameter_supported": "true",
     });
-    assert_eq!(server(flag), Err(MetadataError::Member("authorization_response_iss_parameter_supported")));
+    assert_eq!(
+        server(flag),
+        Err(MetadataError::InvalidMember("authorization_response_iss_parameter_supported"))
+    );
 }
 
 #[test]
@@ -146,9 +149,9 @@ fn what_is_needed_is_missed() {
 #[test]
 fn what_is_said_twice_is_not_believed() {
     let twice = r#"{"issuer":"https://a.example","token_endpoint":"t","issuer":"https://b.example"}"#;
-    assert_eq!(server(twice), Err(MetadataError::Twice("issuer")));
+    assert_eq!(server(twice), Err(MetadataError::Duplicate("issuer")));
     let escaped = r#"{"issuer":"https://a.example","token_endpoint":"t","iss\u0075er":"https://b.example"}"#;
-    assert_eq!(server(escaped), Err(MetadataError::Twice("issuer")));
+    assert_eq!(server(escaped), Err(MetadataError::Duplicate("issuer")));
     assert!(server(r#"{"issuer":"https://a.example","token_endpoint":"t","x":1,"x":2}"#).is_ok());
 }
 
@@ -170,9 +173,12 @@ fn what_is_no_document_is_refused() {
         assert_eq!(server(body), Err(MetadataError::Json), "{body}");
         assert_eq!(resource(body), Err(MetadataError::Json), "{body}");
     }
-    assert_eq!(ServerMetadata::read(b"{\"issuer\":\"\xFF\"}"), Err(MetadataError::Json));
-    assert_eq!(ServerMetadata::read(b"{\"x\":\"\xFF\"}"), Err(MetadataError::Json));
-    assert_eq!(server(r#"{"issuer":"\ud800","token_endpoint":"t"}"#), Err(MetadataError::Member("issuer")));
+    assert_eq!(ServerMetadata::parse(b"{\"issuer\":\"\xFF\"}"), Err(MetadataError::Json));
+    assert_eq!(ServerMetadata::parse(b"{\"x\":\"\xFF\"}"), Err(MetadataError::Json));
+    assert_eq!(
+        server(r#"{"issuer":"\ud800","token_endpoint":"t"}"#),
+        Err(MetadataError::InvalidMember("issuer"))
+    );
     assert_eq!(server(format!("{{\"x\":{}", "[".repeat(100_000))), Err(MetadataError::Json));
 }
 
@@ -181,7 +187,7 @@ fn documents_lists_and_urls_are_bounded() {
     let long = format!(r#"{{"resource":"https://example.com","x":"{}"}}"#, "y".repeat(256 * 1024));
     assert_eq!(resource(long), Err(MetadataError::TooLong));
     let url = format!("https://example.com/{}", "x".repeat(8192));
-    assert_eq!(resource(json!({"resource": url})), Err(MetadataError::Member("resource")));
+    assert_eq!(resource(json!({"resource": url})), Err(MetadataError::InvalidMember("resource")));
 
     let servers: Vec<_> = (0..5000).map(|number| format!("https://{number}.example")).collect();
     let many =
@@ -335,9 +341,16 @@ fn an_issuer_is_compared_character_by_character() {
         ("https://a.example", "https://a.example/", true),
         ("http://localhost:3000/", "http://localhost:3000", true),
     ] {
-        assert!(!of(named).is_of(looked_for, IssuerMatch::Exact), "{named} {looked_for}");
-        assert_eq!(of(named).is_of(looked_for, IssuerMatch::RootSlash), root_slash, "{named} {looked_for}");
-        assert!(of(named).is_of(named, IssuerMatch::Exact) && of(named).is_of(named, IssuerMatch::RootSlash));
+        assert!(!of(named).matches_issuer(looked_for, IssuerMatch::Exact), "{named} {looked_for}");
+        assert_eq!(
+            of(named).matches_issuer(looked_for, IssuerMatch::RootSlash),
+            root_slash,
+            "{named} {looked_for}"
+        );
+        assert!(
+            of(named).matches_issuer(named, IssuerMatch::Exact)
+                && of(named).matches_issuer(named, IssuerMatch::RootSlash)
+        );
     }
     assert_eq!(IssuerMatch::default(), IssuerMatch::Exact);
 }
@@ -350,18 +363,18 @@ fn a_server_of_2025_03_26_without_metadata_is_its_own_authorization_server() {
     assert_eq!(metadata.token_endpoint, "https://api.example.com/token");
     assert_eq!(metadata.registration_endpoint.as_deref(), Some("https://api.example.com/register"));
     assert_eq!((metadata.code_challenge_methods, metadata.grant_types), (None, None));
-    assert_eq!(ServerMetadata::at_origin("x"), Err(MetadataError::Url(ReachError::Syntax)));
+    assert_eq!(ServerMetadata::at_origin("x"), Err(MetadataError::Url(FetchPolicyError::Syntax)));
 }
 
 proptest! {
     #[test]
     fn any_document_is_read(body in any::<Vec<u8>>()) {
-        let _ = (ResourceMetadata::read(&body), ServerMetadata::read(&body));
+        let _ = (ResourceMetadata::parse(&body), ServerMetadata::parse(&body));
     }
 
     #[test]
     fn any_url_has_places(url in "https?://[a-z0-9.:@\\[\\]-]{0,20}(/[a-z./?#%-]{0,20})?") {
-        for place in ResourceMetadata::places(&url).into_iter().chain(ServerMetadata::places(&url)) {
+        for place in ResourceMetadata::well_known_urls(&url).into_iter().chain(ServerMetadata::well_known_urls(&url)) {
             prop_assert!(canonical_resource(&place).is_ok());
             prop_assert!(place.contains("/.well-known/"));
         }

@@ -1,23 +1,23 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use mcp_proto::auth::{PrivateNetworks, Reach, ReachError, check_page_url};
+use mcp_proto::auth::{FetchPolicy, FetchPolicyError, PrivateNetworks, check_page_url};
 use proptest::prelude::*;
 
 use PrivateNetworks::{Allowed, Refused};
 
 /// On behalf of a server on the internet.
-fn internet() -> Reach {
-    Reach::of("https://mcp.example.com/mcp", Refused).unwrap()
+fn internet() -> FetchPolicy {
+    FetchPolicy::for_server("https://mcp.example.com/mcp", Refused).unwrap()
 }
 
 /// On behalf of a server on this machine.
-fn local() -> Reach {
-    Reach::of("http://localhost:8080/mcp", Refused).unwrap()
+fn local() -> FetchPolicy {
+    FetchPolicy::for_server("http://localhost:8080/mcp", Refused).unwrap()
 }
 
 /// With private networks allowed.
-fn intranet() -> Reach {
-    Reach::of("https://mcp.example.com/mcp", Allowed).unwrap()
+fn intranet() -> FetchPolicy {
+    FetchPolicy::for_server("https://mcp.example.com/mcp", Allowed).unwrap()
 }
 
 fn address(text: &str) -> IpAddr {
@@ -197,10 +197,10 @@ fn each_range_is_judged_alike_whether_resolved_or_written() {
 #[test]
 fn it_is_told_why_an_address_is_refused() {
     let why = |url| internet().check(url).unwrap_err();
-    assert_eq!(why("https://10.1.2.3/"), ReachError::Private(address("10.1.2.3")));
-    assert_eq!(why("https://127.0.0.1/"), ReachError::Loopback);
-    assert_eq!(why("https://[::1]/"), ReachError::Loopback);
-    assert_eq!(why("https://169.254.169.254/"), ReachError::Special(address("169.254.169.254")));
+    assert_eq!(why("https://10.1.2.3/"), FetchPolicyError::Private(address("10.1.2.3")));
+    assert_eq!(why("https://127.0.0.1/"), FetchPolicyError::Loopback);
+    assert_eq!(why("https://[::1]/"), FetchPolicyError::Loopback);
+    assert_eq!(why("https://169.254.169.254/"), FetchPolicyError::Special(address("169.254.169.254")));
     assert_eq!(why("https://10.1.2.3/").to_string(), "10.1.2.3 is in a private network, which is refused");
 }
 
@@ -245,10 +245,14 @@ fn hosts_that_resolvers_take_for_numbers_are_refused() {
         "127.0.0.1.0",
     ] {
         for reach in [internet(), local(), intranet()] {
-            assert_eq!(reach.check(&format!("https://{host}/")), Err(ReachError::NumericHost), "{host}");
+            assert_eq!(
+                reach.check(&format!("https://{host}/")),
+                Err(FetchPolicyError::NumericHost),
+                "{host}"
+            );
             assert!(reach.check(&format!("http://{host}/")).is_err(), "{host}");
         }
-        assert!(Reach::of(&format!("http://{host}/"), Allowed).is_err(), "{host}");
+        assert!(FetchPolicy::for_server(&format!("http://{host}/"), Allowed).is_err(), "{host}");
         assert!(check_page_url(&format!("http://{host}/")).is_err(), "{host}");
     }
 }
@@ -284,80 +288,80 @@ fn the_name_of_this_machine_is_known_in_every_spelling() {
     ] {
         for scheme in ["http", "https", "HTTP"] {
             let url = format!("{scheme}://{host}:8080/x");
-            assert_eq!(internet().check(&url), Err(ReachError::Loopback), "{url}");
-            assert_eq!(intranet().check(&url), Err(ReachError::Loopback), "{url}");
+            assert_eq!(internet().check(&url), Err(FetchPolicyError::Loopback), "{url}");
+            assert_eq!(intranet().check(&url), Err(FetchPolicyError::Loopback), "{url}");
             assert_eq!(local().check(&url), Ok(()), "{url}");
             assert_eq!(check_page_url(&url), Ok(()), "{url}");
-            assert!(Reach::of(&url, Refused).unwrap().allows(address("127.0.0.1")), "{url}");
+            assert!(FetchPolicy::for_server(&url, Refused).unwrap().allows(address("127.0.0.1")), "{url}");
         }
     }
     for host in ["localhost.example.com", "localhostx", "xlocalhost", "localhost-x", "localhost.localdomain"]
     {
         assert_eq!(local().check(&format!("https://{host}/")), Ok(()), "{host}");
-        assert_eq!(local().check(&format!("http://{host}/")), Err(ReachError::Unencrypted), "{host}");
+        assert_eq!(local().check(&format!("http://{host}/")), Err(FetchPolicyError::Unencrypted), "{host}");
     }
 }
 
 #[test]
 fn a_host_that_can_be_read_in_two_ways_is_refused() {
     for (url, expected) in [
-        ("https://", ReachError::Host),
-        ("https:///x", ReachError::Host),
-        ("https:x", ReachError::Host),
-        ("https:/example.com", ReachError::Host),
-        ("https://.", ReachError::Host),
-        ("https://.example.com", ReachError::Host),
-        ("https://example..com", ReachError::Host),
-        ("https://example.com..", ReachError::Host),
-        ("https://localhost..", ReachError::Host),
-        ("https://%6c%6f%63alhost", ReachError::Host),
-        ("https://127.0.0.%31", ReachError::Host),
-        ("https://example.com%00.evil.example", ReachError::Host),
-        ("https://a,b.example", ReachError::Host),
-        ("https://a'b.example", ReachError::Host),
-        ("https://a;b.example", ReachError::Host),
-        ("https://a!b.example", ReachError::Host),
-        ("https://[v1.x]", ReachError::Host),
-        ("https://[fe80::1%25eth0]/", ReachError::Syntax),
-        ("https://[fe80::1%eth0]/", ReachError::Syntax),
-        ("https://[::1", ReachError::Syntax),
-        ("https://::1/", ReachError::Syntax),
-        ("https://[127.0.0.1]/", ReachError::Syntax),
-        ("https://[::ffff:127.1]/", ReachError::Syntax),
-        ("https://[]/", ReachError::Syntax),
-        ("https://example.com:99999/", ReachError::Syntax),
-        ("https://example.com:x/", ReachError::Syntax),
-        ("https://example.com:-1/", ReachError::Syntax),
-        ("https://example.com\\@evil.example/", ReachError::Syntax),
-        ("https:\\\\example.com", ReachError::Syntax),
-        ("\\\\example.com", ReachError::Syntax),
-        ("https://exam ple.com", ReachError::Syntax),
-        ("https://exam\tple.com", ReachError::Syntax),
-        ("https://example.com/\r\nHost: x", ReachError::Syntax),
-        (" https://example.com", ReachError::Syntax),
-        ("https://example.com ", ReachError::Syntax),
-        ("https://ex\0ample.com", ReachError::Syntax),
+        ("https://", FetchPolicyError::Host),
+        ("https:///x", FetchPolicyError::Host),
+        ("https:x", FetchPolicyError::Host),
+        ("https:/example.com", FetchPolicyError::Host),
+        ("https://.", FetchPolicyError::Host),
+        ("https://.example.com", FetchPolicyError::Host),
+        ("https://example..com", FetchPolicyError::Host),
+        ("https://example.com..", FetchPolicyError::Host),
+        ("https://localhost..", FetchPolicyError::Host),
+        ("https://%6c%6f%63alhost", FetchPolicyError::Host),
+        ("https://127.0.0.%31", FetchPolicyError::Host),
+        ("https://example.com%00.evil.example", FetchPolicyError::Host),
+        ("https://a,b.example", FetchPolicyError::Host),
+        ("https://a'b.example", FetchPolicyError::Host),
+        ("https://a;b.example", FetchPolicyError::Host),
+        ("https://a!b.example", FetchPolicyError::Host),
+        ("https://[v1.x]", FetchPolicyError::Host),
+        ("https://[fe80::1%25eth0]/", FetchPolicyError::Syntax),
+        ("https://[fe80::1%eth0]/", FetchPolicyError::Syntax),
+        ("https://[::1", FetchPolicyError::Syntax),
+        ("https://::1/", FetchPolicyError::Syntax),
+        ("https://[127.0.0.1]/", FetchPolicyError::Syntax),
+        ("https://[::ffff:127.1]/", FetchPolicyError::Syntax),
+        ("https://[]/", FetchPolicyError::Syntax),
+        ("https://example.com:99999/", FetchPolicyError::Syntax),
+        ("https://example.com:x/", FetchPolicyError::Syntax),
+        ("https://example.com:-1/", FetchPolicyError::Syntax),
+        ("https://example.com\\@evil.example/", FetchPolicyError::Syntax),
+        ("https:\\\\example.com", FetchPolicyError::Syntax),
+        ("\\\\example.com", FetchPolicyError::Syntax),
+        ("https://exam ple.com", FetchPolicyError::Syntax),
+        ("https://exam\tple.com", FetchPolicyError::Syntax),
+        ("https://example.com/\r\nHost: x", FetchPolicyError::Syntax),
+        (" https://example.com", FetchPolicyError::Syntax),
+        ("https://example.com ", FetchPolicyError::Syntax),
+        ("https://ex\0ample.com", FetchPolicyError::Syntax),
         // Beyond ASCII: letters that become others, and digits and dots that become those of an address.
-        ("https://ex\u{E4}mple.com", ReachError::Syntax),
-        ("https://\u{FF11}\u{FF12}\u{FF17}.0.0.1", ReachError::Syntax),
-        ("https://\u{2460}\u{2461}\u{2466}.0.0.1", ReachError::Syntax),
-        ("https://127\u{3002}0\u{3002}0\u{3002}1", ReachError::Syntax),
-        ("https://\u{24D1}ocalhost", ReachError::Syntax),
-        ("//example.com/", ReachError::Syntax),
-        ("/token", ReachError::Syntax),
-        ("", ReachError::Syntax),
+        ("https://ex\u{E4}mple.com", FetchPolicyError::Syntax),
+        ("https://\u{FF11}\u{FF12}\u{FF17}.0.0.1", FetchPolicyError::Syntax),
+        ("https://\u{2460}\u{2461}\u{2466}.0.0.1", FetchPolicyError::Syntax),
+        ("https://127\u{3002}0\u{3002}0\u{3002}1", FetchPolicyError::Syntax),
+        ("https://\u{24D1}ocalhost", FetchPolicyError::Syntax),
+        ("//example.com/", FetchPolicyError::Syntax),
+        ("/token", FetchPolicyError::Syntax),
+        ("", FetchPolicyError::Syntax),
     ] {
         assert_eq!(internet().check(url), Err(expected), "{url}");
         assert_eq!(check_page_url(url), Err(expected), "{url}");
-        assert_eq!(Reach::of(url, Allowed), Err(expected), "{url}");
+        assert_eq!(FetchPolicy::for_server(url, Allowed), Err(expected), "{url}");
     }
     let label = "a".repeat(64);
-    assert_eq!(internet().check(&format!("https://{label}.example/")), Err(ReachError::Host));
+    assert_eq!(internet().check(&format!("https://{label}.example/")), Err(FetchPolicyError::Host));
     let name = format!("{}.example", vec!["abc"; 63].join("."));
-    assert_eq!(internet().check(&format!("https://{name}/")), Err(ReachError::Host));
+    assert_eq!(internet().check(&format!("https://{name}/")), Err(FetchPolicyError::Host));
     assert_eq!(
         internet().check(&format!("https://example.com/{}", "x".repeat(9000))),
-        Err(ReachError::TooLong)
+        Err(FetchPolicyError::TooLong)
     );
 }
 
@@ -376,24 +380,24 @@ fn what_is_odd_but_certain_is_taken() {
         "https://[2606:4700:4700::1111]:8443/",
     ] {
         assert_eq!(internet().check(url), Ok(()), "{url}");
-        assert!(Reach::of(url, Refused).is_ok(), "{url}");
+        assert!(FetchPolicy::for_server(url, Refused).is_ok(), "{url}");
     }
 }
 
 #[test]
 fn users_and_fragments_have_no_place() {
     for (url, expected) in [
-        ("https://me@example.com/", ReachError::UserInfo),
-        ("https://@example.com/", ReachError::UserInfo),
-        ("https://example.com:80@evil.example/", ReachError::UserInfo),
-        ("https://localhost@example.com/", ReachError::UserInfo),
-        ("https://example.com/#x", ReachError::Fragment),
-        ("https://example.com#@localhost/", ReachError::Fragment),
-        ("https://example.com/#", ReachError::Fragment),
+        ("https://me@example.com/", FetchPolicyError::UserInfo),
+        ("https://@example.com/", FetchPolicyError::UserInfo),
+        ("https://example.com:80@evil.example/", FetchPolicyError::UserInfo),
+        ("https://localhost@example.com/", FetchPolicyError::UserInfo),
+        ("https://example.com/#x", FetchPolicyError::Fragment),
+        ("https://example.com#@localhost/", FetchPolicyError::Fragment),
+        ("https://example.com/#", FetchPolicyError::Fragment),
     ] {
         assert_eq!(internet().check(url), Err(expected), "{url}");
         assert_eq!(check_page_url(url), Err(expected), "{url}");
-        assert_eq!(Reach::of(url, Refused), Err(expected), "{url}");
+        assert_eq!(FetchPolicy::for_server(url, Refused), Err(expected), "{url}");
     }
 }
 
@@ -402,11 +406,17 @@ fn users_and_fragments_have_no_place() {
 fn plain_http_stays_on_this_machine() {
     for reach in [internet(), intranet(), local()] {
         for host in ["example.com", "8.8.8.8", "10.0.0.1", "[fd00::1]", "intranet"] {
-            assert_eq!(reach.check(&format!("http://{host}/")), Err(ReachError::Unencrypted), "{host}");
+            assert_eq!(reach.check(&format!("http://{host}/")), Err(FetchPolicyError::Unencrypted), "{host}");
         }
     }
-    assert_eq!(Reach::of("http://example.com/mcp", Allowed), Err(ReachError::Unencrypted));
-    assert_eq!(Reach::of("http://192.168.1.5/mcp", Allowed), Err(ReachError::Unencrypted));
+    assert_eq!(
+        FetchPolicy::for_server("http://example.com/mcp", Allowed),
+        Err(FetchPolicyError::Unencrypted)
+    );
+    assert_eq!(
+        FetchPolicy::for_server("http://192.168.1.5/mcp", Allowed),
+        Err(FetchPolicyError::Unencrypted)
+    );
     for url in [
         "ftp://example.com",
         "ws://localhost",
@@ -414,7 +424,7 @@ fn plain_http_stays_on_this_machine() {
         "gopher://example.com",
         "httpss://a.example",
     ] {
-        assert_eq!(local().check(url), Err(ReachError::Scheme), "{url}");
+        assert_eq!(local().check(url), Err(FetchPolicyError::Scheme), "{url}");
     }
 }
 
@@ -434,12 +444,12 @@ fn plain_http_stays_on_this_machine_after_resolution_too() {
 #[test]
 fn a_server_in_a_private_network_needs_the_option() {
     let url = "https://192.168.1.5:8443/mcp";
-    assert_eq!(Reach::of(url, Refused), Err(ReachError::Private(address("192.168.1.5"))));
-    let reach = Reach::of(url, Allowed).unwrap();
+    assert_eq!(FetchPolicy::for_server(url, Refused), Err(FetchPolicyError::Private(address("192.168.1.5"))));
+    let reach = FetchPolicy::for_server(url, Allowed).unwrap();
     assert!(reach.allows(address("192.168.1.9")) && !reach.allows(address("127.0.0.1")));
     assert_eq!(
-        Reach::of("https://169.254.169.254/mcp", Allowed),
-        Err(ReachError::Special(address("169.254.169.254")))
+        FetchPolicy::for_server("https://169.254.169.254/mcp", Allowed),
+        Err(FetchPolicyError::Special(address("169.254.169.254")))
     );
 }
 
@@ -453,7 +463,7 @@ fn a_page_is_opened_at_https_or_on_this_machine() {
     ] {
         assert_eq!(check_page_url(url), Ok(()), "{url}");
     }
-    assert_eq!(check_page_url("http://auth.example.com/authorize"), Err(ReachError::Unencrypted));
+    assert_eq!(check_page_url("http://auth.example.com/authorize"), Err(FetchPolicyError::Unencrypted));
     for url in [
         "javascript:alert(1)",
         "JavaScript://example.com/%0aalert(1)",
@@ -465,10 +475,10 @@ fn a_page_is_opened_at_https_or_on_this_machine() {
         "view-source:https://example.com",
         "blob:https://example.com/x",
     ] {
-        assert_eq!(check_page_url(url), Err(ReachError::Scheme), "{url}");
+        assert_eq!(check_page_url(url), Err(FetchPolicyError::Scheme), "{url}");
     }
     for url in ["https://example.com/$(calc)|x", "https://example.com/\"&calc", "https://example.com/`id`"] {
-        assert_eq!(check_page_url(url), Err(ReachError::Syntax), "{url}");
+        assert_eq!(check_page_url(url), Err(FetchPolicyError::Syntax), "{url}");
     }
 }
 

@@ -1,16 +1,18 @@
 use core::time::Duration;
 
-use mcp_proto::auth::{Granted, TokenFault, TokenKind, TokenRefusal, read_token_answer};
+use mcp_proto::auth::{
+    TokenEndpointError, TokenKind, TokenResponse, TokenResponseError, parse_token_response,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn granted(body: Value) -> Granted {
-    read_token_answer(200, body.to_string().as_bytes()).unwrap()
+fn granted(body: Value) -> TokenResponse {
+    parse_token_response(200, body.to_string().as_bytes()).unwrap()
 }
 
-fn fault(body: impl ToString) -> TokenFault {
-    match read_token_answer(200, body.to_string().as_bytes()) {
-        Err(TokenRefusal::Unreadable(fault)) => fault,
+fn fault(body: impl ToString) -> TokenResponseError {
+    match parse_token_response(200, body.to_string().as_bytes()) {
+        Err(TokenEndpointError::Unreadable(fault)) => fault,
         other => panic!("{other:?}"),
     }
 }
@@ -53,8 +55,11 @@ fn kinds_are_compared_without_case() {
     ] {
         assert_eq!(granted(json!({"access_token": "a", "token_type": kind})).kind, expected);
     }
-    assert_eq!(fault(json!({"access_token": "a", "token_type": "mac"})), TokenFault::Kind);
-    assert_eq!(fault(json!({"access_token": "a", "token_type": "Bearer DPoP"})), TokenFault::Kind);
+    assert_eq!(fault(json!({"access_token": "a", "token_type": "mac"})), TokenResponseError::UnknownKind);
+    assert_eq!(
+        fault(json!({"access_token": "a", "token_type": "Bearer DPoP"})),
+        TokenResponseError::UnknownKind
+    );
 }
 
 /// C12.24
@@ -83,7 +88,7 @@ fn a_lifetime_beyond_ten_years_is_ten_years() {
     assert_eq!(lifetime(json!("99999999999999999999999999")), ten_years);
     for written in ["1e400", "999999999999999999999999999999"] {
         let body = format!(r#"{{"access_token":"a","token_type":"Bearer","expires_in":{written}}}"#);
-        assert_eq!(read_token_answer(200, body.as_bytes()).unwrap().lifetime, ten_years);
+        assert_eq!(parse_token_response(200, body.as_bytes()).unwrap().lifetime, ten_years);
     }
 }
 
@@ -104,18 +109,21 @@ fn wrong_types_are_told_by_name() {
         "id_token",
     ] {
         for value in [json!(true), json!([]), json!({}), json!(["a"])] {
-            assert!(matches!(fault(with(name, value)), TokenFault::Member(told) if told == name), "{name}");
+            assert!(
+                matches!(fault(with(name, value)), TokenResponseError::InvalidMember(told) if told == name),
+                "{name}"
+            );
         }
     }
-    assert_eq!(fault(with("access_token", json!(5))), TokenFault::Member("access_token"));
-    assert_eq!(fault(json!({"token_type": "Bearer"})), TokenFault::Missing("access_token"));
-    assert_eq!(fault(with("access_token", json!(""))), TokenFault::Missing("access_token"));
-    assert_eq!(fault(with("token_type", json!(null))), TokenFault::Missing("token_type"));
+    assert_eq!(fault(with("access_token", json!(5))), TokenResponseError::InvalidMember("access_token"));
+    assert_eq!(fault(json!({"token_type": "Bearer"})), TokenResponseError::Missing("access_token"));
+    assert_eq!(fault(with("access_token", json!(""))), TokenResponseError::Missing("access_token"));
+    assert_eq!(fault(with("token_type", json!(null))), TokenResponseError::Missing("token_type"));
     let twice = r#"{"access_token":"a","token_type":"Bearer","access_token":"b"}"#;
-    assert_eq!(fault(twice), TokenFault::Twice("access_token"));
+    assert_eq!(fault(twice), TokenResponseError::Duplicate("access_token"));
     assert_eq!(
         fault(r#"{"access_token":"a","token_type":"Bearer","access\u005ftoken":"b"}"#),
-        TokenFault::Twice("access_token")
+        TokenResponseError::Duplicate("access_token")
     );
 }
 
@@ -125,7 +133,7 @@ fn a_token_that_would_break_out_of_its_header_is_refused() {
     for token in ["a\r\nX: y", "a b", "é", "a\0", "\u{7F}", &"x".repeat(64 * 1024 + 1)] {
         assert_eq!(
             fault(json!({"access_token": token, "token_type": "Bearer"})),
-            TokenFault::Member("access_token")
+            TokenResponseError::InvalidMember("access_token")
         );
     }
     let long = "x".repeat(64 * 1024);
@@ -145,13 +153,19 @@ fn what_is_no_json_object_is_told_from_a_form() {
         "{\"access_token\":\"a\"} x",
         "\u{FEFF}{}",
     ] {
-        assert_eq!(fault(body), TokenFault::Json, "{body}");
+        assert_eq!(fault(body), TokenResponseError::Json, "{body}");
     }
-    assert_eq!(fault("access_token=a&token_type=bearer"), TokenFault::Form);
-    assert_eq!(fault("error=bad_verification_code&error_description=x"), TokenFault::Form);
-    assert_eq!(fault("token_type=bearer&access_token=a"), TokenFault::Form);
-    assert_eq!(read_token_answer(200, b"\xFF\xFE").unwrap_err(), TokenRefusal::Unreadable(TokenFault::Json));
-    assert_eq!(TokenFault::Form.to_string(), "the token endpoint answers with a form rather than JSON");
+    assert_eq!(fault("access_token=a&token_type=bearer"), TokenResponseError::Form);
+    assert_eq!(fault("error=bad_verification_code&error_description=x"), TokenResponseError::Form);
+    assert_eq!(fault("token_type=bearer&access_token=a"), TokenResponseError::Form);
+    assert_eq!(
+        parse_token_response(200, b"\xFF\xFE").unwrap_err(),
+        TokenEndpointError::Unreadable(TokenResponseError::Json)
+    );
+    assert_eq!(
+        TokenResponseError::Form.to_string(),
+        "the token endpoint answers with a form rather than JSON"
+    );
 }
 
 #[test]
@@ -160,28 +174,28 @@ fn documents_are_bounded() {
         format!(r#"{{"access_token":"a","token_type":"Bearer","x":"{}"}}"#, "y".repeat(padding))
     };
     let rest = 256 * 1024 - answer(0).len();
-    assert!(read_token_answer(200, answer(rest).as_bytes()).is_ok());
-    assert_eq!(fault(answer(rest + 1)), TokenFault::TooLong);
+    assert!(parse_token_response(200, answer(rest).as_bytes()).is_ok());
+    assert_eq!(fault(answer(rest + 1)), TokenResponseError::TooLong);
     let deep = format!(r#"{{"access_token":"a","token_type":"Bearer","x":{}"#, "[".repeat(200_000));
-    assert_eq!(fault(deep), TokenFault::Json);
-    assert_eq!(read_token_answer(400, answer(rest + 1).as_bytes()), Err(TokenRefusal::Status(400)));
+    assert_eq!(fault(deep), TokenResponseError::Json);
+    assert_eq!(parse_token_response(400, answer(rest + 1).as_bytes()), Err(TokenEndpointError::Status(400)));
 }
 
-fn refused(status: u16, body: impl ToString) -> TokenRefusal {
-    read_token_answer(status, body.to_string().as_bytes()).unwrap_err()
+fn refused(status: u16, body: impl ToString) -> TokenEndpointError {
+    parse_token_response(status, body.to_string().as_bytes()).unwrap_err()
 }
 
 #[test]
 fn a_refusal_says_why() {
     let refusal =
         refused(400, json!({"error": "invalid_grant", "error_description": "The code\n\u{1B}[31m is used."}));
-    let expected = TokenRefusal::Refused {
+    let expected = TokenEndpointError::Refused {
         error: "invalid_grant".into(),
         description: Some("The code[31m is used.".into()),
     };
     assert_eq!(refusal, expected);
     assert_eq!(refusal.to_string(), "the authorization server refuses: invalid_grant: The code[31m is used.");
-    let TokenRefusal::Refused { description, .. } =
+    let TokenEndpointError::Refused { description, .. } =
         refused(401, json!({"error": "invalid_client", "error_description": "x".repeat(100_000)}))
     else {
         panic!()
@@ -189,18 +203,24 @@ fn a_refusal_says_why() {
     assert_eq!(description.unwrap().len(), 500);
     // What it says of itself for people does not keep the code from being read.
     let odd = refused(400, json!({"error": "invalid_grant", "error_description": 5}));
-    assert_eq!(odd, TokenRefusal::Refused { error: "invalid_grant".into(), description: None });
+    assert_eq!(odd, TokenEndpointError::Refused { error: "invalid_grant".into(), description: None });
 }
 
 #[test]
 fn a_refusal_may_come_with_a_status_of_success() {
     let refusal = refused(200, json!({"error": "bad_verification_code"}));
-    assert_eq!(refusal, TokenRefusal::Refused { error: "bad_verification_code".into(), description: None });
+    assert_eq!(
+        refusal,
+        TokenEndpointError::Refused { error: "bad_verification_code".into(), description: None }
+    );
     assert!(!refusal.is_definitive());
     let body = json!({"access_token": "a", "token_type": "Bearer", "error": "none"});
-    assert!(read_token_answer(200, body.to_string().as_bytes()).is_ok());
+    assert!(parse_token_response(200, body.to_string().as_bytes()).is_ok());
     // But no token with one of failure.
-    assert_eq!(refused(400, json!({"access_token": "a", "token_type": "Bearer"})), TokenRefusal::Status(400));
+    assert_eq!(
+        refused(400, json!({"access_token": "a", "token_type": "Bearer"})),
+        TokenEndpointError::Status(400)
+    );
 }
 
 #[test]
@@ -210,7 +230,7 @@ fn only_a_server_that_is_sure_takes_a_grant_away() {
         assert!(refused(400, json!({"error": error})).is_definitive(), "{error}");
         for status in [429, 500, 502, 503, 302, 100, 0, 999] {
             let refusal = refused(status, json!({"error": error}));
-            assert_eq!(refusal, TokenRefusal::Status(status));
+            assert_eq!(refusal, TokenEndpointError::Status(status));
             assert!(!refusal.is_definitive());
         }
     }
@@ -253,12 +273,12 @@ fn no_token_is_shown() {
 proptest! {
     #[test]
     fn any_answer_is_read(status in 0u16..700, body in any::<Vec<u8>>()) {
-        let _ = read_token_answer(status, &body);
+        let _ = parse_token_response(status, &body);
     }
 
     #[test]
     fn nothing_but_success_grants(status in prop::sample::select(vec![0, 100, 199, 300, 400, 401, 403, 429, 500])) {
         let body = br#"{"access_token":"a","token_type":"Bearer"}"#;
-        prop_assert_eq!(read_token_answer(status, body), Err(TokenRefusal::Status(status)));
+        prop_assert_eq!(parse_token_response(status, body), Err(TokenEndpointError::Status(status)));
     }
 }

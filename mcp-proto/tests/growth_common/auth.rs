@@ -3,7 +3,8 @@
 use std::hint::black_box;
 
 use mcp_proto::auth::{
-    Challenge, Demand, ResourceMetadata, Scopes, ServerMetadata, canonical_resource, dpop, read_token_answer,
+    Challenge, Requirement, ResourceMetadata, Scopes, ServerMetadata, canonical_resource, dpop,
+    parse_token_response,
 };
 
 use super::{Shape, Work, commas, repeat, shape};
@@ -32,13 +33,16 @@ pub const SHAPES: [Shape; 9] = [
             r#"{{"resource":"https://a","issuer":"https://a","authorization_servers":[{scopes}],"scopes_supported":[{scopes}]}}"#
         );
         Box::new(move || {
-            drop(black_box((ResourceMetadata::read(text.as_bytes()), ServerMetadata::read(text.as_bytes()))));
+            drop(black_box((
+                ResourceMetadata::parse(text.as_bytes()),
+                ServerMetadata::parse(text.as_bytes()),
+            )));
         })
     }),
     shape("auth: an answer with a token", |bytes| {
         let text =
             format!(r#"{{"access_token":"a","token_type":"Bearer",{}}}"#, commas(bytes, "\"x@\":\"y\""));
-        Box::new(move || drop(black_box(read_token_answer(200, text.as_bytes()))))
+        Box::new(move || drop(black_box(parse_token_response(200, text.as_bytes()))))
     }),
     shape("auth: a key", |bytes| {
         let text = format!(r#"{{"kty":"EC","crv":"P-256",{}}}"#, commas(bytes, "\"x@\":\"y\""));
@@ -46,10 +50,10 @@ pub const SHAPES: [Shape; 9] = [
     }),
     shape("auth: a long URL", |bytes| {
         let url = format!("https://a.example/{}", repeat(bytes, "/", "%41@"));
-        Box::new(move || drop(black_box((canonical_resource(&url), ResourceMetadata::places(&url)))))
+        Box::new(move || drop(black_box((canonical_resource(&url), ResourceMetadata::well_known_urls(&url)))))
     }),
 ];
 
 fn challenge(header: String) -> Work {
-    Box::new(move || drop(black_box((Challenge::read_all(&header), Demand::read(&header)))))
+    Box::new(move || drop(black_box((Challenge::parse_all(&header), Requirement::parse(&header)))))
 }

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use mcp_proto::auth::client::{Admission, AuthConfig, Event};
+use mcp_proto::auth::client::{AuthConfig, Event, RequestAuth};
 use mcp_proto::transport::http::Verb;
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn call(host: &mut Host, world: &mut World, out: &mut String) {
         }
     }
     let admission = host.machine.credentials(host.now, Verb::Post, SERVER);
-    let Admission::Go { headers, .. } = admission else { panic!("{admission:?}") };
+    let RequestAuth::Ready { headers, .. } = admission else { panic!("{admission:?}") };
     for (name, value) in headers {
         writeln!(out, "request {name}: {}", value.expose()).unwrap();
     }

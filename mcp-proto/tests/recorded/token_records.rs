@@ -6,7 +6,7 @@ use core::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mcp_proto::auth::TokenKind;
-use mcp_proto::auth::client::{Admission, AuthConfig, DpopKey, Record, Registered};
+use mcp_proto::auth::client::{AuthConfig, DpopKey, Preregistration, Record, RequestAuth};
 use mcp_proto::transport::http::Verb;
 use serde_json::json;
 
@@ -19,7 +19,7 @@ pub(crate) fn config() -> AuthConfig {
 
 pub(crate) fn with_dpop() -> AuthConfig {
     let mut config = config();
-    config.dpop = Some(DpopKey::Kept);
+    config.dpop = Some(DpopKey::Generated);
     config
 }
 
@@ -62,7 +62,7 @@ fn configured() -> Written {
     let mut world = World::new();
     world.issuer().clients.insert("known".into(), None);
     let mut config = config();
-    config.registered.push(Registered::public("known"));
+    config.preregistrations.push(Preregistration::public("known"));
     login(world, config, "token_record_configured.json")
 }
 
@@ -109,7 +109,7 @@ fn lease() -> Written {
     let Written { world, host, .. } = &mut written;
     host.pass(Duration::from_secs(4000));
     host.holds = true;
-    assert!(matches!(host.machine.credentials(host.now, Verb::Post, SERVER), Admission::Wait));
+    assert!(matches!(host.machine.credentials(host.now, Verb::Post, SERVER), RequestAuth::Wait));
     host.drive(world);
     assert_eq!(host.held.len(), 1);
     written
@@ -138,7 +138,7 @@ fn authorization_client_writes_the_recorded_token_records() {
 fn token_record_reads_back_what_an_older_version_wrote() {
     for written in records().iter().chain([&lease(), &registered()]) {
         let text = committed(written.fixture, &written.world.store.text());
-        let record = Record::read(text.as_bytes()).expect(written.fixture);
+        let record = Record::from_json(text.as_bytes()).expect(written.fixture);
         assert_eq!(record.to_json().expose(), text, "{}", written.fixture);
         assert!(!record.is_empty());
     }
@@ -151,7 +151,7 @@ fn authorization_client_understands_the_recorded_token_records() {
     for mut written in records() {
         let text = committed(written.fixture, &written.world.store.text());
         written.world.store.clear();
-        let record = Record::read(text.as_bytes()).unwrap();
+        let record = Record::from_json(text.as_bytes()).unwrap();
         written.world.store.store(Some(record), None).unwrap();
         let mut host = Host::new(written.config, 9);
         // Without another login: the server takes the token of the record.
@@ -168,7 +168,7 @@ fn authorization_client_understands_the_recorded_token_records() {
         writeln!(out, "  refreshes: {}", status.has_refresh).unwrap();
         writeln!(out, "  bound to a key: {}", status.kind == TokenKind::Dpop).unwrap();
         let admission = host.machine.credentials(host.now, Verb::Post, SERVER);
-        let Admission::Go { headers, .. } = admission else { panic!("{admission:?}") };
+        let RequestAuth::Ready { headers, .. } = admission else { panic!("{admission:?}") };
         for (name, value) in headers {
             writeln!(out, "  {name}: {}", value.expose()).unwrap();
         }
@@ -189,7 +189,7 @@ fn authorization_client_waits_for_the_recorded_lease() {
     let mut written = lease();
     let text = committed(written.fixture, &written.world.store.text());
     written.world.store.clear();
-    written.world.store.store(Some(Record::read(text.as_bytes()).unwrap()), None).unwrap();
+    written.world.store.store(Some(Record::from_json(text.as_bytes()).unwrap()), None).unwrap();
     let mut other = Host::new(config(), 2);
     let start = other.now.instant;
     other.pass(Duration::from_secs(4000));
@@ -205,10 +205,10 @@ fn token_record_reads_without_optional_members_and_with_unknown_ones() {
     let least = r#"{"version":1,"tokens":{"issuer":"https://auth.example.com","client_id":"known",
         "resource":"https://mcp.example.com/mcp","access":"a","kind":"Bearer","issued":1785240000},
         "clients":{"https://auth.example.com":{"id":"known","unheard-of":1}},"unheard-of":[]}"#;
-    let written = Record::read(least.as_bytes()).unwrap();
+    let written = Record::from_json(least.as_bytes()).unwrap();
     check("token_record_least.json", written.to_json().expose());
-    let empty = Record::read(br#"{"version":1}"#).unwrap();
+    let empty = Record::from_json(br#"{"version":1}"#).unwrap();
     assert!(empty.is_empty());
     assert_eq!(empty.to_json().expose(), r#"{"version":1}"#);
-    assert!(Record::read(br#"{"version":2}"#).is_err());
+    assert!(Record::from_json(br#"{"version":2}"#).is_err());
 }

@@ -13,7 +13,7 @@ use futures_lite::future::or;
 
 use super::link::{Link, LinkEvent};
 use super::options::StderrSink;
-use crate::pump::{End, Pump};
+use crate::pump::{Pump, ReadEnd};
 use crate::{ChildStdin, ChildStdout, Command, Exit, Killer, Process, StderrLines};
 
 /// Between the end of a process's output and its exit, if it is on its way out.
@@ -39,16 +39,16 @@ pub struct ChildLink {
 enum State {
     Closed,
     /// Started, or not, and not told yet.
-    Opening(Result<Open, String>),
-    Open(Open),
+    Opening(Result<OpenChild, String>),
+    Open(OpenChild),
     /// Its input is closed: it is being brought to its end, and may still have something to say.
-    Leaving(Pump<ChildStdout, ChildStdin>, Ending),
-    Ending(Ending, Next),
+    Closing(Pump<ChildStdout, ChildStdin>, Ending),
+    Ending(Ending, AfterExit),
 }
 
 type Ending = Pin<Box<dyn Future<Output = Exit> + Send>>;
 
-struct Open {
+struct OpenChild {
     pump: Pump<ChildStdout, ChildStdin>,
     process: Process,
     /// Runs once the process has exited, for as long as nothing is read.
@@ -56,12 +56,12 @@ struct Open {
 }
 
 /// What follows the end of a process.
-enum Next {
+enum AfterExit {
     Nothing,
     /// It ended by itself; with what is known beside its exit.
-    Tell(End),
+    Report(ReadEnd),
     /// Another is started.
-    Open,
+    Reopen,
 }
 
 impl ChildLink {
@@ -80,25 +80,25 @@ impl ChildLink {
         }
         self.state = State::Opening(match self.command.spawn() {
             Ok(mut child) => {
-                child.process.obey(&self.killer);
+                child.process.set_killer(&self.killer);
                 self.lines = self.stderr.is_some().then(|| child.process.stderr().lines());
                 let pump = Pump::new(child.stdout, child.stdin);
-                Ok(Open { pump, process: child.process, silence: None })
+                Ok(OpenChild { pump, process: child.process, silence: None })
             }
             Err(error) => Err(error.to_string()),
         });
     }
 
     /// Ends the process, at once but not rudely; one that is leaving already keeps the time it was granted.
-    fn end(&mut self, next: Next) {
+    fn begin_ending(&mut self, next: AfterExit) {
         self.state = match std::mem::replace(&mut self.state, State::Closed) {
             State::Open(open) | State::Opening(Ok(open)) => {
-                let Open { pump, mut process, .. } = open;
+                let OpenChild { pump, mut process, .. } = open;
                 process.terminate();
                 drop(pump);
                 State::Ending(Box::pin(process.shutdown()), next)
             }
-            State::Leaving(_, ending) | State::Ending(ending, _) => State::Ending(ending, next),
+            State::Closing(_, ending) | State::Ending(ending, _) => State::Ending(ending, next),
             State::Closed | State::Opening(Err(_)) => State::Closed,
         };
     }
@@ -117,8 +117,8 @@ impl ChildLink {
 }
 
 /// The process has ended its output, or itself: finds out how.
-async fn see_off(open: Open) -> Exit {
-    let Open { pump, mut process, .. } = open;
+async fn await_exit(open: OpenChild) -> Exit {
+    let OpenChild { pump, mut process, .. } = open;
     let exit = async {
         let _ = process.wait().await;
     };
@@ -136,7 +136,7 @@ impl Link for ChildLink {
     }
 
     fn open(&mut self) {
-        self.end(Next::Open);
+        self.begin_ending(AfterExit::Reopen);
         if let State::Closed = self.state {
             self.spawn();
         }
@@ -149,20 +149,20 @@ impl Link for ChildLink {
     }
 
     fn abort(&mut self) {
-        self.end(Next::Nothing);
+        self.begin_ending(AfterExit::Nothing);
     }
 
     fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.state {
             State::Open(open) => open.pump.outgoing(),
-            State::Closed | State::Opening(_) | State::Leaving(..) | State::Ending(..) => None,
+            State::Closed | State::Opening(_) | State::Closing(..) | State::Ending(..) => None,
         }
     }
 
     fn unwritten(&self) -> usize {
         match &self.state {
             State::Open(open) => open.pump.unwritten(),
-            State::Closed | State::Opening(_) | State::Leaving(..) | State::Ending(..) => 0,
+            State::Closed | State::Opening(_) | State::Closing(..) | State::Ending(..) => 0,
         }
     }
 
@@ -176,10 +176,12 @@ impl Link for ChildLink {
         self.show_stderr(cx);
         let is_over = matches!(
             self.state,
-            State::Closed | State::Opening(Err(_)) | State::Ending(_, Next::Nothing | Next::Tell(_))
+            State::Closed
+                | State::Opening(Err(_))
+                | State::Ending(_, AfterExit::Nothing | AfterExit::Report(_))
         );
         if self.killer.poll(cx).is_ready() && !is_over {
-            self.end(Next::Tell(End::OfStream));
+            self.begin_ending(AfterExit::Report(ReadEnd::Eof));
         }
         loop {
             match &mut self.state {
@@ -198,17 +200,17 @@ impl Link for ChildLink {
                 }
                 State::Open(open) if open.pump.is_half_closed() => {
                     if let State::Open(open) = std::mem::replace(&mut self.state, State::Closed) {
-                        self.state = State::Leaving(open.pump, Box::pin(open.process.shutdown()));
+                        self.state = State::Closing(open.pump, Box::pin(open.process.shutdown()));
                     }
                 }
-                State::Leaving(pump, ending) => {
+                State::Closing(pump, ending) => {
                     if let Poll::Ready(Ok(bytes)) = pump.poll_read(cx) {
                         return Poll::Ready(LinkEvent::Input(bytes));
                     }
                     let exit = ready!(ending.as_mut().poll(cx));
                     self.state = State::Closed;
                     self.show_stderr(cx);
-                    return Poll::Ready(LinkEvent::Ended(describe(exit, &End::OfStream)));
+                    return Poll::Ready(LinkEvent::Ended(describe(exit, &ReadEnd::Eof)));
                 }
                 State::Open(open) => {
                     let end = match ready!(open.poll_read(cx)) {
@@ -216,20 +218,20 @@ impl Link for ChildLink {
                         Err(end) => end,
                     };
                     if let State::Open(open) = std::mem::replace(&mut self.state, State::Closed) {
-                        self.state = State::Ending(Box::pin(see_off(open)), Next::Tell(end));
+                        self.state = State::Ending(Box::pin(await_exit(open)), AfterExit::Report(end));
                     }
                 }
                 State::Ending(ending, next) => {
                     let exit = ready!(ending.as_mut().poll(cx));
-                    let next = std::mem::replace(next, Next::Nothing);
+                    let next = std::mem::replace(next, AfterExit::Nothing);
                     self.state = State::Closed;
                     match next {
-                        Next::Nothing => {}
-                        Next::Tell(end) => {
+                        AfterExit::Nothing => {}
+                        AfterExit::Report(end) => {
                             self.show_stderr(cx);
                             return Poll::Ready(LinkEvent::Ended(describe(exit, &end)));
                         }
-                        Next::Open => self.spawn(),
+                        AfterExit::Reopen => self.spawn(),
                     }
                 }
             }
@@ -241,8 +243,8 @@ impl Link for ChildLink {
     }
 }
 
-impl Open {
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, End>> {
+impl OpenChild {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, ReadEnd>> {
         let read = self.pump.poll_read(cx);
         if read.is_ready() {
             if let Some(silence) = &mut self.silence {
@@ -255,17 +257,17 @@ impl Open {
             self.silence = Some(Timer::after(SILENCE));
         }
         match &mut self.silence {
-            Some(silence) => Pin::new(silence).poll_next(cx).map(|_| Err(End::OfStream)),
+            Some(silence) => Pin::new(silence).poll_next(cx).map(|_| Err(ReadEnd::Eof)),
             None => Poll::Pending,
         }
     }
 }
 
-fn describe(mut exit: Exit, end: &End) -> String {
+fn describe(mut exit: Exit, end: &ReadEnd) -> String {
     exit.stderr = last_lines(&exit.stderr);
     match end {
-        End::OfStream => exit.to_string(),
-        End::Read(_) | End::Write(_) => format!("{end}; {exit}"),
+        ReadEnd::Eof => exit.to_string(),
+        ReadEnd::Read(_) | ReadEnd::Write(_) => format!("{end}; {exit}"),
     }
 }
 

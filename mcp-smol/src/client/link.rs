@@ -24,7 +24,7 @@ pub trait Link {
     /// How many bytes of that are yet to be written.
     fn unwritten(&self) -> usize;
 
-    /// Goes on writing. A failure is told as [`LinkEvent::ExchangeOutcome`], once nothing more is to be read.
+    /// Goes on writing. A failure is told as [`LinkEvent::Ended`], once nothing more is to be read.
     fn poll_write(&mut self, cx: &mut Context<'_>);
 
     /// What has happened on it.

@@ -17,13 +17,13 @@ use crate::{Command, StderrLine};
 /// use std::time::Duration;
 ///
 /// use mcp_proto::front::{ClientHandlers, HandlerError};
-/// use mcp_proto::peer::client::HandlerMode;
+/// use mcp_proto::peer::client::EraPolicy;
 /// use mcp_proto::schema::{ListRootsResult, Root};
 /// use mcp_smol::{ClientOptions, Command};
 ///
 /// # fn main() {
 /// let (client, driver) = ClientOptions::new("my-host", "1.0.0")
-///     .mode(HandlerMode::LegacyOnly)
+///     .mode(EraPolicy::LegacyOnly)
 ///     .request_timeout(Duration::from_secs(60))
 ///     .handlers(ClientHandlers::new().roots(async |_, _| {
 ///         Ok::<_, HandlerError>(ListRootsResult::new(vec![Root::new("file:///home/me/project")]))
@@ -45,7 +45,7 @@ pub(super) type StderrSink = Box<dyn FnMut(StderrLine) + Send>;
 
 /// Which way bytes went over the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wire {
+pub enum WireDirection {
     /// From this side.
     Sent,
     /// From the other side.
@@ -54,16 +54,16 @@ pub enum Wire {
 
 /// Who watches the wire, if anybody does.
 #[derive(Default)]
-pub(super) struct Tap(Option<Box<Watch>>);
+pub(super) struct Tap(Option<Box<WireObserver>>);
 
-type Watch = dyn FnMut(Wire, &[u8]) + Send;
+type WireObserver = dyn FnMut(WireDirection, &[u8]) + Send;
 
 impl Tap {
     pub(super) fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    pub(super) fn show(&mut self, direction: Wire, bytes: &[u8]) {
+    pub(super) fn show(&mut self, direction: WireDirection, bytes: &[u8]) {
         if let Some(watch) = &mut self.0 {
             watch(direction, bytes);
         }
@@ -94,13 +94,13 @@ impl From<ClientConfig> for ClientOptions {
 
 impl<H: HandlerMode> ClientOptions<H> {
     /// Which eras to speak. Default: the server's, which is found out.
-    pub fn mode(mut self, mode: client::EraPolicy) -> Self {
+    pub fn era_policy(mut self, mode: client::EraPolicy) -> Self {
         self.config.era_policy = mode;
         self
     }
 
-    /// What an [earlier connection](Client::verdict) to the same server found out, which saves the probe.
-    pub fn verdict(mut self, verdict: Option<KnownEra>) -> Self {
+    /// What an [earlier connection](Client::known_era) to the same server found out, which saves the probe.
+    pub fn known_era(mut self, verdict: Option<KnownEra>) -> Self {
         self.config.known_era = verdict;
         self
     }
@@ -135,7 +135,7 @@ impl<H: HandlerMode> ClientOptions<H> {
     /// promised; [`Lines`](mcp_proto::codec::Lines) cuts them.
     ///
     /// `watch` is called by the driver: it should be quick.
-    pub fn on_wire(mut self, watch: impl FnMut(Wire, &[u8]) + Send + 'static) -> Self {
+    pub fn on_wire(mut self, watch: impl FnMut(WireDirection, &[u8]) + Send + 'static) -> Self {
         self.wire = Tap(Some(Box::new(watch)));
         self
     }

@@ -5,7 +5,7 @@ use super::*;
 
 /// Reads what was planned, one piece per call; writes `accept` bytes per call while there are calls left.
 #[derive(Debug, Default)]
-struct Plan {
+struct ScriptedIo {
     read: VecDeque<Vec<u8>>,
     taken: Vec<u8>,
     accept: usize,
@@ -14,7 +14,7 @@ struct Plan {
     closes: usize,
 }
 
-impl AsyncRead for Plan {
+impl AsyncRead for ScriptedIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -30,7 +30,7 @@ impl AsyncRead for Plan {
     }
 }
 
-impl AsyncWrite for Plan {
+impl AsyncWrite for ScriptedIo {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.calls == 0 {
             return Poll::Pending;
@@ -52,23 +52,23 @@ impl AsyncWrite for Plan {
     }
 }
 
-fn reading(pieces: &[&[u8]]) -> Io<Plan, Plan> {
+fn reading(pieces: &[&[u8]]) -> Io<ScriptedIo, ScriptedIo> {
     let read = pieces.iter().map(|piece| piece.to_vec()).collect();
-    Io::new(Plan { read, ..Plan::default() }, Plan::default())
+    Io::new(ScriptedIo { read, ..ScriptedIo::default() }, ScriptedIo::default())
 }
 
-fn writing(accept: usize, calls: usize) -> Io<Plan, Plan> {
-    Io::new(Plan::default(), Plan { accept, calls, ..Plan::default() })
+fn writing(accept: usize, calls: usize) -> Io<ScriptedIo, ScriptedIo> {
+    Io::new(ScriptedIo::default(), ScriptedIo { accept, calls, ..ScriptedIo::default() })
 }
 
-fn read(io: &mut Io<Plan, Plan>) -> Bytes {
+fn read(io: &mut Io<ScriptedIo, ScriptedIo>) -> Bytes {
     match io.poll_read(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(Ok(bytes)) => bytes,
         other => panic!("{other:?}"),
     }
 }
 
-fn write(io: &mut Io<Plan, Plan>) -> Poll<Result<(), io::ErrorKind>> {
+fn write(io: &mut Io<ScriptedIo, ScriptedIo>) -> Poll<Result<(), io::ErrorKind>> {
     io.poll_write(&mut Context::from_waker(Waker::noop())).map_err(|error| error.kind())
 }
 

@@ -21,11 +21,11 @@ use rustix::process::{
 pub(crate) struct Tree {
     leader: process::Child,
     group: Pid,
-    watch: Option<Watch>,
+    exit_watch: Option<ExitWatch>,
     /// Once the leader is reaped, its id is free as soon as the group is empty.
     reaped: Option<ExitStatus>,
     /// Nothing is left, or nothing is known any more: no signal may be sent.
-    released: bool,
+    is_released: bool,
 }
 
 impl Tree {
@@ -38,7 +38,7 @@ impl Tree {
 
     pub(crate) fn new(leader: process::Child) -> Self {
         let group = Pid::from_child(&leader);
-        Self { leader, group, watch: None, reaped: None, released: false }
+        Self { leader, group, exit_watch: None, reaped: None, is_released: false }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -61,13 +61,13 @@ impl Tree {
                 Err(error) => {
                     // Somebody else has reaped it (a handler of SIGCHLD, or its being ignored): the id is not
                     // ours.
-                    self.released = true;
+                    self.is_released = true;
                     return Poll::Ready(Err(error.into()));
                 }
             }
-            let watch = match &mut self.watch {
+            let watch = match &mut self.exit_watch {
                 Some(watch) => watch,
-                none => none.insert(Watch::new(self.group)?),
+                none => none.insert(ExitWatch::new(self.group)?),
             };
             ready!(watch.poll(cx))?;
         }
@@ -94,7 +94,7 @@ impl Tree {
 
     /// Clears the leader away if it has exited.
     pub(crate) fn reap(&mut self) -> Option<ExitStatus> {
-        if self.reaped.is_none() && !self.released {
+        if self.reaped.is_none() && !self.is_released {
             self.reaped = self.leader.try_wait().ok().flatten();
         }
         self.reaped
@@ -102,24 +102,24 @@ impl Tree {
 
     /// Waits on this thread for the leader, which has been killed.
     pub(crate) fn reap_blocking(&mut self) {
-        if self.reaped.is_none() && !self.released {
+        if self.reaped.is_none() && !self.is_released {
             self.reaped = self.leader.wait().ok();
         }
     }
 
     /// Whether nothing is left, the leader's zombie included.
     pub(crate) fn is_over(&mut self) -> bool {
-        if self.reaped.is_some() && !self.released {
+        if self.reaped.is_some() && !self.is_released {
             if test_kill_process_group(self.group).is_err() {
-                self.released = true;
+                self.is_released = true;
             } else if !has_living_members(self.group) {
                 // Only zombies, whose parent does not reap them (a container's first process often reaps
                 // nobody). Should one be but the dead main thread of a living process, this ends it.
                 let _ = kill_process_group(self.group, Signal::KILL);
-                self.released = true;
+                self.is_released = true;
             }
         }
-        self.released
+        self.is_released
     }
 }
 
@@ -163,20 +163,20 @@ fn exit_status(status: &WaitIdStatus) -> ExitStatus {
 
 /// Tells when the leader may have exited.
 #[derive(Debug)]
-enum Watch {
+enum ExitWatch {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Handle(async_io::Async<std::os::fd::OwnedFd>),
     /// For kernels, sandboxes and systems without process handles.
-    Thread(Arc<Mutex<Seen>>),
+    Thread(Arc<Mutex<ExitState>>),
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ExitState {
     exited: bool,
     waiting: Option<Waker>,
 }
 
-impl Watch {
+impl ExitWatch {
     fn new(leader: Pid) -> io::Result<Self> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Ok(handle) = rustix::process::pidfd_open(leader, rustix::process::PidfdFlags::empty())
@@ -188,7 +188,7 @@ impl Watch {
     }
 
     fn thread(leader: Pid) -> io::Result<Self> {
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(ExitState::default()));
         let shared = seen.clone();
         let wait = move || {
             while let Err(Errno::INTR) =
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn exit_is_noticed_without_process_handles_too() {
         let mut tree = spawn("exit 7");
-        tree.watch = Some(Watch::thread(tree.group).unwrap());
+        tree.exit_watch = Some(ExitWatch::thread(tree.group).unwrap());
         let status = async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
         assert_eq!(status.code(), Some(7));
         assert_eq!(tree.reap(), Some(status));

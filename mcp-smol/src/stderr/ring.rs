@@ -8,7 +8,7 @@ use super::StderrLine;
 
 /// Positions count bytes from the beginning of the stream, so that a reader left behind knows by how much.
 pub(super) struct Ring {
-    kept: VecDeque<u8>,
+    buffer: VecDeque<u8>,
     capacity: usize,
     /// Position just after the last byte received.
     end: u64,
@@ -22,7 +22,7 @@ pub(super) struct Ring {
 impl Ring {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
-            kept: VecDeque::new(),
+            buffer: VecDeque::new(),
             capacity,
             end: 0,
             at_line_start: true,
@@ -37,17 +37,17 @@ impl Ring {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<(u64, Waker)> {
         self.end += bytes.len() as u64;
         let (skipped, bytes) = bytes.split_at(bytes.len().saturating_sub(self.capacity));
-        let excess = (self.kept.len() + bytes.len()).saturating_sub(self.capacity);
+        let excess = (self.buffer.len() + bytes.len()).saturating_sub(self.capacity);
         let last_dropped = match (skipped.last(), excess) {
             (Some(byte), _) => Some(*byte),
             (None, 0) => None,
-            (None, _) => self.kept.get(excess - 1).copied(),
+            (None, _) => self.buffer.get(excess - 1).copied(),
         };
         if let Some(byte) = last_dropped {
             self.at_line_start = byte == b'\n';
         }
-        self.kept.drain(..excess);
-        self.kept.extend(bytes);
+        self.buffer.drain(..excess);
+        self.buffer.extend(bytes);
         mem::take(&mut self.waiting)
     }
 
@@ -63,12 +63,12 @@ impl Ring {
             0
         } else {
             // Half a line says less than the whole ones after it; but better half a line than nothing.
-            match self.kept.iter().position(|byte| *byte == b'\n') {
-                Some(newline) if newline + 1 < self.kept.len() => newline + 1,
+            match self.buffer.iter().position(|byte| *byte == b'\n') {
+                Some(newline) if newline + 1 < self.buffer.len() => newline + 1,
                 _ => 0,
             }
         };
-        self.text(from, self.kept.len())
+        self.text(from, self.buffer.len())
     }
 
     /// A number for the reader, and the position to begin at.
@@ -93,12 +93,12 @@ impl Ring {
         let lost = start.saturating_sub(*position);
         // No more than is kept, so it fits.
         let from = (*position).saturating_sub(start) as usize;
-        let unread = self.kept.len() - from;
-        let newline = self.kept.range(from..).position(|byte| *byte == b'\n');
+        let unread = self.buffer.len() - from;
+        let newline = self.buffer.range(from..).position(|byte| *byte == b'\n');
         let (to, next) = match newline {
             Some(length) => (from + length, from + length + 1),
             None if unread > 0 && (self.closed || unread >= self.capacity / 2) => {
-                (self.kept.len(), self.kept.len())
+                (self.buffer.len(), self.buffer.len())
             }
             None if self.closed => return Poll::Ready(None),
             None => {
@@ -119,11 +119,11 @@ impl Ring {
     }
 
     fn start(&self) -> u64 {
-        self.end - self.kept.len() as u64
+        self.end - self.buffer.len() as u64
     }
 
     fn text(&self, from: usize, to: usize) -> String {
-        let bytes: Vec<u8> = self.kept.range(from..to).copied().collect();
+        let bytes: Vec<u8> = self.buffer.range(from..to).copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }

@@ -12,8 +12,8 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::net::{RecvFlags, SendFlags};
 
-use crate::polled::Polled;
 use crate::reactor::start_reactor;
+use crate::ready_io::ReadyIo;
 
 /// Descriptors below are the standard streams, which others use by number.
 const FIRST_OTHER: i32 = 3;
@@ -22,9 +22,9 @@ const FIRST_OTHER: i32 = 3;
 #[derive(Debug)]
 pub(super) enum Channel {
     /// Opened anew, so non-blocking for nobody else.
-    Pipe(Polled<OwnedFd>),
+    Pipe(ReadyIo<OwnedFd>),
     /// Asked by every call not to block.
-    Socket(Polled<OwnedFd>),
+    Socket(ReadyIo<OwnedFd>),
     /// Blocks a thread.
     Other(Unblock<File>),
 }
@@ -51,11 +51,11 @@ fn channel(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<Channel> {
         && let Some(pipe) = reopen(fd, access)
         && let Ok(pipe) = Async::new_nonblocking(pipe)
     {
-        return Ok(Channel::Pipe(Polled::new(pipe)));
+        return Ok(Channel::Pipe(ReadyIo::new(pipe)));
     }
     let own = rustix::io::fcntl_dupfd_cloexec(fd, FIRST_OTHER)?;
     Ok(match kind {
-        FileType::Socket => Channel::Socket(Polled::new(Async::new_nonblocking(own)?)),
+        FileType::Socket => Channel::Socket(ReadyIo::new(Async::new_nonblocking(own)?)),
         _ => Channel::Other(Unblock::new(File::from(own))),
     })
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::or;
 use futures_lite::{AsyncRead, AsyncReadExt as _};
-use mcp_smol::{Command, Shutdown};
+use mcp_smol::{Command, ShutdownTimeouts};
 use smol::Timer;
 
 /// A shell script as a child that has time to leave by itself, however busy the machine.
@@ -16,8 +16,8 @@ pub fn sh(script: &str) -> Command {
     Command::new("sh").args(["-c", script]).shutdown(times(10_000, 200))
 }
 
-pub fn times(close: u64, terminate: u64) -> Shutdown {
-    Shutdown { close: Duration::from_millis(close), terminate: Duration::from_millis(terminate) }
+pub fn times(close: u64, terminate: u64) -> ShutdownTimeouts {
+    ShutdownTimeouts { close: Duration::from_millis(close), terminate: Duration::from_millis(terminate) }
 }
 
 /// Runs it under smol's own `block_on`, for ten seconds at most.

@@ -16,14 +16,14 @@ const FORGED: u64 = 1 << 62;
 /// The header that says of which session a request is (2025-11-25).
 const SESSION: &str = "mcp-session-id";
 /// So much is added to the argument of a call that another's state is used for.
-const ELSE: u64 = 1 << 40;
+const OTHER_CALL: u64 = 1 << 40;
 
 pub struct Cluster {
     instances: Vec<FrontPeer>,
     ledger: Ledger,
     dice: SimulationRng,
     /// Which instance has which exchange.
-    places: BTreeMap<u64, usize>,
+    instance_of: BTreeMap<u64, usize>,
     /// Which instance has which session.
     sessions: BTreeMap<String, usize>,
     /// What was forged, and what has been answered so far.
@@ -33,12 +33,12 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(instances: Vec<FrontPeer>, ledger: Ledger, seed: u64) -> Self {
-        ledger.serve(instances.iter().map(|instance| instance.server.handle().clone()).collect());
+        ledger.set_servers(instances.iter().map(|instance| instance.server.handle().clone()).collect());
         Self {
             instances,
             ledger,
             dice: SimulationRng::new(seed),
-            places: BTreeMap::new(),
+            instance_of: BTreeMap::new(),
             sessions: BTreeMap::new(),
             forged: BTreeMap::new(),
             next_forged: FORGED,
@@ -58,7 +58,7 @@ impl Cluster {
 
     fn send(&mut self, now: Instant, exchange: u64, request: &HttpRequest, principal: &str) {
         let place = self.route(request);
-        self.places.insert(exchange, place);
+        self.instance_of.insert(exchange, place);
         let instance = &mut self.instances[place];
         instance.principal = Some(Principal::new(principal));
         instance.handle_request(now, exchange, request);
@@ -72,7 +72,7 @@ impl Cluster {
     }
 
     /// Uses what is in a request for another, and for somebody else.
-    fn misuse(&mut self, now: Instant, request: &HttpRequest) {
+    fn replay_elsewhere(&mut self, now: Instant, request: &HttpRequest) {
         let Ok(message) = serde_json::from_slice::<Value>(&request.body) else { return };
         let modern = request.headers.iter().any(|(name, _)| name == "mcp-method");
         let method = message["method"].as_str().unwrap_or_default();
@@ -86,14 +86,14 @@ impl Cluster {
         self.forge(now, request, "mallory", "another's state");
         let mut other = message;
         let n = other["params"]["arguments"]["n"].as_u64().unwrap();
-        other["params"]["arguments"]["n"] = json!(n + ELSE);
+        other["params"]["arguments"]["n"] = json!(n + OTHER_CALL);
         let mut forged = request.clone();
         forged.body = other.to_string().into();
         self.forge(now, &forged, "alice", "a state of another request");
     }
 
     /// Takes what is answered to a forgery: at its end it must have been refused.
-    fn hear(&mut self, exchange: u64, output: &HttpOutput) {
+    fn check_forgery(&mut self, exchange: u64, output: &HttpOutput) {
         match output {
             HttpOutput::Head { .. } => {}
             HttpOutput::Body(bytes) => {
@@ -102,10 +102,12 @@ impl Cluster {
                 }
             }
             HttpOutput::End => {
-                self.places.remove(&exchange);
+                self.instance_of.remove(&exchange);
                 match self.forged.remove(&exchange) {
-                    Some((_, answer)) if answer.contains("\"code\":-32602") => self.ledger.refuse(),
-                    Some((what, answer)) => self.ledger.accuse(format!("{what} was not refused: {answer}")),
+                    Some((_, answer)) if answer.contains("\"code\":-32602") => self.ledger.note_refusal(),
+                    Some((what, answer)) => {
+                        self.ledger.report_violation(format!("{what} was not refused: {answer}"))
+                    }
                     None => {}
                 }
             }
@@ -113,7 +115,7 @@ impl Cluster {
     }
 
     /// Learns which instance has a session: the first to name it.
-    fn learn(&mut self, place: usize, output: &HttpOutput) {
+    fn note_session(&mut self, place: usize, output: &HttpOutput) {
         let HttpOutput::Head { headers, .. } = output else { return };
         if let Some((_, id)) = headers.iter().find(|(name, _)| name == SESSION) {
             self.sessions.entry(id.clone()).or_insert(place);
@@ -124,12 +126,12 @@ impl Cluster {
 impl HttpPeer for Cluster {
     fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest) {
         // First, so that what is taken is still good.
-        self.misuse(now, request);
+        self.replay_elsewhere(now, request);
         self.send(now, exchange, request, "alice");
     }
 
     fn handle_disconnect(&mut self, now: Instant, exchange: u64) {
-        if let Some(place) = self.places.remove(&exchange) {
+        if let Some(place) = self.instance_of.remove(&exchange) {
             self.instances[place].handle_disconnect(now, exchange);
         }
     }
@@ -148,12 +150,12 @@ impl HttpPeer for Cluster {
         for place in 0..self.instances.len() {
             while let Some((exchange, output)) = self.instances[place].poll_output(now) {
                 if exchange >= FORGED {
-                    self.hear(exchange, &output);
+                    self.check_forgery(exchange, &output);
                     continue;
                 }
-                self.learn(place, &output);
+                self.note_session(place, &output);
                 if matches!(output, HttpOutput::End) {
-                    self.places.remove(&exchange);
+                    self.instance_of.remove(&exchange);
                 }
                 return Some((exchange, output));
             }

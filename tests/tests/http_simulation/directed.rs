@@ -10,19 +10,19 @@ use mcp_proto::schema::Era;
 use mcp_proto::testing::http::{ExchangePlan, Fault, SimulationRng, TruncationReport};
 
 use super::model::Style;
-use super::world::{Site, Tally, World};
+use super::world::{ServerFactory, Tally, World};
 use super::{Eras, front, model};
 
 /// A host that is connected and knows the tools.
-fn connected(site: Site<'_>, era: Era, seed: u64) -> World<'_> {
+fn connected(site: ServerFactory<'_>, era: Era, seed: u64) -> World<'_> {
     let mut world = World::new(site, World::config(&mut SimulationRng::new(seed), era), seed);
     world.list();
-    world.pass(Duration::from_secs(10));
+    world.advance(Duration::from_secs(10));
     world
 }
 
 /// A call, what is cut of it, and what has come of it in all.
-struct Cuts<'a> {
+struct CallCuts<'a> {
     tool: &'a str,
     task: TaskMode,
     /// How many exchanges it takes.
@@ -31,15 +31,15 @@ struct Cuts<'a> {
     bytes: StepBy<Range<usize>>,
 }
 
-impl Cuts<'_> {
-    fn of(tool: &str) -> Cuts<'_> {
-        Cuts { tool, task: TaskMode::Await, exchanges: 1, bytes: (0..260).step_by(1) }
+impl CallCuts<'_> {
+    fn new(tool: &str) -> CallCuts<'_> {
+        CallCuts { tool, task: TaskMode::Await, exchanges: 1, bytes: (0..260).step_by(1) }
     }
 
     /// The body of the answer to a call, or to what follows it, is cut, noticed and unnoticed: one outcome, at most one
     /// execution, and the next request succeeds.
-    fn strike(self, site: Site<'_>, era: Era) -> Tally {
-        let Cuts { tool, task, exchanges, bytes } = self;
+    fn strike(self, site: ServerFactory<'_>, era: Era) -> Tally {
+        let CallCuts { tool, task, exchanges, bytes } = self;
         let mut tally = Tally::default();
         for bytes in bytes {
             for cut in [TruncationReport::Noticed, TruncationReport::Hidden] {
@@ -55,11 +55,11 @@ impl Cuts<'_> {
                     let mut options = RequestOptions::default();
                     options.task = Some(task);
                     world.call(tool, options);
-                    world.attend(6);
+                    world.advance_and_answer(6);
                     for task in 0..world.tasks.len() {
                         world.ask_of_task(task, TaskCommand::Follow);
                     }
-                    world.attend(6);
+                    world.advance_and_answer(6);
                     // A call that needed fewer has left it to strike.
                     world.pair.plans.clear();
                     world.recovers();
@@ -75,14 +75,14 @@ impl Cuts<'_> {
 /// Contracts 1 and 4, K25
 #[test]
 fn an_answer_of_a_modern_server_is_cut_at_each_byte() {
-    Cuts::of("pay").strike(&model(Style::Modern), Era::Modern);
-    Cuts::of("pay").strike(&front(Eras::Both, false), Era::Modern);
+    CallCuts::new("pay").strike(&model(Style::Modern), Era::Modern);
+    CallCuts::new("pay").strike(&front(Eras::Both, false), Era::Modern);
 }
 
 /// Contracts 1 and 4, K25
 #[test]
 fn what_a_server_asks_by_a_sealed_state_is_cut_anywhere() {
-    let cuts = Cuts { exchanges: 3, bytes: (0..900).step_by(20), ..Cuts::of("form") };
+    let cuts = CallCuts { exchanges: 3, bytes: (0..900).step_by(20), ..CallCuts::new("form") };
     let tally = cuts.strike(&front(Eras::Both, false), Era::Modern);
     assert!(tally.forms > 0 && tally.refused > 0, "{tally:?}");
 }
@@ -94,7 +94,7 @@ fn what_tells_of_a_task_is_cut_anywhere() {
         for (site, era) in
             [(front(Eras::Both, false), Era::Modern), (front(Eras::LegacyOnly, false), Era::Legacy)]
         {
-            let cuts = Cuts { task, exchanges: 3, bytes: (0..600).step_by(20), ..Cuts::of("job") };
+            let cuts = CallCuts { task, exchanges: 3, bytes: (0..600).step_by(20), ..CallCuts::new("job") };
             let tally = cuts.strike(&site, era);
             assert!(tally.forms > 0, "{era:?}, {task:?}: {tally:?}");
             assert!(task == TaskMode::Await || tally.tasks > 0, "{era:?}, {task:?}: {tally:?}");
@@ -105,14 +105,14 @@ fn what_tells_of_a_task_is_cut_anywhere() {
 /// Contracts 1 and 4, K25
 #[test]
 fn an_answer_in_a_session_is_cut_at_each_byte() {
-    Cuts::of("pay").strike(&model(Style::Session("2025-11-25")), Era::Legacy);
-    Cuts::of("pay").strike(&front(Eras::LegacyOnly, false), Era::Legacy);
+    CallCuts::new("pay").strike(&model(Style::Session("2025-11-25")), Era::Legacy);
+    CallCuts::new("pay").strike(&front(Eras::LegacyOnly, false), Era::Legacy);
 }
 
 /// The server is replaced by one that knows nothing, at each moment of a call: the client needs no help.
 #[test]
 fn a_session_is_lost_at_each_moment_of_a_call() {
-    let sites: [(Site<'_>, Era); 5] = [
+    let sites: [(ServerFactory<'_>, Era); 5] = [
         (&model(Style::Session("2025-11-25")), Era::Legacy),
         (&model(Style::Events), Era::Legacy),
         (&front(Eras::Both, false), Era::Modern),
@@ -123,14 +123,14 @@ fn a_session_is_lost_at_each_moment_of_a_call() {
         for step in 0..25 {
             for cut in [TruncationReport::Noticed, TruncationReport::Hidden] {
                 let mut world = connected(site, era, step);
-                world.call_somehow(Some("ask"));
-                world.call_somehow(Some("form"));
-                world.call_somehow(Some("job"));
-                world.call_somehow(Some("pay"));
-                world.pass(Duration::from_millis(step * step * 8));
+                world.random_call(Some("ask"));
+                world.random_call(Some("form"));
+                world.random_call(Some("job"));
+                world.random_call(Some("pay"));
+                world.advance(Duration::from_millis(step * step * 8));
                 let server = site(&world.ledger, world.pair.now(), step + 1000);
                 world.pair.restart(server, cut);
-                world.pass(Duration::from_secs(120));
+                world.advance(Duration::from_secs(120));
                 world.recovers();
                 assert_eq!(world.tally.reconnects, 0, "it recovers by itself");
                 world.close();
@@ -142,7 +142,7 @@ fn a_session_is_lost_at_each_moment_of_a_call() {
 /// Nothing is asked for an hour, and somebody on the way ends every stream that is idle: the client is still there.
 #[test]
 fn an_idle_client_outlives_a_proxy_that_ends_idle_streams() {
-    let sites: [(Site<'_>, Era); 2] =
+    let sites: [(ServerFactory<'_>, Era); 2] =
         [(&model(Style::Session("2025-11-25")), Era::Legacy), (&model(Style::Events), Era::Legacy)];
     for (site, era) in sites {
         for cut in [TruncationReport::Noticed, TruncationReport::Hidden] {
@@ -153,7 +153,7 @@ fn an_idle_client_outlives_a_proxy_that_ends_idle_streams() {
                 ..ExchangePlan::default()
             };
             world.pair.plans.extend((1..10_000).map(|exchange| (exchange, fate.clone())));
-            world.pass(Duration::from_secs(3600));
+            world.advance(Duration::from_secs(3600));
             world.recovers();
             assert_eq!(world.tally.reconnects, 0, "it was never closed");
             world.close();

@@ -14,10 +14,10 @@ use mcp_proto::peer::server::ListKind;
 pub struct Ledger {
     /// How often the tools ran, by the argument of the call.
     runs: Arc<Mutex<BTreeMap<u64, u32>>>,
-    tools: Arc<Mutex<Tools>>,
+    tools: Arc<Mutex<ToolList>>,
     /// What the servers have seen that must not happen. What panics in a handler is contained, and would pass for an
     /// error of the handler's.
-    faults: Arc<Mutex<Vec<String>>>,
+    violations: Arc<Mutex<Vec<String>>>,
     /// How often a forgery was refused.
     refused: Arc<Mutex<u32>>,
     /// Where tasks are kept.
@@ -26,24 +26,24 @@ pub struct Ledger {
 
 /// The list of tools, as far as it matters, and who tells of its changes.
 #[derive(Debug, Default)]
-struct Tools {
+struct ToolList {
     version: u64,
     handles: Vec<HttpHandle>,
 }
 
 impl Ledger {
     /// Notes that the tool ran with this argument.
-    pub fn run(&self, n: u64) {
+    pub fn note_run(&self, n: u64) {
         *self.runs.lock().unwrap().entry(n).or_default() += 1;
     }
 
     /// Servers begin to serve in place of those before; they tell of changes from now on.
-    pub fn serve(&self, handles: Vec<HttpHandle>) {
+    pub fn set_servers(&self, handles: Vec<HttpHandle>) {
         self.tools.lock().unwrap().handles = handles;
     }
 
     /// The list of tools changes, if there is a server of this workspace that could tell.
-    pub fn change(&self) {
+    pub fn change_tools(&self) {
         let handles = {
             let mut tools = self.tools.lock().unwrap();
             tools.version += u64::from(!tools.handles.is_empty());
@@ -65,7 +65,7 @@ impl Ledger {
     }
 
     /// A forgery was refused.
-    pub fn refuse(&self) {
+    pub fn note_refusal(&self) {
         *self.refused.lock().unwrap() += 1;
     }
 
@@ -75,14 +75,14 @@ impl Ledger {
     }
 
     /// Something has happened that must not.
-    pub fn accuse(&self, fault: String) {
-        self.faults.lock().unwrap().push(fault);
+    pub fn report_violation(&self, fault: String) {
+        self.violations.lock().unwrap().push(fault);
     }
 
     /// Nothing has happened that must not.
     #[track_caller]
-    pub fn check(&self) {
-        let faults = self.faults.lock().unwrap();
+    pub fn assert_clean(&self) {
+        let faults = self.violations.lock().unwrap();
         assert!(faults.is_empty(), "{faults:#?}");
     }
 }

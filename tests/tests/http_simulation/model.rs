@@ -26,27 +26,27 @@ pub enum Style {
 
 /// How a server that has forgotten a session says so.
 #[derive(Clone, Copy, Debug)]
-enum Forgotten {
+enum UnknownSession {
     NotFound,
     BadRequest,
 }
 
-pub struct Model {
+pub struct ModelServer {
     style: Style,
     ledger: Ledger,
     dice: SimulationRng,
-    forgotten: Forgotten,
+    unknown_session: UnknownSession,
     /// Whether events have ids, and can be had once more.
     resumable: bool,
     /// Whether it offers a stream of its own messages.
     listens: bool,
-    out: VecDeque<(u64, HttpOutput)>,
-    later: BTreeMap<(Instant, u64), Later>,
+    outputs: VecDeque<(u64, HttpOutput)>,
+    delayed: BTreeMap<(Instant, u64), DelayedMessage>,
     next: u64,
     sessions: BTreeMap<String, Session>,
     streams: BTreeMap<u64, Stream>,
     /// Requests of its own that wait for the client's reply, and what they hold up.
-    asked: BTreeMap<i64, (Target, Value)>,
+    pending_requests: BTreeMap<i64, (ReplyTarget, Value)>,
 }
 
 #[derive(Default)]
@@ -64,33 +64,33 @@ struct Stream {
 
 /// Where the answer to a request goes.
 #[derive(Clone, Copy, Debug)]
-enum Target {
+enum ReplyTarget {
     /// As the body of this exchange.
     Body(u64),
     /// As an event of this stream, which ends with it or not.
     Event { stream: u64, ends: bool },
 }
 
-enum Later {
-    Say { target: Target, message: Value },
-    Answer { target: Target, message: Value },
+enum DelayedMessage {
+    Send { target: ReplyTarget, message: Value },
+    Answer { target: ReplyTarget, message: Value },
 }
 
-impl Model {
+impl ModelServer {
     pub fn new(style: Style, ledger: Ledger, seed: u64) -> Self {
         let mut dice = SimulationRng::new(seed);
         Self {
             style,
             ledger,
-            forgotten: *dice.choose(&[Forgotten::NotFound, Forgotten::BadRequest]).unwrap(),
+            unknown_session: *dice.choose(&[UnknownSession::NotFound, UnknownSession::BadRequest]).unwrap(),
             resumable: dice.chance(600),
             listens: dice.chance(600),
-            out: VecDeque::new(),
-            later: BTreeMap::new(),
+            outputs: VecDeque::new(),
+            delayed: BTreeMap::new(),
             next: seed << 32,
             sessions: BTreeMap::new(),
             streams: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            pending_requests: BTreeMap::new(),
             dice,
         }
     }
@@ -100,33 +100,33 @@ impl Model {
         self.next
     }
 
-    fn put_off(&mut self, due: Instant, what: Later) {
+    fn delay(&mut self, due: Instant, what: DelayedMessage) {
         let number = self.number();
-        self.later.insert((due, number), what);
+        self.delayed.insert((due, number), what);
     }
 
     // --- Answers of HTTP ---
 
     fn head(&mut self, exchange: u64, status: u16, headers: &[(&str, &str)]) {
         let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        self.out.push_back((exchange, HttpOutput::Head { status, headers }));
+        self.outputs.push_back((exchange, HttpOutput::Head { status, headers }));
     }
 
-    fn whole(&mut self, exchange: u64, status: u16, headers: &[(&str, &str)], body: &str) {
+    fn respond(&mut self, exchange: u64, status: u16, headers: &[(&str, &str)], body: &str) {
         self.head(exchange, status, headers);
         if !body.is_empty() {
             // In pieces, as they come from a socket.
             let (first, rest) = body.split_at(body.len() / 2);
             for part in [first, rest] {
-                self.out.push_back((exchange, HttpOutput::Body(Bytes::copy_from_slice(part.as_bytes()))));
+                self.outputs.push_back((exchange, HttpOutput::Body(Bytes::copy_from_slice(part.as_bytes()))));
             }
         }
-        self.out.push_back((exchange, HttpOutput::End));
+        self.outputs.push_back((exchange, HttpOutput::End));
     }
 
     fn refuse(&mut self, exchange: u64, status: u16, code: i64, message: &str) {
         let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
-        self.whole(exchange, status, &[("content-type", "application/json")], &body.to_string());
+        self.respond(exchange, status, &[("content-type", "application/json")], &body.to_string());
     }
 
     // --- Streams ---
@@ -159,7 +159,7 @@ impl Model {
             entry.events.push(text.clone());
         }
         if let Some(exchange) = entry.exchange {
-            self.out.push_back((exchange, HttpOutput::Body(Bytes::from(text))));
+            self.outputs.push_back((exchange, HttpOutput::Body(Bytes::from(text))));
         }
     }
 
@@ -167,7 +167,7 @@ impl Model {
         if let Some(entry) = self.streams.get_mut(&stream) {
             entry.over = true;
             if let Some(exchange) = entry.exchange.take() {
-                self.out.push_back((exchange, HttpOutput::End));
+                self.outputs.push_back((exchange, HttpOutput::End));
             }
         }
     }
@@ -181,37 +181,37 @@ impl Model {
         self.head(exchange, 200, &[("content-type", "text/event-stream")]);
         let entry = self.streams.get_mut(&stream).unwrap();
         for text in entry.events.iter().skip(event + 1) {
-            self.out.push_back((exchange, HttpOutput::Body(Bytes::from(text.clone()))));
+            self.outputs.push_back((exchange, HttpOutput::Body(Bytes::from(text.clone()))));
         }
         // Whoever was attached before has been replaced.
         let before = entry.exchange.take();
         if entry.over {
-            self.out.push_back((exchange, HttpOutput::End));
+            self.outputs.push_back((exchange, HttpOutput::End));
         } else {
             entry.exchange = Some(exchange);
         }
         if let Some(before) = before {
-            self.out.push_back((before, HttpOutput::End));
+            self.outputs.push_back((before, HttpOutput::End));
         }
     }
 
     // --- Messages ---
 
-    fn say(&mut self, target: Target, message: &Value) {
-        if let Target::Event { stream, .. } = target {
+    fn send(&mut self, target: ReplyTarget, message: &Value) {
+        if let ReplyTarget::Event { stream, .. } = target {
             self.emit(stream, &message.to_string());
         }
     }
 
-    fn answer(&mut self, target: Target, message: &Value) {
+    fn answer(&mut self, target: ReplyTarget, message: &Value) {
         let text = message.to_string();
         match target {
-            Target::Body(exchange) => {
+            ReplyTarget::Body(exchange) => {
                 let unknown = message["error"]["code"] == -32601 && self.style == Style::Modern;
                 let status = if unknown { 404 } else { 200 };
-                self.whole(exchange, status, &[("content-type", "application/json")], &text);
+                self.respond(exchange, status, &[("content-type", "application/json")], &text);
             }
-            Target::Event { stream, ends } => {
+            ReplyTarget::Event { stream, ends } => {
                 self.emit(stream, &text);
                 if ends {
                     self.finish(stream);
@@ -236,7 +236,7 @@ impl Model {
                     let error = json!({"code": -32022, "message": "?", "data": data});
                     let body = json!({"jsonrpc": "2.0", "id": message["id"], "error": error});
                     let headers = [("content-type", "application/json")];
-                    return self.whole(exchange, 400, &headers, &body.to_string());
+                    return self.respond(exchange, 400, &headers, &body.to_string());
                 }
             }
             Style::Stateless(_)
@@ -250,8 +250,8 @@ impl Model {
                 if method != "initialize"
                     && !session.is_some_and(|session| self.sessions.contains_key(session))
                 {
-                    return match (self.forgotten, session) {
-                        (Forgotten::NotFound, Some(_)) => {
+                    return match (self.unknown_session, session) {
+                        (UnknownSession::NotFound, Some(_)) => {
                             self.refuse(exchange, 404, -32001, "Session not found")
                         }
                         _ => self.refuse(exchange, 400, -32000, "Bad Request: No valid session ID provided"),
@@ -260,21 +260,28 @@ impl Model {
             }
             Style::Events => {
                 let session = request.url.split_once("session=").map(|(_, session)| session);
-                let Some(session) = session else { return self.whole(exchange, 405, &[], "") };
+                let Some(session) = session else { return self.respond(exchange, 405, &[], "") };
                 let Some(stream) = self.sessions.get(session).and_then(|session| session.stream) else {
-                    return self.whole(exchange, 404, &[("content-type", "text/plain")], "Session not found");
+                    return self.respond(
+                        exchange,
+                        404,
+                        &[("content-type", "text/plain")],
+                        "Session not found",
+                    );
                 };
-                events = Some(Target::Event { stream, ends: false });
+                events = Some(ReplyTarget::Event { stream, ends: false });
             }
         }
         if events.is_some() {
-            self.whole(exchange, 202, &[("content-type", "text/plain")], "Accepted");
+            self.respond(exchange, 202, &[("content-type", "text/plain")], "Accepted");
         }
         if message.get("id").is_none() || method.is_empty() {
             if events.is_none() {
-                self.whole(exchange, 202, &[], "");
+                self.respond(exchange, 202, &[], "");
             }
-            if let Some((target, held)) = message["id"].as_i64().and_then(|id| self.asked.remove(&id)) {
+            if let Some((target, held)) =
+                message["id"].as_i64().and_then(|id| self.pending_requests.remove(&id))
+            {
                 self.answer(target, &held);
             }
             return;
@@ -289,23 +296,23 @@ impl Model {
         let streams = asks || method == "subscriptions/listen" || self.dice.chance(500);
         let target = match events {
             Some(target) => target,
-            None if streams => Target::Event { stream: self.open(exchange, &headers), ends: true },
+            None if streams => ReplyTarget::Event { stream: self.open(exchange, &headers), ends: true },
             None if !headers.is_empty() => {
                 let body = self.result(&message, &method);
                 headers.push(("content-type", "application/json"));
-                return self.whole(exchange, 200, &headers, &body.to_string());
+                return self.respond(exchange, 200, &headers, &body.to_string());
             }
-            None => Target::Body(exchange),
+            None => ReplyTarget::Body(exchange),
         };
         self.act(now, target, &message, &method);
     }
 
-    fn act(&mut self, now: Instant, target: Target, message: &Value, method: &str) {
+    fn act(&mut self, now: Instant, target: ReplyTarget, message: &Value, method: &str) {
         if method == "subscriptions/listen" && self.style == Style::Modern {
             let meta = json!({"io.modelcontextprotocol/subscriptionId": message["id"]});
             let params = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
             let acknowledged = "notifications/subscriptions/acknowledged";
-            self.say(target, &json!({"jsonrpc": "2.0", "method": acknowledged, "params": params}));
+            self.send(target, &json!({"jsonrpc": "2.0", "method": acknowledged, "params": params}));
             return;
         }
         let answer = self.result(message, method);
@@ -317,21 +324,21 @@ impl Model {
                 let params = json!({"progressToken": token, "progress": progress});
                 let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
                 if !token.is_null() {
-                    self.put_off(due, Later::Say { target, message });
+                    self.delay(due, DelayedMessage::Send { target, message });
                 }
             }
             due = due + Duration::from_millis(self.dice.below(3000));
             if message["params"]["name"] == "ask" && self.style != Style::Modern {
                 let id = i64::try_from(self.number() & 0xffff_ffff).unwrap();
-                self.say(target, &json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"}));
-                self.asked.insert(id, (target, answer));
+                self.send(target, &json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"}));
+                self.pending_requests.insert(id, (target, answer));
                 return;
             }
         }
         if due == now {
             self.answer(target, &answer);
         } else {
-            self.put_off(due, Later::Answer { target, message: answer });
+            self.delay(due, DelayedMessage::Answer { target, message: answer });
         }
     }
 
@@ -361,7 +368,7 @@ impl Model {
             }
             ("tools/call", _) => {
                 let n = message["params"]["arguments"]["n"].as_u64().unwrap();
-                self.ledger.run(n);
+                self.ledger.note_run(n);
                 json!({"resultType": complete, "content": [{"type": "text", "text": format!("done {n}")}]})
             }
             ("ping", _) => json!({}),
@@ -378,12 +385,12 @@ impl Model {
             request.headers.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
         };
         match self.style {
-            Style::Modern => self.whole(exchange, 405, &[], ""),
+            Style::Modern => self.respond(exchange, 405, &[], ""),
             Style::Events => {
                 let stream = self.open(exchange, &[]);
                 let session = self.number().to_string();
                 let text = format!("event: endpoint\ndata: /messages?session={session}\n\n");
-                self.out.push_back((exchange, HttpOutput::Body(Bytes::from(text))));
+                self.outputs.push_back((exchange, HttpOutput::Body(Bytes::from(text))));
                 self.sessions.insert(session, Session { stream: Some(stream) });
             }
             Style::Session(_) => {
@@ -397,18 +404,18 @@ impl Model {
                         let stream = self.open(exchange, &[]);
                         self.sessions.get_mut(&session).unwrap().stream = Some(stream);
                     }
-                    _ => self.whole(exchange, 405, &[], ""),
+                    _ => self.respond(exchange, 405, &[], ""),
                 }
             }
             Style::Stateless(_) => match header("last-event-id") {
                 Some(last) if self.resumable => self.resume(exchange, &last),
-                _ => self.whole(exchange, 405, &[], ""),
+                _ => self.respond(exchange, 405, &[], ""),
             },
         }
     }
 }
 
-impl HttpPeer for Model {
+impl HttpPeer for ModelServer {
     fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest) {
         match request.verb {
             Verb::Post => self.post(now, exchange, request),
@@ -416,7 +423,7 @@ impl HttpPeer for Model {
             Verb::Delete => {
                 let session = request.headers.iter().find(|(name, _)| name == "mcp-session-id");
                 let known = session.and_then(|(_, session)| self.sessions.remove(session)).is_some();
-                self.whole(exchange, if known { 200 } else { 404 }, &[], "");
+                self.respond(exchange, if known { 200 } else { 404 }, &[], "");
             }
         }
     }
@@ -439,27 +446,27 @@ impl HttpPeer for Model {
                 self.sessions.retain(|_, session| session.stream != Some(stream));
             }
         }
-        self.later.retain(|_, later| {
-            let (Later::Say { target, .. } | Later::Answer { target, .. }) = later;
-            !matches!(target, Target::Body(body) if *body == exchange)
+        self.delayed.retain(|_, later| {
+            let (DelayedMessage::Send { target, .. } | DelayedMessage::Answer { target, .. }) = later;
+            !matches!(target, ReplyTarget::Body(body) if *body == exchange)
         });
-        self.out.retain(|(to, _)| *to != exchange);
+        self.outputs.retain(|(to, _)| *to != exchange);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
+        while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
             match entry.remove() {
-                Later::Say { target, message } => self.say(target, &message),
-                Later::Answer { target, message } => self.answer(target, &message),
+                DelayedMessage::Send { target, message } => self.send(target, &message),
+                DelayedMessage::Answer { target, message } => self.answer(target, &message),
             }
         }
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.later.first_key_value().map(|(&(due, _), _)| due)
+        self.delayed.first_key_value().map(|(&(due, _), _)| due)
     }
 
     fn poll_output(&mut self, _now: Instant) -> Option<(u64, HttpOutput)> {
-        self.out.pop_front()
+        self.outputs.pop_front()
     }
 }

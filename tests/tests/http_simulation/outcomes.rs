@@ -8,42 +8,42 @@ use mcp_proto::schema::tasks::TaskStatus;
 use mcp_proto::schema::{ElicitResult, ElicitValue, Era, ListRootsResult};
 use serde_json::Value;
 
-use super::router::AS_OF;
-use super::world::{Tool, What, World};
+use super::router::VERSION_PREFIX;
+use super::world::{CallKind, Tool, World};
 
 /// A task that the host knows by its identifier.
-pub struct Seen {
+pub struct KnownTask {
     pub id: String,
     /// The argument of the call that has become it.
     n: u64,
     /// What it has come to, if that is known.
-    pub(super) end: Option<TaskStatus>,
+    pub(super) final_status: Option<TaskStatus>,
 }
 
 /// What a server says of a task that it does not have any more, or does not run any more.
-const GONE: [&str; 4] =
+const TASK_GONE_MESSAGES: [&str; 4] =
     ["there is no task", "did not end in its time", "the server has ended", "in another instance"];
 
 impl World<'_> {
     // --- What the server asks ---
 
     /// Answers at once, or later.
-    pub(super) fn asked(&mut self, now: Instant, id: InboundId, method: &str, params: Option<&Raw>) {
+    pub(super) fn answer_or_park(&mut self, now: Instant, id: InboundId, method: &str, params: Option<&Raw>) {
         if method != "elicitation/create" {
             return self.pair.client.respond(now, id, Ok(&ListRootsResult::new(Vec::new())));
         }
         let params: Value = serde_json::from_slice(params.expect("a form").as_bytes()).unwrap();
         let message = params["message"].as_str().expect("a message").to_owned();
         self.tally.forms += 1;
-        self.held.push((id, message));
+        self.parked.push((id, message));
         if self.dice.chance(700) {
-            self.answer_held();
+            self.answer_parked();
         }
     }
 
     /// Answers every form: with what it asks, or not at all.
-    pub fn answer_held(&mut self) {
-        for (id, message) in std::mem::take(&mut self.held) {
+    pub fn answer_parked(&mut self) {
+        for (id, message) in std::mem::take(&mut self.parked) {
             let answer = match self.dice.chance(100) {
                 true => ElicitResult::decline(),
                 false => ElicitResult::accept([("answer", ElicitValue::from(message.as_str()))]),
@@ -54,19 +54,21 @@ impl World<'_> {
 
     // --- Outcomes ---
 
-    pub(super) fn end(&mut self, request: RequestId, outcome: &Outcome) {
-        let made = self.made.get_mut(&request).expect("an outcome of a request that was made");
+    pub(super) fn check_outcome(&mut self, request: RequestId, outcome: &Outcome) {
+        let made = self.pending.get_mut(&request).expect("an outcome of a request that was made");
         assert!(!std::mem::replace(&mut made.ended, true), "contract 1: a second outcome: {outcome:?}");
-        let what = made.what;
+        let what = made.kind;
         match outcome {
             Outcome::Result(raw) => self.result(what, raw),
             Outcome::Task(report) => {
-                let What::Call { n, tool: Tool::Job } = what else { panic!("{what:?} has become a task") };
-                self.tasks.push(Seen { id: report.id.clone(), n, end: None });
+                let CallKind::Call { n, tool: Tool::Job } = what else {
+                    panic!("{what:?} has become a task")
+                };
+                self.tasks.push(KnownTask { id: report.id.clone(), n, final_status: None });
                 self.tally.other += 1;
             }
             Outcome::TaskCancelled { .. } => {
-                if let What::Task { which, .. } = what {
+                if let CallKind::Task { which, .. } = what {
                     self.task_has_ended(which, TaskStatus::Cancelled);
                 }
                 self.tally.other += 1;
@@ -81,19 +83,19 @@ impl World<'_> {
         }
     }
 
-    fn result(&mut self, what: What, raw: &Raw) {
+    fn result(&mut self, what: CallKind, raw: &Raw) {
         self.tally.results += 1;
         let result: Value = serde_json::from_slice(raw.as_bytes()).unwrap();
         match what {
-            What::Call { n, tool } => self.done(n, tool, &result),
-            What::List { told } => {
+            CallKind::Call { n, tool } => self.check_run(n, tool, &result),
+            CallKind::List { told_version: told } => {
                 let description = result["tools"][0]["description"].as_str().unwrap_or_default();
-                let Some(version) = description.strip_prefix(AS_OF) else { return };
+                let Some(version) = description.strip_prefix(VERSION_PREFIX) else { return };
                 let version: u64 = version.parse().unwrap();
                 assert!(version >= told, "the list of tools is stale: {version}, and {told} was told");
-                self.tally.kept += u32::from(version < self.ledger.version());
+                self.tally.cached += u32::from(version < self.ledger.version());
             }
-            What::Task { which, command: TaskCommand::Status, over } => {
+            CallKind::Task { which, command: TaskCommand::Status, known_ended: over } => {
                 let report = TaskReport::read(raw).unwrap();
                 assert_eq!(report.id, self.tasks[which].id, "somebody else's task");
                 if !matches!(report.status, TaskStatus::Working | TaskStatus::InputRequired) {
@@ -102,18 +104,18 @@ impl World<'_> {
                     assert!(!over, "the task {} goes on after its end", report.id);
                 }
             }
-            What::Task { which, command: TaskCommand::Follow, .. } => {
-                self.done(self.tasks[which].n, Tool::Job, &result);
+            CallKind::Task { which, command: TaskCommand::Follow, .. } => {
+                self.check_run(self.tasks[which].n, Tool::Job, &result);
                 let legacy = self.pair.client.server().is_some_and(|server| server.era == Era::Legacy);
                 // There, a tool's own error is a failure of the task as well.
                 let failed = legacy && result["isError"] == true;
                 self.task_has_ended(which, if failed { TaskStatus::Failed } else { TaskStatus::Completed });
             }
-            What::Task { command: TaskCommand::Cancel, .. } | What::Other => {}
+            CallKind::Task { command: TaskCommand::Cancel, .. } | CallKind::Other => {}
         }
     }
 
-    fn done(&self, n: u64, tool: Tool, result: &Value) {
+    fn check_run(&self, n: u64, tool: Tool, result: &Value) {
         // Whom a tool asks may be gone; that is its result then.
         if tool != Tool::Plain && result["isError"] == true {
             return;
@@ -125,24 +127,24 @@ impl World<'_> {
     /// What a task has come to is known, and never changes.
     fn task_has_ended(&mut self, which: usize, end: TaskStatus) {
         let seen = &mut self.tasks[which];
-        match &seen.end {
+        match &seen.final_status {
             Some(before) => assert_eq!(*before, end, "the task {} has ended twice", seen.id),
             None => self.tally.tasks += 1,
         }
-        seen.end = Some(end);
+        seen.final_status = Some(end);
     }
 }
 
 /// Contract 11: nobody has sent an error here, but for methods that the server's revision does not have, states that
 /// have lapsed, and tasks that are gone.
-fn may_fail(what: What, error: &ErrorObject) -> bool {
-    let gone = || GONE.iter().any(|words| error.message.contains(words));
+fn may_fail(what: CallKind, error: &ErrorObject) -> bool {
+    let gone = || TASK_GONE_MESSAGES.iter().any(|words| error.message.contains(words));
     error.code == -32601
         || error.message.contains("ession")
         || match what {
-            What::Call { tool: Tool::Plain, .. } => false,
-            What::Call { tool: Tool::Form, .. } => error.message.contains("has lapsed"),
-            What::Call { tool: Tool::Job, .. } => gone() || error.message.contains("has lapsed"),
-            What::Task { .. } | What::List { .. } | What::Other => true,
+            CallKind::Call { tool: Tool::Plain, .. } => false,
+            CallKind::Call { tool: Tool::Form, .. } => error.message.contains("has lapsed"),
+            CallKind::Call { tool: Tool::Job, .. } => gone() || error.message.contains("has lapsed"),
+            CallKind::Task { .. } | CallKind::List { .. } | CallKind::Other => true,
         }
 }

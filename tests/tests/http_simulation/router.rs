@@ -20,11 +20,11 @@ use super::Ledger;
 use super::cluster::Cluster;
 
 /// How long the list of tools may be kept: longer than most runs, so that what is served of it was not just too old.
-const KEPT: Duration = Duration::from_secs(3600);
+const LIST_TTL: Duration = Duration::from_secs(3600);
 /// How long tasks are kept: those of a server that is gone are over before a run is.
-const TASKS: Duration = Duration::from_secs(90);
+const TASK_TTL: Duration = Duration::from_secs(90);
 /// Where the list of tools says of what version it is.
-pub const AS_OF: &str = "Leaves a mark, as of version ";
+pub const VERSION_PREFIX: &str = "Leaves a mark, as of version ";
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -55,12 +55,12 @@ fn instance(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> FrontPe
 fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<SendHandlers> {
     let mut tasks = TaskConfig::default();
     tasks.store = ledger.tasks.clone();
-    tasks.ttl = TASKS;
+    tasks.ttl = TASK_TTL;
     let mut router = Router::new("simulated", "1")
         .declare(ServerCapability::ToolsListChanged)
         .seal(Sealer::new(SealKey::new([7; 32]), []))
         .tasks(tasks)
-        .cache::<ListTools>(CacheHint::private(KEPT));
+        .cache::<ListTools>(CacheHint::private(LIST_TTL));
     for tool in tools("Leaves a mark") {
         let (ledger, clock) = (ledger.clone(), clock.clone());
         router = match &*tool.name {
@@ -83,11 +83,11 @@ fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<SendHandlers> 
     let ledger = ledger.clone();
     router.handler::<ListTools, _, _>(move |_, _| {
         let version = ledger.version();
-        let mut tools = tools(&format!("{AS_OF}{version}"));
+        let mut tools = tools(&format!("{VERSION_PREFIX}{version}"));
         for job in tools.iter_mut().filter(|tool| tool.name == "job") {
             job.execution.get_or_insert_with(ToolExecution::new).task_support = Some(TaskSupport::Optional);
         }
-        async move { CachedPage::new(KEPT, ListToolsResult::new(tools)) }
+        async move { CachedPage::new(LIST_TTL, ListToolsResult::new(tools)) }
     })
 }
 
@@ -121,7 +121,7 @@ async fn plain(
     {
         return ResultOrInput::InputRequired(needed);
     }
-    ledger.run(n);
+    ledger.note_run(n);
     let mut dice = SimulationRng::new(n);
     if dice.chance(300) {
         context.close_sse_stream();
@@ -163,7 +163,7 @@ async fn question(n: u64, key: &str, ledger: &Ledger, context: &Context) -> Resu
     match answer.content.as_ref().map(|content| content.get("answer")) {
         None => {}
         Some(Some(ElicitValue::String(said))) if *said == asked => {}
-        Some(said) => ledger.accuse(format!("somebody else's answer: {said:?} to {asked:?}")),
+        Some(said) => ledger.report_violation(format!("somebody else's answer: {said:?} to {asked:?}")),
     }
     Ok(())
 }
@@ -181,9 +181,9 @@ async fn form(
         question(n, "second", &ledger, &context).await?;
     }
     if kept != n {
-        ledger.accuse(format!("what was kept for {kept} is given to {n}"));
+        ledger.report_violation(format!("what was kept for {kept} is given to {n}"));
     }
-    ledger.run(n);
+    ledger.note_run(n);
     clock.sleep(Duration::from_millis(SimulationRng::new(n).below(3000))).await;
     Ok(format!("done {n}"))
 }
@@ -200,7 +200,7 @@ async fn job(
         question(n, "job", &ledger, &context).await?;
     }
     // Asked again by a state, it begins anew: what it has done is kept.
-    context.run_once("run", async { ledger.run(n) }).await;
+    context.run_once("run", async { ledger.note_run(n) }).await;
     context.status("working on it");
     clock.sleep(Duration::from_millis(dice.below(8000))).await;
     if dice.chance(300) {

@@ -18,18 +18,18 @@ use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, ListenPol
 use serde_json::{Value, json};
 
 use super::Ledger;
-use super::outcomes::Seen;
+use super::outcomes::KnownTask;
 
 pub const URL: &str = "http://localhost/mcp";
 
 /// A request of the host's.
-pub struct Made {
-    pub what: What,
+pub struct PendingCall {
+    pub kind: CallKind,
     pub ended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum What {
+pub enum CallKind {
     /// A call with this argument.
     Call {
         n: u64,
@@ -37,13 +37,13 @@ pub enum What {
     },
     /// The list of tools, when changes up to this version had been told.
     List {
-        told: u64,
+        told_version: u64,
     },
     /// Something about one of the tasks that the host knows, when it was known to have ended or was not.
     Task {
         which: usize,
         command: TaskCommand,
-        over: bool,
+        known_ended: bool,
     },
     Other,
 }
@@ -60,12 +60,12 @@ pub enum Tool {
 }
 
 /// A watch of the host's, and what the host knows by it.
-struct Watched {
+struct ActiveWatch {
     id: WatchId,
     /// Whether the server tells of the list of tools.
-    on: bool,
+    has_tools: bool,
     /// The list of tools as it was fetched last.
-    known: u64,
+    known_version: u64,
 }
 
 /// What has come of the requests of a run.
@@ -79,7 +79,7 @@ pub struct Tally {
     /// How often a watch was told of a change.
     pub changes: u32,
     /// How often the list of tools was answered with what had been kept, and not been changed as far as was told.
-    pub kept: u32,
+    pub cached: u32,
     /// How often somebody was asked by a form.
     pub forms: u32,
     /// How many tasks were seen to end.
@@ -99,7 +99,7 @@ impl Tally {
         self.timed_out += other.timed_out;
         self.other += other.other;
         self.changes += other.changes;
-        self.kept += other.kept;
+        self.cached += other.cached;
         self.forms += other.forms;
         self.tasks += other.tasks;
         self.refused += other.refused;
@@ -109,28 +109,28 @@ impl Tally {
 }
 
 /// How servers are made: with what they share and a seed.
-pub type Site<'a> = &'a dyn Fn(&Ledger, Instant, u64) -> Box<dyn HttpPeer>;
+pub type ServerFactory<'a> = &'a dyn Fn(&Ledger, Instant, u64) -> Box<dyn HttpPeer>;
 
 pub struct World<'a> {
     pub pair: HttpPair,
-    site: Site<'a>,
+    server_factory: ServerFactory<'a>,
     config: HttpClientConfig,
     pub ledger: Ledger,
     pub(super) dice: SimulationRng,
-    pub(super) made: BTreeMap<RequestId, Made>,
-    order: Vec<RequestId>,
+    pub(super) pending: BTreeMap<RequestId, PendingCall>,
+    request_order: Vec<RequestId>,
     /// How often each argument may run by now.
     allowed: BTreeMap<u64, u32>,
     next: u64,
-    watched: Option<Watched>,
+    active_watch: Option<ActiveWatch>,
     /// The list of tools as it was when the host was last told that it has changed.
-    pub(super) told: u64,
+    pub(super) told_version: u64,
     /// The tasks that the host knows by their identifiers.
-    pub(super) tasks: Vec<Seen>,
+    pub(super) tasks: Vec<KnownTask>,
     /// What the host is asked and takes its time to answer.
-    pub(super) held: Vec<(InboundId, String)>,
+    pub(super) parked: Vec<(InboundId, String)>,
     /// Whether the server does not know, as far as the client can tell, that the session has begun.
-    unsaid: bool,
+    session_unknown: bool,
     closed: bool,
     /// Whether the client of now is ready, and has not lost its session since.
     was_ready: bool,
@@ -138,26 +138,26 @@ pub struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub fn new(site: Site<'a>, config: HttpClientConfig, seed: u64) -> Self {
+    pub fn new(site: ServerFactory<'a>, config: HttpClientConfig, seed: u64) -> Self {
         let ledger = Ledger::default();
         let mut dice = SimulationRng::new(seed);
         let server = site(&ledger, Instant::ORIGIN, dice.below(1 << 20));
         let client = HttpClient::new(config.clone(), Instant::ORIGIN).unwrap();
         Self {
             pair: HttpPair::new(client, server, dice.below(u64::MAX)),
-            site,
+            server_factory: site,
             config,
             ledger,
             dice,
-            made: BTreeMap::new(),
-            order: Vec::new(),
+            pending: BTreeMap::new(),
+            request_order: Vec::new(),
             allowed: BTreeMap::new(),
             next: 1,
-            watched: None,
-            told: 0,
+            active_watch: None,
+            told_version: 0,
             tasks: Vec::new(),
-            held: Vec::new(),
-            unsaid: false,
+            parked: Vec::new(),
+            session_unknown: false,
             closed: false,
             was_ready: false,
             tally: Tally::default(),
@@ -181,7 +181,7 @@ impl<'a> World<'a> {
     }
 
     /// The weather of one run: some things go wrong often, and some never.
-    pub fn storm(&mut self) -> NetworkConditions {
+    pub fn stormy_weather(&mut self) -> NetworkConditions {
         let latest = *self.dice.choose(&[1, 20, 500, 3000]).unwrap();
         let dice = &mut self.dice;
         let mut odds =
@@ -204,31 +204,31 @@ impl<'a> World<'a> {
 
     /// Everything that can happen, for a while; then nothing bad any more; then the end.
     pub fn run(&mut self, steps: u32) {
-        self.pair.conditions = self.storm();
+        self.pair.conditions = self.stormy_weather();
         for _ in 0..steps {
-            self.act();
+            self.random_action();
             let pause = match self.dice.below(4) {
                 0 => 0,
                 1 => self.dice.below(50),
                 2 => self.dice.below(3000),
                 _ => self.dice.below(20_000),
             };
-            self.pass(Duration::from_millis(pause));
+            self.advance(Duration::from_millis(pause));
         }
         self.pair.stop_faults();
-        self.ledger.change();
+        self.ledger.change_tools();
         // What is under way may still fail, and pauses last for half a minute.
-        self.attend(18);
-        for (request, made) in &self.made {
-            let over = made.ended || !matches!(made.what, What::Call { .. } | What::Task { .. });
-            assert!(over, "{request:?} ({:?}) neither ends nor is reported lost", made.what);
+        self.advance_and_answer(18);
+        for (request, made) in &self.pending {
+            let over = made.ended || !matches!(made.kind, CallKind::Call { .. } | CallKind::Task { .. });
+            assert!(over, "{request:?} ({:?}) neither ends nor is reported lost", made.kind);
         }
         self.recovers();
         self.close();
     }
 
     /// Lets time pass, and the host take its events.
-    pub fn pass(&mut self, duration: Duration) {
+    pub fn advance(&mut self, duration: Duration) {
         let end = self.pair.now() + duration;
         self.pair.run_due();
         self.take_events();
@@ -240,26 +240,26 @@ impl<'a> World<'a> {
     }
 
     /// Lets so many times ten seconds pass, and answers what is asked meanwhile.
-    pub fn attend(&mut self, times: u32) {
+    pub fn advance_and_answer(&mut self, times: u32) {
         for _ in 0..times {
-            self.answer_held();
-            self.pass(Duration::from_secs(10));
+            self.answer_parked();
+            self.advance(Duration::from_secs(10));
         }
     }
 
-    fn act(&mut self) {
+    fn random_action(&mut self) {
         let now = self.pair.now();
         if self.dice.chance(500) {
-            self.answer_held();
+            self.answer_parked();
         }
         match self.dice.below(48) {
-            0..15 => self.call_somehow(None),
+            0..15 => self.random_call(None),
             15..18 | 38..42 => self.list(),
             42..46 => self.task(),
             18..20 => {
                 let request =
                     self.pair.client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default());
-                self.made(What::Other, request.ok());
+                self.note_request(CallKind::Other, request.ok());
             }
             20..23 => {
                 let mut filter = SubscriptionFilter::new();
@@ -267,15 +267,15 @@ impl<'a> World<'a> {
                 let params = SubscriptionsListenParams::new(filter);
                 let request =
                     self.pair.client.request::<SubscriptionsListen>(now, &params, RequestOptions::default());
-                self.made(What::Other, request.ok());
+                self.note_request(CallKind::Other, request.ok());
             }
             23..26 => {
-                if let Some(&request) = self.dice.choose(&self.order) {
+                if let Some(&request) = self.dice.choose(&self.request_order) {
                     self.pair.client.cancel(now, request, Some("enough"));
                 }
             }
             26 => {
-                let server = (self.site)(&self.ledger, now, self.dice.below(1 << 20));
+                let server = (self.server_factory)(&self.ledger, now, self.dice.below(1 << 20));
                 let cut = *self.dice.choose(&[TruncationReport::Noticed, TruncationReport::Hidden]).unwrap();
                 self.pair.restart(server, cut);
                 self.tally.restarts += 1;
@@ -290,9 +290,9 @@ impl<'a> World<'a> {
                 self.pair.client.abort(now, LostReason::Closed);
                 self.take_events();
             }
-            29 => self.pair.conditions = self.storm(),
+            29 => self.pair.conditions = self.stormy_weather(),
             30..33 => self.watch(),
-            33..38 => self.ledger.change(),
+            33..38 => self.ledger.change_tools(),
             _ => {}
         }
         self.take_events();
@@ -309,7 +309,7 @@ impl<'a> World<'a> {
         }
         let params = PaginatedParams::default();
         let request = self.pair.client.request::<ListTools>(self.pair.now(), &params, options);
-        self.made(What::List { told: self.told }, request.ok());
+        self.note_request(CallKind::List { told_version: self.told_version }, request.ok());
     }
 
     /// Asks for a task that is known by its identifier, follows it, or gives it up.
@@ -327,9 +327,9 @@ impl<'a> World<'a> {
     pub fn ask_of_task(&mut self, which: usize, command: TaskCommand) {
         let (now, options) = (self.pair.now(), RequestOptions::default());
         let seen = &self.tasks[which];
-        let over = seen.end.is_some();
+        let over = seen.final_status.is_some();
         let request = self.pair.client.task(now, &seen.id, command, options);
-        self.made(What::Task { which, command, over }, request.ok());
+        self.note_request(CallKind::Task { which, command, known_ended: over }, request.ok());
     }
 
     /// Begins to watch, ends that, or watches something else beside.
@@ -337,29 +337,29 @@ impl<'a> World<'a> {
         let now = self.pair.now();
         let interest = if self.dice.chance(500) { WatchFilter::new() } else { WatchFilter::new().prompts() };
         let interest = interest.tools();
-        match &self.watched {
+        match &self.active_watch {
             None => {
                 let id = self.pair.client.watch(now, interest, WatchStart::Now).ok();
-                self.watched = id.map(|id| Watched { id, on: false, known: 0 });
+                self.active_watch = id.map(|id| ActiveWatch { id, has_tools: false, known_version: 0 });
             }
             Some(watched) if self.dice.chance(200) => {
                 self.pair.client.unwatch(now, watched.id);
-                self.watched = None;
+                self.active_watch = None;
             }
             Some(watched) => self.pair.client.set_watch_filter(now, watched.id, interest),
         }
     }
 
     fn watch_event(&mut self, id: WatchId, on: Option<bool>) {
-        let watched = self.watched.as_mut().filter(|watched| watched.id == id);
+        let watched = self.active_watch.as_mut().filter(|watched| watched.id == id);
         let watched = watched.expect("something is told to a watch that is over");
-        watched.on = on.unwrap_or(watched.on);
-        watched.known = self.ledger.version();
+        watched.has_tools = on.unwrap_or(watched.has_tools);
+        watched.known_version = self.ledger.version();
         self.tally.changes += u32::from(on.is_none());
     }
 
     /// Calls a tool, one by chance if not by name, in a way that is left to chance.
-    pub fn call_somehow(&mut self, name: Option<&str>) {
+    pub fn random_call(&mut self, name: Option<&str>) {
         let name = name.unwrap_or_else(|| {
             let tools = ["pay", "pay", "look", "set", "ask", "form", "form", "job", "job", "job"];
             *self.dice.choose(&tools).unwrap()
@@ -400,14 +400,17 @@ impl<'a> World<'a> {
         };
         let request = self.pair.client.request::<CallTool>(self.pair.now(), &params, options);
         self.allowed.insert(n, most);
-        self.made(What::Call { n, tool }, request.ok());
+        self.note_request(CallKind::Call { n, tool }, request.ok());
     }
 
-    fn made(&mut self, what: What, request: Option<RequestId>) {
+    fn note_request(&mut self, what: CallKind, request: Option<RequestId>) {
         let Some(request) = request else { return };
         self.tally.requests += 1;
-        assert!(self.made.insert(request, Made { what, ended: false }).is_none(), "a handle is used twice");
-        self.order.push(request);
+        assert!(
+            self.pending.insert(request, PendingCall { kind: what, ended: false }).is_none(),
+            "a handle is used twice"
+        );
+        self.request_order.push(request);
     }
 
     fn take_events(&mut self) {
@@ -416,40 +419,42 @@ impl<'a> World<'a> {
             assert!(!self.closed, "nothing follows the end: {event:?}");
             self.pair.note(|| format!("event {event:?}"));
             match event {
-                Event::Outcome { request, outcome } => self.end(request, &outcome),
+                Event::Outcome { request, outcome } => self.check_outcome(request, &outcome),
                 Event::Progress { request, .. } => {
-                    let made = self.made.get(&request).expect("progress of a request that was made");
+                    let made = self.pending.get(&request).expect("progress of a request that was made");
                     assert!(!made.ended, "progress comes before the outcome");
                 }
-                Event::Request { id, method, params } => self.asked(now, id, method.name, params.as_ref()),
-                Event::RequestCancelled { id, .. } => self.held.retain(|(held, _)| *held != id),
+                Event::Request { id, method, params } => {
+                    self.answer_or_park(now, id, method.name, params.as_ref())
+                }
+                Event::RequestCancelled { id, .. } => self.parked.retain(|(held, _)| *held != id),
                 Event::TaskStatus { request, report } => {
-                    let made = self.made.get(&request).expect("the task of a request that was made");
+                    let made = self.pending.get(&request).expect("the task of a request that was made");
                     assert!(!made.ended, "how a task is doing comes before the outcome");
-                    if let What::Task { which, .. } = made.what {
+                    if let CallKind::Task { which, .. } = made.kind {
                         assert_eq!(self.tasks[which].id, report.id, "somebody else's task");
                     }
                 }
                 Event::Notification { method, .. } if &*method == "notifications/tools/list_changed" => {
-                    self.told = self.ledger.version();
+                    self.told_version = self.ledger.version();
                 }
                 Event::State(State::Ready) => self.was_ready = true,
                 Event::Diagnostic(Diagnostic::SessionLost) => {
                     self.was_ready = false;
-                    self.unsaid = false;
+                    self.session_unknown = false;
                 }
-                Event::Diagnostic(Diagnostic::MessageRejected { .. }) => self.unsaid = true,
+                Event::Diagnostic(Diagnostic::MessageRejected { .. }) => self.session_unknown = true,
                 Event::Changed { watch, change, .. } => {
                     assert!(matches!(change, Change::Tools | Change::Prompts), "nobody asked for {change:?}");
                     if matches!(change, Change::Tools) {
-                        self.told = self.ledger.version();
+                        self.told_version = self.ledger.version();
                     }
                     self.watch_event(watch, None);
                 }
                 Event::Watch { watch, state: WatchState::On { missing } } => {
                     // What is fetched from now on is kept up to date; what was kept before may not have been.
                     if !missing.has_tools() {
-                        self.told = self.ledger.version();
+                        self.told_version = self.ledger.version();
                     }
                     self.watch_event(watch, Some(!missing.has_tools()));
                 }
@@ -459,7 +464,7 @@ impl<'a> World<'a> {
                 Event::Watch { watch, state } => {
                     assert!(matches!(state, WatchState::Ended(_)), "{state:?}");
                     self.watch_event(watch, None);
-                    self.watched = None;
+                    self.active_watch = None;
                 }
                 Event::Closed(closed) => {
                     self.closed = true;
@@ -474,9 +479,9 @@ impl<'a> World<'a> {
     }
 
     fn check_settled(&self) {
-        self.ledger.check();
-        for (request, made) in &self.made {
-            assert!(made.ended, "contract 1: {request:?} ({:?}) has no outcome", made.what);
+        self.ledger.assert_clean();
+        for (request, made) in &self.pending {
+            assert!(made.ended, "contract 1: {request:?} ({:?}) has no outcome", made.kind);
         }
         let mut repeated: BTreeMap<u64, u32> = BTreeMap::new();
         for request in &self.pair.duplicated {
@@ -496,11 +501,11 @@ impl<'a> World<'a> {
 
     fn reconnect(&mut self) {
         self.check_settled();
-        self.made.clear();
-        self.held.clear();
-        self.watched = None;
-        self.unsaid = false;
-        self.order.clear();
+        self.pending.clear();
+        self.parked.clear();
+        self.active_watch = None;
+        self.session_unknown = false;
+        self.request_order.clear();
         self.closed = false;
         self.was_ready = false;
         self.tally.reconnects += 1;
@@ -513,8 +518,10 @@ impl<'a> World<'a> {
         if self.closed {
             self.reconnect();
         }
-        if let Some(watched) = self.watched.as_ref().filter(|watched| watched.on && !self.unsaid) {
-            assert_eq!(watched.known, self.ledger.version(), "a change was missed");
+        if let Some(watched) =
+            self.active_watch.as_ref().filter(|watched| watched.has_tools && !self.session_unknown)
+        {
+            assert_eq!(watched.known_version, self.ledger.version(), "a change was missed");
         }
         for _ in 0..3 {
             self.next += 1;
@@ -525,20 +532,20 @@ impl<'a> World<'a> {
             let request = self.pair.client.request::<CallTool>(now, &params, RequestOptions::default());
             let request = request.expect("a request is accepted");
             self.allowed.insert(n, 2);
-            self.made(What::Call { n, tool: Tool::Plain }, Some(request));
+            self.note_request(CallKind::Call { n, tool: Tool::Plain }, Some(request));
             let before = self.tally.results;
-            self.pass(Duration::from_secs(60));
-            assert!(self.made[&request].ended, "contract 1: no outcome within a minute");
+            self.advance(Duration::from_secs(60));
+            assert!(self.pending[&request].ended, "contract 1: no outcome within a minute");
             assert!(self.tally.results > before, "nothing is wrong any more, and a request fails");
         }
         self.list();
-        self.pass(Duration::from_secs(60));
+        self.advance(Duration::from_secs(60));
     }
 
     pub fn close(&mut self) {
         let now = self.pair.now();
         self.pair.client.close(now);
-        self.pass(Duration::from_secs(90));
+        self.advance(Duration::from_secs(90));
         assert!(self.closed && self.pair.client.is_closed(), "close ends: {:?}", self.pair.client);
         assert_eq!(self.pair.client.poll_timeout(), None, "nothing is waited for after the end");
         assert_eq!(self.pair.client.queued(), 0);

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use blocking::unblock;
-use mcp_proto::auth::client::{Record, Saved, Stored, Version};
+use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 use sha2::{Digest as _, Sha256};
 
 use super::{StoreFuture, TokenStore};
@@ -38,50 +38,52 @@ impl FileStore {
         Self { folder: folder.into() }
     }
 
-    fn place(&self, key: &str) -> Place {
+    fn record_file(&self, key: &str) -> RecordFile {
         let mut name = String::new();
         for byte in Sha256::digest(key.as_bytes()) {
             name.push_str(&format!("{byte:02x}"));
         }
-        Place { folder: self.folder.clone(), name, key: key.to_owned() }
+        RecordFile { folder: self.folder.clone(), name, key: key.to_owned() }
     }
 }
 
 impl TokenStore for FileStore {
-    fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Stored>> {
-        let place = self.place(key);
-        Box::pin(unblock(move || place.read().map_err(|error| place.about(&error))))
+    fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
+        let place = self.record_file(key);
+        Box::pin(unblock(move || place.read().map_err(|error| place.describe_error(&error))))
     }
 
     fn swap<'a>(
         &'a self,
         key: &'a str,
-        expected: Option<Version>,
+        expected: Option<RecordVersion>,
         record: Option<Record>,
-    ) -> StoreFuture<'a, Saved> {
-        let place = self.place(key);
-        Box::pin(unblock(move || place.swap(expected, record.as_ref()).map_err(|error| place.about(&error))))
+    ) -> StoreFuture<'a, SaveOutcome> {
+        let place = self.record_file(key);
+        Box::pin(unblock(move || {
+            place.swap(expected, record.as_ref()).map_err(|error| place.describe_error(&error))
+        }))
     }
 }
 
 /// Where one record is.
-struct Place {
+struct RecordFile {
     folder: PathBuf,
     name: String,
     key: String,
 }
 
-impl Place {
+impl RecordFile {
     fn path(&self) -> PathBuf {
         self.folder.join(&self.name)
     }
 
     /// An error as people are to read it.
-    fn about(&self, error: &io::Error) -> io::Error {
+    fn describe_error(&self, error: &io::Error) -> io::Error {
         io::Error::new(error.kind(), format!("the tokens in {}: {error}", self.folder.display()))
     }
 
-    fn read(&self) -> io::Result<Option<Stored>> {
+    fn read(&self) -> io::Result<Option<StoredRecord>> {
         match fs::metadata(&self.folder) {
             Ok(_) => check_private(&self.folder)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -97,22 +99,22 @@ impl Place {
         parse(&text).map(Some)
     }
 
-    fn swap(&self, expected: Option<Version>, record: Option<&Record>) -> io::Result<Saved> {
+    fn swap(&self, expected: Option<RecordVersion>, record: Option<&Record>) -> io::Result<SaveOutcome> {
         make_private(&self.folder)?;
         let _lock = self.lock()?;
         self.remove_leftovers();
         let there = self.read()?;
         if there.as_ref().map(|stored| stored.version) != expected {
-            return Ok(Saved::Conflict(there));
+            return Ok(SaveOutcome::Conflict(there));
         }
-        let version = Version(random()?);
+        let version = RecordVersion(random_version()?);
         match record {
             Some(record) => self.write(version, record)?,
             None if there.is_some() => fs::remove_file(self.path())?,
             None => {}
         }
         sync(&self.folder);
-        Ok(Saved::Done(version))
+        Ok(SaveOutcome::Done(version))
     }
 
     /// Nobody else writes while this is held. The file of the lock stays: to remove it would be to let two in.
@@ -150,8 +152,8 @@ impl Place {
     }
 
     /// Whoever reads finds the old file or the new one, whole.
-    fn write(&self, version: Version, record: &Record) -> io::Result<()> {
-        let new = self.folder.join(format!("{}.{:016x}{NEW}", self.name, random()?));
+    fn write(&self, version: RecordVersion, record: &Record) -> io::Result<()> {
+        let new = self.folder.join(format!("{}.{:016x}{NEW}", self.name, random_version()?));
         let written = (|| {
             let mut file = private_file().create_new(true).open(&new)?;
             writeln!(file, "{HEADING}\n{:016x}\n{}", version.0, self.key.escape_debug())?;
@@ -174,7 +176,7 @@ fn record_being_written(file: &str) -> Option<&str> {
     (is_record && rest.ends_with(NEW)).then_some(name)
 }
 
-fn parse(text: &str) -> io::Result<Stored> {
+fn parse(text: &str) -> io::Result<StoredRecord> {
     let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut lines = text.splitn(4, '\n');
     let heading = lines.next().unwrap_or_default();
@@ -182,8 +184,8 @@ fn parse(text: &str) -> io::Result<Stored> {
     let record = lines.nth(1);
     match (heading, version, record) {
         (HEADING, Some(version), Some(record)) => {
-            let record = Record::read(record.as_bytes()).map_err(|error| odd(&error.to_string()))?;
-            Ok(Stored { record, version: Version(version) })
+            let record = Record::from_json(record.as_bytes()).map_err(|error| odd(&error.to_string()))?;
+            Ok(StoredRecord { record, version: RecordVersion(version) })
         }
         (HEADING, ..) => Err(odd("a file is damaged")),
         _ => Err(odd("a file is none of this store's")),
@@ -191,7 +193,7 @@ fn parse(text: &str) -> io::Result<Stored> {
 }
 
 /// A number that was never given out.
-fn random() -> io::Result<u64> {
+fn random_version() -> io::Result<u64> {
     getrandom::u64().map_err(|error| io::Error::other(error.to_string()))
 }
 

@@ -5,17 +5,17 @@ use std::fmt;
 use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mcp_proto::auth::client::{Record, Saved, Stored, Version};
+use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 
 use super::{StoreFuture, TokenStore};
 
 /// Keeps tokens as long as the process lasts. Clones share what they keep.
 #[derive(Clone, Default)]
-pub struct MemoryStore(Arc<Mutex<Kept>>);
+pub struct MemoryStore(Arc<Mutex<StoredRecords>>);
 
 #[derive(Default)]
-struct Kept {
-    records: BTreeMap<String, Stored>,
+struct StoredRecords {
+    records: BTreeMap<String, StoredRecord>,
     last: u64,
 }
 
@@ -25,24 +25,24 @@ impl MemoryStore {
         Self::default()
     }
 
-    fn swap_now(&self, key: &str, expected: Option<Version>, record: Option<Record>) -> Saved {
+    fn swap_now(&self, key: &str, expected: Option<RecordVersion>, record: Option<Record>) -> SaveOutcome {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let there = kept.records.get(key);
         if there.map(|stored| stored.version) != expected {
-            return Saved::Conflict(there.cloned());
+            return SaveOutcome::Conflict(there.cloned());
         }
         kept.last = kept.last.saturating_add(1);
-        let version = Version(kept.last);
+        let version = RecordVersion(kept.last);
         match record {
-            Some(record) => kept.records.insert(key.to_owned(), Stored { record, version }),
+            Some(record) => kept.records.insert(key.to_owned(), StoredRecord { record, version }),
             None => kept.records.remove(key),
         };
-        Saved::Done(version)
+        SaveOutcome::Done(version)
     }
 }
 
 impl TokenStore for MemoryStore {
-    fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Stored>> {
+    fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
         let stored = self.0.lock().unwrap_or_else(PoisonError::into_inner).records.get(key).cloned();
         Box::pin(ready(Ok(stored)))
     }
@@ -50,9 +50,9 @@ impl TokenStore for MemoryStore {
     fn swap<'a>(
         &'a self,
         key: &'a str,
-        expected: Option<Version>,
+        expected: Option<RecordVersion>,
         record: Option<Record>,
-    ) -> StoreFuture<'a, Saved> {
+    ) -> StoreFuture<'a, SaveOutcome> {
         Box::pin(ready(Ok(self.swap_now(key, expected, record))))
     }
 }

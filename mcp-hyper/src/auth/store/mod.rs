@@ -7,7 +7,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 
-use mcp_proto::auth::client::{Record, Saved, Stored, Version};
+use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 
 pub use file::FileStore;
 pub use memory::MemoryStore;
@@ -25,7 +25,7 @@ pub trait TokenStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// If that can not be told. It is shown to people.
-    fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Stored>>;
+    fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<StoredRecord>>;
 
     /// Keeps a record, or removes what there is, if what is there is of the version `expected`, or nothing where none is.
     ///
@@ -34,7 +34,7 @@ pub trait TokenStore: Send + Sync + 'static {
     fn swap<'a>(
         &'a self,
         key: &'a str,
-        expected: Option<Version>,
+        expected: Option<RecordVersion>,
         record: Option<Record>,
-    ) -> StoreFuture<'a, Saved>;
+    ) -> StoreFuture<'a, SaveOutcome>;
 }

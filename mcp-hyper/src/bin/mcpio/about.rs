@@ -7,11 +7,11 @@ use mcp_proto::schema::{Discover, DiscoverParams, Era, ServerCapabilities};
 use serde_json::{Map, Value, json};
 
 use crate::connect::Connection;
-use crate::failure::Failure;
+use crate::failure::CommandError;
 use crate::show;
 use crate::terminal::Screen;
 
-pub(crate) fn info(connection: &Connection, screen: &mut Screen, json: bool) -> Result<(), Failure> {
+pub(crate) fn info(connection: &Connection, screen: &mut Screen, json: bool) -> Result<(), CommandError> {
     let server = &connection.server;
     if json {
         return show::json(
@@ -72,7 +72,11 @@ fn offers(capabilities: &ServerCapabilities) -> String {
 }
 
 /// Newer revisions have no ping; asking again what the server offers is their sign of life.
-pub(crate) async fn ping(connection: &Connection, screen: &mut Screen, json: bool) -> Result<(), Failure> {
+pub(crate) async fn ping(
+    connection: &Connection,
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), CommandError> {
     let start = Instant::now();
     let (method, result) = match connection.server.era {
         Era::Legacy => ("ping", serde_json::to_value(connection.client.ping().await?)?),

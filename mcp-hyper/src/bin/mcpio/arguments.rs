@@ -17,11 +17,11 @@ pub(crate) fn for_tool(typed: &[String], schema: &Value) -> Result<Map<String, V
     let mut arguments = Map::new();
     for pair in typed {
         let (key, value) = match split(pair)? {
-            (key, Typed::Json(value)) => (key, value),
-            (key, Typed::Text(text)) => {
+            (key, ArgumentValue::Json(value)) => (key, value),
+            (key, ArgumentValue::Text(text)) => {
                 let property = property(schema, key)?;
-                let value =
-                    convert(&text, &Wanted::of(property, schema)).map_err(|why| format!("{key}: {why}"))?;
+                let value = convert(&text, &SchemaTypes::from_schema(property, schema))
+                    .map_err(|why| format!("{key}: {why}"))?;
                 (key, value)
             }
         };
@@ -46,9 +46,9 @@ pub(crate) fn for_prompt(typed: &[String]) -> Result<Map<String, Value>, String>
     let mut arguments = Map::new();
     for pair in typed {
         let (key, value) = match split(pair)? {
-            (key, Typed::Text(text)) => (key, text.into_owned().into()),
-            (key, Typed::Json(value @ Value::String(_))) => (key, value),
-            (key, Typed::Json(_)) => return Err(format!("{key}: the arguments of prompts are text")),
+            (key, ArgumentValue::Text(text)) => (key, text.into_owned().into()),
+            (key, ArgumentValue::Json(value @ Value::String(_))) => (key, value),
+            (key, ArgumentValue::Json(_)) => return Err(format!("{key}: the arguments of prompts are text")),
         };
         if arguments.insert(key.to_owned(), value).is_some() {
             return Err(format!("{key} is given twice"));
@@ -82,22 +82,22 @@ fn expand(text: &str) -> Result<Cow<'_, str>, String> {
     }
 }
 
-enum Typed<'a> {
+enum ArgumentValue<'a> {
     Text(Cow<'a, str>),
     Json(Value),
 }
 
-fn split(pair: &str) -> Result<(&str, Typed<'_>), String> {
+fn split(pair: &str) -> Result<(&str, ArgumentValue<'_>), String> {
     let (key, text) = pair.split_once('=').ok_or_else(|| {
         format!("{pair:?} is not an argument: write KEY=VALUE, KEY:=JSON or one JSON object")
     })?;
     let name = key.strip_suffix(':').unwrap_or(key);
     let text = expand(text).map_err(|why| format!("{name}: {why}"))?;
     if name == key {
-        return Ok((key, Typed::Text(text)));
+        return Ok((key, ArgumentValue::Text(text)));
     }
     let value = serde_json::from_str(&text).map_err(|error| format!("{name}: this is not JSON: {error}"))?;
-    Ok((name, Typed::Json(value)))
+    Ok((name, ArgumentValue::Json(value)))
 }
 
 /// What the schema says about a key; an error if it says that there is none.
@@ -118,15 +118,15 @@ fn property<'a>(schema: &'a Value, key: &str) -> Result<&'a Value, String> {
 
 /// The kinds of JSON that a schema allows, as far as it is simple enough to tell.
 #[derive(Debug, Default)]
-struct Wanted<'a> {
+struct SchemaTypes<'a> {
     types: Vec<&'a str>,
     choices: Vec<&'a Value>,
     items: Option<&'a Value>,
     root: Option<&'a Value>,
 }
 
-impl<'a> Wanted<'a> {
-    fn of(schema: &'a Value, root: &'a Value) -> Self {
+impl<'a> SchemaTypes<'a> {
+    fn from_schema(schema: &'a Value, root: &'a Value) -> Self {
         let mut wanted = Self { root: Some(root), ..Self::default() };
         // A schema may refer to itself.
         wanted.collect(schema, root, 16);
@@ -162,7 +162,7 @@ impl<'a> Wanted<'a> {
 }
 
 /// Reads `text` as the most particular kind that is wanted.
-fn convert(text: &str, wanted: &Wanted<'_>) -> Result<Value, String> {
+fn convert(text: &str, wanted: &SchemaTypes<'_>) -> Result<Value, String> {
     // Quotes around a text are part of it.
     let json: Option<Value> = serde_json::from_str(text).ok().filter(|json: &Value| !json.is_string());
     if let Some(choice) = wanted.choices.iter().find(|choice| choice.as_str() == Some(text)) {
@@ -205,9 +205,9 @@ fn is_whole(number: &serde_json::Number) -> bool {
 }
 
 /// A list separated by commas.
-fn list(text: &str, wanted: &Wanted<'_>) -> Result<Value, String> {
+fn list(text: &str, wanted: &SchemaTypes<'_>) -> Result<Value, String> {
     let root = wanted.root.unwrap_or(&Value::Null);
-    let item = Wanted::of(wanted.items.unwrap_or(&Value::Null), root);
+    let item = SchemaTypes::from_schema(wanted.items.unwrap_or(&Value::Null), root);
     let parts = text.split(',').filter(|part| !part.is_empty());
     parts.map(|part| convert(part.trim(), &item)).collect::<Result<Vec<_>, _>>().map(Value::from)
 }

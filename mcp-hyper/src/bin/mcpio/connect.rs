@@ -9,15 +9,15 @@ use mcp_proto::consent::shell_word;
 use mcp_proto::front::{Client, Error};
 use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, EraPolicy, ServerInfo};
 use mcp_proto::schema::{Era, LoggingLevel};
-use mcp_smol::{ClientOptions, Command, Environment, Killer, Wire};
+use mcp_smol::{ClientOptions, Command, Environment, Killer, WireDirection};
 use smol::future::or;
 
 use crate::asked;
-use crate::failure::Failure;
+use crate::failure::CommandError;
 use crate::interrupt;
 use crate::login;
-use crate::noise::Noise;
-use crate::options::{Common, EraOption, is_url};
+use crate::noise::NonMessageCounter;
+use crate::options::{CommonOptions, EraOption, is_url};
 use crate::reports::Reports;
 use crate::roots;
 use crate::terminal::Screen;
@@ -36,23 +36,23 @@ pub(crate) struct Connection {
 type Driver = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// A connection that is not ready yet.
-struct Opened {
+struct PendingConnection {
     client: Client,
     driver: Driver,
     /// Of a child process.
     killer: Option<Killer>,
-    noise: Noise,
+    noise: NonMessageCounter,
 }
 
 /// Starts a server or connects to one, does `work` with it, and closes the connection, also at a signal.
 pub(crate) async fn with_server<T>(
     command: &[OsString],
-    common: &Common,
-    work: impl AsyncFnOnce(&Connection) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    let Opened { client, driver, killer, noise } = match url(command) {
+    common: &CommonOptions,
+    work: impl AsyncFnOnce(&Connection) -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let PendingConnection { client, driver, killer, noise } = match url(command) {
         Some(url) => over_http(url, common).await?,
-        None => as_child(command, common)?,
+        None => over_stdio(command, common)?,
     };
     let driver = smol::spawn(async {
         // It ends as the work does, or is of no interest any more.
@@ -62,19 +62,19 @@ pub(crate) async fn with_server<T>(
     let progress = reports.clone();
     let working = async {
         let connection =
-            connected(&client, progress, common).await.map_err(|failure| match noise.told() {
-                Some(told) => failure.add(&told),
+            connected(&client, progress, common).await.map_err(|failure| match noise.summary() {
+                Some(told) => failure.with_sentence(&told),
                 None => failure,
             })?;
         noise.ignore();
         work(&connection).await
     };
-    let result = interrupt::attend(&client, driver, killer.as_ref(), working).await;
+    let result = interrupt::run_until_signal(&client, driver, killer.as_ref(), working).await;
     reports.finish().await;
     match (result, url(command)) {
-        (Err(Failure::Unauthorized { report, scopes }), Some(url)) => {
+        (Err(CommandError::Unauthorized { report, scopes }), Some(url)) => {
             let hint = login_hint(url, scopes.map(|scopes| scopes.to_string()).as_deref());
-            Err(Failure::Unauthorized { report: report.hint(hint), scopes: None })
+            Err(CommandError::Unauthorized { report: report.with_hint(hint), scopes: None })
         }
         (result, _) => result,
     }
@@ -82,20 +82,24 @@ pub(crate) async fn with_server<T>(
 
 /// How to log in, as a line that can be pasted; `None` if the URL or the scopes cannot be shown in one.
 pub(crate) fn login_hint(url: &str, scopes: Option<&str>) -> Option<String> {
-    let url = word(url)?;
+    let url = quoted_word(url)?;
     Some(match scopes {
-        Some(scopes) => format!("To agree to it: mcpio login --scope={} {url}", word(scopes)?),
+        Some(scopes) => format!("To agree to it: mcpio login --scope={} {url}", quoted_word(scopes)?),
         None => format!("To log in: mcpio login {url}"),
     })
 }
 
 /// A word of the user's shell. On Windows only words that need no quotes.
-fn word(text: &str) -> Option<String> {
+fn quoted_word(text: &str) -> Option<String> {
     shell_word(text).filter(|word| !cfg!(windows) || word == text)
 }
 
-async fn connected(client: &Client, reports: Reports, common: &Common) -> Result<Connection, Failure> {
-    let ready = or(client.ready(), reports.tell_connecting(client)).await;
+async fn connected(
+    client: &Client,
+    reports: Reports,
+    common: &CommonOptions,
+) -> Result<Connection, CommandError> {
+    let ready = or(client.ready(), reports.show_connecting(client)).await;
     reports.clear();
     let server = ready?;
     let log = common.log.as_deref().and_then(LoggingLevel::parse);
@@ -111,19 +115,19 @@ fn url(command: &[OsString]) -> Option<&str> {
     word.to_str().filter(|_| is_url(word))
 }
 
-async fn over_http(url: &str, common: &Common) -> Result<Opened, Failure> {
+async fn over_http(url: &str, common: &CommonOptions) -> Result<PendingConnection, CommandError> {
     let mut options = options(common)?;
-    if let Some(authorization) = login::stored(url, common).await? {
+    if let Some(authorization) = login::stored_authorization(url, common).await? {
         options = options.authorization(authorization);
     }
-    let (client, driver) = options.connect(url).map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(Opened { client, driver: Box::pin(driver), killer: None, noise: Noise::new() })
+    let (client, driver) = options.connect(url).map_err(|error| CommandError::Usage(error.to_string()))?;
+    Ok(PendingConnection { client, driver: Box::pin(driver), killer: None, noise: NonMessageCounter::new() })
 }
 
 /// How to talk to a server at a URL, but for logging in.
-pub(crate) fn options(common: &Common) -> Result<mcp_hyper::ClientOptions, Failure> {
+pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions, CommandError> {
     let mut options = mcp_hyper::ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
-        .mode(mode(common))
+        .era_policy(mode(common))
         .handlers(asked::handlers())
         .configure(|config| configure(&mut config.client, common));
     for (name, value) in &common.headers {
@@ -139,16 +143,16 @@ pub(crate) fn options(common: &Common) -> Result<mcp_hyper::ClientOptions, Failu
     Ok(options)
 }
 
-fn as_child(command: &[OsString], common: &Common) -> Result<Opened, Failure> {
+fn over_stdio(command: &[OsString], common: &CommonOptions) -> Result<PendingConnection, CommandError> {
     let mut options = ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
-        .mode(mode(common))
+        .era_policy(mode(common))
         .handlers(asked::handlers())
         .configure(|config| configure(config, common));
-    let noise = Noise::new();
+    let noise = NonMessageCounter::new();
     let heard = noise.clone();
     let mut trace = common.trace.then(|| Trace::new(Screen::messages()));
     options = options.on_wire(move |direction, bytes| {
-        if direction == Wire::Received {
+        if direction == WireDirection::Received {
             heard.handle_input(bytes);
         }
         if let Some(trace) = &mut trace {
@@ -161,12 +165,12 @@ fn as_child(command: &[OsString], common: &Common) -> Result<Opened, Failure> {
     }
     let (client, driver) = options.connect(program(command, common)?);
     let killer = Some(driver.killer());
-    Ok(Opened { client, driver: Box::pin(driver), killer, noise })
+    Ok(PendingConnection { client, driver: Box::pin(driver), killer, noise })
 }
 
-fn program(command: &[OsString], common: &Common) -> Result<Command, Failure> {
+fn program(command: &[OsString], common: &CommonOptions) -> Result<Command, CommandError> {
     let Some((program, args)) = command.split_first() else {
-        return Err(Failure::Usage("no command that starts a server".to_owned()));
+        return Err(CommandError::Usage("no command that starts a server".to_owned()));
     };
     let mut command = Command::new(program).args(args);
     if common.whole_env {
@@ -178,7 +182,7 @@ fn program(command: &[OsString], common: &Common) -> Result<Command, Failure> {
     Ok(command.envs(common.variables.iter().map(|(name, value)| (name, value))))
 }
 
-fn mode(common: &Common) -> EraPolicy {
+fn mode(common: &CommonOptions) -> EraPolicy {
     match common.era {
         EraOption::Auto => EraPolicy::Auto,
         EraOption::Modern => EraPolicy::ModernOnly,
@@ -186,7 +190,7 @@ fn mode(common: &Common) -> EraPolicy {
     }
 }
 
-fn configure(config: &mut ClientConfig, common: &Common) {
+fn configure(config: &mut ClientConfig, common: &CommonOptions) {
     if let Some(timeout) = common.timeout {
         config.request_timeout = timeout;
         config.request_hard_timeout = config.request_hard_timeout.max(timeout);

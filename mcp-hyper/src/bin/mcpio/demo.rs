@@ -8,23 +8,23 @@ use serde_json::json;
 use smol::net::TcpListener;
 
 use crate::connect::{Connection, with_server};
-use crate::failure::Failure;
-use crate::options::Common;
+use crate::failure::CommandError;
+use crate::options::CommonOptions;
 use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled};
 use crate::{about, demo_server, prompts, show};
 
 /// Starts this program once more, as the server.
-pub(crate) async fn demo(common: &Common, screen: &mut Screen) -> Result<(), Failure> {
+pub(crate) async fn demo(common: &CommonOptions, screen: &mut Screen) -> Result<(), CommandError> {
     let program = std::env::current_exe()
-        .map_err(|error| Failure::server(format!("this program does not know where it is: {error}")))?;
+        .map_err(|error| CommandError::server(format!("this program does not know where it is: {error}")))?;
     let server = [program.into_os_string(), OsString::from("serve")];
     with_server(&server, common, async |connection| tour(connection, screen).await).await
 }
 
 /// Serves on a port of its own, and talks to that.
-pub(crate) async fn demo_over_http(common: &Common, screen: &mut Screen) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::server(format!("serving over HTTP: {error}"));
+pub(crate) async fn demo_over_http(common: &CommonOptions, screen: &mut Screen) -> Result<(), CommandError> {
+    let failed = |error: std::io::Error| CommandError::server(format!("serving over HTTP: {error}"));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
     let url = format!("http://{}/mcp", listener.local_addr().map_err(failed)?);
     let serving = smol::spawn(mcp_hyper::serve(listener, demo_server::router()));
@@ -34,7 +34,7 @@ pub(crate) async fn demo_over_http(common: &Common, screen: &mut Screen) -> Resu
     toured
 }
 
-async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Failure> {
+async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), CommandError> {
     let client = &connection.client;
 
     step(screen, "The server, as it describes itself", "mcp info")?;
@@ -84,14 +84,14 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Failur
     Ok(())
 }
 
-fn step(screen: &mut Screen, title: &str, command: &str) -> Result<(), Failure> {
+fn step(screen: &mut Screen, title: &str, command: &str) -> Result<(), CommandError> {
     screen.line("")?;
     show::heading(screen, title)?;
     screen.line(styled(QUIET, format_args!("$ {command} -- mcpio serve")))?;
     Ok(())
 }
 
-fn result(screen: &mut Screen, result: &CallToolResult) -> Result<(), Failure> {
+fn result(screen: &mut Screen, result: &CallToolResult) -> Result<(), CommandError> {
     let mark = if result.failed() { styled(QUIET, "failed:") } else { styled(GOOD, "→") };
     screen.labelled(mark, Text::block(&result.text_content()))?;
     Ok(())

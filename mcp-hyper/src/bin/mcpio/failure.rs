@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use mcp_proto::auth::{Demand, Scopes};
+use mcp_proto::auth::{Requirement, Scopes};
 use mcp_proto::front;
 use mcp_proto::peer::HttpError;
 use mcp_proto::peer::client::{CloseReason, ConnectError};
@@ -15,15 +15,15 @@ use crate::terminal::Screen;
 use crate::text::{BAD, Text, styled};
 
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CommandError {
     /// The tool was called, and says that it failed. It has been shown already.
     Tool,
     /// What was typed makes no sense.
     Usage(String),
     /// The connection or the protocol failed, or the server refused.
-    Server(Report),
+    Server(ErrorReport),
     /// The server wants to know who asks, or more than was agreed to: these scopes, as far as it says.
-    Unauthorized { report: Report, scopes: Option<Scopes> },
+    Unauthorized { report: ErrorReport, scopes: Option<Scopes> },
     /// A signal ended the command.
     Interrupted(Interrupt),
     /// Standard output failed.
@@ -32,10 +32,10 @@ pub(crate) enum Failure {
 
 /// A failure of the server or of the connection.
 #[derive(Debug)]
-pub(crate) struct Report(Box<Details>);
+pub(crate) struct ErrorReport(Box<ErrorDetails>);
 
 #[derive(Debug)]
-struct Details {
+struct ErrorDetails {
     /// One of the kinds that the help lists.
     kind: &'static str,
     /// The message. It may quote the server.
@@ -48,52 +48,52 @@ struct Details {
     hints: Vec<String>,
 }
 
-impl Report {
+impl ErrorReport {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         let message = message.into();
-        Self(Box::new(Details { kind: "failed", message, code: None, data: None, hints: Vec::new() }))
+        Self(Box::new(ErrorDetails { kind: "failed", message, code: None, data: None, hints: Vec::new() }))
     }
 
     /// A failure of a kind that the help lists.
-    pub(crate) fn of_kind(mut self, kind: &'static str) -> Self {
+    pub(crate) fn with_kind(mut self, kind: &'static str) -> Self {
         self.0.kind = kind;
         self
     }
 
     /// Adds a line about how to go on, if there is one.
-    pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<Option<String>>) -> Self {
         self.0.hints.extend(hint.into());
         self
     }
 
-    fn add(mut self, sentence: &str) -> Self {
+    fn with_sentence(mut self, sentence: &str) -> Self {
         self.0.message.push('\n');
         self.0.message.push_str(sentence);
         self
     }
 
-    fn peer(mut self, error: &ErrorObject) -> Self {
+    fn with_peer_error(mut self, error: &ErrorObject) -> Self {
         self.0.code = Some(error.code);
         self.0.data = error.data.as_ref().and_then(|data| data.decode().ok());
-        self.of_kind("refused")
+        self.with_kind("refused")
     }
 
-    fn http(mut self, error: &HttpError) -> Self {
+    fn with_http_error(mut self, error: &HttpError) -> Self {
         self.0.code = Some(error.status.into());
-        self.of_kind("http")
+        self.with_kind("http")
     }
 }
 
-impl Failure {
+impl CommandError {
     /// A failure of the server or of the connection, in words.
     pub(crate) fn server(message: impl Into<String>) -> Self {
-        Self::Server(Report::new(message))
+        Self::Server(ErrorReport::new(message))
     }
 
     /// The same with another sentence, if it is about a server.
-    pub(crate) fn add(self, sentence: &str) -> Self {
+    pub(crate) fn with_sentence(self, sentence: &str) -> Self {
         match self {
-            Self::Server(report) => Self::Server(report.add(sentence)),
+            Self::Server(report) => Self::Server(report.with_sentence(sentence)),
             other => other,
         }
     }
@@ -115,7 +115,7 @@ impl Failure {
     }
 
     /// Writes the message to `messages`, and the JSON object to `output` if `json`. A tool's failure is in its result.
-    pub(crate) fn tell(&self, output: &mut Screen, messages: &mut Screen, json: bool) {
+    pub(crate) fn print(&self, output: &mut Screen, messages: &mut Screen, json: bool) {
         if self.exit_number() == 0 {
             return;
         }
@@ -159,26 +159,26 @@ impl Failure {
     }
 }
 
-impl From<front::Error> for Failure {
+impl From<front::Error> for CommandError {
     fn from(error: front::Error) -> Self {
         if let Some(http) = error.unauthorized() {
-            let demand = http.challenge.as_deref().and_then(Demand::read);
+            let demand = http.challenge.as_deref().and_then(Requirement::parse);
             let (what, scopes) = match http.status {
                 403 => ("this needs more than was agreed to", demand.and_then(|demand| demand.scope)),
                 _ => ("the server wants to know who asks", None),
             };
-            let report = Report::new(format!("{what}: {http}")).http(http);
+            let report = ErrorReport::new(format!("{what}: {http}")).with_http_error(http);
             return Self::Unauthorized { report, scopes };
         }
-        let report = Report::new(error.to_string());
+        let report = ErrorReport::new(error.to_string());
         Self::Server(match &error {
-            front::Error::Peer(object) => report.peer(object),
-            front::Error::Http(http) => report.http(http),
+            front::Error::Peer(object) => report.with_peer_error(object),
+            front::Error::Http(http) => report.with_http_error(http),
             front::Error::TimedOut { .. } => timeout(report),
             front::Error::Closed(CloseReason::Connect(error)) => connecting(report, error),
-            error if error.is_disconnect() => report.of_kind("connection"),
+            error if error.is_disconnect() => report.with_kind("connection"),
             front::Error::Invalid(_) | front::Error::Decode { .. } | front::Error::Pages(_) => {
-                report.of_kind("invalid")
+                report.with_kind("invalid")
             }
             _ => report,
         })
@@ -186,38 +186,40 @@ impl From<front::Error> for Failure {
 }
 
 /// A server that did not become ready.
-fn connecting(report: Report, error: &ConnectError) -> Report {
+fn connecting(report: ErrorReport, error: &ConnectError) -> ErrorReport {
     match error {
-        ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => report.peer(error),
-        ConnectError::Http { error, .. } => report.http(error),
+        ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => {
+            report.with_peer_error(error)
+        }
+        ConnectError::Http { error, .. } => report.with_http_error(error),
         error if error.is_timeout() => timeout(report),
         ConnectError::AllFailed(tried) => match tried.last() {
             Some(last) => connecting(report, last),
             None => report,
         },
-        _ => report.of_kind("connection"),
+        _ => report.with_kind("connection"),
     }
 }
 
-fn timeout(report: Report) -> Report {
-    report.of_kind("timeout").hint("To wait longer: --timeout SECONDS".to_owned())
+fn timeout(report: ErrorReport) -> ErrorReport {
+    report.with_kind("timeout").with_hint("To wait longer: --timeout SECONDS".to_owned())
 }
 
-impl<T> From<front::ListError<T>> for Failure {
+impl<T> From<front::ListError<T>> for CommandError {
     fn from(error: front::ListError<T>) -> Self {
         front::Error::from(error).into()
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
     }
 }
 
-impl From<serde_json::Error> for Failure {
+impl From<serde_json::Error> for CommandError {
     fn from(error: serde_json::Error) -> Self {
-        Self::Server(Report::new(format!("the answer cannot be shown: {error}")).of_kind("invalid"))
+        Self::Server(ErrorReport::new(format!("the answer cannot be shown: {error}")).with_kind("invalid"))
     }
 }
 
@@ -225,17 +227,17 @@ impl From<serde_json::Error> for Failure {
 mod tests {
     use super::*;
 
-    fn told(failure: &Failure, json: bool) -> (String, String) {
+    fn rendered(failure: &CommandError, json: bool) -> (String, String) {
         let ((mut output, out), (mut messages, err)) = (Screen::recorded(None), Screen::recorded(None));
-        failure.tell(&mut output, &mut messages, json);
+        failure.print(&mut output, &mut messages, json);
         (out.plain(), err.plain())
     }
 
     #[test]
     fn errors_of_a_server_are_quoted_without_unsafe_characters_or_lines_of_their_own() {
         let error = ErrorObject::new(-32000, "no\x1b[2J\nmcp: \u{202e}run this");
-        let failure = Failure::from(front::Error::Peer(error));
-        let (_, err) = told(&failure, false);
+        let failure = CommandError::from(front::Error::Peer(error));
+        let (_, err) = rendered(&failure, false);
         assert!(err.starts_with("mcp: "), "{err}");
         assert!(err.ends_with("no\\u{1b}[2J\n    mcp: \\u{202e}run this (-32000)\n"), "{err}");
     }
@@ -244,15 +246,15 @@ mod tests {
     fn errors_are_objects_for_programs() {
         let data = mcp_proto::rpc::Raw::encode(&json!({ "hint": "\u{9b}" })).unwrap();
         let error = ErrorObject::new(-32602, "wrong\u{202e}").with_data(data);
-        let (out, _) = told(&Failure::from(front::Error::Peer(error)), true);
+        let (out, _) = rendered(&CommandError::from(front::Error::Peer(error)), true);
         assert!(out.contains("\\u202e") && out.contains("\\u009b"), "{out}");
         let error = &serde_json::from_str::<Value>(&out).unwrap()["error"];
         assert_eq!((&error["kind"], &error["code"]), (&json!("refused"), &json!(-32602)));
         assert_eq!(error["data"], json!({ "hint": "\u{9b}" }));
         assert!(error["message"].as_str().unwrap().contains("wrong\u{202e}"), "{error}");
-        let (out, err) = told(&Failure::Usage("which?".to_owned()), true);
+        let (out, err) = rendered(&CommandError::Usage("which?".to_owned()), true);
         assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["error"]["kind"], "usage");
         assert_eq!(err, "mcp: which?\n");
-        assert_eq!(told(&Failure::Tool, true).0, "");
+        assert_eq!(rendered(&CommandError::Tool, true).0, "");
     }
 }

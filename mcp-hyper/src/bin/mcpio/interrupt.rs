@@ -10,12 +10,12 @@ use smol::future::or;
 use smol::stream::StreamExt as _;
 use smol::{Task, Timer};
 
-use crate::failure::Failure;
+use crate::failure::CommandError;
 
 /// A signal this soon after another is the same one: the terminal sends it to the whole group, and wrappers pass it on.
-const SAME: Duration = Duration::from_millis(200);
+const DUPLICATE_WINDOW: Duration = Duration::from_millis(200);
 /// After a server was killed: it is gone within milliseconds, unless the kernel cannot let it go.
-const KILLED: Duration = Duration::from_secs(1);
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A signal that ends the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Interrupts {
             && let Some(Ok(signal)) = signals.next().await
         {
             let now = Instant::now();
-            if self.last.is_none_or(|last| now.duration_since(last) >= SAME) {
+            if self.last.is_none_or(|last| now.duration_since(last) >= DUPLICATE_WINDOW) {
                 self.last = Some(now);
                 return Interrupt(signal);
             }
@@ -78,14 +78,14 @@ impl Interrupts {
 /// Does `work` with a connection and closes it, which runs the shutdown steps of its server.
 ///
 /// A signal cancels the work; the steps are run all the same. A signal during the steps kills the server instead.
-pub(crate) async fn attend<T>(
+pub(crate) async fn run_until_signal<T>(
     client: &Client,
     driver: Task<()>,
     killer: Option<&Killer>,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+    work: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
     let mut interrupts = Interrupts::listen();
-    let result = or(work, async { Err(Failure::Interrupted(interrupts.next().await)) }).await;
+    let result = or(work, async { Err(CommandError::Interrupted(interrupts.next().await)) }).await;
     let mut driver = driver;
     let ended = async {
         client.close().await;
@@ -97,12 +97,12 @@ pub(crate) async fn attend<T>(
     if let Some(killer) = killer {
         killer.kill();
         let late = async {
-            Timer::after(KILLED).await;
+            Timer::after(KILL_TIMEOUT).await;
         };
         or(driver, late).await;
     }
     match result {
-        Err(failure @ Failure::Interrupted(_)) => Err(failure),
-        _ => Err(Failure::Interrupted(interrupt)),
+        Err(failure @ CommandError::Interrupted(_)) => Err(failure),
+        _ => Err(CommandError::Interrupted(interrupt)),
     }
 }

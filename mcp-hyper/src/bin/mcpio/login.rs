@@ -7,22 +7,22 @@ use std::time::Duration;
 use mcp_hyper::auth::{AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, TokenStore as _};
 use mcp_hyper::{AuthDriver, ClientOptions};
 use mcp_proto::auth::client::{
-    AuthConfig, AuthError, ClientCredentials, DpopKey, Event, Page, Registered, Status,
+    AuthConfig, AuthError, AuthorizationPage, ClientCredentials, DpopKey, Event, Preregistration, TokenStatus,
 };
 use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, TokenKind, canonical_resource};
 use mcp_proto::front::{Clock as _, SystemClock};
 use serde_json::json;
 
 use crate::connect;
-use crate::failure::{Failure, Report};
+use crate::failure::{CommandError, ErrorReport};
 use crate::interrupt;
-use crate::options::{Common, LoginOptions};
+use crate::options::{CommonOptions, LoginOptions};
 use crate::show;
 use crate::terminal::Screen;
 use crate::text::{GOOD, NAME, QUIET, Text, styled};
 
 /// Where pages lead back to if nobody listens, because no page is to be opened.
-const NOWHERE: &str = "http://127.0.0.1/callback";
+const UNUSED_REDIRECT: &str = "http://127.0.0.1/callback";
 /// Holds a password: on the command line everybody could read it.
 const SECRET: &str = "MCP_CLIENT_SECRET";
 
@@ -30,10 +30,10 @@ const SECRET: &str = "MCP_CLIENT_SECRET";
 pub(crate) async fn login(
     url: &str,
     login: &LoginOptions,
-    common: &Common,
+    common: &CommonOptions,
     screen: &mut Screen,
-) -> Result<(), Failure> {
-    let listening = |error| Failure::server(format!("nothing can lead back here: {error}"));
+) -> Result<(), CommandError> {
+    let listening = |error| CommandError::server(format!("nothing can lead back here: {error}"));
     let redirects = LoopbackRedirects::bind_port(login.port).map_err(listening)?;
     let mut config = config(common, redirects.uri())?;
     let wanted = login.scope.as_deref().map(Scopes::parse);
@@ -42,9 +42,9 @@ pub(crate) async fn login(
     let authorization = Authorization::new(config)
         .store(store(common)?)
         .redirects(redirects)
-        .on_event(move |event| tell(event, browser));
+        .on_event(move |event| print_event(event, browser));
     let options = connect::options(common)?.authorization(authorization);
-    let (client, driver) = options.connect(url).map_err(|error| Failure::Usage(error.to_string()))?;
+    let (client, driver) = options.connect(url).map_err(|error| CommandError::Usage(error.to_string()))?;
     let handle = driver.auth();
     let driver = smol::spawn(async {
         // It ends as the client does.
@@ -57,14 +57,17 @@ pub(crate) async fn login(
             None => Ok(None),
         }
     };
-    let status = interrupt::attend(&client, driver, None, logging_in).await;
+    let status = interrupt::run_until_signal(&client, driver, None, logging_in).await;
     match status? {
         Some(status) => {
-            screen.line(styled(GOOD, "Logged in").and(" ").and(styled(QUIET, place(url))))?;
+            screen.line(styled(GOOD, "Logged in").and(" ").and(styled(QUIET, without_query(url))))?;
             Ok(show::facts(screen, &facts(&status))?)
         }
         None => {
-            screen.line(format!("{} does not ask who you are: there is no need to log in.", place(url)))?;
+            screen.line(format!(
+                "{} does not ask who you are: there is no need to log in.",
+                without_query(url)
+            ))?;
             Ok(())
         }
     }
@@ -72,8 +75,11 @@ pub(crate) async fn login(
 
 /// The token there is. A server may let everybody in, and ask who they are only when it comes to its tools.
 /// One that is kept already does unless it lacks what was wished for.
-async fn logged_in(handle: &AuthHandle, wanted: Option<&Scopes>) -> Result<Option<Status>, Failure> {
-    let lacks = |status: &Status| {
+async fn logged_in(
+    handle: &AuthHandle,
+    wanted: Option<&Scopes>,
+) -> Result<Option<TokenStatus>, CommandError> {
+    let lacks = |status: &TokenStatus| {
         wanted
             .is_some_and(|wanted| status.scopes.as_ref().is_none_or(|granted| !granted.contains_all(wanted)))
     };
@@ -85,31 +91,36 @@ async fn logged_in(handle: &AuthHandle, wanted: Option<&Scopes>) -> Result<Optio
         Err(LoginError::Failed(AuthError::NoResourceMetadata | AuthError::RegistrationRefused { .. })) => {
             Ok(None)
         }
-        Err(error) => Err(Failure::server(error.to_string())),
+        Err(error) => Err(CommandError::server(error.to_string())),
     }
 }
 
 /// Gives the tokens back, and forgets them.
-pub(crate) async fn logout(url: &str, common: &Common, screen: &mut Screen) -> Result<(), Failure> {
+pub(crate) async fn logout(
+    url: &str,
+    common: &CommonOptions,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
     let (handle, driver) = tokens(url, common)?;
-    let logged_out = smol::future::or(handle.logout(), dropped(driver)).await;
-    logged_out.map_err(|error| Failure::server(error.to_string()))?;
-    screen.line(styled(GOOD, "Logged out").and(" ").and(styled(QUIET, place(url))))?;
+    let logged_out = smol::future::or(handle.logout(), drive_until_done(driver)).await;
+    logged_out.map_err(|error| CommandError::server(error.to_string()))?;
+    screen.line(styled(GOOD, "Logged out").and(" ").and(styled(QUIET, without_query(url))))?;
     Ok(())
 }
 
 /// Says what the stored token is.
 pub(crate) async fn whoami(
     url: &str,
-    common: &Common,
+    common: &CommonOptions,
     screen: &mut Screen,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let (handle, driver) = tokens(url, common)?;
-    let token = smol::future::or(handle.token(), dropped(driver)).await;
+    let token = smol::future::or(handle.token_status(), drive_until_done(driver)).await;
     let Some(status) = token.ok().or_else(|| handle.status()) else {
-        let report = Report::new(format!("nobody is logged in at {}", place(url))).of_kind("unauthorized");
-        return Err(Failure::Server(report.hint(connect::login_hint(url, None))));
+        let report = ErrorReport::new(format!("nobody is logged in at {}", without_query(url)))
+            .with_kind("unauthorized");
+        return Err(CommandError::Server(report.with_hint(connect::login_hint(url, None))));
     };
     if json {
         return show::json(
@@ -128,7 +139,7 @@ pub(crate) async fn whoami(
     Ok(show::facts(screen, &facts(&status))?)
 }
 
-fn facts(status: &Status) -> Vec<(&'static str, String)> {
+fn facts(status: &TokenStatus) -> Vec<(&'static str, String)> {
     let mut facts = vec![("issuer", status.issuer.clone()), ("client", status.client_id.clone())];
     facts.extend(status.scopes.as_ref().map(|scopes| ("scope", scopes.to_string())));
     let now = SystemClock::new().unix_time().since_epoch();
@@ -143,7 +154,7 @@ fn facts(status: &Status) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn kind(status: &Status) -> &'static str {
+fn kind(status: &TokenStatus) -> &'static str {
     match status.kind {
         TokenKind::Dpop => "DPoP",
         _ => "Bearer",
@@ -160,37 +171,40 @@ fn rounded(time: Duration) -> String {
 }
 
 /// What a command other than `login` goes out with: the stored tokens, if there are any. Nobody is shown a page for it.
-pub(crate) async fn stored(url: &str, common: &Common) -> Result<Option<Authorization>, Failure> {
+pub(crate) async fn stored_authorization(
+    url: &str,
+    common: &CommonOptions,
+) -> Result<Option<Authorization>, CommandError> {
     let store = store(common)?;
     let Ok(key) = canonical_resource(url) else { return Ok(None) };
-    let kept = store.load(&key).await.map_err(|error| Failure::server(error.to_string()))?;
+    let kept = store.load(&key).await.map_err(|error| CommandError::server(error.to_string()))?;
     match kept {
-        Some(_) => Ok(Some(Authorization::new(config(common, NOWHERE.to_owned())?).store(store))),
+        Some(_) => Ok(Some(Authorization::new(config(common, UNUSED_REDIRECT.to_owned())?).store(store))),
         None => Ok(None),
     }
 }
 
-fn tokens(url: &str, common: &Common) -> Result<(AuthHandle, AuthDriver), Failure> {
-    let authorization = Authorization::new(config(common, NOWHERE.to_owned())?).store(store(common)?);
+fn tokens(url: &str, common: &CommonOptions) -> Result<(AuthHandle, AuthDriver), CommandError> {
+    let authorization = Authorization::new(config(common, UNUSED_REDIRECT.to_owned())?).store(store(common)?);
     let options: ClientOptions = connect::options(common)?.authorization(authorization);
-    options.authorize(url).map_err(|error| Failure::Usage(error.to_string()))
+    options.authorize(url).map_err(|error| CommandError::Usage(error.to_string()))
 }
 
 /// Polls the driver for as long as the other future takes.
-async fn dropped<T>(driver: AuthDriver) -> Result<T, LoginError> {
+async fn drive_until_done<T>(driver: AuthDriver) -> Result<T, LoginError> {
     driver.await;
     Err(LoginError::DriverDropped)
 }
 
-fn config(common: &Common, redirect_uri: String) -> Result<AuthConfig, Failure> {
+fn config(common: &CommonOptions, redirect_uri: String) -> Result<AuthConfig, CommandError> {
     let mut config = AuthConfig::new("mcpio", redirect_uri);
     // A token that is read along is no use without the key.
-    config.dpop = Some(DpopKey::Kept);
+    config.dpop = Some(DpopKey::Generated);
     if common.private_networks {
         config.private_networks = PrivateNetworks::Allowed;
     }
     if let Some(id) = &common.client_id {
-        config.registered.push(registered(id, common.issuer.as_deref(), env::var(SECRET))?);
+        config.preregistrations.push(registered(id, common.issuer.as_deref(), env::var(SECRET))?);
     }
     Ok(config)
 }
@@ -200,25 +214,25 @@ fn registered(
     id: &str,
     issuer: Option<&str>,
     secret: Result<String, env::VarError>,
-) -> Result<Registered, Failure> {
+) -> Result<Preregistration, CommandError> {
     match (secret, issuer) {
         (Ok(secret), Some(issuer)) => {
-            Ok(Registered::at(issuer, ClientCredentials::with_secret(id, Secret::new(secret))))
+            Ok(Preregistration::for_issuer(issuer, ClientCredentials::with_secret(id, Secret::new(secret))))
         }
         (Ok(_), None) => {
             let wanted = format!("{SECRET} goes to one authorization server alone: name it by --issuer URL");
-            Err(Failure::Usage(wanted))
+            Err(CommandError::Usage(wanted))
         }
         (Err(env::VarError::NotPresent), Some(issuer)) => {
-            Ok(Registered::at(issuer, ClientCredentials::new(id)))
+            Ok(Preregistration::for_issuer(issuer, ClientCredentials::new(id)))
         }
-        (Err(env::VarError::NotPresent), None) => Ok(Registered::public(id)),
-        (Err(error), _) => Err(Failure::Usage(format!("{SECRET}: {error}"))),
+        (Err(env::VarError::NotPresent), None) => Ok(Preregistration::public(id)),
+        (Err(error), _) => Err(CommandError::Usage(format!("{SECRET}: {error}"))),
     }
 }
 
 /// Where tokens are kept: below the folder for what programs keep of their own, as the system has it.
-fn store(common: &Common) -> Result<FileStore, Failure> {
+fn store(common: &CommonOptions) -> Result<FileStore, CommandError> {
     let usual = || {
         let folder = |name: &str| env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
         let below = folder("XDG_STATE_HOME")
@@ -227,11 +241,11 @@ fn store(common: &Common) -> Result<FileStore, Failure> {
         below.map(|below| below.join("mcpio").join("tokens"))
     };
     let none =
-        || Failure::Usage("there is no home folder to keep tokens in: name one by --tokens".to_owned());
+        || CommandError::Usage("there is no home folder to keep tokens in: name one by --tokens".to_owned());
     common.tokens.clone().or_else(usual).map(FileStore::new).ok_or_else(none)
 }
 
-fn tell(event: &Event, browser: bool) {
+fn print_event(event: &Event, browser: bool) {
     let mut screen = Screen::messages();
     // Whoever cannot read it cannot log in, and the page waits for nobody.
     let _ = match event {
@@ -242,12 +256,12 @@ fn tell(event: &Event, browser: bool) {
             ask_to_agree(&mut screen, page, browser)
         }
         Event::Tolerated(deviation) => screen.line(deviation.to_string()),
-        Event::NotKept(why) => screen.line(format!("The tokens can not be kept: {why}")),
+        Event::SaveFailed(why) => screen.line(format!("The tokens can not be kept: {why}")),
         _ => Ok(()),
     };
 }
 
-fn ask_to_agree(screen: &mut Screen, page: &Page, browser: bool) -> std::io::Result<()> {
+fn ask_to_agree(screen: &mut Screen, page: &AuthorizationPage, browser: bool) -> std::io::Result<()> {
     let opens = if browser { ", which should open by itself" } else { "" };
     let request = Text::from("To log in with ").and(styled(NAME, &page.issuer));
     screen.line(request.and(format!(", agree on this page{opens}:")))?;
@@ -257,13 +271,13 @@ fn ask_to_agree(screen: &mut Screen, page: &Page, browser: bool) -> std::io::Res
 }
 
 /// Opens a page in a browser, without a shell. If there is none, the person has the URL to open it elsewhere.
-fn open(page: &Page) {
+fn open(page: &AuthorizationPage) {
     let url = page.url.clone();
     smol::unblock(move || drop(webbrowser::open(&url))).detach();
 }
 
 /// A URL without what may be secret.
-fn place(url: &str) -> String {
+fn without_query(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
@@ -282,7 +296,7 @@ mod tests {
     fn client_secret_demands_the_issuer_that_it_is_for() {
         let secret = || Ok("hidden".to_owned());
         let refused = registered("me", None, secret());
-        assert!(matches!(refused, Err(Failure::Usage(why)) if why.contains("--issuer")));
+        assert!(matches!(refused, Err(CommandError::Usage(why)) if why.contains("--issuer")));
         let issuer = "https://login.example";
         assert_eq!(registered("me", Some(issuer), secret()).unwrap().issuer(), Some(issuer));
         assert_eq!(registered("me", None, Err(env::VarError::NotPresent)).unwrap().issuer(), None);
@@ -290,6 +304,6 @@ mod tests {
 
     #[test]
     fn what_may_be_secret_in_a_url_is_not_shown() {
-        assert_eq!(place("https://example.com/mcp?key=1#x"), "https://example.com/mcp");
+        assert_eq!(without_query("https://example.com/mcp?key=1#x"), "https://example.com/mcp");
     }
 }

@@ -13,17 +13,17 @@ const QUOTED: usize = 200;
 
 /// Counts lines that are not messages until the connection is ready. Clones share the count.
 #[derive(Clone)]
-pub(crate) struct Noise(Arc<Mutex<Option<Watched>>>);
+pub(crate) struct NonMessageCounter(Arc<Mutex<Option<NonMessageLines>>>);
 
-struct Watched {
+struct NonMessageLines {
     lines: Lines,
     count: usize,
     first: String,
 }
 
-impl Noise {
+impl NonMessageCounter {
     pub(crate) fn new() -> Self {
-        let watched = Watched { lines: Lines::new(LONGEST), count: 0, first: String::new() };
+        let watched = NonMessageLines { lines: Lines::new(LONGEST), count: 0, first: String::new() };
         Self(Arc::new(Mutex::new(Some(watched))))
     }
 
@@ -51,7 +51,7 @@ impl Noise {
     }
 
     /// A sentence about the lines, if there were any.
-    pub(crate) fn told(&self) -> Option<String> {
+    pub(crate) fn summary(&self) -> Option<String> {
         let state = self.state();
         let watched = state.as_ref().filter(|watched| watched.count > 0)?;
         let lines = if watched.count == 1 { "line that is" } else { "lines that are" };
@@ -62,7 +62,7 @@ impl Noise {
     }
 
     /// Nothing under the lock can panic half-way through a change.
-    fn state(&self) -> MutexGuard<'_, Option<Watched>> {
+    fn state(&self) -> MutexGuard<'_, Option<NonMessageLines>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -81,13 +81,13 @@ mod tests {
 
     #[test]
     fn noise_is_counted_until_the_connection_is_ready() {
-        let noise = Noise::new();
+        let noise = NonMessageCounter::new();
         noise.handle_input(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n");
-        assert_eq!(noise.told(), None);
+        assert_eq!(noise.summary(), None);
         noise.handle_input(b"Server \x1b[2Jstarted\n{\"level\":\"info\"}\nunfinished");
-        let told = noise.told().unwrap();
+        let told = noise.summary().unwrap();
         assert!(told.contains("wrote 2 lines") && told.ends_with(r#""Server \u{1b}[2Jstarted""#), "{told}");
         noise.ignore();
-        assert_eq!(noise.told(), None);
+        assert_eq!(noise.summary(), None);
     }
 }

@@ -38,13 +38,13 @@ pub(crate) struct Options {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonOptions,
 }
 
 /// Options of every subcommand.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
-pub(crate) struct Common {
+pub(crate) struct CommonOptions {
     /// Print results as JSON: the result object as the server sent it, or an object with `error`
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -131,7 +131,7 @@ pub(crate) enum Command {
         /// The tool to describe
         name: Option<String>,
         #[command(flatten)]
-        server: Server,
+        server: ServerArguments,
     },
     /// Call a tool
     #[command(after_help = ARGUMENTS)]
@@ -142,12 +142,12 @@ pub(crate) enum Command {
         #[arg(value_name = "KEY=VALUE")]
         arguments: Vec<String>,
         #[command(flatten)]
-        server: Server,
+        server: ServerArguments,
     },
     /// List the resources and resource templates
     Resources {
         #[command(flatten)]
-        server: Server,
+        server: ServerArguments,
     },
     /// Read a resource
     Read {
@@ -157,7 +157,7 @@ pub(crate) enum Command {
         #[arg(long, conflicts_with = "json")]
         raw: bool,
         #[command(flatten)]
-        server: Server,
+        server: ServerArguments,
     },
     /// Tell what changes as it happens: the lists of tools, prompts and resources, and the resources that are named
     Watch {
@@ -168,12 +168,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "COUNT")]
         changes: Option<u64>,
         #[command(flatten)]
-        server: Server,
+        server: ServerArguments,
     },
     /// List the prompts
     Prompts {
         #[command(flatten)]
-        server: Server,
+        server: ServerArguments,
     },
     /// Get a prompt
     Get {
@@ -183,7 +183,7 @@ pub(crate) enum Command {
         #[arg(value_name = "KEY=VALUE")]
         arguments: Vec<String>,
         #[command(flatten)]
-        server: Server,
+        server: ServerArguments,
     },
     /// Complete an argument of a prompt, or a variable of a resource template
     Complete {
@@ -195,17 +195,17 @@ pub(crate) enum Command {
         #[arg(default_value = "")]
         value: String,
         #[command(flatten)]
-        server: Server,
+        server: ServerArguments,
     },
     /// Measure how long the server takes to answer
     Ping {
         #[command(flatten)]
-        server: Server,
+        server: ServerArguments,
     },
     /// Show what the server says about itself
     Info {
         #[command(flatten)]
-        server: Server,
+        server: ServerArguments,
     },
     /// Log in to a server at a URL; other commands go out with the token from then on
     Login {
@@ -236,7 +236,7 @@ pub(crate) enum Command {
         #[arg(long, requires = "http")]
         legacy_sse: bool,
         #[command(flatten)]
-        demands: Demands,
+        demands: ProtectionOptions,
     },
     /// Print the completions of a shell, to be sourced by it
     Completions {
@@ -287,7 +287,7 @@ pub(crate) fn is_url(word: &OsStr) -> bool {
 /// What the server demands of its clients.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Demanding tokens")]
-pub(crate) struct Demands {
+pub(crate) struct ProtectionOptions {
     /// Demand an access token of this issuer: one that is a JWT, signed by a key that the issuer publishes
     #[arg(long, value_name = "URL", requires = "http")]
     pub(crate) issuer: Option<String>,
@@ -338,7 +338,7 @@ KEY=@@TEXT is the text @TEXT:
 
 /// The server to talk to.
 #[derive(Debug, Args)]
-pub(crate) struct Server {
+pub(crate) struct ServerArguments {
     /// The command that starts the server, or its URL, which needs no dashes
     #[arg(last = true, required = true, value_name = "COMMAND|URL")]
     pub(crate) command: Vec<OsString>,

@@ -11,12 +11,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// One line on standard error that is replaced with each report if that is a terminal. Elsewhere a line a second at
 /// most, and the last report once the call is over.
-pub(crate) struct Bar {
+pub(crate) struct ProgressBar {
     screen: Screen,
-    state: State,
+    state: BarState,
 }
 
-enum State {
+enum BarState {
     /// Nothing was reported, or it was cleared.
     Idle,
     /// The last line is on the terminal.
@@ -25,9 +25,9 @@ enum State {
     Added { at: Instant, waiting: Option<Text> },
 }
 
-impl Bar {
+impl ProgressBar {
     pub(crate) fn new(screen: Screen) -> Self {
-        Self { screen, state: State::Idle }
+        Self { screen, state: BarState::Idle }
     }
 
     /// Shows how far a call has come.
@@ -44,40 +44,40 @@ impl Bar {
     fn print(&mut self, now: Instant, line: Text) {
         if self.screen.is_terminal() {
             let _ = self.screen.rewrite(line);
-            self.state = State::Shown;
+            self.state = BarState::Shown;
             return;
         }
         match &mut self.state {
-            State::Added { at, waiting } if now.saturating_duration_since(*at) < PAUSE => {
+            BarState::Added { at, waiting } if now.saturating_duration_since(*at) < PAUSE => {
                 *waiting = Some(line)
             }
             _ => {
                 let _ = self.screen.line(line);
-                self.state = State::Added { at: now, waiting: None };
+                self.state = BarState::Added { at: now, waiting: None };
             }
         }
     }
 
     /// Makes room for a line that is no progress.
     pub(crate) fn interrupt(&mut self, write: impl FnOnce(&mut Screen)) {
-        if let State::Shown = self.state {
+        if let BarState::Shown = self.state {
             let _ = self.screen.rewrite("");
-            self.state = State::Idle;
+            self.state = BarState::Idle;
         }
         write(&mut self.screen);
     }
 
     /// The call is over: makes room for its result.
     pub(crate) fn finish(&mut self) {
-        match std::mem::replace(&mut self.state, State::Idle) {
-            State::Shown => _ = self.screen.rewrite(""),
-            State::Added { waiting: Some(line), .. } => _ = self.screen.line(line),
-            State::Added { waiting: None, .. } | State::Idle => {}
+        match std::mem::replace(&mut self.state, BarState::Idle) {
+            BarState::Shown => _ = self.screen.rewrite(""),
+            BarState::Added { waiting: Some(line), .. } => _ = self.screen.line(line),
+            BarState::Added { waiting: None, .. } | BarState::Idle => {}
         }
     }
 }
 
-impl Drop for Bar {
+impl Drop for ProgressBar {
     fn drop(&mut self) {
         self.finish();
     }
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn progress_adds_one_line_a_second_to_a_log_and_the_last_report_at_the_end() {
         let (screen, record) = Screen::recorded(None);
-        let mut bar = Bar::new(screen);
+        let mut bar = ProgressBar::new(screen);
         let start = Instant::now();
         for tick in 0..=2500_u32 {
             bar.show(start + Duration::from_millis(tick.into()), tick.into(), None, None);
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn progress_replaces_its_line_on_a_terminal() {
         let (screen, record) = Screen::recorded(Some(80));
-        let mut bar = Bar::new(screen);
+        let mut bar = ProgressBar::new(screen);
         bar.show(Instant::now(), 1.0, None, Some("\x1b[2Jone"));
         bar.show(Instant::now(), 2.0, None, None);
         bar.interrupt(|screen| screen.line("log").unwrap());

@@ -4,13 +4,17 @@ use mcp_proto::schema::{Prompt, PromptReference, Reference, ResourceReference};
 
 use crate::arguments;
 use crate::connect::Connection;
-use crate::failure::Failure;
+use crate::failure::CommandError;
 use crate::show;
 use crate::table::Table;
 use crate::terminal::Screen;
 use crate::text::{QUIET, styled_block};
 
-pub(crate) async fn prompts(connection: &Connection, screen: &mut Screen, json: bool) -> Result<(), Failure> {
+pub(crate) async fn prompts(
+    connection: &Connection,
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), CommandError> {
     let mut result = connection.client.list_prompts_page(None).await?;
     if result.next_cursor.take().is_some() {
         result.prompts = connection.client.list_prompts().await?;
@@ -45,8 +49,8 @@ pub(crate) async fn get(
     typed: &[String],
     screen: &mut Screen,
     json: bool,
-) -> Result<(), Failure> {
-    let arguments = arguments::for_prompt(typed).map_err(Failure::Usage)?;
+) -> Result<(), CommandError> {
+    let arguments = arguments::for_prompt(typed).map_err(CommandError::Usage)?;
     let arguments = arguments.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned())));
     let request = connection.client.get_prompt(name, arguments).on_progress(connection.reports.progress());
     let result = request.await;
@@ -68,7 +72,7 @@ pub(crate) async fn complete(
     typed: &str,
     screen: &mut Screen,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let result = connection.client.complete(self::reference(reference), argument, typed).await?;
     if json {
         return show::json(screen, &result);

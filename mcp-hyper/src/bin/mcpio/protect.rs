@@ -1,26 +1,29 @@
 //! `mcpio serve --issuer`: a server that demands tokens, to try other people's clients and authorization servers on.
 
-use mcp_proto::auth::server::{Dpop, JwtConfig, Protection};
+use mcp_proto::auth::server::{DpopConfig, JwtConfig, Protection};
 use mcp_proto::front::guard::{Guard, JwtVerifier};
 use mcp_proto::front::{Context, NoArguments, Router};
 use mcp_proto::schema::Tool;
 use mcp_proto::transport::http::server::Hosts;
 use serde_json::json;
 
-use crate::failure::Failure;
-use crate::options::Demands;
+use crate::failure::CommandError;
+use crate::options::ProtectionOptions;
 
 /// How the server is protected.
-pub(crate) struct Protected {
+pub(crate) struct ProtectionSetup {
     pub(crate) guard: Guard,
     /// By which names it may be asked for.
     pub(crate) host: Hosts,
 }
 
 /// What is demanded of the clients of a server at `url`, if anything.
-pub(crate) fn protection(url: &str, demands: &Demands) -> Result<Option<Protected>, Failure> {
+pub(crate) fn protection(
+    url: &str,
+    demands: &ProtectionOptions,
+) -> Result<Option<ProtectionSetup>, CommandError> {
     let Some(issuer) = &demands.issuer else { return Ok(None) };
-    let failed = |error| Failure::Usage(format!("demanding tokens: {error}"));
+    let failed = |error| CommandError::Usage(format!("demanding tokens: {error}"));
     let resource = demands.resource.as_deref().unwrap_or(url);
     let mut protection = Protection::new(resource, issuer)
         .and_then(|protection| protection.required(demands.scope.iter().map(String::as_str)))
@@ -29,13 +32,13 @@ pub(crate) fn protection(url: &str, demands: &Demands) -> Result<Option<Protecte
     for audience in &demands.audience {
         protection = protection.audience(audience);
     }
-    protection = protection.dpop(if demands.dpop { Dpop::required() } else { Dpop::accepted() });
+    protection = protection.dpop(if demands.dpop { DpopConfig::required() } else { DpopConfig::accepted() });
     let host = match demands.resource.as_deref().and_then(host) {
         Some(host) => Hosts::Only(vec![host.to_owned()]),
         None => Hosts::default(),
     };
     let guard = Guard::new(protection, JwtVerifier::new(JwtConfig::new(issuer)));
-    Ok(Some(Protected { guard, host }))
+    Ok(Some(ProtectionSetup { guard, host }))
 }
 
 /// The host of a URL.
@@ -45,7 +48,7 @@ fn host(url: &str) -> Option<&str> {
 }
 
 /// The same tools with what they need, and one that tells who calls it.
-pub(crate) fn with_scopes(router: Router, demands: &Demands) -> Router {
+pub(crate) fn with_scopes(router: Router, demands: &ProtectionOptions) -> Router {
     if demands.issuer.is_none() {
         return router;
     }

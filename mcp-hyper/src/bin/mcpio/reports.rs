@@ -8,7 +8,7 @@ use mcp_proto::peer::TaskReport;
 use mcp_proto::schema::{LoggingMessage, LoggingMessageParams, ProgressParams};
 use smol::{Task, Timer};
 
-use crate::progress::Bar;
+use crate::progress::ProgressBar;
 use crate::terminal::Screen;
 use crate::text::{QUIET, Text, styled};
 use crate::trace;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Prints log messages as they come, and progress as it is given, without one overwriting the other.
 pub(crate) struct Reports {
-    bar: Arc<Mutex<Bar>>,
+    bar: Arc<Mutex<ProgressBar>>,
     /// Listens until the connection is over, or this is dropped. One of the clones has it.
     listener: Option<Task<()>>,
 }
@@ -34,7 +34,7 @@ impl Clone for Reports {
 impl Reports {
     pub(crate) fn follow(client: &Client, trace: bool) -> Self {
         let mut events = client.events();
-        let bar = Arc::new(Mutex::new(Bar::new(Screen::messages())));
+        let bar = Arc::new(Mutex::new(ProgressBar::new(Screen::messages())));
         let shared = bar.clone();
         let listener = smol::spawn(async move {
             while let Some(event) = events.next().await {
@@ -56,7 +56,7 @@ impl Reports {
     }
 
     /// Shows the step of a connection that is not ready after two seconds, and each change of it. Never ready.
-    pub(crate) async fn tell_connecting<T>(&self, client: &Client) -> T {
+    pub(crate) async fn show_connecting<T>(&self, client: &Client) -> T {
         let mut told = None;
         Timer::after(QUIET_START).await;
         loop {
@@ -88,11 +88,11 @@ impl Reports {
 
     /// Makes room for results.
     pub(crate) fn clear(&self) {
-        with(&self.bar, Bar::finish);
+        with(&self.bar, ProgressBar::finish);
     }
 }
 
-fn with<R>(bar: &Mutex<Bar>, act: impl FnOnce(&mut Bar) -> R) -> R {
+fn with<R>(bar: &Mutex<ProgressBar>, act: impl FnOnce(&mut ProgressBar) -> R) -> R {
     act(&mut bar.lock().unwrap_or_else(PoisonError::into_inner))
 }
 

@@ -3,7 +3,7 @@
 use mcp_proto::schema::{ListResourceTemplatesResult, ListResourcesResult};
 
 use crate::connect::Connection;
-use crate::failure::Failure;
+use crate::failure::CommandError;
 use crate::show;
 use crate::table::Table;
 use crate::terminal::Screen;
@@ -13,7 +13,7 @@ pub(crate) async fn resources(
     connection: &Connection,
     screen: &mut Screen,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let client = &connection.client;
     let mut resources = client.list_resources_page(None).await?;
     if resources.next_cursor.take().is_some() {
@@ -35,7 +35,7 @@ pub(crate) async fn resources(
 }
 
 /// Servers may have resources and not know about templates.
-async fn templates(connection: &Connection) -> Result<ListResourceTemplatesResult, Failure> {
+async fn templates(connection: &Connection) -> Result<ListResourceTemplatesResult, CommandError> {
     let unknown = i64::from(-32601);
     let mut templates = match connection.client.list_resource_templates_page(None).await {
         Err(error) if error.code() == Some(unknown) => ListResourceTemplatesResult::new([]),
@@ -80,7 +80,7 @@ pub(crate) async fn read(
     raw: bool,
     screen: &mut Screen,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let request = connection.client.read_resource(uri).on_progress(connection.reports.progress());
     let result = request.await;
     connection.reports.clear();

@@ -7,11 +7,12 @@ use futures_rustls::pki_types::CertificateDer;
 use futures_rustls::pki_types::pem::PemObject as _;
 use futures_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::failure::Failure;
+use crate::failure::CommandError;
 
 /// TLS that trusts the certificates of a PEM file alone.
-pub(crate) fn trusting(file: &Path) -> Result<ClientConfig, Failure> {
-    let failed = |why: &dyn std::fmt::Display| Failure::Usage(format!("--cacert {}: {why}", file.display()));
+pub(crate) fn trusting(file: &Path) -> Result<ClientConfig, CommandError> {
+    let failed =
+        |why: &dyn std::fmt::Display| CommandError::Usage(format!("--cacert {}: {why}", file.display()));
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))? {
         roots.add(certificate.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
@@ -44,7 +45,7 @@ mod tests {
         std::fs::write(&bad, "no certificate").unwrap();
         assert!(trusting(&good).is_ok());
         for file in [&bad, &folder.join("none")] {
-            assert!(matches!(trusting(file), Err(Failure::Usage(why)) if why.contains("--cacert")));
+            assert!(matches!(trusting(file), Err(CommandError::Usage(why)) if why.contains("--cacert")));
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }

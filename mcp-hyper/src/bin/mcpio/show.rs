@@ -8,13 +8,13 @@ use base64::prelude::BASE64_STANDARD;
 use mcp_proto::schema::{ContentBlock, Json, PromptMessage, ResourceContents, Role, Tool};
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::CommandError;
 use crate::table::Table;
 use crate::terminal::Screen;
 use crate::text::{HEADING, NAME, QUIET, Text, styled, styled_block, wrap};
 
 /// Any result as JSON: one line for programs, indented for people.
-pub(crate) fn json(screen: &mut Screen, result: &impl serde::Serialize) -> Result<(), Failure> {
+pub(crate) fn json(screen: &mut Screen, result: &impl serde::Serialize) -> Result<(), CommandError> {
     let value = serde_json::to_value(result)?;
     let text = if screen.is_terminal() { serde_json::to_string_pretty(&value)? } else { value.to_string() };
     screen.line(Text::json(&text))?;

@@ -11,7 +11,7 @@ use terminal_size::{Width, terminal_size_of};
 use crate::text::Text;
 
 /// The width of a terminal that does not tell it.
-const USUAL: usize = 80;
+const DEFAULT_WIDTH: usize = 80;
 
 /// Where output goes. Styles are omitted unless it is a terminal, and where NO_COLOR asks for that.
 pub(crate) struct Screen {
@@ -37,8 +37,8 @@ impl Screen {
 
     /// A screen that records its output: a terminal of this width, or none.
     #[cfg(test)]
-    pub(crate) fn recorded(columns: Option<usize>) -> (Self, Record) {
-        let record = Record::default();
+    pub(crate) fn recorded(columns: Option<usize>) -> (Self, ScreenRecording) {
+        let record = ScreenRecording::default();
         (Self { out: Box::new(record.clone()), columns }, record)
     }
 
@@ -96,16 +96,16 @@ impl Screen {
 }
 
 fn columns(size: Option<(Width, terminal_size::Height)>) -> usize {
-    size.map_or(USUAL, |(Width(columns), _)| columns.into())
+    size.map_or(DEFAULT_WIDTH, |(Width(columns), _)| columns.into())
 }
 
 /// The output of a recorded screen.
 #[cfg(test)]
 #[derive(Clone, Default)]
-pub(crate) struct Record(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+pub(crate) struct ScreenRecording(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 
 #[cfg(test)]
-impl Record {
+impl ScreenRecording {
     /// The bytes as text, with styles.
     pub(crate) fn styled(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
@@ -118,7 +118,7 @@ impl Record {
 }
 
 #[cfg(test)]
-impl Write for Record {
+impl Write for ScreenRecording {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }

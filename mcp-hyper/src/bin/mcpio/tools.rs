@@ -5,13 +5,13 @@ use serde_json::Value;
 
 use crate::arguments;
 use crate::connect::Connection;
-use crate::failure::Failure;
+use crate::failure::CommandError;
 use crate::names;
 use crate::show;
 use crate::terminal::Screen;
 
 /// The result of listing, all pages in one.
-async fn list(connection: &Connection) -> Result<ListToolsResult, Failure> {
+async fn list(connection: &Connection) -> Result<ListToolsResult, CommandError> {
     let mut result = connection.client.list_tools_page(None).await?;
     if result.next_cursor.take().is_some() {
         result.tools = connection.client.list_tools().await?;
@@ -24,7 +24,7 @@ pub(crate) async fn tools(
     name: Option<&str>,
     screen: &mut Screen,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let result = list(connection).await?;
     match name {
         Some(name) => {
@@ -38,10 +38,10 @@ pub(crate) async fn tools(
     Ok(())
 }
 
-fn find<'a>(result: &'a ListToolsResult, name: &str) -> Result<&'a Tool, Failure> {
+fn find<'a>(result: &'a ListToolsResult, name: &str) -> Result<&'a Tool, CommandError> {
     result.tools.iter().find(|tool| tool.name == name).ok_or_else(|| {
         let known = result.tools.iter().map(|tool| tool.name.as_str());
-        Failure::Usage(format!("the server has no tool {name:?}{}", names::suggestion(name, known)))
+        CommandError::Usage(format!("the server has no tool {name:?}{}", names::suggestion(name, known)))
     })
 }
 
@@ -51,10 +51,10 @@ pub(crate) async fn call(
     typed: &[String],
     screen: &mut Screen,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let listed = list(connection).await?;
     let schema: Value = find(&listed, name)?.input_schema.decode().unwrap_or_default();
-    let arguments = arguments::for_tool(typed, &schema).map_err(Failure::Usage)?;
+    let arguments = arguments::for_tool(typed, &schema).map_err(CommandError::Usage)?;
     let mut request = connection.client.call_tool(name, arguments).on_progress(connection.reports.progress());
     if let Some(level) = connection.log {
         request = request.log_level(level);
@@ -67,5 +67,5 @@ pub(crate) async fn call(
     } else {
         show::content(screen, &result.content, result.structured_content.as_ref())?;
     }
-    if result.failed() { Err(Failure::Tool) } else { Ok(()) }
+    if result.failed() { Err(CommandError::Tool) } else { Ok(()) }
 }

@@ -4,7 +4,7 @@ use mcp_hyper::WireEvent;
 use mcp_proto::Bytes;
 use mcp_proto::codec::{Line, Lines};
 use mcp_proto::transport::http::ExchangeEnd;
-use mcp_smol::{StderrLine, Wire};
+use mcp_smol::{StderrLine, WireDirection};
 
 use crate::terminal::Screen;
 use crate::text::{BAD, GOOD, NAME, QUIET, Text, styled};
@@ -25,10 +25,10 @@ impl Trace {
     }
 
     /// Cuts the bytes of a stream into messages, a line each.
-    pub(crate) fn show(&mut self, direction: Wire, bytes: &[u8]) {
+    pub(crate) fn show(&mut self, direction: WireDirection, bytes: &[u8]) {
         let (lines, arrow) = match direction {
-            Wire::Sent => (&mut self.sent, sent()),
-            Wire::Received => (&mut self.received, received()),
+            WireDirection::Sent => (&mut self.sent, sent()),
+            WireDirection::Received => (&mut self.received, received()),
         };
         lines.handle_input(Bytes::copy_from_slice(bytes));
         while let Some(line) = lines.poll_line() {
@@ -42,7 +42,11 @@ impl Trace {
         let screen = &mut self.screen;
         match event {
             WireEvent::Request { method, url, body, .. } => {
-                print(screen, sent(), Text::from(format!("{method} {} ", place(url))).and(shown(body)));
+                print(
+                    screen,
+                    sent(),
+                    Text::from(format!("{method} {} ", without_query(url))).and(shown(body)),
+                );
             }
             WireEvent::Head { status, .. } => print(screen, received(), Text::from(status.to_string())),
             WireEvent::Body { bytes, .. } => {
@@ -67,7 +71,7 @@ fn received() -> Text {
 }
 
 /// A URL without user, password and query: they may be secret, and the query of HTTP+SSE names the session.
-fn place(url: &str) -> String {
+fn without_query(url: &str) -> String {
     let (url, query) = url.split_once('?').map_or((url, ""), |(url, _)| (url, "?…"));
     match url.split_once("://") {
         Some((scheme, rest)) => {
@@ -124,8 +128,11 @@ mod tests {
 
     #[test]
     fn trace_shows_no_session_and_no_password() {
-        assert_eq!(place("https://me:marker@example.com/mcp?key=marker"), "https://example.com/mcp?…");
-        assert_eq!(place("http://[::1]:8080/mcp"), "http://[::1]:8080/mcp");
+        assert_eq!(
+            without_query("https://me:marker@example.com/mcp?key=marker"),
+            "https://example.com/mcp?…"
+        );
+        assert_eq!(without_query("http://[::1]:8080/mcp"), "http://[::1]:8080/mcp");
         let endpoint = b"data: /messages?session=marker";
         assert_eq!(without_session(endpoint), b"data: /messages?");
         let message = br#"data: {"method":"a?b"}"#;
@@ -144,7 +151,7 @@ mod tests {
     fn trace_escapes_unsafe_characters_as_json_does() {
         let (screen, record) = Screen::recorded(Some(80));
         let mut trace = Trace::new(screen);
-        trace.show(Wire::Received, "{\"text\":\"\u{9b}2J\u{202e}\"}\n\x1b[2Jnoise\n".as_bytes());
+        trace.show(WireDirection::Received, "{\"text\":\"\u{9b}2J\u{202e}\"}\n\x1b[2Jnoise\n".as_bytes());
         assert_eq!(record.plain(), "← {\"text\":\"\\u009b2J\\u202e\"}\n← \\u001b[2Jnoise\n");
     }
 }

@@ -5,7 +5,7 @@ use mcp_proto::peer::client::{Change, ChangeEvidence, WatchFilter};
 use serde_json::{Value, json};
 
 use crate::connect::Connection;
-use crate::failure::Failure;
+use crate::failure::CommandError;
 use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled};
 
@@ -16,7 +16,7 @@ pub(crate) async fn watch(
     most: Option<u64>,
     screen: &mut Screen,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let lists = WatchFilter::new().tools().prompts().resources();
     let interest = uris.iter().fold(lists, WatchFilter::resource);
     let mut watch = connection.client.watch().filter(interest).open()?;

@@ -1,115 +1,127 @@
 //! What becomes of requests that the server refuses.
 
-use crate::auth::{Demand, Now, TokenKind};
+use crate::auth::{Now, Requirement, TokenKind};
 
 use super::AuthClient;
-use super::credentials::Via;
+use super::credentials::TokenOrigin;
 use super::error::AuthError;
-use super::event::{Refused, Stamp, Standing};
-use super::flow::{Asked, Step, Want};
+use super::event::{RefusedRequest, RetryDecision, TokenGeneration};
+use super::flow::{AccessRequirement, FlowPurpose, FlowStep};
 
 impl AuthClient {
-    pub(super) fn refused(&mut self, now: Now, refused: &Refused<'_>) -> Standing {
+    pub(super) fn handle_refusal(&mut self, now: Now, refused: &RefusedRequest<'_>) -> RetryDecision {
         if let Some(nonce) = refused.nonce {
             self.nonces.keep(&self.server, nonce);
         }
-        let demand = refused.header.and_then(Demand::read).unwrap_or_default();
-        let asked = Asked::of(refused.header.unwrap_or_default(), &demand);
+        let demand = refused.www_authenticate.and_then(Requirement::parse).unwrap_or_default();
+        let asked = AccessRequirement::from_challenge(refused.www_authenticate.unwrap_or_default(), &demand);
         let more = refused.status == 403 && demand.is_insufficient_scope();
         if refused.status != 401 && !more {
-            return Standing::Never(AuthError::Forbidden);
+            return RetryDecision::Fail(AuthError::Forbidden);
         }
         let final_error = || match more {
             true => AuthError::InsufficientScope { scopes: asked.scopes.clone() },
             false => AuthError::StillRefused { status: refused.status },
         };
         if refused.attempt >= self.config.resends {
-            return Standing::Never(final_error());
+            return RetryDecision::Fail(final_error());
         }
-        if demand.is_use_dpop_nonce() && refused.used.is_some() {
+        if demand.is_use_dpop_nonce() && refused.generation.is_some() {
             return match refused.nonce {
-                Some(_) => Standing::Again,
-                None => Standing::Never(final_error()),
+                Some(_) => RetryDecision::Retry,
+                None => RetryDecision::Fail(final_error()),
             };
         }
         if self.flow.is_some() {
-            return self.join(now, refused, asked, more);
+            return self.join_flow(now, refused, asked, more);
         }
-        if self.loaded && self.has_newer(now, refused.used) {
-            return Standing::Again;
+        if self.loaded && self.has_newer_token(now, refused.generation) {
+            return RetryDecision::Retry;
         }
-        if refused.attempt >= self.config.step_ups || (more && !self.may_get_more(&asked)) {
-            return Standing::Never(final_error());
+        if refused.attempt >= self.config.step_ups || (more && !self.can_step_up(&asked)) {
+            return RetryDecision::Fail(final_error());
         }
-        let current = refused.used == Some(self.stamp) && self.record.tokens.is_some();
+        let current = refused.generation == Some(self.generation) && self.record.tokens.is_some();
         // A proof may have been refused for its nonce before the token was looked at.
         let nonces =
             u32::from(self.record.tokens.as_ref().is_some_and(|tokens| tokens.kind == TokenKind::Dpop));
         let again = refused.attempt > nonces && current;
-        if !more && again && self.via() == Some(Via::Grant) {
-            return Standing::Never(final_error());
+        if !more && again && self.token_origin() == Some(TokenOrigin::Grant) {
+            return RetryDecision::Fail(final_error());
         }
-        let want = self.want(now, refused, more);
-        self.begin(now, want, asked);
-        Standing::Wait
+        let want = self.flow_purpose(now, refused, more);
+        self.begin_flow(now, want, asked);
+        RetryDecision::Wait
     }
 
     /// What a refusal makes necessary.
-    fn want(&self, now: Now, refused: &Refused<'_>, more: bool) -> Want {
+    fn flow_purpose(&self, now: Now, refused: &RefusedRequest<'_>, more: bool) -> FlowPurpose {
         if more {
-            return Want::More { refused: refused.used };
+            return FlowPurpose::StepUp { refused: refused.generation };
         }
-        Want::Token {
-            refused: refused.used,
-            surprise: self.record.tokens.is_none() || !self.has_ended(now),
-            renew: refused.attempt == 0 || self.via() != Some(Via::Renewal),
+        FlowPurpose::NewToken {
+            refused: refused.generation,
+            unexpected: self.record.tokens.is_none() || !self.has_expired(now),
+            may_renew: refused.attempt == 0 || self.token_origin() != Some(TokenOrigin::Renewal),
         }
     }
 
     /// Whether there is a token that the request did not have.
-    fn has_newer(&self, now: Now, used: Option<Stamp>) -> bool {
-        self.record.tokens.is_some() && used < Some(self.stamp) && !self.has_ended(now)
+    fn has_newer_token(&self, now: Now, used: Option<TokenGeneration>) -> bool {
+        self.record.tokens.is_some() && used < Some(self.generation) && !self.has_expired(now)
     }
 
     /// Whether another grant could give what is asked for.
-    fn may_get_more(&self, asked: &Asked) -> bool {
-        asked.scopes.is_some() && (self.record.tokens.is_none() || !self.allows(asked.scopes.as_ref()))
+    fn can_step_up(&self, asked: &AccessRequirement) -> bool {
+        asked.scopes.is_some() && (self.record.tokens.is_none() || !self.allows_scopes(asked.scopes.as_ref()))
     }
 
     /// Waits for the flow there is, which may have to do more now.
-    fn join(&mut self, now: Now, refused: &Refused<'_>, asked: Asked, more: bool) -> Standing {
-        let want = self.want(now, refused, more);
-        let stamp = self.stamp;
-        let newer = self.loaded && self.has_newer(now, refused.used);
-        let Some(flow) = &mut self.flow else { return Standing::Again };
-        match flow.want {
-            Want::Logout => self.next = Some((want, asked)),
+    fn join_flow(
+        &mut self,
+        now: Now,
+        refused: &RefusedRequest<'_>,
+        asked: AccessRequirement,
+        more: bool,
+    ) -> RetryDecision {
+        let want = self.flow_purpose(now, refused, more);
+        let stamp = self.generation;
+        let newer = self.loaded && self.has_newer_token(now, refused.generation);
+        let Some(flow) = &mut self.flow else { return RetryDecision::Retry };
+        match flow.purpose {
+            FlowPurpose::Logout => self.queued_flow = Some((want, asked)),
             // It has got its token already, or the request went out before there was one.
-            _ if newer && !matches!(flow.want, Want::Token { refused: Some(old), .. } if old == stamp) => {
-                return Standing::Again;
+            _ if newer
+                && !matches!(flow.purpose, FlowPurpose::NewToken { refused: Some(old), .. } if old == stamp) =>
+            {
+                return RetryDecision::Retry;
             }
-            Want::Known => {
-                flow.want = want;
-                flow.asked = asked;
+            FlowPurpose::Load => {
+                flow.purpose = want;
+                flow.requirement = asked;
             }
-            Want::Early if !more => {
-                flow.want = match want {
-                    Want::Token { refused, renew, .. } => Want::Token { refused, surprise: false, renew },
+            FlowPurpose::EarlyRenewal if !more => {
+                flow.purpose = match want {
+                    FlowPurpose::NewToken { refused, may_renew: renew, .. } => {
+                        FlowPurpose::NewToken { refused, unexpected: false, may_renew: renew }
+                    }
                     other => other,
                 };
-                flow.asked = asked;
+                flow.requirement = asked;
             }
             _ => {
-                let early =
-                    matches!(flow.step, Step::Queued | Step::Loading | Step::Resource(_) | Step::Server(_));
-                if early && flow.asked.scopes.is_some() {
-                    flow.asked.scopes = match (flow.asked.scopes.take(), asked.scopes) {
+                let early = matches!(
+                    flow.step,
+                    FlowStep::Queued | FlowStep::Loading | FlowStep::Resource(_) | FlowStep::Server(_)
+                );
+                if early && flow.requirement.scopes.is_some() {
+                    flow.requirement.scopes = match (flow.requirement.scopes.take(), asked.scopes) {
                         (Some(one), Some(other)) => Some(one.union(&other)),
                         (one, other) => one.or(other),
                     };
                 }
             }
         }
-        Standing::Wait
+        RetryDecision::Wait
     }
 }

@@ -10,7 +10,7 @@ use iri_string::types::UriStr;
 
 use crate::auth::url;
 use crate::auth::{
-    DOCUMENT_BYTES, IssuerMatch, PrivateNetworks, Reach, ReachError, Scopes, Secret, Signer,
+    DOCUMENT_BYTES, FetchPolicy, FetchPolicyError, IssuerMatch, PrivateNetworks, Scopes, Secret, Signer,
     canonical_resource, check_page_url,
 };
 
@@ -30,12 +30,12 @@ pub struct AuthConfig {
     /// How tokens are asked for. Default: a person agrees on a page.
     pub grant: Grant,
     /// Whether there is a person who can agree. Default: there is.
-    pub person: Person,
+    pub login_mode: LoginMode,
     /// How this client presents itself where it registers.
     pub client: ClientInfo,
     /// The registrations that this client has beforehand. If there is any, no authorization server without one is
     /// contacted: it would learn what another one gave out. Default: none.
-    pub registered: Vec<Registered>,
+    pub preregistrations: Vec<Preregistration>,
     /// The URL of this client's own metadata document, which is then its name at every authorization server that reads
     /// such documents. `https` with a path. Default: none.
     pub client_id_document: Option<String>,
@@ -61,7 +61,7 @@ pub struct AuthConfig {
     pub private_networks: PrivateNetworks,
     /// Whether servers may do as 2025-03-26 has it: no metadata of the resource, and an authorization server at their
     /// own origin. Default: yes.
-    pub legacy: Legacy,
+    pub legacy_discovery: LegacyDiscovery,
     /// How long an exchange with an authorization server may take. Default 15 s: a person may be waiting.
     pub exchange_timeout: Duration,
     /// How long a page may stay open. Default 10 min, after which authorization servers forget it too.
@@ -91,10 +91,10 @@ impl AuthConfig {
     /// Every default, for a client called `name` whose pages lead back to `redirect_uri`.
     pub fn new(name: impl Into<String>, redirect_uri: impl Into<String>) -> Self {
         Self {
-            grant: Grant::Code,
-            person: Person::Present,
+            grant: Grant::AuthorizationCode,
+            login_mode: LoginMode::Interactive,
             client: ClientInfo::new(name),
-            registered: Vec::new(),
+            preregistrations: Vec::new(),
             client_id_document: None,
             redirect_uri: redirect_uri.into(),
             redirect_paths: RedirectPaths::Shared,
@@ -104,7 +104,7 @@ impl AuthConfig {
             dpop: None,
             issuer_match: IssuerMatch::Exact,
             private_networks: PrivateNetworks::Refused,
-            legacy: Legacy::Accepted,
+            legacy_discovery: LegacyDiscovery::Accepted,
             exchange_timeout: Duration::from_secs(15),
             page_timeout: Duration::from_secs(600),
             refresh_margin: Duration::from_secs(60),
@@ -122,7 +122,7 @@ impl AuthConfig {
     /// Adds the id of a public client: one that was registered beforehand and has no secret.
     #[must_use]
     pub fn client_id(mut self, id: impl Into<String>) -> Self {
-        self.registered.push(Registered::public(id));
+        self.preregistrations.push(Preregistration::public(id));
         self
     }
 
@@ -131,7 +131,8 @@ impl AuthConfig {
     /// anything is sent.
     #[must_use]
     pub fn client_secret(mut self, issuer: impl Into<String>, id: impl Into<String>, secret: Secret) -> Self {
-        self.registered.push(Registered::at(issuer, ClientCredentials::with_secret(id, secret)));
+        self.preregistrations
+            .push(Preregistration::for_issuer(issuer, ClientCredentials::with_secret(id, secret)));
         self
     }
 
@@ -144,12 +145,12 @@ impl AuthConfig {
         id: impl Into<String>,
         key: Arc<dyn Signer>,
     ) -> Self {
-        self.registered.push(Registered::at(issuer, ClientCredentials::with_key(id, key)));
+        self.preregistrations.push(Preregistration::for_issuer(issuer, ClientCredentials::with_key(id, key)));
         self
     }
 
-    pub(super) fn check(&self, reach: &Reach) -> Result<(), AuthConfigError> {
-        if self.registered.iter().filter_map(Registered::issuer).any(|issuer| !is_issuer(issuer)) {
+    pub(super) fn check(&self, reach: &FetchPolicy) -> Result<(), AuthConfigError> {
+        if self.preregistrations.iter().filter_map(Preregistration::issuer).any(|issuer| !is_issuer(issuer)) {
             return Err(AuthConfigError::Issuer);
         }
         if let Some(resource) = &self.resource {
@@ -162,10 +163,12 @@ impl AuthConfig {
             }
         }
         match &self.grant {
-            Grant::Code => check_page_url(&self.redirect_uri).map_err(|_| AuthConfigError::RedirectUri),
-            Grant::ClientCredentials if self.registered.is_empty() => Err(AuthConfigError::Credentials),
-            Grant::Enterprise(IdentityProvider { place, .. }) => {
-                let (ProviderPlace::Issuer(url) | ProviderPlace::TokenEndpoint(url)) = place;
+            Grant::AuthorizationCode => {
+                check_page_url(&self.redirect_uri).map_err(|_| AuthConfigError::RedirectUri)
+            }
+            Grant::ClientCredentials if self.preregistrations.is_empty() => Err(AuthConfigError::Credentials),
+            Grant::Enterprise(IdentityProvider { location: place, .. }) => {
+                let (ProviderLocation::Issuer(url) | ProviderLocation::TokenEndpoint(url)) = place;
                 reach.check(url).map_err(|_| AuthConfigError::IdentityProvider)
             }
             _ => Ok(()),
@@ -201,13 +204,13 @@ pub enum TrailingSlash {
 
 /// Whether there is a person who can agree on a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Person {
+pub enum LoginMode {
     /// There is.
     #[default]
-    Present,
+    Interactive,
     /// There is not: tokens that are kept are used and renewed, and where a page would be needed
     /// [that is said](super::AuthError::NeedsPerson). Nothing is registered for it.
-    Absent,
+    NonInteractive,
 }
 
 /// How tokens are asked for.
@@ -216,7 +219,7 @@ pub enum Person {
 pub enum Grant {
     /// A person agrees on a page (the authorization code grant with PKCE).
     #[default]
-    Code,
+    AuthorizationCode,
     /// This client acts for itself, by its own credentials.
     ///
     /// <https://modelcontextprotocol.io/extensions/auth/oauth-client-credentials>
@@ -235,7 +238,7 @@ pub enum Grant {
 #[derive(Clone, Debug)]
 pub struct IdentityProvider {
     /// Where it is.
-    pub place: ProviderPlace,
+    pub location: ProviderLocation,
     /// What this client is known by there.
     pub credentials: ClientCredentials,
     /// What the host's assertions are.
@@ -244,7 +247,7 @@ pub struct IdentityProvider {
 
 /// Where an identity provider is.
 #[derive(Clone, Debug)]
-pub enum ProviderPlace {
+pub enum ProviderLocation {
     /// Its issuer, whose metadata tells the rest.
     Issuer(String),
     /// Its token endpoint.
@@ -317,12 +320,12 @@ impl ApplicationType {
 /// Credentials with a secret or a key belong to an issuer from the beginning: a server that a client connects to names its
 /// authorization servers itself, and could otherwise have the secret sent to one of its choice.
 #[derive(Clone, Debug)]
-pub struct Registered {
+pub struct Preregistration {
     issuer: Option<String>,
     credentials: ClientCredentials,
 }
 
-impl Registered {
+impl Preregistration {
     /// The id of a public client. It belongs to the first authorization server that it is used with, and is not sent to
     /// another afterwards.
     pub fn public(id: impl Into<String>) -> Self {
@@ -330,7 +333,7 @@ impl Registered {
     }
 
     /// Credentials that `issuer` gave out. The issuer is compared as [`AuthConfig::issuer_match`] says.
-    pub fn at(issuer: impl Into<String>, credentials: ClientCredentials) -> Self {
+    pub fn for_issuer(issuer: impl Into<String>, credentials: ClientCredentials) -> Self {
         Self { issuer: Some(issuer.into()), credentials }
     }
 
@@ -430,7 +433,7 @@ impl AuthMethod {
         }
     }
 
-    pub(super) fn read(name: &str) -> Option<Self> {
+    pub(super) fn parse(name: &str) -> Option<Self> {
         [Self::Basic, Self::Post, Self::None, Self::PrivateKeyJwt]
             .into_iter()
             .find(|method| method.as_str() == name)
@@ -442,16 +445,16 @@ impl AuthMethod {
 #[non_exhaustive]
 pub enum DpopKey {
     /// One that the machine makes and keeps with the tokens.
-    Kept,
+    Generated,
     /// The application's own.
-    Given(Arc<dyn Signer>),
+    Provided(Arc<dyn Signer>),
 }
 
 impl fmt::Debug for DpopKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Kept => "Kept",
-            Self::Given(_) => "Given(..)",
+            Self::Generated => "Kept",
+            Self::Provided(_) => "Given(..)",
         })
     }
 }
@@ -460,7 +463,7 @@ impl fmt::Debug for DpopKey {
 ///
 /// <https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization>
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Legacy {
+pub enum LegacyDiscovery {
     /// They may.
     #[default]
     Accepted,
@@ -473,7 +476,7 @@ pub enum Legacy {
 #[non_exhaustive]
 pub enum AuthConfigError {
     /// The server's URL is none that tokens may be sent to: `https`, or `http` on loopback.
-    Server(ReachError),
+    Server(FetchPolicyError),
     /// The resource to ask for is no URL.
     Resource,
     /// Pages would lead back over an open network: neither `https` nor loopback.

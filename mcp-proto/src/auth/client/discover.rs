@@ -11,120 +11,120 @@ use alloc::vec::Vec;
 use crate::auth::{MetadataError, Now, ResourceIdentity, ResourceMetadata, Secret, ServerMetadata};
 
 use super::AuthClient;
-use super::config::{Legacy, Registered, TrailingSlash};
+use super::config::{LegacyDiscovery, Preregistration, TrailingSlash};
 use super::error::AuthError;
 use super::event::{Deviation, Event};
-use super::fetching::{Reply, Request, place};
-use super::flow::{Flow, Found, Next, Search, ServerSearch, Step, Want};
-use super::record::{Era, Source};
+use super::fetching::{FetchReply, FetchRequest, without_query};
+use super::flow::{DiscoveredServer, DocumentSearch, Flow, FlowPurpose, FlowStep, ServerSearch, StepResult};
+use super::record::{ClientSource, IssuerSource};
 
 /// What the search for a document came to in one place.
-enum Document {
-    Here(bytes::Bytes),
+enum DocumentReply {
+    Found(bytes::Bytes),
     /// There is none, for certain or not.
-    Not(AuthError, bool),
+    Missing(AuthError, bool),
 }
 
-impl Document {
-    fn of(reply: Reply) -> (String, Self) {
+impl DocumentReply {
+    fn from_reply(reply: FetchReply) -> (String, Self) {
         match reply {
-            Reply::None(error) => {
+            FetchReply::Failed(error) => {
                 // What is not visited has nothing to say: that will not change.
-                let absent = matches!(error, AuthError::Refused { .. });
-                (String::new(), Self::Not(error, absent))
+                let absent = matches!(error, AuthError::UnsafeUrl { .. });
+                (String::new(), Self::Missing(error, absent))
             }
-            Reply::Answer { url, status: 200, body, .. } => (place(&url), Self::Here(body)),
-            Reply::Answer { url, status, .. } => {
-                let url = place(&url);
+            FetchReply::Answer { url, status: 200, body, .. } => (without_query(&url), Self::Found(body)),
+            FetchReply::Answer { url, status, .. } => {
+                let url = without_query(&url);
                 let absent = (400..500).contains(&status) && status != 429;
-                (url.clone(), Self::Not(AuthError::Status { url, status }, absent))
+                (url.clone(), Self::Missing(AuthError::Status { url, status }, absent))
             }
         }
     }
 }
 
 /// Whether this is no document at all: many servers answer every path with a page.
-fn is_none(error: MetadataError) -> bool {
+fn is_no_document(error: MetadataError) -> bool {
     error == MetadataError::Json
 }
 
 impl AuthClient {
     /// Looks for what the server says of itself as a resource: where its challenge says, then where such documents are.
-    pub(super) fn look_for_resource(&mut self, now: Now, mut flow: Box<Flow>) -> Next {
-        flow.looked = true;
-        let mut places: Vec<String> = flow.asked.metadata.iter().cloned().collect();
-        for place in ResourceMetadata::places(&self.server) {
+    pub(super) fn discover_resource(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
+        flow.resource_searched = true;
+        let mut places: Vec<String> = flow.requirement.metadata.iter().cloned().collect();
+        for place in ResourceMetadata::well_known_urls(&self.server) {
             if !places.contains(&place) {
                 places.push(place);
             }
         }
-        self.look_in_next(now, flow, Search::new(places))
+        self.try_next_resource(now, flow, DocumentSearch::new(places))
     }
 
-    fn look_in_next(&mut self, now: Now, flow: Box<Flow>, mut search: Search) -> Next {
-        while let Some(url) = search.places.pop_front() {
-            search.asked.clone_from(&url);
-            match self.fetch(now, Request::get(url)) {
-                Ok(()) => return Ok(flow.at(Step::Resource(search))),
+    fn try_next_resource(&mut self, now: Now, flow: Box<Flow>, mut search: DocumentSearch) -> StepResult {
+        while let Some(url) = search.urls.pop_front() {
+            search.current.clone_from(&url);
+            match self.fetch(now, FetchRequest::get(url)) {
+                Ok(()) => return Ok(flow.into_step(FlowStep::Resource(search))),
                 Err(error) => search.failed(error, true),
             }
         }
         // Only a server that certainly says nothing of itself is of 2025-03-26: one that can not be asked may be of any
         // revision, and its own origin is no place for credentials then.
-        let silent = search.absent && flow.asked.metadata.is_none();
-        if silent && self.config.legacy == Legacy::Accepted {
+        let silent = search.all_absent && flow.requirement.metadata.is_none();
+        if silent && self.config.legacy_discovery == LegacyDiscovery::Accepted {
             let origin = ServerMetadata::at_origin(&self.server);
             let origin = origin.map_err(|_| AuthError::NoResourceMetadata)?;
-            let issuers = self.eligible(Vec::from([origin.issuer]))?;
-            return self.look_for_server(now, flow, issuers, Era::Origin);
+            let issuers = self.eligible_issuers(Vec::from([origin.issuer]))?;
+            return self.discover_server(now, flow, issuers, IssuerSource::Origin);
         }
-        let known = search.failure.filter(|_| !search.absent);
+        let known = search.failure.filter(|_| !search.all_absent);
         Err(known.unwrap_or(AuthError::NoResourceMetadata).into())
     }
 
-    pub(super) fn resource_replied(
+    pub(super) fn handle_resource_reply(
         &mut self,
         now: Now,
         mut flow: Box<Flow>,
-        mut search: Search,
-        reply: Reply,
-    ) -> Next {
-        let resource = match Document::of(reply) {
-            (_, Document::Not(error, absent)) => {
+        mut search: DocumentSearch,
+        reply: FetchReply,
+    ) -> StepResult {
+        let resource = match DocumentReply::from_reply(reply) {
+            (_, DocumentReply::Missing(error, absent)) => {
                 search.failed(error, absent);
-                return self.look_in_next(now, flow, search);
+                return self.try_next_resource(now, flow, search);
             }
-            (url, Document::Here(body)) => match ResourceMetadata::read(&body) {
+            (url, DocumentReply::Found(body)) => match ResourceMetadata::parse(&body) {
                 Ok(resource) => resource,
                 Err(error) => {
-                    search.failed(AuthError::Metadata { url, error }, is_none(error));
-                    return self.look_in_next(now, flow, search);
+                    search.failed(AuthError::Metadata { url, error }, is_no_document(error));
+                    return self.try_next_resource(now, flow, search);
                 }
             },
         };
-        if !self.is_described(&resource, &search.asked) {
+        if !self.is_about_server(&resource, &search.current) {
             // Many servers answer every well-known path with the document of their origin.
-            search.failed(AuthError::OtherResource { resource: place(&resource.resource) }, false);
-            return self.look_in_next(now, flow, search);
+            search.failed(AuthError::ResourceMismatch { resource: without_query(&resource.resource) }, false);
+            return self.try_next_resource(now, flow, search);
         }
         if resource.authorization_servers.is_empty() {
             return Err(AuthError::NoAuthorizationServer.into());
         }
-        let issuers = self.eligible(resource.authorization_servers.clone())?;
+        let issuers = self.eligible_issuers(resource.authorization_servers.clone())?;
         flow.resource = Some(resource);
-        self.look_for_server(now, flow, issuers, Era::Named)
+        self.discover_server(now, flow, issuers, IssuerSource::Named)
     }
 
     /// Whether a document that was asked for at `place` is about the server.
-    fn is_described(&mut self, resource: &ResourceMetadata, place: &str) -> bool {
-        if self.config.resource.as_ref().is_some_and(|chosen| resource.names(chosen)) {
+    fn is_about_server(&mut self, resource: &ResourceMetadata, place: &str) -> bool {
+        if self.config.resource.as_ref().is_some_and(|chosen| resource.is_for(chosen)) {
             return true;
         }
         match resource.identity(&self.server, place) {
             ResourceIdentity::Exact | ResourceIdentity::Origin => true,
             ResourceIdentity::TrailingSlash if self.config.trailing_slash == TrailingSlash::Accepted => {
-                let resource = self::place(&resource.resource);
-                self.tell(Event::Tolerated(Deviation::TrailingSlash { resource }));
+                let resource = self::without_query(&resource.resource);
+                self.push_event(Event::Tolerated(Deviation::TrailingSlash { resource }));
                 true
             }
             _ => false,
@@ -133,17 +133,17 @@ impl AuthClient {
 
     /// The authorization servers to try, in order: first those that know this client. If the application has
     /// credentials, only those that they are of.
-    fn eligible(&self, issuers: Vec<String>) -> Result<VecDeque<String>, AuthError> {
-        let first = issuers.first().map(|issuer| place(issuer)).unwrap_or_default();
+    fn eligible_issuers(&self, issuers: Vec<String>) -> Result<VecDeque<String>, AuthError> {
+        let first = issuers.first().map(|issuer| without_query(issuer)).unwrap_or_default();
         let knows = |issuer: &String| {
-            let configured = self.config.registered.iter().filter_map(Registered::issuer);
+            let configured = self.config.preregistrations.iter().filter_map(Preregistration::issuer);
             let token = self.record.tokens.as_ref().map(|tokens| tokens.issuer.as_str());
             configured
                 .chain(self.record.clients.keys().map(String::as_str))
                 .chain(token)
                 .any(|known| self.same_issuer(known, issuer))
         };
-        let issuers = issuers.into_iter().filter(|issuer| self.may_be_asked(issuer));
+        let issuers = issuers.into_iter().filter(|issuer| self.is_issuer_allowed(issuer));
         let (mut known, unknown): (VecDeque<_>, VecDeque<_>) = issuers.partition(knows);
         known.extend(unknown);
         known.truncate(self.config.servers.max(1));
@@ -154,12 +154,12 @@ impl AuthClient {
     }
 
     /// Whether the application's credentials, if there are any, may be used with that authorization server.
-    pub(super) fn may_be_asked(&self, issuer: &str) -> bool {
-        self.config.registered.is_empty()
-            || self.config.registered.iter().any(|registered| match registered.issuer() {
+    pub(super) fn is_issuer_allowed(&self, issuer: &str) -> bool {
+        self.config.preregistrations.is_empty()
+            || self.config.preregistrations.iter().any(|registered| match registered.issuer() {
                 Some(known) => self.same_issuer(known, issuer),
                 None => !self.record.clients.iter().any(|(known, client)| {
-                    client.source == Source::Configured
+                    client.source == ClientSource::Configured
                         && client.id == registered.credentials().id
                         && !self.same_issuer(known, issuer)
                 }),
@@ -168,121 +168,137 @@ impl AuthClient {
 
     pub(super) fn same_issuer(&self, one: &str, other: &str) -> bool {
         let known = ServerMetadata { issuer: one.into(), ..ServerMetadata::default() };
-        known.is_of(other, self.config.issuer_match)
+        known.matches_issuer(other, self.config.issuer_match)
     }
 
     /// Looks for the authorization server that issued the token.
-    pub(super) fn look_for_issuer(&mut self, now: Now, mut flow: Box<Flow>) -> Next {
-        let Some(tokens) = &self.record.tokens else { return self.look_for_resource(now, flow) };
-        let (issuer, era) = (tokens.issuer.clone(), tokens.era);
-        if let Some(found) =
-            self.found.clone().filter(|found| found.metadata.issuer == issuer && found.era == era)
+    pub(super) fn discover_issuer(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
+        let Some(tokens) = &self.record.tokens else { return self.discover_resource(now, flow) };
+        let (issuer, era) = (tokens.issuer.clone(), tokens.issuer_source);
+        if let Some(found) = self
+            .discovered
+            .clone()
+            .filter(|found| found.metadata.issuer == issuer && found.issuer_source == era)
         {
-            flow.found = Some(found);
-            return self.server_found(now, flow);
+            flow.discovered = Some(found);
+            return self.continue_with_server(now, flow);
         }
-        self.look_for_server(now, flow, VecDeque::from([issuer]), era)
+        self.discover_server(now, flow, VecDeque::from([issuer]), era)
     }
 
-    pub(super) fn look_for_server(
+    pub(super) fn discover_server(
         &mut self,
         now: Now,
         flow: Box<Flow>,
         issuers: VecDeque<String>,
-        era: Era,
-    ) -> Next {
+        era: IssuerSource,
+    ) -> StepResult {
         let mut others = issuers;
         let issuer = others.pop_front().unwrap_or_default();
-        let search = Search::new(ServerMetadata::places(&issuer));
-        self.look_for_server_in_next(now, flow, ServerSearch { issuer, era, search, others, failure: None })
+        let search = DocumentSearch::new(ServerMetadata::well_known_urls(&issuer));
+        self.try_next_server(
+            now,
+            flow,
+            ServerSearch { issuer, issuer_source: era, search, remaining: others, failure: None },
+        )
     }
 
-    fn look_for_server_in_next(&mut self, now: Now, mut flow: Box<Flow>, mut at: ServerSearch) -> Next {
+    fn try_next_server(&mut self, now: Now, mut flow: Box<Flow>, mut at: ServerSearch) -> StepResult {
         loop {
-            while let Some(url) = at.search.places.pop_front() {
-                let mut request = Request::get(url);
-                if at.era == Era::Origin {
+            while let Some(url) = at.search.urls.pop_front() {
+                let mut request = FetchRequest::get(url);
+                if at.issuer_source == IssuerSource::Origin {
                     // Such a server may answer as the revision has it.
                     request.headers.push(("mcp-protocol-version", Secret::new("2025-03-26")));
                 }
                 match self.fetch(now, request) {
-                    Ok(()) => return Ok(flow.at(Step::Server(at))),
+                    Ok(()) => return Ok(flow.into_step(FlowStep::Server(at))),
                     Err(error) => at.search.failed(error, true),
                 }
             }
-            if at.era == Era::Origin && at.search.absent {
+            if at.issuer_source == IssuerSource::Origin && at.search.all_absent {
                 let metadata = ServerMetadata::at_origin(&self.server);
                 let metadata = metadata.map_err(|_| AuthError::NoResourceMetadata)?;
-                flow.found = Some(Arc::new(Found { metadata, era: Era::Origin, told: false }));
-                return self.server_found(now, flow);
+                flow.discovered = Some(Arc::new(DiscoveredServer {
+                    metadata,
+                    issuer_source: IssuerSource::Origin,
+                    has_metadata: false,
+                }));
+                return self.continue_with_server(now, flow);
             }
             let failure = at.search.failure.take();
-            let failure = failure.unwrap_or(AuthError::OtherIssuer { expected: place(&at.issuer) });
+            let failure =
+                failure.unwrap_or(AuthError::IssuerMismatch { expected: without_query(&at.issuer) });
             let failure = at.failure.take().unwrap_or(failure);
-            let Some(issuer) = at.others.pop_front() else { return Err(failure.into()) };
-            at.search = Search::new(ServerMetadata::places(&issuer));
+            let Some(issuer) = at.remaining.pop_front() else { return Err(failure.into()) };
+            at.search = DocumentSearch::new(ServerMetadata::well_known_urls(&issuer));
             at.issuer = issuer;
             at.failure = Some(failure);
         }
     }
 
-    pub(super) fn server_replied(
+    pub(super) fn handle_server_reply(
         &mut self,
         now: Now,
         mut flow: Box<Flow>,
         mut at: ServerSearch,
-        reply: Reply,
-    ) -> Next {
-        match self.read_server(reply, &at.issuer) {
+        reply: FetchReply,
+    ) -> StepResult {
+        match self.parse_server(reply, &at.issuer) {
             Ok(metadata) => {
-                flow.found = Some(Arc::new(Found { metadata, era: at.era, told: true }));
-                self.server_found(now, flow)
+                flow.discovered = Some(Arc::new(DiscoveredServer {
+                    metadata,
+                    issuer_source: at.issuer_source,
+                    has_metadata: true,
+                }));
+                self.continue_with_server(now, flow)
             }
             Err((error, absent)) => {
                 at.search.failed(error, absent);
-                self.look_for_server_in_next(now, flow, at)
+                self.try_next_server(now, flow, at)
             }
         }
     }
 
     /// The metadata of that issuer, or why there is none and whether that is for certain.
-    pub(super) fn read_server(
+    pub(super) fn parse_server(
         &self,
-        reply: Reply,
+        reply: FetchReply,
         issuer: &str,
     ) -> Result<ServerMetadata, (AuthError, bool)> {
-        match Document::of(reply) {
-            (_, Document::Not(error, absent)) => Err((error, absent)),
-            (url, Document::Here(body)) => match ServerMetadata::read(&body) {
-                Ok(metadata) if metadata.is_of(issuer, self.config.issuer_match) => Ok(metadata),
-                Ok(_) => Err((AuthError::OtherIssuer { expected: place(issuer) }, false)),
-                Err(error) => Err((AuthError::Metadata { url, error }, is_none(error))),
+        match DocumentReply::from_reply(reply) {
+            (_, DocumentReply::Missing(error, absent)) => Err((error, absent)),
+            (url, DocumentReply::Found(body)) => match ServerMetadata::parse(&body) {
+                Ok(metadata) if metadata.matches_issuer(issuer, self.config.issuer_match) => Ok(metadata),
+                Ok(_) => Err((AuthError::IssuerMismatch { expected: without_query(issuer) }, false)),
+                Err(error) => Err((AuthError::Metadata { url, error }, is_no_document(error))),
             },
         }
     }
 
     /// Goes on with the authorization server.
-    fn server_found(&mut self, now: Now, mut flow: Box<Flow>) -> Next {
-        self.found = flow.found.clone();
-        if flow.forgotten.is_some() {
+    fn continue_with_server(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
+        self.discovered = flow.discovered.clone();
+        if flow.removed_tokens.is_some() {
             return self.revoke(now, flow);
         }
-        let issuer = flow.found.as_ref().map(|found| found.metadata.issuer.as_str());
+        let issuer = flow.discovered.as_ref().map(|found| found.metadata.issuer.as_str());
         let same = self.record.tokens.as_ref().map(|tokens| tokens.issuer.as_str()) == issuer;
-        let wants = matches!(flow.want, Want::Early | Want::Token { renew: true, .. });
-        if wants && same && !flow.spent && self.can_renew() {
+        let wants =
+            matches!(flow.purpose, FlowPurpose::EarlyRenewal | FlowPurpose::NewToken { may_renew: true, .. });
+        if wants && same && !flow.refresh_rejected && self.can_renew() {
             return self.renew_in_turn(now, flow);
         }
-        flow.spent = true;
-        self.without_renewal(now, flow)
+        flow.refresh_rejected = true;
+        self.continue_without_renewal(now, flow)
     }
 
     /// Goes on if the token can not be renewed.
-    pub(super) fn without_renewal(&mut self, now: Now, flow: Box<Flow>) -> Next {
-        match flow.want {
-            Want::Early if self.is_interactive() => Err(super::flow::End::Ready),
-            _ if flow.looked => self.register(now, flow),
-            _ => self.look_for_resource(now, flow),
+    pub(super) fn continue_without_renewal(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
+        match flow.purpose {
+            FlowPurpose::EarlyRenewal if self.is_interactive() => Err(super::flow::FlowEnd::Ready),
+            _ if flow.resource_searched => self.register(now, flow),
+            _ => self.discover_resource(now, flow),
         }
     }
 }

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::auth::{MetadataError, ReachError, Scopes, TokenRefusal};
+use crate::auth::{FetchPolicyError, MetadataError, Scopes, TokenEndpointError};
 
 /// Why there is no token. What others wrote in it is short and fit to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,23 +31,23 @@ pub enum AuthError {
         error: MetadataError,
     },
     /// A URL that somebody named is not visited.
-    Refused {
+    UnsafeUrl {
         /// Which: without the query.
         url: String,
         /// Why.
-        error: ReachError,
+        error: FetchPolicyError,
     },
     /// The server tells nowhere which authorization server it trusts.
     NoResourceMetadata,
     /// What is said of the resource is said of another one.
-    OtherResource {
+    ResourceMismatch {
         /// Which.
         resource: String,
     },
     /// The resource names no authorization server.
     NoAuthorizationServer,
     /// The metadata is of another authorization server than the one it was looked for under.
-    OtherIssuer {
+    IssuerMismatch {
         /// Whose it should be.
         expected: String,
     },
@@ -57,7 +57,7 @@ pub enum AuthError {
         issuer: String,
     },
     /// The authorization server has no page on which a person could agree.
-    NoPage {
+    NoAuthorizationEndpoint {
         /// Which authorization server.
         issuer: String,
     },
@@ -88,25 +88,25 @@ pub enum AuthError {
         description: Option<String>,
     },
     /// Where the page led is not of the authorization server that it belonged to. What it says is not shown.
-    OtherAnswer,
+    RedirectIssuerMismatch,
     /// Where the page led has neither a code nor an error.
     NoCode,
     /// Nobody agreed in time.
     PageTimedOut,
     /// The application gave the page up.
-    GivenUp,
+    PageCancelled,
     /// Somebody has to agree on a page, to these scopes as far as they are known, and [nobody is
-    /// there](super::Person::Absent).
-    NeedsPerson {
+    /// there](super::LoginMode::NonInteractive).
+    LoginRequired {
         /// What there has to be agreed to.
         scopes: Option<Scopes>,
     },
     /// The token endpoint does not give a token.
-    Token(TokenRefusal),
+    Token(TokenEndpointError),
     /// The token that came is of no use here.
-    WrongToken,
+    UnusableToken,
     /// Tokens have to be bound to a key there, and this client is configured not to.
-    DpopNeeded,
+    DpopRequired,
     /// The server refuses what it has just been shown.
     StillRefused {
         /// The status.
@@ -132,10 +132,10 @@ pub enum AuthError {
 
 impl AuthError {
     /// Whether the same may go well later, with nobody doing anything about it.
-    pub const fn is_passing(&self) -> bool {
+    pub const fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Store(_) => true,
-            Self::Status { status, .. } | Self::Token(TokenRefusal::Status(status)) => {
+            Self::Status { status, .. } | Self::Token(TokenEndpointError::Status(status)) => {
                 *status >= 500 || *status == 429
             }
             _ => false,
@@ -149,19 +149,21 @@ impl fmt::Display for AuthError {
             Self::Unreachable { url, detail } => write!(f, "no answer from {url}: {detail}"),
             Self::Status { url, status } => write!(f, "{url} answers with status {status}"),
             Self::Metadata { url, error } => write!(f, "{url} is of no use: {error}"),
-            Self::Refused { url, error } => write!(f, "{url} is not visited: {error}"),
+            Self::UnsafeUrl { url, error } => write!(f, "{url} is not visited: {error}"),
             Self::NoResourceMetadata => {
                 f.write_str("the server does not tell which authorization server it trusts")
             }
-            Self::OtherResource { resource } => {
+            Self::ResourceMismatch { resource } => {
                 write!(f, "the server's metadata is about another resource: {resource}")
             }
             Self::NoAuthorizationServer => f.write_str("the server trusts no authorization server"),
-            Self::OtherIssuer { expected } => {
+            Self::IssuerMismatch { expected } => {
                 write!(f, "the metadata found for {expected} is of another authorization server")
             }
             Self::NoPkce { issuer } => write!(f, "{issuer} does not offer PKCE with S256"),
-            Self::NoPage { issuer } => write!(f, "{issuer} has no page on which anyone could agree"),
+            Self::NoAuthorizationEndpoint { issuer } => {
+                write!(f, "{issuer} has no page on which anyone could agree")
+            }
             Self::NotRegistered { issuer } => {
                 write!(f, "this client is not known at {issuer} and can not register there by itself")
             }
@@ -174,23 +176,25 @@ impl fmt::Display for AuthError {
                     Some(error) => f.write_str(error)?,
                     None => write!(f, "status {status}")?,
                 }
-                described(f, description)
+                write_description(f, description)
             }
             Self::Denied { error, description } => {
                 write!(f, "the authorization server refuses: {error}")?;
-                described(f, description)
+                write_description(f, description)
             }
-            Self::OtherAnswer => f.write_str("the answer is not of the authorization server that was asked"),
+            Self::RedirectIssuerMismatch => {
+                f.write_str("the answer is not of the authorization server that was asked")
+            }
             Self::NoCode => f.write_str("the answer of the authorization server has no code"),
             Self::PageTimedOut => f.write_str("nobody agreed in time"),
-            Self::GivenUp => f.write_str("the authorization was given up"),
-            Self::NeedsPerson { scopes: None } => f.write_str("somebody has to agree first"),
-            Self::NeedsPerson { scopes: Some(scopes) } => {
+            Self::PageCancelled => f.write_str("the authorization was given up"),
+            Self::LoginRequired { scopes: None } => f.write_str("somebody has to agree first"),
+            Self::LoginRequired { scopes: Some(scopes) } => {
                 write!(f, "somebody has to agree first, to {scopes}")
             }
             Self::Token(refusal) => refusal.fmt(f),
-            Self::WrongToken => f.write_str("the authorization server gave a token of another kind"),
-            Self::DpopNeeded => f.write_str("the server wants tokens that are bound to a key"),
+            Self::UnusableToken => f.write_str("the authorization server gave a token of another kind"),
+            Self::DpopRequired => f.write_str("the server wants tokens that are bound to a key"),
             Self::StillRefused { status } => {
                 write!(f, "the server refuses a token that was just issued, with status {status}")
             }
@@ -209,7 +213,7 @@ impl fmt::Display for AuthError {
     }
 }
 
-fn described(f: &mut fmt::Formatter<'_>, description: &Option<String>) -> fmt::Result {
+fn write_description(f: &mut fmt::Formatter<'_>, description: &Option<String>) -> fmt::Result {
     match description {
         Some(description) => write!(f, ": {description}"),
         None => Ok(()),
@@ -225,8 +229,8 @@ pub enum FinishError {
     /// No page is open.
     NoPage,
     /// It is the answer to another page, or to none: this one stays open.
-    OtherState,
-    /// It ends the authorization, as [`Event::FailedSignature`](super::Event::FailedSignature) tells too.
+    StateMismatch,
+    /// It ends the authorization, as [`Event::Failed`](super::Event::Failed) tells too.
     Failed(AuthError),
 }
 
@@ -234,7 +238,7 @@ impl fmt::Display for FinishError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoPage => f.write_str("no page is open"),
-            Self::OtherState => f.write_str("this is no answer to the page that is open"),
+            Self::StateMismatch => f.write_str("this is no answer to the page that is open"),
             Self::Failed(error) => error.fmt(f),
         }
     }

@@ -28,7 +28,7 @@ pub enum Action {
         /// What to keep; `None` removes what there is.
         record: Option<Record>,
         /// What must be there; `None` for nothing.
-        expected: Option<Version>,
+        expected: Option<RecordVersion>,
     },
     /// Ask the host for an assertion, then [`handle_assertion`](super::AuthClient::handle_assertion).
     Assertion(AssertionRequest),
@@ -58,24 +58,24 @@ pub enum AssertionPurpose {
 
 /// Which version of a record is meant. The store gives them out; no two records of one store have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version(pub u64);
+pub struct RecordVersion(pub u64);
 
 /// A record as the store holds it.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredRecord {
     /// What is kept.
     pub record: Record,
     /// Its version.
-    pub version: Version,
+    pub version: RecordVersion,
 }
 
 /// How a [`Action::Store`] went.
 #[derive(Clone, Debug)]
-pub enum Saved {
+pub enum SaveOutcome {
     /// It is kept, as this version; after a removal the version means nothing.
-    Done(Version),
+    Done(RecordVersion),
     /// Something else was there: this.
-    Conflict(Option<Stored>),
+    Conflict(Option<StoredRecord>),
 }
 
 /// Something for the application.
@@ -83,20 +83,20 @@ pub enum Saved {
 #[non_exhaustive]
 pub enum Event {
     /// A person has to agree: open that page, then [`finish`](super::AuthClient::finish) with where it led, or
-    /// [`give_up_page`](super::AuthClient::give_up_page).
-    NeedsAuthorization(Page),
+    /// [`cancel_page`](super::AuthClient::cancel_page).
+    NeedsAuthorization(AuthorizationPage),
     /// The page that was shown leads nowhere any more.
     PageObsolete,
     /// There is a token, or none is needed: whatever waits goes on.
-    Ready(Stamp),
+    Ready(TokenGeneration),
     /// There is none, and whatever waits fails.
     Failed(AuthError),
     /// A server deviates from the specification, and the login goes on.
     Tolerated(Deviation),
     /// Tokens are there, but could not be kept: they end with this process.
-    NotKept(String),
+    SaveFailed(String),
     /// What is kept could not be removed: the next process finds it. [`LoggedOut`](Self::LoggedOut) follows.
-    NotForgotten(String),
+    RemovalFailed(String),
     /// This process knows nothing any more, and nothing is kept, unless it was told otherwise just before.
     LoggedOut,
 }
@@ -126,7 +126,7 @@ impl fmt::Display for Deviation {
 /// A page on which a person agrees, or does not.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Page {
+pub struct AuthorizationPage {
     /// What to open: `https`, or `http` on loopback, and handed over as one argument rather than through a shell.
     pub url: String,
     /// The issuer of the authorization server it belongs to, to be shown beforehand.
@@ -139,7 +139,7 @@ pub struct Page {
     pub lifetime: Duration,
 }
 
-impl fmt::Debug for Page {
+impl fmt::Debug for AuthorizationPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.url.split('?').next().unwrap_or_default();
         f.debug_struct("Page").field("url", &shown).field("issuer", &self.issuer).finish_non_exhaustive()
@@ -148,7 +148,7 @@ impl fmt::Debug for Page {
 
 /// Which token a request went out with. Later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Stamp(pub(super) u64);
+pub struct TokenGeneration(pub(super) u64);
 
 /// On whose behalf requests are made, as far as tokens tell. It is another one after each login, logout and step-up, and
 /// after each renewal, unless the authorization server's ID tokens name the same subject before and after.
@@ -159,13 +159,13 @@ pub struct AuthContext(pub(super) u64);
 
 /// A request that the server refused.
 #[derive(Clone, Copy)]
-pub struct Refused<'a> {
+pub struct RefusedRequest<'a> {
     /// The status: 401 or 403.
     pub status: u16,
     /// All `WWW-Authenticate` headers, joined by commas.
-    pub header: Option<&'a str>,
+    pub www_authenticate: Option<&'a str>,
     /// What [`credentials`](super::AuthClient::credentials) gave for it.
-    pub used: Option<Stamp>,
+    pub generation: Option<TokenGeneration>,
     /// How often this request was sent again already: 0 at first.
     pub attempt: u32,
     /// The `DPoP-Nonce` header.
@@ -175,34 +175,34 @@ pub struct Refused<'a> {
 /// What becomes of a refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Standing {
+pub enum RetryDecision {
     /// Send it again now.
-    Again,
-    /// [`Event::Ready`] or [`Event::FailedSignature`] will tell.
+    Retry,
+    /// [`Event::Ready`] or [`Event::Failed`] will tell.
     Wait,
     /// It stays refused.
-    Never(AuthError),
+    Fail(AuthError),
 }
 
 /// What a request to the server goes out with.
 #[derive(Debug)]
 #[must_use]
-pub enum Admission {
+pub enum RequestAuth {
     /// With these headers, perhaps none.
-    Go {
+    Ready {
         /// The headers.
         headers: alloc::vec::Vec<(&'static str, Secret)>,
         /// Which token is in them.
-        stamp: Option<Stamp>,
+        generation: Option<TokenGeneration>,
     },
-    /// Not yet: [`Event::Ready`] or [`Event::FailedSignature`] will tell.
+    /// Not yet: [`Event::Ready`] or [`Event::Failed`] will tell.
     Wait,
 }
 
 /// What is known, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Status {
+pub struct TokenStatus {
     /// Who issued the token.
     pub issuer: String,
     /// What this client is known by there.

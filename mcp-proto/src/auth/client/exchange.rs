@@ -11,47 +11,48 @@ use form_urlencoded::Serializer;
 
 use crate::Instant;
 use crate::auth::{
-    Granted, Now, Secret, ServerMetadata, Signer, TokenRefusal, client_assertion, dpop, read_token_answer,
+    Now, Secret, ServerMetadata, Signer, TokenEndpointError, TokenResponse, client_assertion, dpop,
+    parse_token_response,
 };
 use crate::transport::http::Verb;
 
 use super::AuthClient;
 use super::config::{AuthMethod, ClientCredentials, ClientProof};
 use super::error::AuthError;
-use super::fetching::{Reply, Request, withheld};
+use super::fetching::{FetchReply, FetchRequest, redact_secrets};
 
 /// One request to a token endpoint; it can be made again with another nonce.
 pub(super) struct TokenRequest {
     pub(super) endpoint: String,
     /// Whom assertions of this client are for.
     pub(super) audience: String,
-    pub(super) form: Form,
-    pub(super) client: Option<Presented>,
+    pub(super) form: FormBody,
+    pub(super) client: Option<ClientAuthentication>,
     /// The key that the token shall be bound to.
-    pub(super) bound: Option<Arc<dyn Signer>>,
+    pub(super) dpop_key: Option<Arc<dyn Signer>>,
     /// Not later than that.
-    pub(super) until: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
     /// Whether a nonce was asked for already.
-    pub(super) again: bool,
+    pub(super) nonce_retried: bool,
 }
 
 /// A client, and how it shows at this authorization server that it is the one.
 #[derive(Clone)]
-pub(super) struct Presented {
+pub(super) struct ClientAuthentication {
     pub(super) credentials: ClientCredentials,
     pub(super) method: AuthMethod,
 }
 
 /// The members of a form.
 #[derive(Clone, Default)]
-pub(super) struct Form {
+pub(super) struct FormBody {
     members: Vec<(&'static str, Secret)>,
     /// Those of them that nobody may see.
     secrets: Vec<Secret>,
 }
 
-impl Form {
-    pub(super) fn of(grant: &'static str) -> Self {
+impl FormBody {
+    pub(super) fn new(grant: &'static str) -> Self {
         Self::default().with("grant_type", grant)
     }
 
@@ -60,7 +61,7 @@ impl Form {
         self
     }
 
-    pub(super) fn with_some(self, name: &'static str, value: Option<&str>) -> Self {
+    pub(super) fn with_optional(self, name: &'static str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.with(name, value),
             None => self,
@@ -79,9 +80,9 @@ impl Form {
     }
 }
 
-impl Presented {
+impl ClientAuthentication {
     /// The way that the authorization server takes and these credentials allow.
-    pub(super) fn at(server: &ServerMetadata, credentials: ClientCredentials) -> Self {
+    pub(super) fn for_server(server: &ServerMetadata, credentials: ClientCredentials) -> Self {
         let takes = |method: AuthMethod| {
             server.token_auth_methods.as_ref().map(|known| known.iter().any(|name| name == method.as_str()))
         };
@@ -107,35 +108,35 @@ impl AuthClient {
         ]);
         let mut form = request.form.clone();
         if let Some(client) = &request.client {
-            form = self.present(now, client, &request.audience, form, &mut headers)?;
+            form = self.authenticate(now, client, &request.audience, form, &mut headers)?;
         }
-        if let Some(signer) = &request.bound {
-            let jti = self.chance.text();
+        if let Some(signer) = &request.dpop_key {
+            let jti = self.rng.next_text();
             let nonce = self.nonces.get(&request.endpoint);
             let proof = dpop::proof(&**signer, "POST", &request.endpoint, None, nonce, now.unix, &jti);
             headers.push(("dpop", Secret::new(proof.map_err(|_| AuthError::Key)?)));
         }
         self.fetch(
             now,
-            Request {
+            FetchRequest {
                 verb: Verb::Post,
                 url: request.endpoint.clone(),
                 headers,
                 body: form.encode(),
                 secrets: form.secrets,
-                until: request.until,
+                deadline: request.deadline,
             },
         )
     }
 
-    fn present(
+    fn authenticate(
         &mut self,
         now: Now,
-        client: &Presented,
+        client: &ClientAuthentication,
         audience: &str,
-        form: Form,
+        form: FormBody,
         headers: &mut Vec<(&'static str, Secret)>,
-    ) -> Result<Form, AuthError> {
+    ) -> Result<FormBody, AuthError> {
         let id = &client.credentials.id;
         match (client.method, &client.credentials.proof) {
             (AuthMethod::Basic, ClientProof::Secret(secret)) => {
@@ -155,7 +156,7 @@ impl AuthClient {
                 Ok(form.with("client_id", id).with_secret("client_secret", secret))
             }
             (AuthMethod::PrivateKeyJwt, ClientProof::Key(key)) => {
-                let jti = self.chance.text();
+                let jti = self.rng.next_text();
                 let assertion = client_assertion(&**key, id, audience, now.unix, &jti);
                 let assertion = assertion.map_err(|_| AuthError::Key)?;
                 Ok(form
@@ -167,27 +168,29 @@ impl AuthClient {
     }
 
     /// What came of a token request. With `Ok(None)` it is on its way once more, with the nonce that was asked for.
-    pub(super) fn token_replied(
+    pub(super) fn handle_token_reply(
         &mut self,
         now: Now,
         request: &mut TokenRequest,
-        reply: Reply,
-    ) -> Result<Option<Granted>, AuthError> {
+        reply: FetchReply,
+    ) -> Result<Option<TokenResponse>, AuthError> {
         let (status, body, secrets) = match reply {
-            Reply::None(error) => return Err(error),
-            Reply::Answer { status, body, secrets, .. } => (status, body, secrets),
+            FetchReply::Failed(error) => return Err(error),
+            FetchReply::Answer { status, body, secrets, .. } => (status, body, secrets),
         };
-        match read_token_answer(status, &body) {
+        match parse_token_response(status, &body) {
             Ok(granted) => Ok(Some(granted)),
-            Err(refusal) if refusal.is_use_dpop_nonce() && request.bound.is_some() && !request.again => {
-                request.again = true;
+            Err(refusal)
+                if refusal.is_use_dpop_nonce() && request.dpop_key.is_some() && !request.nonce_retried =>
+            {
+                request.nonce_retried = true;
                 self.request_token(now, request)?;
                 Ok(None)
             }
-            Err(TokenRefusal::Refused { error, description }) => {
-                Err(AuthError::Token(TokenRefusal::Refused {
-                    error: withheld(&error, &secrets),
-                    description: description.map(|text| withheld(&text, &secrets)),
+            Err(TokenEndpointError::Refused { error, description }) => {
+                Err(AuthError::Token(TokenEndpointError::Refused {
+                    error: redact_secrets(&error, &secrets),
+                    description: description.map(|text| redact_secrets(&text, &secrets)),
                 }))
             }
             Err(refusal) => Err(AuthError::Token(refusal)),

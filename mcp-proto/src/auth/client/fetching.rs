@@ -7,13 +7,13 @@ use bytes::Bytes;
 use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
 use crate::Instant;
-use crate::auth::text::{SHOWN, shown};
+use crate::auth::sanitize::{SHOWN, sanitize};
 use crate::auth::{Fetch, FetchId, Now, Secret};
 use crate::transport::http::{Fields, Verb};
 
 use super::error::AuthError;
 use super::event::Action;
-use super::{AuthClient, after};
+use super::{AuthClient, deadline_after};
 
 /// The exchange that is under way.
 pub(super) struct InFlight {
@@ -28,25 +28,25 @@ pub(super) struct InFlight {
 }
 
 /// How an exchange ended.
-pub(super) enum Reply {
+pub(super) enum FetchReply {
     /// With an answer that is no redirect.
     Answer { url: String, status: u16, body: Bytes, secrets: Vec<Secret> },
     /// Without any.
-    None(AuthError),
+    Failed(AuthError),
 }
 
 /// What an exchange is made of.
-pub(super) struct Request {
+pub(super) struct FetchRequest {
     pub(super) verb: Verb,
     pub(super) url: String,
     pub(super) headers: Vec<(&'static str, Secret)>,
     pub(super) body: Bytes,
     pub(super) secrets: Vec<Secret>,
     /// Not later than that, if it should end before its time.
-    pub(super) until: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
 }
 
-impl Request {
+impl FetchRequest {
     pub(super) fn get(url: String) -> Self {
         Self {
             verb: Verb::Get,
@@ -54,23 +54,25 @@ impl Request {
             headers: Vec::from([("accept", Secret::new("application/json"))]),
             body: Bytes::new(),
             secrets: Vec::new(),
-            until: None,
+            deadline: None,
         }
     }
 }
 
 impl AuthClient {
     /// Has an exchange made.
-    pub(super) fn fetch(&mut self, now: Now, request: Request) -> Result<(), AuthError> {
+    pub(super) fn fetch(&mut self, now: Now, request: FetchRequest) -> Result<(), AuthError> {
         self.send(now, request, 0)
     }
 
-    fn send(&mut self, now: Now, request: Request, hops: u32) -> Result<(), AuthError> {
-        let Request { verb, url, headers, body, secrets, until } = request;
-        self.reach.check(&url).map_err(|error| AuthError::Refused { url: place(&url), error })?;
+    fn send(&mut self, now: Now, request: FetchRequest, hops: u32) -> Result<(), AuthError> {
+        let FetchRequest { verb, url, headers, body, secrets, deadline: until } = request;
+        self.fetch_policy
+            .check(&url)
+            .map_err(|error| AuthError::UnsafeUrl { url: without_query(&url), error })?;
         let id = FetchId::new(self.next_fetch);
         self.next_fetch = self.next_fetch.saturating_add(1);
-        let deadline = after(now.instant, self.config.exchange_timeout);
+        let deadline = deadline_after(now.instant, self.config.exchange_timeout);
         let deadline = deadline.map(|deadline| until.map_or(deadline, |until| deadline.min(until))).or(until);
         self.in_flight = Some(InFlight {
             id,
@@ -101,64 +103,67 @@ impl AuthClient {
     }
 
     /// The end of the exchange under way, because its time is over.
-    pub(super) fn fetch_timed_out(&mut self) -> Option<Reply> {
-        let url = place(&self.in_flight.as_ref()?.url);
+    pub(super) fn time_out_fetch(&mut self) -> Option<FetchReply> {
+        let url = without_query(&self.in_flight.as_ref()?.url);
         self.abort();
-        Some(Reply::None(AuthError::Unreachable { url, detail: "it took too long".into() }))
+        Some(FetchReply::Failed(AuthError::Unreachable { url, detail: "it took too long".into() }))
     }
 
-    pub(super) fn fetch_failed(&mut self, id: FetchId, detail: &str) -> Option<Reply> {
+    pub(super) fn fail_fetch(&mut self, id: FetchId, detail: &str) -> Option<FetchReply> {
         let fetch = self.in_flight.take_if(|fetch| fetch.id == id)?;
-        let detail = withheld(&shown(detail).unwrap_or_default(), &fetch.secrets);
-        Some(Reply::None(AuthError::Unreachable { url: place(&fetch.url), detail }))
+        let detail = redact_secrets(&sanitize(detail).unwrap_or_default(), &fetch.secrets);
+        Some(FetchReply::Failed(AuthError::Unreachable { url: without_query(&fetch.url), detail }))
     }
 
     /// The end of an exchange, unless a redirect is followed.
-    pub(super) fn fetch_answered(
+    pub(super) fn handle_fetch_answer(
         &mut self,
         now: Now,
         id: FetchId,
         status: u16,
         fields: &dyn Fields,
         body: Bytes,
-    ) -> Option<Reply> {
+    ) -> Option<FetchReply> {
         let fetch = self.in_flight.take_if(|fetch| fetch.id == id)?;
         if let Some(nonce) = fields.get("dpop-nonce").and_then(|nonce| str::from_utf8(nonce).ok()) {
             self.nonces.keep(&fetch.url, nonce);
         }
         if body.len() > self.config.document_bytes {
             let detail = "the answer is too long".into();
-            return Some(Reply::None(AuthError::Unreachable { url: place(&fetch.url), detail }));
+            return Some(FetchReply::Failed(AuthError::Unreachable {
+                url: without_query(&fetch.url),
+                detail,
+            }));
         }
         let moved = matches!(status, 301 | 302 | 303 | 307 | 308) && fetch.verb == Verb::Get;
         let target = moved.then(|| fields.get("location")).flatten();
         if let Some(target) = target
             .and_then(|location| str::from_utf8(location).ok())
-            .and_then(|location| follow(&fetch.url, location))
+            .and_then(|location| redirect_target(&fetch.url, location))
             .filter(|_| fetch.hops < self.config.redirects)
         {
-            let request = Request { headers: fetch.headers, ..Request::get(target) };
+            let request = FetchRequest { headers: fetch.headers, ..FetchRequest::get(target) };
             let hops = fetch.hops.saturating_add(1);
-            return self.send(now, request, hops).err().map(Reply::None);
+            return self.send(now, request, hops).err().map(FetchReply::Failed);
         }
-        Some(Reply::Answer { url: fetch.url, status, body, secrets: fetch.secrets })
+        Some(FetchReply::Answer { url: fetch.url, status, body, secrets: fetch.secrets })
     }
 }
 
 /// What a redirect from `base` leads to.
-fn follow(base: &str, location: &str) -> Option<String> {
+fn redirect_target(base: &str, location: &str) -> Option<String> {
     let base = UriAbsoluteStr::new(base.split('#').next().unwrap_or_default()).ok()?;
     Some(UriReferenceStr::new(location).ok()?.resolve_against(base).to_string())
 }
 
 /// A URL as errors show it: a beginning without the query.
-pub(super) fn place(url: &str) -> String {
-    shown(url.split(['?', '#']).next().unwrap_or_default()).unwrap_or_default()
+pub(super) fn without_query(url: &str) -> String {
+    sanitize(url.split(['?', '#']).next().unwrap_or_default()).unwrap_or_default()
 }
 
 /// A text of others, unless it repeats a secret that they were sent: as it is, as a form has it, or cut off at the end of
 /// the text.
-pub(super) fn withheld(text: &str, secrets: &[Secret]) -> String {
+pub(super) fn redact_secrets(text: &str, secrets: &[Secret]) -> String {
     let is_cut = text.chars().count() >= SHOWN;
     let repeats = |secret: &str| {
         let mut beginnings = (4..secret.len().min(text.len())).filter_map(|length| secret.get(..length));

@@ -5,12 +5,12 @@
 //!    │
 //!    ├─ the token ended, and can be renewed ──────────────────┐
 //!    ▼                                                        ▼
-//! Resource ──▶ Server ──▶ Registering ──▶ Page ──▶ Granting   Server ──▶ WatchRegistry ⇄ Leasing ──▶ Renewing
+//! Resource ──▶ Server ──▶ Registering ──▶ Page ──▶ Granting   Server ──▶ AwaitingRenewal ⇄ Leasing ──▶ Renewing
 //!                │                                   ▲  │                                      │
 //!                └──▶ Asking ──▶ Provider ──▶ Exchanging  └──────────────▶ Saving ◀──────────────┘
 //! ```
 //!
-//! Every flow ends with one [`Event::Ready`], [`Event::FailedSignature`] or [`Event::LoggedOut`].
+//! Every flow ends with one [`Event::Ready`], [`Event::Failed`] or [`Event::LoggedOut`].
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -18,36 +18,36 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::Instant;
-use crate::auth::{Challenge, Demand, Now, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
+use crate::auth::{Challenge, Now, Requirement, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
 
 use super::config::ClientCredentials;
 use super::error::AuthError;
-use super::event::{Event, Stamp};
-use super::exchange::{Presented, TokenRequest};
-use super::fetching::Reply;
+use super::event::{Event, TokenGeneration};
+use super::exchange::{ClientAuthentication, TokenRequest};
+use super::fetching::FetchReply;
 use super::page::OpenPage;
-use super::record::{Era, Lease, Tokens};
-use super::renew::Watch;
-use super::save::Save;
-use super::{AuthClient, after};
+use super::record::{IssuerSource, Lease, Tokens};
+use super::renew::LeaseWait;
+use super::save::PendingSave;
+use super::{AuthClient, deadline_after};
 
 /// What a flow is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum FlowPurpose {
     /// To know what is kept.
-    Known,
+    Load,
     /// A token in good time before the present one ends.
-    Early,
+    EarlyRenewal,
     /// A token other than this one, which is of no more use.
-    Token {
-        refused: Option<Stamp>,
+    NewToken {
+        refused: Option<TokenGeneration>,
         /// Whether the server refused it although it had not ended: it may trust another authorization server now.
-        surprise: bool,
+        unexpected: bool,
         /// Whether renewing may help.
-        renew: bool,
+        may_renew: bool,
     },
     /// A token that allows more.
-    More { refused: Option<Stamp> },
+    StepUp { refused: Option<TokenGeneration> },
     /// A new token in any case.
     Login,
     /// No token.
@@ -56,16 +56,17 @@ pub(super) enum Want {
 
 /// What the server asked for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct AccessRequirement {
     pub(super) metadata: Option<String>,
     pub(super) scopes: Option<Scopes>,
     /// Whether it takes no token that is not bound to a key.
     pub(super) dpop: bool,
 }
 
-impl Asked {
-    pub(super) fn of(header: &str, demand: &Demand) -> Self {
-        let takes_bearers = || Challenge::read_all(header).iter().any(|challenge| challenge.is("Bearer"));
+impl AccessRequirement {
+    pub(super) fn from_challenge(header: &str, demand: &Requirement) -> Self {
+        let takes_bearers =
+            || Challenge::parse_all(header).iter().any(|challenge| challenge.is_scheme("Bearer"));
         Self {
             metadata: demand.resource_metadata.clone(),
             scopes: demand.scope.clone(),
@@ -75,26 +76,26 @@ impl Asked {
 }
 
 /// An authorization server, as it was found.
-pub(super) struct Found {
+pub(super) struct DiscoveredServer {
     pub(super) metadata: ServerMetadata,
-    pub(super) era: Era,
+    pub(super) issuer_source: IssuerSource,
     /// Whether it told all that itself, or it stands to reason (2025-03-26).
-    pub(super) told: bool,
+    pub(super) has_metadata: bool,
 }
 
 /// A flow.
 pub(super) struct Flow {
-    pub(super) want: Want,
-    pub(super) asked: Asked,
-    pub(super) step: Step,
+    pub(super) purpose: FlowPurpose,
+    pub(super) requirement: AccessRequirement,
+    pub(super) step: FlowStep,
     /// What is known of the server as a resource.
     pub(super) resource: Option<ResourceMetadata>,
-    pub(super) found: Option<Arc<Found>>,
-    pub(super) client: Option<Presented>,
+    pub(super) discovered: Option<Arc<DiscoveredServer>>,
+    pub(super) client: Option<ClientAuthentication>,
     /// Where the page leads back to.
     pub(super) redirect_uri: String,
     /// Whether `client` is the application's, and belongs to this authorization server from now on.
-    pub(super) pin: bool,
+    pub(super) pin_client: bool,
     /// What a token is asked for, `offline_access` apart.
     pub(super) scopes: Option<Scopes>,
     /// The key that the token shall be bound to.
@@ -102,24 +103,24 @@ pub(super) struct Flow {
     /// The same as it is kept, if this machine made it.
     pub(super) new_key: Option<Secret>,
     /// Whether the server's metadata was looked for.
-    pub(super) looked: bool,
+    pub(super) resource_searched: bool,
     /// Whether the token can not be renewed after all.
-    pub(super) spent: bool,
+    pub(super) refresh_rejected: bool,
     /// What there was, if it is to be forgotten, and what this client presented itself as then.
-    pub(super) forgotten: Option<Arc<Tokens>>,
+    pub(super) removed_tokens: Option<Arc<Tokens>>,
     pub(super) credentials: Option<ClientCredentials>,
 }
 
 /// Where a flow stands.
-pub(super) enum Step {
+pub(super) enum FlowStep {
     /// Nowhere: between two steps.
-    Between,
+    Transition,
     /// An earlier flow's store has not answered yet.
     Queued,
     /// The store is asked.
     Loading,
     /// The resource's metadata is looked for.
-    Resource(Search),
+    Resource(DocumentSearch),
     /// An authorization server's metadata is looked for.
     Server(ServerSearch),
     /// This client registers.
@@ -127,108 +128,108 @@ pub(super) enum Step {
     /// A page is open.
     Page(OpenPage),
     /// An earlier flow's question to the host is not answered yet.
-    AskingLater,
+    AssertionQueued,
     /// The host is asked for an assertion.
-    Asking,
+    AwaitingAssertion,
     /// The metadata of the identity provider is looked for.
-    Provider { search: Search, subject: Secret, issuer: String },
+    Provider { search: DocumentSearch, subject: Secret, issuer: String },
     /// The identity provider is asked.
     Exchanging(TokenRequest),
     /// The authorization server is asked for a token.
     Granting(TokenRequest),
     /// Another process renews.
-    Watching(Watch),
+    AwaitingRenewal(LeaseWait),
     /// The authorization server is asked for another token.
     Renewing { request: TokenRequest, lease: Lease, replaced: Arc<Tokens> },
     /// The store is written to.
-    Saving(Box<Save>),
+    Saving(Box<PendingSave>),
     /// The token is given back.
     Revoking,
 }
 
 /// A document that is looked for in several places.
-pub(super) struct Search {
-    pub(super) places: VecDeque<String>,
+pub(super) struct DocumentSearch {
+    pub(super) urls: VecDeque<String>,
     /// The place that is being asked.
-    pub(super) asked: String,
+    pub(super) current: String,
     /// What went wrong first.
     pub(super) failure: Option<AuthError>,
     /// Whether every place so far certainly has none.
-    pub(super) absent: bool,
+    pub(super) all_absent: bool,
 }
 
-impl Search {
+impl DocumentSearch {
     pub(super) fn new(places: impl IntoIterator<Item = String>) -> Self {
-        Self { places: places.into_iter().collect(), asked: String::new(), failure: None, absent: true }
+        Self { urls: places.into_iter().collect(), current: String::new(), failure: None, all_absent: true }
     }
 
     pub(super) fn failed(&mut self, error: AuthError, absent: bool) {
         self.failure.get_or_insert(error);
-        self.absent &= absent;
+        self.all_absent &= absent;
     }
 }
 
 /// Several authorization servers, one after another.
 pub(super) struct ServerSearch {
     pub(super) issuer: String,
-    pub(super) era: Era,
-    pub(super) search: Search,
-    pub(super) others: VecDeque<String>,
+    pub(super) issuer_source: IssuerSource,
+    pub(super) search: DocumentSearch,
+    pub(super) remaining: VecDeque<String>,
     /// What went wrong with the first of those before.
     pub(super) failure: Option<AuthError>,
 }
 
 /// How a flow ends.
-pub(super) enum End {
+pub(super) enum FlowEnd {
     Ready,
     Failed(AuthError),
     LoggedOut,
 }
 
-impl From<AuthError> for End {
+impl From<AuthError> for FlowEnd {
     fn from(error: AuthError) -> Self {
         Self::Failed(error)
     }
 }
 
 /// What a step leads to: the flow in its next step, or its end.
-pub(super) type Next = Result<Box<Flow>, End>;
+pub(super) type StepResult = Result<Box<Flow>, FlowEnd>;
 
 impl Flow {
-    fn new(want: Want, asked: Asked) -> Box<Self> {
+    fn new(want: FlowPurpose, asked: AccessRequirement) -> Box<Self> {
         Box::new(Self {
-            want,
-            asked,
-            step: Step::Between,
+            purpose: want,
+            requirement: asked,
+            step: FlowStep::Transition,
             resource: None,
-            found: None,
+            discovered: None,
             client: None,
             redirect_uri: String::new(),
-            pin: false,
+            pin_client: false,
             scopes: None,
             key: None,
             new_key: None,
-            looked: false,
-            spent: false,
-            forgotten: None,
+            resource_searched: false,
+            refresh_rejected: false,
+            removed_tokens: None,
             credentials: None,
         })
     }
 
-    pub(super) fn at(mut self: Box<Self>, step: Step) -> Box<Self> {
+    pub(super) fn into_step(mut self: Box<Self>, step: FlowStep) -> Box<Self> {
         self.step = step;
         self
     }
 
-    pub(super) fn take_step(&mut self) -> Step {
-        core::mem::replace(&mut self.step, Step::Between)
+    pub(super) fn take_step(&mut self) -> FlowStep {
+        core::mem::replace(&mut self.step, FlowStep::Transition)
     }
 
     /// When this step is over, whatever comes.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.step {
-            Step::Page(page) => page.until,
-            Step::Watching(watch) => watch.next,
+            FlowStep::Page(page) => page.deadline,
+            FlowStep::AwaitingRenewal(watch) => watch.next_poll,
             _ => None,
         }
     }
@@ -236,53 +237,53 @@ impl Flow {
 
 impl AuthClient {
     /// Begins a flow. There must be none.
-    pub(super) fn begin(&mut self, now: Now, want: Want, asked: Asked) {
+    pub(super) fn begin_flow(&mut self, now: Now, want: FlowPurpose, asked: AccessRequirement) {
         let flow = Flow::new(want, asked);
         self.flow = Some(flow);
-        self.step(now, Self::load);
+        self.run_step(now, Self::load);
     }
 
     /// Goes on where a step led.
-    pub(super) fn settle(&mut self, now: Now, next: Next) {
+    pub(super) fn advance(&mut self, now: Now, next: StepResult) {
         match next {
             Ok(flow) => self.flow = Some(flow),
             Err(end) => {
-                if matches!(end, End::Failed(_)) {
+                if matches!(end, FlowEnd::Failed(_)) {
                     // What led nowhere is looked for again.
-                    self.found = None;
+                    self.discovered = None;
                 }
-                self.tell(match end {
-                    End::Ready => Event::Ready(self.stamp),
-                    End::Failed(error) => Event::Failed(error),
-                    End::LoggedOut => Event::LoggedOut,
+                self.push_event(match end {
+                    FlowEnd::Ready => Event::Ready(self.generation),
+                    FlowEnd::Failed(error) => Event::Failed(error),
+                    FlowEnd::LoggedOut => Event::LoggedOut,
                 });
-                if let Some((want, asked)) = self.next.take() {
-                    self.begin(now, want, asked);
+                if let Some((want, asked)) = self.queued_flow.take() {
+                    self.begin_flow(now, want, asked);
                 }
             }
         }
     }
 
     /// Goes on with the flow there is.
-    pub(super) fn step(&mut self, now: Now, go: impl FnOnce(&mut Self, Box<Flow>) -> Next) {
+    pub(super) fn run_step(&mut self, now: Now, go: impl FnOnce(&mut Self, Box<Flow>) -> StepResult) {
         if let Some(flow) = self.flow.take() {
-            let want = flow.want.clone();
+            let want = flow.purpose.clone();
             let next = go(self, flow);
-            let next = next.map_err(|end| self.soften(now, &want, end));
-            self.settle(now, next);
+            let next = next.map_err(|end| self.downgrade_end(now, &want, end));
+            self.advance(now, next);
         }
     }
 
     /// What a failure means for what was wanted.
-    fn soften(&mut self, now: Now, want: &Want, end: End) -> End {
+    fn downgrade_end(&mut self, now: Now, want: &FlowPurpose, end: FlowEnd) -> FlowEnd {
         match (want, end) {
             // The present token is still good.
-            (Want::Early, End::Failed(_)) if !self.has_ended(now) => {
-                self.paused = after(now.instant, self.config.refresh_pause);
-                End::Ready
+            (FlowPurpose::EarlyRenewal, FlowEnd::Failed(_)) if !self.has_expired(now) => {
+                self.early_renewal_after = deadline_after(now.instant, self.config.refresh_pause);
+                FlowEnd::Ready
             }
             // Nothing is kept any more: that the authorization server does not know yet changes nothing here.
-            (Want::Logout, End::Failed(_)) => End::LoggedOut,
+            (FlowPurpose::Logout, FlowEnd::Failed(_)) => FlowEnd::LoggedOut,
             (_, end) => end,
         }
     }
@@ -291,51 +292,53 @@ impl AuthClient {
     pub(super) fn drop_flow(&mut self) -> Option<Box<Flow>> {
         let flow = self.flow.take()?;
         self.abort();
-        if matches!(flow.step, Step::Page(_)) {
+        if matches!(flow.step, FlowStep::Page(_)) {
             self.close_page();
         }
         Some(flow)
     }
 
     /// What to do, now that it is known what is kept.
-    pub(super) fn decide(&mut self, now: Now, flow: Box<Flow>) -> Next {
-        let newer = |refused: Option<Stamp>| refused < Some(self.stamp);
-        let good = self.record.tokens.is_some() && !self.has_ended(now);
-        match flow.want {
-            Want::Known => Err(End::Ready),
-            Want::Early if !self.ends_soon(now) => Err(End::Ready),
-            Want::Early if self.can_renew() => self.look_for_issuer(now, flow),
-            Want::Early if self.is_interactive() => Err(End::Ready),
-            Want::Token { refused, .. } if good && newer(refused) => Err(End::Ready),
-            Want::Token { surprise, renew: true, .. }
-                if self.can_renew() && (!surprise || self.has_ended(now)) =>
+    pub(super) fn choose_step(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
+        let newer = |refused: Option<TokenGeneration>| refused < Some(self.generation);
+        let good = self.record.tokens.is_some() && !self.has_expired(now);
+        match flow.purpose {
+            FlowPurpose::Load => Err(FlowEnd::Ready),
+            FlowPurpose::EarlyRenewal if !self.expires_soon(now) => Err(FlowEnd::Ready),
+            FlowPurpose::EarlyRenewal if self.can_renew() => self.discover_issuer(now, flow),
+            FlowPurpose::EarlyRenewal if self.is_interactive() => Err(FlowEnd::Ready),
+            FlowPurpose::NewToken { refused, .. } if good && newer(refused) => Err(FlowEnd::Ready),
+            FlowPurpose::NewToken { unexpected: surprise, may_renew: true, .. }
+                if self.can_renew() && (!surprise || self.has_expired(now)) =>
             {
-                self.look_for_issuer(now, flow)
+                self.discover_issuer(now, flow)
             }
-            Want::More { refused } if good && newer(refused) && self.allows(flow.asked.scopes.as_ref()) => {
-                Err(End::Ready)
+            FlowPurpose::StepUp { refused }
+                if good && newer(refused) && self.allows_scopes(flow.requirement.scopes.as_ref()) =>
+            {
+                Err(FlowEnd::Ready)
             }
-            Want::Logout => self.forget(now, flow),
-            _ => self.look_for_resource(now, flow),
+            FlowPurpose::Logout => self.remove_record(now, flow),
+            _ => self.discover_resource(now, flow),
         }
     }
 
     /// The end of an exchange.
-    pub(super) fn replied(&mut self, now: Now, reply: Reply) {
-        self.step(now, |client, mut flow| match flow.take_step() {
-            Step::Resource(search) => client.resource_replied(now, flow, search, reply),
-            Step::Server(search) => client.server_replied(now, flow, search, reply),
-            Step::Registering => client.registration_replied(now, flow, reply),
-            Step::Provider { search, subject, issuer } => {
-                client.provider_replied(now, flow, (search, subject, issuer), reply)
+    pub(super) fn handle_reply(&mut self, now: Now, reply: FetchReply) {
+        self.run_step(now, |client, mut flow| match flow.take_step() {
+            FlowStep::Resource(search) => client.handle_resource_reply(now, flow, search, reply),
+            FlowStep::Server(search) => client.handle_server_reply(now, flow, search, reply),
+            FlowStep::Registering => client.handle_registration_reply(now, flow, reply),
+            FlowStep::Provider { search, subject, issuer } => {
+                client.handle_provider_reply(now, flow, (search, subject, issuer), reply)
             }
-            Step::Exchanging(request) => client.exchange_replied(now, flow, request, reply),
-            Step::Granting(request) => client.grant_replied(now, flow, request, reply),
-            Step::Renewing { request, lease, replaced } => {
-                client.renewal_replied(now, flow, (request, lease, replaced), reply)
+            FlowStep::Exchanging(request) => client.handle_exchange_reply(now, flow, request, reply),
+            FlowStep::Granting(request) => client.handle_grant_reply(now, flow, request, reply),
+            FlowStep::Renewing { request, lease, replaced } => {
+                client.handle_renewal_reply(now, flow, (request, lease, replaced), reply)
             }
-            Step::Revoking => Err(End::LoggedOut),
-            other => Ok(flow.at(other)),
+            FlowStep::Revoking => Err(FlowEnd::LoggedOut),
+            other => Ok(flow.into_step(other)),
         });
     }
 }

@@ -4,19 +4,21 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
-use crate::auth::tokens::id_token_subject;
-use crate::auth::{Es256, Granted, Now, Scopes, Secret, ServerMetadata, Signer, TokenKind, TokenRefusal};
+use crate::auth::token_response::id_token_subject;
+use crate::auth::{
+    Es256, Now, Scopes, Secret, ServerMetadata, Signer, TokenEndpointError, TokenKind, TokenResponse,
+};
 
 use super::AuthClient;
-use super::config::{DpopKey, Grant, IdentityProvider, ProviderPlace};
-use super::credentials::{Via, end};
+use super::config::{DpopKey, Grant, IdentityProvider, ProviderLocation};
+use super::credentials::{TokenOrigin, expiry};
 use super::error::AuthError;
 use super::event::{Action, AssertionPurpose, AssertionRequest};
-use super::exchange::{Form, Presented, TokenRequest};
-use super::fetching::{Reply, Request};
-use super::flow::{Flow, Next, Search, Step};
-use super::record::{Client, Era, Source, Tokens};
-use super::save::{Awaits, Change, Question};
+use super::exchange::{ClientAuthentication, FormBody, TokenRequest};
+use super::fetching::{FetchReply, FetchRequest};
+use super::flow::{DocumentSearch, Flow, FlowStep, StepResult};
+use super::record::{ClientSource, IssuerSource, RegisteredClient, Tokens};
+use super::save::{PendingAnswer, Question, RecordChange};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -30,13 +32,13 @@ impl AuthClient {
     pub(super) fn scopes_for(&self, flow: &Flow, issuer: &str) -> Option<Scopes> {
         let supported = flow.resource.as_ref().and_then(|resource| resource.scopes_supported.as_ref());
         let chosen = self.config.scopes.as_ref();
-        let asked = match (&flow.asked.scopes, chosen) {
+        let asked = match (&flow.requirement.scopes, chosen) {
             (Some(asked), Some(chosen)) => Some(chosen.union(asked)),
             (Some(asked), None) => Some(asked.clone()),
             (None, chosen) => chosen.or(supported).cloned(),
         };
         let tokens = self.record.tokens.as_ref().filter(|tokens| tokens.issuer == issuer);
-        let before = tokens.and_then(|tokens| tokens.asked.as_ref());
+        let before = tokens.and_then(|tokens| tokens.requested.as_ref());
         let scopes = match (before, asked) {
             (Some(before), Some(asked)) => Some(before.union(&asked)),
             (before, asked) => asked.or_else(|| before.cloned()),
@@ -45,12 +47,12 @@ impl AuthClient {
     }
 
     /// The same with `offline_access`, where that is known and gets a token that can be renewed.
-    pub(super) fn to_ask(&self, flow: &Flow) -> Option<Scopes> {
+    pub(super) fn scopes_to_request(&self, flow: &Flow) -> Option<Scopes> {
         let scopes = flow.scopes.clone()?;
-        let known = flow.found.as_ref().and_then(|found| found.metadata.scopes_supported.as_ref());
+        let known = flow.discovered.as_ref().and_then(|found| found.metadata.scopes_supported.as_ref());
         let offline = known.is_some_and(|known| known.contains("offline_access"));
         match self.config.grant {
-            Grant::Code if offline => Some(scopes.union(&Scopes::parse("offline_access"))),
+            Grant::AuthorizationCode if offline => Some(scopes.union(&Scopes::parse("offline_access"))),
             _ => Some(scopes),
         }
     }
@@ -63,13 +65,14 @@ impl AuthClient {
 
     /// The key that the token is going to be bound to, if it is.
     pub(super) fn choose_key(&mut self, flow: &mut Flow, server: &ServerMetadata) -> Result<(), AuthError> {
-        let needed = flow.asked.dpop || flow.resource.as_ref().is_some_and(|resource| resource.dpop_bound);
+        let needed =
+            flow.requirement.dpop || flow.resource.as_ref().is_some_and(|resource| resource.dpop_bound);
         let Some(choice) = &self.config.dpop else {
-            return if needed { Err(AuthError::DpopNeeded) } else { Ok(()) };
+            return if needed { Err(AuthError::DpopRequired) } else { Ok(()) };
         };
         let algorithm = match choice {
-            DpopKey::Given(key) => key.algorithm(),
-            DpopKey::Kept => "ES256",
+            DpopKey::Provided(key) => key.algorithm(),
+            DpopKey::Generated => "ES256",
         };
         let known = server.dpop_algorithms.as_ref();
         let offered = known.is_some_and(|known| known.iter().any(|known| known == algorithm));
@@ -77,13 +80,13 @@ impl AuthClient {
             return Ok(());
         }
         if self.signer().is_none() {
-            let key = Es256::from_entropy(&self.chance.bytes()).map_err(|_| AuthError::Key)?;
+            let key = Es256::from_entropy(&self.rng.next_bytes()).map_err(|_| AuthError::Key)?;
             flow.new_key = Some(key.to_pkcs8_pem().map_err(|_| AuthError::Key)?);
             flow.key = Some(Arc::new(key));
         } else {
             flow.key = self.signer();
             // Another process may keep another key by then.
-            flow.new_key = self.record.key.clone().filter(|_| matches!(choice, DpopKey::Kept));
+            flow.new_key = self.record.key.clone().filter(|_| matches!(choice, DpopKey::Generated));
         }
         Ok(())
     }
@@ -91,222 +94,238 @@ impl AuthClient {
     /// The key that tokens are bound to, if there is one.
     pub(super) fn signer(&self) -> Option<Arc<dyn Signer>> {
         match &self.config.dpop {
-            Some(DpopKey::Given(key)) => Some(key.clone()),
-            _ => self.kept_key.clone(),
+            Some(DpopKey::Provided(key)) => Some(key.clone()),
+            _ => self.stored_key.clone(),
         }
     }
 
     /// Asks for a token, now that this client is known.
-    pub(super) fn grant(&mut self, now: Now, flow: Box<Flow>) -> Next {
+    pub(super) fn start_grant(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
         match &self.config.grant {
-            Grant::Code => self.open_page(now, flow),
+            Grant::AuthorizationCode => self.open_page(now, flow),
             Grant::ClientCredentials => {
-                let form = self.with_target(Form::of("client_credentials"), &flow);
+                let form = self.with_target(FormBody::new("client_credentials"), &flow);
                 self.request_grant(now, flow, form)
             }
-            Grant::Enterprise(_) | Grant::JwtBearer => self.ask_host(flow),
+            Grant::Enterprise(_) | Grant::JwtBearer => self.request_assertion(flow),
         }
     }
 
-    fn with_target(&self, form: Form, flow: &Flow) -> Form {
-        let scopes = self.to_ask(flow).map(|scopes| scopes.to_string());
-        form.with("resource", &self.resource_for(flow)).with_some("scope", scopes.as_deref())
+    fn with_target(&self, form: FormBody, flow: &Flow) -> FormBody {
+        let scopes = self.scopes_to_request(flow).map(|scopes| scopes.to_string());
+        form.with("resource", &self.resource_for(flow)).with_optional("scope", scopes.as_deref())
     }
 
-    fn request_grant(&mut self, now: Now, flow: Box<Flow>, form: Form) -> Next {
-        let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
+    fn request_grant(&mut self, now: Now, flow: Box<Flow>, form: FormBody) -> StepResult {
+        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let request = TokenRequest {
             endpoint: found.metadata.token_endpoint.clone(),
             audience: found.metadata.issuer.clone(),
             form,
             client: flow.client.clone(),
-            bound: flow.key.clone(),
-            until: None,
-            again: false,
+            dpop_key: flow.key.clone(),
+            deadline: None,
+            nonce_retried: false,
         };
         self.request_token(now, &request)?;
-        Ok(flow.at(Step::Granting(request)))
+        Ok(flow.into_step(FlowStep::Granting(request)))
     }
 
     /// Asks the host for an assertion.
-    fn ask_host(&mut self, flow: Box<Flow>) -> Next {
-        if self.host.is_some() {
-            return Ok(flow.at(Step::AskingLater));
+    fn request_assertion(&mut self, flow: Box<Flow>) -> StepResult {
+        if self.pending_host.is_some() {
+            return Ok(flow.into_step(FlowStep::AssertionQueued));
         }
-        let server = flow.found.as_ref().map(|found| found.metadata.issuer.clone());
+        let server = flow.discovered.as_ref().map(|found| found.metadata.issuer.clone());
         let (purpose, audience) = match &self.config.grant {
-            Grant::Enterprise(IdentityProvider { place: ProviderPlace::Issuer(issuer), .. }) => {
+            Grant::Enterprise(IdentityProvider { location: ProviderLocation::Issuer(issuer), .. }) => {
                 (AssertionPurpose::Identity, Some(issuer.clone()))
             }
             Grant::Enterprise(_) => (AssertionPurpose::Identity, None),
             _ => (AssertionPurpose::Grant, server),
         };
         let resource = self.resource_for(&flow);
-        self.host = Some(Awaits { what: Question::Assertion, polled: false });
+        self.pending_host = Some(PendingAnswer { question: Question::Assertion, polled: false });
         self.actions.push_back(Action::Assertion(AssertionRequest { purpose, audience, resource }));
-        Ok(flow.at(Step::Asking))
+        Ok(flow.into_step(FlowStep::AwaitingAssertion))
     }
 
-    pub(super) fn asserted(&mut self, now: Now, assertion: Result<Secret, String>) {
-        if self.host.take_if(|host| host.is(Question::Assertion)).is_none() {
+    pub(super) fn continue_with_assertion(&mut self, now: Now, assertion: Result<Secret, String>) {
+        if self.pending_host.take_if(|host| host.matches(Question::Assertion)).is_none() {
             return;
         }
-        self.step(now, |client, mut flow| match flow.take_step() {
-            Step::AskingLater => client.ask_host(flow),
-            Step::Asking => {
+        self.run_step(now, |client, mut flow| match flow.take_step() {
+            FlowStep::AssertionQueued => client.request_assertion(flow),
+            FlowStep::AwaitingAssertion => {
                 let assertion = assertion.map_err(AuthError::Assertion)?;
                 match client.config.grant.clone() {
-                    Grant::Enterprise(provider) => client.look_for_provider(now, flow, &provider, assertion),
+                    Grant::Enterprise(provider) => client.discover_provider(now, flow, &provider, assertion),
                     _ => client.present_assertion(now, flow, &assertion),
                 }
             }
-            other => Ok(flow.at(other)),
+            other => Ok(flow.into_step(other)),
         });
     }
 
-    fn present_assertion(&mut self, now: Now, flow: Box<Flow>, assertion: &Secret) -> Next {
-        let form = self.with_target(Form::of(JWT_BEARER).with_secret("assertion", assertion), &flow);
+    fn present_assertion(&mut self, now: Now, flow: Box<Flow>, assertion: &Secret) -> StepResult {
+        let form = self.with_target(FormBody::new(JWT_BEARER).with_secret("assertion", assertion), &flow);
         self.request_grant(now, flow, form)
     }
 
-    fn look_for_provider(
+    fn discover_provider(
         &mut self,
         now: Now,
         flow: Box<Flow>,
         provider: &IdentityProvider,
         subject: Secret,
-    ) -> Next {
-        match &provider.place {
-            ProviderPlace::TokenEndpoint(endpoint) => {
+    ) -> StepResult {
+        match &provider.location {
+            ProviderLocation::TokenEndpoint(endpoint) => {
                 let server = ServerMetadata::default();
-                let client = Presented::at(&server, provider.credentials.clone());
+                let client = ClientAuthentication::for_server(&server, provider.credentials.clone());
                 let target = (endpoint.clone(), endpoint.clone());
-                self.exchange(now, flow, provider, (target, client), &subject)
+                self.exchange_token(now, flow, provider, (target, client), &subject)
             }
-            ProviderPlace::Issuer(issuer) => {
-                let search = Search::new(ServerMetadata::places(issuer));
-                self.look_for_provider_in_next(now, flow, (search, subject, issuer.clone()))
+            ProviderLocation::Issuer(issuer) => {
+                let search = DocumentSearch::new(ServerMetadata::well_known_urls(issuer));
+                self.try_next_provider(now, flow, (search, subject, issuer.clone()))
             }
         }
     }
 
-    fn look_for_provider_in_next(
+    fn try_next_provider(
         &mut self,
         now: Now,
         flow: Box<Flow>,
-        (mut search, subject, issuer): (Search, Secret, String),
-    ) -> Next {
-        while let Some(url) = search.places.pop_front() {
-            match self.fetch(now, Request::get(url)) {
-                Ok(()) => return Ok(flow.at(Step::Provider { search, subject, issuer })),
+        (mut search, subject, issuer): (DocumentSearch, Secret, String),
+    ) -> StepResult {
+        while let Some(url) = search.urls.pop_front() {
+            match self.fetch(now, FetchRequest::get(url)) {
+                Ok(()) => return Ok(flow.into_step(FlowStep::Provider { search, subject, issuer })),
                 Err(error) => search.failed(error, true),
             }
         }
         let failure = search.failure.take();
-        Err(failure.unwrap_or(AuthError::OtherIssuer { expected: issuer }).into())
+        Err(failure.unwrap_or(AuthError::IssuerMismatch { expected: issuer }).into())
     }
 
-    pub(super) fn provider_replied(
+    pub(super) fn handle_provider_reply(
         &mut self,
         now: Now,
         flow: Box<Flow>,
-        (mut search, subject, issuer): (Search, Secret, String),
-        reply: Reply,
-    ) -> Next {
-        let Grant::Enterprise(provider) = self.config.grant.clone() else { return self.grant(now, flow) };
-        match self.read_server(reply, &issuer) {
+        (mut search, subject, issuer): (DocumentSearch, Secret, String),
+        reply: FetchReply,
+    ) -> StepResult {
+        let Grant::Enterprise(provider) = self.config.grant.clone() else {
+            return self.start_grant(now, flow);
+        };
+        match self.parse_server(reply, &issuer) {
             Ok(server) => {
-                let client = Presented::at(&server, provider.credentials.clone());
+                let client = ClientAuthentication::for_server(&server, provider.credentials.clone());
                 let target = (server.token_endpoint.clone(), server.issuer.clone());
-                self.exchange(now, flow, &provider, (target, client), &subject)
+                self.exchange_token(now, flow, &provider, (target, client), &subject)
             }
             Err((error, absent)) => {
                 search.failed(error, absent);
-                self.look_for_provider_in_next(now, flow, (search, subject, issuer))
+                self.try_next_provider(now, flow, (search, subject, issuer))
             }
         }
     }
 
     /// Has the identity provider turn what says who the person is into what the authorization server takes.
-    fn exchange(
+    fn exchange_token(
         &mut self,
         now: Now,
         flow: Box<Flow>,
         provider: &IdentityProvider,
-        ((endpoint, audience), client): ((String, String), Presented),
+        ((endpoint, audience), client): ((String, String), ClientAuthentication),
         subject: &Secret,
-    ) -> Next {
-        let server = flow.found.as_ref().map(|found| found.metadata.issuer.clone()).unwrap_or_default();
-        let form = Form::of(TOKEN_EXCHANGE)
+    ) -> StepResult {
+        let server = flow.discovered.as_ref().map(|found| found.metadata.issuer.clone()).unwrap_or_default();
+        let form = FormBody::new(TOKEN_EXCHANGE)
             .with("requested_token_type", ID_JAG)
             .with("audience", &server)
             .with_secret("subject_token", subject)
             .with("subject_token_type", provider.subject.urn());
         let form = self.with_target(form, &flow);
         let client = Some(client);
-        let request =
-            TokenRequest { endpoint, audience, form, client, bound: None, until: None, again: false };
+        let request = TokenRequest {
+            endpoint,
+            audience,
+            form,
+            client,
+            dpop_key: None,
+            deadline: None,
+            nonce_retried: false,
+        };
         self.request_token(now, &request)?;
-        Ok(flow.at(Step::Exchanging(request)))
+        Ok(flow.into_step(FlowStep::Exchanging(request)))
     }
 
-    pub(super) fn exchange_replied(
+    pub(super) fn handle_exchange_reply(
         &mut self,
         now: Now,
         flow: Box<Flow>,
         mut request: TokenRequest,
-        reply: Reply,
-    ) -> Next {
-        match self.token_replied(now, &mut request, reply)? {
-            None => Ok(flow.at(Step::Exchanging(request))),
+        reply: FetchReply,
+    ) -> StepResult {
+        match self.handle_token_reply(now, &mut request, reply)? {
+            None => Ok(flow.into_step(FlowStep::Exchanging(request))),
             Some(granted) if granted.issued_type.as_deref() == Some(ID_JAG) => {
                 self.present_assertion(now, flow, &granted.access)
             }
-            Some(_) => Err(AuthError::WrongToken.into()),
+            Some(_) => Err(AuthError::UnusableToken.into()),
         }
     }
 
-    pub(super) fn grant_replied(
+    pub(super) fn handle_grant_reply(
         &mut self,
         now: Now,
         flow: Box<Flow>,
         mut request: TokenRequest,
-        reply: Reply,
-    ) -> Next {
-        let granted = match self.token_replied(now, &mut request, reply) {
-            Ok(None) => return Ok(flow.at(Step::Granting(request))),
+        reply: FetchReply,
+    ) -> StepResult {
+        let granted = match self.handle_token_reply(now, &mut request, reply) {
+            Ok(None) => return Ok(flow.into_step(FlowStep::Granting(request))),
             Ok(Some(granted)) => granted,
-            Err(error) => return self.ungranted(now, flow, error),
+            Err(error) => return self.handle_grant_failure(now, flow, error),
         };
-        let needed = flow.resource.as_ref().is_some_and(|resource| resource.dpop_bound) || flow.asked.dpop;
+        let needed =
+            flow.resource.as_ref().is_some_and(|resource| resource.dpop_bound) || flow.requirement.dpop;
         match granted.kind {
             TokenKind::Bearer if !needed => {}
             TokenKind::Dpop if flow.key.is_some() => {}
-            _ => return Err(AuthError::WrongToken.into()),
+            _ => return Err(AuthError::UnusableToken.into()),
         }
-        let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
+        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let client = flow.client.as_ref().map(|client| client.credentials.id.clone()).unwrap_or_default();
-        let pin = flow.pin.then(|| Client {
+        let pin = flow.pin_client.then(|| RegisteredClient {
             id: client.clone(),
             secret: None,
             method: None,
             expires: None,
-            source: Source::Configured,
+            source: ClientSource::Configured,
         });
-        let tokens = self.tokens_of(now, granted, &flow, (&found.metadata.issuer, found.era), client);
+        let tokens = self.tokens_from_grant(
+            now,
+            granted,
+            &flow,
+            (&found.metadata.issuer, found.issuer_source),
+            client,
+        );
         let key = flow.new_key.clone();
-        self.save(now, flow, Change::Tokens { tokens, replaced: None, pin, key })
+        self.save(now, flow, RecordChange::SetTokens { tokens, replaced: None, pin, key })
     }
 
-    fn tokens_of(
+    fn tokens_from_grant(
         &mut self,
         now: Now,
-        granted: Granted,
+        granted: TokenResponse,
         flow: &Flow,
-        (issuer, era): (&str, Era),
+        (issuer, era): (&str, IssuerSource),
         client_id: String,
     ) -> Arc<Tokens> {
-        self.issued(now, &granted, Via::Grant);
+        self.note_issued(now, &granted, TokenOrigin::Grant);
         let subject = granted.id_token.as_ref().and_then(|token| id_token_subject(token, issuer));
         Arc::new(Tokens {
             subject,
@@ -317,24 +336,24 @@ impl AuthClient {
             kind: granted.kind,
             refresh: granted.refresh,
             issued: now.unix,
-            expires: granted.lifetime.and_then(|lifetime| end(now, lifetime)),
+            expires: granted.lifetime.and_then(|lifetime| expiry(now, lifetime)),
             granted: granted.scope,
-            asked: flow.scopes.clone(),
-            era,
+            requested: flow.scopes.clone(),
+            issuer_source: era,
         })
     }
 
     /// Goes on if no token was granted. A registration that is not known there any more is of no more use.
-    fn ungranted(&mut self, now: Now, flow: Box<Flow>, error: AuthError) -> Next {
-        let lost = matches!(&error, AuthError::Token(TokenRefusal::Refused { error, .. })
+    fn handle_grant_failure(&mut self, now: Now, flow: Box<Flow>, error: AuthError) -> StepResult {
+        let lost = matches!(&error, AuthError::Token(TokenEndpointError::Refused { error, .. })
             if error == "invalid_client");
-        let issuer = flow.found.as_ref().map(|found| found.metadata.issuer.clone());
+        let issuer = flow.discovered.as_ref().map(|found| found.metadata.issuer.clone());
         let client = flow.client.as_ref().map(|client| client.credentials.id.clone());
         match (issuer, client) {
             (Some(issuer), Some(id))
                 if lost && self.record.clients.get(&issuer).is_some_and(|known| known.id == id) =>
             {
-                self.save(now, flow, Change::Stranger { issuer, id, error })
+                self.save(now, flow, RecordChange::ForgetClient { issuer, id, error })
             }
             _ => Err(error.into()),
         }

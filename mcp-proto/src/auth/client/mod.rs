@@ -14,14 +14,13 @@
 //! }
 //! ```
 //!
-//! Whoever was told to wait is told [`Event::Ready`] or [`Event::FailedSignature`] once; both are for all that wait when they
+//! Whoever was told to wait is told [`Event::Ready`] or [`Event::Failed`] once; both are for all that wait when they
 //! are polled. Each [`Action::Load`], [`Action::Store`] and [`Action::Assertion`] is to be answered once; the machine
 //! has no deadlines for those.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
 mod challenge;
-mod chance;
 mod config;
 mod credentials;
 mod discover;
@@ -36,6 +35,7 @@ mod page;
 mod record;
 mod register;
 mod renew;
+mod rng;
 mod save;
 
 use alloc::boxed::Box;
@@ -50,46 +50,47 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::auth::dpop::Nonces;
 use crate::auth::url;
-use crate::auth::{FetchId, Now, Reach, Secret, Signer, canonical_resource};
+use crate::auth::{FetchId, FetchPolicy, Now, Secret, Signer, canonical_resource};
 use crate::transport::http::{Fields, Verb};
 
 pub use config::{
     ApplicationType, AuthConfig, AuthConfigError, AuthMethod, ClientCredentials, ClientInfo, ClientProof,
-    DpopKey, Grant, IdentityProvider, Legacy, Person, ProviderPlace, RedirectPaths, Registered, SubjectKind,
-    TrailingSlash,
+    DpopKey, Grant, IdentityProvider, LegacyDiscovery, LoginMode, Preregistration, ProviderLocation,
+    RedirectPaths, SubjectKind, TrailingSlash,
 };
 pub use error::{AuthError, FinishError};
 pub use event::{
-    Action, Admission, AssertionPurpose, AssertionRequest, AuthContext, Deviation, Event, Page, Refused,
-    Saved, Stamp, Standing, Status, Stored, Version,
+    Action, AssertionPurpose, AssertionRequest, AuthContext, AuthorizationPage, Deviation, Event,
+    RecordVersion, RefusedRequest, RequestAuth, RetryDecision, SaveOutcome, StoredRecord, TokenGeneration,
+    TokenStatus,
 };
 pub use page::Redirect;
 pub use record::{Record, RecordError};
 
-use chance::Chance;
-use credentials::Fresh;
+use credentials::IssuedToken;
 use fetching::InFlight;
-use flow::{Asked, Flow, Found, Step, Want};
-use save::Awaits;
+use flow::{AccessRequirement, DiscoveredServer, Flow, FlowPurpose, FlowStep};
+use rng::SeededRng;
+use save::PendingAnswer;
 
 /// The client of OAuth for one server, and one account there.
 ///
-/// **Commands** are [`challenged`](Self::challenged), [`credentials`](Self::credentials), [`login`](Self::login),
-/// [`logout`](Self::logout), [`finish`](Self::finish), [`give_up_page`](Self::give_up_page) and
+/// **Commands** are [`handle_challenge`](Self::handle_challenge), [`credentials`](Self::credentials), [`login`](Self::login),
+/// [`logout`](Self::logout), [`finish`](Self::finish), [`cancel_page`](Self::cancel_page) and
 /// [`keep_nonce`](Self::keep_nonce). **Inputs** are the `handle_*` methods: none of them fails, whatever comes.
 /// **Outputs** are the `poll_*` methods.
 ///
 /// ```
 /// use mcp_proto::auth::Now;
-/// use mcp_proto::auth::client::{Action, AuthClient, AuthConfig, Refused, Standing};
+/// use mcp_proto::auth::client::{Action, AuthClient, AuthConfig, RefusedRequest, RetryDecision};
 /// use mcp_proto::{Instant, UnixTime};
 ///
 /// let now = Now { instant: Instant::ORIGIN, unix: UnixTime::EPOCH };
 /// let config = AuthConfig::new("my host", "http://127.0.0.1:4870/callback");
 /// let mut client = AuthClient::new(config, "https://example.com/mcp", [7; 32])?;
 ///
-/// let refused = Refused { status: 401, header: Some("Bearer"), used: None, attempt: 0, nonce: None };
-/// assert_eq!(client.challenged(now, &refused), Standing::ResultWait);
+/// let refused = RefusedRequest { status: 401, header: Some("Bearer"), used: None, attempt: 0, nonce: None };
+/// assert_eq!(client.handle_challenge(now, &refused), RetryDecision::Wait);
 /// assert!(matches!(client.poll_action(), Some(Action::Load)));
 /// # Ok::<(), mcp_proto::auth::client::AuthConfigError>(())
 /// ```
@@ -101,36 +102,36 @@ pub struct AuthClient {
     origin: String,
     /// The same as a resource, if nobody says otherwise.
     resource: String,
-    reach: Reach,
-    chance: Chance,
+    fetch_policy: FetchPolicy,
+    rng: SeededRng,
     /// This process, in leases.
-    name: String,
+    lease_holder: String,
     /// What is kept, as far as is known here.
     record: Record,
-    version: Option<Version>,
+    version: Option<RecordVersion>,
     loaded: bool,
     /// Which token the record has.
-    stamp: Stamp,
+    generation: TokenGeneration,
     context: AuthContext,
     /// Whether requests of this context carry a token.
     authorized: bool,
-    fresh: Option<Fresh>,
+    fresh: Option<IssuedToken>,
     /// The key in the record.
-    kept_key: Option<Arc<dyn Signer>>,
+    stored_key: Option<Arc<dyn Signer>>,
     nonces: Nonces,
     /// The authorization server that was found last.
-    found: Option<Arc<Found>>,
+    discovered: Option<Arc<DiscoveredServer>>,
     /// Until when the token is not renewed early.
-    paused: Option<Instant>,
+    early_renewal_after: Option<Instant>,
     flow: Option<Box<Flow>>,
     /// What to do after that.
-    next: Option<(Want, Asked)>,
+    queued_flow: Option<(FlowPurpose, AccessRequirement)>,
     in_flight: Option<InFlight>,
     next_fetch: u64,
     /// What the store has yet to answer.
-    awaits: Option<Awaits>,
+    pending_store: Option<PendingAnswer>,
     /// What the host has yet to answer.
-    host: Option<Awaits>,
+    pending_host: Option<PendingAnswer>,
     actions: VecDeque<Action>,
     events: VecDeque<Event>,
 }
@@ -141,38 +142,39 @@ impl AuthClient {
     /// # Errors
     /// If tokens can not be sent there, or the configuration makes no sense.
     pub fn new(config: AuthConfig, server_url: &str, seed: [u8; 32]) -> Result<Self, AuthConfigError> {
-        let reach = Reach::of(server_url, config.private_networks).map_err(AuthConfigError::Server)?;
+        let reach =
+            FetchPolicy::for_server(server_url, config.private_networks).map_err(AuthConfigError::Server)?;
         let server = String::from(server_url.split('#').next().unwrap_or_default());
         let resource = canonical_resource(&server).map_err(AuthConfigError::Server)?;
         let origin = url::parse(&server).map_err(AuthConfigError::Server)?.origin();
         config.check(&reach)?;
-        let mut chance = Chance::new(seed);
-        let name = chance.text();
+        let mut chance = SeededRng::new(seed);
+        let name = chance.next_text();
         Ok(Self {
             config,
             server,
             origin,
             resource,
-            reach,
-            chance,
-            name,
+            fetch_policy: reach,
+            rng: chance,
+            lease_holder: name,
             record: Record::default(),
             version: None,
             loaded: false,
-            stamp: Stamp::default(),
+            generation: TokenGeneration::default(),
             context: AuthContext::default(),
             authorized: false,
             fresh: None,
-            kept_key: None,
+            stored_key: None,
             nonces: Nonces::default(),
-            found: None,
-            paused: None,
+            discovered: None,
+            early_renewal_after: None,
             flow: None,
-            next: None,
+            queued_flow: None,
             in_flight: None,
             next_fetch: 1,
-            awaits: None,
-            host: None,
+            pending_store: None,
+            pending_host: None,
             actions: VecDeque::new(),
             events: VecDeque::new(),
         })
@@ -181,13 +183,13 @@ impl AuthClient {
     // --- Commands ---
 
     /// What a request to the server goes out with. No token goes to any other origin.
-    pub fn credentials(&mut self, now: Now, verb: Verb, url: &str) -> Admission {
-        self.admit(now, verb, url)
+    pub fn credentials(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
+        self.request_auth(now, verb, url)
     }
 
     /// The server refused a request with 401 or 403.
-    pub fn challenged(&mut self, now: Now, refused: &Refused<'_>) -> Standing {
-        self.refused(now, refused)
+    pub fn handle_challenge(&mut self, now: Now, refused: &RefusedRequest<'_>) -> RetryDecision {
+        self.handle_refusal(now, refused)
     }
 
     /// The host sends a request to the server without what [`credentials`](Self::credentials) would give for it.
@@ -197,17 +199,17 @@ impl AuthClient {
 
     /// Keeps the `DPoP-Nonce` header of an answer of the server, whatever its status.
     pub fn keep_nonce(&mut self, url: &str, nonce: &str) {
-        if self.is_own(url) {
+        if self.is_server_url(url) {
             self.nonces.keep(url, nonce);
         }
     }
 
-    /// Gets a new token, whether there is one or not. [`Event::Ready`] or [`Event::FailedSignature`] tells how it went.
+    /// Gets a new token, whether there is one or not. [`Event::Ready`] or [`Event::Failed`] tells how it went.
     pub fn login(&mut self, now: Now) {
         match &self.flow {
-            None => self.begin(now, Want::Login, Asked::default()),
-            Some(flow) if flow.want == Want::Login => {}
-            Some(_) => self.next = Some((Want::Login, Asked::default())),
+            None => self.begin_flow(now, FlowPurpose::Login, AccessRequirement::default()),
+            Some(flow) if flow.purpose == FlowPurpose::Login => {}
+            Some(_) => self.queued_flow = Some((FlowPurpose::Login, AccessRequirement::default())),
         }
     }
 
@@ -215,14 +217,14 @@ impl AuthClient {
     /// [`Event::NotForgotten`] if what is kept could not be removed. Whatever waits fails first.
     pub fn logout(&mut self, now: Now) {
         self.end_context();
-        let leaving = self.flow.as_ref().is_some_and(|flow| flow.want == Want::Logout);
-        if self.next.take().is_some() | (!leaving && self.drop_flow().is_some()) {
-            self.tell(Event::Failed(AuthError::LoggedOut));
+        let leaving = self.flow.as_ref().is_some_and(|flow| flow.purpose == FlowPurpose::Logout);
+        if self.queued_flow.take().is_some() | (!leaving && self.drop_flow().is_some()) {
+            self.push_event(Event::Failed(AuthError::LoggedOut));
         }
         if leaving {
             return;
         }
-        self.begin(now, Want::Logout, Asked::default());
+        self.begin_flow(now, FlowPurpose::Logout, AccessRequirement::default());
     }
 
     /// The page led back.
@@ -234,53 +236,53 @@ impl AuthClient {
     }
 
     /// Nobody is going to agree on the page that is open.
-    pub fn give_up_page(&mut self, now: Now) {
-        self.end_page(now, AuthError::GivenUp);
+    pub fn cancel_page(&mut self, now: Now) {
+        self.fail_page(now, AuthError::PageCancelled);
     }
 
     // --- Inputs ---
 
     /// An exchange was answered; this is the whole body.
     pub fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, fields: &dyn Fields, body: Bytes) {
-        if let Some(reply) = self.fetch_answered(now, id, status, fields, body) {
-            self.replied(now, reply);
+        if let Some(reply) = self.handle_fetch_answer(now, id, status, fields, body) {
+            self.handle_reply(now, reply);
         }
     }
 
     /// An exchange was not answered, or its answer was too long.
     pub fn handle_failed(&mut self, now: Now, id: FetchId, detail: &str) {
-        if let Some(reply) = self.fetch_failed(id, detail) {
-            self.replied(now, reply);
+        if let Some(reply) = self.fail_fetch(id, detail) {
+            self.handle_reply(now, reply);
         }
     }
 
     /// What the store holds.
-    pub fn handle_loaded(&mut self, now: Now, loaded: Result<Option<Stored>, String>) {
-        self.store_answered(now, loaded);
+    pub fn handle_loaded(&mut self, now: Now, loaded: Result<Option<StoredRecord>, String>) {
+        self.handle_store_answer(now, loaded);
     }
 
     /// What became of the record that was to be kept.
-    pub fn handle_stored(&mut self, now: Now, saved: Result<Saved, String>) {
-        self.stored(now, saved);
+    pub fn handle_stored(&mut self, now: Now, saved: Result<SaveOutcome, String>) {
+        self.handle_save_outcome(now, saved);
     }
 
     /// The assertion that the host was asked for, or why there is none.
     pub fn handle_assertion(&mut self, now: Now, assertion: Result<Secret, String>) {
-        self.asserted(now, assertion);
+        self.continue_with_assertion(now, assertion);
     }
 
     /// It is as late as [`poll_timeout`](Self::poll_timeout) said.
     pub fn handle_timeout(&mut self, now: Now) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now.instant);
         if due(self.fetch_deadline())
-            && let Some(reply) = self.fetch_timed_out()
+            && let Some(reply) = self.time_out_fetch()
         {
-            self.replied(now, reply);
+            self.handle_reply(now, reply);
         }
         let Some(flow) = self.flow.as_ref().filter(|flow| due(flow.deadline())) else { return };
         match flow.step {
-            Step::Page(_) => self.end_page(now, AuthError::PageTimedOut),
-            Step::Watching(_) => self.step(now, Self::watch_again),
+            FlowStep::Page(_) => self.fail_page(now, AuthError::PageTimedOut),
+            FlowStep::AwaitingRenewal(_) => self.run_step(now, Self::poll_lease),
             _ => {}
         }
     }
@@ -292,8 +294,8 @@ impl AuthClient {
     pub fn poll_action(&mut self) -> Option<Action> {
         let action = self.actions.pop_front()?;
         let asked = match action {
-            Action::Load | Action::Store { .. } => &mut self.awaits,
-            Action::Assertion(_) => &mut self.host,
+            Action::Load | Action::Store { .. } => &mut self.pending_store,
+            Action::Assertion(_) => &mut self.pending_host,
             _ => &mut None,
         };
         if let Some(awaits) = asked {
@@ -318,8 +320,8 @@ impl AuthClient {
     // --- Getters ---
 
     /// Which addresses exchanges may connect to.
-    pub fn reach(&self) -> &Reach {
-        &self.reach
+    pub fn fetch_policy(&self) -> &FetchPolicy {
+        &self.fetch_policy
     }
 
     /// The server's URL, as a resource.
@@ -333,12 +335,12 @@ impl AuthClient {
     }
 
     /// What is known of the token, as of the last time the store was read. `None` if there is no token.
-    pub fn status(&self) -> Option<Status> {
+    pub fn status(&self) -> Option<TokenStatus> {
         let tokens = self.record.tokens.as_ref()?;
-        Some(Status {
+        Some(TokenStatus {
             issuer: tokens.issuer.clone(),
             client_id: tokens.client_id.clone(),
-            scopes: tokens.granted.clone().or_else(|| tokens.asked.clone()),
+            scopes: tokens.granted.clone().or_else(|| tokens.requested.clone()),
             expires: tokens.expires,
             has_refresh: tokens.refresh.is_some(),
             kind: tokens.kind,
@@ -353,12 +355,12 @@ impl AuthClient {
     }
 
     /// Whether a URL is of the server.
-    fn is_own(&self, url: &str) -> bool {
+    fn is_server_url(&self, url: &str) -> bool {
         url::parse(url).is_ok_and(|parts| parts.user.is_none() && parts.origin() == self.origin)
     }
 
     /// Has the application told. What a later event makes pointless is not told.
-    fn tell(&mut self, event: Event) {
+    fn push_event(&mut self, event: Event) {
         let verdict = |event: &Event| matches!(event, Event::Ready(_) | Event::Failed(_));
         if verdict(&event) {
             self.events.retain(|earlier| !verdict(earlier));
@@ -378,7 +380,7 @@ impl fmt::Debug for AuthClient {
 }
 
 /// The reading that lies `time` later, at least a moment; `None` at the far end of time.
-fn after(now: Instant, time: Duration) -> Option<Instant> {
+fn deadline_after(now: Instant, time: Duration) -> Option<Instant> {
     let later = now + time.max(Duration::from_millis(1));
     (later > now).then_some(later)
 }

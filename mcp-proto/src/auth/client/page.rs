@@ -9,24 +9,24 @@ use core::fmt;
 use form_urlencoded::Serializer;
 
 use crate::Instant;
-use crate::auth::reach::check_authorization_page;
-use crate::auth::text::shown;
-use crate::auth::{Now, Pkce, ReachError, Secret, URL_BYTES, dpop};
+use crate::auth::fetch_policy::check_authorization_page;
+use crate::auth::sanitize::sanitize;
+use crate::auth::{FetchPolicyError, Now, Pkce, Secret, URL_BYTES, dpop};
 
 use super::config::RedirectPaths;
 use super::error::{AuthError, FinishError};
-use super::event::{Event, Page};
-use super::exchange::{Form, TokenRequest};
-use super::fetching::place;
-use super::flow::{End, Flow, Next, Step};
-use super::{AuthClient, after};
+use super::event::{AuthorizationPage, Event};
+use super::exchange::{FormBody, TokenRequest};
+use super::fetching::without_query;
+use super::flow::{Flow, FlowEnd, FlowStep, StepResult};
+use super::{AuthClient, deadline_after};
 
 /// A page that is open.
 pub(super) struct OpenPage {
     redirect_uri: String,
     state: Secret,
     verifier: Secret,
-    pub(super) until: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
 }
 
 /// Where a page led: the redirect, taken apart.
@@ -56,7 +56,7 @@ pub struct Redirect {
 
 impl Redirect {
     /// Reads a URL, the path and the query of one, or the query alone. Of members that are there twice the first counts.
-    pub fn read(url: &str) -> Self {
+    pub fn parse(url: &str) -> Self {
         let url = url.split('#').next().unwrap_or_default();
         let query = url.split_once('?').map_or(url, |(_, query)| query);
         let path = url.contains('?').then(|| path(url)).flatten();
@@ -103,21 +103,22 @@ impl fmt::Debug for Redirect {
 
 impl AuthClient {
     /// Has a page opened.
-    pub(super) fn open_page(&mut self, now: Now, flow: Box<Flow>) -> Next {
-        let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
+    pub(super) fn open_page(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
+        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let issuer = &found.metadata.issuer;
-        if found.told && !found.metadata.offers_s256() {
+        if found.has_metadata && !found.metadata.offers_s256() {
             return Err(AuthError::NoPkce { issuer: issuer.clone() }.into());
         }
         let endpoint = found.metadata.authorization_endpoint.as_ref();
-        let endpoint = endpoint.ok_or_else(|| AuthError::NoPage { issuer: issuer.clone() })?;
+        let endpoint =
+            endpoint.ok_or_else(|| AuthError::NoAuthorizationEndpoint { issuer: issuer.clone() })?;
         check_authorization_page(endpoint, issuer)
-            .map_err(|error| AuthError::Refused { url: place(endpoint), error })?;
+            .map_err(|error| AuthError::UnsafeUrl { url: without_query(endpoint), error })?;
         let Some(client) = &flow.client else {
             return Err(AuthError::NotRegistered { issuer: issuer.clone() }.into());
         };
-        let (state, pkce) = (Secret::new(self.chance.text()), Pkce::new(self.chance.bytes()));
-        let scopes = self.to_ask(&flow);
+        let (state, pkce) = (Secret::new(self.rng.next_text()), Pkce::new(self.rng.next_bytes()));
+        let scopes = self.scopes_to_request(&flow);
         let mut query = Serializer::new(String::new());
         query
             .append_pair("response_type", "code")
@@ -141,18 +142,27 @@ impl AuthClient {
         let url = alloc::format!("{endpoint}{separator}{}", query.finish());
         if url.len() > URL_BYTES {
             // Servers may name scopes without end; no browser would take all of them along.
-            return Err(AuthError::Refused { url: place(endpoint), error: ReachError::TooLong }.into());
+            return Err(AuthError::UnsafeUrl {
+                url: without_query(endpoint),
+                error: FetchPolicyError::TooLong,
+            }
+            .into());
         }
-        self.tell(Event::NeedsAuthorization(Page {
+        self.push_event(Event::NeedsAuthorization(AuthorizationPage {
             url,
             issuer: issuer.clone(),
             scopes,
             redirect_uri: flow.redirect_uri.clone(),
             lifetime: self.config.page_timeout,
         }));
-        let until = after(now.instant, self.config.page_timeout);
+        let until = deadline_after(now.instant, self.config.page_timeout);
         let redirect_uri = flow.redirect_uri.clone();
-        Ok(flow.at(Step::Page(OpenPage { redirect_uri, state, verifier: pkce.verifier, until })))
+        Ok(flow.into_step(FlowStep::Page(OpenPage {
+            redirect_uri,
+            state,
+            verifier: pkce.verifier,
+            deadline: until,
+        })))
     }
 
     /// The page leads nowhere any more.
@@ -160,63 +170,63 @@ impl AuthClient {
         let before = self.events.len();
         self.events.retain(|event| !matches!(event, Event::NeedsAuthorization(_)));
         if self.events.len() == before {
-            self.tell(Event::PageObsolete);
+            self.push_event(Event::PageObsolete);
         }
     }
 
     /// The page that is open is over, for that reason.
-    pub(super) fn end_page(&mut self, now: Now, error: AuthError) {
-        if matches!(self.flow.as_ref().map(|flow| &flow.step), Some(Step::Page(_))) {
+    pub(super) fn fail_page(&mut self, now: Now, error: AuthError) {
+        if matches!(self.flow.as_ref().map(|flow| &flow.step), Some(FlowStep::Page(_))) {
             self.close_page();
-            self.step(now, |_, _| Err(End::Failed(error)));
+            self.run_step(now, |_, _| Err(FlowEnd::Failed(error)));
         }
     }
 
     pub(super) fn finish_page(&mut self, now: Now, redirect: Redirect) -> Result<(), FinishError> {
         let Some(mut flow) = self.flow.take() else { return Err(FinishError::NoPage) };
         let page = match flow.take_step() {
-            Step::Page(page) => page,
+            FlowStep::Page(page) => page,
             other => {
-                self.flow = Some(flow.at(other));
+                self.flow = Some(flow.into_step(other));
                 return Err(FinishError::NoPage);
             }
         };
         if redirect.state.as_ref() != Some(&page.state) {
-            self.flow = Some(flow.at(Step::Page(page)));
-            return Err(FinishError::OtherState);
+            self.flow = Some(flow.into_step(FlowStep::Page(page)));
+            return Err(FinishError::StateMismatch);
         }
         // It may not have been shown yet, if the answer came by another way.
         self.events.retain(|event| !matches!(event, Event::NeedsAuthorization(_)));
-        let next = self.redeem(now, flow, page, redirect);
+        let next = self.redeem_code(now, flow, page, redirect);
         let error = match &next {
-            Err(End::Failed(error)) => Some(error.clone()),
+            Err(FlowEnd::Failed(error)) => Some(error.clone()),
             _ => None,
         };
-        self.settle(now, next);
+        self.advance(now, next);
         error.map_or(Ok(()), |error| Err(FinishError::Failed(error)))
     }
 
-    fn redeem(&mut self, now: Now, flow: Box<Flow>, page: OpenPage, redirect: Redirect) -> Next {
-        let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
+    fn redeem_code(&mut self, now: Now, flow: Box<Flow>, page: OpenPage, redirect: Redirect) -> StepResult {
+        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let server = &found.metadata;
         // RFC 9207, section 2.4, before anything else in the answer is looked at.
         match &redirect.iss {
-            Some(iss) if *iss != server.issuer => return Err(AuthError::OtherAnswer.into()),
-            None if server.iss_in_answers => return Err(AuthError::OtherAnswer.into()),
+            Some(iss) if *iss != server.issuer => return Err(AuthError::RedirectIssuerMismatch.into()),
+            None if server.iss_in_answers => return Err(AuthError::RedirectIssuerMismatch.into()),
             _ => {}
         }
         // An issuer that does not name itself is known by where it leads.
         let is_known = redirect.iss.is_some() || self.config.redirect_paths == RedirectPaths::Shared;
         if !is_known && redirect.path.as_deref() != path(&page.redirect_uri) {
-            return Err(AuthError::OtherAnswer.into());
+            return Err(AuthError::RedirectIssuerMismatch.into());
         }
         if let Some(error) = redirect.error {
-            let error = shown(&error).unwrap_or_default();
-            let description = redirect.error_description.and_then(|text| shown(&text));
+            let error = sanitize(&error).unwrap_or_default();
+            let description = redirect.error_description.and_then(|text| sanitize(&text));
             return Err(AuthError::Denied { error, description }.into());
         }
         let code = redirect.code.filter(|code| !code.expose().is_empty()).ok_or(AuthError::NoCode)?;
-        let form = Form::of("authorization_code")
+        let form = FormBody::new("authorization_code")
             .with_secret("code", &code)
             .with("redirect_uri", &page.redirect_uri)
             .with_secret("code_verifier", &page.verifier)
@@ -226,11 +236,11 @@ impl AuthClient {
             audience: server.issuer.to_string(),
             form,
             client: flow.client.clone(),
-            bound: flow.key.clone(),
-            until: None,
-            again: false,
+            dpop_key: flow.key.clone(),
+            deadline: None,
+            nonce_retried: false,
         };
         self.request_token(now, &request)?;
-        Ok(flow.at(Step::Granting(request)))
+        Ok(flow.into_step(FlowStep::Granting(request)))
     }
 }

@@ -20,7 +20,7 @@ use super::config::{AuthMethod, ClientCredentials, ClientProof};
 pub struct Record {
     pub(super) tokens: Option<Arc<Tokens>>,
     /// What authorization servers gave out, by issuer.
-    pub(super) clients: BTreeMap<String, Client>,
+    pub(super) clients: BTreeMap<String, RegisteredClient>,
     /// The key that tokens are bound to, in PEM.
     pub(super) key: Option<Secret>,
     pub(super) lease: Option<Lease>,
@@ -45,13 +45,13 @@ pub(super) struct Tokens {
     /// What the authorization server said of it.
     pub(super) granted: Option<Scopes>,
     /// What was asked for.
-    pub(super) asked: Option<Scopes>,
-    pub(super) era: Era,
+    pub(super) requested: Option<Scopes>,
+    pub(super) issuer_source: IssuerSource,
 }
 
 /// How its authorization server was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Era {
+pub(super) enum IssuerSource {
     /// The server's metadata names it.
     Named,
     /// It is at the server's own origin, as 2025-03-26 has it.
@@ -60,18 +60,18 @@ pub(super) enum Era {
 
 /// What an authorization server gave out.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Client {
+pub(super) struct RegisteredClient {
     pub(super) id: String,
     pub(super) secret: Option<Secret>,
     pub(super) method: Option<AuthMethod>,
     /// When the password ends.
     pub(super) expires: Option<UnixTime>,
-    pub(super) source: Source,
+    pub(super) source: ClientSource,
 }
 
 /// Where a client's name is from.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum ClientSource {
     /// It registered itself, for pages that lead back there.
     Registered { redirect_uri: String },
     /// The application's, for no issuer in particular: it belongs to this one now.
@@ -81,14 +81,14 @@ pub(super) enum Source {
 /// One process renews, and others wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
-    pub(super) by: String,
-    pub(super) until: UnixTime,
+    pub(super) holder: String,
+    pub(super) expires: UnixTime,
 }
 
 impl Record {
     /// The record as JSON. It is secret: keep it where no one else reads.
     pub fn to_json(&self) -> Secret {
-        let form = Form {
+        let form = RecordForm {
             version: 1,
             tokens: self.tokens.as_deref().map(TokensForm::of),
             clients: self
@@ -97,10 +97,10 @@ impl Record {
                 .map(|(issuer, client)| (issuer.as_str().into(), ClientForm::of(client)))
                 .collect(),
             key: self.key.as_ref().map(|key| key.expose().into()),
-            lease: self
-                .lease
-                .as_ref()
-                .map(|lease| LeaseForm { by: lease.by.as_str().into(), until: seconds(lease.until) }),
+            lease: self.lease.as_ref().map(|lease| LeaseForm {
+                by: lease.holder.as_str().into(),
+                until: to_seconds(lease.expires),
+            }),
         };
         Secret::new(serde_json::to_string(&form).unwrap_or_default())
     }
@@ -109,8 +109,8 @@ impl Record {
     ///
     /// # Errors
     /// If it is nothing of the kind.
-    pub fn read(json: &[u8]) -> Result<Self, RecordError> {
-        let form: Form<'_> = serde_json::from_slice(json).map_err(|_| RecordError::Syntax)?;
+    pub fn from_json(json: &[u8]) -> Result<Self, RecordError> {
+        let form: RecordForm<'_> = serde_json::from_slice(json).map_err(|_| RecordError::Syntax)?;
         if form.version != 1 {
             return Err(RecordError::Version);
         }
@@ -122,7 +122,9 @@ impl Record {
             tokens: form.tokens.map(TokensForm::read).transpose()?.map(Arc::new),
             clients,
             key: form.key.map(secret),
-            lease: form.lease.map(|lease| Lease { by: lease.by.into_owned(), until: time(lease.until) }),
+            lease: form
+                .lease
+                .map(|lease| Lease { holder: lease.by.into_owned(), expires: from_seconds(lease.until) }),
         })
     }
 
@@ -131,7 +133,7 @@ impl Record {
         *self == Self::default()
     }
 
-    pub(super) fn keep_client(&mut self, issuer: String, client: Client) {
+    pub(super) fn insert_client(&mut self, issuer: String, client: RegisteredClient) {
         while self.clients.len() >= CLIENTS && !self.clients.contains_key(&issuer) {
             self.clients.pop_first();
         }
@@ -166,7 +168,7 @@ impl fmt::Display for RecordError {
 
 impl core::error::Error for RecordError {}
 
-impl Client {
+impl RegisteredClient {
     pub(super) fn credentials(&self) -> ClientCredentials {
         ClientCredentials {
             id: self.id.clone(),
@@ -176,16 +178,16 @@ impl Client {
     }
 }
 
-fn seconds(time: UnixTime) -> u64 {
+fn to_seconds(time: UnixTime) -> u64 {
     time.since_epoch().as_secs()
 }
 
-fn time(seconds: u64) -> UnixTime {
+fn from_seconds(seconds: u64) -> UnixTime {
     UnixTime::from_epoch(Duration::from_secs(seconds))
 }
 
 #[derive(Serialize, Deserialize)]
-struct Form<'a> {
+struct RecordForm<'a> {
     version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens: Option<TokensForm<'a>>,
@@ -243,11 +245,11 @@ impl<'a> TokensForm<'a> {
             }
             .into(),
             refresh: tokens.refresh.as_ref().map(|token| token.expose().into()),
-            issued: seconds(tokens.issued),
-            expires: tokens.expires.map(seconds),
+            issued: to_seconds(tokens.issued),
+            expires: tokens.expires.map(to_seconds),
             granted: tokens.granted.as_ref().map(|scopes| scopes.to_string().into()),
-            asked: tokens.asked.as_ref().map(|scopes| scopes.to_string().into()),
-            at_origin: tokens.era == Era::Origin,
+            asked: tokens.requested.as_ref().map(|scopes| scopes.to_string().into()),
+            at_origin: tokens.issuer_source == IssuerSource::Origin,
         }
     }
 
@@ -265,11 +267,11 @@ impl<'a> TokensForm<'a> {
             access: Secret::new(self.access.into_owned()),
             kind,
             refresh: self.refresh.map(secret),
-            issued: time(self.issued),
-            expires: self.expires.map(time),
+            issued: from_seconds(self.issued),
+            expires: self.expires.map(from_seconds),
             granted: self.granted.as_deref().map(Scopes::parse),
-            asked: self.asked.as_deref().map(Scopes::parse),
-            era: if self.at_origin { Era::Origin } else { Era::Named },
+            requested: self.asked.as_deref().map(Scopes::parse),
+            issuer_source: if self.at_origin { IssuerSource::Origin } else { IssuerSource::Named },
         })
     }
 }
@@ -288,32 +290,32 @@ struct ClientForm<'a> {
 }
 
 impl<'a> ClientForm<'a> {
-    fn of(client: &'a Client) -> Self {
+    fn of(client: &'a RegisteredClient) -> Self {
         Self {
             id: client.id.as_str().into(),
             secret: client.secret.as_ref().map(|secret| secret.expose().into()),
             method: client.method.map(|method| method.as_str().into()),
-            expires: client.expires.map(seconds),
+            expires: client.expires.map(to_seconds),
             redirect_uri: match &client.source {
-                Source::Registered { redirect_uri } => Some(redirect_uri.as_str().into()),
-                Source::Configured => None,
+                ClientSource::Registered { redirect_uri } => Some(redirect_uri.as_str().into()),
+                ClientSource::Configured => None,
             },
         }
     }
 
-    fn read(self) -> Result<Client, RecordError> {
+    fn read(self) -> Result<RegisteredClient, RecordError> {
         let method = match self.method {
-            Some(name) => Some(AuthMethod::read(&name).ok_or(RecordError::Syntax)?),
+            Some(name) => Some(AuthMethod::parse(&name).ok_or(RecordError::Syntax)?),
             None => None,
         };
-        Ok(Client {
+        Ok(RegisteredClient {
             id: self.id.into_owned(),
             secret: self.secret.map(secret),
             method,
-            expires: self.expires.map(time),
-            source: self
-                .redirect_uri
-                .map_or(Source::Configured, |uri| Source::Registered { redirect_uri: uri.into_owned() }),
+            expires: self.expires.map(from_seconds),
+            source: self.redirect_uri.map_or(ClientSource::Configured, |uri| ClientSource::Registered {
+                redirect_uri: uri.into_owned(),
+            }),
         })
     }
 }

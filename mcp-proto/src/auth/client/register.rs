@@ -14,18 +14,18 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::UnixTime;
-use crate::auth::text::shown;
+use crate::auth::sanitize::sanitize;
 use crate::auth::{Now, Scopes, Secret, ServerMetadata};
 use crate::transport::http::Verb;
 
 use super::AuthClient;
-use super::config::{AuthMethod, ClientCredentials, Grant, Person, RedirectPaths};
+use super::config::{AuthMethod, ClientCredentials, Grant, LoginMode, RedirectPaths};
 use super::error::AuthError;
-use super::exchange::Presented;
-use super::fetching::{Reply, Request};
-use super::flow::{Flow, Next, Step};
-use super::record::{Client, Source};
-use super::save::Change;
+use super::exchange::ClientAuthentication;
+use super::fetching::{FetchReply, FetchRequest};
+use super::flow::{Flow, FlowStep, StepResult};
+use super::record::{ClientSource, RegisteredClient};
+use super::save::RecordChange;
 
 /// Longer names and passwords of clients are not taken.
 const NAME_BYTES: usize = 4096;
@@ -34,7 +34,7 @@ const NAME_BYTES: usize = 4096;
 const SEGMENT_BYTES: usize = 22;
 
 #[derive(Serialize)]
-struct Registration<'a> {
+struct RegistrationRequest<'a> {
     client_name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_uri: Option<&'a str>,
@@ -50,7 +50,7 @@ struct Registration<'a> {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct RegistrationResponse {
     client_id: String,
     #[serde(default)]
     client_secret: Option<String>,
@@ -61,7 +61,7 @@ struct Answer {
 }
 
 #[derive(Deserialize)]
-struct Fault {
+struct RegistrationError {
     #[serde(default)]
     error: Option<String>,
     #[serde(default)]
@@ -70,33 +70,33 @@ struct Fault {
 
 impl AuthClient {
     /// Finds what this client is known by, and asks for a token.
-    pub(super) fn register(&mut self, now: Now, mut flow: Box<Flow>) -> Next {
-        let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
+    pub(super) fn register(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
+        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let server = &found.metadata;
         flow.scopes = self.scopes_for(&flow, &server.issuer);
-        if self.is_interactive() && self.config.person == Person::Absent {
-            return Err(AuthError::NeedsPerson { scopes: flow.scopes }.into());
+        if self.is_interactive() && self.config.login_mode == LoginMode::NonInteractive {
+            return Err(AuthError::LoginRequired { scopes: flow.scopes }.into());
         }
         self.choose_key(&mut flow, server)?;
         flow.redirect_uri.clone_from(&self.config.redirect_uri);
-        if let Some((credentials, pin)) = self.configured(&server.issuer)? {
-            flow.pin = pin;
-            flow.client = Some(Presented::at(server, credentials));
-            return self.grant(now, flow);
+        if let Some((credentials, pin)) = self.configured_credentials(&server.issuer)? {
+            flow.pin_client = pin;
+            flow.client = Some(ClientAuthentication::for_server(server, credentials));
+            return self.start_grant(now, flow);
         }
         if let Some(url) = self.config.client_id_document.as_ref().filter(|_| server.client_id_documents) {
-            flow.client = Some(Presented::at(server, ClientCredentials::new(url)));
-            return self.grant(now, flow);
+            flow.client = Some(ClientAuthentication::for_server(server, ClientCredentials::new(url)));
+            return self.start_grant(now, flow);
         }
-        flow.redirect_uri = self.redirect_uri_of(server);
-        if let Some(client) = self.registered_before(now, &server.issuer, &flow.redirect_uri) {
-            flow.client = Some(Presented::at(server, client.credentials()));
-            return self.grant(now, flow);
+        flow.redirect_uri = self.redirect_uri_for(server);
+        if let Some(client) = self.earlier_registration(now, &server.issuer, &flow.redirect_uri) {
+            flow.client = Some(ClientAuthentication::for_server(server, client.credentials()));
+            return self.start_grant(now, flow);
         }
         match (&self.config.grant, &server.registration_endpoint) {
-            (Grant::Code | Grant::Enterprise(_), Some(endpoint)) => {
-                let body = self.registration(server, &flow);
-                let request = Request {
+            (Grant::AuthorizationCode | Grant::Enterprise(_), Some(endpoint)) => {
+                let body = self.registration_body(server, &flow);
+                let request = FetchRequest {
                     verb: Verb::Post,
                     url: endpoint.clone(),
                     headers: Vec::from([
@@ -105,31 +105,31 @@ impl AuthClient {
                     ]),
                     body: body.into(),
                     secrets: Vec::new(),
-                    until: None,
+                    deadline: None,
                 };
                 self.fetch(now, request)?;
-                Ok(flow.at(Step::Registering))
+                Ok(flow.into_step(FlowStep::Registering))
             }
             // An assertion may say all that is needed.
-            (Grant::JwtBearer, _) => self.grant(now, flow),
+            (Grant::JwtBearer, _) => self.start_grant(now, flow),
             _ => Err(AuthError::NotRegistered { issuer: server.issuer.clone() }.into()),
         }
     }
 
     /// The application's credentials for an authorization server, and whether they belong to it from now on.
-    fn configured(&self, issuer: &str) -> Result<Option<(ClientCredentials, bool)>, AuthError> {
-        if self.config.registered.is_empty() {
+    fn configured_credentials(&self, issuer: &str) -> Result<Option<(ClientCredentials, bool)>, AuthError> {
+        if self.config.preregistrations.is_empty() {
             return Ok(None);
         }
         let exact = self
             .config
-            .registered
+            .preregistrations
             .iter()
             .find(|registered| registered.issuer().is_some_and(|known| self.same_issuer(known, issuer)));
-        let open = || self.config.registered.iter().find(|registered| registered.issuer().is_none());
+        let open = || self.config.preregistrations.iter().find(|registered| registered.issuer().is_none());
         match exact {
             Some(registered) => Ok(Some((registered.credentials().clone(), false))),
-            None if !self.may_be_asked(issuer) => {
+            None if !self.is_issuer_allowed(issuer) => {
                 Err(AuthError::RegisteredElsewhere { issuer: issuer.to_string() })
             }
             None => Ok(open().map(|registered| (registered.credentials().clone(), true))),
@@ -137,16 +137,16 @@ impl AuthClient {
     }
 
     /// What that authorization server gave out before, if it is still good for the same redirects.
-    fn registered_before(&self, now: Now, issuer: &str, redirect: &str) -> Option<&Client> {
+    fn earlier_registration(&self, now: Now, issuer: &str, redirect: &str) -> Option<&RegisteredClient> {
         self.record.clients.get(issuer).filter(|client| {
             let same =
-                matches!(&client.source, Source::Registered { redirect_uri } if redirect_uri == redirect);
+                matches!(&client.source, ClientSource::Registered { redirect_uri } if redirect_uri == redirect);
             same && client.expires.is_none_or(|end| end > now.unix)
         })
     }
 
-    fn registration(&self, server: &ServerMetadata, flow: &Flow) -> String {
-        let told = flow.found.as_ref().is_some_and(|found| found.told);
+    fn registration_body(&self, server: &ServerMetadata, flow: &Flow) -> String {
+        let told = flow.discovered.as_ref().is_some_and(|found| found.has_metadata);
         let takes = |method: &AuthMethod| match &server.token_auth_methods {
             Some(known) => known.iter().any(|name| name == method.as_str()),
             // What is not said stands for basic; a server that says nothing at all may take anything.
@@ -161,7 +161,7 @@ impl AuthClient {
         let listed = |scopes: &Scopes| {
             server.scopes_supported.as_ref().is_none_or(|supported| supported.contains_all(scopes))
         };
-        let registration = Registration {
+        let registration = RegistrationRequest {
             client_name: &self.config.client.name,
             client_uri: self.config.client.uri.as_deref(),
             logo_uri: self.config.client.logo.as_deref(),
@@ -170,36 +170,43 @@ impl AuthClient {
             response_types: &["code"],
             token_endpoint_auth_method: method.unwrap_or(AuthMethod::None).as_str(),
             application_type: self.config.client.application_type.as_str(),
-            scope: self.to_ask(flow).filter(listed).map(|scopes| scopes.to_string()),
+            scope: self.scopes_to_request(flow).filter(listed).map(|scopes| scopes.to_string()),
         };
         serde_json::to_string(&registration).unwrap_or_default()
     }
 
-    pub(super) fn registration_replied(&mut self, now: Now, mut flow: Box<Flow>, reply: Reply) -> Next {
+    pub(super) fn handle_registration_reply(
+        &mut self,
+        now: Now,
+        mut flow: Box<Flow>,
+        reply: FetchReply,
+    ) -> StepResult {
         let (status, body) = match reply {
-            Reply::None(error) => return Err(error.into()),
-            Reply::Answer { status, body, .. } => (status, body),
+            FetchReply::Failed(error) => return Err(error.into()),
+            FetchReply::Answer { status, body, .. } => (status, body),
         };
-        let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
+        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let issuer = found.metadata.issuer.clone();
-        let answer = serde_json::from_slice::<Answer>(&body).ok().filter(|_| matches!(status, 200 | 201));
-        let Some(client) = answer.and_then(|answer| registered(answer, &flow.redirect_uri)) else {
-            let fault = serde_json::from_slice::<Fault>(&body).ok();
+        let answer = serde_json::from_slice::<RegistrationResponse>(&body)
+            .ok()
+            .filter(|_| matches!(status, 200 | 201));
+        let Some(client) = answer.and_then(|answer| registered_client(answer, &flow.redirect_uri)) else {
+            let fault = serde_json::from_slice::<RegistrationError>(&body).ok();
             let (error, description) =
                 fault.map(|fault| (fault.error, fault.error_description)).unwrap_or_default();
             return Err(AuthError::RegistrationRefused {
                 status,
-                error: error.and_then(|text| shown(&text)),
-                description: description.and_then(|text| shown(&text)),
+                error: error.and_then(|text| sanitize(&text)),
+                description: description.and_then(|text| sanitize(&text)),
             }
             .into());
         };
-        flow.client = Some(Presented::at(&found.metadata, client.credentials()));
-        self.save(now, flow, Change::Client { issuer, client })
+        flow.client = Some(ClientAuthentication::for_server(&found.metadata, client.credentials()));
+        self.save(now, flow, RecordChange::AddClient { issuer, client })
     }
 
     /// The redirect URI to register with an authorization server.
-    fn redirect_uri_of(&self, server: &ServerMetadata) -> String {
+    fn redirect_uri_for(&self, server: &ServerMetadata) -> String {
         let shared = &self.config.redirect_uri;
         if self.config.redirect_paths == RedirectPaths::Shared || server.iss_in_answers {
             return shared.clone();
@@ -212,19 +219,19 @@ impl AuthClient {
 }
 
 /// The client as the authorization server registered it, if its id and its secret can be used.
-fn registered(answer: Answer, redirect_uri: &str) -> Option<Client> {
+fn registered_client(answer: RegistrationResponse, redirect_uri: &str) -> Option<RegisteredClient> {
     let fits = |text: &str| (1..=NAME_BYTES).contains(&text.len());
     let secret = answer.client_secret.map(Secret::new);
     let good = fits(&answer.client_id) && secret.as_ref().is_none_or(|secret| fits(secret.expose()));
-    good.then(|| Client {
+    good.then(|| RegisteredClient {
         id: answer.client_id,
         secret,
         // A method that is not known here is none to insist on.
-        method: answer.token_endpoint_auth_method.as_deref().and_then(AuthMethod::read),
+        method: answer.token_endpoint_auth_method.as_deref().and_then(AuthMethod::parse),
         expires: answer
             .client_secret_expires_at
             .filter(|&end| end != 0)
             .map(|end| UnixTime::from_epoch(Duration::from_secs(end))),
-        source: Source::Registered { redirect_uri: redirect_uri.into() },
+        source: ClientSource::Registered { redirect_uri: redirect_uri.into() },
     })
 }

@@ -8,30 +8,30 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::Instant;
-use crate::auth::tokens::id_token_subject;
-use crate::auth::{Granted, Now, TokenKind, TokenRefusal};
+use crate::auth::token_response::id_token_subject;
+use crate::auth::{Now, TokenEndpointError, TokenKind, TokenResponse};
 
 use super::config::{ClientCredentials, ClientProof};
-use super::credentials::{Via, end};
+use super::credentials::{TokenOrigin, expiry};
 use super::error::AuthError;
-use super::event::Stamp;
-use super::exchange::{Form, Presented, TokenRequest};
-use super::fetching::Reply;
-use super::flow::{Flow, Next, Step};
+use super::event::TokenGeneration;
+use super::exchange::{ClientAuthentication, FormBody, TokenRequest};
+use super::fetching::FetchReply;
+use super::flow::{Flow, FlowStep, StepResult};
 use super::record::{Lease, Tokens};
-use super::save::Change;
-use super::{AuthClient, after};
+use super::save::RecordChange;
+use super::{AuthClient, deadline_after};
 
 /// Another process renews.
-pub(super) struct Watch {
+pub(super) struct LeaseWait {
     /// By what lease.
     lease: Lease,
     /// Which token.
-    stamp: Stamp,
+    generation: TokenGeneration,
     /// When it is not waited for any longer.
-    until: Option<Instant>,
+    deadline: Option<Instant>,
     /// When the store is looked at again; not while it is.
-    pub(super) next: Option<Instant>,
+    pub(super) next_poll: Option<Instant>,
 }
 
 impl AuthClient {
@@ -43,133 +43,154 @@ impl AuthClient {
     }
 
     /// Renews the token, unless somebody else does.
-    pub(super) fn renew_in_turn(&mut self, now: Now, flow: Box<Flow>) -> Next {
-        let Some(of) = self.record.tokens.clone() else { return self.decide(now, flow) };
+    pub(super) fn renew_in_turn(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
+        let Some(of) = self.record.tokens.clone() else { return self.choose_step(now, flow) };
         match &self.record.lease {
-            Some(lease) if lease.by != self.name && lease.until > now.unix => {
+            Some(lease) if lease.holder != self.lease_holder && lease.expires > now.unix => {
                 let lease = lease.clone();
-                self.watch(now, flow, lease)
+                self.wait_for_lease(now, flow, lease)
             }
-            _ => self.take_lease(now, flow, of, None),
+            _ => self.acquire_lease(now, flow, of, None),
         }
     }
 
-    fn take_lease(&mut self, now: Now, flow: Box<Flow>, of: Arc<Tokens>, over: Option<Lease>) -> Next {
+    fn acquire_lease(
+        &mut self,
+        now: Now,
+        flow: Box<Flow>,
+        of: Arc<Tokens>,
+        over: Option<Lease>,
+    ) -> StepResult {
         let until = now.unix + self.config.refresh_lease;
-        let lease = Lease { by: self.name.clone(), until };
-        self.save(now, flow, Change::Lease { lease, of, over })
+        let lease = Lease { holder: self.lease_holder.clone(), expires: until };
+        self.save(now, flow, RecordChange::TakeLease { lease, of, over })
     }
 
-    fn watch(&mut self, now: Now, flow: Box<Flow>, lease: Lease) -> Next {
-        let until = after(now.instant, self.config.refresh_lease);
-        let next = after(now.instant, self.config.lease_poll);
-        Ok(flow.at(Step::Watching(Watch { lease, stamp: self.stamp, until, next })))
+    fn wait_for_lease(&mut self, now: Now, flow: Box<Flow>, lease: Lease) -> StepResult {
+        let until = deadline_after(now.instant, self.config.refresh_lease);
+        let next = deadline_after(now.instant, self.config.lease_poll);
+        Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait {
+            lease,
+            generation: self.generation,
+            deadline: until,
+            next_poll: next,
+        })))
     }
 
     /// It is time to look at the store again.
-    pub(super) fn watch_again(&mut self, mut flow: Box<Flow>) -> Next {
-        if let Step::Watching(watch) = &mut flow.step {
-            watch.next = None;
-            if self.awaits.is_none() {
-                self.ask_to_load();
+    pub(super) fn poll_lease(&mut self, mut flow: Box<Flow>) -> StepResult {
+        if let FlowStep::AwaitingRenewal(watch) = &mut flow.step {
+            watch.next_poll = None;
+            if self.pending_store.is_none() {
+                self.request_load();
             }
         }
         Ok(flow)
     }
 
     /// What the store holds while another process renews.
-    pub(super) fn watched(&mut self, now: Now, flow: Box<Flow>, watch: Watch) -> Next {
-        if self.stamp != watch.stamp {
-            return self.decide(now, flow);
+    pub(super) fn handle_lease_state(&mut self, now: Now, flow: Box<Flow>, watch: LeaseWait) -> StepResult {
+        if self.generation != watch.generation {
+            return self.choose_step(now, flow);
         }
         let Some(of) = self.record.tokens.clone().filter(|_| self.can_renew()) else {
-            return self.decide(now, flow);
+            return self.choose_step(now, flow);
         };
         // Its clock may say something else than ours: no lease is waited for longer than it lasts.
-        let over = watch.until.is_some_and(|until| until <= now.instant);
+        let over = watch.deadline.is_some_and(|until| until <= now.instant);
         match self.record.lease.clone() {
-            Some(lease) if lease == watch.lease && lease.until > now.unix && !over => {
-                let next = after(now.instant, self.config.lease_poll);
-                Ok(flow.at(Step::Watching(Watch { next, ..watch })))
+            Some(lease) if lease == watch.lease && lease.expires > now.unix && !over => {
+                let next = deadline_after(now.instant, self.config.lease_poll);
+                Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait { next_poll: next, ..watch })))
             }
-            Some(lease) if lease != watch.lease && lease.by != self.name && lease.until > now.unix => {
-                self.watch(now, flow, lease)
+            Some(lease)
+                if lease != watch.lease && lease.holder != self.lease_holder && lease.expires > now.unix =>
+            {
+                self.wait_for_lease(now, flow, lease)
             }
-            lease => self.take_lease(now, flow, of, lease),
+            lease => self.acquire_lease(now, flow, of, lease),
         }
     }
 
     /// Renews the token: the lease is ours.
-    pub(super) fn renew(&mut self, now: Now, flow: Box<Flow>, lease: Lease, of: Arc<Tokens>) -> Next {
-        let (Some(found), Some(refresh)) = (flow.found.clone(), of.refresh.clone()) else {
-            return self.decide(now, flow);
+    pub(super) fn renew(&mut self, now: Now, flow: Box<Flow>, lease: Lease, of: Arc<Tokens>) -> StepResult {
+        let (Some(found), Some(refresh)) = (flow.discovered.clone(), of.refresh.clone()) else {
+            return self.choose_step(now, flow);
         };
         let bound = if of.kind == TokenKind::Dpop { self.signer() } else { None };
-        let form = Form::of("refresh_token").with_secret("refresh_token", &refresh);
+        let form = FormBody::new("refresh_token").with_secret("refresh_token", &refresh);
         let request = TokenRequest {
             endpoint: found.metadata.token_endpoint.clone(),
             audience: found.metadata.issuer.clone(),
             form: form.with("resource", &of.resource),
-            client: Some(Presented::at(&found.metadata, self.known_as(&of.issuer, &of.client_id))),
-            bound,
-            until: after(now.instant, lease.until.saturating_since(now.unix).min(self.config.refresh_lease)),
-            again: false,
+            client: Some(ClientAuthentication::for_server(
+                &found.metadata,
+                self.credentials_for(&of.issuer, &of.client_id),
+            )),
+            dpop_key: bound,
+            deadline: deadline_after(
+                now.instant,
+                lease.expires.saturating_since(now.unix).min(self.config.refresh_lease),
+            ),
+            nonce_retried: false,
         };
         match self.request_token(now, &request) {
-            Ok(()) => Ok(flow.at(Step::Renewing { request, lease, replaced: of })),
-            Err(error) => self.save(now, flow, Change::Unlease { lease, error }),
+            Ok(()) => Ok(flow.into_step(FlowStep::Renewing { request, lease, replaced: of })),
+            Err(error) => self.save(now, flow, RecordChange::ReleaseLease { lease, error }),
         }
     }
 
-    pub(super) fn renewal_replied(
+    pub(super) fn handle_renewal_reply(
         &mut self,
         now: Now,
         flow: Box<Flow>,
         (mut request, lease, of): (TokenRequest, Lease, Arc<Tokens>),
-        reply: Reply,
-    ) -> Next {
-        match self.token_replied(now, &mut request, reply) {
-            Ok(None) => Ok(flow.at(Step::Renewing { request, lease, replaced: of })),
+        reply: FetchReply,
+    ) -> StepResult {
+        match self.handle_token_reply(now, &mut request, reply) {
+            Ok(None) => Ok(flow.into_step(FlowStep::Renewing { request, lease, replaced: of })),
             Ok(Some(granted)) if granted.kind == of.kind => {
-                let tokens = self.renewed(now, granted, &of);
-                let change = Change::Tokens { tokens, replaced: Some(of), pin: None, key: None };
+                let tokens = self.renewed_tokens(now, granted, &of);
+                let change = RecordChange::SetTokens { tokens, replaced: Some(of), pin: None, key: None };
                 self.save(now, flow, change)
             }
-            Ok(Some(_)) => self.save(now, flow, Change::Unlease { lease, error: AuthError::WrongToken }),
+            Ok(Some(_)) => {
+                self.save(now, flow, RecordChange::ReleaseLease { lease, error: AuthError::UnusableToken })
+            }
             Err(AuthError::Token(refusal)) if refusal.is_definitive() => {
-                let lost = matches!(&refusal, TokenRefusal::Refused { error, .. }
+                let lost = matches!(&refusal, TokenEndpointError::Refused { error, .. }
                     if error == "invalid_client" || error == "unauthorized_client");
                 let client = lost.then(|| of.client_id.clone());
-                self.save(now, flow, Change::Spent { of, client })
+                self.save(now, flow, RecordChange::DropRefresh { of, client })
             }
-            Err(error) => self.save(now, flow, Change::Unlease { lease, error }),
+            Err(error) => self.save(now, flow, RecordChange::ReleaseLease { lease, error }),
         }
     }
 
-    fn renewed(&mut self, now: Now, granted: Granted, of: &Tokens) -> Arc<Tokens> {
-        self.issued(now, &granted, Via::Renewal);
+    fn renewed_tokens(&mut self, now: Now, granted: TokenResponse, of: &Tokens) -> Arc<Tokens> {
+        self.note_issued(now, &granted, TokenOrigin::Renewal);
         let subject = granted.id_token.as_ref().and_then(|token| id_token_subject(token, &of.issuer));
         Arc::new(Tokens {
             subject,
             access: granted.access,
             refresh: granted.refresh.or_else(|| of.refresh.clone()),
             issued: now.unix,
-            expires: granted.lifetime.and_then(|lifetime| end(now, lifetime)),
+            expires: granted.lifetime.and_then(|lifetime| expiry(now, lifetime)),
             granted: granted.scope.or_else(|| of.granted.clone()),
             ..of.clone()
         })
     }
 
     /// What this client presented itself as, when it got its token.
-    pub(super) fn known_as(&self, issuer: &str, id: &str) -> ClientCredentials {
-        let configured = self.config.registered.iter().find(|registered| {
+    pub(super) fn credentials_for(&self, issuer: &str, id: &str) -> ClientCredentials {
+        let configured = self.config.preregistrations.iter().find(|registered| {
             registered.credentials().id == id
                 && registered.issuer().is_none_or(|known| self.same_issuer(known, issuer))
         });
         let kept = || self.record.clients.get(issuer).filter(|client| client.id == id);
         configured
             .map(|registered| registered.credentials().clone())
-            .or_else(|| kept().map(super::record::Client::credentials))
+            .or_else(|| kept().map(super::record::RegisteredClient::credentials))
             .unwrap_or_else(|| ClientCredentials {
                 id: String::from(id),
                 proof: ClientProof::None,

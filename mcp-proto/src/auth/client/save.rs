@@ -8,20 +8,20 @@ use crate::auth::{Now, Secret};
 
 use super::AuthClient;
 use super::error::AuthError;
-use super::event::{Action, Event, Saved, Stored};
-use super::flow::{End, Flow, Next, Step, Want};
-use super::record::{Client, Lease, Record, Source, Tokens};
+use super::event::{Action, Event, SaveOutcome, StoredRecord};
+use super::flow::{Flow, FlowEnd, FlowPurpose, FlowStep, StepResult};
+use super::record::{ClientSource, Lease, Record, RegisteredClient, Tokens};
 
 /// What the store or the host has yet to answer.
-pub(super) struct Awaits {
-    pub(super) what: Question,
+pub(super) struct PendingAnswer {
+    pub(super) question: Question,
     /// Whether it has been asked: before that nothing is an answer.
     pub(super) polled: bool,
 }
 
-impl Awaits {
-    pub(super) fn is(&self, what: Question) -> bool {
-        self.polled && self.what == what
+impl PendingAnswer {
+    pub(super) fn matches(&self, what: Question) -> bool {
+        self.polled && self.question == what
     }
 }
 
@@ -36,8 +36,8 @@ pub(super) enum Question {
 }
 
 /// A change that is being written.
-pub(super) struct Save {
-    change: Change,
+pub(super) struct PendingSave {
+    change: RecordChange,
     /// What was sent to the store.
     record: Record,
     /// How often it found something else there.
@@ -48,45 +48,50 @@ pub(super) struct Save {
 const CONFLICTS: u32 = 16;
 
 /// A change to what is kept, whatever that is by now.
-pub(super) enum Change {
+pub(super) enum RecordChange {
     /// This process renews that token, and nobody else does; that lease counts no more.
-    Lease { lease: Lease, of: Arc<Tokens>, over: Option<Lease> },
+    TakeLease { lease: Lease, of: Arc<Tokens>, over: Option<Lease> },
     /// It does not any more.
-    Unlease { lease: Lease, error: AuthError },
+    ReleaseLease { lease: Lease, error: AuthError },
     /// The token can not be renewed.
-    Spent { of: Arc<Tokens>, client: Option<String> },
+    DropRefresh { of: Arc<Tokens>, client: Option<String> },
     /// This client is not known there any more.
-    Stranger { issuer: String, id: String, error: AuthError },
+    ForgetClient { issuer: String, id: String, error: AuthError },
     /// This client registered.
-    Client { issuer: String, client: Client },
+    AddClient { issuer: String, client: RegisteredClient },
     /// There is a token, in the place of that one if it was renewed.
-    Tokens { tokens: Arc<Tokens>, replaced: Option<Arc<Tokens>>, pin: Option<Client>, key: Option<Secret> },
+    SetTokens {
+        tokens: Arc<Tokens>,
+        replaced: Option<Arc<Tokens>>,
+        pin: Option<RegisteredClient>,
+        key: Option<Secret>,
+    },
     /// Everything is forgotten.
-    Nothing,
+    Clear,
 }
 
-impl Change {
+impl RecordChange {
     /// The record with this change, unless that has lost its point.
     fn apply(&self, now: Now, base: &Record) -> Option<Record> {
         let mut record = base.clone();
         let has = |tokens: &Tokens| base.tokens.as_ref().is_some_and(|known| known.access == tokens.access);
         match self {
-            Self::Lease { lease, of, over } => {
+            Self::TakeLease { lease, of, over } => {
                 let taken = base.lease.as_ref().is_some_and(|there| {
-                    there.by != lease.by && there.until > now.unix && over.as_ref() != Some(there)
+                    there.holder != lease.holder && there.expires > now.unix && over.as_ref() != Some(there)
                 });
                 if !has(of) || taken {
                     return None;
                 }
                 record.lease = Some(lease.clone());
             }
-            Self::Unlease { lease, .. } => {
+            Self::ReleaseLease { lease, .. } => {
                 if base.lease.as_ref() != Some(lease) {
                     return None;
                 }
                 record.lease = None;
             }
-            Self::Spent { of, client } => {
+            Self::DropRefresh { of, client } => {
                 if !has(of) {
                     return None;
                 }
@@ -98,22 +103,22 @@ impl Change {
                 }
                 record.lease = None;
             }
-            Self::Stranger { issuer, id, .. } => forget_client(&mut record, issuer, id),
-            Self::Client { issuer, client } => record.keep_client(issuer.clone(), client.clone()),
-            Self::Tokens { tokens, replaced, pin, key } => {
+            Self::ForgetClient { issuer, id, .. } => forget_client(&mut record, issuer, id),
+            Self::AddClient { issuer, client } => record.insert_client(issuer.clone(), client.clone()),
+            Self::SetTokens { tokens, replaced, pin, key } => {
                 if replaced.as_ref().is_some_and(|replaced| !has(replaced)) {
                     return None;
                 }
                 record.tokens = Some(tokens.clone());
                 record.lease = None;
                 if let Some(pin) = pin {
-                    record.keep_client(tokens.issuer.clone(), pin.clone());
+                    record.insert_client(tokens.issuer.clone(), pin.clone());
                 }
                 if let Some(key) = key {
                     record.key = Some(key.clone());
                 }
             }
-            Self::Nothing => return None,
+            Self::Clear => return None,
         }
         Some(record)
     }
@@ -121,150 +126,164 @@ impl Change {
 
 /// Forgets what an authorization server gave out; what is the application's stays bound to it.
 fn forget_client(record: &mut Record, issuer: &str, id: &str) {
-    record
-        .clients
-        .retain(|known, client| known != issuer || client.id != id || client.source == Source::Configured);
+    record.clients.retain(|known, client| {
+        known != issuer || client.id != id || client.source == ClientSource::Configured
+    });
 }
 
 impl AuthClient {
     /// Begins a flow by reading what is kept.
-    pub(super) fn load(&mut self, flow: Box<Flow>) -> Next {
-        if self.awaits.is_some() {
-            return Ok(flow.at(Step::Queued));
+    pub(super) fn load(&mut self, flow: Box<Flow>) -> StepResult {
+        if self.pending_store.is_some() {
+            return Ok(flow.into_step(FlowStep::Queued));
         }
-        self.ask_to_load();
-        Ok(flow.at(Step::Loading))
+        self.request_load();
+        Ok(flow.into_step(FlowStep::Loading))
     }
 
-    pub(super) fn ask_to_load(&mut self) {
-        self.awaits = Some(Awaits { what: Question::Load, polled: false });
+    pub(super) fn request_load(&mut self) {
+        self.pending_store = Some(PendingAnswer { question: Question::Load, polled: false });
         self.actions.push_back(Action::Load);
     }
 
-    pub(super) fn store_answered(&mut self, now: Now, loaded: Result<Option<Stored>, String>) {
-        if self.awaits.take_if(|awaits| awaits.is(Question::Load)).is_none() {
+    pub(super) fn handle_store_answer(&mut self, now: Now, loaded: Result<Option<StoredRecord>, String>) {
+        if self.pending_store.take_if(|awaits| awaits.matches(Question::Load)).is_none() {
             return;
         }
-        self.step(now, |client, mut flow| match flow.take_step() {
-            Step::Queued => client.load(flow),
-            Step::Loading => {
+        self.run_step(now, |client, mut flow| match flow.take_step() {
+            FlowStep::Queued => client.load(flow),
+            FlowStep::Loading => {
                 match loaded {
-                    Ok(stored) => client.adopt(stored),
-                    Err(detail) if flow.want == Want::Logout => return client.unforgotten(now, flow, detail),
+                    Ok(stored) => client.adopt_stored(stored),
+                    Err(detail) if flow.purpose == FlowPurpose::Logout => {
+                        return client.handle_removal_failure(now, flow, detail);
+                    }
                     Err(detail) => return Err(AuthError::Store(detail).into()),
                 }
-                client.decide(now, flow)
+                client.choose_step(now, flow)
             }
-            Step::Watching(watch) => {
-                client.adopt(loaded.map_err(AuthError::Store)?);
-                client.watched(now, flow, watch)
+            FlowStep::AwaitingRenewal(watch) => {
+                client.adopt_stored(loaded.map_err(AuthError::Store)?);
+                client.handle_lease_state(now, flow, watch)
             }
-            other => Ok(flow.at(other)),
+            other => Ok(flow.into_step(other)),
         });
     }
 
     /// Has a change written.
-    pub(super) fn save(&mut self, now: Now, flow: Box<Flow>, change: Change) -> Next {
+    pub(super) fn save(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
         self.save_again(now, flow, change, 0)
     }
 
-    fn save_again(&mut self, now: Now, flow: Box<Flow>, change: Change, conflicts: u32) -> Next {
-        let forget = matches!(change, Change::Nothing);
+    fn save_again(&mut self, now: Now, flow: Box<Flow>, change: RecordChange, conflicts: u32) -> StepResult {
+        let forget = matches!(change, RecordChange::Clear);
         if forget && self.version.is_none() {
-            return self.forgotten(now, flow);
+            return self.revoke_removed(now, flow);
         }
         let record = match change.apply(now, &self.record) {
             Some(record) => record,
             None if forget => Record::default(),
-            None => return self.overtaken(now, flow, change),
+            None => return self.handle_superseded(now, flow, change),
         };
-        self.awaits = Some(Awaits { what: Question::Store, polled: false });
+        self.pending_store = Some(PendingAnswer { question: Question::Store, polled: false });
         self.actions
             .push_back(Action::Store { record: (!forget).then(|| record.clone()), expected: self.version });
-        Ok(flow.at(Step::Saving(Box::new(Save { change, record, conflicts }))))
+        Ok(flow.into_step(FlowStep::Saving(Box::new(PendingSave { change, record, conflicts }))))
     }
 
-    pub(super) fn stored(&mut self, now: Now, saved: Result<Saved, String>) {
-        if self.awaits.take_if(|awaits| awaits.is(Question::Store)).is_none() {
+    pub(super) fn handle_save_outcome(&mut self, now: Now, saved: Result<SaveOutcome, String>) {
+        if self.pending_store.take_if(|awaits| awaits.matches(Question::Store)).is_none() {
             return;
         }
-        self.step(now, |client, mut flow| match flow.take_step() {
-            Step::Queued => client.load(flow),
-            Step::Saving(save) => match saved {
-                Ok(Saved::Done(version)) => {
-                    client.version = (!matches!(save.change, Change::Nothing)).then_some(version);
-                    client.take(save.record);
-                    client.changed(now, flow, save.change)
+        self.run_step(now, |client, mut flow| match flow.take_step() {
+            FlowStep::Queued => client.load(flow),
+            FlowStep::Saving(save) => match saved {
+                Ok(SaveOutcome::Done(version)) => {
+                    client.version = (!matches!(save.change, RecordChange::Clear)).then_some(version);
+                    client.adopt_record(save.record);
+                    client.handle_saved(now, flow, save.change)
                 }
-                Ok(Saved::Conflict(there)) if save.conflicts < CONFLICTS => {
-                    client.adopt(there);
+                Ok(SaveOutcome::Conflict(there)) if save.conflicts < CONFLICTS => {
+                    client.adopt_stored(there);
                     client.save_again(now, flow, save.change, save.conflicts.saturating_add(1))
                 }
-                Ok(Saved::Conflict(_)) => {
-                    client.unwritten(now, flow, save, "others write all the time".into())
+                Ok(SaveOutcome::Conflict(_)) => {
+                    client.handle_save_failure(now, flow, save, "others write all the time".into())
                 }
-                Err(detail) => client.unwritten(now, flow, save, detail),
+                Err(detail) => client.handle_save_failure(now, flow, save, detail),
             },
-            other => Ok(flow.at(other)),
+            other => Ok(flow.into_step(other)),
         });
     }
 
     /// What the store holds is what is known from now on.
-    pub(super) fn adopt(&mut self, stored: Option<Stored>) {
+    pub(super) fn adopt_stored(&mut self, stored: Option<StoredRecord>) {
         self.loaded = true;
         let (record, version) = match stored {
-            Some(Stored { record, version }) => (record, Some(version)),
+            Some(StoredRecord { record, version }) => (record, Some(version)),
             None => (Record::default(), None),
         };
         self.version = version;
-        self.take(record);
+        self.adopt_record(record);
     }
 
     /// The change is written.
-    fn changed(&mut self, now: Now, flow: Box<Flow>, change: Change) -> Next {
+    fn handle_saved(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
         match change {
-            Change::Lease { lease, of, .. } => self.renew(now, flow, lease, of),
-            Change::Unlease { error, .. } | Change::Stranger { error, .. } => Err(error.into()),
-            Change::Spent { .. } => self.spent(now, flow),
-            Change::Client { .. } => self.grant(now, flow),
-            Change::Tokens { .. } => Err(End::Ready),
-            Change::Nothing => self.forgotten(now, flow),
+            RecordChange::TakeLease { lease, of, .. } => self.renew(now, flow, lease, of),
+            RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
+                Err(error.into())
+            }
+            RecordChange::DropRefresh { .. } => self.continue_unrenewable(now, flow),
+            RecordChange::AddClient { .. } => self.start_grant(now, flow),
+            RecordChange::SetTokens { .. } => Err(FlowEnd::Ready),
+            RecordChange::Clear => self.revoke_removed(now, flow),
         }
     }
 
     /// Goes on once a token turned out not to be renewable.
-    fn spent(&mut self, now: Now, mut flow: Box<Flow>) -> Next {
-        flow.spent = true;
-        self.without_renewal(now, flow)
+    fn continue_unrenewable(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
+        flow.refresh_rejected = true;
+        self.continue_without_renewal(now, flow)
     }
 
     /// Somebody else was faster, and the change has lost its point.
-    fn overtaken(&mut self, now: Now, flow: Box<Flow>, change: Change) -> Next {
+    fn handle_superseded(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
         match change {
-            Change::Unlease { error, .. } | Change::Stranger { error, .. } => Err(error.into()),
-            _ => self.decide(now, flow),
+            RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
+                Err(error.into())
+            }
+            _ => self.choose_step(now, flow),
         }
     }
 
     /// The change could not be written. What can be done without is done without.
-    fn unwritten(&mut self, now: Now, flow: Box<Flow>, save: Box<Save>, detail: String) -> Next {
+    fn handle_save_failure(
+        &mut self,
+        now: Now,
+        flow: Box<Flow>,
+        save: Box<PendingSave>,
+        detail: String,
+    ) -> StepResult {
         match save.change {
-            Change::Tokens { .. } => {
-                self.take(save.record);
-                self.tell(Event::NotKept(detail));
-                Err(End::Ready)
+            RecordChange::SetTokens { .. } => {
+                self.adopt_record(save.record);
+                self.push_event(Event::SaveFailed(detail));
+                Err(FlowEnd::Ready)
             }
-            Change::Client { .. } => {
-                self.take(save.record);
-                self.grant(now, flow)
+            RecordChange::AddClient { .. } => {
+                self.adopt_record(save.record);
+                self.start_grant(now, flow)
             }
-            Change::Spent { .. } => {
-                self.take(save.record);
-                self.spent(now, flow)
+            RecordChange::DropRefresh { .. } => {
+                self.adopt_record(save.record);
+                self.continue_unrenewable(now, flow)
             }
-            Change::Unlease { error, .. } | Change::Stranger { error, .. } => Err(error.into()),
-            Change::Lease { .. } => Err(AuthError::Store(detail).into()),
-            Change::Nothing => self.unforgotten(now, flow, detail),
+            RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
+                Err(error.into())
+            }
+            RecordChange::TakeLease { .. } => Err(AuthError::Store(detail).into()),
+            RecordChange::Clear => self.handle_removal_failure(now, flow, detail),
         }
     }
 }

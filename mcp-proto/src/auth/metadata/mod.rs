@@ -6,8 +6,8 @@ mod server;
 use alloc::string::String;
 use core::fmt;
 
-use super::ReachError;
-use super::members::Fault;
+use super::FetchPolicyError;
+use super::members::MemberError;
 use super::url;
 
 pub use resource::{ResourceIdentity, ResourceMetadata};
@@ -27,10 +27,10 @@ pub use server::{IssuerMatch, ServerMetadata};
 /// If it is no URL of HTTP, or has a user name.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#canonical-server-uri>
-pub fn canonical_resource(url: &str) -> Result<String, ReachError> {
+pub fn canonical_resource(url: &str) -> Result<String, FetchPolicyError> {
     let parts = url::parse(url)?;
     if parts.user.is_some() {
-        return Err(ReachError::UserInfo);
+        return Err(FetchPolicyError::UserInfo);
     }
     let mut canonical = parts.origin();
     // A slash that is the whole path means nothing, unless a query follows it.
@@ -53,13 +53,13 @@ pub enum MetadataError {
     /// It is no JSON object.
     Json,
     /// A member is there twice.
-    Twice(&'static str),
+    Duplicate(&'static str),
     /// A member is missing.
     Missing(&'static str),
     /// A member is of another type than it should be, or too long.
-    Member(&'static str),
+    InvalidMember(&'static str),
     /// The URL that it would be made of is none.
-    Url(ReachError),
+    Url(FetchPolicyError),
 }
 
 impl fmt::Display for MetadataError {
@@ -67,9 +67,9 @@ impl fmt::Display for MetadataError {
         match self {
             Self::TooLong => f.write_str("the metadata is too long"),
             Self::Json => f.write_str("the metadata is no JSON object"),
-            Self::Twice(name) => write!(f, "the metadata says twice what {name} is"),
+            Self::Duplicate(name) => write!(f, "the metadata says twice what {name} is"),
             Self::Missing(name) => write!(f, "the metadata lacks {name}"),
-            Self::Member(name) => write!(f, "in the metadata, {name} is not what it should be"),
+            Self::InvalidMember(name) => write!(f, "in the metadata, {name} is not what it should be"),
             Self::Url(error) => error.fmt(f),
         }
     }
@@ -77,14 +77,14 @@ impl fmt::Display for MetadataError {
 
 impl core::error::Error for MetadataError {}
 
-impl From<Fault> for MetadataError {
-    fn from(fault: Fault) -> Self {
+impl From<MemberError> for MetadataError {
+    fn from(fault: MemberError) -> Self {
         match fault {
-            Fault::TooLong => Self::TooLong,
-            Fault::Json => Self::Json,
-            Fault::Twice(name) => Self::Twice(name),
-            Fault::Missing(name) => Self::Missing(name),
-            Fault::Member(name) => Self::Member(name),
+            MemberError::TooLong => Self::TooLong,
+            MemberError::Json => Self::Json,
+            MemberError::Duplicate(name) => Self::Duplicate(name),
+            MemberError::Missing(name) => Self::Missing(name),
+            MemberError::InvalidMember(name) => Self::InvalidMember(name),
         }
     }
 }

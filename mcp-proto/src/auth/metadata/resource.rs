@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{MetadataError, canonical_resource};
-use crate::auth::members::{Fault, Members};
-use crate::auth::text::shown;
+use crate::auth::members::{MemberError, Members};
+use crate::auth::sanitize::sanitize;
 use crate::auth::url;
 use crate::auth::{Scopes, URL_BYTES};
 
@@ -21,7 +21,7 @@ const ISSUERS: usize = 16;
 pub struct ResourceMetadata {
     /// Which resource it is about.
     pub resource: String,
-    /// The issuers of tokens for it, the first 16. May be empty. None has been [checked](crate::auth::Reach::check).
+    /// The issuers of tokens for it, the first 16. May be empty. None has been [checked](crate::auth::FetchPolicy::check).
     pub authorization_servers: Vec<String>,
     /// The scopes that it knows.
     pub scopes_supported: Option<Scopes>,
@@ -56,7 +56,7 @@ impl ResourceMetadata {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements>
-    pub fn places(server_url: &str) -> Vec<String> {
+    pub fn well_known_urls(server_url: &str) -> Vec<String> {
         let Ok(parts) = url::parse(server_url) else { return Vec::new() };
         let root = format!("{}{WELL_KNOWN}", parts.origin());
         let path = if parts.path == "/" { "" } else { parts.path };
@@ -76,17 +76,17 @@ impl ResourceMetadata {
     ///
     /// # Errors
     /// If it can not be used.
-    pub fn read(bytes: &[u8]) -> Result<Self, MetadataError> {
-        let members = Members::read(bytes, &NAMES)?;
+    pub fn parse(bytes: &[u8]) -> Result<Self, MetadataError> {
+        let members = Members::parse(bytes, &NAMES)?;
         let name = members.text("resource_name", URL_BYTES)?;
         Ok(Self {
-            resource: members.url("resource")?.ok_or(Fault::Missing("resource"))?,
+            resource: members.url("resource")?.ok_or(MemberError::Missing("resource"))?,
             authorization_servers: members
                 .list("authorization_servers", ISSUERS, URL_BYTES)?
                 .unwrap_or_default(),
             scopes_supported: members.scopes("scopes_supported")?,
             dpop_bound: members.flag("dpop_bound_access_tokens_required")?,
-            name: name.and_then(|name| shown(&name)),
+            name: name.and_then(|name| sanitize(&name)),
         })
     }
 
@@ -122,7 +122,7 @@ impl ResourceMetadata {
     }
 
     /// Whether the document names this resource, however it was found.
-    pub(crate) fn names(&self, resource: &str) -> bool {
+    pub(crate) fn is_for(&self, resource: &str) -> bool {
         canonical(&self.resource).is_some_and(|named| canonical(resource) == Some(named))
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::MetadataError;
 use crate::auth::Scopes;
-use crate::auth::members::{Fault, Members};
+use crate::auth::members::{MemberError, Members};
 use crate::auth::url;
 
 /// How the issuer that a document names is compared with the one it was looked for under.
@@ -20,7 +20,7 @@ pub enum IssuerMatch {
 }
 
 /// What an authorization server says of itself. Of every list the first 64 items count. None of the URLs has been
-/// [checked](crate::auth::Reach::check).
+/// [checked](crate::auth::FetchPolicy::check).
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl ServerMetadata {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery>
-    pub fn places(issuer: &str) -> Vec<String> {
+    pub fn well_known_urls(issuer: &str) -> Vec<String> {
         let Ok(parts) = url::parse(issuer) else { return Vec::new() };
         if parts.user.is_some() || parts.query.is_some() || parts.has_fragment {
             return Vec::new();
@@ -111,12 +111,12 @@ impl ServerMetadata {
     ///
     /// # Errors
     /// If it can not be used.
-    pub fn read(bytes: &[u8]) -> Result<Self, MetadataError> {
-        let members = Members::read(bytes, &NAMES)?;
+    pub fn parse(bytes: &[u8]) -> Result<Self, MetadataError> {
+        let members = Members::parse(bytes, &NAMES)?;
         Ok(Self {
-            issuer: members.url("issuer")?.ok_or(Fault::Missing("issuer"))?,
+            issuer: members.url("issuer")?.ok_or(MemberError::Missing("issuer"))?,
             authorization_endpoint: members.url("authorization_endpoint")?,
-            token_endpoint: members.url("token_endpoint")?.ok_or(Fault::Missing("token_endpoint"))?,
+            token_endpoint: members.url("token_endpoint")?.ok_or(MemberError::Missing("token_endpoint"))?,
             registration_endpoint: members.url("registration_endpoint")?,
             revocation_endpoint: members.url("revocation_endpoint")?,
             introspection_endpoint: members.url("introspection_endpoint")?,
@@ -151,7 +151,7 @@ impl ServerMetadata {
     }
 
     /// Whether it is of the issuer that it was looked for under. If it is not, it must not be used.
-    pub fn is_of(&self, issuer: &str, how: IssuerMatch) -> bool {
+    pub fn matches_issuer(&self, issuer: &str, how: IssuerMatch) -> bool {
         self.issuer == issuer
             || how == IssuerMatch::RootSlash && without_root_slash(&self.issuer) == without_root_slash(issuer)
     }

@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::error_response::Scheme;
 use super::protection::Rules;
-use super::refusal::Scheme;
 use crate::UnixTime;
 use crate::auth::Scopes;
 use crate::peer::Principal;
@@ -71,7 +71,7 @@ impl fmt::Debug for Access {
 
 /// A request whose token is good: what the token allows, and how that is held against what is needed.
 #[derive(Clone)]
-pub struct Authorized(Arc<Inner>);
+pub struct GrantedAccess(Arc<Inner>);
 
 struct Inner {
     access: Access,
@@ -79,7 +79,7 @@ struct Inner {
     scheme: Scheme,
 }
 
-impl Authorized {
+impl GrantedAccess {
     pub(super) fn new(access: Access, rules: Arc<Rules>, scheme: Scheme) -> Self {
         Self(Arc::new(Inner { access, rules, scheme }))
     }
@@ -91,17 +91,17 @@ impl Authorized {
 
     /// Whether it allows all of this, broader scopes [included](super::Protection::implies).
     pub fn grants(&self, needed: &Scopes) -> bool {
-        self.0.rules.suffices(&self.0.access.scopes, needed)
+        self.0.rules.covers_scopes(&self.0.access.scopes, needed)
     }
 
     /// What to answer if it does not, as `WWW-Authenticate`: all that the operation needs, with what every request does.
     #[must_use]
     pub fn challenge(&self, needed: &Scopes) -> String {
-        self.0.rules.insufficient(self.0.scheme, needed)
+        self.0.rules.insufficient_scope(self.0.scheme, needed)
     }
 }
 
-impl fmt::Debug for Authorized {
+impl fmt::Debug for GrantedAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Authorized").field(&self.0.access).finish()
     }

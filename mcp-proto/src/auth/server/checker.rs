@@ -7,27 +7,27 @@ use core::time::Duration;
 
 use super::Access;
 #[cfg(feature = "auth-jwt")]
-use super::jwt::{Signed, WRONG_SIGNATURE};
-use crate::auth::{Fetch, FetchId, Now, Reach, Secret, text};
+use super::jwt::{UnverifiedToken, WRONG_SIGNATURE};
+use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret, sanitize};
 use crate::quota::QuotaOwner;
 
 /// Verifies tokens, with what is fetched on its behalf.
 ///
 /// ```text
-/// check(token) → Verdict::Good | Verdict::Refused
-///              | Verdict::Signed: verify it, for which the checker is not needed; if it is wrong, recheck
-///              | Verdict::ResultWait(id): ask again once the exchange `id` has ended
+/// check(token) → TokenValidation::Valid | TokenValidation::Rejected
+///              | TokenValidation::SignatureUnchecked: verify it, for which the checker is not needed; if it is wrong, recheck
+///              | TokenValidation::Pending(id): ask again once the exchange `id` has ended
 /// drain poll_fetch → make the exchange, then handle_answer or handle_failed
 /// ```
 pub trait Checker: Send {
     /// Says what a token allows. What is fetched for it uses the quota of `owner`.
-    fn check(&mut self, now: Now, owner: &QuotaOwner, token: &Secret) -> Verdict;
+    fn check(&mut self, now: Now, owner: &QuotaOwner, token: &Secret) -> TokenValidation;
 
     /// Says what a token allows whose signature is wrong by the keys that `failed` has tried. Default: it is refused.
     #[cfg(feature = "auth-jwt")]
-    fn recheck(&mut self, now: Now, token: &Secret, failed: &Signed) -> Verdict {
+    fn recheck(&mut self, now: Now, token: &Secret, failed: &UnverifiedToken) -> TokenValidation {
         let _ = (now, token, failed);
-        Verdict::Refused(VerifyError::invalid(WRONG_SIGNATURE))
+        TokenValidation::Rejected(VerifyError::invalid(WRONG_SIGNATURE))
     }
 
     /// The owner that a token is known to have had lately. Its quota is used for a token whose sender has no quota left, so
@@ -45,32 +45,32 @@ pub trait Checker: Send {
 
     /// The next exchange to make, and which addresses may be connected to for it.
     #[must_use]
-    fn poll_fetch(&mut self) -> Option<(Fetch, Reach)>;
+    fn poll_fetch(&mut self) -> Option<(Fetch, FetchPolicy)>;
 
     /// Whether there is one.
     fn has_fetch(&self) -> bool;
 }
 
 /// How long an exchange is waited for. Drivers are done sooner: whoever was to make it has gone.
-pub(super) const LOST: Duration = Duration::from_secs(30);
+pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is known of a token.
 #[derive(Clone, Debug)]
-pub enum Verdict {
+pub enum TokenValidation {
     /// It is good.
-    Good(Box<Access>),
+    Valid(Box<Access>),
     /// It is good if its signature is.
     #[cfg(feature = "auth-jwt")]
-    Signed(Signed),
+    SignatureUnchecked(UnverifiedToken),
     /// It is not, or nobody can tell.
-    Refused(VerifyError),
+    Rejected(VerifyError),
     /// It is not known before this exchange has ended: ask again then.
-    Wait(FetchId),
+    Pending(FetchId),
 }
 
-impl From<Result<Access, VerifyError>> for Verdict {
+impl From<Result<Access, VerifyError>> for TokenValidation {
     fn from(checked: Result<Access, VerifyError>) -> Self {
-        checked.map_or_else(Self::Refused, |access| Self::Good(Box::new(access)))
+        checked.map_or_else(Self::Rejected, |access| Self::Valid(Box::new(access)))
     }
 }
 
@@ -94,7 +94,7 @@ impl VerifyError {
 
     /// Nobody can tell at the moment. `why` is not shown to the client.
     pub fn unavailable(why: impl AsRef<str>) -> Self {
-        Self::Unavailable(text::shown(why.as_ref()).unwrap_or_default())
+        Self::Unavailable(sanitize::sanitize(why.as_ref()).unwrap_or_default())
     }
 
     /// The sender has too many tokens verified at once. `why` is not shown to the client.

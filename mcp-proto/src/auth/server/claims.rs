@@ -18,17 +18,17 @@ pub(super) struct Claims {
     pub(super) iss: Option<String>,
     pub(super) sub: Option<String>,
     #[serde(default)]
-    pub(super) aud: Strings,
+    pub(super) aud: OneOrMany,
     pub(super) exp: Option<f64>,
     pub(super) nbf: Option<f64>,
     pub(super) client_id: Option<String>,
     /// The same by OpenID Connect.
     pub(super) azp: Option<String>,
     #[serde(default)]
-    scope: Strings,
+    scope: OneOrMany,
     /// The same by some servers.
     #[serde(default)]
-    scp: Strings,
+    scp: OneOrMany,
     pub(super) cnf: Option<Confirmation>,
 }
 
@@ -44,40 +44,40 @@ pub(super) struct Confirmation {
 
 impl Confirmation {
     /// Whether it is bound to anything but a key.
-    pub(super) fn is_strange(&self) -> bool {
+    pub(super) fn is_unsupported(&self) -> bool {
         self.certificate.is_some() || self.jkt.is_none()
     }
 }
 
 /// One string or several.
 #[derive(Default)]
-pub(super) struct Strings(pub(super) Vec<String>);
+pub(super) struct OneOrMany(pub(super) Vec<String>);
 
-impl<'de> Deserialize<'de> for Strings {
+impl<'de> Deserialize<'de> for OneOrMany {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
 
         impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = Strings;
+            type Value = OneOrMany;
 
             fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 f.write_str("a string or several")
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Strings, E> {
-                Ok(Strings([text.into()].into()))
+            fn visit_str<E>(self, text: &str) -> Result<OneOrMany, E> {
+                Ok(OneOrMany([text.into()].into()))
             }
 
-            fn visit_unit<E>(self) -> Result<Strings, E> {
-                Ok(Strings::default())
+            fn visit_unit<E>(self) -> Result<OneOrMany, E> {
+                Ok(OneOrMany::default())
             }
 
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Strings, A::Error> {
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMany, A::Error> {
                 let mut strings = Vec::new();
                 while let Some(string) = seq.next_element()? {
                     strings.push(string);
                 }
-                Ok(Strings(strings))
+                Ok(OneOrMany(strings))
             }
         }
 
@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for Strings {
     }
 }
 
-impl Strings {
+impl OneOrMany {
     /// The scopes that they are, wherever one ends.
     pub(super) fn scopes(&self) -> Scopes {
         self.0.iter().flat_map(|scopes| scopes.split_ascii_whitespace()).collect()
@@ -110,6 +110,6 @@ pub(super) fn principal(issuer: &str, subject: Option<&str>, client: Option<&str
 }
 
 /// A time of day as tokens write it, in seconds.
-pub(super) fn time(seconds: f64) -> Option<UnixTime> {
+pub(super) fn unix_time(seconds: f64) -> Option<UnixTime> {
     Duration::try_from_secs_f64(seconds).ok().map(UnixTime::from_epoch)
 }

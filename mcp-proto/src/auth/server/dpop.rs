@@ -12,11 +12,11 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
-use super::claims::time;
+use super::claims::unix_time;
+use super::error_response::{AccessError, Scheme};
 use super::jwt::{Jws, JwtAlgorithm, PublicKey};
-use super::proofs::Use;
-use super::refusal::{Fault, Scheme};
-use super::{Presented, Proofs};
+use super::replay_cache::ProofUse;
+use super::{PresentedToken, ReplayCache};
 use crate::UnixTime;
 use crate::auth::{canonical_resource, dpop::thumbprint};
 use crate::quota::QuotaOwner;
@@ -36,15 +36,15 @@ pub enum DpopPolicy {
 /// How proofs of possession are held to the requests that they come with.
 ///
 /// ```
-/// use mcp_proto::auth::server::Dpop;
+/// use mcp_proto::auth::server::DpopConfig;
 ///
-/// // MembersVisitor proof is to have a nonce, which all instances that share this key make alike.
-/// let dpop = Dpop::required().nonces([7; 32]);
+/// // Each proof is to have a nonce, which all instances that share this key make alike.
+/// let dpop = DpopConfig::required().nonces([7; 32]);
 /// # drop(dpop);
 /// ```
 #[derive(Clone)]
 #[must_use]
-pub struct Dpop {
+pub struct DpopConfig {
     policy: DpopPolicy,
     algorithms: Vec<JwtAlgorithm>,
     window: Duration,
@@ -54,19 +54,19 @@ pub struct Dpop {
 /// How long a nonce is given out; it is taken for as long again.
 const NONCE_SECONDS: u64 = 5 * 60;
 
-impl Dpop {
-    fn of(policy: DpopPolicy) -> Self {
+impl DpopConfig {
+    fn with_policy(policy: DpopPolicy) -> Self {
         Self { policy, algorithms: JwtAlgorithm::ALL.into(), window: Duration::from_secs(60), nonces: None }
     }
 
     /// Tokens that are bound to keys are taken, and others as well.
     pub fn accepted() -> Self {
-        Self::of(DpopPolicy::Accepted)
+        Self::with_policy(DpopPolicy::Accepted)
     }
 
     /// Tokens that are bound to keys are taken, and no others.
     pub fn required() -> Self {
-        Self::of(DpopPolicy::Required)
+        Self::with_policy(DpopPolicy::Required)
     }
 
     /// Which algorithms proofs may be signed with. Default: all of them.
@@ -91,7 +91,7 @@ impl Dpop {
         self
     }
 
-    pub(super) fn is_taken(&self) -> bool {
+    pub(super) fn is_enabled(&self) -> bool {
         self.policy != DpopPolicy::Refused
     }
 
@@ -112,54 +112,56 @@ impl Dpop {
     pub(super) fn check(
         &self,
         (origin, resource): (&str, &str),
-        presented: &Presented,
+        presented: &PresentedToken,
         (owner, key): (&QuotaOwner, &str),
-        proofs: &Proofs,
-    ) -> Result<(), Fault> {
-        let proof = presented.proof.as_ref().ok_or(Fault::Proof("the proof is missing"))?;
-        let jws = Jws::read(proof.expose(), &self.algorithms).map_err(Fault::Proof)?;
+        proofs: &ReplayCache,
+    ) -> Result<(), AccessError> {
+        let proof = presented.proof.as_ref().ok_or(AccessError::Proof("the proof is missing"))?;
+        let jws = Jws::parse(proof.expose(), &self.algorithms).map_err(AccessError::Proof)?;
         if !jws.header.typ.as_deref().is_some_and(|typ| typ.eq_ignore_ascii_case("dpop+jwt")) {
-            return Err(Fault::Proof("the proof is of another type"));
+            return Err(AccessError::Proof("the proof is of another type"));
         }
         let jwk = jws.header.jwk.as_ref().map(|jwk| jwk.get());
-        let public = jwk.and_then(PublicKey::read).ok_or(Fault::Proof("the proof has no public key"))?;
-        if !public.has_signed(&jws) {
-            return Err(Fault::Proof("the signature of the proof is wrong"));
+        let public =
+            jwk.and_then(PublicKey::from_jwk).ok_or(AccessError::Proof("the proof has no public key"))?;
+        if !public.verifies(&jws) {
+            return Err(AccessError::Proof("the signature of the proof is wrong"));
         }
         if jwk.and_then(thumbprint).as_deref() != Some(key) {
             let why = "it is bound to another key than the one of the proof".into();
-            return Err(Fault::Token { scheme: Scheme::Dpop, why });
+            return Err(AccessError::Token { scheme: Scheme::Dpop, why });
         }
-        let claims: Claims = jws.claims().map_err(Fault::Proof)?;
+        let claims: ProofClaims = jws.claims().map_err(AccessError::Proof)?;
         if claims.htm != presented.method {
-            return Err(Fault::Proof("the proof is for another method"));
+            return Err(AccessError::Proof("the proof is for another method"));
         }
-        if !is_for(&claims.htu, origin, resource, &presented.path) {
-            return Err(Fault::Proof("the proof is for another URL"));
+        if !is_for_request(&claims.htu, origin, resource, &presented.path) {
+            return Err(AccessError::Proof("the proof is for another URL"));
         }
         let hash = BASE64.encode(Sha256::digest(presented.token.expose()));
         if claims.ath.as_deref() != Some(&hash) {
-            return Err(Fault::Proof("the proof is for another token"));
+            return Err(AccessError::Proof("the proof is for another token"));
         }
-        let now = presented.now;
-        if !self.nonces_allow(claims.nonce.as_deref(), now.unix) {
-            return Err(Fault::Nonce(self.nonce(now.unix, 0).unwrap_or_default()));
+        let now = presented.received;
+        if !self.is_nonce_valid(claims.nonce.as_deref(), now.unix) {
+            return Err(AccessError::Nonce(self.nonce(now.unix, 0).unwrap_or_default()));
         }
-        let made = time(claims.iat).ok_or(Fault::Proof("the proof does not say when it was made"))?;
+        let made =
+            unix_time(claims.iat).ok_or(AccessError::Proof("the proof does not say when it was made"))?;
         let off = made.saturating_since(now.unix).max(now.unix.saturating_since(made));
         if off > self.window {
-            return Err(Fault::Proof("the proof is not of this time"));
+            return Err(AccessError::Proof("the proof is not of this time"));
         }
         // From the first moment at which it is good to the last.
         let until = now.instant + self.window.saturating_mul(2);
-        match proofs.take(now.instant, owner, key, &claims.jti, until) {
-            Use::First => Ok(()),
-            Use::Again => Err(Fault::Proof("the proof was used before")),
-            Use::OverQuota => Err(Fault::OverQuota),
+        match proofs.record(now.instant, owner, key, &claims.jti, until) {
+            ProofUse::First => Ok(()),
+            ProofUse::Replayed => Err(AccessError::Proof("the proof was used before")),
+            ProofUse::OverQuota => Err(AccessError::OverQuota),
         }
     }
 
-    fn nonces_allow(&self, nonce: Option<&str>, now: UnixTime) -> bool {
+    fn is_nonce_valid(&self, nonce: Option<&str>, now: UnixTime) -> bool {
         let made = |ago| self.nonce(now, ago);
         self.nonces.is_none()
             || (nonce.is_some() && [0, 1].map(made).iter().any(|made| made.as_deref() == nonce))
@@ -175,13 +177,13 @@ impl Dpop {
     }
 }
 
-impl Default for Dpop {
+impl Default for DpopConfig {
     fn default() -> Self {
-        Self::of(DpopPolicy::Refused)
+        Self::with_policy(DpopPolicy::Refused)
     }
 }
 
-impl fmt::Debug for Dpop {
+impl fmt::Debug for DpopConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dpop")
             .field("policy", &self.policy)
@@ -193,7 +195,7 @@ impl fmt::Debug for Dpop {
 
 /// What a proof says.
 #[derive(Deserialize)]
-struct Claims {
+struct ProofClaims {
     jti: String,
     htm: String,
     htu: String,
@@ -204,7 +206,7 @@ struct Claims {
 
 /// Whether a proof for this URL is for a request to this path: as clients know it, which is by the origin of the resource,
 /// or the resource itself where something before this server changes paths.
-fn is_for(url: &str, origin: &str, resource: &str, path: &str) -> bool {
+fn is_for_request(url: &str, origin: &str, resource: &str, path: &str) -> bool {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let same = |other: &str| match (canonical_resource(url), canonical_resource(other)) {
         (Ok(url), Ok(other)) => url == other,

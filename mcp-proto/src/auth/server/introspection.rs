@@ -12,12 +12,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::checker::LOST;
-use super::claims::{Confirmation, Strings, principal, time};
-use super::recent::{Digest, Recent, digest};
-use super::{Access, Checker, Verdict, VerifyError};
+use super::checker::FETCH_TIMEOUT;
+use super::claims::{Confirmation, OneOrMany, principal, unix_time};
+use super::expiring_cache::{Digest, ExpiringCache, digest};
+use super::{Access, Checker, TokenValidation, VerifyError};
 use crate::Instant;
-use crate::auth::{Fetch, FetchId, Now, PrivateNetworks, Reach, ReachError, Secret};
+use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, PrivateNetworks, Secret};
 use crate::quota::{QuotaOwner, Shares};
 use crate::schema::Json;
 use crate::transport::http::Verb;
@@ -38,14 +38,14 @@ pub struct IntrospectionConfig {
     pub missing_audience: MissingAudience,
     /// How long an answer is kept, though never longer than the token is good for. Default 10 s: as long does a token that
     /// was withdrawn stay good. At least 1 s.
-    pub keep: Duration,
+    pub cache_ttl: Duration,
     /// How many answers are kept: so many of good tokens, and so many of others. Default 4,096. If there are more, an
-    /// [owner](crate::quota::CallOwner) gives up its own first: the principal of a good token, the sender of another.
-    pub kept: usize,
+    /// [owner](crate::quota::QuotaOwner) gives up its own first: the principal of a good token, the sender of another.
+    pub cache_entries: usize,
     /// How many tokens are asked about at once. Default 256. A sender with
     /// [more than its share](crate::quota::Shares::try_take) of them is answered with 429; only tokens that were good
     /// within the last 10 min are asked about then, on behalf of whom they name.
-    pub asking: usize,
+    pub max_pending: usize,
     /// Whether the endpoint may be in a private network. Default: it may. It is the operator who names it.
     pub private_networks: PrivateNetworks,
 }
@@ -75,9 +75,9 @@ impl IntrospectionConfig {
             client_id: client_id.into(),
             client_secret,
             missing_audience: MissingAudience::Refused,
-            keep: Duration::from_secs(10),
-            kept: 4096,
-            asking: 256,
+            cache_ttl: Duration::from_secs(10),
+            cache_entries: 4096,
+            max_pending: 256,
             private_networks: PrivateNetworks::Allowed,
         }
     }
@@ -100,31 +100,31 @@ const ANSWER_BYTES: usize = 16 * 1024;
 /// Who a token names is told as `JwtChecker` does.
 pub struct IntrospectionChecker {
     config: IntrospectionConfig,
-    reach: Reach,
+    reach: FetchPolicy,
     /// Tokens that are good, or were lately.
-    good: Recent<Good>,
+    valid: ExpiringCache<ValidToken>,
     /// Tokens that are not.
-    refused: Recent<VerifyError>,
+    invalid: ExpiringCache<VerifyError>,
     /// Which tokens are being asked about.
-    asked: BTreeMap<Digest, FetchId>,
+    pending_by_token: BTreeMap<Digest, FetchId>,
     /// The same by their exchanges: the oldest first.
-    asking: BTreeMap<FetchId, PendingToken>,
+    pending: BTreeMap<FetchId, PendingToken>,
     shares: Shares,
     fetches: VecDeque<Fetch>,
-    numbers: u64,
+    last_fetch: u64,
 }
 
 /// What is known of a good token.
-struct Good {
+struct ValidToken {
     /// How long it is taken without asking.
-    until: Instant,
+    expires: Instant,
     access: Access,
 }
 
 /// A token that is being asked about.
 struct PendingToken {
-    name: Digest,
-    since: Instant,
+    digest: Digest,
+    started: Instant,
     /// Whose quota it uses.
     owner: QuotaOwner,
     /// Who has sent it.
@@ -133,15 +133,15 @@ struct PendingToken {
 
 /// What an issuer answers (RFC 7662, section 2.2).
 #[derive(Deserialize)]
-struct Answer {
+struct IntrospectionResponse {
     active: bool,
     iss: Option<String>,
     sub: Option<String>,
     #[serde(default)]
-    aud: Strings,
+    aud: OneOrMany,
     client_id: Option<String>,
     #[serde(default)]
-    scope: Strings,
+    scope: OneOrMany,
     exp: Option<f64>,
     nbf: Option<f64>,
     cnf: Option<Confirmation>,
@@ -152,41 +152,49 @@ impl IntrospectionChecker {
     ///
     /// # Errors
     /// If the endpoint is none that a password may be sent to.
-    pub fn new(config: IntrospectionConfig) -> Result<Self, ReachError> {
-        let reach = Reach::of(&config.endpoint, config.private_networks)?;
+    pub fn new(config: IntrospectionConfig) -> Result<Self, FetchPolicyError> {
+        let reach = FetchPolicy::for_server(&config.endpoint, config.private_networks)?;
         reach.check(&config.endpoint)?;
         Ok(Self {
             reach,
-            good: Recent::new(config.kept.max(1)),
-            refused: Recent::new(config.kept.max(1)),
-            asked: BTreeMap::new(),
-            asking: BTreeMap::new(),
-            shares: Shares::new(config.asking),
+            valid: ExpiringCache::new(config.cache_entries.max(1)),
+            invalid: ExpiringCache::new(config.cache_entries.max(1)),
+            pending_by_token: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            shares: Shares::new(config.max_pending),
             fetches: VecDeque::new(),
-            numbers: 0,
+            last_fetch: 0,
             config,
         })
     }
 
     /// Gives up exchanges that nobody makes any more.
-    fn give_up(&mut self, now: Instant) {
-        while let Some(oldest) = self.asking.first_entry()
-            && now.saturating_since(oldest.get().since) >= LOST
+    fn expire_pending(&mut self, now: Instant) {
+        while let Some(oldest) = self.pending.first_entry()
+            && now.saturating_since(oldest.get().started) >= FETCH_TIMEOUT
         {
-            let (id, PendingToken { name, owner, .. }) = oldest.remove_entry();
-            self.asked.remove(&name);
+            let (id, PendingToken { digest: name, owner, .. }) = oldest.remove_entry();
+            self.pending_by_token.remove(&name);
             self.shares.give_back(&owner, 1);
             // They are in the same order.
             self.fetches.pop_front_if(|fetch| fetch.id == id);
         }
     }
 
-    fn ask(&mut self, now: Instant, name: Digest, sender: &QuotaOwner, token: &Secret) -> Verdict {
-        let Some(owner) = self.take_share(now, &name, sender) else {
-            return Verdict::Refused(VerifyError::over_quota("too many tokens are being asked about"));
+    fn start_introspection(
+        &mut self,
+        now: Instant,
+        name: Digest,
+        sender: &QuotaOwner,
+        token: &Secret,
+    ) -> TokenValidation {
+        let Some(owner) = self.reserve_quota(now, &name, sender) else {
+            return TokenValidation::Rejected(VerifyError::over_quota(
+                "too many tokens are being asked about",
+            ));
         };
-        self.numbers = self.numbers.saturating_add(1);
-        let id = FetchId::new(self.numbers);
+        self.last_fetch = self.last_fetch.saturating_add(1);
+        let id = FetchId::new(self.last_fetch);
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("token", token.expose()).append_pair("token_type_hint", "access_token");
         self.fetches.push_back(Fetch {
@@ -202,17 +210,17 @@ impl IntrospectionChecker {
             body: Bytes::from(form.finish()),
             limit: ANSWER_BYTES,
         });
-        self.asked.insert(name, id);
-        self.asking.insert(id, PendingToken { name, since: now, owner, sender: sender.clone() });
-        Verdict::Wait(id)
+        self.pending_by_token.insert(name, id);
+        self.pending.insert(id, PendingToken { digest: name, started: now, owner, sender: sender.clone() });
+        TokenValidation::Pending(id)
     }
 
     /// Takes a share of what may be asked at once: of the sender, or of whom the token is known to name. Returns whose.
-    fn take_share(&mut self, now: Instant, name: &Digest, sender: &QuotaOwner) -> Option<QuotaOwner> {
+    fn reserve_quota(&mut self, now: Instant, name: &Digest, sender: &QuotaOwner) -> Option<QuotaOwner> {
         if self.shares.try_take(sender, 1).is_ok() {
             return Some(sender.clone());
         }
-        let named = self.good.get(now, name).map(|good| QuotaOwner::from(good.access.principal.clone()))?;
+        let named = self.valid.get(now, name).map(|good| QuotaOwner::from(good.access.principal.clone()))?;
         self.shares.try_take(&named, 1).ok().map(|()| named)
     }
 
@@ -225,35 +233,47 @@ impl IntrospectionChecker {
         Secret::new(format!("Basic {}", BASE64.encode(pair.expose())))
     }
 
-    fn answered(&mut self, now: Now, id: FetchId, known: Result<Access, VerifyError>) {
-        let Some(PendingToken { name, owner, sender, .. }) = self.asking.remove(&id) else { return };
-        self.asked.remove(&name);
+    fn handle_result(&mut self, now: Now, id: FetchId, known: Result<Access, VerifyError>) {
+        let Some(PendingToken { digest: name, owner, sender, .. }) = self.pending.remove(&id) else { return };
+        self.pending_by_token.remove(&name);
         self.shares.give_back(&owner, 1);
         let now = now.instant;
         match known {
             Ok(access) => {
-                let until = now + self.config.keep.max(KEPT_AT_LEAST);
+                let until = now + self.config.cache_ttl.max(KEPT_AT_LEAST);
                 let owner = QuotaOwner::from(access.principal.clone());
-                self.refused.remove(&name);
-                self.good.keep(now, &owner, name, until.max(now + REMEMBERED), Good { until, access });
+                self.invalid.remove(&name);
+                self.valid.insert(
+                    now,
+                    &owner,
+                    name,
+                    until.max(now + REMEMBERED),
+                    ValidToken { expires: until, access },
+                );
             }
             // Whose it was stays known: nothing says that it is not good any more.
             Err(error @ VerifyError::Unavailable(_)) => {
-                self.refused.keep(now, &sender, name, now + KEPT_AT_LEAST, error);
+                self.invalid.insert(now, &sender, name, now + KEPT_AT_LEAST, error);
             }
             Err(error) => {
-                self.good.remove(&name);
-                self.refused.keep(now, &sender, name, now + self.config.keep.max(KEPT_AT_LEAST), error);
+                self.valid.remove(&name);
+                self.invalid.insert(
+                    now,
+                    &sender,
+                    name,
+                    now + self.config.cache_ttl.max(KEPT_AT_LEAST),
+                    error,
+                );
             }
         }
     }
 
-    fn read(&self, now: Now, status: u16, body: &[u8]) -> Result<Access, VerifyError> {
+    fn parse_response(&self, now: Now, status: u16, body: &[u8]) -> Result<Access, VerifyError> {
         if status != 200 {
             return Err(VerifyError::unavailable(format!("the issuer answers with status {status}")));
         }
         let unreadable = |_| VerifyError::unavailable("the answer of the issuer can not be read");
-        let answer: Answer = serde_json::from_slice(body).map_err(unreadable)?;
+        let answer: IntrospectionResponse = serde_json::from_slice(body).map_err(unreadable)?;
         let invalid = |why: &str| Err(VerifyError::invalid(why));
         if !answer.active {
             return invalid("its issuer does not know it, or not any more");
@@ -261,10 +281,10 @@ impl IntrospectionChecker {
         if answer.iss.as_ref().is_some_and(|issuer| *issuer != self.config.issuer) {
             return invalid("it is of another issuer");
         }
-        if answer.nbf.and_then(time).is_some_and(|from| from > now.unix) {
+        if answer.nbf.and_then(unix_time).is_some_and(|from| from > now.unix) {
             return invalid("it is not good yet");
         }
-        if answer.cnf.as_ref().is_some_and(Confirmation::is_strange) {
+        if answer.cnf.as_ref().is_some_and(Confirmation::is_unsupported) {
             return invalid("it is bound to what this server does not see");
         }
         let principal = principal(&self.config.issuer, answer.sub.as_deref(), answer.client_id.as_deref());
@@ -280,7 +300,7 @@ impl IntrospectionChecker {
             principal,
             scopes: answer.scope.scopes(),
             client_id: answer.client_id,
-            expires: answer.exp.and_then(time),
+            expires: answer.exp.and_then(unix_time),
             key: answer.cnf.and_then(|bound| bound.jkt),
             audiences,
             claims: claims.unwrap_or_else(Json::empty_object),
@@ -289,37 +309,37 @@ impl IntrospectionChecker {
 }
 
 impl Checker for IntrospectionChecker {
-    fn check(&mut self, now: Now, owner: &QuotaOwner, token: &Secret) -> Verdict {
+    fn check(&mut self, now: Now, owner: &QuotaOwner, token: &Secret) -> TokenValidation {
         let name = digest([token.expose()]);
         let now = now.instant;
-        if let Some(error) = self.refused.get(now, &name) {
-            return Verdict::Refused(error.clone());
+        if let Some(error) = self.invalid.get(now, &name) {
+            return TokenValidation::Rejected(error.clone());
         }
-        if let Some(good) = self.good.get(now, &name).filter(|good| good.until > now) {
-            return Verdict::Good(Box::new(good.access.clone()));
+        if let Some(good) = self.valid.get(now, &name).filter(|good| good.expires > now) {
+            return TokenValidation::Valid(Box::new(good.access.clone()));
         }
-        self.give_up(now);
-        match self.asked.get(&name) {
-            Some(id) => Verdict::Wait(*id),
-            None => self.ask(now, name, owner, token),
+        self.expire_pending(now);
+        match self.pending_by_token.get(&name) {
+            Some(id) => TokenValidation::Pending(*id),
+            None => self.start_introspection(now, name, owner, token),
         }
     }
 
     fn known_owner(&self, now: Now, token: &Secret) -> Option<QuotaOwner> {
-        let good = self.good.get(now.instant, &digest([token.expose()]))?;
+        let good = self.valid.get(now.instant, &digest([token.expose()]))?;
         Some(QuotaOwner::from(good.access.principal.clone()))
     }
 
     fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]) {
-        let known = self.read(now, status, body);
-        self.answered(now, id, known);
+        let known = self.parse_response(now, status, body);
+        self.handle_result(now, id, known);
     }
 
     fn handle_failed(&mut self, now: Now, id: FetchId, detail: &str) {
-        self.answered(now, id, Err(VerifyError::unavailable(detail)));
+        self.handle_result(now, id, Err(VerifyError::unavailable(detail)));
     }
 
-    fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
+    fn poll_fetch(&mut self) -> Option<(Fetch, FetchPolicy)> {
         Some((self.fetches.pop_front()?, self.reach))
     }
 

@@ -1,9 +1,9 @@
 //! The resource server: what a server says of itself, what it demands of requests, and what tokens allow.
 //!
 //! ```text
-//! Protection::admit(head)          → Answer: send it (the metadata, or a refusal) | Verify(Presented)
+//! Protection::admit(head)          → Answer: send it (the metadata, or a refusal) | Verify(PresentedToken)
 //! whoever verifies tokens          → Access, or VerifyError
-//! Protection::settle(presented, …) → Authorized: serve the request | Err(Answer): send it
+//! Protection::settle(presented, …) → GrantedAccess: serve the request | Err(Answer): send it
 //! ```
 //!
 //! Which tokens are good is for a verifier to say: `JwtChecker` (feature `auth-jwt`) holds them to the keys of their
@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | the keys of issuers | `JwtChecker` | until they are fetched again: see `JwtConfig` |
 //! | what issuers say of tokens, by a hash of the token | [`IntrospectionChecker`] | see [`IntrospectionConfig::keep`] |
-//! | which proofs of possession came, by a hash | [`Proofs`] | as long as a proof is good |
+//! | which proofs of possession came, by a hash | [`ReplayCache`] | as long as a proof is good |
 //!
 //! A token is looked at once for each request, when that comes. What it has begun, such as a stream, goes on when the token
 //! lapses.
@@ -35,25 +35,25 @@
 mod access;
 mod checker;
 mod claims;
-mod credentials;
 #[cfg(feature = "auth-jwt")]
 mod dpop;
+mod error_response;
+mod expiring_cache;
 mod introspection;
 #[cfg(feature = "auth-jwt")]
 mod jwt;
-mod proofs;
+mod presented_token;
 mod protection;
-mod recent;
-mod refusal;
+mod replay_cache;
 
-pub use access::{Access, Authorized};
-pub use checker::{Checker, Verdict, VerifyError};
-pub use credentials::Presented;
+pub use access::{Access, GrantedAccess};
+pub use checker::{Checker, TokenValidation, VerifyError};
 #[cfg(feature = "auth-jwt")]
-pub use dpop::{Dpop, DpopPolicy};
+pub use dpop::{DpopConfig, DpopPolicy};
 pub use introspection::{IntrospectionChecker, IntrospectionConfig, MissingAudience};
 #[cfg(feature = "auth-jwt")]
-pub use jwt::{JwtAlgorithm, JwtChecker, JwtConfig, KeySource, Signed, TokenTypes, TrustedIssuer};
-pub use proofs::Proofs;
-pub(crate) use protection::written;
-pub use protection::{Admission, Protection, ProtectionError};
+pub use jwt::{JwtAlgorithm, JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer, UnverifiedToken};
+pub use presented_token::PresentedToken;
+pub(crate) use protection::parse_scopes;
+pub use protection::{AccessDecision, Protection, ProtectionError};
+pub use replay_cache::ReplayCache;

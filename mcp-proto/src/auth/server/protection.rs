@@ -9,11 +9,11 @@ use bytes::Bytes;
 use serde::Serialize;
 
 #[cfg(feature = "auth-jwt")]
-use super::dpop::Dpop;
-use super::refusal::{Fault, Scheme, advertised};
-use super::{Access, Authorized, Presented, Proofs, VerifyError};
+use super::dpop::DpopConfig;
+use super::error_response::{AccessError, Scheme, advertised_scopes};
+use super::{Access, GrantedAccess, PresentedToken, ReplayCache, VerifyError};
 use crate::auth::url;
-use crate::auth::{Now, ReachError, ResourceMetadata, Scopes, canonical_resource, check_page_url};
+use crate::auth::{FetchPolicyError, Now, ResourceMetadata, Scopes, canonical_resource, check_page_url};
 #[cfg(feature = "auth-jwt")]
 use crate::quota::QuotaOwner;
 use crate::transport::http::server::{HttpResponse, RequestHead, unknown_request_id};
@@ -59,7 +59,7 @@ pub(super) struct Rules {
     implies: Arc<Implies>,
     issuer_metadata: Option<Bytes>,
     #[cfg(feature = "auth-jwt")]
-    dpop: Dpop,
+    dpop: DpopConfig,
 }
 
 /// Whether the one scope includes the other.
@@ -67,16 +67,16 @@ type Implies = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 /// What becomes of a request by what its head shows.
 #[derive(Debug)]
-pub enum Admission {
+pub enum AccessDecision {
     /// It is answered: it asks for the metadata, or is refused.
     Answer(HttpResponse),
     /// Its token is to be verified.
-    Verify(Presented),
+    Verify(PresentedToken),
 }
 
 /// What a server says of itself. RFC 9728, section 2.
 #[derive(Serialize)]
-struct Document<'a> {
+struct MetadataDocument<'a> {
     resource: &'a str,
     authorization_servers: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,8 +106,8 @@ impl Protection {
         if parts.query.is_some() {
             return Err(ProtectionError::Query);
         }
-        let place = ResourceMetadata::places(&resource).into_iter().next();
-        let metadata_url = place.ok_or(ProtectionError::Resource(ReachError::Syntax))?;
+        let place = ResourceMetadata::well_known_urls(&resource).into_iter().next();
+        let metadata_url = place.ok_or(ProtectionError::Resource(FetchPolicyError::Syntax))?;
         let metadata_path = url::parse(&metadata_url).map_err(ProtectionError::Resource)?.path.into();
         let rules = Rules {
             audiences: [resource.clone()].into(),
@@ -123,12 +123,12 @@ impl Protection {
             implies: Arc::new(|_, _| false),
             issuer_metadata: None,
             #[cfg(feature = "auth-jwt")]
-            dpop: Dpop::default(),
+            dpop: DpopConfig::default(),
         };
         Self { rules: Arc::new(rules) }.issuer(issuer)
     }
 
-    fn change(mut self, change: impl FnOnce(&mut Rules)) -> Self {
+    fn modify(mut self, change: impl FnOnce(&mut Rules)) -> Self {
         change(Arc::make_mut(&mut self.rules));
         self
     }
@@ -139,7 +139,7 @@ impl Protection {
     /// If it is no URL that a person may be sent to.
     pub fn issuer(self, issuer: &str) -> Result<Self, ProtectionError> {
         check_page_url(issuer).map_err(ProtectionError::Issuer)?;
-        Ok(self.change(|rules| rules.issuers.push(issuer.into())))
+        Ok(self.modify(|rules| rules.issuers.push(issuer.into())))
     }
 
     /// The scopes that every request needs. They are what clients ask for first. Default: none.
@@ -147,8 +147,8 @@ impl Protection {
     /// # Errors
     /// If one is no scope.
     pub fn required<'a>(self, scopes: impl IntoIterator<Item = &'a str>) -> Result<Self, ProtectionError> {
-        let scopes = written(scopes).map_err(ProtectionError::Scope)?;
-        Ok(self.change(|rules| rules.required = advertised(&scopes)))
+        let scopes = parse_scopes(scopes).map_err(ProtectionError::Scope)?;
+        Ok(self.modify(|rules| rules.required = advertised_scopes(&scopes)))
     }
 
     /// The scopes to tell of: what clients need to get by, at least. Default: those that every request needs.
@@ -158,35 +158,35 @@ impl Protection {
     /// # Errors
     /// If one is no scope.
     pub fn supported<'a>(self, scopes: impl IntoIterator<Item = &'a str>) -> Result<Self, ProtectionError> {
-        let scopes = written(scopes).map_err(ProtectionError::Scope)?;
-        Ok(self.change(|rules| rules.supported = Some(advertised(&scopes))))
+        let scopes = parse_scopes(scopes).map_err(ProtectionError::Scope)?;
+        Ok(self.modify(|rules| rules.supported = Some(advertised_scopes(&scopes))))
     }
 
     /// Which scopes include others: whether the first, which was granted, includes the second, which is needed. Default:
     /// none does; a scope always includes itself.
     pub fn implies(self, implies: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
-        self.change(|rules| rules.implies = Arc::new(implies))
+        self.modify(|rules| rules.implies = Arc::new(implies))
     }
 
     /// Another name of this server in tokens, for authorization servers that know it by one which is no URL.
     pub fn audience(self, audience: impl Into<String>) -> Self {
-        self.change(|rules| rules.audiences.push(audience.into()))
+        self.modify(|rules| rules.audiences.push(audience.into()))
     }
 
     /// What people call the server.
     pub fn name(self, name: impl Into<String>) -> Self {
-        self.change(|rules| rules.name = Some(name.into()))
+        self.modify(|rules| rules.name = Some(name.into()))
     }
 
     /// A page for developers.
     pub fn documentation(self, url: impl Into<String>) -> Self {
-        self.change(|rules| rules.documentation = Some(url.into()))
+        self.modify(|rules| rules.documentation = Some(url.into()))
     }
 
     /// Tokens that are bound to keys (RFC 9449). Default: they are refused, since a proof would not be looked at.
     #[cfg(feature = "auth-jwt")]
-    pub fn dpop(self, dpop: Dpop) -> Self {
-        self.change(|rules| rules.dpop = dpop)
+    pub fn dpop(self, dpop: DpopConfig) -> Self {
+        self.modify(|rules| rules.dpop = dpop)
     }
 
     /// The metadata of the authorization server, a JSON object, for clients of 2025-03-26: they look for it at the origin
@@ -194,7 +194,7 @@ impl Protection {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#server-metadata-discovery>
     pub fn issuer_metadata(self, document: impl Into<Bytes>) -> Self {
-        self.change(|rules| rules.issuer_metadata = Some(document.into()))
+        self.modify(|rules| rules.issuer_metadata = Some(document.into()))
     }
 
     /// The server, as it is named in tokens.
@@ -215,10 +215,10 @@ impl Protection {
         let rules = &*self.rules;
         let supported = rules.supported.as_ref().unwrap_or(&rules.required);
         #[cfg(feature = "auth-jwt")]
-        let proofs = rules.dpop.is_taken().then(|| rules.dpop.algorithms().collect());
+        let proofs = rules.dpop.is_enabled().then(|| rules.dpop.algorithms().collect());
         #[cfg(not(feature = "auth-jwt"))]
         let proofs = None;
-        let document = Document {
+        let document = MetadataDocument {
             resource: &rules.resource,
             authorization_servers: &rules.issuers,
             scopes_supported: (!supported.is_empty()).then(|| supported.iter().collect()),
@@ -234,44 +234,46 @@ impl Protection {
 
     /// Looks at the head of a request.
     #[must_use]
-    pub fn admit(&self, head: &RequestHead<'_>, now: Now) -> Admission {
+    pub fn check_request(&self, head: &RequestHead<'_>, now: Now) -> AccessDecision {
         let path = head.path.split('?').next().unwrap_or_default();
         if path == self.rules.metadata_path {
-            return Admission::Answer(public(head.method, || self.metadata()));
+            return AccessDecision::Answer(public_document(head.method, || self.metadata()));
         }
         if path == ISSUER_METADATA
             && let Some(document) = &self.rules.issuer_metadata
         {
-            return Admission::Answer(public(head.method, || document.clone()));
+            return AccessDecision::Answer(public_document(head.method, || document.clone()));
         }
         let unnamed = unknown_request_id(head.fields);
-        match Presented::read(head, unnamed, now).and_then(|presented| self.rules.takes(presented)) {
-            Ok(presented) => Admission::Verify(presented),
-            Err(fault) => Admission::Answer(self.rules.refuse(&fault, unnamed)),
+        match PresentedToken::from_head(head, unnamed, now)
+            .and_then(|presented| self.rules.check_scheme(presented))
+        {
+            Ok(presented) => AccessDecision::Verify(presented),
+            Err(fault) => AccessDecision::Answer(self.rules.error_response(&fault, unnamed)),
         }
     }
 
-    /// Holds what is known of a token to what every request needs. `proofs` are those that came before.
+    /// Holds what is known of a token to what every request needs. `replay_cache` are those that came before.
     ///
     /// # Errors
     /// The answer to a request that is refused.
-    pub fn settle(
+    pub fn check_token(
         &self,
-        presented: &Presented,
+        presented: &PresentedToken,
         verified: Result<Access, VerifyError>,
-        proofs: &Proofs,
-    ) -> Result<Authorized, HttpResponse> {
+        proofs: &ReplayCache,
+    ) -> Result<GrantedAccess, HttpResponse> {
         let rules = &self.rules;
         let settled = verified
             .map_err(|error| match error {
-                VerifyError::Invalid(why) => Fault::Token { scheme: presented.scheme(), why },
-                VerifyError::Unavailable(_) => Fault::Unavailable,
-                VerifyError::OverQuota(_) => Fault::OverQuota,
+                VerifyError::Invalid(why) => AccessError::Token { scheme: presented.scheme(), why },
+                VerifyError::Unavailable(_) => AccessError::Unavailable,
+                VerifyError::OverQuota(_) => AccessError::OverQuota,
             })
-            .and_then(|access| rules.hold(presented, &access, proofs).map(|()| access));
+            .and_then(|access| rules.check_access(presented, &access, proofs).map(|()| access));
         match settled {
-            Ok(access) => Ok(Authorized::new(access, rules.clone(), presented.scheme())),
-            Err(fault) => Err(rules.refuse(&fault, presented.unnamed)),
+            Ok(access) => Ok(GrantedAccess::new(access, rules.clone(), presented.scheme())),
+            Err(fault) => Err(rules.error_response(&fault, presented.error_id)),
         }
     }
 }
@@ -280,7 +282,7 @@ impl Protection {
 ///
 /// # Errors
 /// The first that is none: what was mistyped must not be demanded of nobody.
-pub(crate) fn written<'a>(scopes: impl IntoIterator<Item = &'a str>) -> Result<Scopes, String> {
+pub(crate) fn parse_scopes<'a>(scopes: impl IntoIterator<Item = &'a str>) -> Result<Scopes, String> {
     let written: Vec<&str> = scopes.into_iter().collect();
     let read: Scopes = written.iter().copied().collect();
     match written.into_iter().find(|scope| !read.contains(scope)) {
@@ -294,28 +296,33 @@ const ISSUER_METADATA: &str = "/.well-known/oauth-authorization-server";
 
 impl Rules {
     /// Whether tokens are taken that are presented like this.
-    fn takes(&self, presented: Presented) -> Result<Presented, Fault> {
+    fn check_scheme(&self, presented: PresentedToken) -> Result<PresentedToken, AccessError> {
         let scheme = presented.scheme();
         if self.schemes().contains(&scheme) {
             return Ok(presented);
         }
         match scheme {
             // Nothing that this server could check.
-            Scheme::Dpop => Err(Fault::Missing),
+            Scheme::Dpop => Err(AccessError::NoToken),
             Scheme::Bearer => {
                 let why = "only tokens that are bound to a key are taken".into();
-                Err(Fault::Token { scheme: Scheme::Dpop, why })
+                Err(AccessError::Token { scheme: Scheme::Dpop, why })
             }
         }
     }
 
-    fn hold(&self, presented: &Presented, access: &Access, proofs: &Proofs) -> Result<(), Fault> {
+    fn check_access(
+        &self,
+        presented: &PresentedToken,
+        access: &Access,
+        proofs: &ReplayCache,
+    ) -> Result<(), AccessError> {
         let scheme = presented.scheme();
-        let invalid = |why: &str| Err(Fault::Token { scheme, why: why.into() });
-        if !access.audiences.iter().any(|audience| self.is_named(audience)) {
+        let invalid = |why: &str| Err(AccessError::Token { scheme, why: why.into() });
+        if !access.audiences.iter().any(|audience| self.is_audience(audience)) {
             return invalid("it was not issued for this server");
         }
-        if access.expires.is_some_and(|expires| expires <= presented.now.unix) {
+        if access.expires.is_some_and(|expires| expires <= presented.received.unix) {
             return invalid("it has expired");
         }
         match (scheme, &access.key) {
@@ -323,35 +330,47 @@ impl Rules {
             // RFC 9449, section 7.2: nor without proof, whoever has it.
             (Scheme::Bearer, Some(_)) => return invalid("it is bound to a key, and comes without a proof"),
             (Scheme::Dpop, None) => return invalid("it is not bound to a key"),
-            (Scheme::Dpop, Some(key)) => self.prove(presented, access, key, proofs)?,
+            (Scheme::Dpop, Some(key)) => self.check_proof(presented, access, key, proofs)?,
         }
-        if !self.suffices(&access.scopes, &self.required) {
-            return Err(Fault::Scope { scheme });
+        if !self.covers_scopes(&access.scopes, &self.required) {
+            return Err(AccessError::Scope { scheme });
         }
         Ok(())
     }
 
     #[cfg(feature = "auth-jwt")]
-    fn prove(&self, presented: &Presented, access: &Access, key: &str, proofs: &Proofs) -> Result<(), Fault> {
+    fn check_proof(
+        &self,
+        presented: &PresentedToken,
+        access: &Access,
+        key: &str,
+        proofs: &ReplayCache,
+    ) -> Result<(), AccessError> {
         let owner = QuotaOwner::from(access.principal.clone());
         self.dpop.check((&self.origin, &self.resource), presented, (&owner, key), proofs)
     }
 
     /// They are not taken.
     #[cfg(not(feature = "auth-jwt"))]
-    fn prove(&self, _: &Presented, _: &Access, _: &str, _: &Proofs) -> Result<(), Fault> {
-        Err(Fault::Missing)
+    fn check_proof(
+        &self,
+        _: &PresentedToken,
+        _: &Access,
+        _: &str,
+        _: &ReplayCache,
+    ) -> Result<(), AccessError> {
+        Err(AccessError::NoToken)
     }
 
     /// Whether this is how tokens name the server.
-    fn is_named(&self, audience: &str) -> bool {
+    fn is_audience(&self, audience: &str) -> bool {
         let same = |known: &String| known == audience;
         self.audiences.iter().any(same)
             || canonical_resource(audience).is_ok_and(|audience| audience == self.resource)
     }
 
     /// S10.5. Whether what was granted includes what is needed.
-    pub(super) fn suffices(&self, granted: &Scopes, needed: &Scopes) -> bool {
+    pub(super) fn covers_scopes(&self, granted: &Scopes, needed: &Scopes) -> bool {
         needed.iter().all(|needed| {
             granted.contains(needed) || granted.iter().any(|granted| (self.implies)(granted, needed))
         })
@@ -386,7 +405,7 @@ impl fmt::Debug for Rules {
 }
 
 /// The answer to a request for a document that anybody may read, web pages too.
-fn public(method: &str, document: impl FnOnce() -> Bytes) -> HttpResponse {
+fn public_document(method: &str, document: impl FnOnce() -> Bytes) -> HttpResponse {
     let answer = match method {
         "GET" | "HEAD" => HttpResponse::json(200, document()).with_header("cache-control", "max-age=300"),
         // Some clients name their revision even here, which browsers ask about first.
@@ -403,11 +422,11 @@ fn public(method: &str, document: impl FnOnce() -> Bytes) -> HttpResponse {
 #[non_exhaustive]
 pub enum ProtectionError {
     /// The URL of the server is none that tokens may be sent to.
-    Resource(ReachError),
+    Resource(FetchPolicyError),
     /// The URL of the server has a query.
     Query,
     /// The URL of an issuer is none that a person may be sent to.
-    Issuer(ReachError),
+    Issuer(FetchPolicyError),
     /// This is no scope.
     Scope(String),
 }

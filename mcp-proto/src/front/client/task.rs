@@ -30,12 +30,12 @@ impl Request<CallTool> {
     /// to take the task up again, after a restart too.
     ///
     /// ```
-    /// # use mcp_proto::front::{AttemptStart, Client, Error};
+    /// # use mcp_proto::front::{ToolCallOutcome, Client, Error};
     /// # use serde_json::json;
     /// # async fn example(client: Client) -> Result<(), Error> {
     /// let report = match client.call_tool("audit", json!({ "year": 2025 })).task().await? {
-    ///     AttemptStart::Done(report) => report,
-    ///     AttemptStart::Task(task) => {
+    ///     ToolCallOutcome::Done(report) => report,
+    ///     ToolCallOutcome::Task(task) => {
     ///         println!("{} is {:?}", task.id(), task.status().await?.status);
     ///         task.wait().await?
     ///     }

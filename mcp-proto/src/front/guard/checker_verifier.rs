@@ -13,11 +13,11 @@ use std::sync::Mutex;
 
 use super::{FetchResponse, VerificationFuture, Verifier};
 use crate::auth::server::{
-    Access, Checker, IntrospectionChecker, IntrospectionConfig, Presented, Verdict, VerifyError,
+    Access, Checker, IntrospectionChecker, IntrospectionConfig, PresentedToken, TokenValidation, VerifyError,
 };
 #[cfg(feature = "auth-jwt")]
-use crate::auth::server::{JwtChecker, JwtConfig, Signed};
-use crate::auth::{Fetch, FetchId, Now, Reach, ReachError, Secret};
+use crate::auth::server::{JwtChecker, JwtConfig, UnverifiedToken};
+use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, Secret};
 use crate::front::signal::{Waiters, Wakers, lock};
 use crate::quota::{QuotaOwner, Shares};
 
@@ -62,7 +62,7 @@ impl CheckerVerifier<IntrospectionChecker> {
     ///
     /// # Errors
     /// If the endpoint is none that a password may be sent to.
-    pub fn introspecting(config: IntrospectionConfig) -> Result<Self, ReachError> {
+    pub fn introspecting(config: IntrospectionConfig) -> Result<Self, FetchPolicyError> {
         IntrospectionChecker::new(config).map(Self::from_checker)
     }
 }
@@ -90,11 +90,11 @@ impl<C: Checker> State<C> {
 }
 
 impl<C: Checker + 'static> Verifier for CheckerVerifier<C> {
-    fn verify(&self, presented: Presented) -> VerificationFuture {
+    fn verify(&self, presented: PresentedToken) -> VerificationFuture {
         Box::pin(TokenCheck { state: self.0.clone(), presented, waiter: None })
     }
 
-    fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, Reach)> {
+    fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, FetchPolicy)> {
         let left = cx.waker().clone();
         let mut wakers = Wakers::default();
         let polled = {
@@ -141,7 +141,7 @@ impl<C: Checker + 'static> Verifier for CheckerVerifier<C> {
 /// A request that is being verified.
 struct TokenCheck<C: Checker> {
     state: Arc<Mutex<State<C>>>,
-    presented: Presented,
+    presented: PresentedToken,
     /// Where it waits.
     waiter: Option<FetchWaiter>,
 }
@@ -167,7 +167,7 @@ impl<C: Checker> TokenCheck<C> {
 
     /// Takes a share of the places: of the sender, or of whom the token is known to name. Returns whose.
     fn take_share(&self, state: &mut State<C>) -> Option<QuotaOwner> {
-        let Presented { owner, token, now, .. } = &self.presented;
+        let PresentedToken { owner, token, received: now, .. } = &self.presented;
         if state.shares.try_take(owner, 1).is_ok() {
             return Some(owner.clone());
         }
@@ -186,15 +186,15 @@ impl<C: Checker> TokenCheck<C> {
         let shared = self.state.clone();
         let mut state = lock(&shared);
         let held = self.leave(&mut state, wakers);
-        let Presented { now, ref owner, ref token, .. } = self.presented;
+        let PresentedToken { received: now, ref owner, ref token, .. } = self.presented;
         let verdict = check(&mut state.checker, now, owner, token, failed);
         state.wake_drivers(wakers);
         let id = match verdict {
-            Verdict::Good(access) => return Ok(Poll::Ready(Ok(*access))),
+            TokenValidation::Valid(access) => return Ok(Poll::Ready(Ok(*access))),
             #[cfg(feature = "auth-jwt")]
-            Verdict::Signed(signed) => return Err(signed),
-            Verdict::Refused(error) => return Ok(Poll::Ready(Err(error))),
-            Verdict::Wait(id) => id,
+            TokenValidation::SignatureUnchecked(signed) => return Err(signed),
+            TokenValidation::Rejected(error) => return Ok(Poll::Ready(Err(error))),
+            TokenValidation::Pending(id) => id,
         };
         let owner = match held {
             // One that looks again keeps its place.
@@ -217,8 +217,6 @@ impl<C: Checker> TokenCheck<C> {
 
 type CheckPoll = Poll<Result<Access, VerifyError>>;
 
-#[cfg(feature = "auth-jwt")]
-type UnverifiedToken = Signed;
 #[cfg(not(feature = "auth-jwt"))]
 type UnverifiedToken = core::convert::Infallible;
 
@@ -232,7 +230,7 @@ fn check(
     owner: &QuotaOwner,
     token: &Secret,
     failed: FailedSignature<'_>,
-) -> Verdict {
+) -> TokenValidation {
     match failed {
         Some(failed) => checker.recheck(now, token, failed),
         None => checker.check(now, owner, token),
@@ -246,7 +244,7 @@ fn check(
     owner: &QuotaOwner,
     token: &Secret,
     _: FailedSignature<'_>,
-) -> Verdict {
+) -> TokenValidation {
     checker.check(now, owner, token)
 }
 
@@ -267,7 +265,7 @@ impl<C: Checker> Future for TokenCheck<C> {
             // Not under the lock: verification takes long.
             match signed.verify(&self.presented.token) {
                 Ok(access) => return Poll::Ready(Ok(access)),
-                Err(error) if signed.names_key() => return Poll::Ready(Err(error)),
+                Err(error) if signed.has_key_id() => return Poll::Ready(Err(error)),
                 // It may be by a key that is newer, and is tried again only once there are others.
                 Err(_) => failed = Some(signed),
             }

@@ -132,7 +132,7 @@ impl<H: HandlerMode> HttpServer<H> {
     pub fn exchange_for(
         &self,
         head: &RequestHead<'_>,
-        authorized: crate::auth::server::Authorized,
+        authorized: crate::auth::server::GrantedAccess,
     ) -> HttpExchange<H> {
         let principal = Some(authorized.access().principal.clone());
         HttpExchange::new(&self.handle.service, &self.router, head, principal, Some(authorized))

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 
 use super::{Context, HandlerMode, Router, RouterError};
 use crate::auth::Scopes;
-use crate::auth::server::written;
+use crate::auth::server::parse_scopes;
 use crate::front::reply::{Reply, decode_params};
 use crate::peer::server::resource_not_found;
 use crate::rpc::Raw;
@@ -40,7 +40,7 @@ impl<M: HandlerMode> Router<M> {
         scopes: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         let tool = tool.into();
-        match written(scopes) {
+        match parse_scopes(scopes) {
             Ok(scopes) => {
                 self.scopes.insert(tool, Arc::new(scopes));
             }

@@ -107,7 +107,7 @@ impl<M: HandlerMode> Router<M> {
     ///     tool,
     ///     TaskChoice::Optional,
     ///     async |NoArguments {}, cx: Context| {
-    ///         // What is asked here is asked before there is a task.
+    ///         // CallKind is asked here is asked before there is a task.
     ///         let draft = "the draft";
     ///         Ok(DetachedWork::new(async move |cx: Context| {
     ///             cx.status("printing");

@@ -18,17 +18,17 @@ mod with_tokens {
     use alloc::sync::Arc;
 
     use crate::auth::Scopes;
-    use crate::auth::server::{Access, Authorized, written};
+    use crate::auth::server::{Access, GrantedAccess, parse_scopes};
     use crate::front::{Context, HandlerError};
 
     /// What is allowed to whoever makes a request, where that is known.
-    pub(in crate::front) type CallerAccess = Option<Authorized>;
+    pub(in crate::front) type CallerAccess = Option<GrantedAccess>;
 
     impl Context {
         /// What the token allows that the request came with, where the server [demands one](crate::front::guard). The
         /// token itself is not for handlers: it is for this server alone.
         pub fn access(&self) -> Option<&Access> {
-            self.allowed().as_ref().map(Authorized::access)
+            self.allowed().as_ref().map(GrantedAccess::access)
         }
 
         /// Demands that the token allows all of this, broader scopes included. If it does not, return the error at once:
@@ -56,7 +56,7 @@ mod with_tokens {
         ///
         /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling>
         pub fn require<'a>(&self, scopes: impl IntoIterator<Item = &'a str>) -> Result<(), HandlerError> {
-            let needed = written(scopes)
+            let needed = parse_scopes(scopes)
                 .map_err(|scope| HandlerError::new(format!("what is demanded is no scope: {scope:?}")))?;
             let Some(authorized) = self.allowed() else { return Ok(()) };
             if authorized.grants(&needed) {

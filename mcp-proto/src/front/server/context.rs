@@ -315,7 +315,7 @@ impl Context {
     /// # use mcp_proto::schema::{ElicitParams, ElicitSchema, Map};
     /// # async fn reserve(seat: u32) -> Result<u64, std::io::Error> { Ok(7) }
     /// async fn book(cx: Context, seat: u32) -> Result<String, HandlerError> {
-    ///     // What can fail says so by what serializes.
+    ///     // CallKind can fail says so by what serializes.
     ///     let reserved = cx.keep("reservation", async { reserve(seat).await.map_err(|error| error.to_string()) }).await;
     ///     let reservation = reserved.map_err(HandlerError::new)?;
     ///     let form = ElicitParams::form("Who travels?", ElicitSchema::new(Map::new()));

@@ -16,7 +16,7 @@ use super::WatchConfig;
 /// use mcp_proto::schema::Implementation;
 ///
 /// let mut config = ClientConfig::new(Implementation::new("my-host", "1.0.0"));
-/// config.mode = HandlerMode::Auto;
+/// config.mode = EraPolicy::Auto;
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -135,7 +135,7 @@ pub struct KnownEra {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectTimeouts {
     /// The answer to the era probe. Default 5 s; then the legacy handshake is tried beside it. Never more than half of
-    /// `total`, so that the handshake has its turn. A client of [`HandlerMode::ModernOnly`] has no other step and waits
+    /// `total`, so that the handshake has its turn. A client of [`EraPolicy::ModernOnly`] has no other step and waits
     /// until `total` is over.
     pub probe: Duration,
     /// The answer to `initialize`. Default 60 s: a package may be downloaded first.

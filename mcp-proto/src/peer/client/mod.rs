@@ -10,7 +10,7 @@
 //! | [`Ready`](State::Ready) | requests go out | `Disconnected` |
 //!
 //! From any state but the first, the end of the link leads to `Disconnected`; during `Connected` and `Initializing` a
-//! fresh link may be asked for once (see [`HandlerMode::Auto`]).
+//! fresh link may be asked for once (see [`EraPolicy::Auto`]).
 
 mod cache;
 mod commands;

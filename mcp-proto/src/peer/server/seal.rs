@@ -52,7 +52,7 @@ impl fmt::Debug for SealKey {
 ///
 /// let now = UnixTime::from_epoch(Duration::from_secs(1_785_240_000));
 /// let sealer = Sealer::new(SealKey::new([1; 32]), [SealKey::new([2; 32])]);
-/// // MembersVisitor state with random bytes of its own.
+/// // Each state with random bytes of its own.
 /// let state = sealer.seal([7; 12], b"alice, tools/call transfer 5", now + Duration::from_secs(600), b"asked twice");
 /// let opened = sealer.open(now, b"alice, tools/call transfer 5", &state).unwrap();
 /// assert_eq!(opened.payload, b"asked twice");

@@ -11,7 +11,7 @@ use core::time::Duration;
 /// use std::time::Duration;
 /// use mcp_proto::testing::http::{ExchangePlan, Fault};
 ///
-/// let fate = ExchangePlan { fault: Some(Fault::Refused), ..ExchangePlan::default() };
+/// let fate = ExchangePlan { fault: Some(Fault::RefusedRequest), ..ExchangePlan::default() };
 /// assert_eq!(fate.request, Duration::from_millis(1));
 /// ```
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ pub enum TruncationReport {
 pub struct NetworkConditions {
     /// How long a request, or a part of an answer, is under way.
     pub latency: RangeInclusive<Duration>,
-    /// [`Fault::Refused`]
+    /// [`Fault::RefusedRequest`]
     pub refused: u16,
     /// [`Fault::LostReason`]
     pub lost: u16,

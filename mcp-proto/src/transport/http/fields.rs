@@ -5,7 +5,7 @@
 /// ```
 /// use mcp_proto::transport::http::Fields;
 ///
-/// let headers = [("PostContent-Type", "application/json"), ("Accept", "*/*")];
+/// let headers = [("Content-Type", "application/json"), ("Accept", "*/*")];
 /// assert_eq!(headers.get("content-type"), Some(&b"application/json"[..]));
 /// assert_eq!(headers.get("origin"), None);
 /// ```

@@ -1,7 +1,9 @@
 //! Which authorization server a server trusts, and who says so.
 
-use mcp_proto::auth::client::{AuthError, Deviation, Event, Legacy, Refused, Standing, TrailingSlash};
-use mcp_proto::auth::{IssuerMatch, ReachError};
+use mcp_proto::auth::client::{
+    AuthError, Deviation, Event, LegacyDiscovery, RefusedRequest, RetryDecision, TrailingSlash,
+};
+use mcp_proto::auth::{FetchPolicyError, IssuerMatch};
 use serde_json::json;
 
 use super::config;
@@ -45,7 +47,7 @@ fn what_is_said_of_another_resource_is_not_used() {
     ] {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
         world.describe(json!({ "resource": other }));
-        let error = AuthError::OtherResource { resource: other.into() };
+        let error = AuthError::ResourceMismatch { resource: other.into() };
         assert_eq!(host.call(&mut world), Outcome::Failed(error));
         assert_eq!((world.count("auth.example.com"), host.pages()), (0, 0));
         // The application knows that the server goes by this name.
@@ -84,7 +86,7 @@ fn client_accepts_the_origin_as_a_resource_from_the_origins_own_metadata_alone()
     let document = world.documents.remove(PATH).unwrap();
     world.documents.insert("https://mcp.example.com/mcp/about".into(), document);
     world.challenge = r#"Bearer resource_metadata="https://mcp.example.com/mcp/about""#.into();
-    let error = AuthError::OtherResource { resource: origin.into() };
+    let error = AuthError::ResourceMismatch { resource: origin.into() };
     assert_eq!(host.call(&mut world), Outcome::Failed(error));
     assert_eq!((world.count("auth.example.com"), host.pages()), (0, 0));
 }
@@ -105,7 +107,7 @@ fn client_tolerates_a_trailing_slash_in_the_resource_and_says_so() {
     strict.trailing_slash = TrailingSlash::Refused;
     let (mut world, mut host) = (World::new(), Host::new(strict, 1));
     world.describe(json!({ "resource": named }));
-    let error = AuthError::OtherResource { resource: named.into() };
+    let error = AuthError::ResourceMismatch { resource: named.into() };
     assert_eq!(host.call(&mut world), Outcome::Failed(error));
 }
 
@@ -151,7 +153,7 @@ fn metadata_of_another_issuer_is_not_used() {
     for other in ["https://honest.example", "https://auth.example.com/", "https://AUTH.example.com"] {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
         world.metadata(json!({ "issuer": other }));
-        let error = AuthError::OtherIssuer { expected: ISSUER.into() };
+        let error = AuthError::IssuerMismatch { expected: ISSUER.into() };
         assert_eq!(host.call(&mut world), Outcome::Failed(error), "{other}");
         assert_eq!((world.count("/register"), host.pages()), (0, 0));
     }
@@ -192,7 +194,7 @@ fn a_resource_that_trusts_nobody_is_told_from_one_that_says_nothing() {
     world.describe(json!({ "authorization_servers": [] }));
     assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoAuthorizationServer));
     let mut strict = config();
-    strict.legacy = Legacy::Refused;
+    strict.legacy_discovery = LegacyDiscovery::Refused;
     let (mut world, mut host) = (World::legacy(), Host::new(strict, 1));
     assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoResourceMetadata));
 }
@@ -237,11 +239,11 @@ fn a_failure_is_not_taken_for_an_old_server() {
         let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
         world.faulty = Some(("oauth-protected-resource".into(), fault.clone()));
         let Outcome::Failed(error) = host.call(&mut world) else { panic!("{fault:?}") };
-        assert!(error.is_passing(), "{error:?}");
+        assert!(error.is_transient(), "{error:?}");
         assert_eq!((host.pages(), world.count("POST")), (0, 0));
         let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
         world.faulty = Some(("oauth-authorization-server".into(), fault.clone()));
-        assert!(matches!(host.call(&mut world), Outcome::Failed(error) if error.is_passing()));
+        assert!(matches!(host.call(&mut world), Outcome::Failed(error) if error.is_transient()));
         assert_eq!((host.pages(), world.count("POST")), (0, 0));
     }
     // One that says where it describes itself is none either.
@@ -331,8 +333,14 @@ fn a_header_of_garbage_is_a_challenge_without_words() {
         ["", ",,,", "Bearer", "Bearer resource_metadata=\"", "\u{0}\u{7f}", "Bearer scope=\"\u{202e}\""]
     {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
-        let refused = Refused { status: 401, header: Some(header), used: None, attempt: 0, nonce: None };
-        assert_eq!(host.machine.challenged(host.now, &refused), Standing::Wait);
+        let refused = RefusedRequest {
+            status: 401,
+            www_authenticate: Some(header),
+            generation: None,
+            attempt: 0,
+            nonce: None,
+        };
+        assert_eq!(host.machine.handle_challenge(host.now, &refused), RetryDecision::Wait);
         host.settle(&mut world);
         assert_eq!(host.pages(), 1, "{header:?}");
     }
@@ -350,8 +358,8 @@ fn a_document_beyond_the_limit_is_not_read() {
 fn loopback_is_reached_by_servers_on_loopback_alone() {
     let reach = |server| {
         let client = mcp_proto::auth::client::AuthClient::new(config(), server, [1; 32]).unwrap();
-        client.reach().check("http://127.0.0.1:9/token")
+        client.fetch_policy().check("http://127.0.0.1:9/token")
     };
     assert_eq!(reach("http://localhost:8080/mcp"), Ok(()));
-    assert_eq!(reach(SERVER), Err(ReachError::Loopback));
+    assert_eq!(reach(SERVER), Err(FetchPolicyError::Loopback));
 }

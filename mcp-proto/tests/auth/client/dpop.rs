@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::auth::client::{
-    Admission, AuthConfig, AuthError, DpopKey, Event, Redirect, Refused, Standing,
+    AuthConfig, AuthError, DpopKey, Event, Redirect, RefusedRequest, RequestAuth, RetryDecision,
 };
 use mcp_proto::auth::{Es256, TokenKind};
 use mcp_proto::transport::http::Verb;
@@ -14,7 +14,7 @@ use super::sim::{Host, Outcome, People, SERVER, World};
 
 fn bound() -> AuthConfig {
     let mut config = config();
-    config.dpop = Some(DpopKey::Kept);
+    config.dpop = Some(DpopKey::Generated);
     config
 }
 
@@ -56,7 +56,7 @@ fn where_nobody_offers_it_a_token_is_not_bound() {
 fn the_key_may_be_the_applications() {
     let key = Arc::new(Es256::from_entropy(&[5; 32]).unwrap());
     let mut config = config();
-    config.dpop = Some(DpopKey::Given(key));
+    config.dpop = Some(DpopKey::Provided(key));
     let (mut world, mut host) = (offering(), Host::new(config, 1));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert!(!world.store.text().contains("PRIVATE KEY"));
@@ -73,7 +73,7 @@ fn a_server_that_demands_it_is_told_from_one_that_takes_it() {
         world.challenge = challenge.into();
         world.describe(described);
         let outcome = host.call(&mut world);
-        assert_eq!(outcome == Outcome::Failed(AuthError::DpopNeeded), fails, "{challenge}");
+        assert_eq!(outcome == Outcome::Failed(AuthError::DpopRequired), fails, "{challenge}");
     }
 }
 
@@ -85,12 +85,12 @@ fn a_token_that_is_not_bound_is_not_taken_where_it_has_to_be() {
     let granted = json!({ "access_token": "x", "token_type": "Bearer" });
     let place = format!("{}/token", world.trusts);
     world.documents.insert(place.clone(), super::sim::Answer::json(200, &granted));
-    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::WrongToken));
+    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::UnusableToken));
     // Nor one that is bound, to no key that is known here.
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     let granted = json!({ "access_token": "x", "token_type": "DPoP" });
     world.documents.insert(place, super::sim::Answer::json(200, &granted));
-    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::WrongToken));
+    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::UnusableToken));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_server_that_never_likes_the_nonce_is_left_alone() {
 #[test]
 fn a_token_whose_key_is_lost_is_asked_for_anew() {
     let mut given = config();
-    given.dpop = Some(DpopKey::Given(Arc::new(super::sim::PaperKey)));
+    given.dpop = Some(DpopKey::Provided(Arc::new(super::sim::PaperKey)));
     let (mut world, mut host) = (offering(), Host::new(given, 1));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     let mut host = Host::new(config(), 2);
@@ -143,22 +143,28 @@ fn a_token_whose_key_is_lost_is_asked_for_anew() {
 fn a_token_may_turn_out_to_have_ended_after_the_nonce_was_right() {
     let (mut world, mut host) = (offering(), Host::new(bound(), 1));
     host.call(&mut world);
-    let Admission::Go { stamp, .. } = host.machine.credentials(host.now, Verb::Post, SERVER) else {
+    let RequestAuth::Ready { generation: stamp, .. } = host.machine.credentials(host.now, Verb::Post, SERVER)
+    else {
         panic!()
     };
-    let nonce = Refused {
+    let nonce = RefusedRequest {
         status: 401,
-        header: Some(r#"DPoP error="use_dpop_nonce""#),
-        used: stamp,
+        www_authenticate: Some(r#"DPoP error="use_dpop_nonce""#),
+        generation: stamp,
         attempt: 0,
         nonce: Some("nonce"),
     };
-    assert_eq!(host.machine.challenged(host.now, &nonce), Standing::Again);
-    let ended = Refused { header: Some(r#"DPoP error="invalid_token""#), attempt: 1, nonce: None, ..nonce };
-    assert_eq!(host.machine.challenged(host.now, &ended), Standing::Wait);
+    assert_eq!(host.machine.handle_challenge(host.now, &nonce), RetryDecision::Retry);
+    let ended = RefusedRequest {
+        www_authenticate: Some(r#"DPoP error="invalid_token""#),
+        attempt: 1,
+        nonce: None,
+        ..nonce
+    };
+    assert_eq!(host.machine.handle_challenge(host.now, &ended), RetryDecision::Wait);
     // Without the nonce that it asks for, nothing helps.
-    let nonce = Refused { nonce: None, ..nonce };
-    assert!(matches!(host.machine.challenged(host.now, &nonce), Standing::Never(_)));
+    let nonce = RefusedRequest { nonce: None, ..nonce };
+    assert!(matches!(host.machine.handle_challenge(host.now, &nonce), RetryDecision::Fail(_)));
 }
 
 /// Meanwhile another process has logged out and in again, with a key of its own.
@@ -174,7 +180,7 @@ fn a_token_is_kept_with_the_key_it_is_bound_to() {
     second.settle(&mut world);
     let Some(Event::NeedsAuthorization(page)) = first.events.last().cloned() else { panic!() };
     let back = world.issuer().agree(&page.url);
-    assert_eq!(first.machine.finish(first.now, Redirect::read(&back)), Ok(()));
+    assert_eq!(first.machine.finish(first.now, Redirect::parse(&back)), Ok(()));
     first.drive(&mut world);
     for mut host in [first, Host::new(bound(), 3)] {
         assert_eq!(host.call(&mut world), Outcome::Answered(1));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mcp_proto::auth::Secret;
 use mcp_proto::auth::client::{
-    AuthConfig, ClientCredentials, DpopKey, Grant, IdentityProvider, ProviderPlace, SubjectKind,
+    AuthConfig, ClientCredentials, DpopKey, Grant, IdentityProvider, ProviderLocation, SubjectKind,
 };
 use serde_json::json;
 
@@ -55,7 +55,7 @@ fn scene(kind: usize) -> (World, Host) {
             world.issuer().nonce = Some("nonce-of-issuer".into());
             world.issuer().registers = json!({ "client_secret": "secret-of-client" });
             let mut config = config();
-            config.dpop = Some(DpopKey::Given(Arc::new(PaperKey)));
+            config.dpop = Some(DpopKey::Provided(Arc::new(PaperKey)));
             config
         }
         2 => {
@@ -73,7 +73,7 @@ fn scene(kind: usize) -> (World, Host) {
             world.documents.insert(format!("{IDP}/token"), Answer::json(200, &granted));
             let mut config = known();
             config.grant = Grant::Enterprise(IdentityProvider {
-                place: ProviderPlace::Issuer(IDP.into()),
+                location: ProviderLocation::Issuer(IDP.into()),
                 credentials: ClientCredentials::new("client-at-idp"),
                 subject: SubjectKind::Saml2,
             });

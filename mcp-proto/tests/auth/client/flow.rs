@@ -1,7 +1,9 @@
 //! From the first refusal to the last logout.
 
-use mcp_proto::auth::client::{Admission, AuthClient, AuthConfigError, AuthError, Event, Refused, Standing};
-use mcp_proto::auth::{ReachError, TokenKind};
+use mcp_proto::auth::client::{
+    AuthClient, AuthConfigError, AuthError, Event, RefusedRequest, RequestAuth, RetryDecision,
+};
+use mcp_proto::auth::{FetchPolicyError, TokenKind};
 use mcp_proto::transport::http::Verb;
 
 use super::config;
@@ -60,7 +62,7 @@ fn a_token_goes_to_its_own_server_alone() {
         ("nonsense", false),
     ] {
         match host.machine.credentials(host.now, Verb::Get, url) {
-            Admission::Go { headers, stamp } => {
+            RequestAuth::Ready { headers, generation: stamp } => {
                 assert_eq!((!headers.is_empty(), stamp.is_some()), (has, has), "{url}");
             }
             other => panic!("{url}: {other:?}"),
@@ -72,7 +74,10 @@ fn a_token_goes_to_its_own_server_alone() {
 #[test]
 fn a_server_that_is_not_reached_safely_gets_no_client() {
     let refused = |url| AuthClient::new(config(), url, [1; 32]).err();
-    assert_eq!(refused("http://mcp.example.com/mcp"), Some(AuthConfigError::Server(ReachError::Unencrypted)));
+    assert_eq!(
+        refused("http://mcp.example.com/mcp"),
+        Some(AuthConfigError::Server(FetchPolicyError::Unencrypted))
+    );
     assert!(refused("ftp://mcp.example.com/").is_some());
     assert_eq!(refused("http://localhost:3000/mcp"), None);
     for (uri, good) in [
@@ -91,10 +96,12 @@ fn a_server_that_is_not_reached_safely_gets_no_client() {
 #[test]
 fn requests_wait_for_what_is_kept_but_not_for_what_nobody_asked_for() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
-    assert!(matches!(host.machine.credentials(host.now, Verb::Post, SERVER), Admission::Wait));
+    assert!(matches!(host.machine.credentials(host.now, Verb::Post, SERVER), RequestAuth::Wait));
     host.drive(&mut world);
     assert_eq!(host.verdicts(), 1);
-    let Admission::Go { headers, stamp } = host.machine.credentials(host.now, Verb::Post, SERVER) else {
+    let RequestAuth::Ready { headers, generation: stamp } =
+        host.machine.credentials(host.now, Verb::Post, SERVER)
+    else {
         panic!()
     };
     assert!(headers.is_empty() && stamp.is_none());
@@ -106,9 +113,15 @@ fn requests_wait_for_what_is_kept_but_not_for_what_nobody_asked_for() {
 fn requests_that_are_refused_together_wait_for_one_page() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.people = People::Ignore;
-    let refused = Refused { status: 401, header: Some("Bearer"), used: None, attempt: 0, nonce: None };
+    let refused = RefusedRequest {
+        status: 401,
+        www_authenticate: Some("Bearer"),
+        generation: None,
+        attempt: 0,
+        nonce: None,
+    };
     for _ in 0..5 {
-        assert_eq!(host.machine.challenged(host.now, &refused), Standing::Wait);
+        assert_eq!(host.machine.handle_challenge(host.now, &refused), RetryDecision::Wait);
         host.drive(&mut world);
     }
     assert_eq!((host.pages(), host.verdicts()), (1, 0));
@@ -122,8 +135,9 @@ fn requests_that_are_refused_together_wait_for_one_page() {
 fn a_request_that_went_out_before_the_token_came_is_sent_again_at_once() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);
-    let refused = Refused { status: 401, header: None, used: None, attempt: 0, nonce: None };
-    assert_eq!(host.machine.challenged(host.now, &refused), Standing::Again);
+    let refused =
+        RefusedRequest { status: 401, www_authenticate: None, generation: None, attempt: 0, nonce: None };
+    assert_eq!(host.machine.handle_challenge(host.now, &refused), RetryDecision::Retry);
 }
 
 /// Nothing helps against a server that refuses whatever it is shown, and it does not keep anyone busy.
@@ -134,15 +148,21 @@ fn a_server_that_refuses_everything_is_left_alone() {
     let mut sent = 0;
     let outcome = loop {
         let used = match host.machine.credentials(host.now, Verb::Post, SERVER) {
-            Admission::Go { stamp, .. } => stamp,
-            Admission::Wait => {
+            RequestAuth::Ready { generation: stamp, .. } => stamp,
+            RequestAuth::Wait => {
                 host.settle(&mut world);
                 continue;
             }
         };
-        let refused = Refused { status: 401, header: None, used, attempt: sent, nonce: None };
-        match host.machine.challenged(host.now, &refused) {
-            Standing::Never(error) => break error,
+        let refused = RefusedRequest {
+            status: 401,
+            www_authenticate: None,
+            generation: used,
+            attempt: sent,
+            nonce: None,
+        };
+        match host.machine.handle_challenge(host.now, &refused) {
+            RetryDecision::Fail(error) => break error,
             _ => host.settle(&mut world),
         }
         sent += 1;
@@ -155,8 +175,12 @@ fn other_refusals_are_nothing_that_a_token_would_change() {
     let (_, mut host) = (World::new(), Host::new(config(), 1));
     for (status, header) in [(403, None), (403, Some("Bearer error=\"forbidden\"")), (500, None), (200, None)]
     {
-        let refused = Refused { status, header, used: None, attempt: 0, nonce: None };
-        assert_eq!(host.machine.challenged(host.now, &refused), Standing::Never(AuthError::Forbidden));
+        let refused =
+            RefusedRequest { status, www_authenticate: header, generation: None, attempt: 0, nonce: None };
+        assert_eq!(
+            host.machine.handle_challenge(host.now, &refused),
+            RetryDecision::Fail(AuthError::Forbidden)
+        );
     }
     assert!(host.machine.poll_action().is_none());
 }
@@ -191,8 +215,9 @@ fn logging_out_forgets_everything_and_gives_the_token_back() {
 fn whatever_waits_fails_when_somebody_logs_out() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.people = People::Ignore;
-    let refused = Refused { status: 401, header: None, used: None, attempt: 0, nonce: None };
-    assert_eq!(host.machine.challenged(host.now, &refused), Standing::Wait);
+    let refused =
+        RefusedRequest { status: 401, www_authenticate: None, generation: None, attempt: 0, nonce: None };
+    assert_eq!(host.machine.handle_challenge(host.now, &refused), RetryDecision::Wait);
     host.drive(&mut world);
     host.machine.logout(host.now);
     host.settle(&mut world);
@@ -210,14 +235,14 @@ fn a_logout_tells_if_what_is_kept_stays() {
     world.store.read_only = true;
     host.machine.logout(host.now);
     host.settle(&mut world);
-    assert!(host.events.ends_with(&[Event::NotForgotten("the disk is full".into()), Event::LoggedOut]));
+    assert!(host.events.ends_with(&[Event::RemovalFailed("the disk is full".into()), Event::LoggedOut]));
     // It is given back all the same, and not used any more.
     assert_eq!((world.issuer().revoked.len(), host.machine.status()), (1, None));
     let mut host = Host::new(config(), 2);
     world.store.broken = true;
     host.machine.logout(host.now);
     host.settle(&mut world);
-    assert_eq!(host.events, [Event::NotForgotten("the disk is gone".into()), Event::LoggedOut]);
+    assert_eq!(host.events, [Event::RemovalFailed("the disk is gone".into()), Event::LoggedOut]);
 }
 
 /// An authorization server that is down keeps nobody from logging out.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use mcp_proto::auth::client::{
     AssertionPurpose, AuthClient, AuthConfig, AuthConfigError, AuthError, AuthMethod, ClientCredentials,
-    Grant, IdentityProvider, ProviderPlace, Registered, SubjectKind,
+    Grant, IdentityProvider, Preregistration, ProviderLocation, SubjectKind,
 };
-use mcp_proto::auth::{Es256, Secret, TokenRefusal};
+use mcp_proto::auth::{Es256, Secret, TokenEndpointError};
 use serde_json::json;
 
 use super::config;
@@ -18,7 +18,7 @@ const IDP: &str = "https://idp.example.com";
 fn with(grant: Grant, credentials: ClientCredentials) -> AuthConfig {
     let mut config = config();
     config.grant = grant;
-    config.registered.push(Registered::at(ISSUER, credentials));
+    config.preregistrations.push(Preregistration::for_issuer(ISSUER, credentials));
     config
 }
 
@@ -100,9 +100,9 @@ fn a_client_that_acts_for_itself_may_ask_for_more() {
     assert_eq!(world.issuer().requests[1]["scope"], "a b");
 }
 
-fn enterprise(place: ProviderPlace) -> Grant {
+fn enterprise(place: ProviderLocation) -> Grant {
     Grant::Enterprise(IdentityProvider {
-        place,
+        location: place,
         credentials: ClientCredentials::new("client-at-idp"),
         subject: SubjectKind::IdToken,
     })
@@ -122,8 +122,10 @@ fn provider(world: &mut World) {
 /// C14.9, C14.10
 #[test]
 fn an_identity_provider_may_decide_in_the_place_of_a_person() {
-    for place in [ProviderPlace::TokenEndpoint(format!("{IDP}/token")), ProviderPlace::Issuer(IDP.into())] {
-        let looks = matches!(place, ProviderPlace::Issuer(_));
+    for place in
+        [ProviderLocation::TokenEndpoint(format!("{IDP}/token")), ProviderLocation::Issuer(IDP.into())]
+    {
+        let looks = matches!(place, ProviderLocation::Issuer(_));
         let (mut world, mut host) = (knowing(), Host::new(with(enterprise(place), password()), 1));
         provider(&mut world);
         host.assertion = Ok(Secret::new("assert-id-token-1"));
@@ -164,19 +166,19 @@ fn an_identity_provider_may_decide_in_the_place_of_a_person() {
 
 #[test]
 fn another_token_than_the_identity_provider_should_give_is_not_passed_on() {
-    let place = ProviderPlace::TokenEndpoint(format!("{IDP}/token"));
+    let place = ProviderLocation::TokenEndpoint(format!("{IDP}/token"));
     let (mut world, mut host) = (knowing(), Host::new(with(enterprise(place), password()), 1));
     provider(&mut world);
     host.assertion = Ok(Secret::new("assert-id-token-1"));
     let granted = json!({ "access_token": "x", "token_type": "Bearer" });
     world.documents.insert(format!("{IDP}/token"), Answer::json(200, &granted));
-    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::WrongToken));
+    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::UnusableToken));
     assert!(world.issuer().requests.is_empty());
 }
 
 #[test]
 fn an_identity_provider_is_visited_as_carefully_as_anyone() {
-    let place = ProviderPlace::Issuer("http://idp.example.com".into());
+    let place = ProviderLocation::Issuer("http://idp.example.com".into());
     let error = AuthClient::new(with(enterprise(place), password()), SERVER, [1; 32]).err();
     assert_eq!(error, Some(AuthConfigError::IdentityProvider));
 }
@@ -222,7 +224,7 @@ fn an_assertion_that_is_refused_is_not_tried_again() {
         host.assertion = Ok(Secret::new("assert-workload-1"));
         let says = Fault::Says(400, json!({ "error": error }).to_string());
         world.faulty = Some((format!("{ISSUER}/token"), says));
-        let refusal = TokenRefusal::Refused { error: error.into(), description: None };
+        let refusal = TokenEndpointError::Refused { error: error.into(), description: None };
         let Outcome::Failed(AuthError::Token(told)) = host.call(&mut world) else { panic!() };
         assert_eq!(told, refusal);
         assert_eq!((world.count("/token"), host.asked.len(), host.pages()), (1, 1, 0));

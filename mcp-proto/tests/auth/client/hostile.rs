@@ -1,7 +1,7 @@
 //! Servers that mean harm by what they write.
 
 use mcp_proto::auth::client::{AuthError, Event, FinishError, Redirect};
-use mcp_proto::auth::{ReachError, Secret, TokenRefusal};
+use mcp_proto::auth::{FetchPolicyError, Secret, TokenEndpointError};
 use serde_json::json;
 
 use super::config;
@@ -20,7 +20,8 @@ fn client_opens_no_page_for_scopes_without_end() {
         if opens {
             assert_eq!(host.pages(), 1);
         } else {
-            let error = AuthError::Refused { url: format!("{ISSUER}/authorize"), error: ReachError::TooLong };
+            let error =
+                AuthError::UnsafeUrl { url: format!("{ISSUER}/authorize"), error: FetchPolicyError::TooLong };
             assert_eq!((outcome, host.pages()), (Outcome::Failed(error), 0));
         }
     }
@@ -46,7 +47,8 @@ fn client_withholds_descriptions_that_repeat_a_secret() {
         let says_so = json!({ "error": "invalid_grant", "error_description": says }).to_string();
         world.faulty = Some((format!("{ISSUER}/token"), Fault::Says(400, says_so)));
         let outcome = host.call(&mut world);
-        let Outcome::Failed(AuthError::Token(TokenRefusal::Refused { description, .. })) = outcome else {
+        let Outcome::Failed(AuthError::Token(TokenEndpointError::Refused { description, .. })) = outcome
+        else {
             panic!("{outcome:?}")
         };
         let description = description.unwrap();
@@ -65,7 +67,7 @@ fn client_bounds_what_a_page_leads_back_with() {
     host.drive(&mut world);
     let Some(Event::NeedsAuthorization(page)) = host.events.last().cloned() else { panic!() };
     let back = world.issuer().agree(&page.url);
-    let mut redirect = Redirect::read(&back);
+    let mut redirect = Redirect::parse(&back);
     redirect.error = Some("e\u{1b}]0;\u{9b}31m\u{202e}".repeat(10_000));
     redirect.error_description = Some("d\u{7f}\u{200b}\u{2066}\u{e0041}".repeat(10_000));
     let finished = host.machine.finish(host.now, redirect);

@@ -52,7 +52,10 @@ fn only_pages_that_a_browser_may_open_are_opened() {
     }
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.metadata(json!({ "authorization_endpoint": null }));
-    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoPage { issuer: ISSUER.into() }));
+    assert_eq!(
+        host.call(&mut world),
+        Outcome::Failed(AuthError::NoAuthorizationEndpoint { issuer: ISSUER.into() })
+    );
 }
 
 /// C12.25: `http` on loopback is for issuers on loopback; one elsewhere could have any local service visited.
@@ -66,7 +69,7 @@ fn client_opens_no_page_of_this_machine_for_an_issuer_elsewhere() {
     ] {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
         world.metadata(json!({ "authorization_endpoint": page }));
-        assert!(matches!(host.call(&mut world), Outcome::Failed(AuthError::Refused { .. })), "{page}");
+        assert!(matches!(host.call(&mut world), Outcome::Failed(AuthError::UnsafeUrl { .. })), "{page}");
         assert_eq!(host.pages(), 0);
     }
 }
@@ -127,7 +130,7 @@ fn client_tells_issuers_that_do_not_name_themselves_apart_by_their_redirects() {
         redirects.push(page.redirect_uri.clone());
         if issuer == ISSUER {
             let back = world.issuer().agree(&page.url);
-            assert_eq!(host.machine.finish(host.now, Redirect::read(&back)), Ok(()));
+            assert_eq!(host.machine.finish(host.now, Redirect::parse(&back)), Ok(()));
             host.drive(&mut world);
             assert!(matches!(host.events.last(), Some(Event::Ready(_))));
             continue;
@@ -142,8 +145,8 @@ fn client_tells_issuers_that_do_not_name_themselves_apart_by_their_redirects() {
             host.people = People::Ignore;
             host.machine.login(host.now);
             host.drive(&mut world);
-            let finished = host.machine.finish(host.now, Redirect::read(&mixed));
-            assert_eq!(finished, Err(FinishError::Failed(AuthError::OtherAnswer)), "{mixed}");
+            let finished = host.machine.finish(host.now, Redirect::parse(&mixed));
+            assert_eq!(finished, Err(FinishError::Failed(AuthError::RedirectIssuerMismatch)), "{mixed}");
         }
     }
     assert_ne!(redirects[0], redirects[1]);
@@ -170,7 +173,7 @@ fn redirect_knows_its_path_where_it_was_told() {
         ("code=a/b&iss=http://x/y", None),
         ("", None),
     ] {
-        assert_eq!(Redirect::read(url).path.as_deref(), path, "{url}");
+        assert_eq!(Redirect::parse(url).path.as_deref(), path, "{url}");
     }
 }
 
@@ -189,16 +192,16 @@ fn an_answer_without_the_state_of_the_page_changes_nothing() {
     let mut world = World::new();
     let (mut host, back) = open(&mut world);
     for other in ["?code=abc", "?code=abc&state=", "?code=abc&state=other", "?error=access_denied", ""] {
-        let finished = host.machine.finish(host.now, Redirect::read(other));
-        assert_eq!(finished, Err(FinishError::OtherState), "{other}");
+        let finished = host.machine.finish(host.now, Redirect::parse(other));
+        assert_eq!(finished, Err(FinishError::StateMismatch), "{other}");
     }
     host.drive(&mut world);
     assert_eq!((world.count("/token"), host.verdicts()), (0, 0));
-    assert_eq!(host.machine.finish(host.now, Redirect::read(&back)), Ok(()));
+    assert_eq!(host.machine.finish(host.now, Redirect::parse(&back)), Ok(()));
     host.drive(&mut world);
     assert!(matches!(host.events.last(), Some(Event::Ready(_))));
     // It is over: the same answer is no answer any more.
-    assert_eq!(host.machine.finish(host.now, Redirect::read(&back)), Err(FinishError::NoPage));
+    assert_eq!(host.machine.finish(host.now, Redirect::parse(&back)), Err(FinishError::NoPage));
     host.keeps_secrets(&world);
 }
 
@@ -225,7 +228,7 @@ fn the_issuer_in_the_answer_is_compared_as_it_is_written() {
         if good {
             assert_eq!(outcome, Outcome::Answered(2), "{says} {iss:?}");
         } else {
-            assert_eq!(outcome, Outcome::Failed(AuthError::OtherAnswer), "{says} {iss:?}");
+            assert_eq!(outcome, Outcome::Failed(AuthError::RedirectIssuerMismatch), "{says} {iss:?}");
             assert_eq!(world.count("/token"), 0);
         }
         host.keeps_secrets(&world);
@@ -237,15 +240,15 @@ fn the_issuer_in_the_answer_is_compared_as_it_is_written() {
 fn the_error_of_another_issuer_is_not_shown() {
     let mut world = World::new();
     let (mut host, back) = open(&mut world);
-    let state = Redirect::read(&back).state.unwrap();
+    let state = Redirect::parse(&back).state.unwrap();
     let mut redirect =
-        Redirect::read("?error=please_call&error_description=+44+20+7946&iss=https://evil.example");
+        Redirect::parse("?error=please_call&error_description=+44+20+7946&iss=https://evil.example");
     redirect.state = Some(state);
     let finished = host.machine.finish(host.now, redirect);
     host.show(&finished);
-    assert_eq!(finished, Err(FinishError::Failed(AuthError::OtherAnswer)));
+    assert_eq!(finished, Err(FinishError::Failed(AuthError::RedirectIssuerMismatch)));
     host.drive(&mut world);
-    assert_eq!(host.events.last(), Some(&Event::Failed(AuthError::OtherAnswer)));
+    assert_eq!(host.events.last(), Some(&Event::Failed(AuthError::RedirectIssuerMismatch)));
     assert!(!host.shown.contains("7946") && !host.shown.contains("please_call"));
 }
 
@@ -253,7 +256,7 @@ fn the_error_of_another_issuer_is_not_shown() {
 fn a_person_who_does_not_agree_ends_it() {
     let mut world = World::new();
     let (mut host, back) = open(&mut world);
-    let state = Redirect::read(&back).state.unwrap();
+    let state = Redirect::parse(&back).state.unwrap();
     let query = format!(
         "{}?error=access_denied&error_description=not%1b[31m+today&state={}&iss={ISSUER}",
         super::sim::REDIRECT,
@@ -262,7 +265,7 @@ fn a_person_who_does_not_agree_ends_it() {
     let error =
         AuthError::Denied { error: "access_denied".into(), description: Some("not[31m today".into()) };
     assert_eq!(
-        host.machine.finish(host.now, Redirect::read(&query)),
+        host.machine.finish(host.now, Redirect::parse(&query)),
         Err(FinishError::Failed(error.clone()))
     );
     host.drive(&mut world);
@@ -273,7 +276,7 @@ fn a_person_who_does_not_agree_ends_it() {
 fn an_answer_with_neither_code_nor_error_ends_it() {
     let mut world = World::new();
     let (mut host, back) = open(&mut world);
-    let mut redirect = Redirect::read(&back);
+    let mut redirect = Redirect::parse(&back);
     redirect.code = None;
     assert_eq!(host.machine.finish(host.now, redirect), Err(FinishError::Failed(AuthError::NoCode)));
 }
@@ -282,12 +285,12 @@ fn an_answer_with_neither_code_nor_error_ends_it() {
 fn a_page_may_be_given_up() {
     let mut world = World::new();
     let (mut host, back) = open(&mut world);
-    host.machine.give_up_page(host.now);
+    host.machine.cancel_page(host.now);
     host.drive(&mut world);
-    assert_eq!(host.events[1..], [Event::PageObsolete, Event::Failed(AuthError::GivenUp)]);
-    assert_eq!(host.machine.finish(host.now, Redirect::read(&back)), Err(FinishError::NoPage));
+    assert_eq!(host.events[1..], [Event::PageObsolete, Event::Failed(AuthError::PageCancelled)]);
+    assert_eq!(host.machine.finish(host.now, Redirect::parse(&back)), Err(FinishError::NoPage));
     // Where no page is open there is none to give up.
-    host.machine.give_up_page(host.now);
+    host.machine.cancel_page(host.now);
     assert!(host.machine.poll_event().is_none());
 }
 
@@ -308,7 +311,7 @@ fn a_page_that_was_not_shown_is_not_told_of() {
             other => panic!("{other:?}"),
         }
     }
-    host.machine.give_up_page(host.now);
-    assert_eq!(host.machine.poll_event(), Some(Event::Failed(AuthError::GivenUp)));
+    host.machine.cancel_page(host.now);
+    assert_eq!(host.machine.poll_event(), Some(Event::Failed(AuthError::PageCancelled)));
     assert_eq!(host.machine.poll_event(), None);
 }

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use mcp_proto::auth::client::{
-    Action, Admission, AuthConfig, Event, Record, RecordError, Redirect, Refused, Saved, Standing, Stored,
-    Version,
+    Action, AuthConfig, Event, Record, RecordError, RecordVersion, Redirect, RefusedRequest, RequestAuth,
+    RetryDecision, SaveOutcome, StoredRecord,
 };
 use mcp_proto::auth::{Fetch, FetchId, Now, Secret};
 use mcp_proto::transport::http::Verb;
@@ -99,26 +99,26 @@ impl Driver {
             Input::Credentials => {
                 let admission = self.host.machine.credentials(now, Verb::Post, SERVER);
                 self.host.show(&admission);
-                self.waits |= matches!(admission, Admission::Wait);
+                self.waits |= matches!(admission, RequestAuth::Wait);
             }
             Input::Challenged { status, header, current, attempt } => {
                 let used = match self.host.machine.credentials(now, Verb::Post, SERVER) {
-                    Admission::Go { stamp, .. } => stamp.filter(|_| *current),
-                    Admission::Wait => {
+                    RequestAuth::Ready { generation: stamp, .. } => stamp.filter(|_| *current),
+                    RequestAuth::Wait => {
                         self.waits = true;
                         None
                     }
                 };
-                let refused = Refused {
+                let refused = RefusedRequest {
                     status: *status,
-                    header: Some(HEADERS[*header]),
-                    used,
+                    www_authenticate: Some(HEADERS[*header]),
+                    generation: used,
                     attempt: *attempt,
                     nonce: Some("nonce"),
                 };
-                let standing = self.host.machine.challenged(now, &refused);
+                let standing = self.host.machine.handle_challenge(now, &refused);
                 self.host.show(&standing);
-                self.waits |= standing == Standing::Wait;
+                self.waits |= standing == RetryDecision::Wait;
             }
             Input::Login => {
                 self.host.machine.login(now);
@@ -128,7 +128,7 @@ impl Driver {
                 self.host.machine.logout(now);
                 self.leaves = true;
             }
-            Input::GiveUp => self.host.machine.give_up_page(now),
+            Input::GiveUp => self.host.machine.cancel_page(now),
             Input::Finish { good } => self.finish(*good),
             Input::Carry => {
                 if let Some(action) = self.host.machine.poll_action() {
@@ -163,7 +163,7 @@ impl Driver {
         let now = self.host.now;
         let Some(page) = self.page.clone() else { return };
         let back = self.world.issuer().agree(&page);
-        let redirect = if good { Redirect::read(&back) } else { Redirect::read("?code=x&state=y") };
+        let redirect = if good { Redirect::parse(&back) } else { Redirect::parse("?code=x&state=y") };
         let finished = self.host.machine.finish(now, redirect);
         self.host.show(&finished);
     }
@@ -208,7 +208,9 @@ impl Driver {
         let now = self.host.now;
         // Answers to questions that nobody asked are no answers.
         match self.store {
-            Some(Action::Load) => self.host.machine.handle_stored(now, Ok(Saved::Done(Version(99)))),
+            Some(Action::Load) => {
+                self.host.machine.handle_stored(now, Ok(SaveOutcome::Done(RecordVersion(99))))
+            }
             _ => self.host.machine.handle_loaded(now, Ok(None)),
         }
         match self.store.take() {
@@ -219,11 +221,11 @@ impl Driver {
             }
             Some(Action::Store { .. }) if kind == 1 => {
                 self.world.store.clear();
-                self.host.machine.handle_stored(now, Ok(Saved::Conflict(None)));
+                self.host.machine.handle_stored(now, Ok(SaveOutcome::Conflict(None)));
             }
             Some(Action::Store { .. }) if kind == 2 && self.world.store.stored().is_none() => {
-                let foreign = Stored { record: Record::default(), version: Version(0) };
-                self.host.machine.handle_stored(now, Ok(Saved::Conflict(Some(foreign))));
+                let foreign = StoredRecord { record: Record::default(), version: RecordVersion(0) };
+                self.host.machine.handle_stored(now, Ok(SaveOutcome::Conflict(Some(foreign))));
             }
             Some(Action::Store { record, expected }) => {
                 let saved = self.world.store.store(record, expected);
@@ -283,7 +285,7 @@ impl Driver {
 fn configs() -> Vec<AuthConfig> {
     use mcp_proto::auth::client::{DpopKey, Grant};
     let mut bound = super::config();
-    bound.dpop = Some(DpopKey::Given(std::sync::Arc::new(super::sim::PaperKey)));
+    bound.dpop = Some(DpopKey::Provided(std::sync::Arc::new(super::sim::PaperKey)));
     let mut machine = super::config().client_id("https://a.example/x");
     machine.grant = Grant::ClientCredentials;
     let mut workload = super::config();
@@ -326,7 +328,7 @@ proptest! {
     /// No bytes are too odd to be told from a record.
     #[test]
     fn whatever_is_kept_is_a_record_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        prop_assert!(Record::read(&bytes).is_err());
+        prop_assert!(Record::from_json(&bytes).is_err());
     }
 }
 
@@ -336,12 +338,12 @@ fn a_record_is_read_as_it_was_written() {
     driver.host.holds = false;
     driver.host.call(&mut driver.world);
     let text = driver.world.store.text();
-    let record = Record::read(text.as_bytes()).unwrap();
+    let record = Record::from_json(text.as_bytes()).unwrap();
     assert_eq!(record.to_json().expose(), text);
     assert_eq!(format!("{record:?}"), "Record(..)");
     for cut in 0..text.len() {
-        assert!(Record::read(&text.as_bytes()[..cut]).is_err());
+        assert!(Record::from_json(&text.as_bytes()[..cut]).is_err());
     }
     let later = text.replacen("\"version\":1", "\"version\":2", 1);
-    assert_eq!(Record::read(later.as_bytes()).err(), Some(RecordError::Version));
+    assert_eq!(Record::from_json(later.as_bytes()).err(), Some(RecordError::Version));
 }

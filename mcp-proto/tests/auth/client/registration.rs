@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mcp_proto::auth::client::{
     ApplicationType, AuthClient, AuthConfig, AuthConfigError, AuthError, AuthMethod, ClientCredentials,
-    Grant, Registered,
+    Grant, Preregistration,
 };
 use mcp_proto::auth::{Es256, Secret};
 use serde_json::json;
@@ -17,9 +17,9 @@ const DOCUMENT: &str = "https://app.example/client.json";
 /// A configuration with a public client, of one issuer or of any.
 fn public(issuer: Option<&str>, id: &str) -> AuthConfig {
     let mut config = config();
-    config.registered.push(match issuer {
-        Some(issuer) => Registered::at(issuer, ClientCredentials::new(id)),
-        None => Registered::public(id),
+    config.preregistrations.push(match issuer {
+        Some(issuer) => Preregistration::for_issuer(issuer, ClientCredentials::new(id)),
+        None => Preregistration::public(id),
     });
     config
 }
@@ -327,7 +327,7 @@ fn how_a_password_is_sent_may_be_said_by_whoever_gave_it_out() {
     let mut credentials = ClientCredentials::with_secret("known", Secret::new("secret-2"));
     credentials.method = Some(AuthMethod::Post);
     let mut config = config();
-    config.registered.push(Registered::at(ISSUER, credentials));
+    config.preregistrations.push(Preregistration::for_issuer(ISSUER, credentials));
     assert_eq!(Host::new(config, 1).call(&mut world), Outcome::Answered(2));
     assert!(world.issuer().requests[0].contains_key("client_secret"));
 }

@@ -98,14 +98,21 @@ fn a_page_follows_if_renewing_does_not_help() {
     };
     let mut call = 0;
     while host.pages() == 1 {
-        use mcp_proto::auth::client::{Admission, Refused};
+        use mcp_proto::auth::client::{RefusedRequest, RequestAuth};
         use mcp_proto::transport::http::Verb;
-        let Admission::Go { stamp, .. } = host.machine.credentials(host.now, Verb::Post, super::sim::SERVER)
+        let RequestAuth::Ready { generation: stamp, .. } =
+            host.machine.credentials(host.now, Verb::Post, super::sim::SERVER)
         else {
             panic!()
         };
-        let at = Refused { status: 401, header: None, used: stamp, attempt: call, nonce: None };
-        let _ = host.machine.challenged(host.now, &at);
+        let at = RefusedRequest {
+            status: 401,
+            www_authenticate: None,
+            generation: stamp,
+            attempt: call,
+            nonce: None,
+        };
+        let _ = host.machine.handle_challenge(host.now, &at);
         refused(&mut host, &mut world);
         call += 1;
         assert!(call < 4);
@@ -239,7 +246,7 @@ fn a_store_that_can_not_be_written_costs_no_renewal_and_no_token() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.store.read_only = true;
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
-    assert!(host.events.contains(&Event::NotKept("the disk is full".into())));
+    assert!(host.events.contains(&Event::SaveFailed("the disk is full".into())));
     assert_eq!(host.call(&mut world), Outcome::Answered(1));
     // What can not be read is no reason to open a page.
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));

@@ -1,7 +1,7 @@
 //! What is asked for.
 
 use mcp_proto::auth::Scopes;
-use mcp_proto::auth::client::{AuthError, Refused, Standing};
+use mcp_proto::auth::client::{AuthError, RefusedRequest, RetryDecision};
 use serde_json::json;
 
 use super::config;
@@ -86,16 +86,23 @@ fn a_server_that_wants_what_it_has_got_is_believed_once() {
         mcp_proto::transport::http::Verb::Post,
         super::sim::SERVER,
     ) {
-        mcp_proto::auth::client::Admission::Go { stamp, .. } => stamp,
+        mcp_proto::auth::client::RequestAuth::Ready { generation: stamp, .. } => stamp,
         other => panic!("{other:?}"),
     };
-    let refused = Refused { status: 403, header: Some(header), used, attempt: 0, nonce: None };
+    let refused = RefusedRequest {
+        status: 403,
+        www_authenticate: Some(header),
+        generation: used,
+        attempt: 0,
+        nonce: None,
+    };
     let error = AuthError::InsufficientScope { scopes: Some(Scopes::parse("mcp:admin")) };
-    assert_eq!(host.machine.challenged(host.now, &refused), Standing::Never(error));
+    assert_eq!(host.machine.handle_challenge(host.now, &refused), RetryDecision::Fail(error));
     // Without a word about what is missing there is nothing to ask for.
-    let refused = Refused { header: Some(r#"Bearer error="insufficient_scope""#), ..refused };
+    let refused =
+        RefusedRequest { www_authenticate: Some(r#"Bearer error="insufficient_scope""#), ..refused };
     let error = AuthError::InsufficientScope { scopes: None };
-    assert_eq!(host.machine.challenged(host.now, &refused), Standing::Never(error));
+    assert_eq!(host.machine.handle_challenge(host.now, &refused), RetryDecision::Fail(error));
     assert_eq!(host.pages(), pages);
 }
 

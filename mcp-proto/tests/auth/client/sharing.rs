@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use mcp_proto::auth::client::{Admission, Event};
+use mcp_proto::auth::client::{Event, RequestAuth};
 use mcp_proto::transport::http::Verb;
 
 use super::config;
@@ -53,7 +53,7 @@ fn round() -> impl FnMut() -> usize {
 }
 
 fn ask(host: &mut Host) -> bool {
-    matches!(host.machine.credentials(host.now, Verb::Post, SERVER), Admission::Wait)
+    matches!(host.machine.credentials(host.now, Verb::Post, SERVER), RequestAuth::Wait)
 }
 
 /// C12.22, C12.24: a refresh token that is used twice may end everything.

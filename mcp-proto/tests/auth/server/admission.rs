@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use mcp_proto::auth::server::{Access, Admission, Proofs, Protection, ProtectionError, VerifyError};
+use mcp_proto::auth::server::{
+    Access, AccessDecision, Protection, ProtectionError, ReplayCache, VerifyError,
+};
 use mcp_proto::auth::{ResourceIdentity, ResourceMetadata, Scopes};
 use mcp_proto::peer::Principal;
 use serde_json::{Value, json};
@@ -39,7 +41,7 @@ fn the_metadata_names_the_resource_and_its_issuers() {
             "resource_documentation": "https://docs.example",
         })
     );
-    let read = ResourceMetadata::read(&protection.metadata()).unwrap();
+    let read = ResourceMetadata::parse(&protection.metadata()).unwrap();
     assert_eq!(read.identity(RESOURCE, METADATA), ResourceIdentity::Exact);
     assert_eq!(read.authorization_servers.len(), 2);
 }
@@ -48,14 +50,14 @@ fn the_metadata_names_the_resource_and_its_issuers() {
 #[test]
 fn the_metadata_is_for_everybody_web_pages_too() {
     let path = "/.well-known/oauth-protected-resource/mcp";
-    let Admission::Answer(answer) = admit(&protection(), "GET", path, &[]) else { panic!() };
+    let AccessDecision::Answer(answer) = admit(&protection(), "GET", path, &[]) else { panic!() };
     assert_eq!(answer.status, 200);
     assert_eq!(header(&answer, "access-control-allow-origin"), ["*"]);
     assert_eq!(header(&answer, "content-type"), ["application/json"]);
     assert_eq!(answer.body, protection().metadata());
-    let Admission::Answer(answer) = admit(&protection(), "OPTIONS", path, &[]) else { panic!() };
+    let AccessDecision::Answer(answer) = admit(&protection(), "OPTIONS", path, &[]) else { panic!() };
     assert_eq!((answer.status, header(&answer, "access-control-allow-methods")), (204, ["GET"].into()));
-    let Admission::Answer(answer) = admit(&protection(), "POST", path, &[]) else { panic!() };
+    let AccessDecision::Answer(answer) = admit(&protection(), "POST", path, &[]) else { panic!() };
     assert_eq!(answer.status, 405);
 }
 
@@ -64,7 +66,7 @@ fn a_resource_without_a_path_has_its_metadata_at_the_root() {
     let protection = Protection::new("https://MCP.example:443/", ISSUER).unwrap();
     assert_eq!(protection.resource(), "https://mcp.example");
     let path = "/.well-known/oauth-protected-resource";
-    let Admission::Answer(answer) = admit(&protection, "GET", path, &[]) else { panic!() };
+    let AccessDecision::Answer(answer) = admit(&protection, "GET", path, &[]) else { panic!() };
     assert_eq!(answer.status, 200);
 }
 
@@ -86,10 +88,10 @@ fn offline_access_is_never_asked_for() {
 #[test]
 fn clients_of_2025_03_26_find_the_issuer_at_the_origin() {
     let path = "/.well-known/oauth-authorization-server";
-    let Admission::Answer(answer) = admit(&protection(), "GET", path, &[]) else { panic!() };
+    let AccessDecision::Answer(answer) = admit(&protection(), "GET", path, &[]) else { panic!() };
     assert_eq!(answer.status, 401, "it is not told unless it was given");
     let protection = protection().issuer_metadata(r#"{"issuer":"https://login.example"}"#);
-    let Admission::Answer(answer) = admit(&protection, "GET", path, &[]) else { panic!() };
+    let AccessDecision::Answer(answer) = admit(&protection, "GET", path, &[]) else { panic!() };
     assert_eq!((answer.status, &answer.body[..]), (200, &br#"{"issuer":"https://login.example"}"#[..]));
 }
 
@@ -153,7 +155,9 @@ fn what_can_not_be_understood_is_400() {
 fn a_token_in_the_url_is_refused_even_beside_one_in_the_header() {
     for path in ["/mcp?access_token=abc", "/mcp?x=1&access%5Ftoken=abc"] {
         let fields = [("authorization", "Bearer abc")];
-        let Admission::Answer(answer) = admit(&protection(), "POST", path, &fields) else { panic!("{path}") };
+        let AccessDecision::Answer(answer) = admit(&protection(), "POST", path, &fields) else {
+            panic!("{path}")
+        };
         assert_eq!(answer.status, 400);
         assert!(!format!("{answer:?}").contains("abc"));
     }
@@ -259,7 +263,7 @@ fn broader_scopes_include_narrower_ones() {
 fn what_nobody_can_tell_is_503_and_why_is_not_told() {
     let presented = present(&protection(), &[("authorization", "Bearer abc")]);
     let down = Err(VerifyError::unavailable("the database at 10.0.0.7 is down"));
-    let answer = protection().settle(&presented, down, &Proofs::new()).unwrap_err();
+    let answer = protection().check_token(&presented, down, &ReplayCache::new()).unwrap_err();
     assert_eq!(answer.status, 503);
     assert!(header(&answer, "www-authenticate").is_empty());
     assert_eq!(header(&answer, "retry-after").len(), 1);
@@ -271,7 +275,9 @@ fn what_nobody_can_tell_is_503_and_why_is_not_told() {
 fn descriptions_stay_within_their_quotes() {
     let presented = present(&protection(), &[("authorization", "Bearer abc")]);
     let why = format!("\", realm=\"x\r\nset-cookie: a\\{}", "ä".repeat(1000));
-    let answer = protection().settle(&presented, Err(VerifyError::invalid(why)), &Proofs::new()).unwrap_err();
+    let answer = protection()
+        .check_token(&presented, Err(VerifyError::invalid(why)), &ReplayCache::new())
+        .unwrap_err();
     let [challenge] = *header(&answer, "www-authenticate") else { panic!() };
     assert!(challenge.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && challenge.len() < 500);
     let demand = demand(&answer);
@@ -283,7 +289,7 @@ fn descriptions_stay_within_their_quotes() {
 #[test]
 fn what_a_token_allows_does_not_tell_the_token() {
     let presented = present(&protection(), &[("authorization", "Bearer s3cret")]);
-    let authorized = protection().settle(&presented, Ok(access("a")), &Proofs::new()).unwrap();
+    let authorized = protection().check_token(&presented, Ok(access("a")), &ReplayCache::new()).unwrap();
     let shown = format!("{authorized:?} {:?}", authorized.access());
     assert!(!shown.contains("s3cret") && !shown.contains("ada"), "{shown}");
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use mcp_proto::auth::dpop::{proof, thumbprint};
-use mcp_proto::auth::server::{Access, Admission, Dpop, JwtAlgorithm, Proofs, Protection};
+use mcp_proto::auth::server::{Access, AccessDecision, DpopConfig, JwtAlgorithm, Protection, ReplayCache};
 use mcp_proto::auth::{Es256, Now, Secret, Signer, TokenKind};
 use mcp_proto::transport::http::server::{HttpResponse, RequestHead};
 use serde_json::{Value, json};
@@ -27,21 +27,21 @@ fn bound() -> Access {
 /// A server, with the proofs that came.
 struct Server {
     protection: Protection,
-    proofs: Proofs,
+    proofs: ReplayCache,
 }
 
 impl Server {
-    fn new(dpop: Dpop) -> Self {
-        Self { protection: protection().dpop(dpop), proofs: Proofs::new() }
+    fn new(dpop: DpopConfig) -> Self {
+        Self { protection: protection().dpop(dpop), proofs: ReplayCache::new() }
     }
 
     fn ask(&self, now: Now, fields: &[(&str, &str)], access: Access) -> Result<(), HttpResponse> {
         let head =
             RequestHead { method: "POST", path: "/mcp?session=1", fields: &Listed(fields), client: None };
-        match self.protection.admit(&head, now) {
-            Admission::Answer(answer) => Err(answer),
-            Admission::Verify(presented) => {
-                self.protection.settle(&presented, Ok(access), &self.proofs).map(drop)
+        match self.protection.check_request(&head, now) {
+            AccessDecision::Answer(answer) => Err(answer),
+            AccessDecision::Verify(presented) => {
+                self.protection.check_token(&presented, Ok(access), &self.proofs).map(drop)
             }
         }
     }
@@ -92,7 +92,7 @@ fn refused(asked: Result<(), HttpResponse>, error: &str) -> HttpResponse {
 
 #[test]
 fn a_token_with_the_proof_that_the_client_of_this_crate_makes_is_let_in() {
-    let server = Server::new(Dpop::accepted());
+    let server = Server::new(DpopConfig::accepted());
     server.prove(at(0), &proves(at(0), None, "a")).unwrap();
     server.prove(at(0), &says(|_, _| {})).unwrap();
 }
@@ -100,7 +100,8 @@ fn a_token_with_the_proof_that_the_client_of_this_crate_makes_is_let_in() {
 /// RFC 9449, section 7.1
 #[test]
 fn what_is_taken_is_told() {
-    let both = protection().dpop(Dpop::accepted().signed_by([JwtAlgorithm::Es256, JwtAlgorithm::EdDsa]));
+    let both =
+        protection().dpop(DpopConfig::accepted().signed_by([JwtAlgorithm::Es256, JwtAlgorithm::EdDsa]));
     let answered = answer(&both, &[]);
     let challenges = header(&answered, "www-authenticate");
     assert_eq!(challenges.len(), 2);
@@ -110,7 +111,7 @@ fn what_is_taken_is_told() {
     assert_eq!(document["dpop_signing_alg_values_supported"], json!(["ES256", "EdDSA"]));
     assert_eq!(document.get("dpop_bound_access_tokens_required"), None);
 
-    let only = protection().dpop(Dpop::required());
+    let only = protection().dpop(DpopConfig::required());
     let answered = answer(&only, &[]);
     let [challenge] = *header(&answered, "www-authenticate") else { panic!() };
     assert!(challenge.starts_with("DPoP "));
@@ -121,11 +122,11 @@ fn what_is_taken_is_told() {
 /// RFC 9449, section 7.2: a token that was stolen must not be good without its key.
 #[test]
 fn a_bound_token_without_a_proof_is_refused_however_it_comes() {
-    let server = Server::new(Dpop::accepted());
+    let server = Server::new(DpopConfig::accepted());
     let answer = server.ask(at(0), &[("authorization", "Bearer a-token")], bound()).unwrap_err();
     assert_eq!((answer.status, demand(&answer).error.as_deref()), (401, Some("invalid_token")));
     // By a server that knows nothing of proofs, too.
-    let plain = Server { protection: protection(), proofs: Proofs::new() };
+    let plain = Server { protection: protection(), proofs: ReplayCache::new() };
     let answer = plain.ask(at(0), &[("authorization", "Bearer a-token")], bound()).unwrap_err();
     assert_eq!(answer.status, 401);
     refused(server.ask(at(0), &[("authorization", "DPoP a-token")], bound()), "invalid_dpop_proof");
@@ -133,18 +134,18 @@ fn a_bound_token_without_a_proof_is_refused_however_it_comes() {
 
 #[test]
 fn a_token_that_is_not_bound_is_no_token_of_this_scheme() {
-    let server = Server::new(Dpop::accepted());
+    let server = Server::new(DpopConfig::accepted());
     let proof = proves(at(0), None, "a");
     let fields = [("authorization", "DPoP a-token"), ("dpop", proof.as_str())];
     refused(server.ask(at(0), &fields, access("")), "invalid_token");
     server.ask(at(0), &[("authorization", "Bearer a-token")], access("")).unwrap();
-    let only = Server::new(Dpop::required());
+    let only = Server::new(DpopConfig::required());
     refused(only.ask(at(0), &[("authorization", "Bearer a-token")], access("")), "invalid_token");
 }
 
 #[test]
 fn more_than_one_proof_is_none() {
-    let server = Server::new(Dpop::accepted());
+    let server = Server::new(DpopConfig::accepted());
     let (one, two) = (proves(at(0), None, "a"), proves(at(0), None, "b"));
     let fields = [("authorization", "DPoP a-token"), ("dpop", one.as_str()), ("dpop", two.as_str())];
     refused(server.ask(at(0), &fields, bound()), "invalid_dpop_proof");
@@ -153,7 +154,7 @@ fn more_than_one_proof_is_none() {
 /// RFC 9449, section 4.3. Each of these is signed well.
 #[test]
 fn a_proof_of_anything_else_is_refused() {
-    let server = Server::new(Dpop::accepted());
+    let server = Server::new(DpopConfig::accepted());
     type Change = fn(&mut Value, &mut Value);
     let changes: [(&str, Change); 16] = [
         ("type", |header, _| header["typ"] = json!("jwt")),
@@ -189,7 +190,7 @@ fn a_proof_of_anything_else_is_refused() {
 
 #[test]
 fn a_proof_by_another_key_than_the_tokens_is_refused() {
-    let server = Server::new(Dpop::accepted());
+    let server = Server::new(DpopConfig::accepted());
     let eve = Es256::from_entropy(&[6; 32]).unwrap();
     let token = Secret::new(TOKEN);
     let other = proof(&eve, "POST", "https://mcp.example/mcp", Some(&token), None, at(0).unix, "a").unwrap();
@@ -202,7 +203,7 @@ fn a_proof_by_another_key_than_the_tokens_is_refused() {
 /// Query and fragment do not count, nor does how it is written.
 #[test]
 fn the_url_of_a_proof_may_be_written_in_any_of_its_spellings() {
-    let server = Server::new(Dpop::accepted());
+    let server = Server::new(DpopConfig::accepted());
     let spellings =
         ["HTTPS://MCP.Example:443/mcp", "https://mcp.example/mcp?session=1", "https://mcp.example/mcp#a"];
     for (number, url) in spellings.into_iter().enumerate() {
@@ -217,7 +218,7 @@ fn the_url_of_a_proof_may_be_written_in_any_of_its_spellings() {
 /// RFC 9449, section 11.1
 #[test]
 fn a_proof_is_good_once() {
-    let server = Server::new(Dpop::accepted());
+    let server = Server::new(DpopConfig::accepted());
     let once = proves(at(0), None, "a");
     server.prove(at(0), &once).unwrap();
     for seconds in [0, 30, 60] {
@@ -229,7 +230,7 @@ fn a_proof_is_good_once() {
 /// Whoever has no good token can not use up proofs.
 #[test]
 fn a_proof_with_a_bad_token_does_not_count() {
-    let server = Server::new(Dpop::accepted());
+    let server = Server::new(DpopConfig::accepted());
     let proof = proves(at(0), None, "a");
     let mut expired = bound();
     expired.expires = Some(at(0).unix);
@@ -243,17 +244,17 @@ fn a_proof_is_good_at_its_time() {
     for (made, now, good) in
         [(100, 100, true), (100, 160, true), (100, 161, false), (161, 101, true), (162, 101, false)]
     {
-        let proved = Server::new(Dpop::accepted()).prove(at(now), &proves(at(made), None, "a"));
+        let proved = Server::new(DpopConfig::accepted()).prove(at(now), &proves(at(made), None, "a"));
         assert_eq!(proved.is_ok(), good, "made at {made}, used at {now}");
     }
-    let patient = Server::new(Dpop::accepted().window(Duration::from_secs(600)));
+    let patient = Server::new(DpopConfig::accepted().window(Duration::from_secs(600)));
     patient.prove(at(600), &proves(at(0), None, "a")).unwrap();
 }
 
 /// A proof for later is kept in mind for as long as it is good.
 #[test]
 fn a_proof_from_ahead_is_good_once_as_well() {
-    let server = Server::new(Dpop::accepted());
+    let server = Server::new(DpopConfig::accepted());
     let ahead = proves(at(60), None, "a");
     server.prove(at(0), &ahead).unwrap();
     refused(server.prove(at(119), &ahead), "invalid_dpop_proof");
@@ -263,7 +264,7 @@ fn a_proof_from_ahead_is_good_once_as_well() {
 /// RFC 9449, section 9
 #[test]
 fn where_nonces_are_wanted_the_client_is_given_one() {
-    let server = Server::new(Dpop::required().nonces([7; 32]));
+    let server = Server::new(DpopConfig::required().nonces([7; 32]));
     let answer = refused(server.prove(at(0), &proves(at(0), None, "a")), "use_dpop_nonce");
     assert!(demand(&answer).is_use_dpop_nonce());
     let [nonce] = *header(&answer, "dpop-nonce") else { panic!() };
@@ -275,20 +276,20 @@ fn where_nonces_are_wanted_the_client_is_given_one() {
     refused(server.prove(at(600), &proves(at(600), Some(nonce), "d")), "use_dpop_nonce");
     refused(server.prove(at(0), &proves(at(0), Some("made-up"), "e")), "use_dpop_nonce");
     // Instances that share the key take each other's; others do not.
-    let same = Server::new(Dpop::required().nonces([7; 32]));
+    let same = Server::new(DpopConfig::required().nonces([7; 32]));
     same.prove(at(0), &proves(at(0), Some(nonce), "a")).unwrap();
-    let other = Server::new(Dpop::required().nonces([8; 32]));
+    let other = Server::new(DpopConfig::required().nonces([8; 32]));
     refused(other.prove(at(0), &proves(at(0), Some(nonce), "a")), "use_dpop_nonce");
 }
 
 #[test]
 fn the_key_of_nonces_and_proofs_are_not_shown() {
-    let shown = format!("{:?}", Dpop::required().nonces([7; 32]));
+    let shown = format!("{:?}", DpopConfig::required().nonces([7; 32]));
     assert!(!shown.contains("7, 7"), "{shown}");
     let fields = [("authorization", "DPoP a-token"), ("dpop", "s3cret")];
-    let protection = protection().dpop(Dpop::accepted());
+    let protection = protection().dpop(DpopConfig::accepted());
     let head = RequestHead { method: "GET", path: "/mcp", fields: &Listed(&fields), client: None };
-    let Admission::Verify(presented) = protection.admit(&head, at(0)) else { panic!() };
+    let AccessDecision::Verify(presented) = protection.check_request(&head, at(0)) else { panic!() };
     assert_eq!(presented.kind, TokenKind::Dpop);
     assert!(!format!("{presented:?}").contains("s3cret"));
 }

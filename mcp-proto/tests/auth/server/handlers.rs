@@ -3,8 +3,8 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use mcp_proto::auth::server::{Access, Presented, Protection, VerifyError};
-use mcp_proto::auth::{Demand, Scopes, Secret};
+use mcp_proto::auth::server::{Access, PresentedToken, Protection, VerifyError};
+use mcp_proto::auth::{Requirement, Scopes, Secret};
 use mcp_proto::front::guard::Guard;
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Progress, Router, RouterError};
@@ -66,7 +66,7 @@ fn guard() -> Guard {
         .and_then(|protection| protection.required(["mcp"]))
         .unwrap()
         .implies(|granted, needed| granted == "files:admin" && needed.starts_with("files:"));
-    Guard::new(protection, async |presented: Presented| {
+    Guard::new(protection, async |presented: PresentedToken| {
         let token = presented.token.expose();
         let (name, scopes) = token.split_once('~').ok_or(VerifyError::invalid("it is not known"))?;
         let mut access = Access::new(Principal::new(name), RESOURCE);
@@ -84,8 +84,8 @@ fn web(token: &str) -> HttpHarness {
 }
 
 #[track_caller]
-fn demand(head: &ResponseHead) -> Demand {
-    Demand::read(field(head, "www-authenticate").expect("a challenge")).expect("one of bearer tokens")
+fn demand(head: &ResponseHead) -> Requirement {
+    Requirement::parse(field(head, "www-authenticate").expect("a challenge")).expect("one of bearer tokens")
 }
 
 #[track_caller]
@@ -189,7 +189,7 @@ fn the_scopes_of_a_tool_are_looked_at_before_it_begins() {
     assert_eq!((head.status, demand(&head).scope), (403, Some(Scopes::parse("mcp files:admin"))));
     assert_eq!(begun.load(Ordering::Relaxed), 0);
     // What it needs beside comes in one demand with that.
-    web.guard = Some(Guard::new(Protection::new(RESOURCE, ISSUER).unwrap(), async |_: Presented| {
+    web.guard = Some(Guard::new(Protection::new(RESOURCE, ISSUER).unwrap(), async |_: PresentedToken| {
         let mut access = Access::new(Principal::new("ada"), RESOURCE);
         access.scopes = Scopes::parse("files:admin");
         Ok(access)
@@ -380,7 +380,7 @@ fn one_token_for_a_local_server_is_compared_in_constant_time() {
     let token = Secret::new("fresh-and-random");
     let mut web = HttpHarness::new(router().0);
     let protection = Protection::new("http://localhost:8080/mcp", "http://localhost:8080").unwrap();
-    web.guard = Some(Guard::new(protection, move |presented: Presented| {
+    web.guard = Some(Guard::new(protection, move |presented: PresentedToken| {
         let good = presented.token == token;
         async move {
             good.then(|| Access::new(Principal::new("local"), "http://localhost:8080/mcp"))

@@ -4,8 +4,8 @@ use core::task::{Context, Poll, Waker};
 
 use mcp_proto::Bytes;
 use mcp_proto::auth::server::{
-    Access, Admission, Checker, IntrospectionChecker, IntrospectionConfig, MissingAudience, Presented,
-    Verdict, VerifyError,
+    Access, AccessDecision, Checker, IntrospectionChecker, IntrospectionConfig, MissingAudience,
+    PresentedToken, TokenValidation, VerifyError,
 };
 use mcp_proto::auth::{Fetch, Now, Secret};
 use mcp_proto::front::guard::{CheckerVerifier, FetchResponse, Verifier as _};
@@ -34,9 +34,9 @@ fn active() -> Value {
 }
 
 /// What is known of a token once its issuer has answered.
-fn ask(checker: &mut IntrospectionChecker, now: Now, token: &str, answer: &Value) -> Verdict {
+fn ask(checker: &mut IntrospectionChecker, now: Now, token: &str, answer: &Value) -> TokenValidation {
     let token = Secret::new(token);
-    let Verdict::Wait(id) = checker.check(now, &QuotaOwner::LOCAL, &token) else {
+    let TokenValidation::Pending(id) = checker.check(now, &QuotaOwner::LOCAL, &token) else {
         panic!("it is not asked about")
     };
     let fetch = checker.poll_fetch().unwrap().0;
@@ -46,17 +46,17 @@ fn ask(checker: &mut IntrospectionChecker, now: Now, token: &str, answer: &Value
 }
 
 #[track_caller]
-fn good(verdict: Verdict) -> Access {
+fn good(verdict: TokenValidation) -> Access {
     match verdict {
-        Verdict::Good(access) => *access,
+        TokenValidation::Valid(access) => *access,
         other => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
-fn refused(verdict: Verdict) -> VerifyError {
+fn refused(verdict: TokenValidation) -> VerifyError {
     match verdict {
-        Verdict::Refused(error) => error,
+        TokenValidation::Rejected(error) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -65,7 +65,10 @@ fn refused(verdict: Verdict) -> VerifyError {
 #[test]
 fn the_issuer_is_asked_with_the_token_in_a_form_and_a_password() {
     let mut checker = checker();
-    assert!(matches!(checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t+k/=")), Verdict::Wait(_)));
+    assert!(matches!(
+        checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t+k/=")),
+        TokenValidation::Pending(_)
+    ));
     let Fetch { verb, url, headers, body, .. } = checker.poll_fetch().unwrap().0;
     assert_eq!((verb, url.as_str()), (Verb::Post, ENDPOINT));
     assert_eq!(body, "token=t%2Bk%2F%3D&token_type_hint=access_token");
@@ -135,15 +138,22 @@ fn answers_are_kept_for_a_moment() {
     good(ask(&mut checker, at(0), "t", &active()));
     good(checker.check(at(9), &QuotaOwner::LOCAL, &Secret::new("t")));
     assert_eq!(checker.poll_fetch(), None);
-    assert!(matches!(checker.check(at(10), &QuotaOwner::LOCAL, &Secret::new("t")), Verdict::Wait(_)));
+    assert!(matches!(
+        checker.check(at(10), &QuotaOwner::LOCAL, &Secret::new("t")),
+        TokenValidation::Pending(_)
+    ));
     assert!(checker.poll_fetch().is_some());
 }
 
 #[test]
 fn one_token_is_asked_about_once_however_many_requests_there_are() {
     let mut checker = checker();
-    let Verdict::Wait(first) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else { panic!() };
-    let Verdict::Wait(second) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else { panic!() };
+    let TokenValidation::Pending(first) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else {
+        panic!()
+    };
+    let TokenValidation::Pending(second) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else {
+        panic!()
+    };
     assert_eq!(first, second);
     assert!(checker.poll_fetch().is_some());
     assert_eq!(checker.poll_fetch(), None);
@@ -152,27 +162,36 @@ fn one_token_is_asked_about_once_however_many_requests_there_are() {
 #[test]
 fn only_so_many_tokens_are_asked_about_at_once() {
     let mut config = config();
-    config.asking = 2;
+    config.max_pending = 2;
     let mut checker = IntrospectionChecker::new(config).unwrap();
     for token in ["a", "b"] {
-        assert!(matches!(checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new(token)), Verdict::Wait(_)));
+        assert!(matches!(
+            checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new(token)),
+            TokenValidation::Pending(_)
+        ));
     }
     let error = refused(checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("c")));
     assert!(matches!(error, VerifyError::OverQuota(_)));
     let id = checker.poll_fetch().unwrap().0.id;
     checker.handle_failed(at(0), id, "gone");
-    assert!(matches!(checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("c")), Verdict::Wait(_)));
+    assert!(matches!(
+        checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("c")),
+        TokenValidation::Pending(_)
+    ));
 }
 
 /// Whoever was to ask may be gone: a server that was dropped, say.
 #[test]
 fn tokens_of_which_nothing_is_heard_are_asked_about_again() {
     let mut config = config();
-    config.asking = 1;
+    config.max_pending = 1;
     let mut checker = IntrospectionChecker::new(config).unwrap();
-    let Verdict::Wait(first) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else { panic!() };
+    let TokenValidation::Pending(first) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else {
+        panic!()
+    };
     refused(checker.check(at(29), &QuotaOwner::LOCAL, &Secret::new("u")));
-    let Verdict::Wait(second) = checker.check(at(30), &QuotaOwner::LOCAL, &Secret::new("u")) else {
+    let TokenValidation::Pending(second) = checker.check(at(30), &QuotaOwner::LOCAL, &Secret::new("u"))
+    else {
         panic!()
     };
     assert_eq!(checker.poll_fetch().unwrap().0.id, second, "the first is not worth making any more");
@@ -187,11 +206,16 @@ fn tokens_of_which_nothing_is_heard_are_asked_about_again() {
 fn what_could_not_be_asked_is_not_known_and_not_asked_at_once_again() {
     for (status, body) in [(500, "{}"), (200, "<html>"), (200, "{}"), (401, r#"{"active":true}"#)] {
         let mut checker = checker();
-        let Verdict::Wait(id) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else { panic!() };
+        let TokenValidation::Pending(id) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else {
+            panic!()
+        };
         checker.handle_answer(at(0), id, status, body.as_bytes());
         let error = refused(checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")));
         assert!(matches!(error, VerifyError::Unavailable(_)), "{status} {body}");
-        assert!(matches!(checker.check(at(1), &QuotaOwner::LOCAL, &Secret::new("t")), Verdict::Wait(_)));
+        assert!(matches!(
+            checker.check(at(1), &QuotaOwner::LOCAL, &Secret::new("t")),
+            TokenValidation::Pending(_)
+        ));
     }
 }
 
@@ -219,11 +243,12 @@ fn a_password_is_not_sent_just_anywhere() {
 #[test]
 fn requests_wait_for_the_issuer_together() {
     let verifier = CheckerVerifier::from_checker(checker());
-    let Admission::Verify(presented) = admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
+    let AccessDecision::Verify(presented) =
+        admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
     else {
         panic!()
     };
-    let verify = |presented: &Presented| verifier.verify(presented.clone());
+    let verify = |presented: &PresentedToken| verifier.verify(presented.clone());
     let (wakes, waker) = crate::front_common::WakeCounter::new();
     let mut cx = Context::from_waker(&waker);
     assert!(verifier.poll_fetch(&mut cx).is_pending());
@@ -246,7 +271,8 @@ fn requests_wait_for_the_issuer_together() {
 #[test]
 fn only_so_many_requests_wait() {
     let verifier = CheckerVerifier::from_checker(checker());
-    let Admission::Verify(presented) = admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
+    let AccessDecision::Verify(presented) =
+        admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
     else {
         panic!()
     };
@@ -280,17 +306,17 @@ fn a_sender_of_random_tokens_does_not_keep_others_from_being_verified() {
     let asked = (0..1000)
         .filter(|number| {
             let verdict = checker.check(at(0), &eve, &Secret::new(format!("random-{number}")));
-            matches!(verdict, Verdict::Wait(_))
+            matches!(verdict, TokenValidation::Pending(_))
         })
         .count();
     assert_eq!(asked, 154, "three fifths of what may be asked at once");
-    assert!(matches!(checker.check(at(0), &ada, &Secret::new("t")), Verdict::Wait(_)));
+    assert!(matches!(checker.check(at(0), &ada, &Secret::new("t")), TokenValidation::Pending(_)));
 }
 
 #[test]
 fn answers_about_random_tokens_do_not_displace_those_about_good_ones() {
     let mut config = config();
-    config.kept = 4;
+    config.cache_entries = 4;
     let mut checker = IntrospectionChecker::new(config).unwrap();
     good(ask(&mut checker, at(0), "t", &active()));
     for number in 0..100 {
@@ -308,7 +334,9 @@ fn a_token_that_was_good_lately_is_asked_about_on_behalf_of_whom_it_names() {
     flood.for_each(|token| drop(checker.check(at(60), &QuotaOwner::LOCAL, &token)));
     let unknown = refused(checker.check(at(60), &QuotaOwner::LOCAL, &Secret::new("u")));
     assert!(matches!(unknown, VerifyError::OverQuota(_)));
-    let Verdict::Wait(id) = checker.check(at(60), &QuotaOwner::LOCAL, &Secret::new("t")) else { panic!() };
+    let TokenValidation::Pending(id) = checker.check(at(60), &QuotaOwner::LOCAL, &Secret::new("t")) else {
+        panic!()
+    };
     // Once it was withdrawn, it is like any other.
     checker.handle_answer(at(60), id, 200, br#"{"active":false}"#);
     refused(checker.check(at(61), &QuotaOwner::LOCAL, &Secret::new("t")));

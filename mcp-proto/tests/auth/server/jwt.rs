@@ -5,8 +5,8 @@ use core::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use mcp_proto::auth::server::{
-    Access, Checker, JwtAlgorithm, JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer, Verdict,
-    VerifyError,
+    Access, Checker, JwtAlgorithm, JwtChecker, JwtConfig, KeySource, TokenTypes, TokenValidation,
+    TrustedIssuer, VerifyError,
 };
 use mcp_proto::auth::{Es256, Fetch, Now, Secret, Signer};
 use mcp_proto::quota::QuotaOwner;
@@ -52,35 +52,35 @@ fn claims() -> Value {
 /// With one key, which does not change.
 fn fixed() -> JwtChecker {
     let source = KeySource::Fixed(keys(&[jwk(1, "one")]));
-    JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, source)]))
+    JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, source)]))
 }
 
 /// With keys that are to be fetched.
 fn fetching() -> JwtChecker {
     let source = KeySource::Url("https://login.example/keys".into());
-    JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, source)]))
+    JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, source)]))
 }
 
 #[track_caller]
-fn good(verdict: Verdict) -> Access {
+fn good(verdict: TokenValidation) -> Access {
     match verdict {
-        Verdict::Good(access) => *access,
+        TokenValidation::Valid(access) => *access,
         other => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
-fn invalid(verdict: Verdict) -> String {
+fn invalid(verdict: TokenValidation) -> String {
     match verdict {
-        Verdict::Refused(VerifyError::Invalid(why)) => why,
+        TokenValidation::Rejected(VerifyError::Invalid(why)) => why,
         other => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
-fn unavailable(verdict: Verdict) -> String {
+fn unavailable(verdict: TokenValidation) -> String {
     match verdict {
-        Verdict::Refused(VerifyError::Unavailable(why)) => why,
+        TokenValidation::Rejected(VerifyError::Unavailable(why)) => why,
         other => panic!("{other:?}"),
     }
 }
@@ -93,8 +93,8 @@ fn fetch(checker: &mut JwtChecker, url: &str) -> Fetch {
 }
 
 /// Checks a token, and fetches this if that is wanted.
-fn check(checker: &mut JwtChecker, now: Now, token: &Secret, set: &str) -> Verdict {
-    if let Verdict::Wait(id) = checker.judge(now, token) {
+fn check(checker: &mut JwtChecker, now: Now, token: &Secret, set: &str) -> TokenValidation {
+    if let TokenValidation::Pending(id) = checker.judge(now, token) {
         assert_eq!(checker.poll_fetch().unwrap().0.id, id);
         checker.handle_answer(now, id, 200, set.as_bytes());
     }
@@ -103,16 +103,16 @@ fn check(checker: &mut JwtChecker, now: Now, token: &Secret, set: &str) -> Verdi
 
 trait Judge {
     /// Checks a token, its signature as well.
-    fn judge(&mut self, now: Now, token: &Secret) -> Verdict;
+    fn judge(&mut self, now: Now, token: &Secret) -> TokenValidation;
 }
 
 impl Judge for JwtChecker {
-    fn judge(&mut self, now: Now, token: &Secret) -> Verdict {
+    fn judge(&mut self, now: Now, token: &Secret) -> TokenValidation {
         let mut verdict = self.check(now, &QuotaOwner::LOCAL, token);
         loop {
-            let Verdict::Signed(signed) = verdict else { return verdict };
+            let TokenValidation::SignatureUnchecked(signed) = verdict else { return verdict };
             verdict = match signed.verify(token) {
-                Err(_) if !signed.names_key() => self.recheck(now, token, &signed),
+                Err(_) if !signed.has_key_id() => self.recheck(now, token, &signed),
                 verified => return verified.into(),
             };
         }
@@ -192,7 +192,8 @@ fn a_token_of_another_type_is_refused() {
     for typ in ["dpop+jwt", "logout+jwt", "application/secevent+jwt", "at+jwt2", ""] {
         invalid(fixed().judge(at(0), &signed(1, &types(json!(typ)), &claims())));
     }
-    let mut strict = JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(keys(&[jwk(1, "one")])))]);
+    let mut strict =
+        JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, KeySource::Fixed(keys(&[jwk(1, "one")])))]);
     strict.types = TokenTypes::AccessTokens;
     for (typ, taken) in [
         (json!("AT+JWT"), true),
@@ -203,7 +204,7 @@ fn a_token_of_another_type_is_refused() {
         let token = signed(1, &types(typ), &claims());
         good(fixed().judge(at(0), &token));
         let verdict = JwtChecker::new(strict.clone()).judge(at(0), &token);
-        assert_eq!(matches!(verdict, Verdict::Good(_)), taken);
+        assert_eq!(matches!(verdict, TokenValidation::Valid(_)), taken);
     }
 }
 
@@ -214,7 +215,7 @@ fn a_token_of_another_type_is_refused() {
 fn every_algorithm_is_understood_as_others_use_it() {
     for (algorithm, token) in TOKENS {
         let source = KeySource::Fixed(KEYS.into());
-        let mut config = JwtConfig::of([TrustedIssuer::new(ISSUER, source)]);
+        let mut config = JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, source)]);
         good(JwtChecker::new(config.clone()).judge(at(0), &Secret::new(token)));
         config.algorithms.retain(|allowed| allowed.as_str() != algorithm);
         let why = invalid(JwtChecker::new(config).judge(at(0), &Secret::new(token)));
@@ -226,7 +227,7 @@ fn every_algorithm_is_understood_as_others_use_it() {
 #[test]
 fn a_signature_that_is_changed_anywhere_is_wrong() {
     for (algorithm, token) in TOKENS {
-        let config = JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(KEYS.into()))]);
+        let config = JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, KeySource::Fixed(KEYS.into()))]);
         let mut checker = JwtChecker::new(config);
         let (signed, signature) = token.rsplit_once('.').unwrap();
         let signature = BASE64.decode(signature).unwrap();
@@ -260,7 +261,7 @@ fn a_key_is_good_for_what_it_says_it_is() {
         let mut jwk = jwk(1, "one");
         jwk[name] = value;
         let source = KeySource::Fixed(keys(&[jwk]));
-        JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, source)]))
+        JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, source)]))
     };
     let token = signed(1, &header(), &claims());
     for (name, value) in [("use", json!("sig")), ("alg", json!("ES256")), ("key_ops", json!(["verify"]))] {
@@ -277,7 +278,7 @@ fn a_key_is_good_for_what_it_says_it_is() {
         ("d", json!("AQ")),
     ] {
         let verdict = with(name, value.clone()).judge(at(0), &token);
-        assert!(matches!(verdict, Verdict::Refused(_)), "{name} {value}");
+        assert!(matches!(verdict, TokenValidation::Rejected(_)), "{name} {value}");
     }
 }
 
@@ -300,13 +301,13 @@ fn odd_keys_are_left_out() {
     for key in odd {
         for alg in ["ES256", "EdDSA", "RS256", "PS512"] {
             let source = KeySource::Fixed(keys(core::slice::from_ref(&key)));
-            let mut checker = JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, source)]));
+            let mut checker = JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, source)]));
             let token = signed(1, &json!({"alg": alg, "kid": "one"}), &claims());
-            assert!(matches!(checker.judge(at(0), &token), Verdict::Refused(_)), "{key}");
+            assert!(matches!(checker.judge(at(0), &token), TokenValidation::Rejected(_)), "{key}");
         }
     }
     let checker = |set: &str| {
-        JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(set.into()))]))
+        JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, KeySource::Fixed(set.into()))]))
     };
     invalid(checker(KEYS).judge(at(0), &Secret::new(WEAK)));
     for set in ["", "{}", "[]", r#"{"keys":{}}"#, r#"{"keys":[]}"#] {
@@ -318,7 +319,8 @@ fn odd_keys_are_left_out() {
 #[test]
 fn a_token_without_the_name_of_its_key_is_tried_with_those_that_fit() {
     let set = keys(&[jwk(2, "two"), jwk(1, "one")]);
-    let mut checker = JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(set))]));
+    let mut checker =
+        JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, KeySource::Fixed(set))]));
     good(checker.judge(at(0), &signed(1, &json!({"alg": "ES256"}), &claims())));
     assert_eq!(
         invalid(checker.judge(at(0), &signed(3, &json!({"alg": "ES256"}), &claims()))),
@@ -350,7 +352,7 @@ fn no_changed_token_is_good() {
         let mut text = token.expose().to_owned();
         let other = if &text[at_byte..=at_byte] == "A" { "B" } else { "A" };
         text.replace_range(at_byte..=at_byte, other);
-        assert!(!matches!(checker.judge(at(0), &Secret::new(text)), Verdict::Good(_)), "{at_byte}");
+        assert!(!matches!(checker.judge(at(0), &Secret::new(text)), TokenValidation::Valid(_)), "{at_byte}");
     }
 }
 
@@ -375,7 +377,7 @@ fn keys_are_found_by_the_metadata_of_the_issuer() {
     let mut claims = claims();
     claims["iss"] = json!("https://login.example/tenant");
     let token = signed(1, &header(), &claims);
-    assert!(matches!(checker.judge(at(0), &token), Verdict::Wait(_)));
+    assert!(matches!(checker.judge(at(0), &token), TokenValidation::Pending(_)));
     let first = fetch(&mut checker, "https://login.example/.well-known/oauth-authorization-server/tenant");
     checker.handle_answer(at(0), first.id, 404, b"");
     let second = fetch(&mut checker, "https://login.example/.well-known/openid-configuration/tenant");
@@ -383,7 +385,10 @@ fn keys_are_found_by_the_metadata_of_the_issuer() {
     let third = fetch(&mut checker, "https://login.example/tenant/.well-known/openid-configuration");
     let metadata = json!({"issuer": "https://login.example/tenant", "jwks_uri": "https://keys.example/set", "claims": 7});
     checker.handle_answer(at(0), third.id, 200, metadata.to_string().as_bytes());
-    assert!(matches!(checker.judge(at(0), &token), Verdict::Wait(_)), "the keys are still to come");
+    assert!(
+        matches!(checker.judge(at(0), &token), TokenValidation::Pending(_)),
+        "the keys are still to come"
+    );
     let keys_at = fetch(&mut checker, "https://keys.example/set");
     checker.handle_answer(at(0), keys_at.id, 200, keys(&[jwk(1, "one")]).as_bytes());
     good(checker.judge(at(0), &token));
@@ -408,7 +413,7 @@ fn metadata_of_another_issuer_or_keys_out_of_reach_are_not_used() {
     ] {
         let mut checker = JwtChecker::new(JwtConfig::new(ISSUER));
         let token = signed(1, &header(), &claims());
-        assert!(matches!(checker.judge(at(0), &token), Verdict::Wait(_)));
+        assert!(matches!(checker.judge(at(0), &token), TokenValidation::Pending(_)));
         while let Some((fetch, _)) = checker.poll_fetch() {
             assert!(fetch.url.contains("/.well-known/"), "{}", fetch.url);
             checker.handle_answer(at(0), fetch.id, 200, document.as_bytes());
@@ -421,8 +426,8 @@ fn metadata_of_another_issuer_or_keys_out_of_reach_are_not_used() {
 fn keys_are_fetched_once_for_all_who_wait() {
     let mut checker = fetching();
     let token = signed(1, &header(), &claims());
-    let Verdict::Wait(first) = checker.judge(at(0), &token) else { panic!() };
-    let Verdict::Wait(second) = checker.judge(at(1), &token) else { panic!() };
+    let TokenValidation::Pending(first) = checker.judge(at(0), &token) else { panic!() };
+    let TokenValidation::Pending(second) = checker.judge(at(1), &token) else { panic!() };
     assert_eq!(first, second);
     assert!(checker.poll_fetch().is_some());
     assert_eq!(checker.poll_fetch(), None);
@@ -451,7 +456,7 @@ fn unknown_keys_have_nothing_fetched_more_often_than_was_said() {
         let unsigned =
             format!("{}.{}.AA", BASE64.encode(header.to_string()), BASE64.encode(claims().to_string()));
         let token = Secret::new(unsigned);
-        if let Verdict::Wait(id) = checker.judge(at(second), &token) {
+        if let TokenValidation::Pending(id) = checker.judge(at(second), &token) {
             fetches += 1;
             assert!(checker.poll_fetch().is_some());
             checker.handle_answer(at(second), id, 200, set.as_bytes());
@@ -508,14 +513,14 @@ fn keys_that_can_not_be_fetched_again_are_good_for_an_hour() {
         good(checker.judge(at(second), &token));
     }
     unavailable(checker.judge(at(3600), &token));
-    assert!(matches!(checker.judge(at(3629), &token), Verdict::Wait(_)));
+    assert!(matches!(checker.judge(at(3629), &token), TokenValidation::Pending(_)));
 }
 
 #[test]
 fn while_there_are_no_keys_nobody_can_tell_and_it_is_tried_again_after_a_pause() {
     let mut checker = fetching();
     let token = signed(1, &header(), &claims());
-    let Verdict::Wait(id) = checker.judge(at(0), &token) else { panic!() };
+    let TokenValidation::Pending(id) = checker.judge(at(0), &token) else { panic!() };
     assert_eq!(checker.poll_fetch().unwrap().0.id, id);
     checker.handle_failed(at(0), id, "connection refused");
     assert_eq!(unavailable(checker.judge(at(29), &token)), "connection refused");
@@ -524,9 +529,11 @@ fn while_there_are_no_keys_nobody_can_tell_and_it_is_tried_again_after_a_pause()
 
 #[test]
 fn only_so_many_keys_are_kept() {
-    let mut config =
-        JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(keys(&[jwk(2, "two"), jwk(1, "one")])))]);
-    config.keys = 1;
+    let mut config = JwtConfig::from_issuers([TrustedIssuer::new(
+        ISSUER,
+        KeySource::Fixed(keys(&[jwk(2, "two"), jwk(1, "one")])),
+    )]);
+    config.max_keys = 1;
     let mut checker = JwtChecker::new(config);
     good(checker.judge(at(0), &signed(2, &json!({"alg": "ES256", "kid": "two"}), &claims())));
     invalid(checker.judge(at(0), &signed(1, &header(), &claims())));
@@ -537,7 +544,7 @@ fn only_so_many_keys_are_kept() {
 fn each_issuer_has_keys_of_its_own() {
     const OTHER: &str = "https://other.example";
     let of = |issuer: &str, seed: u8| TrustedIssuer::new(issuer, KeySource::Fixed(keys(&[jwk(seed, "one")])));
-    let mut checker = JwtChecker::new(JwtConfig::of([of(ISSUER, 1), of(OTHER, 2)]));
+    let mut checker = JwtChecker::new(JwtConfig::from_issuers([of(ISSUER, 1), of(OTHER, 2)]));
     let mut other = claims();
     other["iss"] = json!(OTHER);
     good(checker.judge(at(0), &signed(1, &header(), &claims())));
@@ -554,10 +561,10 @@ fn each_issuer_has_keys_of_its_own() {
 fn keys_that_never_come_are_asked_for_again() {
     let mut checker = fetching();
     let token = signed(1, &header(), &claims());
-    let Verdict::Wait(first) = checker.judge(at(0), &token) else { panic!() };
-    let Verdict::Wait(same) = checker.judge(at(29), &token) else { panic!() };
+    let TokenValidation::Pending(first) = checker.judge(at(0), &token) else { panic!() };
+    let TokenValidation::Pending(same) = checker.judge(at(29), &token) else { panic!() };
     assert_eq!(first, same);
-    let Verdict::Wait(second) = checker.judge(at(30), &token) else { panic!() };
+    let TokenValidation::Pending(second) = checker.judge(at(30), &token) else { panic!() };
     assert_ne!(first, second);
     assert_eq!(checker.poll_fetch().unwrap().0.id, second, "the first is not worth making any more");
     checker.handle_answer(at(30), first, 200, keys(&[jwk(2, "two")]).as_bytes());
@@ -571,7 +578,7 @@ fn answers_out_of_turn_are_ignored() {
     let mut checker = fetching();
     checker.handle_answer(at(0), mcp_proto::auth::FetchId::new(7), 200, keys(&[jwk(1, "one")]).as_bytes());
     checker.handle_failed(at(0), mcp_proto::auth::FetchId::new(1), "gone");
-    assert!(matches!(checker.judge(at(0), &signed(1, &header(), &claims())), Verdict::Wait(_)));
+    assert!(matches!(checker.judge(at(0), &signed(1, &header(), &claims())), TokenValidation::Pending(_)));
 }
 
 /// A clock that is set changes what has expired, and nothing about when keys are fetched.
@@ -591,11 +598,13 @@ fn checker_leaves_every_signature_to_be_verified_outside_its_lock() {
     for header in [header(), json!({"alg": "ES256"})] {
         for seed in [1, 2] {
             let token = signed(seed, &header, &claims());
-            let Verdict::Signed(signed) = fixed().check(at(0), &QuotaOwner::LOCAL, &token) else {
+            let TokenValidation::SignatureUnchecked(signed) =
+                fixed().check(at(0), &QuotaOwner::LOCAL, &token)
+            else {
                 panic!("{header}")
             };
             assert_eq!(signed.verify(&token).is_ok(), seed == 1);
-            assert_eq!(signed.names_key(), header["kid"].is_string());
+            assert_eq!(signed.has_key_id(), header["kid"].is_string());
         }
     }
 }

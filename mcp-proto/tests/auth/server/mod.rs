@@ -13,8 +13,10 @@ mod waiting;
 
 use core::time::Duration;
 
-use mcp_proto::auth::server::{Access, Admission, Authorized, Presented, Proofs, Protection};
-use mcp_proto::auth::{Demand, Now, Scopes};
+use mcp_proto::auth::server::{
+    Access, AccessDecision, GrantedAccess, PresentedToken, Protection, ReplayCache,
+};
+use mcp_proto::auth::{Now, Requirement, Scopes};
 use mcp_proto::peer::Principal;
 use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{HttpResponse, RequestHead};
@@ -43,8 +45,8 @@ fn access(scopes: &str) -> Access {
     access
 }
 
-fn admit(protection: &Protection, method: &str, path: &str, fields: &[(&str, &str)]) -> Admission {
-    protection.admit(&RequestHead { method, path, fields: &Listed(fields), client: None }, at(0))
+fn admit(protection: &Protection, method: &str, path: &str, fields: &[(&str, &str)]) -> AccessDecision {
+    protection.check_request(&RequestHead { method, path, fields: &Listed(fields), client: None }, at(0))
 }
 
 /// Headers, however many.
@@ -60,23 +62,23 @@ impl Fields for Listed<'_> {
 #[track_caller]
 fn answer(protection: &Protection, fields: &[(&str, &str)]) -> HttpResponse {
     match admit(protection, "POST", "/mcp", fields) {
-        Admission::Answer(answer) => answer,
-        Admission::Verify(presented) => panic!("{presented:?}"),
+        AccessDecision::Answer(answer) => answer,
+        AccessDecision::Verify(presented) => panic!("{presented:?}"),
     }
 }
 
 #[track_caller]
-fn present(protection: &Protection, fields: &[(&str, &str)]) -> Presented {
+fn present(protection: &Protection, fields: &[(&str, &str)]) -> PresentedToken {
     match admit(protection, "POST", "/mcp", fields) {
-        Admission::Verify(presented) => presented,
-        Admission::Answer(answer) => panic!("{answer:?}"),
+        AccessDecision::Verify(presented) => presented,
+        AccessDecision::Answer(answer) => panic!("{answer:?}"),
     }
 }
 
 /// What becomes of a request whose token allows this.
-fn settle(protection: &Protection, access: Access) -> Result<Authorized, HttpResponse> {
+fn settle(protection: &Protection, access: Access) -> Result<GrantedAccess, HttpResponse> {
     let presented = present(protection, &[("authorization", "Bearer abc")]);
-    protection.settle(&presented, Ok(access), &Proofs::new())
+    protection.check_token(&presented, Ok(access), &ReplayCache::new())
 }
 
 fn header<'a>(answer: &'a HttpResponse, name: &str) -> Vec<&'a str> {
@@ -86,7 +88,7 @@ fn header<'a>(answer: &'a HttpResponse, name: &str) -> Vec<&'a str> {
 
 /// What an answer demands, as the client of this crate reads it.
 #[track_caller]
-fn demand(answer: &HttpResponse) -> Demand {
+fn demand(answer: &HttpResponse) -> Requirement {
     let challenges = header(answer, "www-authenticate").join(", ");
-    Demand::read(&challenges).unwrap_or_else(|| panic!("no challenge: {answer:?}"))
+    Requirement::parse(&challenges).unwrap_or_else(|| panic!("no challenge: {answer:?}"))
 }

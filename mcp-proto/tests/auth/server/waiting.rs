@@ -6,8 +6,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
 use mcp_proto::Bytes;
-use mcp_proto::auth::server::{Checker, Verdict};
-use mcp_proto::auth::{Fetch, FetchId, Reach, Secret};
+use mcp_proto::auth::server::{Checker, TokenValidation};
+use mcp_proto::auth::{Fetch, FetchId, FetchPolicy, Secret};
 use mcp_proto::front::guard::{CheckerVerifier, FetchResponse, Guard, GuardDecision, PendingVerification};
 use mcp_proto::quota::QuotaOwner;
 
@@ -23,8 +23,12 @@ struct Asking {
 }
 
 impl Checker for Asking {
-    fn check(&mut self, _: Now, _: &QuotaOwner, _: &Secret) -> Verdict {
-        if self.answered { Verdict::Good(Box::new(access(""))) } else { Verdict::Wait(FETCH) }
+    fn check(&mut self, _: Now, _: &QuotaOwner, _: &Secret) -> TokenValidation {
+        if self.answered {
+            TokenValidation::Valid(Box::new(access("")))
+        } else {
+            TokenValidation::Pending(FETCH)
+        }
     }
 
     fn handle_answer(&mut self, _: Now, _: FetchId, _: u16, _: &[u8]) {
@@ -33,7 +37,7 @@ impl Checker for Asking {
 
     fn handle_failed(&mut self, _: Now, _: FetchId, _: &str) {}
 
-    fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
+    fn poll_fetch(&mut self) -> Option<(Fetch, FetchPolicy)> {
         None
     }
 
@@ -55,7 +59,7 @@ fn ask_from(guard: &Guard, client: Option<IpAddr>) -> PendingVerification {
     }
 }
 
-fn poll(verifying: &mut PendingVerification) -> Poll<Result<Authorized, HttpResponse>> {
+fn poll(verifying: &mut PendingVerification) -> Poll<Result<GrantedAccess, HttpResponse>> {
     Pin::new(verifying).poll(&mut Context::from_waker(Waker::noop()))
 }
 

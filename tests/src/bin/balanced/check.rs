@@ -10,7 +10,7 @@ use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::json;
 use smol::Timer;
 
-use crate::trace::{Trace, connect, ensure, expected, shown};
+use crate::instance_log::{InstanceLog, connect, ensure, expected, shown};
 use crate::{Outcome, legacy};
 
 /// There is nothing that takes so long.
@@ -28,16 +28,16 @@ pub(crate) async fn check(socket: &Path, part: &str, calls: &str) -> Outcome {
     };
     let checks = async {
         match part {
-            "sessions" => return legacy::sessions(socket, calls).await,
-            "results" => return legacy::results(socket, calls).await,
+            "sessions" => return legacy::check_sessions(socket, calls).await,
+            "results" => return legacy::check_results(socket, calls).await,
             _ => {}
         }
         let (client, trace) = connect(socket, EraPolicy::ModernOnly)?;
         client.ready().await?;
         match part {
-            "trips" => trips(&client, &trace, calls).await,
-            "tasks" => tasks(&client, &trace, calls).await,
-            "cancellation" => cancellation(&client, calls).await,
+            "trips" => check_input_rounds(&client, &trace, calls).await,
+            "tasks" => check_tasks(&client, &trace, calls).await,
+            "cancellation" => check_cancellation(&client, calls).await,
             _ => Err(format!("there is no part {part:?}").into()),
         }
     };
@@ -45,7 +45,7 @@ pub(crate) async fn check(socket: &Path, part: &str, calls: &str) -> Outcome {
 }
 
 /// What one instance has asked, another goes on with.
-async fn trips(client: &Client, trace: &Trace, calls: u32) -> Outcome {
+async fn check_input_rounds(client: &Client, trace: &InstanceLog, calls: u32) -> Outcome {
     trace.take();
     let (mut all, mut spread) = (BTreeMap::new(), 0);
     for n in 0..calls {
@@ -64,7 +64,7 @@ async fn trips(client: &Client, trace: &Trace, calls: u32) -> Outcome {
 }
 
 /// The input of a task reaches it through whichever instance.
-async fn tasks(client: &Client, trace: &Trace, calls: u32) -> Outcome {
+async fn check_tasks(client: &Client, trace: &InstanceLog, calls: u32) -> Outcome {
     trace.take();
     let begun = (0..calls).map(|n| {
         let client = client.clone();
@@ -94,7 +94,7 @@ async fn tasks(client: &Client, trace: &Trace, calls: u32) -> Outcome {
 }
 
 /// A task is cancelled by whichever instance, and its handler ends.
-async fn cancellation(client: &Client, calls: u32) -> Outcome {
+async fn check_cancellation(client: &Client, calls: u32) -> Outcome {
     let mut tasks: Vec<TaskHandle> = Vec::new();
     for _ in 0..calls {
         let ToolCallOutcome::Task(task) = client.call_tool("wait", json!({})).start_task().await? else {

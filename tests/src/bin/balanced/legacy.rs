@@ -8,13 +8,13 @@ use mcp_proto::peer::client::EraPolicy;
 use serde_json::json;
 
 use crate::Outcome;
-use crate::trace::{Trace, connect, ensure, expected, shown};
+use crate::instance_log::{InstanceLog, connect, ensure, expected, shown};
 
 /// How many sessions are open at once.
 const SESSIONS: usize = 4;
 
 /// What a server asks in a session, and the answers, find each other.
-pub(crate) async fn sessions(socket: &Path, calls: u32) -> Outcome {
+pub(crate) async fn check_sessions(socket: &Path, calls: u32) -> Outcome {
     let sessions = open(socket).await?;
     for n in 0..calls {
         for (client, _) in &sessions {
@@ -37,12 +37,12 @@ pub(crate) async fn sessions(socket: &Path, calls: u32) -> Outcome {
 }
 
 /// A client that has a new session by the time of the result, at the other instance.
-pub(crate) async fn results(socket: &Path, calls: u32) -> Outcome {
+pub(crate) async fn check_results(socket: &Path, calls: u32) -> Outcome {
     let sessions = open(socket).await?;
     let [(one, at_one), (other, at_other), ..] = sessions.as_slice() else {
         return Err("too few sessions".into());
     };
-    ensure(at_one.seen() != at_other.seen(), || "both sessions are at one instance".to_owned())?;
+    ensure(at_one.instances() != at_other.instances(), || "both sessions are at one instance".to_owned())?;
     let mut tasks = Vec::new();
     for _ in 0..calls {
         let ToolCallOutcome::Task(task) = one.call_tool("nap", json!({})).start_task().await? else {
@@ -60,7 +60,7 @@ pub(crate) async fn results(socket: &Path, calls: u32) -> Outcome {
     Ok(())
 }
 
-async fn open(socket: &Path) -> Outcome<Vec<(Client, Trace)>> {
+async fn open(socket: &Path) -> Outcome<Vec<(Client, InstanceLog)>> {
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
         let (client, trace) = connect(socket, EraPolicy::LegacyOnly)?;

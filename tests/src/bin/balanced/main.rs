@@ -9,10 +9,10 @@
 //! before them, at a Unix socket; and the client, which makes so many calls for one part of what there is to check.
 
 mod check;
+mod instance_log;
 mod legacy;
 mod serve;
 mod store;
-mod trace;
 
 use std::error::Error;
 use std::path::Path;

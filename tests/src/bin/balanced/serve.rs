@@ -35,7 +35,7 @@ pub(crate) async fn serve(name: &str, key: &Path, store: &Path) -> Outcome {
 }
 
 #[derive(Deserialize)]
-struct Numbered {
+struct NumberArguments {
     n: u32,
 }
 
@@ -66,7 +66,7 @@ fn router(name: &str, sealer: Sealer, tasks: TaskConfig) -> Router {
             plain("wait", "Waits to be cancelled"),
             TaskChoice::Required,
             move |NoArguments {}, _: Context| {
-                let one = Waiting::new(waiting.clone());
+                let one = WaitingGuard::new(waiting.clone());
                 async move {
                     let never: String = std::future::pending().await;
                     drop(one);
@@ -80,7 +80,7 @@ fn router(name: &str, sealer: Sealer, tasks: TaskConfig) -> Router {
         })
 }
 
-async fn ask_twice(Numbered { n }: Numbered, cx: Context) -> Result<String, HandlerError> {
+async fn ask_twice(NumberArguments { n }: NumberArguments, cx: Context) -> Result<String, HandlerError> {
     let city = ask(&cx, n, "city").await?;
     let day = ask(&cx, n, "day").await?;
     Ok(format!("{n}: {city}, {day}"))
@@ -96,16 +96,16 @@ async fn ask(cx: &Context, n: u32, field: &str) -> Result<String, HandlerError> 
 }
 
 /// A handler that waits, until it is dropped.
-struct Waiting(Arc<AtomicUsize>);
+struct WaitingGuard(Arc<AtomicUsize>);
 
-impl Waiting {
+impl WaitingGuard {
     fn new(count: Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }

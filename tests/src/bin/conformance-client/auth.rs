@@ -8,8 +8,8 @@ use hyper::client::conn::http1;
 use mcp_hyper::auth::{AuthHandle, Authorization};
 use mcp_proto::Bytes;
 use mcp_proto::auth::client::{
-    AuthConfig, ClientCredentials, DpopKey, Event, Grant, IdentityProvider, Page, ProviderPlace, Redirect,
-    Registered, SubjectKind,
+    AuthConfig, AuthorizationPage, ClientCredentials, DpopKey, Event, Grant, IdentityProvider,
+    Preregistration, ProviderLocation, Redirect, SubjectKind,
 };
 use mcp_proto::auth::{Es256, ResourceMetadata, Secret};
 use mcp_proto::front::{Client, Error};
@@ -28,7 +28,7 @@ const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 /// What the suite tells some scenarios besides their names.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Context {
+struct AuthScenario {
     client_id: String,
     client_secret: Option<String>,
     private_key_pem: String,
@@ -40,10 +40,13 @@ struct Context {
 }
 
 /// How to log in, and the pages that are to be opened for it.
-pub(crate) async fn authorization(scenario: &str, url: &str) -> Outcome<(Authorization, Receiver<Page>)> {
+pub(crate) async fn authorization(
+    scenario: &str,
+    url: &str,
+) -> Outcome<(Authorization, Receiver<AuthorizationPage>)> {
     let mut context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
         Ok(context) => serde_json::from_str(&context)?,
-        Err(_) => Context::default(),
+        Err(_) => AuthScenario::default(),
     };
     if context.issuer.is_none() && !context.client_id.is_empty() {
         context.issuer = issuer(url).await;
@@ -51,7 +54,7 @@ pub(crate) async fn authorization(scenario: &str, url: &str) -> Outcome<(Authori
     let (pages, opened) = unbounded();
     let assertion = context.idp_id_token.clone().or(context.valid_jwt.clone()).map(Secret::new);
     let authorization = Authorization::new(config(scenario, context)?)
-        .on_event(move |event| tell(event, &pages))
+        .on_event(move |event| forward_page(event, &pages))
         .assertions(move |_| {
             let assertion = assertion.clone().ok_or_else(|| "the suite gave none".to_owned());
             async move { assertion }
@@ -59,7 +62,7 @@ pub(crate) async fn authorization(scenario: &str, url: &str) -> Outcome<(Authori
     Ok((authorization, opened))
 }
 
-fn tell(event: &Event, pages: &Sender<Page>) {
+fn forward_page(event: &Event, pages: &Sender<AuthorizationPage>) {
     match event {
         Event::NeedsAuthorization(page) => {
             // Without a receiver nobody waits for it.
@@ -70,7 +73,7 @@ fn tell(event: &Event, pages: &Sender<Page>) {
     }
 }
 
-fn config(scenario: &str, context: Context) -> Outcome<AuthConfig> {
+fn config(scenario: &str, context: AuthScenario) -> Outcome<AuthConfig> {
     let mut config = AuthConfig::new("conformance-client", REDIRECT);
     config.client_id_document = Some(DOCUMENT.to_owned());
     let known = match (scenario, context.client_secret.map(Secret::new)) {
@@ -84,7 +87,7 @@ fn config(scenario: &str, context: Context) -> Outcome<AuthConfig> {
     };
     if let Some(credentials) = known {
         let issuer = context.issuer.ok_or("the suite does not say whose credentials these are")?;
-        config.registered.push(Registered::at(issuer, credentials));
+        config.preregistrations.push(Preregistration::for_issuer(issuer, credentials));
     }
     match scenario {
         "auth/client-credentials-jwt" | "auth/client-credentials-basic" => {
@@ -92,28 +95,28 @@ fn config(scenario: &str, context: Context) -> Outcome<AuthConfig> {
         }
         "auth/enterprise-managed-authorization" => {
             config.grant = Grant::Enterprise(IdentityProvider {
-                place: ProviderPlace::Issuer(context.idp_issuer),
+                location: ProviderLocation::Issuer(context.idp_issuer),
                 credentials: ClientCredentials::new(context.idp_client_id),
                 subject: SubjectKind::IdToken,
             });
         }
         "auth/wif-jwt-bearer" => config.grant = Grant::JwtBearer,
-        "auth/dpop" | "auth/dpop-nonce" => config.dpop = Some(DpopKey::Kept),
+        "auth/dpop" | "auth/dpop-nonce" => config.dpop = Some(DpopKey::Generated),
         _ => {}
     }
     Ok(config)
 }
 
 /// Agrees on every page, and tells where that led.
-pub(crate) async fn agree(pages: Receiver<Page>, handle: AuthHandle) {
+pub(crate) async fn agree(pages: Receiver<AuthorizationPage>, handle: AuthHandle) {
     while let Ok(page) = pages.recv().await {
         let finished = match location(&page.url).await {
-            Ok(location) => handle.finish(Redirect::read(&location)).map_err(Into::into),
+            Ok(location) => handle.finish(Redirect::parse(&location)).map_err(Into::into),
             Err(error) => Err(error),
         };
         if let Err(error) = finished {
             eprintln!("conformance-client: {error}");
-            handle.give_up();
+            handle.cancel_page();
         }
     }
 }
@@ -125,7 +128,7 @@ async fn issuer(url: &str) -> Option<String> {
     struct Metadata {
         authorization_servers: Vec<String>,
     }
-    let place = ResourceMetadata::places(url).into_iter().next()?;
+    let place = ResourceMetadata::well_known_urls(url).into_iter().next()?;
     let body = get(&place).await.ok()?.into_body().collect().await.ok()?;
     let metadata: Metadata = serde_json::from_slice(&body.to_bytes()).ok()?;
     metadata.authorization_servers.into_iter().next()

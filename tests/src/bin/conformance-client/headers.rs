@@ -10,7 +10,7 @@ use crate::Outcome;
 /// What the suite says beside the URL.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Given {
+struct HeaderScenario {
     tool_calls: Vec<ToolCall>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) async fn standard(client: &Client) -> Outcome {
 
 /// The calls that the suite asks for, of tools that it lists.
 pub(crate) async fn custom(client: &Client) -> Outcome {
-    let given: Given = serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT")?)?;
+    let given: HeaderScenario = serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT")?)?;
     client.list_tools().await?;
     for call in given.tool_calls {
         client.call_tool(call.name, call.arguments).await?;

@@ -10,7 +10,7 @@ use smol::future::zip;
 
 use crate::content::plain;
 
-type Said = Result<String, HandlerError>;
+type TextResult = Result<String, HandlerError>;
 
 pub(crate) fn add(router: Router) -> Router {
     let mut prompt = Prompt::new("test_input_required_result_prompt");
@@ -40,22 +40,22 @@ async fn missing_capability(_: NoArguments, cx: Context) -> Result<&'static str,
     Ok("The client can be asked for text from a model.")
 }
 
-async fn greeting(_: NoArguments, cx: Context) -> Said {
+async fn greeting(_: NoArguments, cx: Context) -> TextResult {
     let name = ask_for_text(&cx, "user_name", "What is your name?", "name").await?;
     Ok(format!("Hello, {name}!"))
 }
 
-async fn sampling(_: NoArguments, cx: Context) -> Said {
+async fn sampling(_: NoArguments, cx: Context) -> TextResult {
     ask_model(&cx, "capital_question", "What is the capital of France?").await
 }
 
-async fn list_roots(_: NoArguments, cx: Context) -> Said {
+async fn list_roots(_: NoArguments, cx: Context) -> TextResult {
     let roots = cx.roots("client_roots").await?.roots;
     let uris: Vec<_> = roots.iter().map(|root| root.uri.as_str()).collect();
     Ok(format!("The roots: {}", uris.join(", ")))
 }
 
-async fn capabilities(_: NoArguments, cx: Context) -> Said {
+async fn capabilities(_: NoArguments, cx: Context) -> TextResult {
     let can = |capability| cx.client_capabilities().has(capability);
     let greeting = async {
         match can(ClientCapability::Sampling) {
@@ -73,7 +73,7 @@ async fn capabilities(_: NoArguments, cx: Context) -> Said {
     Ok(format!("{} {}.", greeting?, name?))
 }
 
-async fn confirmed(_: NoArguments, cx: Context) -> Said {
+async fn confirmed(_: NoArguments, cx: Context) -> TextResult {
     let form = ElicitSchema {
         required: Some(vec!["ok".to_owned()]),
         ..ElicitSchema::new([("ok", PrimitiveSchema::from(BooleanSchema::new()))])
@@ -86,27 +86,27 @@ async fn confirmed(_: NoArguments, cx: Context) -> Said {
     .to_owned())
 }
 
-async fn multiple(_: NoArguments, cx: Context) -> Said {
+async fn multiple(_: NoArguments, cx: Context) -> TextResult {
     let name = ask_for_text(&cx, "user_name", "What is your name?", "name");
     let greeting = ask_model(&cx, "greeting", "Generate a greeting");
     let (name, (greeting, roots)) = zip(name, zip(greeting, cx.roots("client_roots"))).await;
     Ok(format!("{} {}, you have shared {} roots.", greeting?, name?, roots?.roots.len()))
 }
 
-async fn multi_round(_: NoArguments, cx: Context) -> Said {
+async fn multi_round(_: NoArguments, cx: Context) -> TextResult {
     let name = ask_for_text(&cx, "step1", "Step 1: What is your name?", "name").await?;
     let color = ask_for_text(&cx, "step2", "Step 2: What is your favorite color?", "color").await?;
     Ok(format!("{name}'s favourite colour is {color}."))
 }
 
-async fn contextual(_: NoArguments, cx: Context) -> Said {
+async fn contextual(_: NoArguments, cx: Context) -> TextResult {
     let context = ask_for_text(&cx, "user_context", "What context should the prompt use?", "context").await?;
     Ok(format!("Answer in this context: {context}"))
 }
 
 // --- What they have in common ---
 
-async fn ask_for_text(cx: &Context, key: &str, message: &str, field: &str) -> Said {
+async fn ask_for_text(cx: &Context, key: &str, message: &str, field: &str) -> TextResult {
     let form = ElicitSchema {
         required: Some(vec![field.to_owned()]),
         ..ElicitSchema::new([(field, PrimitiveSchema::from(StringSchema::new()))])
@@ -118,7 +118,7 @@ async fn ask_for_text(cx: &Context, key: &str, message: &str, field: &str) -> Sa
     }
 }
 
-async fn ask_model(cx: &Context, key: &str, question: &str) -> Said {
+async fn ask_model(cx: &Context, key: &str, question: &str) -> TextResult {
     let params = CreateMessageParams::new([SamplingMessage::user(question)], 100_u64);
     Ok(cx.sample(key, params).await?.content.text_content())
 }

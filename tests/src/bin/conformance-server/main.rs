@@ -1,11 +1,11 @@
 //! The server that the official conformance suite tests: `tests/conformance` runs it.
 
-mod asks;
 mod content;
 mod input;
 mod prompts;
 mod reports;
 mod resources;
+mod server_requests;
 mod skills;
 mod tasks;
 
@@ -60,7 +60,7 @@ fn router(changes: &Sender<ListKind>) -> Router {
         .instructions("A server for the official conformance suite.");
     router = content::add(router);
     router = reports::add(router, changes);
-    router = asks::add(router);
+    router = server_requests::add(router);
     router = input::add(router);
     router = resources::add(router);
     router = tasks::add(router);

@@ -24,9 +24,9 @@ use serde_json::Value;
 
 use crate::{Report, misunderstood, read};
 
-type Checked = Result<(), String>;
+type CheckResult = Result<(), String>;
 
-fn same<T: serde::Serialize + serde::de::DeserializeOwned + Debug>(value: &Value) -> Checked {
+fn same<T: serde::Serialize + serde::de::DeserializeOwned + Debug>(value: &Value) -> CheckResult {
     let typed: T = serde_json::from_str(&value.to_string()).map_err(|error| error.to_string())?;
     if let Some(what) = misunderstood(&format!("{typed:?}")) {
         return Err(format!("not understood: {what}"));
@@ -39,11 +39,11 @@ fn part<'a>(value: &'a Value, name: &str) -> Result<&'a Value, String> {
     value.get(name).ok_or_else(|| format!("no `{name}`"))
 }
 
-fn named(value: &Value, name: &str) -> Checked {
+fn named(value: &Value, name: &str) -> CheckResult {
     if value["method"] == name { Ok(()) } else { Err(format!("the method is not {name}")) }
 }
 
-fn request<M: Method>(value: &Value) -> Checked {
+fn request<M: Method>(value: &Value) -> CheckResult {
     named(value, M::NAME)?;
     if let Some(id) = value.get("id") {
         same::<Id>(id)?;
@@ -51,17 +51,17 @@ fn request<M: Method>(value: &Value) -> Checked {
     value.get("params").map_or(Ok(()), same::<M::Params>)
 }
 
-fn notification<N: Notification>(value: &Value) -> Checked {
+fn notification<N: Notification>(value: &Value) -> CheckResult {
     named(value, N::NAME)?;
     same::<N::Params>(part(value, "params")?)
 }
 
-fn response<M: Method>(value: &Value) -> Checked {
+fn response<M: Method>(value: &Value) -> CheckResult {
     same::<Id>(part(value, "id")?)?;
     same::<M::Result>(part(value, "result")?)
 }
 
-fn error(value: &Value) -> Checked {
+fn error(value: &Value) -> CheckResult {
     let error = value.get("error").unwrap_or(value);
     match (part(error, "code")?.as_i64(), part(error, "message")?.as_str()) {
         (Some(_), Some(_)) => Ok(()),
@@ -69,18 +69,18 @@ fn error(value: &Value) -> Checked {
     }
 }
 
-fn data<T: serde::Serialize + serde::de::DeserializeOwned + Debug>(value: &Value) -> Checked {
+fn data<T: serde::Serialize + serde::de::DeserializeOwned + Debug>(value: &Value) -> CheckResult {
     error(value)?;
     same::<T>(part(&value["error"], "data")?)
 }
 
 /// A form's field is told by its shape; the types of single shapes read it, too.
-fn field<T: serde::Serialize + serde::de::DeserializeOwned + Debug>(value: &Value) -> Checked {
+fn field<T: serde::Serialize + serde::de::DeserializeOwned + Debug>(value: &Value) -> CheckResult {
     same::<PrimitiveSchema>(value)?;
     same::<T>(value)
 }
 
-fn check_one(kind: &str, value: &Value) -> Checked {
+fn check_one(kind: &str, value: &Value) -> CheckResult {
     match kind {
         "AudioContent" => same::<AudioContent>(value),
         "BlobResourceContents" => same::<BlobResourceContents>(value),

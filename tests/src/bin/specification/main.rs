@@ -10,13 +10,13 @@
 //! - every example is read by its type, leaving nothing unknown, and is written back as an equal value;
 //! - what is written of richly filled values, at each revision, validates against that revision's schema, and each
 //!   method and notification exists exactly at the revisions whose schemas have it;
-//! - what a revision lacks is not in what is written for it (`cells`).
+//! - what a revision lacks is not in what is written for it (`revision_fields`).
 //!
 //! One error of the published schemas is excepted: they type the numbers of elicitation answers as integers.
 
-mod cells;
 mod examples;
-mod rich;
+mod full_values;
+mod revision_fields;
 mod schemas;
 
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ fn run(folder: &std::path::Path) -> Result<Report, String> {
     let mut report = Report::default();
     examples::check(&folder.join("2026-07-28/examples"), &mut report)?;
     schemas::check(&schemas, &mut report);
-    cells::check(&mut report);
+    revision_fields::check(&mut report);
     Ok(report)
 }
 

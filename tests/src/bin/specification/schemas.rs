@@ -15,7 +15,7 @@ use mcp_proto::schema::{
 };
 use serde_json::{Value, json};
 
-use crate::{Report, misunderstood, read, rich};
+use crate::{Report, full_values, misunderstood, read};
 
 /// The schemas of all revisions, and of the tasks extension.
 pub(crate) struct Schemas {
@@ -117,7 +117,7 @@ impl Check<'_> {
 
     /// A method whose request and result the schemas define under these names.
     fn method<M: Method>(&mut self, request: &str, result: &str) {
-        self.method_as::<M>(request, result, rich::params(request), rich::result(result));
+        self.method_as::<M>(request, result, full_values::params(request), full_values::result(result));
     }
 
     fn method_as<M: Method>(&mut self, request: &str, result: &str, params: Value, answer: Value) {
@@ -145,7 +145,7 @@ impl Check<'_> {
     fn extension<M: Method>(&mut self, request: &str, result: &str, answers: &[Value]) {
         self.methods.push(M::INFO);
         let schema = &self.schemas.tasks;
-        if let Some(params) = self.typed::<M::Params>(request, &rich::params(request)) {
+        if let Some(params) = self.typed::<M::Params>(request, &full_values::params(request)) {
             let params = at(&params, Revision::LATEST);
             let message = json!({"jsonrpc": "2.0", "id": 1, "method": M::NAME, "params": params});
             self.value(schema, M::NAME, request, &message);
@@ -158,7 +158,7 @@ impl Check<'_> {
     }
 
     fn notification<N: Notification>(&mut self, definition: &str) {
-        self.notification_as::<N>(definition, rich::params(definition));
+        self.notification_as::<N>(definition, full_values::params(definition));
     }
 
     fn notification_as<N: Notification>(&mut self, definition: &str, params: Value) {
@@ -186,7 +186,7 @@ impl Check<'_> {
         definition: &str,
         revisions: Revisions,
     ) {
-        let Some(value) = self.typed::<T>(rich, &rich::result(rich)) else { return };
+        let Some(value) = self.typed::<T>(rich, &full_values::result(rich)) else { return };
         for revision in Revision::ALL.iter().copied().filter(|revision| revisions.contains(*revision)) {
             let what = format!("a result at {revision}");
             self.value(self.schemas.of(revision), &what, definition, &at(&value, revision));
@@ -215,8 +215,8 @@ pub(crate) fn check(schemas: &Schemas, report: &mut Report) {
     check.method::<ListRoots>("ListRootsRequest", "ListRootsResult");
     check.method::<CreateMessage>("CreateMessageRequest", "CreateMessageResult");
     check.method::<Elicit>("ElicitRequest", "ElicitResult");
-    let legacy_task = rich::result("LegacyGetTaskResult");
-    let id = rich::params("GetTaskRequest");
+    let legacy_task = full_values::result("LegacyGetTaskResult");
+    let id = full_values::params("GetTaskRequest");
     check.method_as::<legacy::GetTask>("GetTaskRequest", "GetTaskResult", id.clone(), legacy_task.clone());
     check.method_as::<legacy::CancelTask>("CancelTaskRequest", "CancelTaskResult", id, legacy_task);
     check.method::<legacy::TaskResult>("GetTaskPayloadRequest", "GetTaskPayloadResult");
@@ -228,7 +228,7 @@ pub(crate) fn check(schemas: &Schemas, report: &mut Report) {
     );
     check.result::<InputRequiredResult>("InputRequiredResult", "InputRequiredResult", Revisions::MODERN);
 
-    let url = check.typed::<<Elicit as Method>::Params>("elicitation by URL", &rich::url());
+    let url = check.typed::<<Elicit as Method>::Params>("elicitation by URL", &full_values::url());
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let params = at(&url, revision);
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": Elicit::NAME, "params": params});
@@ -237,20 +237,21 @@ pub(crate) fn check(schemas: &Schemas, report: &mut Report) {
 
     let states = ["working", "input_required", "completed", "failed", "cancelled"];
     let answers = states.map(|status| {
-        let mut task = rich::detailed_task(status);
+        let mut task = full_values::detailed_task(status);
         task["resultType"] = "complete".into();
         task["_meta"] = json!({"com.example/shard": 7});
         task
     });
     check.extension::<tasks::GetTask>("GetTaskRequest", "GetTaskResult", &answers);
-    check.extension::<tasks::UpdateTask>("UpdateTaskRequest", "UpdateTaskResult", &[rich::result("")]);
-    check.extension::<tasks::CancelTask>("CancelTaskRequest", "CancelTaskResult", &[rich::result("")]);
-    if let Some(created) = check.typed::<tasks::CreateTaskResult>("a task", &rich::result("CreateTaskResult"))
+    check.extension::<tasks::UpdateTask>("UpdateTaskRequest", "UpdateTaskResult", &[full_values::result("")]);
+    check.extension::<tasks::CancelTask>("CancelTaskRequest", "CancelTaskResult", &[full_values::result("")]);
+    if let Some(created) =
+        check.typed::<tasks::CreateTaskResult>("a task", &full_values::result("CreateTaskResult"))
     {
         check.value(&schemas.tasks, "a task", "CreateTaskResult", &at(&created, Revision::LATEST));
     }
     check.notifications.push(tasks::TaskUpdated::INFO);
-    let updated = rich::params("TaskStatusNotification");
+    let updated = full_values::params("TaskStatusNotification");
     if let Some(updated) = check.typed::<tasks::TaskUpdatedParams>("notifications/tasks", &updated) {
         let params = at(&updated, Revision::LATEST);
         let message = json!({"jsonrpc": "2.0", "method": tasks::TaskUpdated::NAME, "params": params});
@@ -269,7 +270,7 @@ pub(crate) fn check(schemas: &Schemas, report: &mut Report) {
     check.notification::<RootsListChanged>("RootsListChangedNotification");
     check.notification::<ElicitationComplete>("ElicitationCompleteNotification");
     check.notification::<SubscriptionsAcknowledged>("SubscriptionsAcknowledgedNotification");
-    let changed = rich::params("LegacyTaskStatusNotification");
+    let changed = full_values::params("LegacyTaskStatusNotification");
     check.notification_as::<legacy::TaskStatusChanged>("TaskStatusNotification", changed);
 
     let (methods, notifications) = (check.methods, check.notifications);

@@ -7,7 +7,7 @@ use mcp_proto::schema::{
     PrimitiveSchema, StringSchema,
 };
 
-use super::person::{Gone, Person};
+use super::terminal_prompt::{NoAnswerError, TerminalPrompt};
 use crate::text::{NAME, QUIET, Text, styled};
 
 /// A field with its schema.
@@ -18,7 +18,7 @@ pub(super) struct Field<'a> {
 }
 
 /// A choice: what is sent, and what people are shown.
-struct Choice<'a> {
+struct FieldOption<'a> {
     value: &'a str,
     title: &'a str,
 }
@@ -33,11 +33,11 @@ impl<'a> Field<'a> {
     }
 
     /// Asks until the answer fits; an empty line takes what is there already, or the default.
-    pub(super) fn ask(
+    pub(super) fn prompt(
         &self,
-        person: &mut Person<impl BufRead>,
+        person: &mut TerminalPrompt<impl BufRead>,
         current: Option<&ElicitValue>,
-    ) -> Result<Option<ElicitValue>, Gone> {
+    ) -> Result<Option<ElicitValue>, NoAnswerError> {
         let default = current.cloned().or_else(|| self.default());
         self.describe(person);
         let shown = default.as_ref().map(|value| format!(" [{}]", self.show(value))).unwrap_or_default();
@@ -48,17 +48,17 @@ impl<'a> Field<'a> {
                 if default.is_some() || !self.required {
                     return Ok(default);
                 }
-                person.tell("This is required.");
+                person.print("This is required.");
                 continue;
             }
-            match self.read(&typed) {
+            match self.parse(&typed) {
                 Ok(value) => return Ok(Some(value)),
-                Err(problem) => person.tell(problem),
+                Err(problem) => person.print(problem),
             }
         }
     }
 
-    fn describe(&self, person: &mut Person<impl BufRead>) {
+    fn describe(&self, person: &mut TerminalPrompt<impl BufRead>) {
         let (title, description, kind) = match self.schema {
             PrimitiveSchema::String(it) => (&it.title, &it.description, kind_of_text(it)),
             PrimitiveSchema::Number(it) => (&it.title, &it.description, kind_of_number(it)),
@@ -71,10 +71,10 @@ impl<'a> Field<'a> {
         let words = [title, description].into_iter().flatten().map(String::as_str);
         let words = words.collect::<Vec<_>>().join(": ");
         let need = if self.required { "" } else { ", may be left out" };
-        person.tell("");
-        person.tell(Text::from(words).and(styled(QUIET, format_args!(" ({kind}{need})"))));
+        person.print("");
+        person.print(Text::from(words).and(styled(QUIET, format_args!(" ({kind}{need})"))));
         for (number, choice) in self.choices().iter().enumerate() {
-            person.tell(format!("  {}. {}", number + 1, choice.title));
+            person.print(format!("  {}. {}", number + 1, choice.title));
         }
     }
 
@@ -90,23 +90,26 @@ impl<'a> Field<'a> {
         }
     }
 
-    fn choices(&self) -> Vec<Choice<'a>> {
-        let plain = |values: &'a [String]| values.iter().map(|it| Choice { value: it, title: it }).collect();
+    fn choices(&self) -> Vec<FieldOption<'a>> {
+        let plain =
+            |values: &'a [String]| values.iter().map(|it| FieldOption { value: it, title: it }).collect();
         match self.schema {
             PrimitiveSchema::Enum(EnumSchema { values, names: Some(names), .. })
                 if names.len() == values.len() =>
             {
-                values.iter().zip(names).map(|(value, title)| Choice { value, title }).collect()
+                values.iter().zip(names).map(|(value, title)| FieldOption { value, title }).collect()
             }
             PrimitiveSchema::Enum(it) => plain(&it.values),
             PrimitiveSchema::TitledEnum(it) => {
-                it.options.iter().map(|it| Choice { value: &it.value, title: &it.title }).collect()
+                it.options.iter().map(|it| FieldOption { value: &it.value, title: &it.title }).collect()
             }
             PrimitiveSchema::MultiSelect(MultiSelectSchema { items, .. }) => match items {
                 MultiSelectItems::Untitled(items) => plain(&items.values),
-                MultiSelectItems::Titled(items) => {
-                    items.options.iter().map(|it| Choice { value: &it.value, title: &it.title }).collect()
-                }
+                MultiSelectItems::Titled(items) => items
+                    .options
+                    .iter()
+                    .map(|it| FieldOption { value: &it.value, title: &it.title })
+                    .collect(),
             },
             _ => Vec::new(),
         }
@@ -131,7 +134,7 @@ impl<'a> Field<'a> {
     }
 
     /// What was typed, as the schema has it.
-    fn read(&self, typed: &str) -> Result<ElicitValue, String> {
+    fn parse(&self, typed: &str) -> Result<ElicitValue, String> {
         match self.schema {
             PrimitiveSchema::String(schema) => text(schema, typed),
             PrimitiveSchema::Number(schema) => number(schema, typed),
@@ -141,12 +144,12 @@ impl<'a> Field<'a> {
                 _ => Err("Please answer yes or no.".to_owned()),
             },
             PrimitiveSchema::Enum(_) | PrimitiveSchema::TitledEnum(_) => {
-                self.chosen(typed).map(|value| ElicitValue::String(value.to_owned()))
+                self.parse_choice(typed).map(|value| ElicitValue::String(value.to_owned()))
             }
             PrimitiveSchema::MultiSelect(schema) => {
                 let mut values: Vec<String> = Vec::new();
                 for part in typed.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-                    let value = self.chosen(part)?;
+                    let value = self.parse_choice(part)?;
                     if !values.iter().any(|it| it == value) {
                         values.push(value.to_owned());
                     }
@@ -166,7 +169,7 @@ impl<'a> Field<'a> {
     }
 
     /// The choice that was typed: its number, its title or its value.
-    fn chosen(&self, typed: &str) -> Result<&'a str, String> {
+    fn parse_choice(&self, typed: &str) -> Result<&'a str, String> {
         let choices = self.choices();
         let by_number = typed.parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
         let exact = choices.iter().find(|it| it.value == typed);

@@ -3,8 +3,8 @@
 //! Questions go to standard error and answers come from standard input, so that results can still be piped on.
 
 mod field;
-mod person;
 mod sampling;
+mod terminal_prompt;
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, IsTerminal as _};
@@ -21,7 +21,7 @@ use mcp_proto::schema::{
 use crate::terminal::Screen;
 use crate::text::{BAD, HEADING, NAME, QUIET, Text, styled};
 use field::Field;
-use person::{Gone, Person};
+use terminal_prompt::{NoAnswerError, TerminalPrompt};
 
 /// Asks the person whatever a server asks for, one thing at a time. Sampling is declared only if there is a terminal:
 /// a program's input is no model.
@@ -31,7 +31,9 @@ pub(crate) fn handlers() -> ClientHandlers {
     let handlers = ClientHandlers::new()
         .elicitation(move |params: ElicitParams, cx: ClientContext| {
             let asked = ask(turns.clone(), cx, move |person, server| elicit(person, server, &params));
-            async move { Ok::<_, HandlerError>(asked.await.unwrap_or_else(|Gone| ElicitResult::cancel())) }
+            async move {
+                Ok::<_, HandlerError>(asked.await.unwrap_or_else(|NoAnswerError| ElicitResult::cancel()))
+            }
         })
         .declare(|capabilities| {
             let declared = std::mem::take(capabilities);
@@ -50,12 +52,12 @@ pub(crate) fn handlers() -> ClientHandlers {
 fn ask<T: Send + 'static>(
     turn: Arc<Mutex<()>>,
     cx: ClientContext,
-    dialog: impl FnOnce(&mut Person<io::BufReader<io::Stdin>>, &str) -> T + Send + 'static,
+    dialog: impl FnOnce(&mut TerminalPrompt<io::BufReader<io::Stdin>>, &str) -> T + Send + 'static,
 ) -> impl Future<Output = T> + Send + 'static {
     let server = server_name(cx.server());
     smol::unblock(move || {
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-        dialog(&mut Person::at_the_terminal(), &server)
+        dialog(&mut TerminalPrompt::from_terminal(), &server)
     })
 }
 
@@ -67,13 +69,13 @@ fn server_name(server: Option<&ServerInfo>) -> String {
 
 /// C10.4: whoever asks is named, and the person can say no, or nothing, at any time.
 fn elicit(
-    person: &mut Person<impl BufRead>,
+    person: &mut TerminalPrompt<impl BufRead>,
     server: &str,
     params: &ElicitParams,
-) -> Result<ElicitResult, Gone> {
-    person.tell("");
-    person.tell(styled(HEADING, server).and(" asks:"));
-    person.quote("   ", params.message());
+) -> Result<ElicitResult, NoAnswerError> {
+    person.print("");
+    person.print(styled(HEADING, server).and(" asks:"));
+    person.print_block("   ", params.message());
     match params {
         ElicitParams::Form(form) => fill_in(person, form),
         ElicitParams::Url(page) => match UrlConsent::of(page) {
@@ -82,7 +84,7 @@ fn elicit(
                 visit(person)
             }
             Err(fault) => {
-                person.tell(format!("It names no page that can be shown: {fault}."));
+                person.print(format!("It names no page that can be shown: {fault}."));
                 Ok(ElicitResult::decline())
             }
         },
@@ -98,13 +100,13 @@ enum Question {
 }
 
 /// What they decided.
-enum Choice {
-    Go,
-    Again,
+enum Decision {
+    Accept,
+    Edit,
     Decline,
 }
 
-fn choose(person: &mut Person<impl BufRead>, question: Question) -> Result<Choice, Gone> {
+fn choose(person: &mut TerminalPrompt<impl BufRead>, question: Question) -> Result<Decision, NoAnswerError> {
     let text = match question {
         Question::Answer => "Answer? [Y]es, [n]o, [c]ancel: ",
         Question::Send => "Send this? [Y]es, [e]dit, [n]o, [c]ancel: ",
@@ -113,21 +115,24 @@ fn choose(person: &mut Person<impl BufRead>, question: Question) -> Result<Choic
     };
     loop {
         match person.ask(text)?.to_lowercase().as_str() {
-            "y" | "yes" => return Ok(Choice::Go),
-            "" if question != Question::Visit => return Ok(Choice::Go),
-            "n" | "no" => return Ok(Choice::Decline),
-            "c" | "cancel" => return Err(Gone),
-            "e" | "edit" if question == Question::Send => return Ok(Choice::Again),
-            _ => person.tell("Please answer with one of these letters."),
+            "y" | "yes" => return Ok(Decision::Accept),
+            "" if question != Question::Visit => return Ok(Decision::Accept),
+            "n" | "no" => return Ok(Decision::Decline),
+            "c" | "cancel" => return Err(NoAnswerError),
+            "e" | "edit" if question == Question::Send => return Ok(Decision::Edit),
+            _ => person.print("Please answer with one of these letters."),
         }
     }
 }
 
-fn fill_in(person: &mut Person<impl BufRead>, form: &ElicitFormParams) -> Result<ElicitResult, Gone> {
+fn fill_in(
+    person: &mut TerminalPrompt<impl BufRead>,
+    form: &ElicitFormParams,
+) -> Result<ElicitResult, NoAnswerError> {
     let schema = &form.requested_schema;
     let required: BTreeSet<&str> = schema.required.iter().flatten().map(String::as_str).collect();
     let required = |name: &str| required.contains(name);
-    if let Choice::Decline = choose(person, Question::Answer)? {
+    if let Decision::Decline = choose(person, Question::Answer)? {
         return Ok(ElicitResult::decline());
     }
     let fields = schema.properties.iter().map(|(name, schema)| Field::new(name, schema, required(name)));
@@ -136,7 +141,7 @@ fn fill_in(person: &mut Person<impl BufRead>, form: &ElicitFormParams) -> Result
     loop {
         for field in &fields {
             let name = field.name();
-            match field.ask(person, values.get(name))? {
+            match field.prompt(person, values.get(name))? {
                 Some(value) => {
                     values.insert(name, value);
                 }
@@ -147,42 +152,42 @@ fn fill_in(person: &mut Person<impl BufRead>, form: &ElicitFormParams) -> Result
         }
         review(person, &fields, &values);
         match choose(person, Question::Send)? {
-            Choice::Go => return Ok(ElicitResult::accept(values)),
-            Choice::Again => {}
-            Choice::Decline => return Ok(ElicitResult::decline()),
+            Decision::Accept => return Ok(ElicitResult::accept(values)),
+            Decision::Edit => {}
+            Decision::Decline => return Ok(ElicitResult::decline()),
         }
     }
 }
 
-fn review(person: &mut Person<impl BufRead>, fields: &[Field<'_>], values: &Map<ElicitValue>) {
-    person.tell("");
+fn review(person: &mut TerminalPrompt<impl BufRead>, fields: &[Field<'_>], values: &Map<ElicitValue>) {
+    person.print("");
     for field in fields {
         let name = field.name();
         let value = match values.get(name) {
             Some(value) => Text::from(field.show(value)),
             None => styled(QUIET, "nothing"),
         };
-        person.tell(Text::from("  ").and(styled(NAME, name)).and(": ").and(value));
+        person.print(Text::from("  ").and(styled(NAME, name)).and(": ").and(value));
     }
 }
 
 /// C10.6, C10.7: the whole URL, its host apart, and nothing fetched.
-fn describe(person: &mut Person<impl BufRead>, page: &UrlConsent) {
-    person.tell("");
-    person.tell("It wants you to visit this page:");
-    person.tell("");
-    person.tell(format!("  {}", page.url()));
-    person.tell("");
-    person.tell(Text::from("The page is at ").and(styled(NAME, page.host())).and("."));
+fn describe(person: &mut TerminalPrompt<impl BufRead>, page: &UrlConsent) {
+    person.print("");
+    person.print("It wants you to visit this page:");
+    person.print("");
+    person.print(format!("  {}", page.url()));
+    person.print("");
+    person.print(Text::from("The page is at ").and(styled(NAME, page.host())).and("."));
     for warning in page.warnings() {
-        person.tell(styled(BAD, format_args!("Warning: {warning}.")));
+        person.print(styled(BAD, format_args!("Warning: {warning}.")));
     }
 }
 
-fn visit(person: &mut Person<impl BufRead>) -> Result<ElicitResult, Gone> {
+fn visit(person: &mut TerminalPrompt<impl BufRead>) -> Result<ElicitResult, NoAnswerError> {
     match choose(person, Question::Visit)? {
-        Choice::Go | Choice::Again => Ok(ElicitResult::new(ElicitAction::Accept)),
-        Choice::Decline => Ok(ElicitResult::decline()),
+        Decision::Accept | Decision::Edit => Ok(ElicitResult::new(ElicitAction::Accept)),
+        Decision::Decline => Ok(ElicitResult::decline()),
     }
 }
 

@@ -5,8 +5,8 @@ use std::io::BufRead;
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{CreateMessageParams, CreateMessageResult, Role, SamplingBlock};
 
-use super::person::{Gone, Person};
-use super::{Choice, Question, choose};
+use super::terminal_prompt::{NoAnswerError, TerminalPrompt};
+use super::{Decision, Question, choose};
 use crate::text::{HEADING, NAME, QUIET, Text, styled};
 
 /// The name of the model in the result.
@@ -16,27 +16,27 @@ const END: &str = ".";
 
 /// The person sees the conversation, types an answer, reviews it and sends it, or declines.
 pub(super) fn sample(
-    person: &mut Person<impl BufRead>,
+    person: &mut TerminalPrompt<impl BufRead>,
     server: &str,
     params: &CreateMessageParams,
 ) -> Result<CreateMessageResult, ErrorObject> {
     answer(person, server, params)
         .map(|answer| CreateMessageResult::new(Role::Assistant, answer.as_str(), MODEL.to_owned()))
-        .map_err(|Gone| ErrorObject::new(code::USER_REJECTED, "User rejected sampling request"))
+        .map_err(|NoAnswerError| ErrorObject::new(code::USER_REJECTED, "User rejected sampling request"))
 }
 
 fn answer(
-    person: &mut Person<impl BufRead>,
+    person: &mut TerminalPrompt<impl BufRead>,
     server: &str,
     params: &CreateMessageParams,
-) -> Result<String, Gone> {
+) -> Result<String, NoAnswerError> {
     show(person, server, params);
-    if let Choice::Decline = choose(person, Question::Answer)? {
-        return Err(Gone);
+    if let Decision::Decline = choose(person, Question::Answer)? {
+        return Err(NoAnswerError);
     }
     loop {
         person
-            .tell(styled(QUIET, format_args!("Type the model's answer. A line with only {END:?} ends it.")));
+            .print(styled(QUIET, format_args!("Type the model's answer. A line with only {END:?} ends it.")));
         let mut lines = Vec::new();
         loop {
             match person.ask(styled(NAME, "answer").and(": "))? {
@@ -45,18 +45,18 @@ fn answer(
             }
         }
         match choose(person, Question::Send)? {
-            Choice::Go => return Ok(lines.join("\n")),
-            Choice::Again => {}
-            Choice::Decline => return Err(Gone),
+            Decision::Accept => return Ok(lines.join("\n")),
+            Decision::Edit => {}
+            Decision::Decline => return Err(NoAnswerError),
         }
     }
 }
 
-fn show(person: &mut Person<impl BufRead>, server: &str, params: &CreateMessageParams) {
-    person.tell("");
-    person.tell(styled(HEADING, server).and(" asks for a model's answer to this conversation:"));
+fn show(person: &mut TerminalPrompt<impl BufRead>, server: &str, params: &CreateMessageParams) {
+    person.print("");
+    person.print(styled(HEADING, server).and(" asks for a model's answer to this conversation:"));
     if let Some(prompt) = &params.system_prompt {
-        person.quote(styled(NAME, "system:"), prompt);
+        person.print_block(styled(NAME, "system:"), prompt);
     }
     for message in params.messages.iter() {
         let role = match message.role {
@@ -64,15 +64,15 @@ fn show(person: &mut Person<impl BufRead>, server: &str, params: &CreateMessageP
             Role::Assistant => "assistant:",
         };
         for block in message.content.blocks() {
-            person.quote(styled(NAME, role), &described(block));
+            person.print_block(styled(NAME, role), &described(block));
         }
     }
     let tools = params.tools.iter().flat_map(|tools| tools.iter()).map(|tool| tool.name.as_str());
     let tools = tools.collect::<Vec<_>>().join(", ");
     if !tools.is_empty() {
-        person.tell(styled(QUIET, format_args!("The model may call {tools}; a person cannot.")));
+        person.print(styled(QUIET, format_args!("The model may call {tools}; a person cannot.")));
     }
-    person.tell(Text::from(format!("It takes at most {} tokens.", params.max_tokens)));
+    person.print(Text::from(format!("It takes at most {} tokens.", params.max_tokens)));
 }
 
 fn described(block: &SamplingBlock) -> String {

@@ -4,16 +4,16 @@ use serde_json::{Value, json};
 use super::*;
 
 /// What comes of a form when this is typed, and what the person was shown.
-fn filled(properties: &str, required: &[&str], typed: &str) -> (Value, String) {
+fn fill_form(properties: &str, required: &[&str], typed: &str) -> (Value, String) {
     let schema = format!(r#"{{"type":"object","properties":{properties},"required":{required:?}}}"#);
     let schema: ElicitSchema = serde_json::from_str(&schema).unwrap();
-    asked(&ElicitParams::form("Who are you?", schema), typed)
+    answer_elicitation(&ElicitParams::form("Who are you?", schema), typed)
 }
 
-fn asked(params: &ElicitParams, typed: &str) -> (Value, String) {
+fn answer_elicitation(params: &ElicitParams, typed: &str) -> (Value, String) {
     let (screen, record) = Screen::recorded(Some(80));
-    let result = elicit(&mut Person::new(typed.as_bytes(), screen), "a server", params);
-    let result = result.unwrap_or_else(|Gone| ElicitResult::cancel());
+    let result = elicit(&mut TerminalPrompt::new(typed.as_bytes(), screen), "a server", params);
+    let result = result.unwrap_or_else(|NoAnswerError| ElicitResult::cancel());
     (serde_json::to_value(result).unwrap(), record.plain())
 }
 
@@ -26,7 +26,7 @@ fn defaults_are_taken_by_an_empty_line_and_everything_is_reviewed() {
         "score": { "type": "number", "default": 95.5 },
         "member": { "type": "boolean", "default": true }
     }"#;
-    let (result, shown) = filled(properties, &["name", "age"], "y\n\n\nseven\n17\n30\n\nno\ny\n");
+    let (result, shown) = fill_form(properties, &["name", "age"], "y\n\n\nseven\n17\n30\n\nno\ny\n");
     let content = json!({ "name": "Ada", "age": 30, "score": 95.5, "member": false });
     assert_eq!(result, json!({ "action": "accept", "content": content }));
     for part in ["a server asks", "Who are you?", "This is required", "a whole number from 18", "member: no"]
@@ -44,7 +44,7 @@ fn choices_are_made_by_number_title_or_value() {
         "named": { "type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"] },
         "many": { "type": "array", "items": { "type": "string", "enum": ["a", "b", "c"] }, "maxItems": 2 }
     }"#;
-    let (result, shown) = filled(properties, &[], "y\n2\ngreen\nblue\nRed\na,b,c\nc, a, c\n\n");
+    let (result, shown) = fill_form(properties, &[], "y\n2\ngreen\nblue\nRed\na,b,c\nc, a, c\n\n");
     let content = json!({ "plain": "green", "titled": "g", "named": "r", "many": ["c", "a"] });
     assert_eq!(result["content"], content);
     assert!(shown.contains("\"blue\" is none of them"), "{shown}");
@@ -66,10 +66,10 @@ fn a_person_can_decline_or_go_away_at_any_time_and_change_what_they_typed() {
         ("y\nAda\nn\n", "decline"),
         ("perhaps\nn\n", "decline"),
     ] {
-        let (result, _) = filled(properties, &[], typed);
+        let (result, _) = fill_form(properties, &[], typed);
         assert_eq!(result, json!({ "action": action }), "{typed:?}");
     }
-    let (result, _) = filled(properties, &[], "y\nAda\ne\nGrace\ny\n");
+    let (result, _) = fill_form(properties, &[], "y\nAda\ne\nGrace\ny\n");
     assert_eq!(result["content"], json!({ "name": "Grace" }));
 }
 
@@ -77,12 +77,13 @@ fn a_person_can_decline_or_go_away_at_any_time_and_change_what_they_typed() {
 #[test]
 fn a_page_is_shown_whole_with_its_host_apart() {
     let url = "https://good.example@xn--pypal-4ve.example/login?next=%2F";
-    let (result, shown) = asked(&ElicitParams::url("Please log in", url), "\ny\n");
+    let (result, shown) = answer_elicitation(&ElicitParams::url("Please log in", url), "\ny\n");
     assert_eq!(result, json!({ "action": "accept" }));
     assert!(
         shown.contains(url) && shown.contains("is at xn--pypal-4ve.example.") && shown.contains("Punycode")
     );
-    let (result, shown) = asked(&ElicitParams::url("Please log in", "https://example.com/"), "n\n");
+    let (result, shown) =
+        answer_elicitation(&ElicitParams::url("Please log in", "https://example.com/"), "n\n");
     assert_eq!(result, json!({ "action": "decline" }));
     assert!(!shown.contains("Punycode"));
 }
@@ -92,22 +93,22 @@ fn forms_of_a_server_cannot_steer_the_terminal_or_forge_questions() {
     let schema = r#"{"type":"object","properties":{"a\u001b[2J":{"type":"string","title":"b\nSend this?",
         "enum":["c\u202e"],"default":"c\u202e"}}}"#;
     let schema: ElicitSchema = serde_json::from_str(schema).unwrap();
-    let (_, shown) = asked(&ElicitParams::form("hello\x1b[2J\nSend this?", schema), "y\n\ny\n");
+    let (_, shown) = answer_elicitation(&ElicitParams::form("hello\x1b[2J\nSend this?", schema), "y\n\ny\n");
     for part in
         ["hello\\u{1b}[2J\n    Send this?", "a\\u{1b}[2J [c\\u{202e}]", "b\\nSend this?", "  1. c\\u{202e}"]
     {
         assert!(shown.contains(part), "{part:?} in {shown}");
     }
     let params = ElicitParams::url("\x1b[2Jhello", "https://example.com/\x1b[31m");
-    let (result, shown) = asked(&params, "n\n");
+    let (result, shown) = answer_elicitation(&params, "n\n");
     assert_eq!(result, json!({ "action": "decline" }));
     assert!(!shown.contains('\x1b'), "{shown}");
 }
 
-fn sampled(params: Value, typed: &str) -> (Result<Value, i64>, String) {
+fn answer_sampling(params: Value, typed: &str) -> (Result<Value, i64>, String) {
     let params: CreateMessageParams = serde_json::from_value(params).unwrap();
     let (screen, record) = Screen::recorded(Some(80));
-    let result = sampling::sample(&mut Person::new(typed.as_bytes(), screen), "a server", &params);
+    let result = sampling::sample(&mut TerminalPrompt::new(typed.as_bytes(), screen), "a server", &params);
     let result = result.map(|result| serde_json::to_value(result).unwrap()).map_err(|error| error.code);
     (result, record.plain())
 }
@@ -122,7 +123,7 @@ fn person_answers_a_sampling_request_after_reading_the_conversation() {
         ],
         "maxTokens": 100,
     });
-    let (result, shown) = sampled(params.clone(), "y\nYes.\nGreen.\n.\ne\nNo.\n.\ny\n");
+    let (result, shown) = answer_sampling(params.clone(), "y\nYes.\nGreen.\n.\ne\nNo.\n.\ny\n");
     let result = result.unwrap();
     assert_eq!((&result["role"], &result["content"]["text"]), (&json!("assistant"), &json!("No.")));
     for part in [
@@ -134,6 +135,6 @@ fn person_answers_a_sampling_request_after_reading_the_conversation() {
         assert!(shown.contains(part), "{part:?} in {shown}");
     }
     for typed in ["n\n", "c\n", "", "y\nhello", "y\nhello\n.\nn\n"] {
-        assert_eq!(sampled(params.clone(), typed).0, Err(-1), "{typed:?}");
+        assert_eq!(answer_sampling(params.clone(), typed).0, Err(-1), "{typed:?}");
     }
 }

@@ -4,7 +4,7 @@ use core::fmt;
 
 use jsonwebtoken::Algorithm;
 
-use super::key::Shape;
+use super::key::KeyType;
 
 /// An algorithm of signatures. There is none whose key both sides have: a public key, taken for such a one, would let
 /// anybody sign; and `none` is no signature.
@@ -68,16 +68,16 @@ impl JwtAlgorithm {
     }
 
     /// What keys it is used with.
-    pub(super) fn shape(self) -> Shape {
+    pub(super) fn key_type(self) -> KeyType {
         match self {
-            Self::Es256 => Shape::P256,
-            Self::Es384 => Shape::P384,
-            Self::EdDsa => Shape::Ed25519,
-            _ => Shape::Rsa,
+            Self::Es256 => KeyType::P256,
+            Self::Es384 => KeyType::P384,
+            Self::EdDsa => KeyType::Ed25519,
+            _ => KeyType::Rsa,
         }
     }
 
-    pub(super) fn of_library(self) -> Algorithm {
+    pub(super) fn to_library(self) -> Algorithm {
         match self {
             Self::Rs256 => Algorithm::RS256,
             Self::Rs384 => Algorithm::RS384,

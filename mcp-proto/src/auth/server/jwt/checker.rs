@@ -6,11 +6,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::issuer::{Issuer, Judged, Numbers};
-use super::{Jws, JwtConfig, PublicKey, Signed, WRONG_SIGNATURE};
-use crate::auth::server::claims::{Claims, Confirmation, principal, time};
-use crate::auth::server::{Access, Checker, Verdict, VerifyError};
-use crate::auth::{Fetch, FetchId, Now, Reach, Secret};
+use super::issuer::{FetchIds, IssuerKeys, KeyMatch};
+use super::{Jws, JwtConfig, PublicKey, UnverifiedToken, WRONG_SIGNATURE};
+use crate::auth::server::claims::{Claims, Confirmation, principal, unix_time};
+use crate::auth::server::{Access, Checker, TokenValidation, VerifyError};
+use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret};
 use crate::quota::QuotaOwner;
 use crate::schema::Json;
 
@@ -26,8 +26,8 @@ use crate::schema::Json;
 /// The keys are kept in here. When they are fetched, and how often at most, is said by [`JwtConfig`].
 pub struct JwtChecker {
     config: JwtConfig,
-    issuers: Vec<Issuer>,
-    numbers: u64,
+    issuers: Vec<IssuerKeys>,
+    last_fetch: u64,
 }
 
 impl JwtChecker {
@@ -35,9 +35,9 @@ impl JwtChecker {
     #[must_use]
     pub fn new(config: JwtConfig) -> Self {
         let issuer =
-            |trusted: &super::TrustedIssuer| Issuer::new(trusted.issuer.clone(), &trusted.keys, &config);
+            |trusted: &super::TrustedIssuer| IssuerKeys::new(trusted.issuer.clone(), &trusted.keys, &config);
         let issuers = config.issuers.iter().map(issuer).collect();
-        Self { config, issuers, numbers: 0 }
+        Self { config, issuers, last_fetch: 0 }
     }
 
     /// Checks a token: `tried` are the keys by which its signature is wrong, if that is known already.
@@ -46,9 +46,9 @@ impl JwtChecker {
         now: Now,
         token: &Secret,
         tried: Option<&Arc<[PublicKey]>>,
-    ) -> Result<Verdict, &'static str> {
-        let jws = Jws::read(token.expose(), &self.config.algorithms)?;
-        if !self.config.types.allow(jws.header.typ.as_deref()) {
+    ) -> Result<TokenValidation, &'static str> {
+        let jws = Jws::parse(token.expose(), &self.config.algorithms)?;
+        if !self.config.types.allows(jws.header.typ.as_deref()) {
             return Err("it is no access token");
         }
         // Nothing of this is true yet; but what would not do if it were need not be verified.
@@ -56,28 +56,28 @@ impl JwtChecker {
         let issuer = self.issuers.iter_mut().find(|issuer| claims.iss.as_deref() == Some(&issuer.name));
         let issuer = issuer.ok_or("it is of an issuer that is not trusted here")?;
         let leeway = self.config.leeway;
-        let expires = claims.exp.and_then(time).ok_or("it does not say when it expires")?;
+        let expires = claims.exp.and_then(unix_time).ok_or("it does not say when it expires")?;
         if expires + leeway <= now.unix {
             return Err("it has expired");
         }
         if let Some(from) = claims.nbf {
-            let from = time(from).ok_or("what it says can not be read")?;
+            let from = unix_time(from).ok_or("what it says can not be read")?;
             if from > now.unix + leeway {
                 return Err("it is not good yet");
             }
         }
-        let mut numbers = Numbers(&mut self.numbers);
+        let mut numbers = FetchIds(&mut self.last_fetch);
         let judged = match tried {
-            Some(tried) => issuer.judge_again(now.instant, &jws, tried, &self.config, &mut numbers),
-            None => issuer.judge(now.instant, &jws, &self.config, &mut numbers),
+            Some(tried) => issuer.rematch_keys(now.instant, &jws, tried, &self.config, &mut numbers),
+            None => issuer.match_keys(now.instant, &jws, &self.config, &mut numbers),
         };
         let (keys, named) = match judged {
-            Judged::By(keys, named) => (keys, named),
-            Judged::Bad(why) => return Err(why),
-            Judged::Wait(id) => return Ok(Verdict::Wait(id)),
-            Judged::NoKeys(why) => return Ok(Verdict::Refused(VerifyError::unavailable(why))),
+            KeyMatch::Found(keys, named) => (keys, named),
+            KeyMatch::Rejected(why) => return Err(why),
+            KeyMatch::Pending(id) => return Ok(TokenValidation::Pending(id)),
+            KeyMatch::NoKeys(why) => return Ok(TokenValidation::Rejected(VerifyError::unavailable(why))),
         };
-        if claims.cnf.as_ref().is_some_and(Confirmation::is_strange) {
+        if claims.cnf.as_ref().is_some_and(Confirmation::is_unsupported) {
             return Err("it is bound to what this server does not see");
         }
         let client_id = claims.client_id.as_ref().or(claims.azp.as_ref());
@@ -93,43 +93,44 @@ impl JwtChecker {
             audiences: claims.aud.0,
             claims: Json::new(jws.payload().to_string()).unwrap_or_else(|_| Json::empty_object()),
         });
-        Ok(Verdict::Signed(Signed { keys, named, access }))
+        Ok(TokenValidation::SignatureUnchecked(UnverifiedToken { keys, key_index: named, access }))
     }
 }
 
 impl Checker for JwtChecker {
-    fn check(&mut self, now: Now, _: &QuotaOwner, token: &Secret) -> Verdict {
-        self.try_check(now, token, None).unwrap_or_else(|why| Verdict::Refused(VerifyError::invalid(why)))
+    fn check(&mut self, now: Now, _: &QuotaOwner, token: &Secret) -> TokenValidation {
+        self.try_check(now, token, None)
+            .unwrap_or_else(|why| TokenValidation::Rejected(VerifyError::invalid(why)))
     }
 
-    fn recheck(&mut self, now: Now, token: &Secret, failed: &Signed) -> Verdict {
-        let checked = match failed.names_key() {
+    fn recheck(&mut self, now: Now, token: &Secret, failed: &UnverifiedToken) -> TokenValidation {
+        let checked = match failed.has_key_id() {
             true => Err(WRONG_SIGNATURE),
             false => self.try_check(now, token, Some(&failed.keys)),
         };
-        checked.unwrap_or_else(|why| Verdict::Refused(VerifyError::invalid(why)))
+        checked.unwrap_or_else(|why| TokenValidation::Rejected(VerifyError::invalid(why)))
     }
 
     fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]) {
-        let mut numbers = Numbers(&mut self.numbers);
-        if let Some(issuer) = self.issuers.iter_mut().find(|issuer| issuer.fetches(id)) {
+        let mut numbers = FetchIds(&mut self.last_fetch);
+        if let Some(issuer) = self.issuers.iter_mut().find(|issuer| issuer.is_fetching(id)) {
             issuer.handle_answer(now.instant, status, body, &self.config, &mut numbers);
         }
     }
 
     fn handle_failed(&mut self, _: Now, id: FetchId, detail: &str) {
-        let mut numbers = Numbers(&mut self.numbers);
-        if let Some(issuer) = self.issuers.iter_mut().find(|issuer| issuer.fetches(id)) {
+        let mut numbers = FetchIds(&mut self.last_fetch);
+        if let Some(issuer) = self.issuers.iter_mut().find(|issuer| issuer.is_fetching(id)) {
             issuer.handle_failed(detail, &mut numbers);
         }
     }
 
-    fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
-        self.issuers.iter_mut().find_map(Issuer::poll_fetch)
+    fn poll_fetch(&mut self) -> Option<(Fetch, FetchPolicy)> {
+        self.issuers.iter_mut().find_map(IssuerKeys::poll_fetch)
     }
 
     fn has_fetch(&self) -> bool {
-        self.issuers.iter().any(Issuer::has_fetch)
+        self.issuers.iter().any(IssuerKeys::has_fetch)
     }
 }
 

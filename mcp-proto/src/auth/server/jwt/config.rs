@@ -21,15 +21,15 @@ pub struct JwtConfig {
     /// network never reaches.
     pub leeway: Duration,
     /// How old keys become before they are fetched again. Default 10 min: a key that was withdrawn is good for no longer.
-    pub refresh: Duration,
+    pub max_age: Duration,
     /// How old keys may become when they can not be fetched again. Default 1 h: by then the tokens that were signed while
     /// the issuer could be reached have lapsed mostly.
-    pub stale: Duration,
+    pub max_stale: Duration,
     /// How long keys are left alone once they were fetched, or could not be, whatever tokens come. Default 30 s: a token
     /// by a new key waits no longer, and tokens by keys that never were have nothing fetched more often.
-    pub pause: Duration,
+    pub min_refetch_interval: Duration,
     /// How many keys of an issuer are kept. Default 64: issuers have two or three.
-    pub keys: usize,
+    pub max_keys: usize,
     /// Whether keys may be fetched from private networks. Default: they may. It is the operator who names the issuers,
     /// and theirs are there often.
     pub private_networks: PrivateNetworks,
@@ -38,20 +38,20 @@ pub struct JwtConfig {
 impl JwtConfig {
     /// Tokens of this issuer, whose keys are found by its metadata.
     pub fn new(issuer: impl Into<String>) -> Self {
-        Self::of([TrustedIssuer::new(issuer, KeySource::Metadata)])
+        Self::from_issuers([TrustedIssuer::new(issuer, KeySource::Metadata)])
     }
 
     /// Tokens of these issuers.
-    pub fn of(issuers: impl IntoIterator<Item = TrustedIssuer>) -> Self {
+    pub fn from_issuers(issuers: impl IntoIterator<Item = TrustedIssuer>) -> Self {
         Self {
             issuers: issuers.into_iter().collect(),
             algorithms: JwtAlgorithm::ALL.into(),
             types: TokenTypes::Common,
             leeway: Duration::from_secs(30),
-            refresh: Duration::from_secs(10 * 60),
-            stale: Duration::from_secs(60 * 60),
-            pause: Duration::from_secs(30),
-            keys: 64,
+            max_age: Duration::from_secs(10 * 60),
+            max_stale: Duration::from_secs(60 * 60),
+            min_refetch_interval: Duration::from_secs(30),
+            max_keys: 64,
             private_networks: PrivateNetworks::Allowed,
         }
     }
@@ -97,7 +97,7 @@ pub enum TokenTypes {
 }
 
 impl TokenTypes {
-    pub(super) fn allow(self, typ: Option<&str>) -> bool {
+    pub(super) fn allows(self, typ: Option<&str>) -> bool {
         let typ = typ.map(|typ| typ.strip_prefix("application/").unwrap_or(typ));
         let is = |name: &str| typ.is_some_and(|typ| typ.eq_ignore_ascii_case(name));
         is("at+jwt") || (self == Self::Common && (typ.is_none() || is("JWT")))

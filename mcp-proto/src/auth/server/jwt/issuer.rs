@@ -7,29 +7,29 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::key::{PublicKey, read_set};
+use super::key::{PublicKey, parse_key_set};
 use super::{Jws, JwtConfig, KeySource, WRONG_SIGNATURE};
 use crate::Instant;
-use crate::auth::server::checker::LOST;
-use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, Reach, Secret, ServerMetadata};
+use crate::auth::server::checker::FETCH_TIMEOUT;
+use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, FetchPolicy, Secret, ServerMetadata};
 use crate::transport::http::Verb;
 
 /// An issuer, with its keys.
 #[derive(Debug)]
-pub(super) struct Issuer {
+pub(super) struct IssuerKeys {
     pub(super) name: String,
     source: Source,
-    reach: Option<Reach>,
+    reach: Option<FetchPolicy>,
     keys: Arc<[PublicKey]>,
     /// When the keys came.
     fetched: Option<Instant>,
     /// When they were last asked for.
-    asked: Option<Instant>,
-    fetching: Option<(FetchId, Step)>,
+    requested: Option<Instant>,
+    fetching: Option<(FetchId, FetchStep)>,
     /// The same, as long as nobody makes it.
-    pending: Option<(Fetch, Reach)>,
+    pending: Option<(Fetch, FetchPolicy)>,
     /// Why they could not be had.
-    problem: String,
+    last_error: String,
 }
 
 #[derive(Debug)]
@@ -40,38 +40,38 @@ enum Source {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum FetchStep {
     /// The metadata, at the place of this number.
     Metadata(usize),
     Keys,
 }
 
 /// What the keys say of a signature.
-pub(super) enum Judged {
+pub(super) enum KeyMatch {
     /// It is by the key of this number, or by any if there is none, unless it is wrong.
-    By(Arc<[PublicKey]>, Option<usize>),
+    Found(Arc<[PublicKey]>, Option<usize>),
     /// By none of them.
-    Bad(&'static str),
+    Rejected(&'static str),
     /// This has to be fetched first.
-    Wait(FetchId),
+    Pending(FetchId),
     /// There are no keys, for this reason.
     NoKeys(String),
 }
 
 /// Numbers for exchanges.
-pub(super) struct Numbers<'a>(pub(super) &'a mut u64);
+pub(super) struct FetchIds<'a>(pub(super) &'a mut u64);
 
-impl Numbers<'_> {
+impl FetchIds<'_> {
     fn next(&mut self) -> FetchId {
         *self.0 = self.0.saturating_add(1);
         FetchId::new(*self.0)
     }
 }
 
-impl Issuer {
+impl IssuerKeys {
     pub(super) fn new(name: String, source: &KeySource, config: &JwtConfig) -> Self {
         let mut problem = String::new();
-        let reach = Reach::of(&name, config.private_networks);
+        let reach = FetchPolicy::for_server(&name, config.private_networks);
         if let Err(error) = &reach {
             problem = error.to_string();
         }
@@ -80,7 +80,7 @@ impl Issuer {
             KeySource::Metadata => Source::Metadata,
             KeySource::Url(url) => Source::Url(url.clone()),
             KeySource::Fixed(set) => {
-                keys = read_set(set.as_bytes(), config.keys).unwrap_or_default().into();
+                keys = parse_key_set(set.as_bytes(), config.max_keys).unwrap_or_default().into();
                 problem = "there are no keys for signatures in the set".into();
                 Source::Fixed
             }
@@ -91,14 +91,14 @@ impl Issuer {
             reach: reach.ok(),
             keys,
             fetched: None,
-            asked: None,
+            requested: None,
             fetching: None,
             pending: None,
-            problem,
+            last_error: problem,
         }
     }
 
-    pub(super) fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
+    pub(super) fn poll_fetch(&mut self) -> Option<(Fetch, FetchPolicy)> {
         self.pending.take()
     }
 
@@ -106,109 +106,110 @@ impl Issuer {
         self.pending.is_some()
     }
 
-    pub(super) fn fetches(&self, id: FetchId) -> bool {
+    pub(super) fn is_fetching(&self, id: FetchId) -> bool {
         self.fetching.is_some_and(|(fetching, _)| fetching == id)
     }
 
     /// Judges a signature. It may have keys fetched, even if it need not wait for them.
-    pub(super) fn judge(
+    pub(super) fn match_keys(
         &mut self,
         now: Instant,
         jws: &Jws<'_>,
         config: &JwtConfig,
-        numbers: &mut Numbers<'_>,
-    ) -> Judged {
+        numbers: &mut FetchIds<'_>,
+    ) -> KeyMatch {
         if matches!(self.source, Source::Fixed) {
             if self.keys.is_empty() {
-                return Judged::NoKeys(self.problem.clone());
+                return KeyMatch::NoKeys(self.last_error.clone());
             }
-            return self.look(jws).unwrap_or_else(Judged::Bad);
+            return self.find_key(jws).unwrap_or_else(KeyMatch::Rejected);
         }
-        if self.asked.is_some_and(|asked| now.saturating_since(asked) >= LOST) {
+        if self.requested.is_some_and(|asked| now.saturating_since(asked) >= FETCH_TIMEOUT) {
             self.fetching = None;
         }
         let age = self.fetched.map(|fetched| now.saturating_since(fetched));
-        if age.is_some_and(|age| age >= config.stale) {
+        if age.is_some_and(|age| age >= config.max_stale) {
             self.keys = Arc::default();
             self.fetched = None;
         }
-        let looked = self.look(jws);
-        if looked.is_err() || age.is_none_or(|age| age >= config.refresh) {
+        let looked = self.find_key(jws);
+        if looked.is_err() || age.is_none_or(|age| age >= config.max_age) {
             self.refresh(now, config, numbers);
         }
-        looked.unwrap_or_else(|why| self.newer_keys(why))
+        looked.unwrap_or_else(|why| self.resolve_mismatch(why))
     }
 
     /// Judges a signature that is by none of the keys `tried`, and names none.
-    pub(super) fn judge_again(
+    pub(super) fn rematch_keys(
         &mut self,
         now: Instant,
         jws: &Jws<'_>,
         tried: &Arc<[PublicKey]>,
         config: &JwtConfig,
-        numbers: &mut Numbers<'_>,
-    ) -> Judged {
+        numbers: &mut FetchIds<'_>,
+    ) -> KeyMatch {
         if !Arc::ptr_eq(tried, &self.keys) {
             // New keys have come meanwhile.
-            return self.judge(now, jws, config, numbers);
+            return self.match_keys(now, jws, config, numbers);
         }
         if matches!(self.source, Source::Fixed) {
-            return Judged::Bad(WRONG_SIGNATURE);
+            return KeyMatch::Rejected(WRONG_SIGNATURE);
         }
         self.refresh(now, config, numbers);
-        self.newer_keys(WRONG_SIGNATURE)
+        self.resolve_mismatch(WRONG_SIGNATURE)
     }
 
     /// Fetches the keys unless that was done lately. A key that is not known may be a new one.
-    fn refresh(&mut self, now: Instant, config: &JwtConfig, numbers: &mut Numbers<'_>) {
-        let rested = self.asked.is_none_or(|asked| now.saturating_since(asked) >= config.pause);
+    fn refresh(&mut self, now: Instant, config: &JwtConfig, numbers: &mut FetchIds<'_>) {
+        let rested =
+            self.requested.is_none_or(|asked| now.saturating_since(asked) >= config.min_refetch_interval);
         if rested && self.fetching.is_none() {
-            self.begin(now, numbers);
+            self.begin_fetch(now, numbers);
         }
     }
 
     /// What is said of a signature that is wrong by the keys that are known.
-    fn newer_keys(&self, why: &'static str) -> Judged {
+    fn resolve_mismatch(&self, why: &'static str) -> KeyMatch {
         match self.fetching {
-            Some((id, _)) => Judged::Wait(id),
-            None if self.fetched.is_some() => Judged::Bad(why),
-            None => Judged::NoKeys(self.problem.clone()),
+            Some((id, _)) => KeyMatch::Pending(id),
+            None if self.fetched.is_some() => KeyMatch::Rejected(why),
+            None => KeyMatch::NoKeys(self.last_error.clone()),
         }
     }
 
     /// Which of the keys it is by; why by none of them.
-    fn look(&self, jws: &Jws<'_>) -> Result<Judged, &'static str> {
+    fn find_key(&self, jws: &Jws<'_>) -> Result<KeyMatch, &'static str> {
         let named = |key: &PublicKey| {
-            key.fits(jws.algorithm) && (jws.header.kid.is_none() || key.id == jws.header.kid)
+            key.supports(jws.algorithm) && (jws.header.kid.is_none() || key.id == jws.header.kid)
         };
         let unknown = "it is signed by a key that its issuer does not have";
         let first = self.keys.iter().position(named).ok_or(unknown)?;
-        Ok(Judged::By(self.keys.clone(), jws.header.kid.is_some().then_some(first)))
+        Ok(KeyMatch::Found(self.keys.clone(), jws.header.kid.is_some().then_some(first)))
     }
 
     // --- Fetching ---
 
-    fn begin(&mut self, now: Instant, numbers: &mut Numbers<'_>) {
-        self.asked = Some(now);
+    fn begin_fetch(&mut self, now: Instant, numbers: &mut FetchIds<'_>) {
+        self.requested = Some(now);
         match &self.source {
             Source::Fixed => {}
-            Source::Url(url) => self.fetch(url.clone(), Step::Keys, numbers),
+            Source::Url(url) => self.fetch(url.clone(), FetchStep::Keys, numbers),
             Source::Metadata => self.fetch_metadata(0, numbers),
         }
     }
 
-    fn fetch_metadata(&mut self, place: usize, numbers: &mut Numbers<'_>) {
-        match ServerMetadata::places(&self.name).into_iter().nth(place) {
-            Some(url) => self.fetch(url, Step::Metadata(place), numbers),
-            None if self.problem.is_empty() => self.problem = "the issuer has no metadata".into(),
+    fn fetch_metadata(&mut self, place: usize, numbers: &mut FetchIds<'_>) {
+        match ServerMetadata::well_known_urls(&self.name).into_iter().nth(place) {
+            Some(url) => self.fetch(url, FetchStep::Metadata(place), numbers),
+            None if self.last_error.is_empty() => self.last_error = "the issuer has no metadata".into(),
             None => {}
         }
     }
 
-    fn fetch(&mut self, url: String, step: Step, numbers: &mut Numbers<'_>) {
+    fn fetch(&mut self, url: String, step: FetchStep, numbers: &mut FetchIds<'_>) {
         let Some(reach) = self.reach else { return };
         if let Err(error) = reach.check(&url) {
-            self.problem = error.to_string();
+            self.last_error = error.to_string();
             return;
         }
         let id = numbers.next();
@@ -231,41 +232,41 @@ impl Issuer {
         status: u16,
         body: &[u8],
         config: &JwtConfig,
-        numbers: &mut Numbers<'_>,
+        numbers: &mut FetchIds<'_>,
     ) {
         let Some((_, step)) = self.fetching.take() else { return };
         match step {
-            Step::Metadata(place) => match self.read_metadata(status, body) {
-                Ok(url) => self.fetch(url, Step::Keys, numbers),
+            FetchStep::Metadata(place) => match self.parse_metadata(status, body) {
+                Ok(url) => self.fetch(url, FetchStep::Keys, numbers),
                 Err(problem) => {
-                    self.problem = problem;
+                    self.last_error = problem;
                     self.fetch_metadata(place.saturating_add(1), numbers);
                 }
             },
-            Step::Keys => {
-                let keys = (status == 200).then(|| read_set(body, config.keys)).flatten();
+            FetchStep::Keys => {
+                let keys = (status == 200).then(|| parse_key_set(body, config.max_keys)).flatten();
                 match keys.filter(|keys| !keys.is_empty()) {
                     Some(keys) => {
                         self.keys = keys.into();
                         self.fetched = Some(now);
-                        self.problem.clear();
+                        self.last_error.clear();
                     }
-                    None => self.problem = format!("there are no keys in the answer of status {status}"),
+                    None => self.last_error = format!("there are no keys in the answer of status {status}"),
                 }
             }
         }
     }
 
     /// The exchange under way has come to nothing.
-    pub(super) fn handle_failed(&mut self, detail: &str, numbers: &mut Numbers<'_>) {
+    pub(super) fn handle_failed(&mut self, detail: &str, numbers: &mut FetchIds<'_>) {
         let Some((_, step)) = self.fetching.take() else { return };
-        self.problem = crate::auth::text::shown(detail).unwrap_or_default();
-        if let Step::Metadata(place) = step {
+        self.last_error = crate::auth::sanitize::sanitize(detail).unwrap_or_default();
+        if let FetchStep::Metadata(place) = step {
             self.fetch_metadata(place.saturating_add(1), numbers);
         }
     }
 
-    fn read_metadata(&self, status: u16, body: &[u8]) -> Result<String, String> {
+    fn parse_metadata(&self, status: u16, body: &[u8]) -> Result<String, String> {
         if status != 200 {
             return Err(format!("its metadata is answered with status {status}"));
         }

@@ -37,7 +37,7 @@ pub(in super::super) struct Header {
 
 impl<'a> Jws<'a> {
     /// Takes a text apart. The reason if it is none, or is signed in a way that is not among `allowed`.
-    pub(in super::super) fn read(text: &'a str, allowed: &[JwtAlgorithm]) -> Result<Self, &'static str> {
+    pub(in super::super) fn parse(text: &'a str, allowed: &[JwtAlgorithm]) -> Result<Self, &'static str> {
         if text.len() > BYTES {
             return Err("it is too long");
         }

@@ -15,7 +15,7 @@ use super::{Jws, JwtAlgorithm};
 
 /// What kind of key it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum KeyType {
     Rsa,
     P256,
     P384,
@@ -28,7 +28,7 @@ const RSA_BITS: core::ops::RangeInclusive<usize> = 2048..=4096;
 /// A public key that signatures may be verified by.
 pub(in super::super) struct PublicKey {
     pub(super) id: Option<String>,
-    shape: Shape,
+    key_type: KeyType,
     /// The only algorithm to use it with, if there is only one.
     algorithm: Option<String>,
     key: DecodingKey,
@@ -57,7 +57,7 @@ struct Jwk {
 
 impl PublicKey {
     /// Reads a JWK. `None` if it is no public key for signatures of a kind that is known here.
-    pub(in super::super) fn read(text: &str) -> Option<Self> {
+    pub(in super::super) fn from_jwk(text: &str) -> Option<Self> {
         let jwk: Jwk = serde_json::from_str(text).ok()?;
         let private = jwk.d.is_some() || jwk.p.is_some() || jwk.q.is_some() || jwk.k.is_some();
         let signs = jwk.purpose.as_deref().is_none_or(|purpose| purpose == "sig")
@@ -66,45 +66,45 @@ impl PublicKey {
             return None;
         }
         let (shape, key) = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
-            ("RSA", _) => (Shape::Rsa, rsa(jwk.n.as_deref()?, jwk.e.as_deref()?)?),
-            ("EC", Some("P-256")) => (Shape::P256, point(jwk.x.as_deref()?, jwk.y.as_deref()?, 32)?),
-            ("EC", Some("P-384")) => (Shape::P384, point(jwk.x.as_deref()?, jwk.y.as_deref()?, 48)?),
+            ("RSA", _) => (KeyType::Rsa, rsa(jwk.n.as_deref()?, jwk.e.as_deref()?)?),
+            ("EC", Some("P-256")) => (KeyType::P256, point_key(jwk.x.as_deref()?, jwk.y.as_deref()?, 32)?),
+            ("EC", Some("P-384")) => (KeyType::P384, point_key(jwk.x.as_deref()?, jwk.y.as_deref()?, 48)?),
             ("OKP", Some("Ed25519")) => {
                 let x = decode(jwk.x.as_deref()?)?;
                 // The library takes this length for granted.
-                (Shape::Ed25519, (x.len() == 32).then(|| DecodingKey::from_ed_der(&x))?)
+                (KeyType::Ed25519, (x.len() == 32).then(|| DecodingKey::from_ed_der(&x))?)
             }
             _ => return None,
         };
-        Some(Self { id: jwk.kid, shape, algorithm: jwk.alg, key })
+        Some(Self { id: jwk.kid, key_type: shape, algorithm: jwk.alg, key })
     }
 
     /// Whether signatures by this algorithm may be by this key.
-    pub(super) fn fits(&self, algorithm: JwtAlgorithm) -> bool {
+    pub(super) fn supports(&self, algorithm: JwtAlgorithm) -> bool {
         let only = self.algorithm.as_deref();
-        self.shape == algorithm.shape() && only.is_none_or(|only| only == algorithm.as_str())
+        self.key_type == algorithm.key_type() && only.is_none_or(|only| only == algorithm.as_str())
     }
 
     /// Whether it has signed this.
-    pub(in super::super) fn has_signed(&self, jws: &Jws<'_>) -> bool {
-        if !self.fits(jws.algorithm) {
+    pub(in super::super) fn verifies(&self, jws: &Jws<'_>) -> bool {
+        if !self.supports(jws.algorithm) {
             return false;
         }
         // Of this provider, whatever others the features of other crates add.
-        let verifier = (DEFAULT_PROVIDER.verifier_factory)(&jws.algorithm.of_library(), &self.key);
+        let verifier = (DEFAULT_PROVIDER.verifier_factory)(&jws.algorithm.to_library(), &self.key);
         verifier.is_ok_and(|verifier| verifier.verify(jws.signed.as_bytes(), &jws.signature).is_ok())
     }
 }
 
 /// The keys of a set (RFC 7517, section 5) that can be used, at most so many. `None` if it is no set.
-pub(super) fn read_set(document: &[u8], most: usize) -> Option<Vec<PublicKey>> {
+pub(super) fn parse_key_set(document: &[u8], most: usize) -> Option<Vec<PublicKey>> {
     #[derive(Deserialize)]
     struct Set<'a> {
         #[serde(borrow)]
         keys: Vec<&'a serde_json::value::RawValue>,
     }
     let set: Set<'_> = serde_json::from_slice(document).ok()?;
-    Some(set.keys.into_iter().filter_map(|key| PublicKey::read(key.get())).take(most).collect())
+    Some(set.keys.into_iter().filter_map(|key| PublicKey::from_jwk(key.get())).take(most).collect())
 }
 
 fn decode(text: &str) -> Option<Vec<u8>> {
@@ -124,7 +124,7 @@ fn rsa(modulus: &str, exponent: &str) -> Option<DecodingKey> {
 }
 
 /// A point on a curve whose coordinates have so many bytes. Whether it is on the curve is seen when it is used.
-fn point(x: &str, y: &str, bytes: usize) -> Option<DecodingKey> {
+fn point_key(x: &str, y: &str, bytes: usize) -> Option<DecodingKey> {
     let (x, y) = (decode(x)?, decode(y)?);
     let right = x.len() == bytes && y.len() == bytes;
     right.then(|| DecodingKey::from_ec_der(&[&[4][..], &x, &y].concat()))
@@ -132,6 +132,9 @@ fn point(x: &str, y: &str, bytes: usize) -> Option<DecodingKey> {
 
 impl fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PublicKey").field("id", &self.id).field("shape", &self.shape).finish_non_exhaustive()
+        f.debug_struct("PublicKey")
+            .field("id", &self.id)
+            .field("shape", &self.key_type)
+            .finish_non_exhaustive()
     }
 }

@@ -6,13 +6,13 @@ mod config;
 mod issuer;
 mod jws;
 mod key;
-mod signed;
+mod unverified_token;
 
 pub use algorithm::JwtAlgorithm;
 pub use checker::JwtChecker;
 pub use config::{JwtConfig, KeySource, TokenTypes, TrustedIssuer};
-pub use signed::Signed;
+pub use unverified_token::UnverifiedToken;
 
 pub(super) use jws::Jws;
 pub(super) use key::PublicKey;
-pub(super) use signed::WRONG_SIGNATURE;
+pub(super) use unverified_token::WRONG_SIGNATURE;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `Untouched` | the handler asks, or wants to know what it has kept: the state that came with the request is opened |
 //! | `CheckerVerifier` | it is known whether that state was used before |
-//! | `Open` | the handler is done, or waits for nothing but answers that are not there |
+//! | `OpenChild` | the handler is done, or waits for nothing but answers that are not there |
 //! | `Over` | it does not |
 //!
 //! Whatever is wrong with a state or an answer ends the request: the handler is dropped, and can not go on as if it had

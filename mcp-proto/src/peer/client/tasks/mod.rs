@@ -159,7 +159,7 @@ impl Client {
     // --- Commands ---
 
     /// Follows a task, asks for it or gives it up, by its identifier alone: after a restart, or for
-    /// [`TaskMode::ClientInner`]. Before the connection is ready this waits.
+    /// [`TaskMode::Handle`]. Before the connection is ready this waits.
     ///
     /// # Errors
     /// If it can not be done; nothing has changed then.

@@ -52,7 +52,7 @@ pub struct HttpServerConfig {
     /// requests are refused with 503 and `Retry-After`.
     pub byte_limits: ByteLimits,
     /// How many sessions there may be. Default 10,000. An owner who asks for one more loses its own oldest idle one; others
-    /// lose one only to an [owner](crate::quota::CallOwner) with less than its fair share.
+    /// lose one only to an [owner](crate::quota::QuotaOwner) with less than its fair share.
     pub max_sessions: usize,
     /// How long a session may be without an open stream, a request and a running handler before it expires. Default
     /// 30 min.

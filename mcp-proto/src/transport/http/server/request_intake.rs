@@ -49,13 +49,13 @@ impl RequestHead<'_> {
 ///
 /// ```
 /// use mcp_proto::Bytes;
-/// use mcp_proto::transport::http::server::{HttpServerConfig, NewTasks, RequestHead, RequestRoute, Setup};
+/// use mcp_proto::transport::http::server::{HttpServerConfig, RequestIntake, RequestHead, RequestRoute, Setup};
 /// use mcp_proto::peer::server::ServerConfig;
 /// use mcp_proto::schema::Implementation;
 ///
 /// let setup = Setup::new(HttpServerConfig::new(ServerConfig::new(Implementation::new("demo", "1.0"))));
 /// let fields = [("host", "localhost"), ("content-type", "application/json"), ("accept", "*/*")];
-/// let mut intake = NewTasks::new(&setup, &RequestHead { method: "POST", path: "/mcp", fields: &fields, client: None }).unwrap();
+/// let mut intake = RequestIntake::new(&setup, &RequestHead { method: "POST", path: "/mcp", fields: &fields, client: None }).unwrap();
 /// intake.handle_body(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"meth"#)).unwrap();
 /// intake.handle_body(Bytes::from_static(br#"od":"ping"}"#)).unwrap();
 /// let RequestRoute::Answer(answer) = intake.finish() else { panic!() };

@@ -117,7 +117,7 @@ impl ModernRequest {
         text_value(MirroredParams::read(self.params()).ok()?.name)
     }
 
-    /// Makes sure that the headers that were [kept](super::NewTasks::retain_params) repeat the arguments of the tool.
+    /// Makes sure that the headers that were [kept](super::RequestIntake::retain_params) repeat the arguments of the tool.
     ///
     /// # Errors
     /// The answer to a request that is refused.

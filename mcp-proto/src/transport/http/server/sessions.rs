@@ -13,13 +13,13 @@ use super::SessionId;
 /// ```
 /// use mcp_proto::Instant;
 /// use mcp_proto::transport::http::server::{SessionId, Sessions};
-/// use mcp_proto::quota::CallOwner;
+/// use mcp_proto::quota::QuotaOwner;
 ///
 /// let (a, b) = (SessionId::from_entropy([1; 16]), SessionId::from_entropy([2; 16]));
 /// let mut sessions = Sessions::new(1);
-/// assert_eq!(sessions.insert(a, &CallOwner::LOCAL, "a"), Ok(None));
-/// assert!(sessions.insert(b, &CallOwner::LOCAL, "b").is_err());
+/// assert_eq!(sessions.insert(a, &QuotaOwner::LOCAL, "a"), Ok(None));
+/// assert!(sessions.insert(b, &QuotaOwner::LOCAL, "b").is_err());
 /// sessions.set_idle(a, Some(Instant::ORIGIN));
-/// assert_eq!(sessions.insert(b, &CallOwner::LOCAL, "b"), Ok(Some((a, "a"))));
+/// assert_eq!(sessions.insert(b, &QuotaOwner::LOCAL, "b"), Ok(Some((a, "a"))));
 /// ```
 pub type Sessions<T> = FairTable<SessionId, T>;

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use mcp_proto::auth::client::{
-    Action, Admission, AuthClient, AuthConfig, AuthError, Event, Redirect, Stamp, Standing,
+    Action, AuthClient, AuthConfig, AuthError, Event, Redirect, RequestAuth, RetryDecision, TokenGeneration,
 };
 use mcp_proto::auth::{Fetch, FetchId, Now, Secret};
 use mcp_proto::transport::http::Verb;
@@ -36,7 +36,7 @@ pub(crate) enum Outcome {
 #[derive(Default)]
 pub(crate) struct Call {
     attempt: u32,
-    used: Option<Stamp>,
+    used: Option<TokenGeneration>,
 }
 
 pub(crate) struct Host {
@@ -110,7 +110,7 @@ impl Host {
         if let (Event::NeedsAuthorization(page), People::Agree) = (&event, self.people) {
             let owner = page.url.split('?').next().unwrap().trim_end_matches("/authorize").to_owned();
             let back = world.issuers.get_mut(&owner).unwrap().agree(&page.url);
-            let _ = self.machine.finish(self.now, Redirect::read(&back));
+            let _ = self.machine.finish(self.now, Redirect::parse(&back));
         }
         self.events.push(event);
         true
@@ -183,8 +183,8 @@ impl Host {
     /// Sends a request once, if it may go out. `None` if it is to be sent again at once.
     pub(crate) fn advance(&mut self, world: &mut World, call: &mut Call) -> Option<Outcome> {
         let (headers, stamp) = match self.machine.credentials(self.now, Verb::Post, SERVER) {
-            Admission::Wait => return Some(Outcome::Waiting),
-            Admission::Go { headers, stamp } => (headers, stamp),
+            RequestAuth::Wait => return Some(Outcome::Waiting),
+            RequestAuth::Ready { headers, generation: stamp } => (headers, stamp),
         };
         self.show(&headers);
         call.used = stamp;
@@ -192,13 +192,13 @@ impl Host {
             Ok(()) => return Some(Outcome::Answered(call.attempt + 1)),
             Err(refusal) => refusal,
         };
-        let standing = self.machine.challenged(self.now, &refusal.at(call.used, call.attempt));
+        let standing = self.machine.handle_challenge(self.now, &refusal.at(call.used, call.attempt));
         self.show(&standing);
         call.attempt += 1;
         match standing {
-            Standing::Again => None,
-            Standing::Wait => Some(Outcome::Waiting),
-            Standing::Never(error) => Some(Outcome::Failed(error)),
+            RetryDecision::Retry => None,
+            RetryDecision::Wait => Some(Outcome::Waiting),
+            RetryDecision::Fail(error) => Some(Outcome::Failed(error)),
         }
     }
 

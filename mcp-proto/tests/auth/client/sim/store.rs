@@ -1,6 +1,6 @@
 //! One place where processes keep a record.
 
-use mcp_proto::auth::client::{Record, Saved, Stored, Version};
+use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 
 #[derive(Default)]
 pub(crate) struct Store {
@@ -13,34 +13,35 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn load(&self) -> Result<Option<Stored>, String> {
+    pub(crate) fn load(&self) -> Result<Option<StoredRecord>, String> {
         if self.broken {
             return Err("the disk is gone".into());
         }
         Ok(self.stored())
     }
 
-    pub(crate) fn stored(&self) -> Option<Stored> {
-        self.kept
-            .as_ref()
-            .map(|(json, version)| Stored { record: Record::read(json).unwrap(), version: Version(*version) })
+    pub(crate) fn stored(&self) -> Option<StoredRecord> {
+        self.kept.as_ref().map(|(json, version)| StoredRecord {
+            record: Record::from_json(json).unwrap(),
+            version: RecordVersion(*version),
+        })
     }
 
     pub(crate) fn store(
         &mut self,
         record: Option<Record>,
-        expected: Option<Version>,
-    ) -> Result<Saved, String> {
+        expected: Option<RecordVersion>,
+    ) -> Result<SaveOutcome, String> {
         if self.broken || self.read_only {
             return Err("the disk is full".into());
         }
-        let there = self.kept.as_ref().map(|(_, version)| Version(*version));
+        let there = self.kept.as_ref().map(|(_, version)| RecordVersion(*version));
         if there != expected {
-            return Ok(Saved::Conflict(self.stored()));
+            return Ok(SaveOutcome::Conflict(self.stored()));
         }
         self.writes += 1;
         self.kept = record.map(|record| (record.to_json().expose().as_bytes().to_vec(), self.writes));
-        Ok(Saved::Done(Version(self.writes)))
+        Ok(SaveOutcome::Done(RecordVersion(self.writes)))
     }
 
     pub(crate) fn text(&self) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mcp_proto::auth::client::{Refused, Stamp};
+use mcp_proto::auth::client::{RefusedRequest, TokenGeneration};
 use mcp_proto::auth::{Fetch, Secret, dpop};
 use serde_json::{Value, json};
 
@@ -32,11 +32,11 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn at(&self, used: Option<Stamp>, attempt: u32) -> Refused<'_> {
-        Refused {
+    pub(crate) fn at(&self, used: Option<TokenGeneration>, attempt: u32) -> RefusedRequest<'_> {
+        RefusedRequest {
             status: self.status,
-            header: self.header.as_deref(),
-            used,
+            www_authenticate: self.header.as_deref(),
+            generation: used,
             attempt,
             nonce: self.nonce.as_deref(),
         }

@@ -3,9 +3,9 @@
 use core::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use super::recent::Recent;
+use super::expiring_cache::ExpiringCache;
 #[cfg(feature = "auth-jwt")]
-use super::recent::{Digest, digest};
+use super::expiring_cache::{Digest, digest};
 #[cfg(feature = "auth-jwt")]
 use crate::Instant;
 #[cfg(feature = "auth-jwt")]
@@ -19,7 +19,7 @@ use crate::quota::{QuotaError, QuotaOwner};
 /// At most 65,536, so that 500 requests a second can be told apart for two minutes, in some 16 MiB. None goes before its
 /// time: a principal with [more than its share](crate::quota::Shares::try_take) is answered with 429. Only proofs that came
 /// with a good token count.
-pub struct Proofs(Mutex<Recent<()>>);
+pub struct ReplayCache(Mutex<ExpiringCache<()>>);
 
 /// How many are kept.
 const PROOFS: usize = 65_536;
@@ -27,42 +27,49 @@ const PROOFS: usize = 65_536;
 /// Whether a proof may be used.
 #[cfg(feature = "auth-jwt")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum ProofUse {
     First,
-    Again,
+    Replayed,
     /// It cannot be recorded: its owner has too many.
     OverQuota,
 }
 
-impl Proofs {
+impl ReplayCache {
     /// None yet.
     #[must_use]
     pub fn new() -> Self {
-        Self(Mutex::new(Recent::new(PROOFS)))
+        Self(Mutex::new(ExpiringCache::new(PROOFS)))
     }
 
     /// Records the proof of this id, by this key, which is good until then.
     #[cfg(feature = "auth-jwt")]
-    pub(super) fn take(&self, now: Instant, owner: &QuotaOwner, key: &str, id: &str, until: Instant) -> Use {
+    pub(super) fn record(
+        &self,
+        now: Instant,
+        owner: &QuotaOwner,
+        key: &str,
+        id: &str,
+        until: Instant,
+    ) -> ProofUse {
         let name: Digest = digest([key, id]);
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if recent.get(now, &name).is_some() {
-            return Use::Again;
+            return ProofUse::Replayed;
         }
-        match recent.try_keep(now, owner, name, until, ()) {
-            Ok(()) => Use::First,
-            Err(QuotaError) => Use::OverQuota,
+        match recent.try_insert(now, owner, name, until, ()) {
+            Ok(()) => ProofUse::First,
+            Err(QuotaError) => ProofUse::OverQuota,
         }
     }
 }
 
-impl Default for Proofs {
+impl Default for ReplayCache {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Proofs {
+impl fmt::Debug for ReplayCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         f.debug_struct("Proofs").field("kept", &recent.len()).finish()

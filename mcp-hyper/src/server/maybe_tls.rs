@@ -7,22 +7,22 @@ use std::task::{Context, Poll};
 use futures_lite::{AsyncRead, AsyncWrite};
 
 #[cfg(feature = "tls")]
-pub(super) use encrypted::{Tls, Transport};
+pub(super) use encrypted::{MaybeTlsStream, Tls};
 #[cfg(not(feature = "tls"))]
-pub(super) use plain::{Tls, Transport};
+pub(super) use plain::{MaybeTlsStream, Tls};
 
 /// Anything that is read from and written to.
 trait Duplex: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
 
-impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> AsyncRead for Transport<Io> {
+impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> AsyncRead for MaybeTlsStream<Io> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         self.stream()?.poll_read(cx, buf)
     }
 }
 
-impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> AsyncWrite for Transport<Io> {
+impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> AsyncWrite for MaybeTlsStream<Io> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.stream()?.poll_write(cx, buf)
     }
@@ -52,14 +52,14 @@ mod plain {
     /// There is none.
     pub(in super::super) enum Tls {}
 
-    pub(in super::super) struct Transport<Io>(Io);
+    pub(in super::super) struct MaybeTlsStream<Io>(Io);
 
-    impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> Transport<Io> {
+    impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> MaybeTlsStream<Io> {
         pub(in super::super) fn new(io: Io, _: Option<&Tls>) -> Self {
             Self(io)
         }
 
-        pub(in super::super) fn is_shaking(&self) -> bool {
+        pub(in super::super) fn is_handshaking(&self) -> bool {
             false
         }
 
@@ -87,28 +87,28 @@ mod encrypted {
     pub(in super::super) type Tls = TlsAcceptor;
 
     /// A stream, once [`poll_handshake`](Self::poll_handshake) was ready.
-    pub(in super::super) enum Transport<Io> {
+    pub(in super::super) enum MaybeTlsStream<Io> {
         Plain(Io),
-        Shaking(Box<Accept<Io>>),
+        Handshaking(Box<Accept<Io>>),
         Tls(Box<TlsStream<Io>>),
     }
 
-    impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> Transport<Io> {
+    impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> MaybeTlsStream<Io> {
         pub(in super::super) fn new(io: Io, tls: Option<&Tls>) -> Self {
             match tls {
-                Some(tls) => Self::Shaking(Box::new(tls.accept(io))),
+                Some(tls) => Self::Handshaking(Box::new(tls.accept(io))),
                 None => Self::Plain(io),
             }
         }
 
         /// Whether there is a handshake to wait for.
-        pub(in super::super) fn is_shaking(&self) -> bool {
-            matches!(self, Self::Shaking(_))
+        pub(in super::super) fn is_handshaking(&self) -> bool {
+            matches!(self, Self::Handshaking(_))
         }
 
         /// Goes on with the handshake, if there is one.
         pub(in super::super) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            if let Self::Shaking(accept) = self {
+            if let Self::Handshaking(accept) = self {
                 *self = Self::Tls(Box::new(ready!(Pin::new(accept).poll(cx))?));
             }
             Poll::Ready(Ok(()))
@@ -117,7 +117,7 @@ mod encrypted {
         pub(super) fn stream(&mut self) -> io::Result<Pin<&mut dyn Duplex>> {
             match self {
                 Self::Plain(io) => Ok(Pin::new(io)),
-                Self::Shaking(_) => Err(io::ErrorKind::NotConnected.into()),
+                Self::Handshaking(_) => Err(io::ErrorKind::NotConnected.into()),
                 Self::Tls(io) => Ok(Pin::new(&mut **io)),
             }
         }

@@ -15,7 +15,7 @@ use crate::time::Timers;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// One connection's state.
-pub(super) struct Watch {
+pub(super) struct ConnectionMonitor {
     limits: Arc<ServerLimits>,
     timers: Timers,
     state: Mutex<State>,
@@ -23,28 +23,28 @@ pub(super) struct Watch {
 
 struct State {
     began: Instant,
-    version: Version,
+    version: HttpVersion,
     /// Exchanges under way.
     exchanges: usize,
     /// When the last of them ended, or the connection began.
-    quiet: Instant,
+    idle_since: Instant,
     /// When the first byte of the next one came.
-    heard: Option<Instant>,
+    first_byte: Option<Instant>,
     /// Since when the client takes nothing.
-    stuck: Option<Instant>,
+    blocked_since: Option<Instant>,
     /// When the connection was told to take no more requests.
-    retired: Option<Instant>,
+    retired_at: Option<Instant>,
     /// Part of a request will not be read.
-    unread: bool,
+    has_unread: bool,
     /// When this side was closed.
-    left: Option<Instant>,
-    order: Option<Order>,
+    closed_at: Option<Instant>,
+    order: Option<ShutdownOrder>,
     waker: Option<Waker>,
 }
 
 /// What is spoken on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum HttpVersion {
     /// Nothing yet.
     Unknown,
     Http1,
@@ -53,23 +53,23 @@ pub(super) enum Version {
 
 /// What is to become of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum ShutdownOrder {
     /// It finishes what is under way, and takes nothing more.
     Retire,
     /// It ends now.
-    Cut(Overrun),
+    Cut(ConnectionLimit),
 }
 
 /// Which limit of a connection was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Overrun {
+pub enum ConnectionLimit {
     /// [`ServerLimits::header_timeout`].
     Headers,
     /// [`ServerLimits::write_timeout`].
     Write,
     /// [`ServerLimits::idle_timeout`] or [`ServerLimits::lifetime`], and the client did not part.
-    Parting,
+    Idle,
     /// [`ServerLimits::connections`]: the server was full, and this client had more connections than its share.
     Displaced,
     /// The server has closed, and its
@@ -77,31 +77,31 @@ pub enum Overrun {
     Closed,
 }
 
-impl fmt::Display for Overrun {
+impl fmt::Display for ConnectionLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Headers => "the client took too long to send the headers of a request",
             Self::Write => "the client takes nothing of what is written to it",
-            Self::Parting => "the connection was to end, and the client did not close it",
+            Self::Idle => "the connection was to end, and the client did not close it",
             Self::Displaced => "the server is full, and the client has more connections than its share",
             Self::Closed => "the server has closed",
         })
     }
 }
 
-impl Watch {
+impl ConnectionMonitor {
     pub(super) fn new(limits: Arc<ServerLimits>, timers: Timers) -> Self {
         let now = timers.now();
         let state = State {
             began: now,
-            version: Version::Unknown,
+            version: HttpVersion::Unknown,
             exchanges: 0,
-            quiet: now,
-            heard: None,
-            stuck: None,
-            retired: None,
-            unread: false,
-            left: None,
+            idle_since: now,
+            first_byte: None,
+            blocked_since: None,
+            retired_at: None,
+            has_unread: false,
+            closed_at: None,
             order: None,
             waker: None,
         };
@@ -122,58 +122,58 @@ impl Watch {
     }
 
     /// It is known what the client speaks.
-    pub(super) fn set_version(&self, version: Version) {
+    pub(super) fn set_version(&self, version: HttpVersion) {
         self.state().version = version;
     }
 
     /// Something was read.
-    pub(super) fn heard(&self) {
+    pub(super) fn note_read(&self) {
         let mut state = self.state();
-        if state.exchanges == 0 && state.heard.is_none() {
-            state.heard = Some(self.timers.now());
+        if state.exchanges == 0 && state.first_byte.is_none() {
+            state.first_byte = Some(self.timers.now());
         }
     }
 
     /// The handshake is over: what was heard belonged to it.
-    pub(super) fn greeted(&self) {
+    pub(super) fn note_handshake(&self) {
         let mut state = self.state();
-        state.heard = None;
-        state.quiet = self.timers.now();
+        state.first_byte = None;
+        state.idle_since = self.timers.now();
     }
 
     /// The client takes nothing at the moment.
-    pub(super) fn stuck(&self) {
-        self.state().stuck = Some(self.timers.now());
+    pub(super) fn note_blocked(&self) {
+        self.state().blocked_since = Some(self.timers.now());
     }
 
     /// The client has taken something.
-    pub(super) fn taken(&self) {
-        self.state().stuck = None;
+    pub(super) fn note_written(&self) {
+        self.state().blocked_since = None;
     }
 
     /// This side is closed. Whether to wait for the other: a client that is still sending when the socket goes may lose
     /// the answer that it has not read yet.
-    pub(super) fn left(&self) -> bool {
+    pub(super) fn note_closed(&self) -> bool {
         let mut state = self.state();
-        let is_sending = state.unread || (state.exchanges == 0 && state.heard.is_some());
-        if state.version != Version::Http1 || !is_sending {
+        let is_sending = state.has_unread || (state.exchanges == 0 && state.first_byte.is_some());
+        if state.version != HttpVersion::Http1 || !is_sending {
             return false;
         }
-        state.left.get_or_insert_with(|| self.timers.now());
+        state.closed_at.get_or_insert_with(|| self.timers.now());
         true
     }
 
-    pub(super) fn exchange_began(&self) {
+    pub(super) fn begin_exchange(&self) {
         let mut state = self.state();
         state.exchanges = state.exchanges.saturating_add(1);
-        state.heard = None;
+        state.first_byte = None;
     }
 
-    pub(super) fn exchange_ended(&self) {
+    pub(super) fn end_exchange(&self) {
         let mut state = self.state();
         state.exchanges = state.exchanges.saturating_sub(1);
         if state.exchanges == 0 {
-            state.quiet = self.timers.now();
+            state.idle_since = self.timers.now();
         }
     }
 
@@ -183,14 +183,14 @@ impl Watch {
     }
 
     /// The connection has done as it was told.
-    pub(super) fn retired(&self) {
-        self.state().retired.get_or_insert_with(|| self.timers.now());
+    pub(super) fn note_retired(&self) {
+        self.state().retired_at.get_or_insert_with(|| self.timers.now());
     }
 
     /// An order from elsewhere. The one to cut is not taken back.
-    pub(super) fn order(&self, order: Order) {
+    pub(super) fn set_order(&self, order: ShutdownOrder) {
         let mut state = self.state();
-        if !matches!(state.order, Some(Order::Cut(_))) {
+        if !matches!(state.order, Some(ShutdownOrder::Cut(_))) {
             state.order = Some(order);
         }
         let waker = state.waker.take();
@@ -201,7 +201,7 @@ impl Watch {
     }
 
     /// An order, if there is one; otherwise the waker waits for it.
-    pub(super) fn take_order(&self, waker: &Waker) -> Option<Order> {
+    pub(super) fn take_order(&self, waker: &Waker) -> Option<ShutdownOrder> {
         let mut state = self.state();
         let order = state.order.take();
         match &mut state.waker {
@@ -212,24 +212,28 @@ impl Watch {
     }
 
     /// Until when things may go on as they are, and what happens then.
-    pub(super) fn deadline(&self) -> Option<(Instant, Order)> {
+    pub(super) fn deadline(&self) -> Option<(Instant, ShutdownOrder)> {
         let state = self.state();
         let limits = &self.limits;
-        if let Some(left) = state.left {
-            return after(left, LINGER, Order::Cut(Overrun::Parting));
+        if let Some(left) = state.closed_at {
+            return after(left, LINGER, ShutdownOrder::Cut(ConnectionLimit::Idle));
         }
-        let stuck = state.stuck.and_then(|at| after(at, limits.write_timeout, Order::Cut(Overrun::Write)));
-        let silent = match (state.exchanges, state.retired, state.heard) {
-            (0, Some(retired), _) => after(retired.max(state.quiet), LINGER, Order::Cut(Overrun::Parting)),
-            // With HTTP/2 there is more to hear than requests.
-            (0, None, Some(at)) if state.version != Version::Http2 => {
-                after(at, limits.header_timeout, Order::Cut(Overrun::Headers))
+        let stuck = state
+            .blocked_since
+            .and_then(|at| after(at, limits.write_timeout, ShutdownOrder::Cut(ConnectionLimit::Write)));
+        let silent = match (state.exchanges, state.retired_at, state.first_byte) {
+            (0, Some(retired), _) => {
+                after(retired.max(state.idle_since), LINGER, ShutdownOrder::Cut(ConnectionLimit::Idle))
             }
-            (0, None, _) => after(state.quiet, limits.idle_timeout, Order::Retire),
+            // With HTTP/2 there is more to hear than requests.
+            (0, None, Some(at)) if state.version != HttpVersion::Http2 => {
+                after(at, limits.header_timeout, ShutdownOrder::Cut(ConnectionLimit::Headers))
+            }
+            (0, None, _) => after(state.idle_since, limits.idle_timeout, ShutdownOrder::Retire),
             _ => None,
         };
-        let old = match (state.retired, limits.lifetime) {
-            (None, Some(lifetime)) => after(state.began, lifetime, Order::Retire),
+        let old = match (state.retired_at, limits.lifetime) {
+            (None, Some(lifetime)) => after(state.began, lifetime, ShutdownOrder::Retire),
             _ => None,
         };
         [stuck, silent, old].into_iter().flatten().min_by_key(|(at, _)| *at)
@@ -237,30 +241,30 @@ impl Watch {
 }
 
 /// `None` if that is beyond what the clock can show.
-fn after(at: Instant, delay: Duration, order: Order) -> Option<(Instant, Order)> {
+fn after(at: Instant, delay: Duration, order: ShutdownOrder) -> Option<(Instant, ShutdownOrder)> {
     Some((at.checked_add(delay)?, order))
 }
 
 /// An exchange under way on a connection; it ends when this is dropped.
-pub(super) struct Busy(Arc<Watch>);
+pub(super) struct ExchangeGuard(Arc<ConnectionMonitor>);
 
-impl Busy {
-    pub(super) fn new(watch: Arc<Watch>) -> Self {
-        watch.exchange_began();
+impl ExchangeGuard {
+    pub(super) fn new(watch: Arc<ConnectionMonitor>) -> Self {
+        watch.begin_exchange();
         Self(watch)
     }
 }
 
-impl Busy {
+impl ExchangeGuard {
     /// The rest of the request will not be read.
-    pub(super) fn unread(&self) {
-        self.0.state().unread = true;
+    pub(super) fn note_unread(&self) {
+        self.0.state().has_unread = true;
     }
 }
 
-impl Drop for Busy {
+impl Drop for ExchangeGuard {
     fn drop(&mut self) {
-        self.0.exchange_ended();
+        self.0.end_exchange();
     }
 }
 
@@ -308,7 +312,7 @@ mod tests {
 
     struct Case {
         fake: Arc<Fake>,
-        watch: Arc<Watch>,
+        watch: Arc<ConnectionMonitor>,
     }
 
     impl Case {
@@ -316,7 +320,7 @@ mod tests {
             let mut limits = ServerLimits::default();
             change(&mut limits);
             let fake = Arc::new(Fake { origin: Instant::now(), passed: Mutex::default() });
-            let watch = Arc::new(Watch::new(Arc::new(limits), fake.clone()));
+            let watch = Arc::new(ConnectionMonitor::new(Arc::new(limits), fake.clone()));
             Self { fake, watch }
         }
 
@@ -325,7 +329,7 @@ mod tests {
         }
 
         /// Seconds since the beginning.
-        fn deadline(&self) -> Option<(u64, Order)> {
+        fn deadline(&self) -> Option<(u64, ShutdownOrder)> {
             let (at, order) = self.watch.deadline()?;
             Some((at.duration_since(self.fake.origin).as_secs(), order))
         }
@@ -334,92 +338,92 @@ mod tests {
     #[test]
     fn a_silent_connection_is_retired_and_then_cut() {
         let case = Case::new(|_| {});
-        case.watch.set_version(Version::Http1);
-        assert_eq!(case.deadline(), Some((120, Order::Retire)));
+        case.watch.set_version(HttpVersion::Http1);
+        assert_eq!(case.deadline(), Some((120, ShutdownOrder::Retire)));
         case.pass(120);
-        case.watch.retired();
-        assert_eq!(case.deadline(), Some((122, Order::Cut(Overrun::Parting))));
+        case.watch.note_retired();
+        assert_eq!(case.deadline(), Some((122, ShutdownOrder::Cut(ConnectionLimit::Idle))));
     }
 
     #[test]
     fn headers_have_their_time_from_their_first_byte() {
         let case = Case::new(|_| {});
-        case.watch.set_version(Version::Http1);
+        case.watch.set_version(HttpVersion::Http1);
         case.pass(50);
-        case.watch.heard();
+        case.watch.note_read();
         case.pass(5);
-        case.watch.heard();
-        assert_eq!(case.deadline(), Some((60, Order::Cut(Overrun::Headers))));
-        let busy = Busy::new(case.watch.clone());
+        case.watch.note_read();
+        assert_eq!(case.deadline(), Some((60, ShutdownOrder::Cut(ConnectionLimit::Headers))));
+        let busy = ExchangeGuard::new(case.watch.clone());
         assert_eq!(case.deadline(), None, "a handler may take its time");
-        case.watch.heard();
+        case.watch.note_read();
         case.pass(1000);
         drop(busy);
-        assert_eq!(case.deadline(), Some((1055 + 120, Order::Retire)));
+        assert_eq!(case.deadline(), Some((1055 + 120, ShutdownOrder::Retire)));
     }
 
     #[test]
     fn a_handshake_has_the_time_of_headers_and_the_first_request_its_own() {
         let case = Case::new(|_| {});
-        case.watch.heard();
-        assert_eq!(case.deadline(), Some((10, Order::Cut(Overrun::Headers))));
+        case.watch.note_read();
+        assert_eq!(case.deadline(), Some((10, ShutdownOrder::Cut(ConnectionLimit::Headers))));
         case.pass(9);
-        case.watch.greeted();
-        assert_eq!(case.deadline(), Some((129, Order::Retire)));
+        case.watch.note_handshake();
+        assert_eq!(case.deadline(), Some((129, ShutdownOrder::Retire)));
     }
 
     #[test]
     fn frames_of_http2_are_no_headers() {
         let case = Case::new(|_| {});
-        case.watch.set_version(Version::Http2);
-        case.watch.heard();
-        assert_eq!(case.deadline(), Some((120, Order::Retire)));
+        case.watch.set_version(HttpVersion::Http2);
+        case.watch.note_read();
+        assert_eq!(case.deadline(), Some((120, ShutdownOrder::Retire)));
     }
 
     #[test]
     fn a_client_that_takes_nothing_is_cut_even_while_an_exchange_is_under_way() {
         let case = Case::new(|_| {});
-        let _busy = Busy::new(case.watch.clone());
+        let _busy = ExchangeGuard::new(case.watch.clone());
         case.pass(7);
-        case.watch.stuck();
-        assert_eq!(case.deadline(), Some((37, Order::Cut(Overrun::Write))));
-        case.watch.taken();
+        case.watch.note_blocked();
+        assert_eq!(case.deadline(), Some((37, ShutdownOrder::Cut(ConnectionLimit::Write))));
+        case.watch.note_written();
         assert_eq!(case.deadline(), None);
     }
 
     #[test]
     fn an_old_connection_is_retired_whatever_it_does() {
         let case = Case::new(|limits| limits.lifetime = Some(Duration::from_secs(30)));
-        let _busy = Busy::new(case.watch.clone());
-        assert_eq!(case.deadline(), Some((30, Order::Retire)));
-        case.watch.retired();
+        let _busy = ExchangeGuard::new(case.watch.clone());
+        assert_eq!(case.deadline(), Some((30, ShutdownOrder::Retire)));
+        case.watch.note_retired();
         assert_eq!(case.deadline(), None, "what is under way is finished");
     }
 
     #[test]
     fn only_a_client_that_may_still_be_sending_is_waited_for() {
         let case = Case::new(|_| {});
-        case.watch.set_version(Version::Http1);
-        case.watch.heard();
-        drop(Busy::new(case.watch.clone()));
-        assert!(!case.watch.left());
-        let busy = Busy::new(case.watch.clone());
-        busy.unread();
-        assert!(case.watch.left());
-        assert_eq!(case.deadline(), Some((2, Order::Cut(Overrun::Parting))));
+        case.watch.set_version(HttpVersion::Http1);
+        case.watch.note_read();
+        drop(ExchangeGuard::new(case.watch.clone()));
+        assert!(!case.watch.note_closed());
+        let busy = ExchangeGuard::new(case.watch.clone());
+        busy.note_unread();
+        assert!(case.watch.note_closed());
+        assert_eq!(case.deadline(), Some((2, ShutdownOrder::Cut(ConnectionLimit::Idle))));
 
         let case = Case::new(|_| {});
-        case.watch.set_version(Version::Http1);
-        case.watch.heard();
-        assert!(case.watch.left(), "half a head, or nonsense");
+        case.watch.set_version(HttpVersion::Http1);
+        case.watch.note_read();
+        assert!(case.watch.note_closed(), "half a head, or nonsense");
     }
 
     #[test]
     fn an_order_to_cut_stands() {
         let case = Case::new(|_| {});
-        case.watch.order(Order::Cut(Overrun::Closed));
-        case.watch.order(Order::Retire);
-        assert_eq!(case.watch.take_order(Waker::noop()), Some(Order::Cut(Overrun::Closed)));
+        case.watch.set_order(ShutdownOrder::Cut(ConnectionLimit::Closed));
+        case.watch.set_order(ShutdownOrder::Retire);
+        assert_eq!(case.watch.take_order(Waker::noop()), Some(ShutdownOrder::Cut(ConnectionLimit::Closed)));
         assert_eq!(case.watch.take_order(Waker::noop()), None);
     }
 }

@@ -6,7 +6,7 @@ use hyper::client::conn::TrySendError;
 use mcp_proto::transport::http::SentState;
 
 /// Why a request got no answer.
-pub(super) enum Failure<T> {
+pub(super) enum SendError<T> {
     /// The connection had ended before any of it was written; here it is again.
     Unsent(T, String),
     /// It was on its way.
@@ -19,7 +19,7 @@ pub(super) enum Failure<T> {
     },
 }
 
-impl<T> Failure<T> {
+impl<T> SendError<T> {
     /// Whether no other request will be taken on the same connection.
     pub(super) fn ends_connection(&self) -> bool {
         match self {
@@ -29,11 +29,11 @@ impl<T> Failure<T> {
     }
 }
 
-impl<T> From<TrySendError<T>> for Failure<T> {
+impl<T> From<TrySendError<T>> for SendError<T> {
     fn from(mut error: TrySendError<T>) -> Self {
         let message = error.take_message();
         let error = error.into_error();
-        let detail = chain(&error);
+        let detail = error_chain(&error);
         match message {
             Some(message) => Self::Unsent(message, detail),
             None => Self::lost(&error, detail),
@@ -41,7 +41,7 @@ impl<T> From<TrySendError<T>> for Failure<T> {
     }
 }
 
-impl<T> Failure<T> {
+impl<T> SendError<T> {
     /// HTTP/2 says of some requests that they were not looked at: RFC 9113, section 8.7.
     fn lost(error: &hyper::Error, detail: String) -> Self {
         let mut source = error.source();
@@ -61,7 +61,7 @@ impl<T> Failure<T> {
 }
 
 /// An error and all that is behind it.
-pub(super) fn chain(error: &dyn Error) -> String {
+pub(super) fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -17,9 +17,9 @@ pub(super) enum Scheme {
 
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum AccessError {
     /// It has no token.
-    Missing,
+    NoToken,
     /// It can not be understood.
     Malformed(&'static str),
     /// Its token is not good.
@@ -41,10 +41,10 @@ pub(super) enum Fault {
 /// The longest description of an error, in bytes.
 const DESCRIPTION: usize = 200;
 
-impl Fault {
+impl AccessError {
     fn status(&self) -> u16 {
         match self {
-            Self::Missing | Self::Token { .. } | Self::Proof(_) | Self::Nonce(_) => 401,
+            Self::NoToken | Self::Token { .. } | Self::Proof(_) | Self::Nonce(_) => 401,
             Self::Malformed(_) => 400,
             Self::Scope { .. } => 403,
             Self::Unavailable => 503,
@@ -55,7 +55,7 @@ impl Fault {
     fn error(&self) -> Option<&'static str> {
         match self {
             // RFC 6750, section 3.1: who has shown nothing is told nothing.
-            Self::Missing | Self::Unavailable | Self::OverQuota => None,
+            Self::NoToken | Self::Unavailable | Self::OverQuota => None,
             Self::Malformed(_) => Some("invalid_request"),
             Self::Token { .. } => Some("invalid_token"),
             Self::Proof(_) => Some("invalid_dpop_proof"),
@@ -66,7 +66,7 @@ impl Fault {
 
     fn description(&self) -> &str {
         match self {
-            Self::Missing => "a token is needed",
+            Self::NoToken => "a token is needed",
             Self::Malformed(what) | Self::Proof(what) => what,
             Self::Token { why, .. } => why,
             Self::Nonce(_) => "the proof needs the nonce that comes with this answer",
@@ -79,21 +79,28 @@ impl Fault {
 
 impl Rules {
     /// The answer to a request that is refused. `unknown_request_id` is the id of an error that answers no request in particular.
-    pub(super) fn refuse(&self, fault: &Fault, unnamed: ErrorId<'static>) -> HttpResponse {
+    pub(super) fn error_response(&self, fault: &AccessError, unnamed: ErrorId<'static>) -> HttpResponse {
         let status = fault.status();
-        let mut answer =
-            HttpResponse::refusal(status, unnamed, code::INVALID_REQUEST, clean(fault.description()));
+        let mut answer = HttpResponse::refusal(
+            status,
+            unnamed,
+            code::INVALID_REQUEST,
+            sanitize_description(fault.description()),
+        );
         match fault {
-            Fault::Unavailable | Fault::OverQuota => {
+            AccessError::Unavailable | AccessError::OverQuota => {
                 return answer.with_header("retry-after", RETRY_AFTER_SECS);
             }
-            Fault::Nonce(nonce) => answer = answer.with_header("dpop-nonce", nonce.clone()),
+            AccessError::Nonce(nonce) => answer = answer.with_header("dpop-nonce", nonce.clone()),
             _ => {}
         }
         let schemes: &[Scheme] = match fault {
-            Fault::Token { scheme, .. } | Fault::Scope { scheme } => &[*scheme],
-            Fault::Proof(_) | Fault::Nonce(_) => &[Scheme::Dpop],
-            Fault::Missing | Fault::Malformed(_) | Fault::Unavailable | Fault::OverQuota => self.schemes(),
+            AccessError::Token { scheme, .. } | AccessError::Scope { scheme } => &[*scheme],
+            AccessError::Proof(_) | AccessError::Nonce(_) => &[Scheme::Dpop],
+            AccessError::NoToken
+            | AccessError::Malformed(_)
+            | AccessError::Unavailable
+            | AccessError::OverQuota => self.schemes(),
         };
         for scheme in schemes {
             let challenge = self.challenge(*scheme, fault, &self.required);
@@ -105,11 +112,15 @@ impl Rules {
     /// What to answer to a request whose operation needs more than its token is good for.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#runtime-insufficient-scope-errors>
-    pub(super) fn insufficient(&self, scheme: Scheme, needed: &Scopes) -> String {
-        self.challenge(scheme, &Fault::Scope { scheme }, &self.required.union(&advertised(needed)))
+    pub(super) fn insufficient_scope(&self, scheme: Scheme, needed: &Scopes) -> String {
+        self.challenge(
+            scheme,
+            &AccessError::Scope { scheme },
+            &self.required.union(&advertised_scopes(needed)),
+        )
     }
 
-    fn challenge(&self, scheme: Scheme, fault: &Fault, scopes: &Scopes) -> String {
+    fn challenge(&self, scheme: Scheme, fault: &AccessError, scopes: &Scopes) -> String {
         let mut text = String::from(match scheme {
             Scheme::Bearer => "Bearer",
             Scheme::Dpop => "DPoP",
@@ -122,7 +133,7 @@ impl Rules {
         };
         if let Some(error) = fault.error() {
             say("error", error);
-            say("error_description", &clean(fault.description()));
+            say("error_description", &sanitize_description(fault.description()));
         }
         if !scopes.is_empty() {
             say("scope", &scopes.to_string());
@@ -136,12 +147,12 @@ impl Rules {
 }
 
 /// What a server may ask for: never `offline_access`, which is between a client and its authorization server.
-pub(super) fn advertised(scopes: &Scopes) -> Scopes {
+pub(super) fn advertised_scopes(scopes: &Scopes) -> Scopes {
     scopes.iter().filter(|scope| *scope != "offline_access").collect()
 }
 
 /// What may stand in a description: RFC 6750, section 3.
-fn clean(text: &str) -> String {
+fn sanitize_description(text: &str) -> String {
     let allowed = |letter: char| matches!(letter, ' ' | '!' | '#'..='[' | ']'..='~');
     text.chars().map(|letter| if allowed(letter) { letter } else { '?' }).take(DESCRIPTION).collect()
 }

@@ -13,22 +13,22 @@ use crate::Outcome;
 
 /// The instances that have answered, one after the other.
 #[derive(Clone, Default)]
-pub(crate) struct Trace(Arc<Mutex<Vec<String>>>);
+pub(crate) struct InstanceLog(Arc<Mutex<Vec<String>>>);
 
-impl Trace {
-    fn list(&self) -> MutexGuard<'_, Vec<String>> {
+impl InstanceLog {
+    fn entries(&self) -> MutexGuard<'_, Vec<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The instances that have answered since [`take`](Self::take).
-    pub(crate) fn seen(&self) -> BTreeSet<String> {
-        self.list().iter().cloned().collect()
+    pub(crate) fn instances(&self) -> BTreeSet<String> {
+        self.entries().iter().cloned().collect()
     }
 
     /// How many answers came from which instance since this was asked last.
     pub(crate) fn take(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
-        for instance in std::mem::take(&mut *self.list()) {
+        for instance in std::mem::take(&mut *self.entries()) {
             *counts.entry(instance).or_default() += 1;
         }
         counts
@@ -36,17 +36,17 @@ impl Trace {
 }
 
 /// Connects through the balancer, and runs the client along.
-pub(crate) fn connect(socket: &Path, mode: EraPolicy) -> Outcome<(Client, Trace)> {
-    let trace = Trace::default();
+pub(crate) fn connect(socket: &Path, mode: EraPolicy) -> Outcome<(Client, InstanceLog)> {
+    let trace = InstanceLog::default();
     let seen = trace.clone();
     let (client, driver) = ClientOptions::new("balanced", env!("CARGO_PKG_VERSION"))
-        .mode(mode)
+        .era_policy(mode)
         .handlers(ClientHandlers::new().elicitation(async |params, _| answer(&params)))
         .unix_socket(socket)
         .on_wire(move |event| {
             if let WireEvent::Head { headers, .. } = event {
                 let instance = headers.get("x-instance").and_then(|value| value.to_str().ok());
-                seen.list().push(instance.unwrap_or("none").to_owned());
+                seen.entries().push(instance.unwrap_or("none").to_owned());
             }
         })
         .connect("http://localhost/mcp")?;

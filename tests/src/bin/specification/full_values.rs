@@ -10,7 +10,7 @@ fn icons() -> Value {
     json!([{"src": "https://example.com/a.png", "mimeType": "image/png", "sizes": ["48x48", "any"], "theme": "dark"}])
 }
 
-fn own_meta() -> Value {
+fn custom_meta() -> Value {
     json!({"com.example/shard": 7})
 }
 
@@ -71,33 +71,33 @@ fn server_capabilities() -> Value {
 }
 
 fn text() -> Value {
-    json!({"type": "text", "text": "one", "annotations": annotations(), "_meta": own_meta()})
+    json!({"type": "text", "text": "one", "annotations": annotations(), "_meta": custom_meta()})
 }
 
 fn image() -> Value {
     json!({
-        "type": "image", "data": "AAEC", "mimeType": "image/png", "annotations": annotations(), "_meta": own_meta()
+        "type": "image", "data": "AAEC", "mimeType": "image/png", "annotations": annotations(), "_meta": custom_meta()
     })
 }
 
 fn audio() -> Value {
     json!({
-        "type": "audio", "data": "AAEC", "mimeType": "audio/wav", "annotations": annotations(), "_meta": own_meta()
+        "type": "audio", "data": "AAEC", "mimeType": "audio/wav", "annotations": annotations(), "_meta": custom_meta()
     })
 }
 
 fn text_contents() -> Value {
-    json!({"uri": "file:///a.txt", "text": "a", "mimeType": "text/plain", "_meta": own_meta()})
+    json!({"uri": "file:///a.txt", "text": "a", "mimeType": "text/plain", "_meta": custom_meta()})
 }
 
 fn blob_contents() -> Value {
-    json!({"uri": "file:///b.bin", "blob": "AAEC", "mimeType": "application/octet-stream", "_meta": own_meta()})
+    json!({"uri": "file:///b.bin", "blob": "AAEC", "mimeType": "application/octet-stream", "_meta": custom_meta()})
 }
 
 fn resource() -> Value {
     json!({
         "uri": "file:///a.txt", "name": "a", "title": "A", "description": "The letter", "icons": icons(),
-        "mimeType": "text/plain", "size": 1, "annotations": annotations(), "_meta": own_meta()
+        "mimeType": "text/plain", "size": 1, "annotations": annotations(), "_meta": custom_meta()
     })
 }
 
@@ -106,8 +106,8 @@ fn content() -> Value {
     link["type"] = "resource_link".into();
     json!([
         text(), image(), audio(), link,
-        {"type": "resource", "resource": text_contents(), "annotations": annotations(), "_meta": own_meta()},
-        {"type": "resource", "resource": blob_contents(), "annotations": annotations(), "_meta": own_meta()}
+        {"type": "resource", "resource": text_contents(), "annotations": annotations(), "_meta": custom_meta()},
+        {"type": "resource", "resource": blob_contents(), "annotations": annotations(), "_meta": custom_meta()}
     ])
 }
 
@@ -124,7 +124,7 @@ fn tool(output_schema: Value) -> Value {
             "openWorldHint": false
         },
         "execution": {"taskSupport": "optional"},
-        "_meta": own_meta()
+        "_meta": custom_meta()
     })
 }
 
@@ -188,20 +188,20 @@ fn elicit_result() -> Value {
 
 fn create_message() -> Value {
     let tool_use = json!({
-        "type": "tool_use", "id": "c-1", "name": "add", "input": {"a": 1}, "_meta": own_meta()
+        "type": "tool_use", "id": "c-1", "name": "add", "input": {"a": 1}, "_meta": custom_meta()
     });
     let tool_result = json!({
         "type": "tool_result", "toolUseId": "c-1", "content": content(), "structuredContent": {"sum": 3},
-        "isError": false, "_meta": own_meta()
+        "isError": false, "_meta": custom_meta()
     });
     json!({
         "messages": [
-            {"role": "user", "content": text(), "_meta": own_meta()},
-            {"role": "user", "content": image(), "_meta": own_meta()},
-            {"role": "user", "content": audio(), "_meta": own_meta()},
-            {"role": "assistant", "content": [tool_use], "_meta": own_meta()},
-            {"role": "user", "content": [tool_result], "_meta": own_meta()},
-            {"role": "user", "content": [image(), text(), audio()], "_meta": own_meta()}
+            {"role": "user", "content": text(), "_meta": custom_meta()},
+            {"role": "user", "content": image(), "_meta": custom_meta()},
+            {"role": "user", "content": audio(), "_meta": custom_meta()},
+            {"role": "assistant", "content": [tool_use], "_meta": custom_meta()},
+            {"role": "user", "content": [tool_result], "_meta": custom_meta()},
+            {"role": "user", "content": [image(), text(), audio()], "_meta": custom_meta()}
         ],
         "maxTokens": 100, "systemPrompt": "Be brief", "includeContext": "thisServer", "temperature": 0.25,
         "stopSequences": ["\n"], "metadata": {"provider": "x"},
@@ -222,7 +222,7 @@ fn create_message_result() -> Value {
 
 fn roots() -> Value {
     json!({
-        "roots": [{"uri": "file:///home", "name": "Home", "_meta": own_meta()}],
+        "roots": [{"uri": "file:///home", "name": "Home", "_meta": custom_meta()}],
         "resultType": "complete", "_meta": result_meta()
     })
 }
@@ -236,7 +236,7 @@ pub(crate) fn input_requests() -> Value {
         "who": {"method": "elicitation/create", "params": form()},
         "login": {"method": "elicitation/create", "params": url()},
         "what": {"method": "sampling/createMessage", "params": create_message()},
-        "where": {"method": "roots/list", "params": {"_meta": own_meta()}}
+        "where": {"method": "roots/list", "params": {"_meta": custom_meta()}}
     })
 }
 
@@ -357,13 +357,13 @@ pub(crate) fn result(definition: &str) -> Value {
             "resourceTemplates",
             json!([{
                 "uriTemplate": "file:///{name}", "name": "a", "title": "A", "description": "A letter", "icons": icons(),
-                "mimeType": "text/plain", "annotations": annotations(), "_meta": own_meta()
+                "mimeType": "text/plain", "annotations": annotations(), "_meta": custom_meta()
             }]),
         ),
         "ListPromptsResult" => page(
             "prompts",
             json!([{
-                "name": "greet", "title": "Greeting", "description": "Greets", "icons": icons(), "_meta": own_meta(),
+                "name": "greet", "title": "Greeting", "description": "Greets", "icons": icons(), "_meta": custom_meta(),
                 "arguments": [{"name": "who", "title": "Who", "description": "Whom", "required": true}]
             }]),
         ),

@@ -1,9 +1,9 @@
 //! A request whose token is being verified.
 
 #[cfg(feature = "auth")]
-pub(super) use with_tokens::Entering;
+pub(super) use with_tokens::UnverifiedRequest;
 #[cfg(not(feature = "auth"))]
-pub(super) use without::Entering;
+pub(super) use without::UnverifiedRequest;
 
 #[cfg(feature = "auth")]
 mod with_tokens {
@@ -24,10 +24,10 @@ mod with_tokens {
     use crate::time::{Alarm, RuntimeClock};
 
     /// How long the verification of a token may take: longer than what is fetched for it.
-    const PATIENCE: Duration = Duration::from_secs(15);
+    const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
 
     /// A request whose token is being verified; its body is not read before.
-    pub(in super::super) struct Entering<H: HandlerMode>(Box<Inner<H>>);
+    pub(in super::super) struct UnverifiedRequest<H: HandlerMode>(Box<Inner<H>>);
 
     struct Inner<H: HandlerMode> {
         verifying: PendingVerification,
@@ -38,7 +38,7 @@ mod with_tokens {
         until: Option<Instant>,
     }
 
-    impl<H: HandlerMode> Entering<H> {
+    impl<H: HandlerMode> UnverifiedRequest<H> {
         /// A request of this head, from the address `client`.
         pub(in super::super) fn new(
             verifying: PendingVerification,
@@ -46,7 +46,7 @@ mod with_tokens {
             client: Option<IpAddr>,
             service: HttpService<H>,
         ) -> Self {
-            let until = service.shared().clock.after(PATIENCE);
+            let until = service.shared().clock.after(VERIFY_TIMEOUT);
             Self(Box::new(Inner { verifying, parts, client, service, alarm: Alarm::default(), until }))
         }
 
@@ -89,9 +89,9 @@ mod without {
     use crate::time::RuntimeClock;
 
     /// There are no tokens.
-    pub(in super::super) struct Entering<H: Mode>(Infallible, PhantomData<H>);
+    pub(in super::super) struct UnverifiedRequest<H: HandlerMode>(Infallible, PhantomData<H>);
 
-    impl<H: Mode> Entering<H> {
+    impl<H: HandlerMode> UnverifiedRequest<H> {
         pub(in super::super) fn poll(
             &mut self,
             _: &mut Context<'_>,

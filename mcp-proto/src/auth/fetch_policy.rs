@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::IpAddr;
 
-use super::address::{Place, place};
+use super::address::{AddressClass, address_class};
 use super::url::{self, Host, HttpUrl};
 
 /// Whether servers in private networks may be visited.
@@ -24,30 +24,30 @@ pub enum PrivateNetworks {
 /// address. The same addresses are connected to that were asked about; the name is not resolved again.
 ///
 /// ```
-/// use mcp_proto::auth::{PrivateNetworks, Reach, ReachError};
+/// use mcp_proto::auth::{PrivateNetworks, FetchPolicy, FetchPolicyError};
 ///
-/// let reach = Reach::of("https://mcp.example.com/mcp", PrivateNetworks::Refused)?;
+/// let reach = FetchPolicy::of("https://mcp.example.com/mcp", PrivateNetworks::Refused)?;
 /// assert_eq!(reach.check("https://auth.example.com/token"), Ok(()));
-/// assert_eq!(reach.check("http://auth.example.com/token"), Err(ReachError::Unencrypted));
-/// assert_eq!(reach.check("https://127.0.0.1/token"), Err(ReachError::Loopback));
-/// assert_eq!(reach.check("https://0x7f.1/token"), Err(ReachError::NumericHost));
+/// assert_eq!(reach.check("http://auth.example.com/token"), Err(FetchPolicyError::Unencrypted));
+/// assert_eq!(reach.check("https://127.0.0.1/token"), Err(FetchPolicyError::Loopback));
+/// assert_eq!(reach.check("https://0x7f.1/token"), Err(FetchPolicyError::NumericHost));
 /// assert!(!reach.allows([169, 254, 169, 254].into()));
-/// # Ok::<(), ReachError>(())
+/// # Ok::<(), FetchPolicyError>(())
 /// ```
 ///
 /// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct FetchPolicy {
     loopback: bool,
     private: PrivateNetworks,
 }
 
-impl Reach {
+impl FetchPolicy {
     /// On behalf of the server at this URL. Loopback addresses may be visited only if the server itself has one.
     ///
     /// # Errors
     /// If tokens can not be sent there: over plain HTTP to another machine, or to a place that is refused.
-    pub fn of(server_url: &str, private: PrivateNetworks) -> Result<Self, ReachError> {
+    pub fn for_server(server_url: &str, private: PrivateNetworks) -> Result<Self, FetchPolicyError> {
         let loopback = is_loopback(url::parse(server_url)?.host);
         let reach = Self { loopback, private };
         reach.check(server_url)?;
@@ -58,38 +58,40 @@ impl Reach {
     ///
     /// # Errors
     /// If not.
-    pub fn check(&self, url: &str) -> Result<(), ReachError> {
-        let parts = plain(url)?;
+    pub fn check(&self, url: &str) -> Result<(), FetchPolicyError> {
+        let parts = parse_plain_url(url)?;
         let loopback = is_loopback(parts.host);
         if loopback && !self.loopback {
-            return Err(ReachError::Loopback);
+            return Err(FetchPolicyError::Loopback);
         }
         if !parts.secure && !loopback {
-            return Err(ReachError::Unencrypted);
+            return Err(FetchPolicyError::Unencrypted);
         }
         match parts.host {
             Host::Name(_) => Ok(()),
-            Host::Address(address) => self.judge(address),
+            Host::Address(address) => self.check_address(address),
         }
     }
 
     /// Whether an address may be connected to: to be asked of each that a host is found to have, each time.
     pub fn allows(&self, address: IpAddr) -> bool {
-        self.judge(address).is_ok()
+        self.check_address(address).is_ok()
     }
 
     /// The same for the address of a URL that was [checked](Self::check): what is not encrypted stays on this machine,
     /// whatever its host is found to mean.
     pub fn allows_at(&self, url: &str, address: IpAddr) -> bool {
         let secure = url::parse(url).is_ok_and(|parts| parts.secure);
-        self.allows(address) && (secure || place(address) == Place::Loopback)
+        self.allows(address) && (secure || address_class(address) == AddressClass::Loopback)
     }
 
-    fn judge(&self, address: IpAddr) -> Result<(), ReachError> {
-        match place(address) {
-            Place::Loopback if !self.loopback => Err(ReachError::Loopback),
-            Place::Private if self.private == PrivateNetworks::Refused => Err(ReachError::Private(address)),
-            Place::Special => Err(ReachError::Special(address)),
+    fn check_address(&self, address: IpAddr) -> Result<(), FetchPolicyError> {
+        match address_class(address) {
+            AddressClass::Loopback if !self.loopback => Err(FetchPolicyError::Loopback),
+            AddressClass::Private if self.private == PrivateNetworks::Refused => {
+                Err(FetchPolicyError::Private(address))
+            }
+            AddressClass::Special => Err(FetchPolicyError::Special(address)),
             _ => Ok(()),
         }
     }
@@ -101,34 +103,34 @@ impl Reach {
 /// If not.
 ///
 /// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices>
-pub fn check_page_url(url: &str) -> Result<(), ReachError> {
-    let parts = plain(url)?;
-    if parts.secure || is_loopback(parts.host) { Ok(()) } else { Err(ReachError::Unencrypted) }
+pub fn check_page_url(url: &str) -> Result<(), FetchPolicyError> {
+    let parts = parse_plain_url(url)?;
+    if parts.secure || is_loopback(parts.host) { Ok(()) } else { Err(FetchPolicyError::Unencrypted) }
 }
 
 /// Whether the authorization page of an issuer may be opened: `https`, or anything on this machine if the issuer is there
 /// itself. A page on this machine is not opened for an issuer elsewhere, which could have any local service visited.
-pub(crate) fn check_authorization_page(page: &str, issuer: &str) -> Result<(), ReachError> {
+pub(crate) fn check_authorization_page(page: &str, issuer: &str) -> Result<(), FetchPolicyError> {
     check_page_url(page)?;
     let is_local = |url| url::parse(url).is_ok_and(|parts| is_loopback(parts.host));
-    if is_local(page) && !is_local(issuer) { Err(ReachError::Loopback) } else { Ok(()) }
+    if is_local(page) && !is_local(issuer) { Err(FetchPolicyError::Loopback) } else { Ok(()) }
 }
 
 /// A URL with nothing in it that nobody needs.
-fn plain(url: &str) -> Result<HttpUrl<'_>, ReachError> {
+fn parse_plain_url(url: &str) -> Result<HttpUrl<'_>, FetchPolicyError> {
     let parts = url::parse(url)?;
     if parts.user.is_some() {
-        return Err(ReachError::UserInfo);
+        return Err(FetchPolicyError::UserInfo);
     }
     if parts.has_fragment {
-        return Err(ReachError::Fragment);
+        return Err(FetchPolicyError::Fragment);
     }
     Ok(parts)
 }
 
 fn is_loopback(host: Host<'_>) -> bool {
     match host {
-        Host::Address(address) => place(address) == Place::Loopback,
+        Host::Address(address) => address_class(address) == AddressClass::Loopback,
         Host::Name(name) => {
             let top = name.rsplit('.').next().unwrap_or_default();
             top.eq_ignore_ascii_case("localhost")
@@ -139,7 +141,7 @@ fn is_loopback(host: Host<'_>) -> bool {
 /// Why a URL is not visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum ReachError {
+pub enum FetchPolicyError {
     /// It is longer than [`URL_BYTES`](super::URL_BYTES).
     TooLong,
     /// It is no URL.
@@ -164,7 +166,7 @@ pub enum ReachError {
     Special(IpAddr),
 }
 
-impl fmt::Display for ReachError {
+impl fmt::Display for FetchPolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong => f.write_str("the URL is too long"),
@@ -184,4 +186,4 @@ impl fmt::Display for ReachError {
     }
 }
 
-impl core::error::Error for ReachError {}
+impl core::error::Error for FetchPolicyError {}

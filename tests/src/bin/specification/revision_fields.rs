@@ -12,32 +12,32 @@ use mcp_proto::schema::{
 use serde_json::{Value, json};
 
 use crate::schemas::{at, filled};
-use crate::{Report, rich};
+use crate::{Report, full_values};
 
 /// A place in a value, what stands there, and which revisions have it.
-type Row = (&'static str, Option<Value>, Revisions);
+type FieldRow = (&'static str, Option<Value>, Revisions);
 
 const JUNE: Revisions = Revisions::since(Revision::V2025_06_18);
 const NOVEMBER: Revisions = Revisions::since(Revision::V2025_11_25);
 const MARCH: Revisions = Revisions::since(Revision::V2025_03_26);
 const ONLY_NOVEMBER: Revisions = Revisions::only(Revision::V2025_11_25);
 
-fn has(place: &'static str, revisions: Revisions) -> Row {
+fn has(place: &'static str, revisions: Revisions) -> FieldRow {
     (place, None, revisions)
 }
 
-fn is(place: &'static str, value: impl Into<Value>, revisions: Revisions) -> Row {
+fn is(place: &'static str, value: impl Into<Value>, revisions: Revisions) -> FieldRow {
     (place, Some(value.into()), revisions)
 }
 
-struct Cells<'a>(&'a mut Report);
+struct FieldChecks<'a>(&'a mut Report);
 
-impl Cells<'_> {
+impl FieldChecks<'_> {
     fn check<T: mcp_proto::schema::WriteAt + serde::de::DeserializeOwned + std::fmt::Debug>(
         &mut self,
         what: &str,
         rich: &Value,
-        rows: &[Row],
+        rows: &[FieldRow],
     ) {
         match filled::<T>(rich) {
             Ok(value) => self.rows(what, |revision| at(&value, revision), rows),
@@ -45,7 +45,7 @@ impl Cells<'_> {
         }
     }
 
-    fn rows(&mut self, what: &str, written: impl Fn(Revision) -> Value, rows: &[Row]) {
+    fn rows(&mut self, what: &str, written: impl Fn(Revision) -> Value, rows: &[FieldRow]) {
         for revision in Revision::ALL.iter().copied() {
             let written = written(revision);
             for (place, value, revisions) in rows {
@@ -63,13 +63,13 @@ impl Cells<'_> {
 
 /// Checks every row.
 pub(crate) fn check(report: &mut Report) {
-    let mut cells = Cells(report);
+    let mut cells = FieldChecks(report);
     let all = Revisions::ALL;
     let modern = Revisions::MODERN;
 
     cells.check::<InitializeParams>(
         "initialize",
-        &rich::params("InitializeRequest"),
+        &full_values::params("InitializeRequest"),
         &[
             has("/clientInfo/name", all),
             has("/clientInfo/title", JUNE),
@@ -98,7 +98,7 @@ pub(crate) fn check(report: &mut Report) {
     );
     cells.check::<InitializeResult>(
         "initialize",
-        &rich::result("InitializeResult"),
+        &full_values::result("InitializeResult"),
         &[
             has("/capabilities/tools/listChanged", all),
             has("/capabilities/logging", all),
@@ -111,12 +111,12 @@ pub(crate) fn check(report: &mut Report) {
     );
     cells.check::<DiscoverResult>(
         "server/discover",
-        &rich::result("DiscoverResult"),
+        &full_values::result("DiscoverResult"),
         &[has("/serverInfo", Revisions::LEGACY), has("/_meta/io.modelcontextprotocol~1serverInfo", modern)],
     );
     cells.check::<CallToolParams>(
         "tools/call",
-        &rich::params("CallToolRequest"),
+        &full_values::params("CallToolRequest"),
         &[
             has("/arguments", all),
             has("/inputResponses", modern),
@@ -127,13 +127,13 @@ pub(crate) fn check(report: &mut Report) {
     for (what, params) in [("prompts/get", "GetPromptRequest"), ("resources/read", "ReadResourceRequest")] {
         let rows = [has("/inputResponses", modern), has("/requestState", modern)];
         match what {
-            "prompts/get" => cells.check::<GetPromptParams>(what, &rich::params(params), &rows),
-            _ => cells.check::<ReadResourceParams>(what, &rich::params(params), &rows),
+            "prompts/get" => cells.check::<GetPromptParams>(what, &full_values::params(params), &rows),
+            _ => cells.check::<ReadResourceParams>(what, &full_values::params(params), &rows),
         }
     }
     cells.check::<CallToolResult>(
         "tools/call",
-        &rich::result("CallToolResult"),
+        &full_values::result("CallToolResult"),
         &[
             is("/content/0/type", "text", all),
             has("/content/0/annotations/audience", all),
@@ -162,13 +162,13 @@ pub(crate) fn check(report: &mut Report) {
         ],
     );
     for value in [json!(null), json!([1, 2]), json!("text")] {
-        let mut result = rich::result("CallToolResult");
+        let mut result = full_values::result("CallToolResult");
         result["structuredContent"] = value.clone();
         cells.check::<CallToolResult>("tools/call", &result, &[is("/structuredContent", value, modern)]);
     }
     cells.check::<ListToolsResult>(
         "tools/list",
-        &rich::result("ListToolsResult"),
+        &full_values::result("ListToolsResult"),
         &[
             has("/tools/0/description", all),
             has("/tools/0/title", JUNE),
@@ -181,14 +181,14 @@ pub(crate) fn check(report: &mut Report) {
             has("/cacheScope", modern),
         ],
     );
-    let mut listed = rich::result("ListToolsResult");
+    let mut listed = full_values::result("ListToolsResult");
     listed["tools"][0]["outputSchema"] = json!({"type": "array"});
     cells.check::<ListToolsResult>("tools/list", &listed, &[has("/tools/0/outputSchema", modern)]);
     let listed = |list: &str| {
         [("title", JUNE), ("icons", NOVEMBER), ("_meta", JUNE)]
-            .map(|(field, revisions)| -> Row { (format!("/{list}/0/{field}").leak(), None, revisions) })
+            .map(|(field, revisions)| -> FieldRow { (format!("/{list}/0/{field}").leak(), None, revisions) })
     };
-    let result = rich::result("ListResourcesResult");
+    let result = full_values::result("ListResourcesResult");
     cells.check::<ListResourcesResult>("resources/list", &result, &listed("resources"));
     cells.check::<ListResourcesResult>(
         "resources/list",
@@ -200,7 +200,7 @@ pub(crate) fn check(report: &mut Report) {
             has("/cacheScope", modern),
         ],
     );
-    let result = rich::result("ListResourceTemplatesResult");
+    let result = full_values::result("ListResourceTemplatesResult");
     cells.check::<ListResourceTemplatesResult>(
         "resources/templates/list",
         &result,
@@ -211,7 +211,7 @@ pub(crate) fn check(report: &mut Report) {
         &result,
         &[has("/resourceTemplates/0/annotations/lastModified", JUNE), has("/ttlMs", modern)],
     );
-    let result = rich::result("ListPromptsResult");
+    let result = full_values::result("ListPromptsResult");
     cells.check::<ListPromptsResult>("prompts/list", &result, &listed("prompts"));
     cells.check::<ListPromptsResult>(
         "prompts/list",
@@ -220,7 +220,7 @@ pub(crate) fn check(report: &mut Report) {
     );
     cells.check::<ReadResourceResult>(
         "resources/read",
-        &rich::result("ReadResourceResult"),
+        &full_values::result("ReadResourceResult"),
         &[
             has("/contents/0/_meta", JUNE),
             has("/contents/1/_meta", JUNE),
@@ -230,7 +230,7 @@ pub(crate) fn check(report: &mut Report) {
     );
     cells.check::<GetPromptResult>(
         "prompts/get",
-        &rich::result("GetPromptResult"),
+        &full_values::result("GetPromptResult"),
         &[
             is("/messages/2/content/type", "audio", MARCH),
             is("/messages/3/content/type", "resource_link", JUNE),
@@ -238,22 +238,22 @@ pub(crate) fn check(report: &mut Report) {
     );
     cells.check::<CompleteParams>(
         "completion/complete",
-        &rich::params("CompleteRequest"),
+        &full_values::params("CompleteRequest"),
         &[has("/ref/title", JUNE), has("/context", JUNE)],
     );
     cells.check::<ProgressParams>(
         "notifications/progress",
-        &rich::params("ProgressNotification"),
+        &full_values::params("ProgressNotification"),
         &[has("/total", all), has("/message", MARCH)],
     );
     cells.check::<ListRootsResult>(
         "roots/list",
-        &rich::result("ListRootsResult"),
+        &full_values::result("ListRootsResult"),
         &[has("/roots/0/_meta", JUNE)],
     );
     cells.check::<CreateMessageParams>(
         "sampling/createMessage",
-        &rich::params("CreateMessageRequest"),
+        &full_values::params("CreateMessageRequest"),
         &[
             has("/tools", NOVEMBER),
             has("/toolChoice", NOVEMBER),
@@ -269,7 +269,7 @@ pub(crate) fn check(report: &mut Report) {
     );
     cells.check::<ElicitParams>(
         "elicitation/create",
-        &rich::form(),
+        &full_values::form(),
         &[
             has("/mode", NOVEMBER),
             has("/task", ONLY_NOVEMBER),
@@ -286,17 +286,17 @@ pub(crate) fn check(report: &mut Report) {
     );
     cells.check::<ElicitParams>(
         "elicitation/create",
-        &rich::url(),
+        &full_values::url(),
         &[has("/elicitationId", Revisions::LEGACY), has("/task", ONLY_NOVEMBER)],
     );
     cells.check::<ElicitResult>(
         "elicitation/create",
-        &rich::result("ElicitResult"),
+        &full_values::result("ElicitResult"),
         &[has("/content/several/0", NOVEMBER), has("/content/number", all)],
     );
     cells.check::<legacy::CreateTaskResult>(
         "a task",
-        &rich::result("LegacyCreateTaskResult"),
+        &full_values::result("LegacyCreateTaskResult"),
         &[has("/task/ttl", all), has("/resultType", modern)],
     );
 }

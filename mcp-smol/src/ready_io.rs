@@ -11,13 +11,13 @@ use rustix::io::Errno;
 /// the event it waited for then still counts. So each message costs a system call less here, and a poll that
 /// has other reasons costs none.
 #[derive(Debug)]
-pub(crate) struct Polled<T> {
+pub(crate) struct ReadyIo<T> {
     io: Async<T>,
     awaits_read: bool,
     awaits_write: bool,
 }
 
-impl<T: AsFd> Polled<T> {
+impl<T: AsFd> ReadyIo<T> {
     pub(crate) fn new(io: Async<T>) -> Self {
         Self { io, awaits_read: false, awaits_write: false }
     }

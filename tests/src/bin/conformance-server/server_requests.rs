@@ -39,21 +39,21 @@ pub(crate) fn add(router: Router) -> Router {
                     ("email", described("User's email address")),
                 ];
                 let answer = elicit(&cx, &message, form, &["username", "email"]).await?;
-                Ok::<_, HandlerError>(format!("User response: {}", told(&answer)?))
+                Ok::<_, HandlerError>(format!("User response: {}", describe_answer(&answer)?))
             },
         )
         .tool_with(
             plain("test_elicitation_sep1034_defaults", "Asks the person by a form that is filled in already"),
             async |NoArguments {}, cx: Context| {
                 let answer = elicit(&cx, "Please review what is filled in", defaults(), &[]).await?;
-                Ok::<_, HandlerError>(format!("Elicitation completed: {}", told(&answer)?))
+                Ok::<_, HandlerError>(format!("Elicitation completed: {}", describe_answer(&answer)?))
             },
         )
         .tool_with(
             plain("test_elicitation_sep1330_enums", "Asks the person to choose, in every way there is"),
             async |NoArguments {}, cx: Context| {
                 let answer = elicit(&cx, "Please choose", choices(), &[]).await?;
-                Ok::<_, HandlerError>(format!("Elicitation completed: {}", told(&answer)?))
+                Ok::<_, HandlerError>(format!("Elicitation completed: {}", describe_answer(&answer)?))
             },
         )
 }
@@ -77,7 +77,7 @@ async fn elicit(
     Ok(cx.elicit("form", ElicitParams::form(message, form)).await?)
 }
 
-fn told(answer: &ElicitResult) -> Result<String, HandlerError> {
+fn describe_answer(answer: &ElicitResult) -> Result<String, HandlerError> {
     let content = serde_json::to_string(&answer.content)?;
     Ok(format!("action={}, content={content}", answer.action.as_str()))
 }

@@ -7,8 +7,8 @@ use core::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::members::{Fault, Members};
-use super::text::shown;
+use super::members::{MemberError, Members};
+use super::sanitize::sanitize;
 use super::{DOCUMENT_BYTES, Scopes, Secret, URL_BYTES};
 
 /// How a token is used.
@@ -25,7 +25,7 @@ pub enum TokenKind {
 /// What was granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Granted {
+pub struct TokenResponse {
     /// The token.
     pub access: Secret,
     /// How it is used.
@@ -45,7 +45,7 @@ pub struct Granted {
 /// Why there is no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TokenRefusal {
+pub enum TokenEndpointError {
     /// The server says why.
     Refused {
         /// The code, as `invalid_grant`.
@@ -54,7 +54,7 @@ pub enum TokenRefusal {
         description: Option<String>,
     },
     /// It is granted, but the answer can not be used.
-    Unreadable(TokenFault),
+    Unreadable(TokenResponseError),
     /// The server answers with this status, and says nothing that can be understood.
     Status(u16),
 }
@@ -62,7 +62,7 @@ pub enum TokenRefusal {
 /// What is wrong with an answer that grants a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TokenFault {
+pub enum TokenResponseError {
     /// It is longer than [`DOCUMENT_BYTES`](super::DOCUMENT_BYTES).
     TooLong,
     /// It is no JSON object.
@@ -70,13 +70,13 @@ pub enum TokenFault {
     /// It is a form, as old servers answer.
     Form,
     /// A member is there twice.
-    Twice(&'static str),
+    Duplicate(&'static str),
     /// A member is missing.
     Missing(&'static str),
     /// A member is of another type than it should be, or too long, or can not be sent.
-    Member(&'static str),
+    InvalidMember(&'static str),
     /// The token is of a kind that is not known here.
-    Kind,
+    UnknownKind,
 }
 
 const NAMES: [&str; 9] = [
@@ -103,67 +103,71 @@ const LIFETIME: u64 = 10 * 365 * 24 * 60 * 60;
 /// use core::time::Duration;
 /// use mcp_proto::auth::{TokenKind, read_token_answer};
 ///
-/// let granted = read_token_answer(200, br#"{"access_token": "2YotnFZFEjr1", "token_type": "bearer", "expires_in": 3600}"#)?;
+/// let granted = parse_token_response(200, br#"{"access_token": "2YotnFZFEjr1", "token_type": "bearer", "expires_in": 3600}"#)?;
 /// assert_eq!((granted.kind, granted.lifetime), (TokenKind::Bearer, Some(Duration::from_secs(3600))));
 ///
-/// let refused = read_token_answer(400, br#"{"error": "invalid_grant"}"#).unwrap_err();
+/// let refused = parse_token_response(400, br#"{"error": "invalid_grant"}"#).unwrap_err();
 /// assert!(refused.is_definitive());
-/// assert!(!read_token_answer(503, b"<html>Come back later</html>").unwrap_err().is_definitive());
-/// # Ok::<(), mcp_proto::auth::TokenRefusal>(())
+/// assert!(!parse_token_response(503, b"<html>Come back later</html>").unwrap_err().is_definitive());
+/// # Ok::<(), mcp_proto::auth::TokenEndpointError>(())
 /// ```
 ///
 /// # Errors
 /// If it grants no token that can be used.
-pub fn read_token_answer(status: u16, body: &[u8]) -> Result<Granted, TokenRefusal> {
+pub fn parse_token_response(status: u16, body: &[u8]) -> Result<TokenResponse, TokenEndpointError> {
     let granted = (200..300).contains(&status);
     // A server that is overloaded or broken says nothing about the grant, whatever it says.
     if !granted && (!(400..500).contains(&status) || status == 429) {
-        return Err(TokenRefusal::Status(status));
+        return Err(TokenEndpointError::Status(status));
     }
-    match Members::read(body, &NAMES) {
-        Ok(members) => match refusal(&members) {
+    match Members::parse(body, &NAMES) {
+        Ok(members) => match parse_error(&members) {
             // Some refuse with a status of success.
             Some(refusal) if !granted || members.get("access_token").is_none() => Err(refusal),
-            _ if granted => grant(&members).map_err(TokenRefusal::Unreadable),
-            _ => Err(TokenRefusal::Status(status)),
+            _ if granted => parse_grant(&members).map_err(TokenEndpointError::Unreadable),
+            _ => Err(TokenEndpointError::Status(status)),
         },
-        Err(fault) if granted => Err(TokenRefusal::Unreadable(match fault {
-            Fault::Json if is_form(body) => TokenFault::Form,
+        Err(fault) if granted => Err(TokenEndpointError::Unreadable(match fault {
+            MemberError::Json if is_form(body) => TokenResponseError::Form,
             fault => fault.into(),
         })),
-        Err(_) => Err(TokenRefusal::Status(status)),
+        Err(_) => Err(TokenEndpointError::Status(status)),
     }
 }
 
 /// Why a server refuses, if it says so as RFC 6749 section 5.2 has it.
-fn refusal(members: &Members<'_>) -> Option<TokenRefusal> {
-    let text = |name, most| members.text(name, most).ok().flatten().and_then(|text| shown(&text));
+fn parse_error(members: &Members<'_>) -> Option<TokenEndpointError> {
+    let text = |name, most| members.text(name, most).ok().flatten().and_then(|text| sanitize(&text));
     let (error, description) = (text("error", 256)?, text("error_description", DOCUMENT_BYTES));
-    Some(TokenRefusal::Refused { error, description })
+    Some(TokenEndpointError::Refused { error, description })
 }
 
-fn grant(members: &Members<'_>) -> Result<Granted, TokenFault> {
-    let access = token(members, "access_token")?.ok_or(Fault::Missing("access_token"))?;
+fn parse_grant(members: &Members<'_>) -> Result<TokenResponse, TokenResponseError> {
+    let access = token_member(members, "access_token")?.ok_or(MemberError::Missing("access_token"))?;
     // It stands in a header, where nothing else may be begun.
     if !access.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(TokenFault::Member("access_token"));
+        return Err(TokenResponseError::InvalidMember("access_token"));
     }
-    let kind = members.text("token_type", 64)?.ok_or(Fault::Missing("token_type"))?;
+    let kind = members.text("token_type", 64)?.ok_or(MemberError::Missing("token_type"))?;
     let kinds = [("Bearer", TokenKind::Bearer), ("DPoP", TokenKind::Dpop), ("N_A", TokenKind::Assertion)];
-    let kind = kinds.into_iter().find(|(name, _)| kind.eq_ignore_ascii_case(name)).ok_or(TokenFault::Kind)?.1;
+    let kind = kinds
+        .into_iter()
+        .find(|(name, _)| kind.eq_ignore_ascii_case(name))
+        .ok_or(TokenResponseError::UnknownKind)?
+        .1;
     let scope = members.text("scope", DOCUMENT_BYTES)?;
-    Ok(Granted {
+    Ok(TokenResponse {
         access,
         kind,
-        refresh: token(members, "refresh_token")?,
-        lifetime: lifetime(members)?,
+        refresh: token_member(members, "refresh_token")?,
+        lifetime: lifetime_member(members)?,
         scope: scope.map(|scope| Scopes::parse(&scope)).filter(|scopes| !scopes.is_empty()),
         issued_type: members.text("issued_token_type", 256)?,
-        id_token: token(members, "id_token")?,
+        id_token: token_member(members, "id_token")?,
     })
 }
 
-fn token(members: &Members<'_>, name: &'static str) -> Result<Option<Secret>, Fault> {
+fn token_member(members: &Members<'_>, name: &'static str) -> Result<Option<Secret>, MemberError> {
     Ok(members.text(name, TOKEN_BYTES)?.map(Secret::new))
 }
 
@@ -172,18 +176,18 @@ fn token(members: &Members<'_>, name: &'static str) -> Result<Option<Secret>, Fa
 pub(crate) fn id_token_subject(token: &Secret, issuer: &str) -> Option<String> {
     const NAMES: [&str; 2] = ["iss", "sub"];
     let payload = URL_SAFE_NO_PAD.decode(token.expose().split('.').nth(1)?).ok()?;
-    let claims = Members::read(&payload, &NAMES).ok()?;
+    let claims = Members::parse(&payload, &NAMES).ok()?;
     claims.text("iss", URL_BYTES).ok()?.filter(|named| named == issuer)?;
     claims.text("sub", 255).ok()?
 }
 
 /// A number of seconds, or one in a string, as some servers write it. What is no number tells nothing.
-fn lifetime(members: &Members<'_>) -> Result<Option<Duration>, Fault> {
+fn lifetime_member(members: &Members<'_>) -> Result<Option<Duration>, MemberError> {
     let Some(written) = members.get("expires_in") else { return Ok(None) };
     let text = match written.as_bytes() {
         [b'"', ..] => members.text("expires_in", 64)?.unwrap_or_default(),
         [b'-' | b'0'..=b'9', ..] => String::from(written),
-        _ => return Err(Fault::Member("expires_in")),
+        _ => return Err(MemberError::InvalidMember("expires_in")),
     };
     let plain = text.trim().bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
     let seconds = text.trim().parse::<f64>().ok().filter(|_| plain);
@@ -191,13 +195,13 @@ fn lifetime(members: &Members<'_>) -> Result<Option<Duration>, Fault> {
     Ok(seconds.map(|seconds| Duration::from_secs((seconds as u64).min(LIFETIME))))
 }
 
-/// Whether this is what `PostContent-Type: application/x-www-form-urlencoded` stands for.
+/// Whether this is what `Content-Type: application/x-www-form-urlencoded` stands for.
 fn is_form(body: &[u8]) -> bool {
     let body = body.get(..DOCUMENT_BYTES).unwrap_or(body);
     form_urlencoded::parse(body).any(|(name, _)| name == "access_token" || name == "error")
 }
 
-impl TokenRefusal {
+impl TokenEndpointError {
     /// Whether asking again in the same way is bound to fail: what was presented is of no more use. A server that is
     /// overloaded, broken or in another way not to be understood may do better the next time.
     pub fn is_definitive(&self) -> bool {
@@ -220,7 +224,7 @@ impl TokenRefusal {
     }
 }
 
-impl fmt::Display for TokenRefusal {
+impl fmt::Display for TokenEndpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { error, description: None } => {
@@ -235,34 +239,34 @@ impl fmt::Display for TokenRefusal {
     }
 }
 
-impl core::error::Error for TokenRefusal {}
+impl core::error::Error for TokenEndpointError {}
 
-impl fmt::Display for TokenFault {
+impl fmt::Display for TokenResponseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong => f.write_str("the answer of the token endpoint is too long"),
             Self::Json => f.write_str("the answer of the token endpoint is no JSON object"),
             Self::Form => f.write_str("the token endpoint answers with a form rather than JSON"),
-            Self::Twice(name) => write!(f, "the token endpoint says twice what {name} is"),
+            Self::Duplicate(name) => write!(f, "the token endpoint says twice what {name} is"),
             Self::Missing(name) => write!(f, "the answer of the token endpoint lacks {name}"),
-            Self::Member(name) => {
+            Self::InvalidMember(name) => {
                 write!(f, "in the answer of the token endpoint, {name} is not what it should be")
             }
-            Self::Kind => f.write_str("the token is of a kind that is not known here"),
+            Self::UnknownKind => f.write_str("the token is of a kind that is not known here"),
         }
     }
 }
 
-impl core::error::Error for TokenFault {}
+impl core::error::Error for TokenResponseError {}
 
-impl From<Fault> for TokenFault {
-    fn from(fault: Fault) -> Self {
+impl From<MemberError> for TokenResponseError {
+    fn from(fault: MemberError) -> Self {
         match fault {
-            Fault::TooLong => Self::TooLong,
-            Fault::Json => Self::Json,
-            Fault::Twice(name) => Self::Twice(name),
-            Fault::Missing(name) => Self::Missing(name),
-            Fault::Member(name) => Self::Member(name),
+            MemberError::TooLong => Self::TooLong,
+            MemberError::Json => Self::Json,
+            MemberError::Duplicate(name) => Self::Duplicate(name),
+            MemberError::Missing(name) => Self::Missing(name),
+            MemberError::InvalidMember(name) => Self::InvalidMember(name),
         }
     }
 }

@@ -6,26 +6,26 @@ use zeroize::Zeroizing;
 use crate::auth::random_text;
 
 /// Random bytes, all of them from one seed: the same seed gives the same ones.
-pub(super) struct Chance {
+pub(super) struct SeededRng {
     seed: Zeroizing<[u8; 32]>,
-    drawn: u64,
+    counter: u64,
 }
 
-impl Chance {
+impl SeededRng {
     pub(super) fn new(seed: [u8; 32]) -> Self {
-        Self { seed: Zeroizing::new(seed), drawn: 0 }
+        Self { seed: Zeroizing::new(seed), counter: 0 }
     }
 
-    pub(super) fn bytes(&mut self) -> [u8; 32] {
-        self.drawn = self.drawn.wrapping_add(1);
+    pub(super) fn next_bytes(&mut self) -> [u8; 32] {
+        self.counter = self.counter.wrapping_add(1);
         let mut hash = Sha256::new();
         hash.update(b"mcp auth client");
         hash.update(*self.seed);
-        hash.update(self.drawn.to_be_bytes());
+        hash.update(self.counter.to_be_bytes());
         hash.finalize().into()
     }
 
-    pub(super) fn text(&mut self) -> alloc::string::String {
-        random_text(self.bytes())
+    pub(super) fn next_text(&mut self) -> alloc::string::String {
+        random_text(self.next_bytes())
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 
 /// No connection could be made.
 #[derive(Clone, Debug)]
-pub(super) struct ConnectFailure {
+pub(super) struct DialError {
     /// What happened, with host and port.
     pub(super) detail: String,
     /// Whether another attempt would end alike, as long as nothing changes.
@@ -15,58 +15,60 @@ pub(super) struct ConnectFailure {
 
 /// An error in words that people understand.
 #[derive(Debug)]
-struct Explained {
+struct ExplainedError {
     words: String,
     is_definite: bool,
 }
 
-impl fmt::Display for Explained {
+impl fmt::Display for ExplainedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words)
     }
 }
 
-impl Error for Explained {}
+impl Error for ExplainedError {}
 
-fn explained(words: impl Into<String>, is_definite: bool) -> io::Error {
-    io::Error::other(Explained { words: words.into(), is_definite })
+fn explained_error(words: impl Into<String>, is_definite: bool) -> io::Error {
+    io::Error::other(ExplainedError { words: words.into(), is_definite })
 }
 
 /// An error that every further attempt would meet as well.
-pub(super) fn definite(error: impl fmt::Display) -> io::Error {
-    explained(error.to_string(), true)
+pub(super) fn definite_error(error: impl fmt::Display) -> io::Error {
+    explained_error(error.to_string(), true)
 }
 
-impl ConnectFailure {
+impl DialError {
     /// `error` came of an attempt to connect to `place`, a host and its port.
     pub(super) fn new(place: &str, error: &io::Error) -> Self {
-        let Explained { words, is_definite } = explain(error);
+        let ExplainedError { words, is_definite } = explain(error);
         Self { detail: format!("cannot connect to {place}: {words}"), is_definite }
     }
 }
 
-fn explain(error: &io::Error) -> Explained {
-    if let Some(Explained { words, is_definite }) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        return Explained { words: words.clone(), is_definite: *is_definite };
+fn explain(error: &io::Error) -> ExplainedError {
+    if let Some(ExplainedError { words, is_definite }) =
+        error.get_ref().and_then(|inner| inner.downcast_ref())
+    {
+        return ExplainedError { words: words.clone(), is_definite: *is_definite };
     }
     let (words, is_definite) = match error.kind() {
         io::ErrorKind::ConnectionRefused => ("connection refused", true),
         io::ErrorKind::HostUnreachable => ("the host cannot be reached", false),
         io::ErrorKind::NetworkUnreachable => ("the network cannot be reached", false),
         io::ErrorKind::TimedOut => ("no answer", false),
-        _ => return Explained { words: error.to_string(), is_definite: false },
+        _ => return ExplainedError { words: error.to_string(), is_definite: false },
     };
-    Explained { words: words.to_owned(), is_definite }
+    ExplainedError { words: words.to_owned(), is_definite }
 }
 
 /// The same error, of a proxy.
-pub(super) fn of_proxy(place: &str, error: &io::Error) -> io::Error {
-    let Explained { words, is_definite } = explain(error);
-    explained(format!("the proxy {place}: {words}"), is_definite)
+pub(super) fn proxy_error(place: &str, error: &io::Error) -> io::Error {
+    let ExplainedError { words, is_definite } = explain(error);
+    explained_error(format!("the proxy {place}: {words}"), is_definite)
 }
 
 /// A name could not be looked up. Only a resolver that was asked and knows of no such name is believed.
-pub(super) fn lookup(error: &io::Error) -> io::Error {
+pub(super) fn lookup_error(error: &io::Error) -> io::Error {
     const UNKNOWN: [&str; 6] = [
         "not known",
         "No address associated",
@@ -77,31 +79,31 @@ pub(super) fn lookup(error: &io::Error) -> io::Error {
     ];
     let text = error.to_string();
     if error.kind() == io::ErrorKind::NotFound || UNKNOWN.iter().any(|words| text.contains(words)) {
-        return definite("unknown host");
+        return definite_error("unknown host");
     }
-    explained(format!("the host's name cannot be looked up: {text}"), false)
+    explained_error(format!("the host's name cannot be looked up: {text}"), false)
 }
 
 /// An encrypted connection was not agreed on.
 #[cfg(feature = "tls")]
-pub(super) fn tls(error: &io::Error) -> io::Error {
+pub(super) fn tls_error(error: &io::Error) -> io::Error {
     use futures_rustls::rustls::Error as TlsError;
 
     match error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) {
-        Some(TlsError::InvalidCertificate(fault)) => definite(certificate(fault)),
+        Some(TlsError::InvalidCertificate(fault)) => definite_error(describe_certificate_error(fault)),
         Some(TlsError::InvalidMessage(_)) => {
-            definite("the server does not speak TLS on this port; its URL may begin with http://")
+            definite_error("the server does not speak TLS on this port; its URL may begin with http://")
         }
         Some(TlsError::AlertReceived(alert)) => {
-            definite(format!("the server refuses the encrypted connection ({alert:?})"))
+            definite_error(format!("the server refuses the encrypted connection ({alert:?})"))
         }
-        Some(other) => definite(format!("no encrypted connection: {other}")),
-        None => explained(format!("no encrypted connection: {error}"), false),
+        Some(other) => definite_error(format!("no encrypted connection: {other}")),
+        None => explained_error(format!("no encrypted connection: {error}"), false),
     }
 }
 
 #[cfg(feature = "tls")]
-fn certificate(fault: &futures_rustls::rustls::CertificateError) -> String {
+fn describe_certificate_error(fault: &futures_rustls::rustls::CertificateError) -> String {
     use futures_rustls::rustls::CertificateError as Fault;
 
     match fault {
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     fn failure(error: &io::Error) -> (String, bool) {
-        let ConnectFailure { detail, is_definite } = ConnectFailure::new("server.example:80", error);
+        let DialError { detail, is_definite } = DialError::new("server.example:80", error);
         (detail, is_definite)
     }
 
@@ -150,7 +152,7 @@ mod tests {
         let words = "cannot connect to server.example:80: connection refused";
         assert_eq!(failure(&refused), (words.to_owned(), true));
         let words = "cannot connect to server.example:80: the proxy proxy.example:1: connection refused";
-        assert_eq!(failure(&of_proxy("proxy.example:1", &refused)), (words.to_owned(), true));
+        assert_eq!(failure(&proxy_error("proxy.example:1", &refused)), (words.to_owned(), true));
         assert!(!failure(&io::ErrorKind::ConnectionReset.into()).1);
         assert!(!failure(&io::ErrorKind::NetworkUnreachable.into()).1);
     }
@@ -161,13 +163,13 @@ mod tests {
         for words in
             ["Name or service not known", "No address associated with hostname", "Name does not resolve"]
         {
-            let error = lookup(&io::Error::other(format!("{text}{words}")));
+            let error = lookup_error(&io::Error::other(format!("{text}{words}")));
             assert_eq!(
                 failure(&error),
                 ("cannot connect to server.example:80: unknown host".to_owned(), true)
             );
         }
-        let error = lookup(&io::Error::other(format!("{text}Temporary failure in name resolution")));
+        let error = lookup_error(&io::Error::other(format!("{text}Temporary failure in name resolution")));
         let (words, is_definite) = failure(&error);
         assert!(words.ends_with("Temporary failure in name resolution") && !is_definite, "{words}");
     }
@@ -180,7 +182,7 @@ mod tests {
 
         let words = |fault| {
             let error = io::Error::new(io::ErrorKind::InvalidData, TlsError::InvalidCertificate(fault));
-            let (words, is_definite) = failure(&tls(&error));
+            let (words, is_definite) = failure(&tls_error(&error));
             assert!(is_definite);
             words
                 .strip_prefix("cannot connect to server.example:80: the server's certificate ")

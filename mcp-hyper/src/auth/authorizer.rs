@@ -13,70 +13,70 @@ use futures_lite::future::Boxed;
 use futures_util::stream::FuturesUnordered;
 use mcp_proto::Instant;
 use mcp_proto::auth::client::{
-    Action, Admission, AuthClient, AuthConfigError, AuthError, Event, Person, Refused, Saved, Stamp,
-    Standing, Stored,
+    Action, AuthClient, AuthConfigError, AuthError, Event, LoginMode, RefusedRequest, RequestAuth,
+    RetryDecision, SaveOutcome, StoredRecord, TokenGeneration,
 };
-use mcp_proto::auth::{Fetch, FetchId, Reach, Secret};
+use mcp_proto::auth::{Fetch, FetchId, FetchPolicy, Secret};
 use mcp_proto::front::CacheContextEnder;
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
-use super::handle::Shared;
+use super::handle::SharedAuth;
 use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};
-use crate::client::Fetched;
+use crate::client::FetchResponse;
 use crate::time::RuntimeClock;
 
 /// How many browsers are answered at once.
-const GUESTS: usize = 8;
+const MAX_REDIRECT_CONNECTIONS: usize = 8;
 
 /// What is to be done about exchanges and fetches.
 #[derive(Debug)]
-pub(crate) enum Deed {
+pub(crate) enum ExchangeAction {
     /// A request is to go out, with whatever credentials there are.
     Open(HttpRequest),
     /// A refused exchange is to be made again.
     Resume(ExchangeId),
     /// A refused exchange stays refused.
     Refuse(ExchangeId, String),
-    Fetch(Fetch, Reach),
+    Fetch(Fetch, FetchPolicy),
     Abort(FetchId),
 }
 
 /// What has come of something that the machine wanted.
-enum Chore {
-    Loaded(Result<Option<Stored>, String>),
-    Stored(Result<Saved, String>),
+enum HostReply {
+    Loaded(Result<Option<StoredRecord>, String>),
+    Stored(Result<SaveOutcome, String>),
     Assertion(Result<Secret, String>),
 }
 
 /// An exchange that the server has been asked.
-struct Asked {
+struct SentExchange {
     url: Arc<str>,
-    stamp: Option<Stamp>,
+    generation: Option<TokenGeneration>,
 }
 
-pub(crate) struct Desk {
-    shared: Arc<Shared>,
+pub(crate) struct Authorizer {
+    shared: Arc<SharedAuth>,
     store: Arc<dyn TokenStore>,
     key: Arc<str>,
     on_event: Option<OnEvent>,
     assert: Option<Assert>,
     redirects: Option<LoopbackRedirects>,
     /// Why the store still has what was to be forgotten.
-    still_kept: Option<String>,
-    chores: FuturesUnordered<Boxed<Chore>>,
-    guests: FuturesUnordered<Boxed<()>>,
-    asked: BTreeMap<ExchangeId, Asked>,
+    removal_error: Option<String>,
+    host_replies: FuturesUnordered<Boxed<HostReply>>,
+    redirect_connections: FuturesUnordered<Boxed<()>>,
+    sent: BTreeMap<ExchangeId, SentExchange>,
     /// Exchanges that have ended, about which there may be a challenge yet.
     ended: Vec<ExchangeId>,
     /// Requests that wait before they go out.
-    held: BTreeMap<ExchangeId, HttpRequest>,
+    waiting: BTreeMap<ExchangeId, HttpRequest>,
     /// Exchanges that were refused, and wait.
-    challenged: Vec<ExchangeId>,
-    deeds: VecDeque<Deed>,
+    refused: Vec<ExchangeId>,
+    actions: VecDeque<ExchangeAction>,
 }
 
-impl Desk {
+impl Authorizer {
     pub(crate) fn new(
         authorization: Authorization,
         server: &str,
@@ -85,7 +85,7 @@ impl Desk {
     ) -> Result<Self, AuthConfigError> {
         let Authorization { mut config, store, account, on_event, assert, redirects } = authorization;
         if on_event.is_none() {
-            config.person = Person::Absent;
+            config.login_mode = LoginMode::NonInteractive;
         }
         let machine = AuthClient::new(config, server, seed)?;
         let key = match account {
@@ -93,26 +93,26 @@ impl Desk {
             None => machine.resource().to_owned(),
         };
         Ok(Self {
-            shared: Shared::new(clock, server.to_owned(), machine),
+            shared: SharedAuth::new(clock, server.to_owned(), machine),
             store,
             key: key.into(),
             on_event,
             assert,
             redirects,
-            still_kept: None,
-            chores: FuturesUnordered::new(),
-            guests: FuturesUnordered::new(),
-            asked: BTreeMap::new(),
+            removal_error: None,
+            host_replies: FuturesUnordered::new(),
+            redirect_connections: FuturesUnordered::new(),
+            sent: BTreeMap::new(),
             ended: Vec::new(),
-            held: BTreeMap::new(),
-            challenged: Vec::new(),
-            deeds: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            refused: Vec::new(),
+            actions: VecDeque::new(),
         })
     }
 
     /// Has the cache of a connection end its authorization context whenever the tokens do.
-    pub(crate) fn end_context_of(&self, cache: CacheContextEnder) {
-        self.shared.end_context_of(cache);
+    pub(crate) fn link_cache(&self, cache: CacheContextEnder) {
+        self.shared.link_cache(cache);
     }
 
     pub(crate) fn handle(&self) -> AuthHandle {
@@ -122,33 +122,35 @@ impl Desk {
     // --- Exchanges ---
 
     /// Adds to a request what it is to go out with, unless that has to be waited for.
-    pub(crate) fn admit(&mut self, request: HttpRequest) -> Option<HttpRequest> {
+    pub(crate) fn authorize(&mut self, request: HttpRequest) -> Option<HttpRequest> {
         let admission =
             self.shared.lock(|state, now| state.machine.credentials(now, request.verb, &request.url));
         match admission {
-            Admission::Go { headers, stamp } => Some(self.furnish(request, headers, stamp)),
-            Admission::Wait => {
-                self.held.insert(request.exchange, request);
+            RequestAuth::Ready { headers, generation: stamp } => {
+                Some(self.attach_credentials(request, headers, stamp))
+            }
+            RequestAuth::Wait => {
+                self.waiting.insert(request.exchange, request);
                 None
             }
         }
     }
 
-    fn furnish(
+    fn attach_credentials(
         &mut self,
         mut request: HttpRequest,
         headers: Vec<(&'static str, Secret)>,
-        stamp: Option<Stamp>,
+        stamp: Option<TokenGeneration>,
     ) -> HttpRequest {
         let headers = headers.iter().map(|(name, value)| (Cow::Borrowed(*name), value.expose().to_owned()));
         request.headers.extend(headers);
-        self.asked.insert(request.exchange, Asked { url: request.url.clone(), stamp });
+        self.sent.insert(request.exchange, SentExchange { url: request.url.clone(), generation: stamp });
         request
     }
 
     /// The head of an answer has come.
     pub(crate) fn note_head(&mut self, exchange: ExchangeId, nonce: Option<&str>) {
-        if let (Some(nonce), Some(asked)) = (nonce, self.asked.get(&exchange)) {
+        if let (Some(nonce), Some(asked)) = (nonce, self.sent.get(&exchange)) {
             self.shared.lock(|state, _| state.machine.keep_nonce(&asked.url, nonce));
         }
     }
@@ -161,41 +163,44 @@ impl Desk {
     /// Everything has been told of the exchanges that have ended.
     pub(crate) fn forget_ended(&mut self) {
         for exchange in self.ended.drain(..) {
-            self.asked.remove(&exchange);
+            self.sent.remove(&exchange);
         }
     }
 
     /// Nobody is interested in an exchange any more.
-    pub(crate) fn forget(&mut self, exchange: ExchangeId) {
-        self.asked.remove(&exchange);
-        self.held.remove(&exchange);
-        self.challenged.retain(|challenged| *challenged != exchange);
-        self.deeds.retain(|deed| !matches!(deed, Deed::Open(request) if request.exchange == exchange));
+    pub(crate) fn forget_exchange(&mut self, exchange: ExchangeId) {
+        self.sent.remove(&exchange);
+        self.waiting.remove(&exchange);
+        self.refused.retain(|challenged| *challenged != exchange);
+        self.actions
+            .retain(|deed| !matches!(deed, ExchangeAction::Open(request) if request.exchange == exchange));
     }
 
     /// An exchange was refused.
-    pub(crate) fn challenged(&mut self, challenge: &AuthorizationRequired) {
+    pub(crate) fn handle_challenge(&mut self, challenge: &AuthorizationRequired) {
         let exchange = challenge.exchange;
-        let refused = Refused {
+        let refused = RefusedRequest {
             status: challenge.status,
-            header: challenge.header.as_deref(),
-            used: self.asked.remove(&exchange).and_then(|asked| asked.stamp),
+            www_authenticate: challenge.header.as_deref(),
+            generation: self.sent.remove(&exchange).and_then(|asked| asked.generation),
             attempt: challenge.attempt,
             nonce: challenge.dpop_nonce.as_deref(),
         };
-        match self.shared.lock(|state, now| state.machine.challenged(now, &refused)) {
-            Standing::Again => self.deeds.push_back(Deed::Resume(exchange)),
-            Standing::Wait => self.challenged.push(exchange),
-            Standing::Never(error) => self.deeds.push_back(Deed::Refuse(exchange, error.to_string())),
+        match self.shared.lock(|state, now| state.machine.handle_challenge(now, &refused)) {
+            RetryDecision::Retry => self.actions.push_back(ExchangeAction::Resume(exchange)),
+            RetryDecision::Wait => self.refused.push(exchange),
+            RetryDecision::Fail(error) => {
+                self.actions.push_back(ExchangeAction::Refuse(exchange, error.to_string()))
+            }
         }
     }
 
     // --- The machine ---
 
     /// What has come of a fetch.
-    pub(crate) fn fetched(&mut self, id: FetchId, fetched: Result<Fetched, String>) {
+    pub(crate) fn handle_fetched(&mut self, id: FetchId, fetched: Result<FetchResponse, String>) {
         self.shared.lock(|state, now| match fetched {
-            Ok(Fetched { status, headers, body }) => {
+            Ok(FetchResponse { status, headers, body }) => {
                 let fields = crate::fields::Headers(&headers);
                 state.machine.handle_answer(now, id, status.as_u16(), &fields, body);
             }
@@ -210,33 +215,35 @@ impl Desk {
 
     /// Whether something is under way that should not be broken off: a token that is renewed and was not kept is lost.
     pub(crate) fn is_finishing(&self) -> bool {
-        !self.chores.is_empty() || self.shared.lock(|state, _| state.machine.is_busy() && !state.page)
+        !self.host_replies.is_empty()
+            || self.shared.lock(|state, _| state.machine.is_busy() && !state.page_open)
     }
 
     /// The next thing to do.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Deed> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ExchangeAction> {
         loop {
-            if let Some(deed) = self.deeds.pop_front() {
+            if let Some(deed) = self.actions.pop_front() {
                 return Poll::Ready(deed);
             }
-            let done = self.poll_chores(cx) | self.tell_time(cx) | self.take_action() | self.take_event();
-            if !(done | self.poll_guests(cx)) && self.deeds.is_empty() {
+            let done =
+                self.poll_host_replies(cx) | self.handle_timeout(cx) | self.take_action() | self.take_event();
+            if !(done | self.poll_redirects(cx)) && self.actions.is_empty() {
                 return Poll::Pending;
             }
         }
     }
 
-    fn poll_chores(&mut self, cx: &mut Context<'_>) -> bool {
-        let Poll::Ready(Some(chore)) = Pin::new(&mut self.chores).poll_next(cx) else { return false };
+    fn poll_host_replies(&mut self, cx: &mut Context<'_>) -> bool {
+        let Poll::Ready(Some(chore)) = Pin::new(&mut self.host_replies).poll_next(cx) else { return false };
         self.shared.lock(|state, now| match chore {
-            Chore::Loaded(loaded) => state.machine.handle_loaded(now, loaded),
-            Chore::Stored(saved) => state.machine.handle_stored(now, saved),
-            Chore::Assertion(assertion) => state.machine.handle_assertion(now, assertion),
+            HostReply::Loaded(loaded) => state.machine.handle_loaded(now, loaded),
+            HostReply::Stored(saved) => state.machine.handle_stored(now, saved),
+            HostReply::Assertion(assertion) => state.machine.handle_assertion(now, assertion),
         });
         true
     }
 
-    fn tell_time(&self, cx: &Context<'_>) -> bool {
+    fn handle_timeout(&self, cx: &Context<'_>) -> bool {
         self.shared.lock(|state, now| {
             if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
                 state.driver = Some(cx.waker().clone());
@@ -252,24 +259,24 @@ impl Desk {
     fn take_action(&mut self) -> bool {
         let action = self.shared.lock(|state, _| {
             let action = state.machine.poll_action()?;
-            Some((action, *state.machine.reach()))
+            Some((action, *state.machine.fetch_policy()))
         });
         let Some((action, reach)) = action else { return false };
         let (store, key) = (self.store.clone(), self.key.clone());
         match action {
-            Action::Fetch(fetch) => self.deeds.push_back(Deed::Fetch(fetch, reach)),
-            Action::Abort(fetch) => self.deeds.push_back(Deed::Abort(fetch)),
-            Action::Load => self.chores.push(Box::pin(async move {
-                Chore::Loaded(store.load(&key).await.map_err(|error| error.to_string()))
+            Action::Fetch(fetch) => self.actions.push_back(ExchangeAction::Fetch(fetch, reach)),
+            Action::Abort(fetch) => self.actions.push_back(ExchangeAction::Abort(fetch)),
+            Action::Load => self.host_replies.push(Box::pin(async move {
+                HostReply::Loaded(store.load(&key).await.map_err(|error| error.to_string()))
             })),
-            Action::Store { record, expected } => self.chores.push(Box::pin(async move {
+            Action::Store { record, expected } => self.host_replies.push(Box::pin(async move {
                 let saved = store.swap(&key, expected, record).await;
-                Chore::Stored(saved.map_err(|error| error.to_string()))
+                HostReply::Stored(saved.map_err(|error| error.to_string()))
             })),
             Action::Assertion(request) => match &mut self.assert {
                 Some(assert) => {
                     let assertion = assert(request);
-                    self.chores.push(Box::pin(async move { Chore::Assertion(assertion.await) }));
+                    self.host_replies.push(Box::pin(async move { HostReply::Assertion(assertion.await) }));
                 }
                 None => self.shared.lock(|state, now| {
                     state.machine.handle_assertion(now, Err("this program has none".to_owned()));
@@ -284,8 +291,8 @@ impl Desk {
         let Some(event) = self.shared.lock(|state, _| {
             let event = state.machine.poll_event()?;
             match event {
-                Event::NeedsAuthorization(_) => state.page = true,
-                Event::PageObsolete | Event::Ready(_) | Event::Failed(_) => state.page = false,
+                Event::NeedsAuthorization(_) => state.page_open = true,
+                Event::PageObsolete | Event::Ready(_) | Event::Failed(_) => state.page_open = false,
                 _ => {}
             }
             Some(event)
@@ -296,10 +303,10 @@ impl Desk {
             tell(&event);
         }
         match event {
-            Event::Ready(_) => self.settle(None),
-            Event::Failed(error) => self.settle(Some(error)),
-            Event::NotForgotten(why) => self.still_kept = Some(why),
-            Event::LoggedOut => self.shared.tell_logout(self.still_kept.take()),
+            Event::Ready(_) => self.resume_waiting(None),
+            Event::Failed(error) => self.resume_waiting(Some(error)),
+            Event::RemovalFailed(why) => self.removal_error = Some(why),
+            Event::LoggedOut => self.shared.record_logout(self.removal_error.take()),
             _ => {}
         }
         true
@@ -307,51 +314,51 @@ impl Desk {
 
     /// What waited goes on, or fails. A request that never went out does so now: the server may let it through, and says
     /// what it wants if not.
-    fn settle(&mut self, failure: Option<AuthError>) {
-        for exchange in std::mem::take(&mut self.challenged) {
-            self.deeds.push_back(match &failure {
-                None => Deed::Resume(exchange),
-                Some(error) => Deed::Refuse(exchange, error.to_string()),
+    fn resume_waiting(&mut self, failure: Option<AuthError>) {
+        for exchange in std::mem::take(&mut self.refused) {
+            self.actions.push_back(match &failure {
+                None => ExchangeAction::Resume(exchange),
+                Some(error) => ExchangeAction::Refuse(exchange, error.to_string()),
             });
         }
-        for request in std::mem::take(&mut self.held).into_values() {
+        for request in std::mem::take(&mut self.waiting).into_values() {
             let request = match failure {
-                None => self.admit(request),
+                None => self.authorize(request),
                 Some(_) => {
                     self.shared.lock(|state, _| state.machine.skip_credentials());
-                    Some(self.furnish(request, Vec::new(), None))
+                    Some(self.attach_credentials(request, Vec::new(), None))
                 }
             };
-            self.deeds.extend(request.map(Deed::Open));
+            self.actions.extend(request.map(ExchangeAction::Open));
         }
-        self.shared.tell_end(failure);
+        self.shared.record_end(failure);
     }
 
     /// Answers browsers, and lets new ones in while there is a page.
-    fn poll_guests(&mut self, cx: &mut Context<'_>) -> bool {
-        let page = self.shared.lock(|state, _| state.page);
-        while self.guests.len() < GUESTS
+    fn poll_redirects(&mut self, cx: &mut Context<'_>) -> bool {
+        let page = self.shared.lock(|state, _| state.page_open);
+        while self.redirect_connections.len() < MAX_REDIRECT_CONNECTIONS
             && let Some(redirects) = self.redirects.as_ref().filter(|_| page)
             && let Poll::Ready(guest) = redirects.poll_accept(&self.shared, cx)
         {
-            self.guests.push(guest);
+            self.redirect_connections.push(guest);
         }
-        matches!(Pin::new(&mut self.guests).poll_next(cx), Poll::Ready(Some(())))
-            || page != self.shared.lock(|state, _| state.page)
+        matches!(Pin::new(&mut self.redirect_connections).poll_next(cx), Poll::Ready(Some(())))
+            || page != self.shared.lock(|state, _| state.page_open)
     }
 }
 
-impl Drop for Desk {
+impl Drop for Authorizer {
     fn drop(&mut self) {
-        self.shared.leave();
+        self.shared.handle_driver_drop();
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for Authorizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desk")
-            .field("held", &self.held.len())
-            .field("challenged", &self.challenged.len())
+            .field("held", &self.waiting.len())
+            .field("challenged", &self.refused.len())
             .finish_non_exhaustive()
     }
 }

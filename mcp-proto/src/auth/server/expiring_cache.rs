@@ -22,9 +22,9 @@ pub(super) fn digest<const PARTS: usize>(parts: [&str; PARTS]) -> Digest {
 
 /// Values that are kept until each lapses, bounded and divided between their owners.
 #[derive(Debug)]
-pub(super) struct Recent<V>(FairTable<Digest, (Instant, V)>);
+pub(super) struct ExpiringCache<V>(FairTable<Digest, (Instant, V)>);
 
-impl<V> Recent<V> {
+impl<V> ExpiringCache<V> {
     pub(super) fn new(most: usize) -> Self {
         Self(FairTable::new(most))
     }
@@ -43,7 +43,7 @@ impl<V> Recent<V> {
     }
 
     /// Keeps a value. If there is no room, one of its owner goes, or one of the owner that has most.
-    pub(super) fn keep(&mut self, now: Instant, owner: &QuotaOwner, key: Digest, until: Instant, value: V) {
+    pub(super) fn insert(&mut self, now: Instant, owner: &QuotaOwner, key: Digest, until: Instant, value: V) {
         self.expire(now);
         if !self.0.has_room(owner) {
             // Every owner has its share. It is a cache: what lapses first goes.
@@ -60,7 +60,7 @@ impl<V> Recent<V> {
     /// # Errors
     /// If its owner keeps too many.
     #[cfg(feature = "auth-jwt")]
-    pub(super) fn try_keep(
+    pub(super) fn try_insert(
         &mut self,
         now: Instant,
         owner: &QuotaOwner,
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn a_value_is_there_until_its_time() {
-        let mut recent = Recent::new(2);
-        recent.keep(at(0), &owner(1), digest(["a"]), at(10), 'a');
+        let mut recent = ExpiringCache::new(2);
+        recent.insert(at(0), &owner(1), digest(["a"]), at(10), 'a');
         assert_eq!(recent.get(at(9), &digest(["a"])), Some(&'a'));
         assert_eq!(recent.get(at(10), &digest(["a"])), None);
         recent.expire(at(10));
@@ -106,10 +106,10 @@ mod tests {
 
     #[test]
     fn where_there_is_no_room_the_value_that_lapses_next_goes() {
-        let mut recent = Recent::new(2);
-        recent.keep(at(0), &owner(1), digest(["a"]), at(30), 'a');
-        recent.keep(at(0), &owner(1), digest(["b"]), at(20), 'b');
-        recent.keep(at(0), &owner(1), digest(["c"]), at(40), 'c');
+        let mut recent = ExpiringCache::new(2);
+        recent.insert(at(0), &owner(1), digest(["a"]), at(30), 'a');
+        recent.insert(at(0), &owner(1), digest(["b"]), at(20), 'b');
+        recent.insert(at(0), &owner(1), digest(["c"]), at(40), 'c');
         assert_eq!(recent.get(at(1), &digest(["b"])), None);
         assert_eq!(recent.get(at(1), &digest(["a"])), Some(&'a'));
         assert_eq!(recent.len(), 2);
@@ -117,10 +117,10 @@ mod tests {
 
     #[test]
     fn values_of_one_owner_do_not_displace_those_of_another() {
-        let mut recent = Recent::new(4);
-        recent.keep(at(0), &owner(1), digest(["a"]), at(10), 0);
+        let mut recent = ExpiringCache::new(4);
+        recent.insert(at(0), &owner(1), digest(["a"]), at(10), 0);
         for number in 0..100 {
-            recent.keep(at(0), &owner(2), digest([&number.to_string()]), at(1000), number);
+            recent.insert(at(0), &owner(2), digest([&number.to_string()]), at(1000), number);
         }
         assert_eq!(recent.get(at(1), &digest(["a"])), Some(&0));
         assert_eq!(recent.len(), 4);
@@ -128,9 +128,15 @@ mod tests {
 
     #[test]
     fn a_newcomer_is_kept_even_where_all_have_their_shares() {
-        let mut recent = Recent::new(2);
+        let mut recent = ExpiringCache::new(2);
         for number in 1..=3 {
-            recent.keep(at(0), &owner(number), digest([&number.to_string()]), at(u64::from(number)), number);
+            recent.insert(
+                at(0),
+                &owner(number),
+                digest([&number.to_string()]),
+                at(u64::from(number)),
+                number,
+            );
         }
         assert_eq!(recent.get(at(0), &digest(["1"])), None);
         assert_eq!(recent.get(at(0), &digest(["3"])), Some(&3));
@@ -139,9 +145,9 @@ mod tests {
     #[cfg(feature = "auth-jwt")]
     #[test]
     fn what_must_not_go_is_refused_to_an_owner_with_too_much() {
-        let mut recent = Recent::new(8);
-        let keep = |recent: &mut Recent<()>, who, now, name: &str| {
-            recent.try_keep(at(now), &owner(who), digest([name]), at(10), ())
+        let mut recent = ExpiringCache::new(8);
+        let keep = |recent: &mut ExpiringCache<()>, who, now, name: &str| {
+            recent.try_insert(at(now), &owner(who), digest([name]), at(10), ())
         };
         for name in ["a", "b", "c", "d", "e"] {
             keep(&mut recent, 1, 0, name).unwrap();
@@ -154,9 +160,9 @@ mod tests {
 
     #[test]
     fn keeping_again_takes_no_room() {
-        let mut recent = Recent::new(1);
-        recent.keep(at(0), &owner(1), digest(["a"]), at(30), 'a');
-        recent.keep(at(0), &owner(1), digest(["a"]), at(10), 'b');
+        let mut recent = ExpiringCache::new(1);
+        recent.insert(at(0), &owner(1), digest(["a"]), at(30), 'a');
+        recent.insert(at(0), &owner(1), digest(["a"]), at(10), 'b');
         assert_eq!(recent.get(at(1), &digest(["a"])), Some(&'b'));
         assert_eq!(recent.len(), 1);
     }
