@@ -1,9 +1,9 @@
-//! MCP Apps: tools that come with a page to show in the conversation.
+//! MCP Apps: tools with a page that the host shows in the conversation.
 //!
-//! A server declares the extension, registers the page as a resource at a `ui:` URI, and names it in the tool's `_meta`.
-//! A host that declares the extension reads the resource and renders it: in a sandbox, with a content security policy
-//! that forbids everything but what the resource asks for and the host grants. To others the tool's text is all there
-//! is, so there always is one.
+//! A server declares the extension, registers the page as a resource at a `ui:` URI, and names it in the tool's
+//! `_meta`. A host that declares the extension reads the resource and renders it in a sandbox, with a content security
+//! policy that allows only what the resource asks for and the host grants. Other hosts show the tool's text result, so
+//! every tool must have one.
 //!
 //! <https://modelcontextprotocol.io/extensions/apps/overview>
 
@@ -23,23 +23,23 @@ use super::resources::{Resource, ResourceContents};
 use super::tools::Tool;
 use super::{ClientCapabilities, Meta, ServerCapabilities};
 
-/// The identifier of the extension.
+/// Identifier of the MCP Apps extension.
 pub const EXTENSION: &str = "io.modelcontextprotocol/ui";
-/// The media type of a page.
+/// Media type of a page.
 pub const MEDIA_TYPE: &str = "text/html;profile=mcp-app";
-/// What stands in `_meta` of a tool and of a page's contents.
+/// Key in `_meta` of a tool and of a page's contents.
 pub const META: &str = "ui";
 
-/// Under which early servers named the page of a tool.
+/// Flat `_meta` key that early servers used for the URI of a tool's page.
 const FLAT: &str = "ui/resourceUri";
 
-/// The settings that a host declares the extension with: that it renders pages.
+/// Settings that a host declares the extension with: the media types that it renders.
 pub fn settings() -> Json {
     Json::from(serde_json::json!({ "mimeTypes": [MEDIA_TYPE] }))
 }
 
 impl ClientCapabilities {
-    /// The same with MCP Apps declared: the host renders pages.
+    /// Declares MCP Apps: the host renders pages.
     #[must_use]
     pub fn with_apps(mut self) -> Self {
         self.extensions.get_or_insert_default().insert(EXTENSION, settings());
@@ -60,7 +60,7 @@ impl ClientCapabilities {
 }
 
 impl ServerCapabilities {
-    /// The same with MCP Apps declared: there are tools with pages.
+    /// Declares MCP Apps: the server has tools with pages.
     #[must_use]
     pub fn with_apps(mut self) -> Self {
         self.extensions.get_or_insert_default().insert(EXTENSION, Json::empty_object());
@@ -69,7 +69,7 @@ impl ServerCapabilities {
 }
 
 impl Tool {
-    /// The same tool with a page: the resource at this `ui:` URI.
+    /// Adds a page: the resource at this `ui:` URI.
     ///
     /// ```
     /// use mcp_proto::schema::{Tool, apps};
@@ -84,14 +84,14 @@ impl Tool {
         self
     }
 
-    /// The `ui:` URI of its page. Any other URI is none.
+    /// URI of the tool's page; `None` if there is none or it is not a `ui:` URI.
     pub fn page(&self) -> Option<String> {
         let nested = self.meta.get(META).and_then(|ui| ui.decode::<ToolUi>().ok()?.resource_uri);
         let uri = nested.or_else(|| self.meta.get(FLAT)?.decode().ok())?;
         is_page_uri(&uri).then_some(uri)
     }
 
-    /// Whether the model may call it; a tool may be there for its page alone.
+    /// Whether the model may call the tool; some tools exist for their page alone.
     pub fn is_for_model(&self) -> bool {
         let ui = self.meta.get(META).and_then(|ui| ui.decode::<ToolUi>().ok());
         ui.and_then(|ui| ui.visibility).is_none_or(|who| who.iter().any(|who| who == "model"))
@@ -106,13 +106,13 @@ struct ToolUi {
     visibility: Option<Vec<String>>,
 }
 
-/// Whether a URI is one of a page.
+/// Whether a URI is a page's: `ui://` and at least one more character.
 pub fn is_page_uri(uri: &str) -> bool {
     uri.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("ui://")) && uri.len() > 5
 }
 
 impl Resource {
-    /// A page of MCP Apps at this `ui:` URI.
+    /// Describes a page of MCP Apps at this `ui:` URI.
     pub fn page(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self { mime_type: Some(MEDIA_TYPE.to_owned()), ..Self::new(uri, name) }
     }
@@ -124,37 +124,37 @@ fn is_page(media_type: &str) -> bool {
         && parts.any(|parameter| parameter.eq_ignore_ascii_case("profile=mcp-app"))
 }
 
-/// A page as it was read, for a host to render.
+/// A page read from its resource, for a host to render.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Page {
-    /// The HTML: a server's, and not to be trusted.
+    /// HTML from the server: untrusted.
     pub html: String,
-    /// The origins that the page would like to talk to and load from.
+    /// Origins that the page asks to connect to and to load from.
     pub wants: Origins,
-    /// What else the page would like, as `camera`, `microphone` or `geolocation`. For the person to grant.
+    /// Other permissions that the page asks for, such as `camera`, `microphone` or `geolocation`; the user grants them.
     pub permissions: Vec<String>,
 }
 
-/// Origins by what a page does with them: `https://api.example.com`, `https://*.example.com`, `wss://…`.
+/// Origins by how a page uses them: `https://api.example.com`, `https://*.example.com`, `wss://…`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Origins {
-    /// Those that it sends requests to.
+    /// Origins that the page sends requests to.
     pub connect_domains: Vec<String>,
-    /// Those that it loads scripts, styles, images, fonts and media from.
+    /// Origins that the page loads scripts, styles, images, fonts and media from.
     pub resource_domains: Vec<String>,
-    /// Those that it shows frames of.
+    /// Origins that the page embeds frames of.
     pub frame_domains: Vec<String>,
-    /// Those that its relative links may start from.
+    /// Origins that the page may use as its base URI.
     pub base_uri_domains: Vec<String>,
 }
 
 impl Page {
-    /// The page that was read from a `ui:` resource.
+    /// Reads the page from the contents of a `ui:` resource.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the contents are not a page: wrong URI, media type or encoding.
     pub fn of(contents: &ResourceContents) -> Result<Self, PageError> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -176,7 +176,7 @@ impl Page {
             }
             ResourceContents::Unknown(_) => return Err(PageError::Text),
         };
-        // What is not understood is not granted.
+        // Settings that cannot be read grant nothing.
         let ui: Ui = meta.get(META).and_then(|ui| ui.decode().ok()).unwrap_or_default();
         let permissions = ui.permissions.into_keys().collect();
         Ok(Self { html, wants: ui.csp, permissions })
@@ -184,9 +184,9 @@ impl Page {
 }
 
 impl Origins {
-    /// The content security policy that grants these origins and forbids everything else, as the value of a header.
+    /// The content security policy that allows these origins and forbids everything else, as the value of a header.
     ///
-    /// What is no origin, and could end a directive or begin another, is left out.
+    /// Leaves out entries that are not an origin, since they could end a directive or begin another.
     ///
     /// ```
     /// use mcp_proto::schema::apps::Origins;
@@ -223,7 +223,7 @@ impl Origins {
     }
 }
 
-/// A scheme that a page may use, a host, possibly with `*.` before it, and possibly a port.
+/// Whether `text` is a scheme that a page may use, a host that may begin with `*.`, and an optional port.
 fn is_origin(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let (host, port) = rest.split_once(':').unwrap_or((rest, "0"));
@@ -237,24 +237,24 @@ fn is_origin(text: &str) -> bool {
         && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Why the contents of a resource are no page.
+/// Reason why the contents of a resource are not a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PageError {
-    /// They are not those of a `ui:` URI.
+    /// The resource has no `ui:` URI.
     Uri,
-    /// Their media type is another.
+    /// The resource has another media type.
     MediaType,
-    /// They are no text.
+    /// The contents are not UTF-8 text, or their base64 is invalid.
     Text,
 }
 
 impl fmt::Display for PageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Uri => f.write_str("a page is at a ui: URI"),
-            Self::MediaType => write!(f, "the media type of a page is {MEDIA_TYPE}"),
-            Self::Text => f.write_str("the page is no text"),
+            Self::Uri => f.write_str("the resource is not a page: its URI does not begin with ui://"),
+            Self::MediaType => write!(f, "the resource is not a page: its media type is not {MEDIA_TYPE}"),
+            Self::Text => f.write_str("the page is not UTF-8 text, or its base64 is invalid"),
         }
     }
 }

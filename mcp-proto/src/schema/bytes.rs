@@ -1,4 +1,4 @@
-//! The bytes of images, sound and blobs, which travel as base64.
+//! Images, audio and blobs as bytes; on the wire they are base64.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,19 +12,19 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use super::content::{AudioContent, ContentBlock, ImageContent};
 use super::resources::BlobResourceContents;
 
-/// Written with padding; read with or without.
+/// Writes padding; accepts base64 with or without it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &ALPHABET,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What was to be base64 is not.
+/// Error: the data is not valid base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Base64Error;
 
 impl fmt::Display for Base64Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this is not base64")
+        f.write_str("the data is not valid base64")
     }
 }
 
@@ -35,7 +35,7 @@ fn decode(text: &str) -> Result<Vec<u8>, Base64Error> {
 }
 
 impl ContentBlock {
-    /// An image of these bytes.
+    /// Creates an image from its bytes.
     ///
     /// ```
     /// use mcp_proto::schema::ContentBlock;
@@ -48,42 +48,42 @@ impl ContentBlock {
         Self::image(BASE64.encode(bytes), mime_type)
     }
 
-    /// Sound of these bytes.
+    /// Creates audio from its bytes.
     pub fn audio_bytes(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::audio(BASE64.encode(bytes), mime_type)
     }
 }
 
 impl ImageContent {
-    /// The bytes of the image. What they are is for whoever renders it to find out: the media type is only said.
+    /// Decodes the image. The media type is only declared: check the kind of the bytes before rendering them.
     ///
     /// # Errors
-    /// If they are not in base64.
+    /// If the data is not valid base64.
     pub fn bytes(&self) -> Result<Vec<u8>, Base64Error> {
         decode(&self.data)
     }
 }
 
 impl AudioContent {
-    /// The bytes of the sound.
+    /// Decodes the audio.
     ///
     /// # Errors
-    /// If they are not in base64.
+    /// If the data is not valid base64.
     pub fn bytes(&self) -> Result<Vec<u8>, Base64Error> {
         decode(&self.data)
     }
 }
 
 impl BlobResourceContents {
-    /// The contents of a resource, of these bytes.
+    /// Creates the contents of a resource from its bytes.
     pub fn of_bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self::new(uri, BASE64.encode(bytes))
     }
 
-    /// The bytes.
+    /// Decodes the bytes.
     ///
     /// # Errors
-    /// If they are not in base64.
+    /// If the data is not valid base64.
     pub fn bytes(&self) -> Result<Vec<u8>, Base64Error> {
         decode(&self.blob)
     }

@@ -1,4 +1,4 @@
-//! How long and by whom a result may be kept.
+//! Cache hints: how long and by whom a result may be cached.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
 
@@ -7,10 +7,10 @@ use core::time::Duration;
 use super::method::ResultFields;
 use crate::schema::CacheScope;
 
-/// How long and by whom a result may be kept.
+/// Cache hint of a result: how long and by whom it may be cached.
 ///
-/// A hint changes nothing about who may ask: a server checks each request by itself, whatever it said of the answer to
-/// the one before.
+/// A hint does not affect access control: the server checks each request on its own, whatever hint an earlier result
+/// carried.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
 ///
@@ -24,25 +24,25 @@ use crate::schema::CacheScope;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheHint {
-    /// How long, in milliseconds from when it is received. Default 0: not at all.
+    /// Time to live in milliseconds from receipt. Default 0: not cached.
     pub ttl_ms: u64,
-    /// By whom. Default: only who asked.
+    /// Cache scope. Default: private.
     pub scope: CacheScope,
 }
 
 impl CacheHint {
-    /// Not at all.
+    /// Not cacheable.
     pub const fn none() -> Self {
         Self { ttl_ms: 0, scope: CacheScope::Private }
     }
 
-    /// For this long, by anyone. Gateways may show the result to people who never asked for it: only for what is the
-    /// same for all of them, and secret from none.
+    /// Cacheable by anyone for `ttl`. Gateways may serve the result to other clients: use this only for results that
+    /// are the same for all clients and not secret.
     pub const fn public(ttl: Duration) -> Self {
         Self { ttl_ms: milliseconds(ttl), scope: CacheScope::Public }
     }
 
-    /// For this long, on behalf of who asked.
+    /// Cacheable for `ttl` on behalf of the requesting client only.
     pub const fn private(ttl: Duration) -> Self {
         Self { ttl_ms: milliseconds(ttl), scope: CacheScope::Private }
     }
@@ -54,7 +54,7 @@ impl Default for CacheHint {
     }
 }
 
-/// The greatest whole number that every reader of JSON takes for what it is.
+/// The greatest integer that every JSON reader represents exactly.
 const LONGEST_MS: u64 = (1 << 53) - 1;
 
 const fn milliseconds(ttl: Duration) -> u64 {
@@ -62,63 +62,66 @@ const fn milliseconds(ttl: Duration) -> u64 {
     if ms > LONGEST_MS as u128 { LONGEST_MS } else { ms as u64 }
 }
 
-/// A result that says how long and by whom it may be kept.
+/// A result with a time to live and a cache scope.
 pub trait Cacheable: ResultFields {
-    /// Sets how long, in milliseconds.
+    /// Sets the time to live in milliseconds.
     fn set_ttl_ms(&mut self, ttl_ms: u64);
 
-    /// Sets by whom; `None` leaves that to the configuration of the server.
+    /// Sets the cache scope; `None` leaves it to the server's configuration.
     fn set_cache_scope(&mut self, scope: Option<CacheScope>);
 }
 
-/// A result with its hint: what a handler of `server/discover` or `resources/read` returns that somebody writes by
-/// hand, and what the handler of a single resource may return.
+/// A result with its cache hint.
+///
+/// A handler registered for `server/discover` or `resources/read` as a whole returns this; the handler of a single
+/// resource may return it.
 ///
 /// ```
 /// use core::time::Duration;
 /// use mcp_proto::schema::{CacheHint, Cached};
 ///
-/// let text = Cached::new(CacheHint::private(Duration::from_secs(10)), "what the handler has read");
+/// let text = Cached::new(CacheHint::private(Duration::from_secs(10)), "the contents of the resource");
 /// # drop(text);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cached<T> {
-    /// How long and by whom it may be kept.
+    /// How long and by whom the result may be cached.
     pub hint: CacheHint,
     /// The result.
     pub result: T,
 }
 
 impl<T> Cached<T> {
-    /// A result that may be kept as `with_hint` says.
+    /// Attaches a hint to a result.
     pub const fn new(hint: CacheHint, result: T) -> Self {
         Self { hint, result }
     }
 }
 
-/// A page of a list, and how long it may be kept: what a handler of a list returns that somebody writes by hand.
+/// A page of a list with its time to live.
 ///
-/// By whom is not a question of a page: it must be the same for all pages of a list, and is part of the configuration
-/// of the server.
+/// A handler registered for a list method as a whole returns this. It has no cache scope, because all pages of a list
+/// must have the same one: the server's configuration sets it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CachedPage<T> {
-    /// How long it may be kept.
+    /// Time to live from receipt.
     pub ttl: Duration,
     /// The page.
     pub result: T,
 }
 
 impl<T> CachedPage<T> {
-    /// A page that may be kept for this long; zero stands for not at all.
+    /// Attaches a time to live to a page; zero means that the page is not cached.
     pub const fn new(ttl: Duration, result: T) -> Self {
         Self { ttl, result }
     }
 }
 
-/// What a handler returns that leads to the result `R`: the result itself, or where it may be kept, the result with
-/// what is to be said of that.
+/// Return value of a handler for a method with the result `R`.
+///
+/// This is the result itself or, for a cacheable method, the result with a cache hint.
 pub trait IntoResult<R> {
-    /// The result, with its hints.
+    /// Converts it to the result, with its cache hint.
     fn into_result(self) -> R;
 }
 

@@ -1,4 +1,4 @@
-//! What the two sides can be asked for.
+//! Capabilities of clients and servers.
 
 use super::json::Json;
 use super::map::Map;
@@ -7,97 +7,97 @@ use super::revision::Revision;
 use super::tasks::legacy::{ClientTasksCapability, ServerTasksCapability};
 
 object! {
-    /// What a server may ask of a client.
+    /// Capabilities of a client.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#clientcapabilities>
     pub struct ClientCapabilities {
         required {}
         optional {
-            /// Where it may work.
+            /// Roots: the directories and files that a server may work in.
             roots: Option<RootsCapability> = "roots";
-            /// Asking the client's model.
+            /// Sampling: asking the client's model.
             sampling: Option<SamplingCapability> = "sampling";
-            /// Asking the person.
+            /// Elicitation: asking the user.
             elicitation: Option<ElicitationCapability> = "elicitation" since V2025_06_18;
-            /// Asking for work that takes long.
+            /// Tasks of 2025-11-25 with the client as receiver.
             tasks: Option<ClientTasksCapability> = "tasks" since V2025_11_25 until V2025_11_25;
-            /// Extensions of the protocol by their identifiers, each with its settings: an object.
+            /// Extensions of the protocol by identifier, each with its settings: an object.
             extensions: Option<Map<Json>> = "extensions" since V2026_07_28;
-            /// What is being tried out, each with its settings: an object.
+            /// Experimental capabilities, each with its settings: an object.
             experimental: Option<Map<Json>> = "experimental";
         }
     }
 }
 
 object! {
-    /// Where a server may work.
+    /// Roots: the directories and files that a server may work in.
     pub struct RootsCapability {
         required {}
         optional {
-            /// Whether the server is told of changes.
+            /// Whether the client notifies the server of changes.
             list_changed: Option<bool> = "listChanged" until V2025_11_25;
         }
     }
 }
 
 object! {
-    /// Asking the client's model. Without further settings: text without tools.
+    /// Sampling. Without further settings: text without tools.
     pub struct SamplingCapability {
         required {}
         optional {
-            /// Whether context of this and other servers can be included: an object.
+            /// Whether the request may ask for the context of servers: an object.
             context: Option<Json> = "context" since V2025_11_25;
-            /// Whether the model can be given tools: an object.
+            /// Whether the request may offer tools: an object.
             tools: Option<Json> = "tools" since V2025_11_25;
         }
     }
 }
 
 object! {
-    /// Asking the person. Without further settings: by a form.
+    /// Elicitation. Without further settings: form mode.
     pub struct ElicitationCapability {
         required {}
         optional {
-            /// Whether by a form: an object.
+            /// Whether form mode is supported: an object.
             form: Option<Json> = "form" since V2025_11_25;
-            /// Whether by a page on the web: an object.
+            /// Whether URL mode is supported: an object.
             url: Option<Json> = "url" since V2025_11_25;
         }
     }
 }
 
-/// Something that a client can be asked for.
+/// A capability of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ClientCapability {
-    /// Where the server may work.
+    /// Roots.
     Roots,
-    /// News of where the server may work.
+    /// Notifications of changed roots.
     RootsListChanged,
-    /// The client's model.
+    /// Sampling.
     Sampling,
-    /// The client's model, with tools.
+    /// Sampling with tools.
     SamplingTools,
-    /// The client's model, with context of servers.
+    /// Sampling with the context of servers.
     SamplingContext,
-    /// The person, in any way.
+    /// Elicitation in any mode.
     Elicitation,
-    /// The person, by a form.
+    /// Elicitation in form mode.
     ElicitationForm,
-    /// The person, by a page on the web.
+    /// Elicitation in URL mode.
     ElicitationUrl,
-    /// Tasks of 2025-11-25, with the client as their receiver.
+    /// Tasks of 2025-11-25, with the client as receiver.
     Tasks,
-    /// A list of those tasks.
+    /// Listing those tasks.
     TasksList,
-    /// Cancelling them.
+    /// Cancelling those tasks.
     TasksCancel,
     /// The tasks extension of 2026-07-28.
     TasksExtension,
 }
 
 impl ClientCapability {
-    /// Where it stands in the capabilities, as people write it: `elicitation.url`.
+    /// Path in the capabilities object, such as `elicitation.url`.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Roots => "roots",
@@ -158,7 +158,7 @@ impl ClientCapabilities {
         self.extensions.as_ref().is_some_and(|extensions| extensions.contains(identifier))
     }
 
-    /// The same with `capability` declared, and what it implies.
+    /// Declares `capability` and the capabilities that it implies.
     #[must_use]
     pub fn with(mut self, capability: ClientCapability) -> Self {
         match capability {
@@ -185,7 +185,7 @@ impl ClientCapabilities {
 }
 
 object! {
-    /// What a client may ask of a server.
+    /// Capabilities of a server.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#servercapabilities>
     pub struct ServerCapabilities {
@@ -193,7 +193,7 @@ object! {
         optional {
             /// Tools.
             tools: Option<ListChangedCapability> = "tools";
-            /// Resources and templates.
+            /// Resources and resource templates.
             resources: Option<ResourcesCapability> = "resources";
             /// Prompts.
             prompts: Option<ListChangedCapability> = "prompts";
@@ -201,74 +201,74 @@ object! {
             completions: Option<Json> = "completions" since V2025_03_26;
             /// Log messages: an object.
             logging: Option<Json> = "logging";
-            /// Work that takes long.
+            /// Tasks of 2025-11-25 with the server as receiver.
             tasks: Option<ServerTasksCapability> = "tasks" since V2025_11_25 until V2025_11_25;
-            /// Extensions of the protocol by their identifiers, each with its settings: an object.
+            /// Extensions of the protocol by identifier, each with its settings: an object.
             extensions: Option<Map<Json>> = "extensions" since V2026_07_28;
-            /// What is being tried out, each with its settings: an object.
+            /// Experimental capabilities, each with its settings: an object.
             experimental: Option<Map<Json>> = "experimental";
         }
     }
 }
 
 object! {
-    /// Something that can be listed.
+    /// A capability to list something.
     pub struct ListChangedCapability {
         required {}
         optional {
-            /// Whether the client is told when the list changes.
+            /// Whether the server notifies the client when the list changes.
             list_changed: Option<bool> = "listChanged";
         }
     }
 }
 
 object! {
-    /// Resources and templates.
+    /// Resources and resource templates.
     pub struct ResourcesCapability {
         required {}
         optional {
-            /// Whether the client is told when the list changes.
+            /// Whether the server notifies the client when the list changes.
             list_changed: Option<bool> = "listChanged";
-            /// Whether the client can follow single resources.
+            /// Whether the client can subscribe to single resources.
             subscribe: Option<bool> = "subscribe";
         }
     }
 }
 
-/// Something that a server can be asked for.
+/// A capability of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ServerCapability {
     /// Tools.
     Tools,
-    /// News of the list of tools.
+    /// Notifications of a changed list of tools.
     ToolsListChanged,
-    /// Resources and templates.
+    /// Resources and resource templates.
     Resources,
-    /// News of the lists of resources and templates.
+    /// Notifications of changed lists of resources and templates.
     ResourcesListChanged,
-    /// News of single resources.
+    /// Notifications of changed resources.
     ResourcesSubscribe,
     /// Prompts.
     Prompts,
-    /// News of the list of prompts.
+    /// Notifications of a changed list of prompts.
     PromptsListChanged,
     /// Completion of arguments.
     Completions,
     /// Log messages.
     Logging,
-    /// Tasks of 2025-11-25, with the server as their receiver.
+    /// Tasks of 2025-11-25, with the server as receiver.
     Tasks,
-    /// A list of those tasks.
+    /// Listing those tasks.
     TasksList,
-    /// Cancelling them.
+    /// Cancelling those tasks.
     TasksCancel,
     /// The tasks extension of 2026-07-28.
     TasksExtension,
 }
 
 impl ServerCapability {
-    /// Where it stands in the capabilities, as people write it: `resources.subscribe`.
+    /// Path in the capabilities object, such as `resources.subscribe`.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -317,8 +317,9 @@ impl ServerCapabilities {
         }
     }
 
-    /// Whether a client may ask for `capability` at `revision`: it is declared, or the revision has no way to declare
-    /// it.
+    /// Whether a client may use `capability` at `revision`.
+    ///
+    /// It may if the server declares the capability, or if the revision has no way to declare it.
     pub fn allows(&self, capability: ServerCapability, revision: Revision) -> bool {
         let undeclarable =
             capability == ServerCapability::Completions && !revision.differences().completion_capability;
@@ -330,7 +331,7 @@ impl ServerCapabilities {
         self.extensions.as_ref().is_some_and(|extensions| extensions.contains(identifier))
     }
 
-    /// The same with `capability` declared, and what it implies.
+    /// Declares `capability` and the capabilities that it implies.
     #[must_use]
     pub fn with(mut self, capability: ServerCapability) -> Self {
         match capability {
@@ -363,7 +364,7 @@ impl ServerCapabilities {
     }
 }
 
-/// The settings of something that has none: its presence is what counts.
+/// Settings of a capability without settings: the presence of the object declares it.
 fn present() -> Option<Json> {
     Some(Json::empty_object())
 }

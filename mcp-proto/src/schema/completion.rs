@@ -1,4 +1,4 @@
-//! Completion: what could be typed next into an argument.
+//! Completion: suggested values for an argument of a prompt or resource template.
 
 use alloc::format;
 use alloc::string::String;
@@ -20,25 +20,25 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion>
     pub params CompleteParams {
         required {
-            /// Whose argument it is.
+            /// The prompt or resource template with the argument.
             reference: Reference = "ref";
-            /// The argument, as far as it is typed.
+            /// The argument and its value so far.
             argument: CompletionArgument = "argument";
         }
         optional {
-            /// What is already settled.
+            /// Arguments that already have values.
             context: Option<CompletionContext> = "context" since V2025_06_18;
         }
     }
 }
 
 object! {
-    /// An argument, as far as it is typed.
+    /// An argument and its value so far.
     pub struct CompletionArgument {
         required {
-            /// Its name.
+            /// Name of the argument.
             name: String = "name";
-            /// What is typed so far.
+            /// Value so far.
             value: String = "value";
         }
         optional {}
@@ -46,22 +46,22 @@ object! {
 }
 
 object! {
-    /// What is already settled while an argument is typed.
+    /// Arguments that already have values.
     pub struct CompletionContext {
         required {}
         optional {
-            /// The other arguments.
+            /// The other arguments by name.
             arguments: Option<Map<String>> = "arguments";
         }
     }
 }
 
 tagged! {
-    /// What has an argument to complete.
+    /// The prompt or resource template whose argument is completed.
     pub enum Reference by "type" as ReferenceTag {
         /// A prompt.
         Prompt(PromptReference) = "ref/prompt",
-        /// A resource or a template of resources.
+        /// A resource or resource template.
         Resource(ResourceReference) = "ref/resource",
     }
 }
@@ -77,21 +77,21 @@ impl WriteAt for Reference {
 }
 
 object! {
-    /// A prompt whose argument is completed.
+    /// The prompt whose argument is completed.
     pub struct PromptReference as "type" = "ref/prompt" {
         required {
-            /// The prompt.
+            /// Name of the prompt.
             name: String = "name";
         }
         optional {
-            /// Its name for people.
+            /// Human-readable title.
             title: Option<String> = "title" since V2025_06_18;
         }
     }
 }
 
 object! {
-    /// A resource or template whose variable is completed.
+    /// The resource or resource template whose variable is completed.
     pub struct ResourceReference as "type" = "ref/resource" {
         required {
             /// The URI or URI template.
@@ -105,7 +105,7 @@ object! {
     /// The result of `completion/complete`.
     pub result CompleteResult {
         required {
-            /// What could be typed.
+            /// The suggested values.
             completion: Completion = "completion";
         }
         optional {}
@@ -113,16 +113,16 @@ object! {
 }
 
 object! {
-    /// What could be typed.
+    /// Suggested values for an argument.
     pub struct Completion {
         required {
-            /// The values, the best first: at most 100.
+            /// The values, best match first: at most 100.
             values: Vec<String> = "values";
         }
         optional {
-            /// How many there are in all.
+            /// Total number of matching values.
             total: Option<u64> = "total";
-            /// Whether there are more than were sent.
+            /// Whether there are more values than these.
             has_more: Option<bool> = "hasMore";
         }
     }

@@ -1,6 +1,6 @@
-//! Content: what tools, prompts and resources are made of.
+//! Content blocks of tool results, prompts and embedded resources.
 //!
-//! Kinds that a revision does not have are written as a text that says what was there.
+//! A kind of content that a revision does not have is written as a text that describes it.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -20,9 +20,9 @@ use super::write::{Projection, WriteAt, serde_impls};
 use crate::schema::Icon;
 
 names! {
-    /// Who speaks.
+    /// Sender of a message.
     pub enum Role {
-        /// The person, or the program in the person's place.
+        /// The user, or a program that acts for the user.
         User = "user",
         /// The model.
         Assistant = "assistant",
@@ -30,40 +30,40 @@ names! {
 }
 
 object! {
-    /// For whom something is, and how much it matters.
+    /// Hints on the audience and importance of content or a resource.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#annotations>
     pub struct Annotations {
         required {}
         optional {
-            /// For whom it is.
+            /// Intended audience.
             audience: Option<Vec<Role>> = "audience";
-            /// From 0, hardly at all, to 1, very much.
+            /// Importance, from 0 (optional) to 1 (required).
             priority: Option<Number> = "priority";
-            /// When it was last changed, in the form of ISO 8601.
+            /// Time of the last change, in ISO 8601.
             last_modified: Option<String> = "lastModified" since V2025_06_18;
         }
     }
 }
 
 object! {
-    /// Text.
+    /// Text content.
     pub struct TextContent as "type" = "text" {
         required {
             /// The text.
             text: String = "text";
         }
         optional {
-            /// For whom it is.
+            /// Intended audience, priority and time of the last change.
             annotations: Option<Box<Annotations>> = "annotations";
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
 }
 
 object! {
-    /// An image.
+    /// Image content.
     pub struct ImageContent as "type" = "image" {
         required {
             /// The image, in base64.
@@ -72,85 +72,85 @@ object! {
             mime_type: String = "mimeType";
         }
         optional {
-            /// For whom it is.
+            /// Intended audience, priority and time of the last change.
             annotations: Option<Box<Annotations>> = "annotations";
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
 }
 
 object! {
-    /// Sound. Revisions before 2025-03-26 get a text in its place.
+    /// Audio content. Revisions before 2025-03-26 receive a text instead.
     pub struct AudioContent as "type" = "audio" {
         required {
-            /// The sound, in base64.
+            /// The audio, in base64.
             data: String = "data";
             /// Its media type.
             mime_type: String = "mimeType";
         }
         optional {
-            /// For whom it is.
+            /// Intended audience, priority and time of the last change.
             annotations: Option<Box<Annotations>> = "annotations";
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
 }
 
 object! {
-    /// A resource that can be read. Revisions before 2025-06-18 get a text in its place.
+    /// Link to a resource. Revisions before 2025-06-18 receive a text instead.
     pub struct ResourceLink as "type" = "resource_link" {
         required {
-            /// Where it is.
+            /// URI of the resource.
             uri: String = "uri";
-            /// Its name for programs.
+            /// Name for programmatic use.
             name: String = "name";
         }
         optional {
-            /// Its name for people.
+            /// Human-readable title.
             title: Option<String> = "title";
-            /// What it is, for the model.
+            /// Description for the model.
             description: Option<String> = "description";
-            /// Pictures of it.
+            /// Icons to display.
             icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
             /// Its media type.
             mime_type: Option<String> = "mimeType";
             /// Its size in bytes, before any encoding.
             size: Option<u64> = "size";
-            /// For whom it is.
+            /// Intended audience, priority and time of the last change.
             annotations: Option<Box<Annotations>> = "annotations";
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta";
         }
     }
 }
 
 impl ResourceLink {
-    /// What to show people.
+    /// Name to display: the title, or the name if there is no title.
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
 object! {
-    /// The contents of a resource, right here.
+    /// The contents of a resource, embedded in the message.
     pub struct EmbeddedResource as "type" = "resource" {
         required {
             /// The contents.
             resource: ResourceContents = "resource";
         }
         optional {
-            /// For whom they are.
+            /// Intended audience, priority and time of the last change.
             annotations: Option<Box<Annotations>> = "annotations";
-            /// What else goes with them.
+            /// Metadata attached to the contents.
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
 }
 
-/// Declares a union of objects that one of their fields tells apart. What it does not know, or what lacks a required
-/// field, is kept as `Unknown`.
+/// Declares an enum of objects that one field distinguishes. An object with an unknown value of that field, or without
+/// a required field, is kept as `Unknown`.
 macro_rules! tagged {
     ($(#[$attr:meta])* pub enum $name:ident by $field:literal as $tag:ident {
         $( $(#[$vattr:meta])* $variant:ident($type:ty) = $wire:literal, )*
@@ -159,7 +159,7 @@ macro_rules! tagged {
         #[derive(Clone, Debug, PartialEq)]
         pub enum $name {
             $( $(#[$vattr])* $variant($type), )*
-            /// A kind that is unknown here, or one that is not what it should be: written as it came.
+            /// A value of unknown kind, or an invalid value of a known kind: written back verbatim.
             Unknown(Json),
         }
 
@@ -205,7 +205,7 @@ macro_rules! tagged {
 pub(crate) use tagged;
 
 tagged! {
-    /// One piece of content of a tool's result or of a prompt.
+    /// One content block of a tool result or prompt message.
     ///
     /// ```
     /// use mcp_proto::schema::ContentBlock;
@@ -223,37 +223,37 @@ tagged! {
         Text(TextContent) = "text",
         /// An image.
         Image(ImageContent) = "image",
-        /// Sound.
+        /// Audio.
         Audio(AudioContent) = "audio",
-        /// A resource that can be read.
+        /// Link to a resource.
         ResourceLink(Box<ResourceLink>) = "resource_link",
-        /// The contents of a resource.
+        /// Embedded contents of a resource.
         Resource(EmbeddedResource) = "resource",
     }
 }
 
 impl ContentBlock {
-    /// Text.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent::new(text))
     }
 
-    /// An image: its data in base64 and its media type.
+    /// Creates an image block from base64 data and its media type.
     pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
         Self::Image(ImageContent::new(data, mime_type))
     }
 
-    /// Sound: its data in base64 and its media type.
+    /// Creates an audio block from base64 data and its media type.
     pub fn audio(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
         Self::Audio(AudioContent::new(data, mime_type))
     }
 
-    /// The contents of a resource.
+    /// Embeds the contents of a resource.
     pub fn resource(contents: impl Into<ResourceContents>) -> Self {
         Self::Resource(EmbeddedResource::new(contents))
     }
 
-    /// The text, if it is text.
+    /// The text of a text block.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(content) => Some(&content.text),
@@ -280,13 +280,13 @@ impl From<String> for ContentBlock {
     }
 }
 
-/// A text in place of content that a revision does not have.
+/// Creates the text that replaces content of a kind that the revision does not have.
 pub(crate) fn stand_in(text: String, annotations: Option<&Annotations>) -> TextContent {
     TextContent { annotations: annotations.cloned().map(Box::new), ..TextContent::new(text) }
 }
 
 impl AudioContent {
-    /// The first revision with sound.
+    /// The first revision with audio content.
     pub(crate) const SINCE: Revision = Revision::V2025_03_26;
 
     pub(crate) fn stand_in(&self) -> TextContent {

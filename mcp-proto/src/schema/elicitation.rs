@@ -1,4 +1,4 @@
-//! Elicitation: a server asks the person, by a form or by a page on the web.
+//! Elicitation: a server asks the user for input, by a form or a web page.
 
 use alloc::string::String;
 
@@ -22,35 +22,35 @@ use super::write::{Projection, WriteAt, serde_impls};
 /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElicitParams {
-    /// By a form. What has no `mode` is a form.
+    /// Form mode; a request without `mode` is in form mode.
     Form(ElicitFormParams),
-    /// By a page on the web (since 2025-11-25).
+    /// URL mode (since 2025-11-25).
     Url(ElicitUrlParams),
 }
 
 names! {
-    /// How the person is asked.
+    /// Mode of an elicitation.
     pub enum ElicitMode {
-        /// By a form.
+        /// The user fills in a form.
         Form = "form",
-        /// By a page on the web.
+        /// The user visits a web page.
         Url = "url",
     }
 }
 
 object! {
-    /// Asks the person to fill in a form.
+    /// Asks the user to fill in a form.
     pub params ElicitFormParams {
         required {
-            /// What the person is told.
+            /// Message to show to the user.
             message: String = "message";
             /// The fields of the form.
             requested_schema: ElicitSchema = "requestedSchema";
         }
         optional {
-            /// `form`, where it is said.
+            /// `form`, if the field is present.
             mode: Option<ElicitMode> = "mode" since V2025_11_25 odd refused check is_form;
-            /// Asks for the request to become a task.
+            /// Asks the client to run the request as a task.
             task: Option<TaskMetadata> = "task" since V2025_11_25 until V2025_11_25;
         }
     }
@@ -61,42 +61,42 @@ fn is_form(mode: &Option<ElicitMode>) -> Result<(), &'static str> {
 }
 
 object! {
-    /// Asks the person to visit a page on the web.
+    /// Asks the user to visit a web page.
     pub params ElicitUrlParams as "mode" = "url" {
         required {
-            /// What the person is told.
+            /// Message to show to the user.
             message: String = "message";
-            /// The page. Not to be opened without consent, nor fetched by the client.
+            /// URL of the page. The client must not open it without the user's consent, nor prefetch it.
             url: String = "url";
         }
         optional {
-            /// By which `notifications/elicitation/complete` tells that the person is done: required by 2025-11-25,
-            /// unknown to others.
+            /// Id by which `notifications/elicitation/complete` reports that the user has finished: required by
+            /// 2025-11-25, absent in other revisions.
             elicitation_id: Option<String> = "elicitationId" until V2025_11_25;
-            /// Asks for the request to become a task.
+            /// Asks the client to run the request as a task.
             task: Option<TaskMetadata> = "task" since V2025_11_25 until V2025_11_25;
         }
     }
 }
 
 object! {
-    /// The fields of a form.
+    /// Schema of a form: its fields.
     pub struct ElicitSchema as "type" = "object" {
         required {
-            /// The fields by their names, in order.
+            /// The fields by name, in order.
             properties: Map<PrimitiveSchema> = "properties";
         }
         optional {
-            /// The dialect of JSON Schema.
+            /// The JSON Schema dialect.
             dialect: Option<String> = "$schema" since V2025_11_25;
-            /// The fields that must be filled in.
+            /// The names of the required fields.
             required: Option<alloc::vec::Vec<String>> = "required";
         }
     }
 }
 
 impl ElicitParams {
-    /// Asks the person to fill in a form.
+    /// Asks the user to fill in a form.
     pub fn form(message: impl Into<String>, schema: impl Into<ElicitSchema>) -> Self {
         Self::Form(ElicitFormParams {
             mode: Some(ElicitMode::Form),
@@ -104,12 +104,12 @@ impl ElicitParams {
         })
     }
 
-    /// Asks the person to visit a page on the web.
+    /// Asks the user to visit a web page.
     pub fn url(message: impl Into<String>, url: impl Into<String>) -> Self {
         Self::Url(ElicitUrlParams::new(message, url))
     }
 
-    /// How the person is asked.
+    /// Mode of the elicitation.
     pub fn mode(&self) -> ElicitMode {
         match self {
             Self::Form(_) => ElicitMode::Form,
@@ -117,7 +117,7 @@ impl ElicitParams {
         }
     }
 
-    /// What the person is told.
+    /// Message to show to the user.
     pub fn message(&self) -> &str {
         match self {
             Self::Form(params) => &params.message,
@@ -195,57 +195,57 @@ object! {
     /// The result of `elicitation/create`.
     pub result ElicitResult {
         required {
-            /// What the person did.
+            /// The user's action.
             action: ElicitAction = "action";
         }
         optional {
-            /// What the person filled in, by the names of the fields.
+            /// The submitted values by field name.
             content: Option<Map<ElicitValue>> = "content";
         }
     }
 }
 
 impl ElicitResult {
-    /// The person filled in the form.
+    /// The user submitted the form.
     pub fn accept(content: impl Into<Map<ElicitValue>>) -> Self {
         Self { content: Some(content.into()), ..Self::new(ElicitAction::Accept) }
     }
 
-    /// The person said no.
+    /// The user declined explicitly.
     pub fn decline() -> Self {
         Self::new(ElicitAction::Decline)
     }
 
-    /// The person did not answer.
+    /// The user dismissed the request without a choice.
     pub fn cancel() -> Self {
         Self::new(ElicitAction::Cancel)
     }
 }
 
 names! {
-    /// What the person did.
+    /// A user's response to an elicitation.
     pub enum ElicitAction {
-        /// Agreed.
+        /// The user agreed or submitted the form.
         Accept = "accept",
-        /// Said no.
+        /// The user declined explicitly.
         Decline = "decline",
-        /// Went away.
+        /// The user dismissed the request without a choice.
         Cancel = "cancel",
     }
 }
 
-/// What stands in a field of a form.
+/// Value of a form field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElicitValue {
-    /// A text, or the one that was chosen.
+    /// A text, or the chosen option.
     String(String),
     /// A number.
     Number(Number),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// Those that were chosen (since 2025-11-25; before that they are written as one string, with commas between).
+    /// The chosen options (since 2025-11-25; before that they are written as one string, separated by commas).
     Strings(alloc::vec::Vec<String>),
-    /// Something unknown here: written as it came.
+    /// A value of unknown kind, written back verbatim.
     Unknown(Json),
 }
 
@@ -325,7 +325,7 @@ object! {
     /// The parameters of `notifications/elicitation/complete` (2025-11-25).
     pub params ElicitationCompleteParams {
         required {
-            /// The elicitation that the person is done with.
+            /// Id of the elicitation that the user has finished.
             elicitation_id: String = "elicitationId";
         }
         optional {}
@@ -333,10 +333,10 @@ object! {
 }
 
 object! {
-    /// What goes with the error `URL_ELICITATION_REQUIRED` (2025-11-25).
+    /// The data of the error `URL_ELICITATION_REQUIRED` (2025-11-25).
     pub struct UrlElicitationData {
         required {
-            /// The pages to visit before the request is sent again.
+            /// The pages that the user must visit before the client sends the request again.
             elicitations: List<ElicitUrlParams> = "elicitations";
         }
         optional {}

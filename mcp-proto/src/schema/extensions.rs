@@ -1,4 +1,4 @@
-//! Extensions of the protocol: declared by both sides, or not used.
+//! Extensions of the protocol: both sides must declare an extension to use it.
 
 use alloc::string::String;
 use core::fmt;
@@ -7,26 +7,28 @@ use super::json::Json;
 use super::map::Map;
 use super::{ClientCapabilities, Meta, ServerCapabilities};
 
-/// What was to identify an extension does not: a prefix of dot-separated labels, a slash and a name, as
-/// `com.example/charts`. Prefixes are domain names, the other way round.
+/// Error: the text is not an extension identifier.
+///
+/// An identifier is a prefix of dot-separated labels, a slash and a name, such as `com.example/charts`. Prefixes are
+/// reversed domain names.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidExtensionError {
-    /// What it was.
+    /// The invalid identifier.
     pub identifier: String,
 }
 
 impl fmt::Display for InvalidExtensionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} does not identify an extension, as com.example/name would", self.identifier)
+        write!(f, "{:?} is not an extension identifier: use a form such as com.example/name", self.identifier)
     }
 }
 
 impl core::error::Error for InvalidExtensionError {}
 
 impl ClientCapabilities {
-    /// The same with an extension declared, with its settings: an object.
+    /// Declares an extension with its settings: an object.
     ///
     /// ```
     /// use mcp_proto::schema::{ClientCapabilities, Json};
@@ -38,7 +40,7 @@ impl ClientCapabilities {
     /// ```
     ///
     /// # Errors
-    /// If it has no prefix, or is no identifier at all.
+    /// If the identifier has no prefix, or is invalid.
     pub fn with_extension(
         mut self,
         identifier: &str,
@@ -48,17 +50,17 @@ impl ClientCapabilities {
         Ok(self)
     }
 
-    /// The settings of an extension, if the client declares it.
+    /// The settings of an extension that the client declares.
     pub fn extension(&self, identifier: &str) -> Option<&Json> {
         self.extensions.as_ref()?.get(identifier)
     }
 }
 
 impl ServerCapabilities {
-    /// The same with an extension declared, with its settings: an object.
+    /// Declares an extension with its settings: an object.
     ///
     /// # Errors
-    /// If it has no prefix, or is no identifier at all.
+    /// If the identifier has no prefix, or is invalid.
     pub fn with_extension(
         mut self,
         identifier: &str,
@@ -68,7 +70,7 @@ impl ServerCapabilities {
         Ok(self)
     }
 
-    /// The settings of an extension, if the server declares it.
+    /// The settings of an extension that the server declares.
     pub fn extension(&self, identifier: &str) -> Option<&Json> {
         self.extensions.as_ref()?.get(identifier)
     }

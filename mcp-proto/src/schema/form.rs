@@ -1,4 +1,4 @@
-//! Answers to forms: what stands in the fields at first, and whether what was filled in is what was asked for.
+//! Form values: defaults of the fields and validation of the user's input.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema>
 
@@ -19,9 +19,9 @@ use super::primitive::{
 use super::revision::Revision;
 
 impl ElicitSchema {
-    /// What stands in the fields before anybody has filled them in. A default that its own field would refuse is none.
+    /// Returns the default values of the fields. A default that is not valid for its own field is left out.
     ///
-    /// Show it, and let the person change it: it is the server's choice, not theirs.
+    /// Show these values and let the user change them: the server chose them, not the user.
     ///
     /// ```
     /// use mcp_proto::schema::{BooleanSchema, ElicitSchema, ElicitValue, Map, PrimitiveSchema, StringSchema};
@@ -42,8 +42,9 @@ impl ElicitSchema {
         defaults
     }
 
-    /// Puts the defaults into the fields that were left out: for who fills in forms without showing them, such as a
-    /// program. A person may have left a field out on purpose.
+    /// Inserts the default values of absent fields.
+    ///
+    /// For programs that fill in forms without a user: a user may have left a field out on purpose.
     pub fn fill_in(&self, content: &mut Map<ElicitValue>) {
         let given: BTreeSet<String> = content.iter().map(|(name, _)| name.into()).collect();
         for (name, field) in self.properties.iter().filter(|(name, _)| !given.contains(*name)) {
@@ -53,13 +54,13 @@ impl ElicitSchema {
         }
     }
 
-    /// Checks what was filled in. Fields that the form does not have are let through, as JSON Schema has it.
+    /// Checks the submitted values. As in JSON Schema, values for fields that the form does not have are allowed.
     ///
     /// # Errors
-    /// The first field that is not as the form has it.
+    /// The first invalid field.
     pub fn check(&self, content: &Map<ElicitValue>) -> Result<(), FormError> {
         let misfit = |field: &str, problem| FormError { field: field.into(), problem };
-        // The server has chosen how many fields there are.
+        // A map keeps this fast: the server chooses the number of fields.
         let given: BTreeMap<&str, &ElicitValue> = content.iter().collect();
         for (name, field) in self.properties.iter() {
             if let Some(value) = given.get(name) {
@@ -74,10 +75,10 @@ impl ElicitSchema {
 }
 
 impl ElicitFormParams {
-    /// Checks an answer to this form; a person who has not filled it in has answered as well as any.
+    /// Checks the answer to this form. A declined or cancelled form is always valid.
     ///
     /// # Errors
-    /// The first field that is not as the form has it.
+    /// The first invalid field.
     pub fn check(&self, answer: &ElicitResult) -> Result<(), FormError> {
         match (answer.action, &answer.content) {
             (ElicitAction::Accept, Some(content)) => self.requested_schema.check(content),
@@ -88,11 +89,13 @@ impl ElicitFormParams {
 }
 
 impl ElicitParams {
-    /// Takes the answer of a client at `revision`: as what was asked for, if it is that. Before 2025-11-25 people can
-    /// choose one of several only; where any were asked for, that is a list of one.
+    /// Accepts the answer of a client at `revision`, after checking it.
+    ///
+    /// Before 2025-11-25, clients submit a single choice as a string; for a multi-select field it becomes a list of
+    /// one.
     ///
     /// # Errors
-    /// The first field that is not as the form has it.
+    /// The first invalid field.
     pub fn take_answer(
         &self,
         mut answer: ElicitResult,
@@ -119,7 +122,7 @@ impl ElicitParams {
 }
 
 impl PrimitiveSchema {
-    /// What stands in the field at first, if that is something that the field would take.
+    /// The default value of the field, if it is valid for the field.
     pub fn default_value(&self) -> Option<ElicitValue> {
         let default = match self {
             Self::String(field) => field.default.clone().map(ElicitValue::String),
@@ -133,10 +136,10 @@ impl PrimitiveSchema {
         default.filter(|value| self.check(value).is_ok())
     }
 
-    /// Checks what was filled in. Of a field of an unknown kind nothing is known, so anything passes.
+    /// Checks a submitted value. A field of unknown kind accepts any value.
     ///
     /// # Errors
-    /// Says what is wrong.
+    /// The rule that the value breaks.
     pub fn check(&self, value: &ElicitValue) -> Result<(), FieldError> {
         match (self, value) {
             (Self::Unknown(_), _) | (Self::Boolean(_), ElicitValue::Bool(_)) => Ok(()),
@@ -172,7 +175,9 @@ fn check_text(field: &StringSchema, text: &str) -> Result<(), FieldError> {
     }
 }
 
-/// The published schemas say `integer` where they mean any number: 95.5 is one.
+/// Only the field's type decides whether a number must be whole.
+///
+/// The published JSON schemas of `ElicitResult` type numbers as `integer`, but mean any number, such as 95.5.
 fn check_number(field: &NumberSchema, number: f64) -> Result<(), FieldError> {
     if field.kind == NumberKind::Integer && number % 1.0 != 0.0 {
         return Err(FieldError::Type("a whole number"));
@@ -194,7 +199,7 @@ fn check_choices(field: &MultiSelectSchema, chosen: &[String]) -> Result<(), Fie
     if field.max_items.is_some_and(|most| count > most) {
         return Err(FieldError::TooMany);
     }
-    // The values are the server's choice, and what is chosen may be as well: as its default.
+    // A set keeps this fast: the server chooses the options and, through the default, the chosen values.
     let offered: BTreeSet<&str> = match &field.items {
         MultiSelectItems::Untitled(items) => items.values.iter().map(String::as_str).collect(),
         MultiSelectItems::Titled(items) => items.options.iter().map(|option| option.value.as_str()).collect(),
@@ -210,39 +215,39 @@ fn wide(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// A field that is not filled in as its form has it.
+/// A form field with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FormError {
     /// The name of the field.
     pub field: String,
-    /// What is wrong with it.
+    /// The rule that the value breaks.
     pub problem: FieldError,
 }
 
-/// What is wrong with what stands in a field.
+/// Reason why the value of a form field is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldError {
-    /// Nothing does, and something must.
+    /// The field is required and has no value.
     Missing,
-    /// It is something else than this.
+    /// The value does not have this type.
     Type(&'static str),
-    /// It has too few characters.
+    /// The text has too few characters.
     TooShort,
-    /// It has too many characters.
+    /// The text has too many characters.
     TooLong,
-    /// It is not of this format.
+    /// The text does not have this format.
     Format(StringFormat),
-    /// It is less than the least.
+    /// The number is below the minimum.
     TooSmall,
-    /// It is more than the most.
+    /// The number is above the maximum.
     TooLarge,
-    /// It is none of those to choose from.
+    /// The value is not one of the options.
     Choice,
-    /// Too few are chosen.
+    /// Fewer options are chosen than the minimum.
     TooFew,
-    /// Too many are chosen.
+    /// More options are chosen than the maximum.
     TooMany,
 }
 
@@ -261,12 +266,12 @@ impl fmt::Display for FieldError {
             Self::Type(expected) => write!(f, "is not {expected}"),
             Self::TooShort => f.write_str("is too short"),
             Self::TooLong => f.write_str("is too long"),
-            Self::Format(format) => write!(f, "is not of the format {format}"),
+            Self::Format(format) => write!(f, "does not have the format {format}"),
             Self::TooSmall => f.write_str("is too small"),
             Self::TooLarge => f.write_str("is too large"),
-            Self::Choice => f.write_str("is none of those to choose from"),
-            Self::TooFew => f.write_str("has too few choices"),
-            Self::TooMany => f.write_str("has too many choices"),
+            Self::Choice => f.write_str("is not one of the options"),
+            Self::TooFew => f.write_str("has too few options chosen"),
+            Self::TooMany => f.write_str("has too many options chosen"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The formats that a text in a form may have.
+//! Checks of the string formats that a form field may require.
 
 use super::primitive::StringFormat;
 
@@ -11,7 +11,8 @@ pub(super) fn is_format(format: StringFormat, text: &str) -> bool {
     }
 }
 
-/// As far as can be told without sending anything: something before the last `@`, and a domain or address after it.
+/// Checks the syntax only, not whether the address exists: a non-empty part before the last `@`, and a domain or
+/// address literal after it.
 fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let odd = |c: char| c.is_whitespace() || c.is_control();
@@ -22,7 +23,7 @@ fn is_email(text: &str) -> bool {
     !local.is_empty() && !text.contains(odd) && labels
 }
 
-/// RFC 3986: a scheme, and no character that has to be escaped.
+/// RFC 3986: a scheme, and no character that must be percent-encoded.
 fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -53,7 +54,7 @@ fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// RFC 3339, `date-time`. Whether a second was a leap second is not looked into.
+/// RFC 3339, `date-time`. A leap second is accepted at any time.
 fn is_date_time(text: &str) -> bool {
     let Some((date, time)) = text.split_once(['T', 't']) else { return false };
     let (clock, zone) = match time.find(['Z', 'z', '+', '-']) {
@@ -77,14 +78,14 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && timed && zoned
 }
 
-/// What follows after hours and minutes.
+/// Parses `hh:mm` and returns the rest.
 fn hours_and_minutes(text: &str) -> Option<&str> {
     let (hours, rest) = text.split_once(':')?;
     let (minutes, rest) = (rest.get(..2)?, rest.get(2..)?);
     (number(hours, 2)? < 24 && number(minutes, 2)? < 60).then_some(rest)
 }
 
-/// So many digits, and nothing else.
+/// Parses exactly `digits` decimal digits.
 fn number(text: &str, digits: usize) -> Option<u32> {
     let plain = text.len() == digits && text.bytes().all(|digit| digit.is_ascii_digit());
     if plain { text.parse().ok() } else { None }
@@ -106,7 +107,7 @@ mod tests {
 
     /// C10.5
     #[test]
-    fn an_address_of_mail() {
+    fn email_format_accepts_only_addresses() {
         let good = [
             "a@b",
             "first.last+tag@sub.example.com",
@@ -123,7 +124,7 @@ mod tests {
 
     /// C10.5
     #[test]
-    fn a_uri() {
+    fn uri_format_accepts_only_uris() {
         let good = ["https://example.com/a?b=c#d", "urn:isbn:1", "mailto:a@b", "a+b.c-1:", "http://a/%20"];
         check(
             StringFormat::Uri,
@@ -134,7 +135,7 @@ mod tests {
 
     /// C10.5
     #[test]
-    fn a_date() {
+    fn date_format_accepts_only_calendar_dates() {
         let good = ["2026-07-28", "2024-02-29", "2000-02-29", "0001-01-31"];
         let bad = [
             "",
@@ -156,7 +157,7 @@ mod tests {
 
     /// C10.5
     #[test]
-    fn a_date_and_time() {
+    fn date_time_format_accepts_only_rfc_3339_times() {
         let good = [
             "2026-07-28T10:00:00Z",
             "2026-07-28t10:00:60.123z",

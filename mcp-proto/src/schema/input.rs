@@ -1,4 +1,4 @@
-//! Input that a server needs before it can finish: asked for in its result, answered by asking again.
+//! Input requests: a server asks for input in its result, and the client sends the request again with the answers.
 
 use alloc::string::String;
 
@@ -16,7 +16,7 @@ use super::sampling::{CreateMessageParams, CreateMessageResult};
 use super::write::{Projection, Viewed, WriteAt, serde_impls};
 use crate::schema::{ListRootsParams, ResultType};
 
-/// Requests of a server, each under a key of its choice.
+/// Requests for input from the server, each under a key that the server chooses.
 pub type InputRequests = Map<InputRequest>;
 
 /// The answers to [`InputRequests`], each under the key of its request.
@@ -25,22 +25,22 @@ pub type InputResponses = Map<InputResponse>;
 object! {
     /// The result of a request that cannot be finished without further input.
     ///
-    /// The client gets the input and sends the request again, with the answers and with `request_state` as it came.
+    /// The client obtains the input and sends the request again, with the answers and the unchanged `request_state`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
     pub result InputRequiredResult {
         required {}
         optional {
-            /// What the server asks for; if absent, only that the request be sent again.
+            /// The input that the server needs; if absent, the client just sends the request again.
             input_requests: Option<InputRequests> = "inputRequests" odd refused;
-            /// What the client hands back unread.
+            /// Opaque state that the client returns unchanged.
             request_state: Option<String> = "requestState" odd refused;
         }
     }
 }
 
 impl InputRequiredResult {
-    /// Asks for input.
+    /// Creates a result that asks for input.
     pub fn requests(requests: impl Into<InputRequests>) -> Self {
         Self {
             input_requests: Some(requests.into()),
@@ -50,24 +50,24 @@ impl InputRequiredResult {
     }
 }
 
-/// One thing that a server asks for.
+/// One request for input from the server.
 ///
-/// On the wire it has a `method` and `params`; what else stands beside them, as in any JSON-RPC envelope, is not kept.
+/// On the wire it has a `method` and `params`; other members, such as those of a JSON-RPC envelope, are not kept.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant)]
 pub enum InputRequest {
-    /// Ask the person.
+    /// Elicitation: asks the user.
     Elicit(ElicitParams),
-    /// Ask the model.
+    /// Sampling: asks the client's model.
     CreateMessage(CreateMessageParams),
-    /// Tell where the server may work.
+    /// Asks for the client's roots.
     ListRoots(ListRootsParams),
-    /// Something unknown here: written as it came.
+    /// A request of unknown kind, written back verbatim.
     Unknown(Json),
 }
 
 impl InputRequest {
-    /// The method, if it is known here.
+    /// Name of the method, if the kind is known.
     pub fn method(&self) -> Option<&'static str> {
         match self {
             Self::Elicit(_) => Some(Elicit::NAME),
@@ -106,7 +106,7 @@ impl Read for InputRequest {
 
     fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
         let mut fields = Fields::new(map);
-        // The parameters may stand before the method that says what they are.
+        // `params` may come before `method`, which determines their type.
         fields.decide::<()>(|_| None)?;
         let method = match fields.held::<String>("method") {
             Some(method) => method?.ok(),
@@ -124,7 +124,7 @@ impl Read for InputRequest {
         match read {
             Some(Ok(request)) => Ok(Ok(request)),
             Some(Err(odd)) => fields.into_odd(odd.reason).map(Err),
-            None => fields.into_odd("no known method with parameters").map(Err),
+            None => fields.into_odd("unknown `method` or missing `params`").map(Err),
         }
     }
 }
@@ -155,13 +155,13 @@ impl WriteAt for InputRequest {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant)]
 pub enum InputResponse {
-    /// What the person answered.
+    /// The user's answer.
     Elicit(ElicitResult),
-    /// What the model answered.
+    /// The model's answer.
     CreateMessage(CreateMessageResult),
-    /// Where the server may work.
+    /// The client's roots.
     ListRoots(ListRootsResult),
-    /// Something unknown here: written as it came.
+    /// An answer of unknown kind, written back verbatim.
     Unknown(Json),
 }
 
@@ -199,7 +199,7 @@ impl Read for InputResponse {
 
     fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
         let mut fields = Fields::new(map);
-        // Each result is told by a field that it must have and the others do not.
+        // Each kind of result has a required field that the others lack.
         let form = fields.decide(|name| match name {
             "action" => Some(Form::Elicit),
             "model" => Some(Form::CreateMessage),
@@ -212,7 +212,7 @@ impl Read for InputResponse {
                 Ok(CreateMessageResult::read_fields(fields)?.map(Self::CreateMessage))
             }
             Some(Form::ListRoots) => Ok(ListRootsResult::read_fields(fields)?.map(Self::ListRoots)),
-            None => fields.into_odd("the answer to no known request").map(Err),
+            None => fields.into_odd("not the result of a known input request").map(Err),
         }
     }
 }

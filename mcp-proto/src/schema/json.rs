@@ -1,4 +1,4 @@
-//! JSON whose meaning is the application's, and numbers as they were written.
+//! JSON values that belong to the application, and numbers that keep their written form.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -13,9 +13,9 @@ use super::read::{Attempt, Odd, Read};
 use super::write::{Projection, WriteAt};
 use crate::rpc::Raw;
 
-/// One JSON value that is kept as text: valid, owned, and written as it was read.
+/// A JSON value kept as text: valid, owned, and written as it was read.
 ///
-/// Two are equal if their texts are.
+/// Two values are equal if their texts are equal.
 ///
 /// ```
 /// use mcp_proto::schema::Json;
@@ -29,7 +29,7 @@ use crate::rpc::Raw;
 pub struct Json(Box<RawValue>);
 
 impl Json {
-    /// Takes JSON text.
+    /// Parses JSON text.
     ///
     /// # Errors
     /// If `text` is not exactly one JSON value.
@@ -37,7 +37,7 @@ impl Json {
         RawValue::from_string(text.into()).map(Self)
     }
 
-    /// Encodes a value.
+    /// Serializes a value to JSON.
     ///
     /// # Errors
     /// If its `Serialize` fails.
@@ -50,30 +50,30 @@ impl Json {
         Self(RawValue::NULL.to_owned())
     }
 
-    /// `{}`: what most capabilities without settings are declared by.
+    /// Returns `{}`, which declares a capability without settings.
     pub fn empty_object() -> Self {
         Self::new("{}").unwrap_or_else(|_| Self::null())
     }
 
-    /// Decodes the value, borrowing from its text where `T` borrows.
+    /// Deserializes the value, borrowing from its text where `T` borrows.
     ///
     /// # Errors
-    /// If it is not a `T`.
+    /// If the value is not a `T`.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.0.get())
     }
 
-    /// The text.
+    /// The JSON text.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
-    /// Whether it is an object.
+    /// Whether the value is an object.
     pub fn is_object(&self) -> bool {
         self.as_str().starts_with('{')
     }
 
-    /// Whether it is `null`.
+    /// Whether the value is `null`.
     pub fn is_null(&self) -> bool {
         self.as_str() == "null"
     }
@@ -112,7 +112,7 @@ impl From<i64> for Json {
 }
 
 impl From<&str> for Json {
-    /// A JSON string. For JSON text there is [`Json::new`].
+    /// Creates a JSON string. To parse JSON text, use [`Json::new`].
     fn from(value: &str) -> Self {
         Self::encode(value).unwrap_or_else(|_| Self::null())
     }
@@ -121,7 +121,7 @@ impl From<&str> for Json {
 impl TryFrom<&Raw> for Json {
     type Error = serde_json::Error;
 
-    /// Checks the text and copies it, so that it does not pin the input that it was read from.
+    /// Validates and copies the text, so that the value does not keep the input buffer alive.
     fn try_from(raw: &Raw) -> Result<Self, serde_json::Error> {
         raw.decode()
     }
@@ -176,12 +176,12 @@ impl Read for Json {
 pub struct Number(serde_json::Number);
 
 impl Number {
-    /// The nearest floating-point number.
+    /// Returns the nearest floating-point number.
     pub fn as_f64(&self) -> f64 {
         self.0.as_f64().unwrap_or_default()
     }
 
-    /// The number, if it is a whole one that fits.
+    /// Returns the number if it is an integer that fits into `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         self.0.as_i64()
     }
@@ -200,7 +200,7 @@ impl fmt::Display for Number {
 }
 
 impl From<f64> for Number {
-    /// JSON has no infinities and no NaN: they become 0.
+    /// Converts a number; infinities and NaN, which JSON does not have, become 0.
     fn from(value: f64) -> Self {
         Self(serde_json::Number::from_f64(value).unwrap_or_else(|| 0.into()))
     }

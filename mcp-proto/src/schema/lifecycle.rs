@@ -1,4 +1,4 @@
-//! How a conversation begins: `initialize`, `server/discover`, and who the two are.
+//! Lifecycle: `initialize`, `server/discover`, and the identities of client and server.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,69 +9,70 @@ use super::revision::Revision;
 use super::capabilities::{ClientCapabilities, ServerCapabilities};
 
 object! {
-    /// What a client or a server calls itself. For display and logs only: it changes no behaviour.
+    /// Identity of a client or server. For display and logs only: it changes no behaviour.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#implementation>
     pub struct Implementation {
         required {
-            /// Its name for programs.
+            /// Name for programmatic use.
             name: String = "name";
-            /// Its version.
+            /// Version of the implementation.
             version: String = "version";
         }
         optional {
-            /// Its name for people; see [`display_name`](Self::display_name).
+            /// Human-readable title; see [`display_name`](Self::display_name).
             title: Option<String> = "title" since V2025_06_18;
-            /// What it is.
+            /// Description of the implementation.
             description: Option<String> = "description" since V2025_11_25;
-            /// Its page on the web.
+            /// URL of the implementation's website.
             website_url: Option<String> = "websiteUrl" since V2025_11_25;
-            /// Pictures of it.
+            /// Icons to display.
             icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
         }
     }
 }
 
 impl Implementation {
-    /// The same with a name for people.
+    /// Sets the human-readable title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// What to show people: the title, then the name.
+    /// Name to display: the title, or the name if there is no title.
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
 object! {
-    /// A picture of something, to be shown in a user interface.
+    /// An icon to display in a user interface.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#icons>
     pub struct Icon {
         required {
-            /// Where it is: an `https:` or `data:` URI. Not to be fetched without care.
+            /// Location: an `https:` or `data:` URI. Check it with [`IconPolicy`](crate::consent::IconPolicy) before
+            /// fetching it.
             src: String = "src";
         }
         optional {
-            /// Its media type, where that of its source says too little.
+            /// Media type, if the one that the source declares is missing or too general.
             mime_type: Option<String> = "mimeType";
-            /// The sizes it suits, as `48x48`, or `any`.
+            /// The sizes that it suits, such as `48x48`, or `any`.
             sizes: Option<Vec<String>> = "sizes";
-            /// The background it suits.
+            /// The theme that it suits.
             theme: Option<Theme> = "theme";
         }
     }
 }
 
 names! {
-    /// The background that an icon suits.
+    /// The theme that an icon suits.
     pub enum Theme {
-        /// A light one.
+        /// A light background.
         Light = "light",
-        /// A dark one.
+        /// A dark background.
         Dark = "dark",
     }
 }
@@ -82,11 +83,11 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization>
     pub params InitializeParams {
         required {
-            /// The newest revision that the client speaks, as written.
+            /// The newest revision that the client supports, as sent.
             protocol_version: String = "protocolVersion";
-            /// What the server may ask of the client.
+            /// Capabilities of the client.
             capabilities: ClientCapabilities = "capabilities";
-            /// Who the client is.
+            /// Identity of the client.
             client_info: Implementation = "clientInfo";
         }
         optional {}
@@ -97,15 +98,15 @@ object! {
     /// The result of `initialize` (2025-11-25 and earlier).
     pub result InitializeResult {
         required {
-            /// The revision that the server has chosen, as written.
+            /// The revision that the server has chosen, as sent.
             protocol_version: String = "protocolVersion";
-            /// What the server offers.
+            /// Capabilities of the server.
             capabilities: ServerCapabilities = "capabilities";
-            /// Who the server is.
+            /// Identity of the server.
             server_info: Implementation = "serverInfo";
         }
         optional {
-            /// How to make use of the server, for the model.
+            /// Instructions for the model on how to use the server.
             instructions: Option<String> = "instructions";
         }
     }
@@ -117,49 +118,51 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/discover>
     pub cacheable DiscoverResult {
         required {
-            /// The revisions that the server speaks, as written.
+            /// The revisions that the server supports, as sent.
             supported_versions: Vec<String> = "supportedVersions";
-            /// What the server offers.
+            /// Capabilities of the server.
             capabilities: ServerCapabilities = "capabilities";
         }
         optional {
-            /// How to make use of the server, for the model.
+            /// Instructions for the model on how to use the server.
             instructions: Option<String> = "instructions";
-            /// Who the server is, where its author has put it beside the other fields rather than into `_meta`.
+            /// Identity of the server, if the server sends it beside the other fields rather than in `_meta`.
             server_info: Option<Implementation> = "serverInfo" until V2025_11_25;
         }
     }
 }
 
 impl DiscoverResult {
-    /// Who the server is.
+    /// Identity of the server, from `_meta` or the field `serverInfo`.
     pub fn identity(&self) -> Option<Implementation> {
         self.meta.server_info().or_else(|| self.server_info.clone())
     }
 }
 
 object! {
-    /// The parameters of methods that are asked for page by page.
+    /// The parameters of paginated methods.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination>
     pub params PaginatedParams {
         required {}
         optional {
-            /// Where the page begins; absent for the first. The empty string is a cursor like any other.
+            /// Cursor of the page; absent for the first page. The empty string is a valid cursor.
             cursor: Option<String> = "cursor" odd refused;
         }
     }
 }
 
 impl PaginatedParams {
-    /// The page that begins at `cursor`.
+    /// Requests the page at `cursor`.
     pub fn at(cursor: impl Into<String>) -> Self {
         Self { cursor: Some(cursor.into()), ..Self::new() }
     }
 }
 
 object! {
-    /// Parameters without fields of their own, and those of methods that this crate does not know: they are in `extra`.
+    /// Parameters without fields of their own, or of a method that this crate does not know.
+    ///
+    /// Unknown fields are in `extra`.
     pub params EmptyParams {
         required {}
         optional {}
@@ -176,7 +179,9 @@ pub type PingParams = EmptyParams;
 pub type ListRootsParams = EmptyParams;
 
 object! {
-    /// A result without fields of its own, and that of methods that this crate does not know: they are in `extra`.
+    /// A result without fields of its own, or of a method that this crate does not know.
+    ///
+    /// Unknown fields are in `extra`.
     pub result EmptyResult {
         required {}
         optional {}
@@ -184,33 +189,33 @@ object! {
 }
 
 names! {
-    /// Who may be given a result that is kept.
+    /// Who may receive a cached result.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
     pub enum CacheScope {
-        /// Anyone.
+        /// Any client.
         Public = "public",
-        /// Only who asked for it.
+        /// Only the client that requested it.
         Private = "private",
     }
 }
 
 object! {
-    /// What goes with the error `UNSUPPORTED_PROTOCOL_VERSION`, and in legacy revisions with a refused `initialize`.
+    /// The data of the error `UNSUPPORTED_PROTOCOL_VERSION` and, in legacy revisions, of a rejected `initialize`.
     pub struct UnsupportedVersionData {
         required {
-            /// The revisions that the server speaks, as written.
+            /// The revisions that the server supports, as sent.
             supported: Vec<String> = "supported";
         }
         optional {
-            /// The one that was asked for.
+            /// The requested revision.
             requested: Option<String> = "requested";
         }
     }
 }
 
 impl UnsupportedVersionData {
-    /// Says that only `supported` are spoken, not `requested`.
+    /// Creates the data from the supported revisions and the requested one.
     pub fn of(supported: &[Revision], requested: impl Into<String>) -> Self {
         let supported: Vec<String> = supported.iter().map(|revision| revision.as_str().into()).collect();
         Self { requested: Some(requested.into()), ..Self::new(supported) }
@@ -218,10 +223,10 @@ impl UnsupportedVersionData {
 }
 
 object! {
-    /// What goes with the error `MISSING_REQUIRED_CLIENT_CAPABILITY`.
+    /// The data of the error `MISSING_REQUIRED_CLIENT_CAPABILITY`.
     pub struct MissingCapabilityData {
         required {
-            /// What the client would have to declare.
+            /// The capabilities that the client must declare.
             required_capabilities: ClientCapabilities = "requiredCapabilities";
         }
         optional {}

@@ -1,4 +1,4 @@
-//! Lists of which one odd item does not cost the others.
+//! Lists that keep their valid items when another item cannot be read.
 
 use alloc::boxed::Box;
 use alloc::vec::{self, Vec};
@@ -12,9 +12,9 @@ use super::json::Json;
 use super::read::{Attempt, Read, Seed};
 use super::write::{Projection, Viewed, WriteAt};
 
-/// A list as a peer sent it: the items that could be read, and those that could not.
+/// A list sent by a peer: the items that could be read, and those that could not.
 ///
-/// It derefs to a [`Vec`] of the former. The latter are written back in their places.
+/// It derefs to a [`Vec`] of the valid items. Invalid items are written back in their places.
 ///
 /// ```
 /// use mcp_proto::schema::ListToolsResult;
@@ -35,16 +35,16 @@ pub struct List<T> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct InvalidItem {
-    /// Its place in the list as it came, from 0.
+    /// Index in the list as received, from 0.
     pub index: usize,
-    /// The item as it came.
+    /// The item, verbatim.
     pub json: Json,
-    /// What is wrong with it, as the end of a sentence.
+    /// Reason why it could not be read, as the end of a sentence.
     pub reason: Box<str>,
 }
 
 impl<T> List<T> {
-    /// Nothing yet.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         Self { items: Vec::new(), invalid: Vec::new() }
     }
@@ -54,7 +54,7 @@ impl<T> List<T> {
         &self.invalid
     }
 
-    /// Adds another list, such as the next page, at the end.
+    /// Appends another list, such as the next page.
     pub fn append(&mut self, next: Self) {
         let length = self.items.len().saturating_add(self.invalid.len());
         self.items.extend(next.items);
@@ -65,7 +65,7 @@ impl<T> List<T> {
         );
     }
 
-    /// The items that could be read.
+    /// Returns the items that could be read.
     pub fn into_vec(self) -> Vec<T> {
         self.items
     }
@@ -150,7 +150,7 @@ impl<T: WriteAt> WriteAt for List<T> {
 impl<T: Read> Read for List<T> {
     const EXPECTED: &'static str = "a list";
 
-    /// Some languages know no other empty list.
+    /// Some languages encode an empty list as `null`.
     fn from_null() -> Attempt<Self> {
         Ok(Self::new())
     }

@@ -1,4 +1,4 @@
-//! Logging: what a server has to tell, and how much of it is wanted.
+//! Logging: log messages of servers, and the level that clients ask for.
 
 use alloc::string::String;
 
@@ -6,25 +6,25 @@ use super::json::Json;
 use super::object::{names, object};
 
 names! {
-    /// How serious a log message is, as in syslog (RFC 5424), the least serious first.
+    /// Severity of a log message, as in syslog (RFC 5424), the least severe first.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging#log-levels>
     pub enum LoggingLevel {
-        /// Detail for those who look for a fault.
+        /// Debugging detail.
         Debug = "debug",
-        /// What goes on.
+        /// Normal operation.
         Info = "info",
-        /// Normal, but worth a look.
+        /// A normal but significant event.
         Notice = "notice",
-        /// Something may go wrong.
+        /// A condition that may lead to an error.
         Warning = "warning",
-        /// Something went wrong.
+        /// An error.
         Error = "error",
-        /// A part has failed.
+        /// A critical condition, such as a failed component.
         Critical = "critical",
-        /// Something must be done at once.
+        /// A condition that needs action at once.
         Alert = "alert",
-        /// Nothing works.
+        /// The system is unusable.
         Emergency = "emergency",
     }
 }
@@ -33,7 +33,7 @@ object! {
     /// The parameters of `logging/setLevel` (2025-11-25 and earlier).
     pub params SetLoggingLevelParams {
         required {
-            /// The least serious level that is wanted.
+            /// The least severe level to send.
             level: LoggingLevel = "level";
         }
         optional {}
@@ -46,13 +46,13 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging#log-message-notifications>
     pub params LoggingMessageParams {
         required {
-            /// How serious it is.
+            /// Severity of the message.
             level: LoggingLevel = "level";
-            /// The message: a string or anything else.
+            /// Log data: a string or any other JSON value.
             data: Json = "data";
         }
         optional {
-            /// Which part of the server speaks.
+            /// Name of the logger.
             logger: Option<String> = "logger";
         }
     }

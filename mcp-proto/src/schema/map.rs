@@ -1,4 +1,4 @@
-//! Names with values, in the order in which they came.
+//! Maps from names to values that keep their order.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -17,22 +17,22 @@ use super::json::Json;
 use super::read::{Attempt, Fields, Read, Text};
 use super::write::{Projection, Viewed, WriteAt};
 
-/// A name: the program's own where it is known, without allocation.
+/// A name: borrowed from the program if it is a known one, which saves an allocation.
 type Name = Cow<'static, str>;
 
-/// Names with values, in the order in which they came.
+/// A map from names to values that keeps the order in which they arrived.
 ///
-/// Looking up a name walks the whole map: these are small. A peer that sends a name twice has both kept and the last
-/// one found.
+/// A lookup walks the whole map, as maps are small. If a peer sends a name twice, both entries are kept and lookups
+/// find the last one.
 #[derive(Clone)]
 pub struct Map<V> {
-    /// Most maps of a message are empty, and every object has some: an empty one takes one word.
+    /// Boxed, so that an empty map takes one word: every object has some maps, and most are empty.
     #[expect(clippy::box_collection)]
     entries: Option<Box<Vec<(Name, V)>>>,
 }
 
 impl<V> Map<V> {
-    /// Nothing yet.
+    /// Creates an empty map.
     pub const fn new() -> Self {
         Self { entries: None }
     }
@@ -45,12 +45,12 @@ impl<V> Map<V> {
         self.entries.get_or_insert_default()
     }
 
-    /// The value of `name`.
+    /// The value of `name`; the last one if there are several.
     pub fn get(&self, name: &str) -> Option<&V> {
         self.iter().rev().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
-    /// The same, to be changed.
+    /// Mutable access to the value of `name`.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut V> {
         self.entries_mut().iter_mut().rev().find(|(key, _)| key == name).map(|(_, value)| value)
     }
@@ -60,7 +60,7 @@ impl<V> Map<V> {
         self.get(name).is_some()
     }
 
-    /// Gives `name` a value, and returns the one it had.
+    /// Sets the value of `name` and returns the old one.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<V>) -> Option<V> {
         let (name, value) = (Name::Owned(name.into()), value.into());
         match self.get_mut(&name) {
@@ -72,7 +72,7 @@ impl<V> Map<V> {
         }
     }
 
-    /// Takes `name` out, each time it occurs, and returns its value.
+    /// Removes all entries of `name` and returns the last value.
     pub fn remove(&mut self, name: &str) -> Option<V> {
         let mut found = None;
         for (key, value) in core::mem::take(self) {
@@ -85,27 +85,27 @@ impl<V> Map<V> {
         found
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries().len()
     }
 
-    /// Whether there are none.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.entries().is_empty()
     }
 
-    /// All of them, in order.
+    /// Iterates over the entries, in order.
     pub fn iter(&self) -> Iter<'_, V> {
         Iter(self.entries().iter())
     }
 
-    /// All of them, in order, with values that can be changed.
+    /// Iterates over the entries with mutable values, in order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut V)> {
         self.entries.iter_mut().flat_map(|entries| entries.iter_mut()).map(|(name, value)| (&**name, value))
     }
 
-    /// Adds what was read, without a look at what is there already: a peer must not make reading quadratic.
+    /// Appends an entry without looking for the name: a peer must not be able to make reading quadratic.
     pub(crate) fn push(&mut self, name: impl Into<Name>, value: V) {
         self.entries_mut().push((name.into(), value));
     }
@@ -129,7 +129,7 @@ impl<V: fmt::Debug> fmt::Debug for Map<V> {
     }
 }
 
-/// The entries of a [`Map`].
+/// Iterator over the entries of a [`Map`].
 #[derive(Clone, Debug)]
 pub struct Iter<'a, V>(slice::Iter<'a, (Name, V)>);
 
@@ -179,9 +179,9 @@ impl<K: Into<String>, V> FromIterator<(K, V)> for Map<V> {
 }
 
 impl<K: Into<String>, V> Extend<(K, V)> for Map<V> {
-    /// Gives each name its value, as [`insert`](Map::insert) does, in `n log n` steps for `n` names.
+    /// Sets the value of each name, as [`insert`](Map::insert) does, in `n log n` steps for `n` names.
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
-        // Beyond this many, looking a name up costs more than an index.
+        // For larger maps, an index is cheaper than walking the map.
         const FEW: usize = 16;
         let mut entries = entries.into_iter();
         while self.len() <= FEW {
@@ -220,7 +220,7 @@ impl<V: WriteAt> WriteAt for Map<V> {
     }
 }
 
-/// Reads a map in which the names `known` are likely.
+/// Reads a map; names in `known` take no allocation.
 pub(crate) fn read_knowing<'de, V: Read + WriteAt, A: MapAccess<'de>>(
     map: A,
     known: &[&'static str],
@@ -233,7 +233,7 @@ pub(crate) fn read_knowing<'de, V: Read + WriteAt, A: MapAccess<'de>>(
                 Some(name) => entries.push(*name, value),
                 None => entries.push(name.into_owned(), value),
             },
-            // One odd value makes the whole map odd.
+            // One `Odd` value makes the whole map an `Odd`.
             Err(odd) => {
                 let mut text = Text::object();
                 entries.iter().for_each(|(name, value)| text.entry(name, value));
@@ -256,7 +256,7 @@ impl<V: Read + WriteAt> Read for Map<V> {
     }
 }
 
-/// Fields that a type does not know, and optional ones whose value it could not read: written as they came.
+/// Unknown fields, and optional fields with unreadable values: written back verbatim.
 pub type Extra = Map<Json>;
 
 impl<V: WriteAt> serde::Serialize for Map<V> {

@@ -1,4 +1,4 @@
-//! `_meta`: what goes with a message or an object without being part of it.
+//! `_meta`: metadata attached to a message or an object.
 
 use serde::de::MapAccess;
 use serde::ser::{SerializeMap, Serializer};
@@ -15,30 +15,30 @@ use super::revision::{Revision, Revisions};
 use super::write::{Projection, WriteAt, serde_impls};
 use crate::rpc::{Id, Raw};
 
-/// The revision that a request is made at.
+/// Key: the revision of a request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// Who makes a request.
+/// Key: identity of the client that makes a request.
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// What the client that makes a request can be asked for.
+/// Key: capabilities of the client that makes a request.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// How much the client wants logged while a request runs.
+/// Key: level of the log messages that the client wants during a request.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// The listening request that a notification belongs to.
+/// Key: id of the `subscriptions/listen` request that a notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// Who answers a request.
+/// Key: identity of the server that answers a request.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// The task that a message belongs to: 2025-11-25 only.
+/// Key: the task that a message belongs to (2025-11-25 only).
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-/// The token by which progress of a request is reported.
+/// Key: the token for progress notifications of a request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
-/// Where in a trace a request stands, in the form of W3C Trace Context.
+/// Key: position of a request in a trace, as in W3C Trace Context.
 pub const TRACEPARENT: &str = "traceparent";
-/// What the tracing systems on the way have to say, in the form of W3C Trace Context.
+/// Key: data of the tracing systems involved, as in W3C Trace Context.
 pub const TRACESTATE: &str = "tracestate";
-/// What applications hand on along a trace, in the form of W3C Baggage.
+/// Key: values that applications propagate along a trace, as in W3C Baggage.
 pub const BAGGAGE: &str = "baggage";
 
-/// The revisions that have a reserved key. Keys not listed are nobody's concern and always written.
+/// The revisions of reserved keys. All other keys are written at every revision.
 const RESERVED: &[(&str, Revisions)] = &[
     (PROTOCOL_VERSION, Revisions::MODERN),
     (CLIENT_INFO, Revisions::MODERN),
@@ -49,12 +49,12 @@ const RESERVED: &[(&str, Revisions)] = &[
     (RELATED_TASK, Revisions::only(Revision::V2025_11_25)),
 ];
 
-/// The keys that most messages have.
+/// The keys that most messages have, which are read without allocation.
 const FREQUENT: &[&str] = &[PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, SERVER_INFO];
 
 /// The `_meta` of a message or an object: names with JSON values, in order.
 ///
-/// The accessors of reserved keys return `None` for a value of the wrong type, which stays where it is.
+/// The accessors of reserved keys return `None` for a value of the wrong type; the value itself is kept.
 ///
 /// ```
 /// use mcp_proto::schema::{Meta, meta};
@@ -70,7 +70,7 @@ const FREQUENT: &[&str] = &[PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_INFO, CLIEN
 pub struct Meta(Map<Json>);
 
 impl Meta {
-    /// Nothing yet.
+    /// Creates an empty `_meta`.
     pub const fn new() -> Self {
         Self(Map::new())
     }
@@ -80,32 +80,32 @@ impl Meta {
         self.0.get(key)
     }
 
-    /// Gives `key` a value, and returns the one it had.
+    /// Sets the value of `key` and returns the old one.
     pub fn insert(&mut self, key: impl Into<alloc::string::String>, value: impl Into<Json>) -> Option<Json> {
         self.0.insert(key, value)
     }
 
-    /// Takes `key` out, and returns its value.
+    /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Json> {
         self.0.remove(key)
     }
 
-    /// Whether there is nothing in it.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many entries it has.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// All entries, in order.
+    /// Iterates over the entries, in order.
     pub fn iter(&self) -> Iter<'_, Json> {
         self.0.iter()
     }
 
-    /// The entries that are written at a revision: all but reserved keys that it does not have.
+    /// Iterates over the entries that are written at a revision: all except reserved keys that it does not have.
     pub fn iter_at(&self, view: Projection) -> impl Iterator<Item = (&str, &Json)> {
         self.iter().filter(move |(key, _)| {
             RESERVED.iter().all(|(reserved, revisions)| reserved != key || view.has(*revisions))
@@ -116,49 +116,49 @@ impl Meta {
         self.get(key)?.decode().ok()
     }
 
-    /// The token by which the sender wants progress reported.
+    /// The token for progress notifications, if the sender wants them.
     pub fn progress_token(&self) -> Option<Id> {
         self.typed(PROGRESS_TOKEN)
     }
 
-    /// The revision that the request is made at, as written.
+    /// The revision of the request, as sent.
     pub fn protocol_version(&self) -> Option<alloc::string::String> {
         self.typed(PROTOCOL_VERSION)
     }
 
-    /// Who makes the request.
+    /// Identity of the client that makes the request.
     pub fn client_info(&self) -> Option<Implementation> {
         self.typed(CLIENT_INFO)
     }
 
-    /// What the client can be asked for.
+    /// Capabilities of the client that makes the request.
     pub fn client_capabilities(&self) -> Option<ClientCapabilities> {
         self.typed(CLIENT_CAPABILITIES)
     }
 
-    /// How much the client wants logged while the request runs.
+    /// Level of the log messages that the client wants during the request.
     pub fn log_level(&self) -> Option<LoggingLevel> {
         self.typed(LOG_LEVEL)
     }
 
-    /// The listening request that the notification belongs to.
+    /// Id of the `subscriptions/listen` request that the notification belongs to.
     pub fn subscription_id(&self) -> Option<Id> {
         self.typed(SUBSCRIPTION_ID)
     }
 
-    /// The listening request that a notification with the parameters `params` belongs to, without decoding the rest.
+    /// Reads the [`subscription_id`](Self::subscription_id) from a notification's `params` without decoding the rest.
     pub fn subscription_id_of(params: &Raw) -> Option<Id> {
         let meta: Self = peek(params.as_str(), "_meta").ok()??.ok()?;
         meta.subscription_id()
     }
 
-    /// The task that a message with the parameters `params` belongs to (2025-11-25), without decoding the rest.
+    /// Reads the [`related_task`](Self::related_task) from a message's `params` without decoding the rest.
     pub fn related_task_of(params: &Raw) -> Option<super::tasks::legacy::RelatedTask> {
         let meta: Self = peek(params.as_str(), "_meta").ok()??.ok()?;
         meta.related_task()
     }
 
-    /// Who answers the request.
+    /// Identity of the server that answers the request.
     pub fn server_info(&self) -> Option<Implementation> {
         self.typed(SERVER_INFO)
     }
@@ -168,7 +168,7 @@ impl Meta {
         self.typed(RELATED_TASK)
     }
 
-    /// Whether `key` keeps to the grammar: an optional prefix of dot-separated labels and a slash, then a name.
+    /// Whether `key` follows the grammar: an optional prefix of dot-separated labels and a slash, then a name.
     ///
     /// A label begins with a letter and ends with a letter or digit, with hyphens between; a name, if it is not empty,
     /// begins and ends with a letter or digit, with hyphens, underscores and dots between.
@@ -191,7 +191,7 @@ impl Meta {
         Self::is_valid_key(key) && key.split_once('/').is_some_and(|(_, name)| !name.is_empty())
     }
 
-    /// Whether the prefix of `key` is the protocol's own: its second label is `modelcontextprotocol` or `mcp`.
+    /// Whether the prefix of `key` is reserved for the protocol: its second label is `modelcontextprotocol` or `mcp`.
     pub fn is_reserved_key(key: &str) -> bool {
         let second = key.split_once('/').and_then(|(prefix, _)| prefix.split('.').nth(1));
         matches!(second, Some("modelcontextprotocol" | "mcp"))

@@ -1,4 +1,4 @@
-//! Every method and every notification of the protocol: the one list of them.
+//! The table of all methods and notifications of the protocol.
 
 use core::fmt::Debug;
 
@@ -36,22 +36,22 @@ use super::write::{Projection, WriteAt};
 
 /// The parameters of a request or a notification.
 pub trait Params: WriteAt + Serialize + DeserializeOwned + Clone + Debug + PartialEq + 'static {
-    /// What else goes with the message.
+    /// Metadata of the message: `_meta`.
     fn meta(&self) -> &Meta;
 
-    /// The same, to be changed.
+    /// Mutable access to `_meta`.
     fn meta_mut(&mut self) -> &mut Meta;
 
-    /// Writes every field but `_meta` into an object that is being written.
+    /// Writes every field except `_meta` into an open object.
     ///
     /// # Errors
-    /// The serializer's.
+    /// If the serializer fails.
     fn write_fields<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
 
-    /// Writes every field that `revision` has, but `_meta`, into an object that is being written.
+    /// Writes every field of `revision` except `_meta` into an open object.
     ///
     /// # Errors
-    /// The serializer's.
+    /// If the serializer fails.
     fn serialize_fields_at<M: SerializeMap>(&self, revision: Revision, map: &mut M) -> Result<(), M::Error> {
         self.write_fields(Projection::At(revision), map)
     }
@@ -59,38 +59,37 @@ pub trait Params: WriteAt + Serialize + DeserializeOwned + Clone + Debug + Parti
 
 /// The result of a request.
 pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug + PartialEq + 'static {
-    /// What else goes with the result.
+    /// Metadata of the result: `_meta`.
     fn meta(&self) -> &Meta;
 
-    /// The same, to be changed.
+    /// Mutable access to `_meta`.
     fn meta_mut(&mut self) -> &mut Meta;
 
-    /// What a handler returns for it: the result itself, or where it may be kept, one of [`Cached`](super::Cached) and
-    /// [`CachedPage`](super::CachedPage), so that nobody forgets to say how long.
+    /// Return type of handlers: the result itself or, for cacheable results, [`Cached`](super::Cached) or
+    /// [`CachedPage`](super::CachedPage), which require a time to live.
     type Handed: IntoResult<Self>;
 
-    /// How long the result may be kept, in milliseconds, and by whom, where it says so itself.
+    /// Time to live in milliseconds and cache scope, as far as the result has them.
     fn cache_hint(&self) -> (Option<u64>, Option<CacheScope>) {
         (None, None)
     }
 
-    /// What kind of result it says it is, where it says so itself.
+    /// Kind of the result, if it has a `resultType`.
     fn result_type(&self) -> Option<&ResultType>;
 
     /// Whether [`write_fields`](Self::write_fields) writes a field of this name.
     fn has_field(&self, name: &str) -> bool;
 
-    /// Writes every field but `_meta`, `resultType`, `ttlMs` and `cacheScope` into an object that is being written.
+    /// Writes every field except `_meta`, `resultType`, `ttlMs` and `cacheScope` into an open object.
     ///
     /// # Errors
-    /// The serializer's.
+    /// If the serializer fails.
     fn write_fields<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
 
-    /// Writes every field that `revision` has, but `_meta`, `resultType`, `ttlMs` and `cacheScope`, into an object that
-    /// is being written.
+    /// Writes every field of `revision` except `_meta`, `resultType`, `ttlMs` and `cacheScope` into an open object.
     ///
     /// # Errors
-    /// The serializer's.
+    /// If the serializer fails.
     fn serialize_fields_at<M: SerializeMap>(&self, revision: Revision, map: &mut M) -> Result<(), M::Error> {
         self.write_fields(Projection::At(revision), map)
     }
@@ -106,78 +105,78 @@ pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug +
 /// assert_eq!(found, Some(CallTool::INFO));
 /// ```
 pub trait Method: 'static {
-    /// Its name on the wire.
+    /// Name of the method on the wire.
     const NAME: &'static str = Self::INFO.name;
-    /// What there is to know of it.
+    /// Properties of the method.
     const INFO: &'static MethodInfo;
-    /// The parameters of its requests.
+    /// Parameters of its requests.
     type Params: Params;
-    /// The result of its requests.
+    /// Result of its requests.
     type Result: ResultFields;
 }
 
 /// A notification: a type without values that ties a name to its parameters.
 pub trait Notification: 'static {
-    /// Its name on the wire.
+    /// Name of the notification on the wire.
     const NAME: &'static str = Self::INFO.name;
-    /// What there is to know of it.
+    /// Properties of the notification.
     const INFO: &'static NotificationInfo;
-    /// Its parameters.
+    /// Parameters of the notification.
     type Params: Params;
 }
 
-/// Which way a message goes.
+/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From the client to the server.
     ClientToServer,
     /// From the server to the client.
     ServerToClient,
-    /// Either way.
+    /// In both directions.
     Both,
 }
 
 impl Direction {
-    /// Whether a message that goes `other` way goes this way, too.
+    /// Whether this direction covers `other`.
     pub fn includes(self, other: Self) -> bool {
         self == Self::Both || self == other
     }
 }
 
-/// What there is to know of a method.
+/// Properties of a method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MethodInfo {
-    /// Its name on the wire. Two methods of different revisions may share one.
+    /// Name on the wire. Two methods of different revisions may share one.
     pub name: &'static str,
-    /// Who sends its requests.
+    /// Direction of its requests.
     pub direction: Direction,
-    /// The revisions that have its requests.
+    /// Revisions with requests of this method.
     pub revisions: Revisions,
-    /// The revisions in which a server's result may ask for it, in place of a request.
+    /// Revisions in which a server sends it as an input request in a result.
     pub as_input: Option<Revisions>,
-    /// What a server must have declared to be sent it.
+    /// Capability that a server must declare to receive it.
     pub server: Option<ServerCapability>,
-    /// What a client must have declared to be sent it, as a request or in a result.
+    /// Capability that a client must declare to receive it, as a request or an input request.
     pub client: Option<ClientCapability>,
-    /// Whether it may be answered by an `InputRequiredResult` (2026-07-28).
+    /// Whether its result may be an `InputRequiredResult` (2026-07-28).
     pub input_required: bool,
-    /// Whether it may take long, so that progress is asked for unless the caller does not want it.
+    /// Whether it may take long, so that the sender asks for progress unless the caller opts out.
     pub long: bool,
-    /// Whether it waits for something other than the peer's own work, such as a person, and so has no timeout by
-    /// default.
+    /// Whether it waits for something other than the peer's own work, such as a user, and so has no default timeout.
     pub unbounded: bool,
-    /// Whether it may be given up by a notification.
+    /// Whether a notification can cancel it.
     pub cancellable: bool,
-    /// Whether asking twice does no more than asking once.
+    /// Whether sending it twice has the same effect as sending it once.
     pub repeatable: bool,
-    /// Whether its complete result says how long it may be kept (2026-07-28).
+    /// Whether its complete result has a time to live (2026-07-28).
     pub cacheable: bool,
-    /// The method whose result has what this one is about, and is out of date where a server knows no such thing.
+    /// The list method whose cached result is out of date if the server does not know the subject of a request.
     pub listed_by: Option<&'static str>,
-    /// Whether it may become a task: in 2025-11-25, and a tool call in the tasks extension.
+    /// Whether it may run as a task: in 2025-11-25, and for a tool call in the tasks extension.
     pub task: bool,
-    /// The parameter that says what a request is about. Over HTTP the header `Mcp-Name` repeats it (2026-07-28).
+    /// The parameter that identifies the subject of a request. Over HTTP, the header `Mcp-Name` repeats it
+    /// (2026-07-28).
     pub subject: Option<&'static str>,
 }
 
@@ -200,12 +199,14 @@ impl MethodInfo {
         subject: None,
     };
 
-    /// A method that the protocol does not have, such as an extension's, of clients to servers of every revision.
+    /// Creates a method that the protocol does not define, such as an extension's.
+    ///
+    /// Its requests go from client to server, at all revisions.
     ///
     /// ```
     /// use mcp_proto::schema::{CustomParams, EmptyResult, Method, MethodInfo};
     ///
-    /// /// InputMechanism how a printer is doing.
+    /// /// Asks for the status of a printer.
     /// enum PrinterStatus {}
     ///
     /// impl Method for PrinterStatus {
@@ -219,51 +220,51 @@ impl MethodInfo {
         Self { name, ..Self::BASE }
     }
 
-    /// Every method.
+    /// Returns all methods.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         METHODS.iter().copied()
     }
 
-    /// The method that `name` stands for in a request that goes `direction` at `revision`.
+    /// Finds the method `name` of requests in `direction` at `revision`.
     pub fn find(name: &str, direction: Direction, revision: Revision) -> Option<&'static Self> {
         Self::all().find(|info| {
             info.name == name && info.direction.includes(direction) && info.revisions.contains(revision)
         })
     }
 
-    /// Whether `revision` has its requests.
+    /// Whether `revision` has requests of this method.
     pub const fn exists_in(&self, revision: Revision) -> bool {
         self.revisions.contains(revision)
     }
 
-    /// Whether a server that has declared `capabilities` may be sent it.
+    /// Whether a server with these `capabilities` may receive it.
     pub fn server_allows(&self, capabilities: &ServerCapabilities, revision: Revision) -> bool {
         self.server.is_none_or(|needed| capabilities.allows(needed, revision))
     }
 
-    /// Whether a client that has declared `capabilities` may be sent it.
+    /// Whether a client with these `capabilities` may receive it.
     pub fn client_allows(&self, capabilities: &ClientCapabilities) -> bool {
         self.client.is_none_or(|needed| capabilities.has(needed))
     }
 }
 
-/// What there is to know of a notification.
+/// Properties of a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotificationInfo {
-    /// Its name on the wire.
+    /// Name on the wire.
     pub name: &'static str,
-    /// Who sends it.
+    /// Direction of the notification.
     pub direction: Direction,
-    /// The revisions that have it.
+    /// Revisions with this notification.
     pub revisions: Revisions,
-    /// What a server must have declared to send it.
+    /// Capability that a server must declare to send it.
     pub server: Option<ServerCapability>,
-    /// What a client must have declared to send it.
+    /// Capability that a client must declare to send it.
     pub client: Option<ClientCapability>,
-    /// Whether, since 2026-07-28, it is sent only to those who listen for it.
+    /// Whether, since 2026-07-28, the server sends it only in a subscription.
     pub subscribed: bool,
-    /// The methods whose results are out of date once it has come; if it names a subject, those about that.
+    /// Methods whose cached results it makes out of date; if it names a subject, only results about that subject.
     pub outdates: &'static [&'static str],
 }
 
@@ -278,17 +279,17 @@ impl NotificationInfo {
         outdates: &[],
     };
 
-    /// Every notification.
+    /// Returns all notifications.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         NOTIFICATIONS.iter().copied()
     }
 
-    /// Whether `revision` has it.
+    /// Whether `revision` has this notification.
     pub const fn exists_in(&self, revision: Revision) -> bool {
         self.revisions.contains(revision)
     }
 
-    /// The notification that `name` stands for in a message that goes `direction` at `revision`.
+    /// Finds the notification `name` in `direction` at `revision`.
     pub fn find(name: &str, direction: Direction, revision: Revision) -> Option<&'static Self> {
         Self::all().find(|info| {
             info.name == name && info.direction.includes(direction) && info.revisions.contains(revision)
@@ -340,18 +341,18 @@ macro_rules! notifications {
 }
 
 methods! {
-    /// Begins a legacy conversation.
+    /// Opens a legacy session.
     Initialize = "initialize" (InitializeParams) -> InitializeResult {
         revisions: Revisions::LEGACY,
         cancellable: false,
     }
-    /// Asks what a modern server speaks and offers.
+    /// Asks a modern server for its revisions, capabilities and identity.
     Discover = "server/discover" (DiscoverParams) -> DiscoverResult {
         revisions: Revisions::MODERN,
         repeatable: true,
         cacheable: true,
     }
-    /// Asks whether the other side is there.
+    /// Checks that the peer responds.
     Ping = "ping" (PingParams) -> EmptyResult {
         direction: Direction::Both,
         revisions: Revisions::LEGACY,
@@ -378,7 +379,7 @@ methods! {
         repeatable: true,
         cacheable: true,
     }
-    /// Lists templates of resources.
+    /// Lists resource templates.
     ListResourceTemplates = "resources/templates/list" (ListResourceTemplatesParams) -> ListResourceTemplatesResult {
         server: Some(ServerCapability::Resources),
         repeatable: true,
@@ -394,13 +395,13 @@ methods! {
         listed_by: Some(ListResources::NAME),
         subject: Some("uri"),
     }
-    /// Follows a resource (2025-11-25 and earlier).
+    /// Subscribes to a resource (2025-11-25 and earlier).
     SubscribeResource = "resources/subscribe" (SubscribeResourceParams) -> EmptyResult {
         revisions: Revisions::LEGACY,
         server: Some(ServerCapability::ResourcesSubscribe),
         repeatable: true,
     }
-    /// Follows a resource no longer (2025-11-25 and earlier).
+    /// Unsubscribes from a resource (2025-11-25 and earlier).
     UnsubscribeResource = "resources/unsubscribe" (UnsubscribeResourceParams) -> EmptyResult {
         revisions: Revisions::LEGACY,
         server: Some(ServerCapability::ResourcesSubscribe),
@@ -421,24 +422,24 @@ methods! {
         listed_by: Some(ListPrompts::NAME),
         subject: Some("name"),
     }
-    /// Completes an argument.
+    /// Requests completions of an argument.
     Complete = "completion/complete" (CompleteParams) -> CompleteResult {
         server: Some(ServerCapability::Completions),
         repeatable: true,
     }
-    /// Says how much is to be logged (2025-11-25 and earlier).
+    /// Sets the level of log messages (2025-11-25 and earlier).
     SetLoggingLevel = "logging/setLevel" (SetLoggingLevelParams) -> EmptyResult {
         revisions: Revisions::LEGACY,
         server: Some(ServerCapability::Logging),
         repeatable: true,
     }
-    /// Listens for notifications (since 2026-07-28).
+    /// Opens a subscription to notifications (since 2026-07-28).
     SubscriptionsListen = "subscriptions/listen" (SubscriptionsListenParams) -> SubscriptionsListenResult {
         revisions: Revisions::MODERN,
         unbounded: true,
         repeatable: true,
     }
-    /// Asks where the server may work.
+    /// Lists the client's roots.
     ListRoots = "roots/list" (ListRootsParams) -> ListRootsResult {
         direction: Direction::ServerToClient,
         revisions: Revisions::LEGACY,
@@ -456,7 +457,7 @@ methods! {
         unbounded: true,
         task: true,
     }
-    /// Asks the person.
+    /// Asks the user.
     Elicit = "elicitation/create" (ElicitParams) -> ElicitResult {
         direction: Direction::ServerToClient,
         revisions: Revisions { first: Revision::V2025_06_18, last: Revision::LATEST_LEGACY },
@@ -466,28 +467,28 @@ methods! {
         unbounded: true,
         task: true,
     }
-    /// Asks how a task is doing (the tasks extension).
+    /// Gets the status of a task (the tasks extension).
     GetTask = "tasks/get" (tasks::GetTaskParams) -> tasks::GetTaskResult {
         revisions: Revisions::MODERN,
         server: Some(ServerCapability::TasksExtension),
         repeatable: true,
         subject: Some("taskId"),
     }
-    /// Gives a task what it asked for (the tasks extension).
+    /// Sends a task the input that it needs (the tasks extension).
     UpdateTask = "tasks/update" (tasks::UpdateTaskParams) -> tasks::UpdateTaskResult {
         revisions: Revisions::MODERN,
         server: Some(ServerCapability::TasksExtension),
         repeatable: true,
         subject: Some("taskId"),
     }
-    /// Gives a task up (the tasks extension).
+    /// Cancels a task (the tasks extension).
     CancelTask = "tasks/cancel" (tasks::CancelTaskParams) -> tasks::CancelTaskResult {
         revisions: Revisions::MODERN,
         server: Some(ServerCapability::TasksExtension),
         repeatable: true,
         subject: Some("taskId"),
     }
-    /// Asks how a task is doing (2025-11-25).
+    /// Gets the status of a task (2025-11-25).
     LegacyGetTask = "tasks/get" (legacy::GetTaskParams) -> legacy::GetTaskResult {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
@@ -495,7 +496,7 @@ methods! {
         client: Some(ClientCapability::Tasks),
         repeatable: true,
     }
-    /// Waits for what a task comes to (2025-11-25).
+    /// Waits for the result of a task (2025-11-25).
     LegacyTaskResult = "tasks/result" (legacy::TaskResultParams) -> legacy::TaskResultResult {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
@@ -512,7 +513,7 @@ methods! {
         client: Some(ClientCapability::TasksList),
         repeatable: true,
     }
-    /// Gives a task up (2025-11-25).
+    /// Cancels a task (2025-11-25).
     LegacyCancelTask = "tasks/cancel" (legacy::CancelTaskParams) -> legacy::CancelTaskResult {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
@@ -527,13 +528,13 @@ notifications! {
         direction: Direction::ClientToServer,
         revisions: Revisions::LEGACY,
     }
-    /// A request is given up.
+    /// Cancels a request.
     Cancelled = "notifications/cancelled" (CancelledParams) {
         direction: Direction::Both,
     }
-    /// How a request is getting on, of a server.
+    /// Progress of a client's request, from the server.
     Progress = "notifications/progress" (ProgressParams) {}
-    /// How a request is getting on, of a client (2025-11-25 and earlier).
+    /// Progress of a server's request, from the client (2025-11-25 and earlier).
     ClientProgress = "notifications/progress" (ProgressParams) {
         direction: Direction::ClientToServer,
         revisions: Revisions::LEGACY,
@@ -566,27 +567,27 @@ notifications! {
         subscribed: true,
         outdates: &[ListPrompts::NAME],
     }
-    /// Where the server may work has changed (2025-11-25 and earlier).
+    /// The list of roots has changed (2025-11-25 and earlier).
     RootsListChanged = "notifications/roots/list_changed" (EmptyParams) {
         direction: Direction::ClientToServer,
         revisions: Revisions::LEGACY,
         client: Some(ClientCapability::RootsListChanged),
     }
-    /// The person is done with a page on the web (2025-11-25).
+    /// The user has finished with a web page (2025-11-25).
     ElicitationComplete = "notifications/elicitation/complete" (ElicitationCompleteParams) {
         revisions: Revisions::only(Revision::V2025_11_25),
     }
-    /// What of a subscription is granted (since 2026-07-28).
+    /// The server has acknowledged a subscription, with the notifications that it will send (since 2026-07-28).
     SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged" (SubscriptionsAcknowledgedParams) {
         revisions: Revisions::MODERN,
         subscribed: true,
     }
-    /// How a task is doing (2025-11-25).
+    /// The status of a task has changed (2025-11-25).
     TaskStatusChanged = "notifications/tasks/status" (legacy::TaskStatusParams) {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
     }
-    /// How a task is doing (the tasks extension).
+    /// The status of a task has changed (the tasks extension).
     TaskUpdated = "notifications/tasks" (tasks::TaskUpdatedParams) {
         revisions: Revisions::MODERN,
         server: Some(ServerCapability::TasksExtension),

@@ -1,25 +1,26 @@
 //! The MCP vocabulary: typed parameters and results of every method and notification, at every revision.
 //!
-//! - [`Method`] and [`Notification`] types tie a name to its types; [`MethodInfo`] holds what else there is to know of
-//!   it. The list of them all is in one place.
-//! - Every type **reads** what any revision sends, in one pass: unknown fields, and optional ones whose value is not
-//!   what it should be, are kept in `extra`; unknown kinds of content are kept as they came; items of a list that can't
-//!   be read are set apart in its [`List::invalid`]. Only what is required and missing makes an error.
-//! - Every type **writes** itself in two ways: by [`Serialize`](serde::Serialize) whole, so that a round trip loses
-//!   nothing, and by [`WriteAt`] or [`At`] as one [`Revision`] knows it. What else differs between revisions is in
-//!   [`Differences`].
-//! - What is the application's own (arguments, schemas, structured results, `_meta`) stays text: [`Json`].
+//! - A [`Method`] or [`Notification`] type ties a name to its parameter and result types; [`MethodInfo`] and
+//!   [`NotificationInfo`] hold its other properties. All methods and notifications are declared in one table.
+//! - Every type **reads** what any revision sends, in one pass. Unknown fields, and optional fields with an unexpected
+//!   value, are kept in `extra`; unknown kinds of content are kept verbatim; list items that cannot be read are
+//!   collected in [`List::invalid`]. Reading fails only if a required field is missing or invalid, or if an invalid
+//!   value would change the meaning of the message.
+//! - Every type **writes** itself in two ways: [`Serialize`](serde::Serialize) writes all fields, so that a round trip
+//!   loses nothing; [`WriteAt`] and [`At`] write the fields of one [`Revision`]. [`Differences`] lists the other
+//!   differences between revisions.
+//! - Values defined by the application (arguments, schemas, structured results, `_meta`) stay JSON text: [`Json`].
 //!
 //! Types are read from JSON text: `serde_json::from_str` or `from_slice`, [`Json::decode`] or
-//! [`Raw::decode`](crate::rpc::Raw::decode). Other sources, a `serde_json::Value` among them, do not have the text that
-//! unknown values are kept as.
+//! [`Raw::decode`](crate::rpc::Raw::decode). Other deserializers, such as `serde_json::Value`, do not provide the JSON
+//! text in which unknown values are kept.
 //!
 //! ```
 //! use mcp_proto::schema::{At, Revision, Tool, ToolAnnotations};
 //! use serde_json::json;
 //!
 //! let tool = Tool::new("add", "Adds two numbers", json!({"type": "object"}))
-//!     .with_title("RoundParams")
+//! .with_title("Addition")
 //!     .with_annotations(ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::new() });
 //! let text = serde_json::to_string(&At(&tool, Revision::V2025_03_26))?;
 //! assert!(text.contains("readOnlyHint") && !text.contains("title"));

@@ -1,11 +1,11 @@
-//! How an object of the protocol is declared: one macro makes its type, reads it and writes it.
+//! The `object!` macro declares an object of the protocol: its type, how it is read and how it is written.
 //!
 //! ```text
 //! object! {
-//!     /// CallKind it is.
+//!     /// Documentation of the type.
 //!     pub struct Name {
 //!         required {
-//!             /// CallKind the field is.
+//!             /// Documentation of the field.
 //!             field: Type = "wireName";
 //!         }
 //!         optional {
@@ -15,19 +15,21 @@
 //! }
 //! ```
 //!
-//! In place of `struct` may stand `params` (of a request or notification), `result`, `cacheable` (a result that a client
-//! may keep) and `page` (one that is a page of a list); they get the members that all of their kind have. `struct Name as "type" = "text"` has a field
-//! whose value never varies; `struct Name made by f` names the constructor otherwise than `new`. After the wire name of a field may follow, in this order:
+//! Instead of `struct`, the keyword may be `params` (of a request or notification), `result`, `cacheable` (a result
+//! that a client may cache) or `page` (a page of a list); these add the members that all types of their kind have.
+//! `struct Name as "type" = "text"` has a field with a constant value; `struct Name made by f` names the constructor
+//! `f` instead of `new`. After the wire name of a field may follow, in this order:
 //!
-//! - `since V` and `until V`: the first and the last revision that have the field; at others it is not written.
-//! - `null expired_login_store`: `null` is a value. Otherwise an optional field that is `null` is as good as absent.
-//! - `odd refused`: the wrong type fails the whole object, because without the field it would mean something else.
-//! - `check f`: `f(&value)` says whether the value may stand here; if not, it counts as of the wrong type.
-//! - `else f`, of a required field: `f()` is its value where it is absent or `null`.
-//! - `if f`: `f(&value, view)` says whether it is written.
+//! - `since V` and `until V`: the first and the last revision with the field; it is not written at others.
+//! - `null kept`: `null` is a value. Otherwise an optional field with the value `null` counts as absent.
+//! - `odd refused`: a value of the wrong type fails the whole object, because dropping the field would change its
+//!   meaning.
+//! - `check f`: `f(&value)` says whether the value is valid; an invalid value counts as one of the wrong type.
+//! - `else f`, for a required field: `f()` is its value if it is absent or `null`.
+//! - `if f`: `f(&value, view)` says whether the field is written.
 //!
-//! Reading is lenient: fields may come in any order; unknown ones, and optional ones of the wrong type, are kept in
-//! `extra`. Of a field that comes twice, the last that has the right type counts.
+//! Reading is lenient: fields may come in any order; unknown fields, and optional fields of the wrong type, are kept in
+//! `extra`. If a field occurs twice, the last occurrence of the right type counts.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -42,13 +44,13 @@ use super::write::{Projection, Viewed, WriteAt};
 
 /// A type made by [`object!`].
 pub(crate) trait Object: Sized {
-    /// Reads the fields from here on.
+    /// Reads the object from its remaining fields.
     fn read_fields<'de, A: MapAccess<'de>>(fields: Fields<'de, A>) -> Result<Attempt<Self>, A::Error>;
 
-    /// Writes the fields that are the type's own, and unknown ones.
+    /// Writes the type's own fields and unknown ones.
     fn write_own<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
 
-    /// Writes the fields that all params, or all results, have.
+    /// Writes the fields that all params, or all results, have in common.
     fn write_envelope<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
 }
 
@@ -68,7 +70,7 @@ impl<T: Object> Object for Box<T> {
 
 /// The type of an optional field.
 pub(crate) trait Optional: Read + Default {
-    /// Whether there is nothing to write.
+    /// Whether the field is left out when the object is written.
     fn is_absent(&self) -> bool;
 }
 
@@ -78,20 +80,20 @@ impl<T: Read> Optional for Option<T> {
     }
 }
 
-/// A list that readers may find missing and writers always send.
+/// A list: readers accept that it is missing, writers always send it.
 impl<T: Read + WriteAt> Optional for Vec<T> {
     fn is_absent(&self) -> bool {
         false
     }
 }
 
-/// What is left over while an object is read.
+/// State of an object that is being read: leftover fields and the first error.
 #[derive(Default)]
 pub(crate) struct Rest {
     pub(crate) extra: Extra,
-    /// The first thing that keeps the object from being read.
+    /// The first error that keeps the object from being read.
     pub(crate) fault: Option<Box<str>>,
-    /// Whether the field that never varies has been there.
+    /// Whether the field with the constant value has been read.
     pub(crate) tagged: bool,
 }
 
@@ -131,7 +133,7 @@ impl Rest {
         self.extra.push(name, odd.json);
     }
 
-    /// What to say of an object that can't be read; `connections_to_open` is what it lacks.
+    /// The reason why the object cannot be read; `missing` is the first missing field.
     #[cold]
     pub(crate) fn complaint(&mut self, missing: Option<&'static str>) -> Box<str> {
         let lacks = |name| format!("`{name}` is missing").into();
@@ -163,7 +165,7 @@ macro_rules! object {
         required { $($required:tt)* } optional { $($optional:tt)* }
     }) => {
         object! { @build [$(#[$attr])*] $name [$($tag = $value)?] [] { $($required)* } { $($optional)* } {
-            /// What else goes with the message.
+            /// Metadata attached to the message.
             meta: $crate::schema::Meta = "_meta" odd refused;
         } }
 
@@ -208,9 +210,9 @@ macro_rules! object {
 
     (@cacheable [$($attr:tt)*] $name:ident $handed:ident { $($required:tt)* } { $($optional:tt)* }) => {
         object! { @result [$($attr)*] $name { $($required)* } { $($optional)* } {
-            /// How long the result may be taken for current, in milliseconds from when it was received.
+            /// Time to live in milliseconds from receipt: how long the result may be cached.
             ttl_ms: Option<u64> = "ttlMs" since V2026_07_28;
-            /// Who may be given the result once it is kept.
+            /// Who may receive the cached result.
             cache_scope: Option<$crate::schema::CacheScope> = "cacheScope" since V2026_07_28;
         } {
             type Handed = $crate::schema::$handed<Self>;
@@ -233,10 +235,10 @@ macro_rules! object {
 
     (@result [$($attr:tt)*] $name:ident { $($required:tt)* } { $($optional:tt)* } { $($cache:tt)* } { $($hint:item)* }) => {
         object! { @build [$($attr)*] $name [] [] { $($required)* } { $($optional)* } {
-            /// What kind of result it is: stamped by whoever sends it.
+            /// Kind of the result; the sender sets it.
             result_type: Option<$crate::schema::ResultType> = "resultType" since V2026_07_28;
             $($cache)*
-            /// What else goes with the message.
+            /// Metadata attached to the message.
             meta: $crate::schema::Meta = "_meta";
         } }
 
@@ -290,14 +292,14 @@ macro_rules! object {
             $( $(#[$rattr])* pub $rname: $rty, )*
             $( $(#[$oattr])* pub $oname: $oty, )*
             $( $(#[$eattr])* pub $ename: $ety, )*
-            /// Unknown fields, and optional ones whose value could not be read: written as they came.
+            /// Unknown fields, and optional fields with unreadable values: written back verbatim.
             pub extra: $crate::schema::Extra,
         }
 
         impl $name {
             object! { @new [$($new)?] [$( $rname: $rty, )*] [$( $oname )*] [$( $ename )*] }
 
-            /// Whether a field of this name is written, so that a leftover of the same name must not be.
+            /// Whether the type itself writes a field of this name, so that a leftover of the same name is dropped.
             #[allow(unused_variables)]
             fn holds(&self, name: &str) -> bool {
                 match name {
@@ -459,7 +461,7 @@ macro_rules! object {
 
     (@new [] $($rest:tt)*) => { object! { @new [new] $($rest)* } };
     (@new [$new:ident] [$( $rname:ident : $rty:ty, )*] [$( $oname:ident )*] [$( $ename:ident )*]) => {
-        /// What is required, and nothing else.
+        /// Creates the object with its required fields only.
         #[must_use]
         pub fn $new($($rname: impl Into<$rty>),*) -> Self {
             Self {
@@ -507,7 +509,7 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// Declares a closed set of names: a plain enum that is a string on the wire. An unknown name is odd.
+/// Declares a closed set of names: a plain enum that is a string on the wire. Reading an unknown name gives an `Odd`.
 macro_rules! names {
     ($(#[$attr:meta])* pub $(($vis:ident))? enum $name:ident {
         $( $(#[$vattr:meta])* $variant:ident = $wire:literal, )*
@@ -519,14 +521,14 @@ macro_rules! names {
         }
 
         impl $name {
-            /// The name as it stands on the wire.
+            /// The name on the wire.
             pub $(($vis))? const fn as_str(self) -> &'static str {
                 match self {
                     $( Self::$variant => $wire, )*
                 }
             }
 
-            /// The value that is written `name`.
+            /// Parses a name on the wire.
             pub $(($vis))? fn parse(name: &str) -> Option<Self> {
                 match name {
                     $( $wire => Some(Self::$variant), )*

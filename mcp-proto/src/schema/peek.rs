@@ -1,4 +1,4 @@
-//! A look at one field of an object, without decoding the others.
+//! Reading one field of an object without decoding the others.
 
 use core::fmt;
 
@@ -6,15 +6,15 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::read::{Attempt, Read, Seed};
 
-/// The value of the first field called `name`. Reading ends there: what follows is not looked at.
+/// Reads the first field `name` of the object `text`. Reading stops there.
 ///
 /// # Errors
-/// If `text`, as far as it is read, is not an object.
+/// If the text read so far is not an object.
 pub(crate) fn peek<T: Read>(text: &str, name: &'static str) -> Result<Option<Attempt<T>>, serde_json::Error> {
     let mut found = None;
     let read = serde_json::Deserializer::from_str(text).deserialize_map(Peek { name, found: &mut found });
     match found {
-        // The parser takes an early return for text that ends too soon.
+        // The parser reports the early return as an error; the value has been read.
         Some(found) => Ok(Some(found)),
         None => read.map(|()| None),
     }

@@ -1,4 +1,4 @@
-//! The fields of a form: the small part of JSON Schema that a form can be drawn from.
+//! Form fields: the subset of JSON Schema that elicitation forms use.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,134 +13,132 @@ use super::revision::Revision;
 use super::write::{Projection, WriteAt, serde_impls};
 
 object! {
-    /// A line of text.
+    /// A text field.
     pub struct StringSchema as "type" = "string" {
         required {}
         optional {
             /// The label of the field.
             title: Option<String> = "title";
-            /// What is to be filled in.
+            /// Description of the field.
             description: Option<String> = "description";
-            /// The fewest characters.
+            /// Minimum number of characters.
             min_length: Option<u64> = "minLength";
-            /// The most characters.
+            /// Maximum number of characters.
             max_length: Option<u64> = "maxLength";
-            /// What the text must be.
+            /// Format of the text.
             format: Option<StringFormat> = "format";
-            /// What stands there at first.
+            /// Default value.
             default: Option<String> = "default" since V2025_11_25;
         }
     }
 }
 
 names! {
-    /// What a text must be.
+    /// Format of a text field.
     pub enum StringFormat {
-        /// An address of mail.
+        /// An email address.
         Email = "email",
         /// A URI.
         Uri = "uri",
-        /// A date, as in ISO 8601.
+        /// A date (ISO 8601).
         Date = "date",
-        /// A date and time, as in ISO 8601.
+        /// A date and time (ISO 8601).
         DateTime = "date-time",
     }
 }
 
 object! {
-    /// A number.
+    /// A number field.
     pub struct NumberSchema {
         required {
-            /// Whether it must be a whole number.
+            /// Whether the number must be an integer.
             kind: NumberKind = "type";
         }
         optional {
             /// The label of the field.
             title: Option<String> = "title";
-            /// What is to be filled in.
+            /// Description of the field.
             description: Option<String> = "description";
-            /// The least.
+            /// Smallest allowed number.
             minimum: Option<Number> = "minimum";
-            /// The greatest.
+            /// Largest allowed number.
             maximum: Option<Number> = "maximum";
-            /// What stands there at first.
+            /// Default value.
             default: Option<Number> = "default" since V2025_11_25;
         }
     }
 }
 
 names! {
-    /// Whether a number must be whole.
+    /// Type of a number field.
     pub enum NumberKind {
         /// Any number.
         Number = "number",
-        /// A whole number.
+        /// An integer.
         Integer = "integer",
     }
 }
 
 object! {
-    /// Yes or no.
+    /// A boolean field.
     pub struct BooleanSchema as "type" = "boolean" {
         required {}
         optional {
             /// The label of the field.
             title: Option<String> = "title";
-            /// What is to be filled in.
+            /// Description of the field.
             description: Option<String> = "description";
-            /// What stands there at first.
+            /// Default value.
             default: Option<bool> = "default";
         }
     }
 }
 
 object! {
-    /// One of several texts.
+    /// A single-select field.
     pub struct EnumSchema as "type" = "string" {
         required {
-            /// The texts.
+            /// The options.
             values: Vec<String> = "enum";
         }
         optional {
             /// The label of the field.
             title: Option<String> = "title";
-            /// What is to be chosen.
+            /// Description of the field.
             description: Option<String> = "description";
-            /// What people are shown in place of the texts: the form of 2025-06-18. Since then there is
-            /// [`TitledEnumSchema`].
+            /// Titles of the options, as in 2025-06-18. Later revisions use [`TitledEnumSchema`].
             names: Option<Vec<String>> = "enumNames";
-            /// What is chosen at first.
+            /// Default value.
             default: Option<String> = "default" since V2025_11_25;
         }
     }
 }
 
 object! {
-    /// One of several texts, each with what people are shown in its place. Written as an [`EnumSchema`] before
-    /// 2025-11-25.
+    /// A single-select field whose options have titles. Before 2025-11-25 it is written as an [`EnumSchema`].
     pub struct TitledEnumSchema as "type" = "string" {
         required {
-            /// The choices.
+            /// The options.
             options: Vec<EnumOption> = "oneOf";
         }
         optional {
             /// The label of the field.
             title: Option<String> = "title";
-            /// What is to be chosen.
+            /// Description of the field.
             description: Option<String> = "description";
-            /// What is chosen at first.
+            /// Default value.
             default: Option<String> = "default";
         }
     }
 }
 
 object! {
-    /// One choice.
+    /// An option with a title.
     pub struct EnumOption {
         required {
-            /// The text.
+            /// The value of the option.
             value: String = "const";
-            /// What people are shown.
+            /// Title to display.
             title: String = "title";
         }
         optional {}
@@ -148,42 +146,43 @@ object! {
 }
 
 object! {
-    /// Any of several texts (since 2025-11-25). Before that it is written as an [`EnumSchema`]: of several, people can
-    /// choose one.
+    /// A multi-select field (since 2025-11-25).
+    ///
+    /// Before that it is written as an [`EnumSchema`], of which users can choose one option.
     pub struct MultiSelectSchema as "type" = "array" {
         required {
-            /// The choices.
+            /// The options.
             items: MultiSelectItems = "items";
         }
         optional {
             /// The label of the field.
             title: Option<String> = "title";
-            /// What is to be chosen.
+            /// Description of the field.
             description: Option<String> = "description";
-            /// The fewest choices.
+            /// Minimum number of chosen options.
             min_items: Option<u64> = "minItems";
-            /// The most choices.
+            /// Maximum number of chosen options.
             max_items: Option<u64> = "maxItems";
-            /// What is chosen at first.
+            /// Default value.
             default: Option<Vec<String>> = "default";
         }
     }
 }
 
-/// The choices of a [`MultiSelectSchema`].
+/// The options of a [`MultiSelectSchema`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum MultiSelectItems {
-    /// Texts.
+    /// Options without titles.
     Untitled(UntitledItems),
-    /// Texts with what people are shown in their places.
+    /// Options with titles.
     Titled(TitledItems),
 }
 
 object! {
-    /// Texts to choose from.
+    /// Options without titles.
     pub struct UntitledItems as "type" = "string" {
         required {
-            /// The texts.
+            /// The options.
             values: Vec<String> = "enum";
         }
         optional {}
@@ -191,10 +190,10 @@ object! {
 }
 
 object! {
-    /// Texts to choose from, each with what people are shown in its place.
+    /// Options with titles.
     pub struct TitledItems {
         required {
-            /// The choices.
+            /// The options.
             options: Vec<EnumOption> = "anyOf";
         }
         optional {}
@@ -242,19 +241,19 @@ serde_impls!(MultiSelectItems);
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant)]
 pub enum PrimitiveSchema {
-    /// A line of text.
+    /// A text field.
     String(StringSchema),
-    /// A number.
+    /// A number field.
     Number(NumberSchema),
-    /// Yes or no.
+    /// A boolean field.
     Boolean(BooleanSchema),
-    /// One of several texts.
+    /// A single-select field.
     Enum(EnumSchema),
-    /// One of several texts with titles.
+    /// A single-select field with titles.
     TitledEnum(TitledEnumSchema),
-    /// Any of several texts.
+    /// A multi-select field.
     MultiSelect(MultiSelectSchema),
-    /// Something unknown here: written as it came.
+    /// A field of unknown kind, written back verbatim.
     Unknown(Json),
 }
 
@@ -274,7 +273,7 @@ from! {
 }
 
 names! {
-    /// The types that a field can have.
+    /// The `type` of a field.
     pub(crate) enum Kind {
         String = "string",
         Number = "number",
@@ -294,7 +293,7 @@ impl Read for PrimitiveSchema {
 
     fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
         let mut fields = Fields::new(map);
-        // The shape is known once all names are; forms are small.
+        // The names of all fields determine the kind; forms are small, so buffering them is cheap.
         let (mut values, mut options) = (false, false);
         fields.decide::<()>(|name| {
             values |= name == "enum";

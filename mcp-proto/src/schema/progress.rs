@@ -1,4 +1,4 @@
-//! How a request is getting on, and giving it up.
+//! Progress and cancellation of a request.
 
 use alloc::string::String;
 
@@ -12,15 +12,15 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
     pub params ProgressParams {
         required {
-            /// The token that came with the request.
+            /// The progress token of the request.
             progress_token: Id = "progressToken";
-            /// How far it is: more each time.
+            /// Progress so far; it increases with each notification.
             progress: Number = "progress";
         }
         optional {
-            /// How far it will be at the end, if that is known.
+            /// Total that `progress` reaches at the end, if known.
             total: Option<Number> = "total";
-            /// What is being done.
+            /// Description of the current step.
             message: Option<String> = "message" since V2025_03_26;
         }
     }
@@ -33,16 +33,16 @@ object! {
     pub params CancelledParams {
         required {}
         optional {
-            /// The request that is given up. Only 2025-11-25 allows to leave it out.
+            /// Id of the cancelled request. Only 2025-11-25 allows it to be absent.
             request_id: Option<Id> = "requestId" odd refused;
-            /// Why, for people and logs.
+            /// Reason for the cancellation, for display and logs.
             reason: Option<String> = "reason";
         }
     }
 }
 
 impl CancelledParams {
-    /// Gives up `request`.
+    /// Cancels the request with this id.
     pub fn request(request: impl Into<Id>) -> Self {
         Self { request_id: Some(request.into()), ..Self::new() }
     }

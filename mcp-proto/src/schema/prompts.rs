@@ -1,4 +1,4 @@
-//! Prompts: listing and getting them.
+//! Prompts: `prompts/list` and `prompts/get`.
 
 use alloc::format;
 use alloc::string::String;
@@ -25,63 +25,63 @@ object! {
             prompts: List<Prompt> = "prompts";
         }
         optional {
-            /// Where the next page begins; absent on the last one. The empty string is a cursor like any other.
+            /// Cursor of the next page; absent on the last page. The empty string is a valid cursor.
             next_cursor: Option<String> = "nextCursor";
         }
     }
 }
 
 object! {
-    /// A prompt that a person can pick.
+    /// A prompt that a user can choose.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#prompt>
     pub struct Prompt {
         required {
-            /// Its name for programs.
+            /// Name for programmatic use.
             name: String = "name";
         }
         optional {
-            /// Its name for people; see [`display_name`](Self::display_name).
+            /// Human-readable title; see [`display_name`](Self::display_name).
             title: Option<String> = "title" since V2025_06_18;
-            /// What it is for.
+            /// Description of the prompt.
             description: Option<String> = "description";
-            /// Pictures of it.
+            /// Icons to display.
             icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
-            /// What it can be given.
+            /// Arguments that the prompt accepts.
             arguments: Option<Vec<PromptArgument>> = "arguments";
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
 }
 
 impl Prompt {
-    /// What to show people: the title, then the name.
+    /// Name to display: the title, or the name if there is no title.
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
 object! {
-    /// Something that a prompt can be given.
+    /// An argument that a prompt accepts.
     pub struct PromptArgument {
         required {
-            /// Its name for programs.
+            /// Name for programmatic use.
             name: String = "name";
         }
         optional {
-            /// Its name for people; see [`display_name`](Self::display_name).
+            /// Human-readable title; see [`display_name`](Self::display_name).
             title: Option<String> = "title" since V2025_06_18;
-            /// What it is for.
+            /// Description of the argument.
             description: Option<String> = "description";
-            /// Whether the prompt can't do without.
+            /// Whether the argument must be given.
             required: Option<bool> = "required";
         }
     }
 }
 
 impl PromptArgument {
-    /// What to show people: the title, then the name.
+    /// Name to display: the title, or the name if there is no title.
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
@@ -93,15 +93,15 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#getting-a-prompt>
     pub params GetPromptParams {
         required {
-            /// The prompt.
+            /// Name of the prompt.
             name: String = "name";
         }
         optional {
             /// Its arguments.
             arguments: Option<Map<String>> = "arguments" odd refused;
-            /// Answers to what an earlier attempt asked for.
+            /// Answers to the input requests of an earlier attempt.
             input_responses: Option<InputResponses> = "inputResponses" since V2026_07_28 odd refused;
-            /// What an earlier attempt gave to be handed back.
+            /// The `requestState` of an earlier attempt's result, unchanged.
             request_state: Option<String> = "requestState" since V2026_07_28 odd refused;
         }
     }
@@ -111,19 +111,20 @@ object! {
     /// The result of `prompts/get`.
     pub result GetPromptResult {
         required {
-            /// What to begin the conversation with.
-            /// One that is not valid, such as one of an unknown role, fails the whole result: without it the others mean
-            /// something else.
+            /// The messages that begin the conversation.
+            ///
+            /// An invalid message, such as one with an unknown role, fails the whole result: without it the other
+            /// messages would mean something else.
             messages: List<PromptMessage> = "messages" check all_valid;
         }
         optional {
-            /// What the prompt is for.
+            /// Description of the prompt.
             description: Option<String> = "description";
         }
     }
 }
 
-/// Whether every message could be read.
+/// Checks that every message could be read.
 fn all_valid(messages: &List<PromptMessage>) -> Result<(), String> {
     match messages.invalid().first() {
         Some(odd) => Err(format!("valid messages, but item {}: {}", odd.index, odd.reason)),
@@ -135,9 +136,9 @@ object! {
     /// One message of a prompt.
     pub struct PromptMessage {
         required {
-            /// Who speaks.
+            /// Sender of the message.
             role: Role = "role";
-            /// What is said.
+            /// Content of the message.
             content: ContentBlock = "content";
         }
         optional {}
@@ -145,12 +146,12 @@ object! {
 }
 
 impl PromptMessage {
-    /// What the person says.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<ContentBlock>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// What the model says.
+    /// Creates a message of the model.
     pub fn assistant(content: impl Into<ContentBlock>) -> Self {
         Self::new(Role::Assistant, content)
     }

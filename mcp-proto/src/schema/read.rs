@@ -1,8 +1,8 @@
-//! Reading in one pass, without giving up for an odd value.
+//! Reading JSON in one pass, without failing at an unexpected value.
 //!
-//! A streaming parser cannot go back: once a field of the wrong type has failed, the rest of the text is lost. So here
-//! only bad JSON is an error. A value of the wrong shape is an [`Odd`]: what was read, as JSON again, and what is wrong
-//! with it. Whoever asked decides whether to keep it raw, to skip it or to refuse.
+//! A streaming parser cannot go back: an error at a field of the wrong type would discard the rest of the text. So only
+//! invalid JSON is an error here. A value of the wrong shape becomes an [`Odd`]: its JSON and the reason why it does
+//! not fit. The caller decides whether to keep it raw, skip it or fail.
 
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
@@ -19,11 +19,11 @@ use super::json::Json;
 use super::write::{Projection, Viewed, WriteAt};
 use crate::rpc::Id;
 
-/// A value that is not what its place asks for.
+/// A valid JSON value that does not fit where it occurs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Odd {
     pub(crate) json: Json,
-    /// What is wrong, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub(crate) reason: Box<str>,
 }
 
@@ -58,14 +58,14 @@ impl fmt::Display for Odd {
     }
 }
 
-/// A value, or what stood in its place.
+/// A value of the expected type, or the JSON value found instead.
 pub(crate) type Attempt<T> = Result<T, Odd>;
 
-/// A type that can be read; each shape that it does not take is odd.
+/// A type that can be read from JSON; each JSON shape that it does not accept gives an [`Odd`].
 pub(crate) trait Read: Sized {
-    /// What it takes, as in "expected …".
+    /// What the type accepts, to complete "expected …".
     const EXPECTED: &'static str;
-    /// Whether `null` is as good as an empty list of these: some languages know no other empty list.
+    /// Whether `null` is accepted for an empty list of this type: some languages encode an empty list so.
     const LIST_MAY_BE_NULL: bool = false;
 
     fn from_bool(value: bool) -> Attempt<Self> {
@@ -100,16 +100,18 @@ pub(crate) trait Read: Sized {
         Odd::map(map, Self::EXPECTED).map(Err)
     }
 
+    /// Reads a value.
+    ///
     /// # Errors
-    /// Only if it is not JSON.
+    /// If the input is not valid JSON.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
         read_shape(deserializer)
     }
 
-    /// The same, with `null` for nothing.
+    /// Reads a value or `null`.
     ///
     /// # Errors
-    /// Only if it is not JSON.
+    /// If the input is not valid JSON.
     fn read_nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Option<Self>>, D::Error> {
         read_shape::<Nullable<Self>, D>(deserializer).map(|read| read.map(|value| value.0))
     }
@@ -157,7 +159,7 @@ impl<'de, T: Read> Visitor<'de> for Shapes<T> {
     }
 }
 
-/// Reads by shape alone, for types that have their own [`Read::read`].
+/// Reads a value by its JSON shape alone, for types that override [`Read::read`].
 pub(crate) fn read_shape<'de, T: Read, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Attempt<T>, D::Error> {
@@ -208,7 +210,7 @@ impl<T: Read> Read for Nullable<T> {
     }
 }
 
-/// Reads a `T` where serde asks for a seed.
+/// Reads a `T` where serde takes a [`DeserializeSeed`].
 pub(crate) struct Seed<T>(PhantomData<T>);
 
 impl<T> Seed<T> {
@@ -223,7 +225,7 @@ impl<'de, T: Read> DeserializeSeed<'de> for Seed<T> {
     }
 }
 
-/// A name, borrowed where it has no escapes.
+/// Reads a field name, borrowed if it has no escapes.
 struct KeySeed;
 
 impl<'de> DeserializeSeed<'de> for KeySeed {
@@ -250,7 +252,7 @@ impl<'de> Visitor<'de> for KeySeed {
     }
 }
 
-/// The fields of an object that is being read: those held back until its kind was known, then those to come.
+/// The fields of an object that is being read: buffered ones first, then the rest of the input.
 pub(crate) struct Fields<'de, A> {
     held: vec::IntoIter<(Cow<'de, str>, &'de RawValue)>,
     /// The name of the field that decided the kind, if its value is still to be read.
@@ -265,7 +267,7 @@ impl<'de, A: MapAccess<'de>> Fields<'de, A> {
         Self { held: Vec::new().into_iter(), decisive: None, current: None, is_decided: false, map }
     }
 
-    /// The next name; its value must be read before the next one is asked for.
+    /// Returns the next field name. Read the field's value before the next call.
     pub(crate) fn name(&mut self) -> Result<Option<Cow<'de, str>>, A::Error> {
         if let Some((name, value)) = self.held.next() {
             self.current = Some(value);
@@ -277,7 +279,7 @@ impl<'de, A: MapAccess<'de>> Fields<'de, A> {
         }
     }
 
-    /// The value of the name just read.
+    /// Reads the value of the current field.
     pub(crate) fn value<T: Read>(&mut self) -> Result<Attempt<T>, A::Error> {
         match self.current.take() {
             None => self.map.next_value_seed(Seed::NEW),
@@ -287,17 +289,17 @@ impl<'de, A: MapAccess<'de>> Fields<'de, A> {
         }
     }
 
-    /// The same, as it stands.
+    /// Reads the value of the current field as JSON.
     pub(crate) fn json(&mut self) -> Result<Json, A::Error> {
         match self.value::<Json>()? {
             Ok(json) | Err(Odd { json, .. }) => Ok(json),
         }
     }
 
-    /// Holds fields back until one of them, by its name, decides what kind of object this is.
+    /// Buffers fields until the name of one of them decides the kind of the object.
     ///
-    /// Without one, all are held and `None` is returned. The deciding field is the first to be read if `T` is decided
-    /// by its value, or is read in its turn if its name is enough.
+    /// Returns `None` if no field decides; then all fields are buffered. If the value of the deciding field is needed
+    /// too, read it with [`decisive`](Self::decisive); otherwise it is read in its turn.
     pub(crate) fn decide<T>(
         &mut self,
         mut by_name: impl FnMut(&str) -> Option<T>,
@@ -316,25 +318,25 @@ impl<'de, A: MapAccess<'de>> Fields<'de, A> {
         Ok(decided)
     }
 
-    /// The value of the field that decided, now.
+    /// Reads the value of the deciding field.
     pub(crate) fn decisive<T: Read>(&mut self) -> Result<Attempt<T>, A::Error> {
         self.decisive = None;
         self.is_decided = true;
         self.map.next_value_seed(Seed::NEW)
     }
 
-    /// Whether the field that decided has been read.
+    /// Whether [`decisive`](Self::decisive) has read the deciding field.
     pub(crate) fn is_decided(&self) -> bool {
         self.is_decided
     }
 
-    /// The value of `name`, if it has been held back.
+    /// Reads the value of the buffered field `name`.
     pub(crate) fn held<T: Read>(&self, name: &str) -> Option<Result<Attempt<T>, A::Error>> {
         let (_, value) = self.held.as_slice().iter().rev().find(|(held, _)| held == name)?;
         Some(T::read(&mut serde_json::Deserializer::from_str(value.get())).map_err(A::Error::custom))
     }
 
-    /// Everything that has not been read, verbatim.
+    /// Turns all fields that have not been read into an [`Odd`] with their original JSON.
     #[cold]
     pub(crate) fn into_odd(mut self, reason: impl Into<Box<str>>) -> Result<Odd, A::Error> {
         let mut text = Text::object();
@@ -350,7 +352,7 @@ impl<'de, A: MapAccess<'de>> Fields<'de, A> {
         Ok(())
     }
 
-    /// The same, with the field that was read in between.
+    /// Like [`into_odd`](Self::into_odd), with the deciding field, which has been read.
     #[cold]
     pub(crate) fn into_odd_with(
         mut self,
@@ -368,7 +370,7 @@ impl<'de, A: MapAccess<'de>> Fields<'de, A> {
     }
 }
 
-/// JSON put together again from what was read of it.
+/// Rebuilds the JSON text of a value from its parts.
 pub(crate) struct Text {
     text: Vec<u8>,
     close: u8,
@@ -391,7 +393,7 @@ impl Text {
     }
 
     fn push<T: WriteAt + ?Sized>(&mut self, value: &T) {
-        // A vector takes any number of bytes, and what was just read serializes.
+        // Neither step can fail: writes to a vector succeed, and a value that was just read serializes.
         if let Ok(text) = serde_json::to_vec(&Viewed(value, Projection::Full)) {
             self.text.extend_from_slice(&text);
         }
@@ -447,7 +449,7 @@ impl Read for bool {
 }
 
 impl Read for u64 {
-    const EXPECTED: &'static str = "a whole number, not negative";
+    const EXPECTED: &'static str = "a non-negative integer";
 
     fn from_i64(value: i64) -> Attempt<Self> {
         Self::try_from(value).map_err(|_| Odd::scalar(&value, Self::EXPECTED))
@@ -457,7 +459,7 @@ impl Read for u64 {
         Ok(value)
     }
 
-    /// Some languages write `60000.0` or `6e4`.
+    /// Some languages write integers as `60000.0` or `6e4`.
     fn from_f64(value: f64) -> Attempt<Self> {
         let whole = value as Self;
         if whole as f64 == value { Ok(whole) } else { Err(Odd::scalar(&value, Self::EXPECTED)) }
@@ -465,7 +467,7 @@ impl Read for u64 {
 }
 
 impl Read for i64 {
-    const EXPECTED: &'static str = "a whole number";
+    const EXPECTED: &'static str = "an integer";
 
     fn from_i64(value: i64) -> Attempt<Self> {
         Ok(value)
@@ -517,7 +519,7 @@ impl<T: Read> Read for Box<T> {
     }
 }
 
-/// One odd item makes the whole list odd.
+/// One [`Odd`] item makes the whole list an [`Odd`].
 impl<T: Read + WriteAt> Read for Vec<T> {
     const EXPECTED: &'static str = "a list";
 

@@ -1,4 +1,4 @@
-//! Resources: listing, reading and following them.
+//! Resources: listing, reading and subscribing.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -33,7 +33,7 @@ object! {
             resources: List<Resource> = "resources";
         }
         optional {
-            /// Where the next page begins; absent on the last one. The empty string is a cursor like any other.
+            /// Cursor of the next page; absent on the last page. The empty string is a valid cursor.
             next_cursor: Option<String> = "nextCursor";
         }
     }
@@ -49,79 +49,79 @@ object! {
             resource_templates: List<ResourceTemplate> = "resourceTemplates";
         }
         optional {
-            /// Where the next page begins; absent on the last one. The empty string is a cursor like any other.
+            /// Cursor of the next page; absent on the last page. The empty string is a valid cursor.
             next_cursor: Option<String> = "nextCursor";
         }
     }
 }
 
 object! {
-    /// A resource that can be read.
+    /// A resource that a client can read.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource>
     pub struct Resource {
         required {
-            /// Where it is.
+            /// URI of the resource.
             uri: String = "uri";
-            /// Its name for programs.
+            /// Name for programmatic use.
             name: String = "name";
         }
         optional {
-            /// Its name for people; see [`display_name`](Self::display_name).
+            /// Human-readable title; see [`display_name`](Self::display_name).
             title: Option<String> = "title" since V2025_06_18;
-            /// What it is, for the model.
+            /// Description for the model.
             description: Option<String> = "description";
-            /// Pictures of it.
+            /// Icons to display.
             icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
             /// Its media type.
             mime_type: Option<String> = "mimeType";
             /// Its size in bytes, before any encoding.
             size: Option<u64> = "size";
-            /// For whom it is.
+            /// Intended audience, priority and time of the last change.
             annotations: Option<Box<Annotations>> = "annotations";
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
 }
 
 impl Resource {
-    /// What to show people: the title, then the name.
+    /// Name to display: the title, or the name if there is no title.
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
 object! {
-    /// A family of resources.
+    /// A template of resources.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-templates>
     pub struct ResourceTemplate {
         required {
-            /// Where they are: a URI template of RFC 6570.
+            /// URI template (RFC 6570) of the resources.
             uri_template: String = "uriTemplate";
-            /// Its name for programs.
+            /// Name for programmatic use.
             name: String = "name";
         }
         optional {
-            /// Its name for people; see [`display_name`](Self::display_name).
+            /// Human-readable title; see [`display_name`](Self::display_name).
             title: Option<String> = "title" since V2025_06_18;
-            /// What they are, for the model.
+            /// Description for the model.
             description: Option<String> = "description";
-            /// Pictures of it.
+            /// Icons to display.
             icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
-            /// The media type of all of them.
+            /// Media type of all matching resources.
             mime_type: Option<String> = "mimeType";
-            /// For whom they are.
+            /// Intended audience, priority and time of the last change.
             annotations: Option<Box<Annotations>> = "annotations";
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
 }
 
 impl ResourceTemplate {
-    /// What to show people: the title, then the name.
+    /// Name to display: the title, or the name if there is no title.
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
@@ -133,13 +133,13 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#reading-resources>
     pub params ReadResourceParams {
         required {
-            /// Where it is.
+            /// URI of the resource.
             uri: String = "uri";
         }
         optional {
-            /// Answers to what an earlier attempt asked for.
+            /// Answers to the input requests of an earlier attempt.
             input_responses: Option<InputResponses> = "inputResponses" since V2026_07_28 odd refused;
-            /// What an earlier attempt gave to be handed back.
+            /// The `requestState` of an earlier attempt's result, unchanged.
             request_state: Option<String> = "requestState" since V2026_07_28 odd refused;
         }
     }
@@ -149,7 +149,7 @@ object! {
     /// The result of `resources/read`.
     pub cacheable ReadResourceResult {
         required {
-            /// The contents: of a directory, for one, there may be many.
+            /// The contents; a directory, for example, may have several.
             contents: Vec<ResourceContents> = "contents";
         }
         optional {}
@@ -160,7 +160,7 @@ object! {
     /// The parameters of `resources/subscribe` (2025-11-25 and earlier).
     pub params SubscribeResourceParams {
         required {
-            /// Where it is.
+            /// URI of the resource.
             uri: String = "uri";
         }
         optional {}
@@ -174,7 +174,7 @@ object! {
     /// The parameters of `notifications/resources/updated`.
     pub params ResourceUpdatedParams {
         required {
-            /// Which resource has changed.
+            /// URI of the changed resource.
             uri: String = "uri";
         }
         optional {}
@@ -182,36 +182,36 @@ object! {
 }
 
 object! {
-    /// The contents of a resource, as text.
+    /// The contents of a resource as text.
     pub struct TextResourceContents {
         required {
-            /// Where they come from.
+            /// URI of the contents.
             uri: String = "uri";
             /// The text.
             text: String = "text";
         }
         optional {
-            /// Their media type.
+            /// Media type.
             mime_type: Option<String> = "mimeType";
-            /// What else goes with them.
+            /// Metadata attached to the contents.
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
 }
 
 object! {
-    /// The contents of a resource, as bytes.
+    /// The contents of a resource as bytes.
     pub struct BlobResourceContents {
         required {
-            /// Where they come from.
+            /// URI of the contents.
             uri: String = "uri";
             /// The bytes, in base64.
             blob: String = "blob";
         }
         optional {
-            /// Their media type.
+            /// Media type.
             mime_type: Option<String> = "mimeType";
-            /// What else goes with them.
+            /// Metadata attached to the contents.
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
@@ -222,26 +222,26 @@ object! {
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-contents>
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResourceContents {
-    /// As text.
+    /// Text.
     Text(TextResourceContents),
-    /// As bytes.
+    /// Bytes.
     Blob(BlobResourceContents),
-    /// As something unknown here: written as it came.
+    /// Contents of unknown kind, written back verbatim.
     Unknown(Json),
 }
 
 impl ResourceContents {
-    /// Text.
+    /// Creates text contents.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self::Text(TextResourceContents::new(uri, text))
     }
 
-    /// Bytes, in base64.
+    /// Creates binary contents from base64.
     pub fn blob(uri: impl Into<String>, blob: impl Into<String>) -> Self {
         Self::Blob(BlobResourceContents::new(uri, blob))
     }
 
-    /// Where they come from.
+    /// URI of the contents; `None` if their kind is unknown.
     pub fn uri(&self) -> Option<&str> {
         match self {
             Self::Text(contents) => Some(&contents.uri),
@@ -250,7 +250,7 @@ impl ResourceContents {
         }
     }
 
-    /// Their media type.
+    /// Media type of the contents.
     pub fn mime_type(&self) -> Option<&str> {
         match self {
             Self::Text(contents) => contents.mime_type.as_deref(),

@@ -1,4 +1,4 @@
-//! What kind of result a result is.
+//! The `resultType` of results.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -11,23 +11,23 @@ use super::read::{Attempt, Read};
 use super::write::{Projection, WriteAt, serde_impls};
 use crate::rpc::Raw;
 
-/// What kind of result a result is.
+/// Kind of a result: its `resultType`.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#result-types>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResultType {
-    /// The method's own: what results without a kind are, too.
+    /// The method's own result. A result without `resultType` is of this kind.
     Complete,
     /// An [`InputRequiredResult`](super::InputRequiredResult).
     InputRequired,
     /// A [`CreateTaskResult`](super::tasks::CreateTaskResult) of the tasks extension.
     Task,
-    /// Another, which makes the result invalid unless an extension has defined it.
+    /// Another kind; the result is invalid unless an extension defines it.
     Other(Box<str>),
 }
 
 impl ResultType {
-    /// The kind as it stands on the wire.
+    /// The kind as written on the wire.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Complete => "complete",
@@ -66,7 +66,7 @@ impl WriteAt for ResultType {
 serde_impls!(ResultType);
 
 impl ResultType {
-    /// What kind of result `raw` is, without decoding the rest; reading ends where the kind is found.
+    /// Reads the kind of the result `raw` without decoding the rest; reading stops at `resultType`.
     ///
     /// # Errors
     /// If it is not an object, or its `resultType` is not a string.
@@ -75,7 +75,7 @@ impl ResultType {
     }
 }
 
-/// What kind of result `text` is, without decoding the rest; reading ends where the kind is found.
+/// Reads the kind of the result `text` without decoding the rest; reading stops at `resultType`.
 ///
 /// ```
 /// use mcp_proto::schema::{ResultType, result_type};

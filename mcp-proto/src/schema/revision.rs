@@ -1,4 +1,4 @@
-//! The five revisions of the protocol, and what differs between them.
+//! The five revisions of the protocol and their differences.
 
 use core::fmt;
 
@@ -19,22 +19,22 @@ use crate::rpc::code;
 pub enum Revision {
     /// The first revision.
     V2024_11_05,
-    /// Audio, tool annotations, completions as a capability, batches.
+    /// Adds audio, tool annotations, completions as a capability, and batches.
     V2025_03_26,
-    /// Structured results, elicitation, resource links, titles; batches gone.
+    /// Adds structured results, elicitation, resource links and titles; removes batches.
     V2025_06_18,
-    /// Icons, tasks (experimental), elicitation by URL, tools in sampling.
+    /// Adds icons, tasks (experimental), elicitation by URL, and tools in sampling.
     V2025_11_25,
-    /// Stateless requests, discovery, subscriptions by listening, input-required results.
+    /// Adds stateless requests, discovery, `subscriptions/listen` and input-required results.
     V2026_07_28,
 }
 
-/// How a revision begins: by a handshake, or with every request.
+/// How a client and a server agree on a revision: by a handshake, or with every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Era {
     /// The `initialize` handshake: 2025-11-25 and earlier.
     Legacy,
-    /// `_meta` on every request and `server/discover`: since 2026-07-28.
+    /// `_meta` in every request, and `server/discover`: since 2026-07-28.
     Modern,
 }
 
@@ -49,12 +49,12 @@ impl Revision {
         &[Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
     /// The newest revision.
     pub const LATEST: Self = Self::V2026_07_28;
-    /// The newest revision that begins with `initialize`.
+    /// The newest revision with the `initialize` handshake.
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
     /// The oldest revision.
     pub const OLDEST: Self = Self::V2024_11_05;
 
-    /// The revision as it stands on the wire.
+    /// The revision as written on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",
@@ -65,12 +65,12 @@ impl Revision {
         }
     }
 
-    /// The revision that is written `text`, if it is one of the five.
+    /// Parses a revision; `None` if `text` is not one of the five.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|revision| revision.as_str() == text)
     }
 
-    /// The era it belongs to.
+    /// The era of the revision.
     pub const fn era(self) -> Era {
         match self {
             Self::V2024_11_05 | Self::V2025_03_26 | Self::V2025_06_18 | Self::V2025_11_25 => Era::Legacy,
@@ -78,7 +78,7 @@ impl Revision {
         }
     }
 
-    /// What this revision does in its own way, beyond the fields and methods that it has.
+    /// Properties of the revision other than its fields and methods.
     pub const fn differences(self) -> &'static Differences {
         match self {
             Self::V2024_11_05 => &V2024_11_05,
@@ -96,13 +96,18 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A text that names none of the five revisions.
+/// Error: the text is not one of the five revisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownRevisionError;
 
 impl fmt::Display for UnknownRevisionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this is no revision of the protocol known here")
+        write!(
+            f,
+            "unknown protocol revision: the known ones are {} to {}",
+            Revision::OLDEST,
+            Revision::LATEST
+        )
     }
 }
 
@@ -116,80 +121,81 @@ impl core::str::FromStr for Revision {
     }
 }
 
-/// A run of consecutive revisions, both ends included.
+/// A range of consecutive revisions; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revisions {
-    /// The oldest of them.
+    /// The oldest revision in the range.
     pub first: Revision,
-    /// The newest of them.
+    /// The newest revision in the range.
     pub last: Revision,
 }
 
 impl Revisions {
     /// Every revision.
     pub const ALL: Self = Self { first: Revision::OLDEST, last: Revision::LATEST };
-    /// Those that begin with `initialize`.
+    /// The revisions with the `initialize` handshake.
     pub const LEGACY: Self = Self { first: Revision::OLDEST, last: Revision::LATEST_LEGACY };
-    /// Those in which each request stands alone.
+    /// The revisions with stateless requests.
     pub const MODERN: Self = Self { first: Revision::V2026_07_28, last: Revision::LATEST };
 
-    /// `first` and all newer ones.
+    /// `first` and all newer revisions.
     pub const fn since(first: Revision) -> Self {
         Self { first, last: Revision::LATEST }
     }
 
-    /// `last` and all older ones.
+    /// `last` and all older revisions.
     pub const fn until(last: Revision) -> Self {
         Self { first: Revision::OLDEST, last }
     }
 
-    /// One alone.
+    /// A single revision.
     pub const fn only(one: Revision) -> Self {
         Self { first: one, last: one }
     }
 
-    /// Whether `revision` is one of them.
+    /// Whether `revision` is in the range.
     pub const fn contains(self, revision: Revision) -> bool {
         self.first as u8 <= revision as u8 && revision as u8 <= self.last as u8
     }
 }
 
-/// What a revision does in its own way, where that is not the mere presence of a field or a method.
+/// Properties of a revision other than the presence of fields and methods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Differences {
-    /// The error of a resource that does not exist. Receivers accept both codes at any revision.
+    /// Error code for a resource that does not exist. Receivers accept both codes at any revision.
     pub missing_resource: i64,
-    /// The error of a version that the receiver does not speak.
+    /// Error code for a protocol version that the receiver does not support.
     pub unsupported_version: i64,
-    /// Whether an array of messages is received and answered.
+    /// Whether a receiver accepts and answers an array of messages.
     pub batches: bool,
-    /// Whether an error may come without an id.
+    /// Whether an error response may lack an id.
     pub error_without_id: bool,
-    /// Whether arguments that do not fit a tool's schema are its result with `isError` rather than an error.
+    /// Whether invalid tool arguments give a result with `isError` rather than an error.
     pub invalid_arguments_are_results: bool,
     /// Whether a request may fail with `URL_ELICITATION_REQUIRED`.
     pub url_elicitation_error: bool,
-    /// Whether an id may be used again once it has been answered.
+    /// Whether the sender may reuse a request id after the request was answered.
     pub ids_return: bool,
-    /// Whether the server sends requests of its own, rather than asking in its results.
+    /// Whether the server sends requests of its own rather than asking for input in its results.
     pub server_requests: bool,
-    /// Whether a stream of events over HTTP begins with an event that has only an id, so that it can be released and
-    /// resumed.
+    /// Whether an SSE stream begins with an event that has only an id, so that the server can close the stream and the
+    /// client can resume it.
     pub primed_streams: bool,
-    /// Whether requests carry version, identity and capabilities, and results their kind, identity and cache hints.
+    /// Whether requests carry version, identity and capabilities, and results carry kind, identity and cache hints.
     pub stateless: bool,
-    /// Whether change notifications and log messages come only when asked for by `subscriptions/listen` and `_meta`.
+    /// Whether the server sends change notifications and log messages only on request, by `subscriptions/listen` and
+    /// `_meta`.
     pub notifications_on_request: bool,
-    /// Whether completion is a capability that a server declares; otherwise it may always be asked for.
+    /// Whether a server declares completion as a capability; otherwise clients may always request it.
     pub completion_capability: bool,
-    /// Whether context of other servers is only asked for with the capability `sampling.context`.
+    /// Whether a server may request the context of servers only if the client declares `sampling.context`.
     pub context_capability: bool,
-    /// Whether the requestor, rather than the server, decides that a call becomes a task.
+    /// Whether the requestor, rather than the server, decides that a call runs as a task.
     pub tasks_by_requestor: bool,
-    /// Whether the names of tools should keep to 128 characters of `[A-Za-z0-9_.-]`.
+    /// Whether tool names should have at most 128 characters of `[A-Za-z0-9_.-]`.
     pub tool_name_rule: bool,
-    /// The dialect of a schema that names none, if the revision settles it.
+    /// JSON Schema dialect of a schema without `$schema`, if the revision defines it.
     pub schema_dialect: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! Roots: where a server may work.
+//! Roots: the directories and files that a server may work in.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
     pub result ListRootsResult {
         required {
-            /// Where the server may work.
+            /// The roots.
             roots: List<Root> = "roots";
         }
         optional {}
@@ -25,23 +25,25 @@ object! {
 }
 
 object! {
-    /// A place where a server may work.
+    /// A directory or file that a server may work in.
     pub struct Root {
         required {
-            /// Where it is: a `file://` URI.
+            /// Location: a `file://` URI.
             uri: String = "uri";
         }
         optional {
-            /// Its name for people.
+            /// Human-readable title.
             name: Option<String> = "name";
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
 }
 
 impl Root {
-    /// A directory, or a file, of this machine: an absolute path, as `/service/me/project` or `C:\\Projects\\one`.
+    /// Creates the root of a local directory or file from its absolute path.
+    ///
+    /// Unix paths, such as `/home/me/project`, and Windows paths, such as `C:\\Projects\\one`, are accepted.
     ///
     /// ```
     /// use mcp_proto::schema::Root;
@@ -54,7 +56,7 @@ impl Root {
     /// ```
     ///
     /// # Errors
-    /// If the path is not absolute, leads up, or has a backslash (but on Windows) or a zero in a name.
+    /// If the path is relative, contains `.` or `..`, or has a name with NUL or (except on Windows) a backslash.
     pub fn of_path(path: &str) -> Result<Self, RootError> {
         let windows =
             matches!(path.as_bytes(), [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
@@ -68,7 +70,7 @@ impl Root {
             uri.push('/');
             match part {
                 "." | ".." => return Err(RootError::Traversal),
-                // A drive keeps its colon.
+                // The colon after a drive letter is not encoded.
                 _ if windows && index == 0 => uri.push_str(part),
                 _ => _ = write!(uri, "{}", PercentEncodedForUri::from_path_segment(part)),
             }
@@ -80,20 +82,21 @@ impl Root {
         root.check().map(|()| root)
     }
 
-    /// Whether it may be told to a server: a `file:` URI of this machine without `.` and `..`, however they are encoded.
+    /// Checks that the root may be sent to a server.
     ///
-    /// The front checks this of what handlers return.
+    /// It must be a `file:` URI of this machine without `.` and `..` in any encoding. The front checks the roots that
+    /// handlers return.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first rule that the URI breaks.
     pub fn check(&self) -> Result<(), RootError> {
         segments(&self.uri).map(drop)
     }
 
-    /// Whether the `file:` URI lies within it, or is it, as far as names tell: links in the file system are for whoever
-    /// opens the file.
+    /// Whether `uri` is this root or lies within it.
     ///
-    /// A URI with `.` or `..`, or with an encoded separator, lies within nothing.
+    /// The check compares names only; a program that opens the file must resolve symbolic links itself. A URI with `.`,
+    /// `..` or an encoded separator lies within no root.
     pub fn contains(&self, uri: &str) -> bool {
         match (segments(&self.uri), segments(uri)) {
             (Ok(root), Ok(inside)) => inside.starts_with(&root),
@@ -101,7 +104,7 @@ impl Root {
         }
     }
 
-    /// What to show people: the name, then the URI.
+    /// Name to display: the name, or the URI if there is no name.
     pub fn display_name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.uri)
     }
@@ -139,27 +142,27 @@ fn segments(uri: &str) -> Result<Vec<Vec<u8>>, RootError> {
     Ok(found)
 }
 
-/// Why something is no root.
+/// Reason why a URI or path is not a valid root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RootError {
-    /// It is no `file:` URI.
+    /// Its scheme is not `file:`.
     Scheme,
-    /// It is on another machine.
+    /// It names another machine.
     Host,
-    /// It is no absolute path, or none that can be read.
+    /// Its path is not absolute, or cannot be decoded.
     NotAbsolute,
-    /// It leads up, or has a separator or a zero within a name.
+    /// Its path contains `.`, `..`, or a name with a separator or NUL.
     Traversal,
 }
 
 impl fmt::Display for RootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Scheme => "a root is a file: URI",
-            Self::Host => "a root is on this machine",
-            Self::NotAbsolute => "a root is an absolute path",
-            Self::Traversal => "a root does not lead elsewhere by `..` or a separator in a name",
+            Self::Scheme => "the root is not a `file:` URI",
+            Self::Host => "the root's URI names another machine: leave the host out",
+            Self::NotAbsolute => "the root's path is not absolute, or not a valid URI path",
+            Self::Traversal => "the root's path contains `.`, `..`, or a name with a separator or NUL",
         })
     }
 }

@@ -28,118 +28,120 @@ object! {
         required {
             /// The conversation so far.
             messages: List<SamplingMessage> = "messages";
-            /// How many tokens the answer may have.
+            /// Maximum number of tokens in the answer.
             max_tokens: u64 = "maxTokens";
         }
         optional {
-            /// What the model is told first.
+            /// The system prompt.
             system_prompt: Option<String> = "systemPrompt";
-            /// Which model the server would like.
+            /// The server's preferences among models.
             model_preferences: Option<ModelPreferences> = "modelPreferences";
-            /// Whose context is included. Deprecated in 2025-11-25 and later, but for `none`.
+            /// Servers whose context to include. Deprecated since 2025-11-25, except `none`.
             include_context: Option<IncludeContext> = "includeContext";
-            /// How freely the model may choose.
+            /// Sampling temperature.
             temperature: Option<Number> = "temperature";
-            /// What ends the answer.
+            /// Texts that end the answer.
             stop_sequences: Option<Vec<String>> = "stopSequences";
-            /// What else the model's provider takes: an object.
+            /// Further parameters for the model's provider: an object.
             metadata: Option<Json> = "metadata";
             /// The tools that the model may call; the server runs them.
             tools: Option<List<Tool>> = "tools" since V2025_11_25;
-            /// Whether the model must call one.
+            /// Whether the model must call a tool.
             tool_choice: Option<ToolChoice> = "toolChoice" since V2025_11_25;
-            /// Asks for the request to become a task.
+            /// Asks the client to run the request as a task.
             task: Option<TaskMetadata> = "task" since V2025_11_25 until V2025_11_25;
         }
     }
 }
 
 names! {
-    /// Whose context is included.
+    /// Servers whose context is included in a sampling request.
     pub enum IncludeContext {
-        /// Nobody's.
+        /// No context.
         None = "none",
-        /// That of the server that asks.
+        /// Context of the requesting server.
         ThisServer = "thisServer",
-        /// That of all servers.
+        /// Context of all servers.
         AllServers = "allServers",
     }
 }
 
 object! {
-    /// Which model a server would like, from 0, indifferent, to 1, above all. The client chooses.
+    /// The server's preferences among models; the client decides.
+    ///
+    /// Priorities range from 0 (unimportant) to 1 (most important).
     pub struct ModelPreferences {
         required {}
         optional {
-            /// Names, the best first.
+            /// Names of models, in order of preference.
             hints: Option<Vec<ModelHint>> = "hints";
-            /// That it be cheap.
+            /// Importance of low cost.
             cost_priority: Option<Number> = "costPriority";
-            /// That it be fast.
+            /// Importance of low latency.
             speed_priority: Option<Number> = "speedPriority";
-            /// That it be clever.
+            /// Importance of capability.
             intelligence_priority: Option<Number> = "intelligencePriority";
         }
     }
 }
 
 object! {
-    /// A name that a model may have.
+    /// A hint at the name of a model.
     pub struct ModelHint {
         required {}
         optional {
-            /// A part of the name.
+            /// A substring of the name.
             name: Option<String> = "name";
         }
     }
 }
 
 object! {
-    /// Whether the model must call a tool.
+    /// How the model uses tools.
     pub struct ToolChoice {
         required {}
         optional {
-            /// Whether it must; if absent, as it likes.
+            /// Mode; default `auto`.
             mode: Option<ToolChoiceMode> = "mode";
         }
     }
 }
 
 names! {
-    /// Whether the model must call a tool.
+    /// Mode of tool use.
     pub enum ToolChoiceMode {
-        /// As it likes.
+        /// The model decides whether to call tools.
         Auto = "auto",
-        /// At least one.
+        /// The model must call at least one tool.
         Required = "required",
-        /// It must not.
+        /// The model must not call tools.
         None = "none",
     }
 }
 
 object! {
-    /// One message of a conversation with the model.
+    /// A message of a sampling conversation.
     pub struct SamplingMessage {
         required {
-            /// Who speaks.
+            /// Sender of the message.
             role: Role = "role";
-            /// What is said.
+            /// Content of the message.
             content: SamplingContent = "content";
         }
         optional {
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta" since V2025_11_25;
         }
     }
 }
 
 impl SamplingMessage {
-    /// What the person says.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<SamplingContent>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// What the model says.
+    /// Creates a message of the model.
     pub fn assistant(content: impl Into<SamplingContent>) -> Self {
         Self::new(Role::Assistant, content)
     }
@@ -149,22 +151,23 @@ object! {
     /// The result of `sampling/createMessage`.
     pub result CreateMessageResult {
         required {
-            /// Who speaks: the model.
+            /// Sender of the message: the model.
             role: Role = "role";
-            /// What it says.
+            /// Content of the answer.
             content: SamplingContent = "content";
-            /// Which model it was.
+            /// Name of the model that generated it.
             model: String = "model";
         }
         optional {
-            /// Why it stopped: `endTurn`, `stopSequence`, `maxTokens`, `toolUse` or another reason of its provider.
+            /// Why the model stopped: `endTurn`, `stopSequence`, `maxTokens`, `toolUse` or a reason that its provider
+            /// defines.
             stop_reason: Option<String> = "stopReason";
         }
     }
 }
 
 tagged! {
-    /// One piece of a message of a conversation with the model.
+    /// One content block of a sampling message.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#samplingmessagecontentblock>
     pub enum SamplingBlock by "type" as SamplingTag {
@@ -172,60 +175,60 @@ tagged! {
         Text(TextContent) = "text",
         /// An image.
         Image(ImageContent) = "image",
-        /// Sound.
+        /// Audio.
         Audio(AudioContent) = "audio",
-        /// The model calls a tool.
+        /// A tool call of the model.
         ToolUse(ToolUseContent) = "tool_use",
-        /// What the tool said.
+        /// The result of a tool call.
         ToolResult(ToolResultContent) = "tool_result",
     }
 }
 
 object! {
-    /// The model calls a tool (since 2025-11-25).
+    /// A tool call of the model (since 2025-11-25).
     pub struct ToolUseContent as "type" = "tool_use" {
         required {
-            /// By which the result is matched.
+            /// Id of the call, which its result repeats.
             id: String = "id";
-            /// The tool.
+            /// Name of the tool.
             name: String = "name";
-            /// Its arguments: an object.
+            /// Arguments of the tool: an object.
             input: Json = "input";
         }
         optional {
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta";
         }
     }
 }
 
 object! {
-    /// What a tool said (since 2025-11-25).
+    /// The result of a tool call (since 2025-11-25).
     pub struct ToolResultContent as "type" = "tool_result" {
         required {
-            /// The call that it answers.
+            /// Id of the call.
             tool_use_id: String = "toolUseId";
-            /// What the model is shown.
+            /// Content for the model.
             content: Vec<ContentBlock> = "content";
         }
         optional {
-            /// The result for programs: any JSON value; before 2026-07-28 only objects are written.
+            /// Structured result: any JSON value; before 2026-07-28 it is written only if it is an object.
             structured_content: Option<Json> = "structuredContent" null kept if may_be_structured;
             /// Whether the tool failed.
             is_error: Option<bool> = "isError";
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta";
         }
     }
 }
 
 impl SamplingBlock {
-    /// Text.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent::new(text))
     }
 
-    /// The text, if it is text.
+    /// The text of a text block.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(content) => Some(&content.text),
@@ -238,7 +241,7 @@ impl SamplingBlock {
             Self::Text(_) | Self::Image(_) => true,
             Self::Audio(_) => view.since(AudioContent::SINCE),
             Self::ToolUse(_) | Self::ToolResult(_) => view.since(SamplingContent::MANY_SINCE),
-            // Nobody knows; it is not ours to withhold.
+            // It is unknown which revisions have the block, so it is never withheld.
             Self::Unknown(_) => true,
         }
     }
@@ -264,10 +267,10 @@ impl WriteAt for SamplingBlock {
     }
 }
 
-/// What is said in a message: one block, or since 2025-11-25 several.
+/// Content of a sampling message: one block or, since 2025-11-25, several.
 ///
-/// Older revisions, which know one block only, get all texts as one; where there is no text, the first block that they
-/// have.
+/// For older revisions, which allow one block only, all text blocks are joined; if there are none, the first block that
+/// the revision has is written.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant)]
 pub enum SamplingContent {
@@ -278,7 +281,7 @@ pub enum SamplingContent {
 }
 
 impl SamplingContent {
-    /// The first revision with several blocks, and with tools.
+    /// The first revision with several blocks and with tools.
     const MANY_SINCE: Revision = Revision::V2025_11_25;
 
     /// The blocks.

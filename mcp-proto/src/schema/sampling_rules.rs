@@ -1,4 +1,4 @@
-//! What a conversation with a model must keep to.
+//! Rules for sampling conversations: tool calls, tool results and tool choice.
 
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
@@ -12,13 +12,13 @@ use super::sampling::{
 };
 
 impl CreateMessageParams {
-    /// Whether the conversation is one that a model can be given: each call of a tool is answered by the message that
-    /// follows, which has the results of those calls and nothing else.
+    /// Checks that tool calls and tool results in the conversation match.
     ///
-    /// The front checks this of what servers send before a handler sees it.
+    /// The message after tool calls must have the results of all of them and nothing else. The front checks the
+    /// requests of servers with this method before it calls a handler.
     ///
     /// # Errors
-    /// The first thing that is wrong, to be answered with invalid parameters.
+    /// The first rule that the conversation breaks; answer the request with invalid parameters.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#message-content-constraints>
     pub fn check(&self) -> Result<(), SamplingError> {
@@ -52,7 +52,7 @@ impl CreateMessageParams {
         }
     }
 
-    /// What an answer must keep to.
+    /// The rule for tool calls that the answer to this request must follow.
     pub fn tool_rule(&self) -> ToolRule {
         let tools = self.tools.iter().flat_map(|tools| tools.iter());
         let mode = self.tool_choice.as_ref().and_then(|choice| choice.mode);
@@ -81,7 +81,7 @@ fn calls_of(message: &SamplingMessage) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Which tools an answer may call, and whether it must.
+/// Tools that an answer may call, and whether it must call one.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-choice-modes>
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,13 +91,13 @@ pub struct ToolRule {
 }
 
 impl ToolRule {
-    /// Whether an answer keeps to it. The front checks this of what handlers return.
+    /// Checks whether an answer follows this rule. The front checks the answers of handlers with this method.
     ///
-    /// A model that must call a tool has done so if the conversation has results of tools already; one that was cut off
-    /// by its limit of tokens is not to blame.
+    /// `required` is satisfied once the conversation has tool results, and does not apply to an answer cut off by its
+    /// token limit.
     ///
     /// # Errors
-    /// What it breaks.
+    /// The rule that the answer breaks.
     pub fn check(&self, answer: &CreateMessageResult) -> Result<(), SamplingError> {
         let mut calls = 0_usize;
         for block in answer.content.blocks() {
@@ -113,8 +113,10 @@ impl ToolRule {
 }
 
 impl ModelPreferences {
-    /// The model that the server would like best among those there are: the first hint that is a part of a model's name
-    /// decides, and among several such models the first. `None` if no hint fits; then the priorities can tell.
+    /// Chooses the model that the server prefers among `models`.
+    ///
+    /// The first hint that is a substring of a model's name decides; it selects the first such model. Returns `None` if
+    /// no hint matches; the priorities can guide the choice then.
     ///
     /// ```
     /// use mcp_proto::schema::{ModelHint, ModelPreferences};
@@ -137,58 +139,67 @@ impl ModelPreferences {
     }
 }
 
-/// What is wrong with a conversation, or with an answer to one.
+/// A broken rule of a sampling conversation or of its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SamplingError {
-    /// A message is none.
+    /// A message is not valid.
     Message {
-        /// Its place, from 0.
+        /// Index of the message, from 0.
         index: usize,
     },
-    /// A message has results of tools and something else, or is not the user's.
+    /// A message mixes tool results with other content, or has tool results and a role other than `user`.
     Mixed {
-        /// Its place, from 0.
+        /// Index of the message, from 0.
         index: usize,
     },
-    /// A call of a tool is not the model's, or has an id that another has.
+    /// A tool call is not in a message of the role `assistant`, or has the id of another call in its message.
     Call {
-        /// The id.
+        /// Id of the call.
         id: String,
     },
-    /// A call of a tool is not answered by the next message.
+    /// The next message has no result for a tool call.
     Unanswered {
-        /// The id of the call.
+        /// Id of the call.
         id: String,
     },
-    /// The result of a tool answers no call of the message before.
+    /// A tool result refers to a call that the previous message does not have.
     NoCall {
-        /// The id that it names.
+        /// Id that the result refers to.
         id: String,
     },
-    /// The answer calls a tool that it may not call.
+    /// The answer calls a tool that the request does not offer.
     Tool {
-        /// The tool.
+        /// Name of the tool.
         name: String,
     },
-    /// The answer must call a tool, and calls none.
+    /// The answer must call a tool and calls none.
     NoTool,
 }
 
 impl fmt::Display for SamplingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Message { index } => write!(f, "message {index} is not readable"),
+            Self::Message { index } => write!(f, "message {index} is not a valid sampling message"),
             Self::Mixed { index } => {
-                write!(f, "message {index} has results of tools, and is not the user's or has something else")
+                write!(
+                    f,
+                    "message {index} mixes tool results with other content or has a role other than `user`"
+                )
             }
-            Self::Call { id } => write!(f, "the call {id:?} is not the model's, or its id is used twice"),
-            Self::Unanswered { id } => write!(f, "the call {id:?} is not answered by the next message"),
+            Self::Call { id } => {
+                write!(f, "the tool call {id:?} is not in an `assistant` message, or its id occurs twice")
+            }
+            Self::Unanswered { id } => write!(f, "the next message has no result for the tool call {id:?}"),
             Self::NoCall { id } => {
-                write!(f, "a result answers the call {id:?}, which is not in the message before")
+                write!(f, "a tool result refers to the call {id:?}, which the previous message does not have")
             }
-            Self::Tool { name } => write!(f, "the model called the tool {name:?}, which it was not offered"),
-            Self::NoTool => f.write_str("the model had to call a tool, and did not"),
+            Self::Tool { name } => {
+                write!(f, "the model called the tool {name:?}, which the request does not offer")
+            }
+            Self::NoTool => {
+                f.write_str("the model called no tool, although the request requires a tool call")
+            }
         }
     }
 }

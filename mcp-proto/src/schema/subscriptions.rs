@@ -1,4 +1,4 @@
-//! Subscriptions: one request that listens, and what it is told.
+//! Subscriptions: `subscriptions/listen` and the notifications that it selects.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
     pub params SubscriptionsListenParams {
         required {
-            /// What the client wants to be told.
+            /// The notifications that the client requests.
             notifications: SubscriptionFilter = "notifications";
         }
         optional {}
@@ -19,7 +19,7 @@ object! {
 }
 
 object! {
-    /// The result of `subscriptions/listen`: the server has ended it in good order.
+    /// The result of `subscriptions/listen`: the server has ended the subscription gracefully.
     pub result SubscriptionsListenResult {
         required {}
         optional {}
@@ -30,7 +30,7 @@ object! {
     /// The parameters of `notifications/subscriptions/acknowledged`.
     pub params SubscriptionsAcknowledgedParams {
         required {
-            /// What of it the server will tell.
+            /// The notifications that the server has agreed to send.
             notifications: SubscriptionFilter = "notifications";
         }
         optional {}
@@ -38,19 +38,19 @@ object! {
 }
 
 object! {
-    /// What a client wants to be told.
+    /// Selection of notifications.
     pub struct SubscriptionFilter {
         required {}
         optional {
-            /// That the list of tools has changed.
+            /// Changes of the list of tools.
             tools_list_changed: Option<bool> = "toolsListChanged";
-            /// That the list of prompts has changed.
+            /// Changes of the list of prompts.
             prompts_list_changed: Option<bool> = "promptsListChanged";
-            /// That the list of resources has changed.
+            /// Changes of the list of resources.
             resources_list_changed: Option<bool> = "resourcesListChanged";
-            /// Which resources have changed, of these URIs and what lies below them.
+            /// Changes of the resources with these URIs and of their sub-resources.
             resource_subscriptions: Option<Vec<String>> = "resourceSubscriptions";
-            /// How these tasks get on (the tasks extension).
+            /// Status changes of the tasks with these ids (the tasks extension).
             task_ids: Option<Vec<String>> = "taskIds";
         }
     }

@@ -1,4 +1,4 @@
-//! Tools: listing and calling them.
+//! Tools: `tools/list` and `tools/call`.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -29,7 +29,7 @@ object! {
             tools: List<Tool> = "tools";
         }
         optional {
-            /// Where the next page begins; absent on the last one. The empty string is a cursor like any other.
+            /// Cursor of the next page; absent on the last page. The empty string is a valid cursor.
             next_cursor: Option<String> = "nextCursor";
         }
     }
@@ -41,27 +41,26 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool>
     pub struct Tool made by undescribed {
         required {
-            /// Its name for programs.
+            /// Name for programmatic use.
             name: String = "name";
-            /// What its arguments must look like: a JSON Schema whose `type` is `object`. Where the server sends none, the
-            /// schema of any object.
+            /// JSON Schema of the arguments; its `type` is `object`. If the server sends none, a schema that accepts
+            /// any object is used.
             input_schema: Json = "inputSchema" check is_object else schema_of_objects;
         }
         optional {
-            /// Its name for people; see [`display_name`](Self::display_name).
+            /// Human-readable title; see [`display_name`](Self::display_name).
             title: Option<String> = "title" since V2025_06_18;
-            /// What it does, for the model.
+            /// Description for the model.
             description: Option<String> = "description";
-            /// Pictures of it.
+            /// Icons to display.
             icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
-            /// What its structured results look like: a JSON Schema. Before 2026-07-28 only those whose `type` is
-            /// `object` are written.
+            /// JSON Schema of the structured result. Before 2026-07-28 it is written only if its `type` is `object`.
             output_schema: Option<Json> = "outputSchema" since V2025_06_18 if describes_object;
-            /// How it behaves, as its server has it: not to be relied upon.
+            /// Behaviour of the tool as declared by the server: untrusted unless the server is trusted.
             annotations: Option<ToolAnnotations> = "annotations" since V2025_03_26;
-            /// How it can be run.
+            /// Whether the tool can run as a task.
             execution: Option<ToolExecution> = "execution" since V2025_11_25 until V2025_11_25;
-            /// What else goes with it.
+            /// Metadata attached to it.
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
@@ -87,13 +86,13 @@ fn describes_object(schema: &Option<Json>, view: Projection) -> bool {
     view.since(Revision::V2026_07_28) || schema.as_ref().is_some_and(is_object)
 }
 
-/// Structured content was an object at first.
+/// Structured content must be an object before 2026-07-28.
 pub(crate) fn may_be_structured(value: &Option<Json>, view: Projection) -> bool {
     view.since(Revision::V2026_07_28) || value.as_ref().is_some_and(Json::is_object)
 }
 
 impl Tool {
-    /// A tool with a description, its input described by a JSON Schema.
+    /// Creates a tool with a description and the JSON Schema of its arguments.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -102,28 +101,28 @@ impl Tool {
         Self { description: Some(description.into()), ..Self::undescribed(name, input_schema) }
     }
 
-    /// The same tool with a name for people.
+    /// Sets the human-readable title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// The same tool with a schema of its structured results.
+    /// Sets the JSON Schema of the structured result.
     #[must_use]
     pub fn with_output_schema(mut self, schema: impl Into<Json>) -> Self {
         self.output_schema = Some(schema.into());
         self
     }
 
-    /// The same tool with a description of its behaviour.
+    /// Sets the declared behaviour.
     #[must_use]
     pub fn with_annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.annotations = Some(annotations);
         self
     }
 
-    /// What to show people: the title, then that of the annotations, then the name.
+    /// Name to display: the title, the title of the annotations, or the name.
     pub fn display_name(&self) -> &str {
         let annotated = || self.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
         self.title.as_deref().or_else(annotated).unwrap_or(&self.name)
@@ -131,30 +130,30 @@ impl Tool {
 }
 
 object! {
-    /// How a tool behaves, as its server has it.
+    /// Behaviour of a tool as declared by its server.
     pub struct ToolAnnotations {
         required {}
         optional {
-            /// Its name for people.
+            /// Human-readable title.
             title: Option<String> = "title";
-            /// Whether it changes nothing. Otherwise, or if absent, it may.
+            /// Whether the tool changes nothing in its environment. Default: it may.
             read_only_hint: Option<bool> = "readOnlyHint";
-            /// Whether it may destroy something rather than only add. If absent, it may.
+            /// Whether the tool may destroy or overwrite something, rather than only add. Default: it may.
             destructive_hint: Option<bool> = "destructiveHint";
-            /// Whether calling it again with the same arguments changes nothing more. If absent, it may.
+            /// Whether another call with the same arguments has no further effect. Default: it may have one.
             idempotent_hint: Option<bool> = "idempotentHint";
-            /// Whether it deals with an open world, such as the web. If absent, it does.
+            /// Whether the tool deals with an open world of external entities, such as the web. Default: it does.
             open_world_hint: Option<bool> = "openWorldHint";
         }
     }
 }
 
 object! {
-    /// How a tool can be run (2025-11-25).
+    /// Execution options of a tool (2025-11-25).
     pub struct ToolExecution {
         required {}
         optional {
-            /// Whether it can run as a task; if absent, it can't.
+            /// Whether the tool can run as a task. Default: it cannot.
             task_support: Option<TaskSupport> = "taskSupport";
         }
     }
@@ -163,11 +162,11 @@ object! {
 names! {
     /// Whether a tool can run as a task (2025-11-25).
     pub enum TaskSupport {
-        /// It can't.
+        /// It cannot run as a task.
         Forbidden = "forbidden",
-        /// It can.
+        /// It can run as a task.
         Optional = "optional",
-        /// It runs in no other way.
+        /// It can run only as a task.
         Required = "required",
     }
 }
@@ -178,17 +177,17 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#calling-tools>
     pub params CallToolParams {
         required {
-            /// The tool.
+            /// Name of the tool.
             name: String = "name";
         }
         optional {
             /// Its arguments: a JSON object.
             arguments: Option<Json> = "arguments" odd refused check is_object_if_any;
-            /// Answers to what an earlier attempt asked for.
+            /// Answers to the input requests of an earlier attempt.
             input_responses: Option<InputResponses> = "inputResponses" since V2026_07_28 odd refused;
-            /// What an earlier attempt gave to be handed back.
+            /// The `requestState` of an earlier attempt's result, unchanged.
             request_state: Option<String> = "requestState" since V2026_07_28 odd refused;
-            /// Asks for the call to become a task.
+            /// Asks the server to run the call as a task.
             task: Option<TaskMetadata> = "task" since V2025_11_25 until V2025_11_25;
         }
     }
@@ -199,7 +198,7 @@ pub(crate) fn is_object_if_any(json: &Option<Json>) -> Result<(), &'static str> 
 }
 
 impl CallToolParams {
-    /// The same call with arguments: a JSON object.
+    /// Sets the arguments: a JSON object.
     #[must_use]
     pub fn with_arguments(mut self, arguments: impl Into<Json>) -> Self {
         self.arguments = Some(arguments.into());
@@ -223,9 +222,9 @@ object! {
     pub result CallToolResult {
         required {}
         optional {
-            /// What the model is shown. Servers that leave it out are read as having sent none.
+            /// Content for the model. A missing list is read as an empty one.
             content: Vec<ContentBlock> = "content" odd refused;
-            /// The result for programs: any JSON value; before 2026-07-28 only objects are written.
+            /// Structured result: any JSON value; before 2026-07-28 it is written only if it is an object.
             structured_content: Option<Json> = "structuredContent" since V2025_06_18 null kept if may_be_structured;
             /// Whether the tool failed.
             is_error: Option<bool> = "isError";
@@ -234,17 +233,17 @@ object! {
 }
 
 impl CallToolResult {
-    /// A text.
+    /// Creates a result with one text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![ContentBlock::text(text)], ..Self::new() }
     }
 
-    /// A failure that the model is told of, so that it can try something else.
+    /// Creates a failure that the model can read, so that it can try something else.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: Some(true), ..Self::text(text) }
     }
 
-    /// A result for programs, with its JSON as text for those that read no structured results.
+    /// Creates a structured result, with its JSON as a text block for clients that do not read structured results.
     ///
     /// # Errors
     /// If `value` does not serialize.

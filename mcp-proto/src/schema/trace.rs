@@ -1,4 +1,4 @@
-//! Trace context: how the spans of a request that goes through several programs find together.
+//! W3C Trace Context and Baggage in `_meta`: they connect the spans of a request across programs.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -7,14 +7,14 @@ use core::fmt;
 use super::json::Json;
 use super::meta::{BAGGAGE, Meta, TRACEPARENT, TRACESTATE};
 
-/// The most members that a `tracestate` may have.
+/// Maximum number of members of a `tracestate`.
 const STATE_MEMBERS: usize = 32;
-/// The most members that a `baggage` may have.
+/// Maximum number of members of a `baggage`.
 const BAGGAGE_MEMBERS: usize = 180;
-/// The most bytes that a `baggage` may have.
+/// Maximum length of a `baggage` in bytes.
 const BAGGAGE_BYTES: usize = 8192;
 
-/// Where in a trace a request stands, in the form of W3C Trace Context.
+/// Position of a request in a distributed trace, as in W3C Trace Context.
 ///
 /// ```
 /// use mcp_proto::schema::{Meta, TraceContext};
@@ -35,19 +35,19 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// From the value of a `traceparent`.
+    /// Creates the context from the value of a `traceparent`.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the value breaks the rules of W3C Trace Context.
     pub fn new(traceparent: impl Into<String>) -> Result<Self, TraceError> {
         let parent = traceparent.into();
         if is_traceparent(&parent) { Ok(Self { parent, state: None }) } else { Err(TraceError::Parent) }
     }
 
-    /// The same with the value of a `tracestate`: what the tracing systems on the way have to say.
+    /// Adds the value of a `tracestate`: data of the tracing systems involved.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the value breaks the rules of W3C Trace Context.
     pub fn with_state(self, tracestate: impl Into<String>) -> Result<Self, TraceError> {
         let state = tracestate.into();
         if is_tracestate(&state) { Ok(Self { state: Some(state), ..self }) } else { Err(TraceError::State) }
@@ -63,17 +63,17 @@ impl TraceContext {
         self.state.as_deref()
     }
 
-    /// The trace: 32 hexadecimal digits.
+    /// Id of the trace: 32 hexadecimal digits.
     pub fn trace_id(&self) -> &str {
         self.part(1)
     }
 
-    /// The span that makes the request: 16 hexadecimal digits.
+    /// Id of the span that makes the request: 16 hexadecimal digits.
     pub fn parent_id(&self) -> &str {
         self.part(2)
     }
 
-    /// Whether whoever made the request records the trace.
+    /// Whether the sender of the request records the trace.
     pub fn is_sampled(&self) -> bool {
         u8::from_str_radix(self.part(3), 16).is_ok_and(|flags| flags & 1 == 1)
     }
@@ -84,7 +84,7 @@ impl TraceContext {
 }
 
 impl Meta {
-    /// Where in a trace the request stands. What breaks the rules of W3C Trace Context is as good as absent.
+    /// Trace context of the request. A value that breaks the rules of W3C Trace Context counts as absent.
     pub fn trace_context(&self) -> Option<TraceContext> {
         let context = TraceContext::new(self.text(TRACEPARENT)?).ok()?;
         match self.text(TRACESTATE).map(|state| context.clone().with_state(state)) {
@@ -93,7 +93,7 @@ impl Meta {
         }
     }
 
-    /// Says where in a trace the request stands.
+    /// Sets the trace context of the request.
     pub fn set_trace_context(&mut self, context: &TraceContext) {
         self.insert(TRACEPARENT, context.traceparent());
         match context.tracestate() {
@@ -102,12 +102,12 @@ impl Meta {
         }
     }
 
-    /// What the application hands on along a trace, in the form of W3C Baggage: `name=value,name=value`.
+    /// W3C Baggage: values that applications propagate along a trace, as `name=value,name=value`.
     pub fn baggage(&self) -> Option<String> {
         self.text(BAGGAGE).filter(|baggage| is_baggage(baggage))
     }
 
-    /// Hands something on along the trace, to everyone who takes part in it: nothing secret.
+    /// Sets the baggage. Every program in the trace can read it: put no secrets in it.
     ///
     /// # Errors
     /// If it breaks the rules of W3C Baggage.
@@ -124,15 +124,15 @@ impl Meta {
     }
 }
 
-/// What is wrong with a value of the trace context. A request that carries one is refused before it is sent.
+/// The value of trace context in `_meta` that is invalid. A request with an invalid value fails before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The `traceparent`.
+    /// `traceparent` is invalid.
     Parent,
-    /// The `tracestate`.
+    /// `tracestate` is invalid.
     State,
-    /// The `baggage`.
+    /// `baggage` is invalid.
     Baggage,
 }
 
@@ -148,7 +148,7 @@ impl fmt::Display for TraceError {
 
 impl core::error::Error for TraceError {}
 
-/// Whether what stands under `key` may stand there; of other keys than those of the trace context nothing is asked.
+/// Checks the value of a trace context key; values of other keys always pass.
 pub(crate) fn check(key: &str, value: &Json) -> Result<(), TraceError> {
     let (rule, fault): (fn(&str) -> bool, _) = match key {
         TRACEPARENT => (is_traceparent, TraceError::Parent),
@@ -160,7 +160,7 @@ pub(crate) fn check(key: &str, value: &Json) -> Result<(), TraceError> {
     if text.is_ok_and(|text| rule(&text)) { Ok(()) } else { Err(fault) }
 }
 
-/// `version-trace-parent-flags`; only versions after the first may have more.
+/// `version-trace-parent-flags`; only versions after `00` may have more parts.
 fn is_traceparent(text: &str) -> bool {
     let mut parts = text.split('-');
     let [version, trace, parent, flags] = [2, 32, 16, 2].map(|length| {

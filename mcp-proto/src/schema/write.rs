@@ -1,4 +1,4 @@
-//! Writing a value as one revision knows it.
+//! Writing a value with the fields of one revision.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -9,17 +9,17 @@ use serde::ser::{Serialize, SerializeSeq, Serializer};
 use super::revision::{Revision, Revisions};
 use crate::rpc::Id;
 
-/// Which part of a value is written.
+/// The part of a value that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Projection {
-    /// All of it, so that a round trip loses nothing.
+    /// All fields, so that a round trip loses nothing.
     Full,
-    /// What a revision knows, and unknown fields as they came.
+    /// The fields of one revision, and unknown fields verbatim.
     At(Revision),
 }
 
 impl Projection {
-    /// Whether something that only `revisions` have is written.
+    /// Whether to write a field or value that only `revisions` have.
     pub const fn has(self, revisions: Revisions) -> bool {
         match self {
             Self::Full => true,
@@ -27,7 +27,7 @@ impl Projection {
         }
     }
 
-    /// Whether something that came with `first` is written.
+    /// Whether to write a field or value that exists since `first`.
     pub const fn since(self, first: Revision) -> bool {
         self.has(Revisions::since(first))
     }
@@ -39,27 +39,27 @@ impl From<Revision> for Projection {
     }
 }
 
-/// A value that is written differently at different revisions.
+/// A value whose JSON depends on the revision.
 ///
-/// What a revision does not have is left out, or turned into the nearest that it has. [`Serialize`] of the same
-/// types writes everything.
+/// Fields that a revision does not have are left out; values that it does not have become the nearest value that it
+/// has. [`Serialize`] of the same types writes everything.
 pub trait WriteAt {
-    /// Writes the part that `view` asks for.
+    /// Writes the part of the value that `view` selects.
     ///
     /// # Errors
-    /// The serializer's.
+    /// If the serializer fails.
     fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Writes the value as `revision` knows it.
+    /// Writes the value with the fields of `revision`.
     ///
     /// # Errors
-    /// The serializer's.
+    /// If the serializer fails.
     fn serialize_at<S: Serializer>(&self, revision: Revision, serializer: S) -> Result<S::Ok, S::Error> {
         self.write(Projection::At(revision), serializer)
     }
 }
 
-/// Serializes a value as a revision knows it.
+/// Serializes a value with the fields of a revision.
 ///
 /// ```
 /// use mcp_proto::schema::{At, Implementation, Revision};
@@ -79,7 +79,7 @@ impl<T: WriteAt + ?Sized> Serialize for At<'_, T> {
     }
 }
 
-/// [`At`], or everything.
+/// Like [`At`], for any [`Projection`].
 pub(crate) struct Viewed<'a, T: ?Sized>(pub(crate) &'a T, pub(crate) Projection);
 
 impl<T: WriteAt + ?Sized> Serialize for Viewed<'_, T> {
@@ -125,7 +125,7 @@ impl<T: WriteAt> WriteAt for Vec<T> {
     }
 }
 
-/// The same at every revision.
+/// Implements [`WriteAt`] for types that are the same at every revision.
 macro_rules! plain {
     ($($type:ty)*) => { $(
         impl WriteAt for $type {
@@ -138,7 +138,7 @@ macro_rules! plain {
 
 plain!(str String bool i64 u64 Id);
 
-/// `Serialize` writes everything, `Deserialize` refuses what does not fit.
+/// Implements `Serialize`, which writes everything, and `Deserialize`, which fails for an unexpected value.
 macro_rules! serde_impls {
     ($($type:ty),*) => { $(
         impl serde::Serialize for $type {

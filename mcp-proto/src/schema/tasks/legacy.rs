@@ -16,49 +16,49 @@ pub use crate::schema::method::{
 pub use crate::schema::tasks::TaskIdParams;
 
 object! {
-    /// In the parameters of a request: asks for it to become a task.
+    /// Request parameter `task`: asks the receiver to run the request as a task.
     pub struct TaskMetadata {
         required {}
         optional {
-            /// How long the task should be kept, in milliseconds from when it began.
+            /// Requested time to keep the task, in milliseconds from its creation.
             ttl: Option<u64> = "ttl";
         }
     }
 }
 
 object! {
-    /// In `_meta`: the task that a message belongs to.
+    /// The value of [`RELATED_TASK`](crate::schema::meta::RELATED_TASK) in `_meta`: the task that a message belongs to.
     pub struct RelatedTask {
         required {
-            /// The task.
+            /// Id of the task.
             task_id: String = "taskId";
         }
         optional {}
     }
 }
 
-/// Declares an object that is a task.
+/// Declares an object with the fields of a task.
 macro_rules! task {
     ($(#[$attr:meta])* pub $kind:ident $name:ident) => {
         object! {
             $(#[$attr])*
             pub $kind $name {
                 required {
-                    /// Its identifier.
+                    /// Id of the task.
                     task_id: String = "taskId";
-                    /// How it is doing.
+                    /// Status of the task.
                     status: TaskStatus = "status";
-                    /// When it began, as in ISO 8601.
+                    /// Time of creation, in ISO 8601.
                     created_at: String = "createdAt";
-                    /// When it last changed, as in ISO 8601.
+                    /// Time of the last change, in ISO 8601.
                     last_updated_at: String = "lastUpdatedAt";
-                    /// How long it is kept, in milliseconds from when it began; `None` is for ever.
+                    /// Time to keep the task, in milliseconds from its creation; `None` means without limit.
                     ttl: Option<u64> = "ttl";
                 }
                 optional {
-                    /// How it is doing, in words.
+                    /// Human-readable description of the status.
                     status_message: Option<String> = "statusMessage";
-                    /// How often to ask for it, in milliseconds.
+                    /// Suggested polling interval in milliseconds.
                     poll_interval: Option<u64> = "pollInterval";
                 }
             }
@@ -87,7 +87,7 @@ task! {
 }
 
 object! {
-    /// The result of a request that has become a task.
+    /// The result of a request that runs as a task.
     pub result CreateTaskResult {
         required {
             /// The task.
@@ -103,7 +103,7 @@ pub type GetTaskParams = TaskIdParams;
 pub type TaskResultParams = TaskIdParams;
 /// The parameters of `tasks/cancel`.
 pub type CancelTaskParams = TaskIdParams;
-/// The result of `tasks/result`: that of the request that began the task, in `extra`.
+/// The result of `tasks/result`: the result of the request that created the task, in `extra`.
 pub type TaskResultResult = EmptyResult;
 /// The parameters of `tasks/list`.
 pub type ListTasksParams = PaginatedParams;
@@ -116,94 +116,94 @@ object! {
             tasks: List<Task> = "tasks";
         }
         optional {
-            /// Where the next page begins; absent on the last one. The empty string is a cursor like any other.
+            /// Cursor of the next page; absent on the last page. The empty string is a valid cursor.
             next_cursor: Option<String> = "nextCursor";
         }
     }
 }
 
 object! {
-    /// What of tasks a client receives.
+    /// Task support of a client that receives requests.
     pub struct ClientTasksCapability {
         required {}
         optional {
-            /// Whether they can be listed: an object.
+            /// Declares that the client lists its tasks: an object.
             list: Option<Json> = "list";
-            /// Whether they can be cancelled: an object.
+            /// Declares that the client cancels tasks: an object.
             cancel: Option<Json> = "cancel";
-            /// The requests that can become tasks.
+            /// The requests that can run as tasks.
             requests: Option<ClientTaskRequests> = "requests";
         }
     }
 }
 
 object! {
-    /// The requests to a client that can become tasks.
+    /// The requests to a client that can run as tasks.
     pub struct ClientTaskRequests {
         required {}
         optional {
-            /// Those of sampling.
+            /// Sampling requests.
             sampling: Option<SamplingTasks> = "sampling";
-            /// Those of elicitation.
+            /// Elicitation requests.
             elicitation: Option<ElicitationTasks> = "elicitation";
         }
     }
 }
 
 object! {
-    /// The requests of sampling that can become tasks.
+    /// The sampling requests that can run as tasks.
     pub struct SamplingTasks {
         required {}
         optional {
-            /// `sampling/createMessage`: an object.
+            /// Declares `sampling/createMessage`: an object.
             create_message: Option<Json> = "createMessage";
         }
     }
 }
 
 object! {
-    /// The requests of elicitation that can become tasks.
+    /// The elicitation requests that can run as tasks.
     pub struct ElicitationTasks {
         required {}
         optional {
-            /// `elicitation/create`: an object.
+            /// Declares `elicitation/create`: an object.
             create: Option<Json> = "create";
         }
     }
 }
 
 object! {
-    /// What of tasks a server receives.
+    /// Task support of a server that receives requests.
     pub struct ServerTasksCapability {
         required {}
         optional {
-            /// Whether they can be listed: an object.
+            /// Declares that the server lists its tasks: an object.
             list: Option<Json> = "list";
-            /// Whether they can be cancelled: an object.
+            /// Declares that the server cancels tasks: an object.
             cancel: Option<Json> = "cancel";
-            /// The requests that can become tasks.
+            /// The requests that can run as tasks.
             requests: Option<ServerTaskRequests> = "requests";
         }
     }
 }
 
 object! {
-    /// The requests to a server that can become tasks.
+    /// The requests to a server that can run as tasks.
     pub struct ServerTaskRequests {
         required {}
         optional {
-            /// Those of tools.
+            /// Tool requests.
             tools: Option<ToolTasks> = "tools";
         }
     }
 }
 
 object! {
-    /// The requests of tools that can become tasks.
+    /// The tool requests that can run as tasks.
     pub struct ToolTasks {
         required {}
         optional {
-            /// `tools/call`: an object.
+            /// Declares `tools/call`: an object.
             call: Option<Json> = "call";
         }
     }

@@ -1,6 +1,6 @@
-//! The tasks extension of 2026-07-28: work that outlives its request.
+//! The tasks extension of 2026-07-28: operations that continue after the response to their request.
 //!
-//! The experimental tasks of 2025-11-25, which have the same names for other things, are in [`legacy`].
+//! The experimental tasks of 2025-11-25 have the same names with other meanings; they are in [`legacy`].
 //!
 //! <https://modelcontextprotocol.io/extensions/tasks>
 
@@ -17,54 +17,54 @@ use crate::schema::ResultType;
 
 pub use super::method::{CancelTask, GetTask, TaskUpdated, UpdateTask};
 
-/// The identifier of the extension.
+/// Identifier of the tasks extension.
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 names! {
-    /// How a task is doing.
+    /// Status of a task.
     pub enum TaskStatus {
-        /// It is being worked on.
+        /// The operation is in progress.
         Working = "working",
-        /// It needs input.
+        /// The task needs input from the client.
         InputRequired = "input_required",
-        /// It is done.
+        /// The operation has completed.
         Completed = "completed",
-        /// It failed.
+        /// The operation has failed.
         Failed = "failed",
-        /// It was given up.
+        /// The task was cancelled before it completed.
         Cancelled = "cancelled",
     }
 }
 
 impl TaskStatus {
-    /// Whether it stays so for good.
+    /// Whether the status is final.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
-/// Declares an object that is a task.
+/// Declares an object with the fields of a task.
 macro_rules! task {
     ($(#[$attr:meta])* pub $kind:ident $name:ident { $($more:tt)* }) => {
         object! {
             $(#[$attr])*
             pub $kind $name {
                 required {
-                    /// Its identifier.
+                    /// Id of the task.
                     task_id: String = "taskId";
-                    /// How it is doing.
+                    /// Status of the task.
                     status: TaskStatus = "status";
-                    /// When it began, as in ISO 8601.
+                    /// Time of creation, in ISO 8601.
                     created_at: String = "createdAt";
-                    /// When it last changed, as in ISO 8601.
+                    /// Time of the last change, in ISO 8601.
                     last_updated_at: String = "lastUpdatedAt";
-                    /// How long it is kept, in milliseconds from when it began; `None` is for ever.
+                    /// Time to keep the task, in milliseconds from its creation; `None` means without limit.
                     ttl_ms: Option<u64> = "ttlMs";
                 }
                 optional {
-                    /// How it is doing, in words.
+                    /// Human-readable description of the status.
                     status_message: Option<String> = "statusMessage";
-                    /// How often to ask for it, in milliseconds.
+                    /// Suggested polling interval in milliseconds.
                     poll_interval_ms: Option<u64> = "pollIntervalMs";
                     $($more)*
                 }
@@ -74,12 +74,12 @@ macro_rules! task {
 }
 
 task! {
-    /// The result of a request that has become a task: its `resultType` is `task`.
+    /// The result of a request that runs as a task: its `resultType` is `task`.
     pub result CreateTaskResult {}
 }
 
 impl CreateTaskResult {
-    /// The same with the `resultType` that tells it from other results.
+    /// Sets the `resultType` that distinguishes it from other results.
     #[must_use]
     pub fn stamped(mut self) -> Self {
         self.result_type = Some(ResultType::Task);
@@ -87,23 +87,23 @@ impl CreateTaskResult {
     }
 }
 
-/// Declares a task with what it has come to.
+/// Declares a task with its input requests, result and error.
 macro_rules! detailed {
     ($(#[$attr:meta])* pub $kind:ident $name:ident) => {
         task! {
             $(#[$attr])*
             pub $kind $name {
-                /// What it asks for, if its status is `input_required`.
+                /// The input that the task needs, if its status is `input_required`.
                 input_requests: Option<InputRequests> = "inputRequests";
-                /// What it has come to, if its status is `completed`: the result of the request that began it.
+                /// The result of the request that created the task, if its status is `completed`.
                 result: Option<Json> = "result";
-                /// How it failed, if its status is `failed`.
+                /// The error, if the status is `failed`.
                 error: Option<TaskError> = "error";
             }
         }
 
         impl $name {
-            /// What the task has come to.
+            /// The status of the task, with its input requests, result or error.
             pub fn state(&self) -> TaskState<'_> {
                 match (self.status, &self.input_requests, &self.result, &self.error) {
                     (TaskStatus::Working, ..) => TaskState::Working,
@@ -128,34 +128,34 @@ detailed! {
     pub params TaskUpdatedParams
 }
 
-/// What a task has come to.
+/// Status of a task, with its input requests, result or error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TaskState<'a> {
-    /// Nothing yet.
+    /// The operation is in progress.
     Working,
-    /// It needs input.
+    /// The task needs this input.
     InputRequired(&'a InputRequests),
-    /// The result of the request that began it.
+    /// The result of the request that created the task.
     Completed(&'a Json),
-    /// The error of the request that began it.
+    /// The error of the request that created the task.
     Failed(&'a TaskError),
-    /// It was given up.
+    /// The task was cancelled.
     Cancelled,
-    /// The message lacks what its status promises.
+    /// The field that the status requires is missing.
     Incomplete,
 }
 
 object! {
-    /// How a task failed: a JSON-RPC error.
+    /// Error of a failed task: a JSON-RPC error.
     pub struct TaskError {
         required {
-            /// What kind of error.
+            /// JSON-RPC error code.
             code: i64 = "code";
-            /// One sentence for people.
+            /// Human-readable description of the error, in one sentence.
             message: String = "message";
         }
         optional {
-            /// What else there is to say.
+            /// Further details of the error.
             data: Option<Json> = "data";
         }
     }
@@ -171,7 +171,7 @@ object! {
     /// The parameters of `tasks/get` and `tasks/cancel`.
     pub params TaskIdParams {
         required {
-            /// The task.
+            /// Id of the task.
             task_id: String = "taskId";
         }
         optional {}
@@ -187,9 +187,9 @@ object! {
     /// The parameters of `tasks/update`.
     pub params UpdateTaskParams {
         required {
-            /// The task.
+            /// Id of the task.
             task_id: String = "taskId";
-            /// Answers to what it asked for.
+            /// Answers to the task's input requests.
             input_responses: InputResponses = "inputResponses";
         }
         optional {}
@@ -198,5 +198,5 @@ object! {
 
 /// The result of `tasks/update`.
 pub type UpdateTaskResult = EmptyResult;
-/// The result of `tasks/cancel`: the request to cancel was heard.
+/// The result of `tasks/cancel`: the server has received the request to cancel.
 pub type CancelTaskResult = EmptyResult;
