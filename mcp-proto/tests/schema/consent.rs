@@ -1,4 +1,4 @@
-//! What a host shows and refuses before it does what a server asks for: URLs, icons, roots, tools' own words.
+//! Checks that a host makes before it acts on a server's URLs, icons, tool annotations, app pages and roots.
 
 use mcp_proto::consent::{
     Behaviour, IconPolicy, IconSource, ImageKind, Trust, UnsafeIconError, UnsafeUrlError, UrlConsent,
@@ -8,23 +8,23 @@ use mcp_proto::schema::{ElicitUrlParams, Icon, Root, RootError, Tool, ToolAnnota
 use proptest::prelude::*;
 use serde_json::json;
 
-// --- Pages to visit ---
+// --- URLs of elicitation ---
 
-/// C10.6: the whole URL, as it came, and the host in it.
+/// C10.6: the whole URL, unchanged, and the host within it.
 #[test]
-fn a_page_is_shown_whole_with_its_host_apart() {
+fn url_consent_returns_the_whole_url_and_its_host() {
     let url = "HTTPS://User@Accounts.Example.COM:8443/a%20b?state=$(x)&y='z'#part";
     let page = UrlConsent::new(url).unwrap();
     assert_eq!(page.url(), url);
     assert_eq!(page.host(), "Accounts.Example.COM");
     assert_eq!(page.parts(), ["HTTPS://User@", "Accounts.Example.COM", ":8443/a%20b?state=$(x)&y='z'#part"]);
-    let of = UrlConsent::of(&ElicitUrlParams::new("Log in", url)).unwrap();
-    assert_eq!(of, page);
+    let from_params = UrlConsent::of(&ElicitUrlParams::new("Log in", url)).unwrap();
+    assert_eq!(from_params, page);
 }
 
 /// C10.7
 #[test]
-fn what_is_suspicious_about_a_page_is_said() {
+fn url_consent_warns_about_suspicious_urls() {
     use UrlWarning::{EncodedHost, NumericHost, Punycode, Unencrypted, UserInfo};
     let cases: &[(&str, &[UrlWarning])] = &[
         ("https://example.com/", &[]),
@@ -57,43 +57,43 @@ fn what_is_suspicious_about_a_page_is_said() {
 
 /// C10.6, C13.3
 #[test]
-fn what_no_person_could_judge_is_no_page() {
+fn url_consent_rejects_unsafe_urls() {
     for (url, fault) in [
-        ("javascript:alert(1)", UnsafeUrlError::Scheme),
-        ("JavaScript://example.com/%0Aalert(1)", UnsafeUrlError::Scheme),
-        ("data:text/html,<script>", UnsafeUrlError::Syntax),
-        ("data:text/html,hello", UnsafeUrlError::Scheme),
-        ("file:///etc/passwd", UnsafeUrlError::Scheme),
-        ("vbscript:x", UnsafeUrlError::Scheme),
-        ("ms-msdt:/id", UnsafeUrlError::Scheme),
-        ("ftp://example.com/", UnsafeUrlError::Scheme),
-        ("https:/example.com", UnsafeUrlError::Host),
-        ("https:///example.com", UnsafeUrlError::Host),
-        ("https:example.com", UnsafeUrlError::Host),
-        ("https://:80/", UnsafeUrlError::Host),
-        ("example.com", UnsafeUrlError::Syntax),
-        ("", UnsafeUrlError::Syntax),
-        // Browsers take a backslash for a slash: the host would be another.
-        (r"https://example.com\@evil.example/", UnsafeUrlError::Syntax),
-        ("https://example.com/\" & calc", UnsafeUrlError::Syntax),
-        ("https://example.com/`id`", UnsafeUrlError::Syntax),
-        ("https://example.com/a|b", UnsafeUrlError::Syntax),
-        ("https://example.com/a b", UnsafeUrlError::Syntax),
-        ("https://example.com/\n", UnsafeUrlError::Syntax),
-        (" https://example.com/", UnsafeUrlError::Syntax),
-        ("https://example.com/%zz", UnsafeUrlError::Syntax),
-        // Text that turns round, and letters that look like others.
-        ("https://example.com/\u{202e}gpj.exe", UnsafeUrlError::Syntax),
-        ("https://\u{0430}pple.com/", UnsafeUrlError::Syntax),
+        ("javascript:alert(1)", UrlFault::Scheme),
+        ("JavaScript://example.com/%0Aalert(1)", UrlFault::Scheme),
+        ("data:text/html,<script>", UrlFault::Syntax),
+        ("data:text/html,hello", UrlFault::Scheme),
+        ("file:///etc/passwd", UrlFault::Scheme),
+        ("vbscript:x", UrlFault::Scheme),
+        ("ms-msdt:/id", UrlFault::Scheme),
+        ("ftp://example.com/", UrlFault::Scheme),
+        ("https:/example.com", UrlFault::Host),
+        ("https:///example.com", UrlFault::Host),
+        ("https:example.com", UrlFault::Host),
+        ("https://:80/", UrlFault::Host),
+        ("example.com", UrlFault::Syntax),
+        ("", UrlFault::Syntax),
+        // Browsers treat a backslash as a slash and would visit another host.
+        (r"https://example.com\@evil.example/", UrlFault::Syntax),
+        ("https://example.com/\" & calc", UrlFault::Syntax),
+        ("https://example.com/`id`", UrlFault::Syntax),
+        ("https://example.com/a|b", UrlFault::Syntax),
+        ("https://example.com/a b", UrlFault::Syntax),
+        ("https://example.com/\n", UrlFault::Syntax),
+        (" https://example.com/", UrlFault::Syntax),
+        ("https://example.com/%zz", UrlFault::Syntax),
+        // Right-to-left override, and letters that look like others.
+        ("https://example.com/\u{202e}gpj.exe", UrlFault::Syntax),
+        ("https://\u{0430}pple.com/", UrlFault::Syntax),
     ] {
         assert_eq!(UrlConsent::new(url), Err(fault), "{url:?}");
     }
 }
 
-/// C13.3: whatever a URL may have in it, a shell takes it for one word.
+/// C13.3: a shell reads any accepted URL as one word.
 #[cfg(unix)]
 #[test]
-fn a_shell_takes_a_page_for_one_word() {
+fn shell_reads_the_url_as_one_word() {
     for (url, word) in [
         (
             "https://example.com/$(id);id&id?a=!x*~'id'#(x)",
@@ -114,7 +114,7 @@ const PNG_BASE64: &str = "iVBORw0KGgouLi4u";
 
 /// C9.16
 #[test]
-fn icons_come_from_https_and_data_alone() {
+fn icon_policy_rejects_schemes_other_than_https_and_data() {
     let policy = IconPolicy::of_server("https://example.com/mcp");
     for src in [
         "javascript:alert(1)",
@@ -134,7 +134,7 @@ fn icons_come_from_https_and_data_alone() {
 
 /// C9.16
 #[test]
-fn icons_come_from_the_servers_origin_or_one_that_is_trusted() {
+fn icon_policy_accepts_only_the_servers_and_trusted_origins() {
     let mut policy = IconPolicy::of_server("https://Example.com/mcp");
     policy.trusted.push("https://cdn.example.net:8443".into());
     for src in
@@ -151,7 +151,7 @@ fn icons_come_from_the_servers_origin_or_one_that_is_trusted() {
     ] {
         assert_eq!(policy.source(&Icon::new(src)), Err(UnsafeIconError::Origin), "{src}");
     }
-    // A child process has no origin, and a server at `http` has another than `https`.
+    // A child process has no origin, and the origin of a server at `http` is not that of `https`.
     let icon = Icon::new("https://example.com/i.png");
     assert_eq!(IconPolicy::default().source(&icon), Err(UnsafeIconError::Origin));
     assert_eq!(IconPolicy::of_server("http://example.com/").source(&icon), Err(UnsafeIconError::Origin));
@@ -159,7 +159,7 @@ fn icons_come_from_the_servers_origin_or_one_that_is_trusted() {
 
 /// C9.16
 #[test]
-fn a_redirect_stays_at_its_origin() {
+fn icon_policy_rejects_redirects_to_other_origins() {
     let policy = IconPolicy::default();
     let from = "https://example.com/i.png";
     assert_eq!(policy.redirect(from, "https://example.com/other.png"), Ok(()));
@@ -172,9 +172,9 @@ fn a_redirect_stays_at_its_origin() {
     assert_eq!(policy.redirect(from, "/other.png"), Err(UnsafeIconError::Syntax));
 }
 
-/// C9.16: by what it begins with, not by what it is said to be.
+/// C9.16: the first bytes decide, not the declared media type.
 #[test]
-fn a_picture_is_known_by_its_first_bytes() {
+fn icon_policy_detects_the_image_kind_by_its_first_bytes() {
     let mut policy = IconPolicy::default();
     let jpeg = b"\xff\xd8\xff\xe0....".as_slice();
     let webp = b"RIFF....WEBPVP8 ".as_slice();
@@ -192,7 +192,7 @@ fn a_picture_is_known_by_its_first_bytes() {
     for bytes in [b"GIF89a..".as_slice(), b"<html><svg>", b"", b"\x89PN", b"MZ\x90"] {
         assert_eq!(policy.image(Some("image/png"), bytes), Err(UnsafeIconError::Kind), "{bytes:?}");
     }
-    // A picture that can run scripts is shown by those alone who say so.
+    // SVG can run scripts, so it must be enabled explicitly.
     let svg =
         b"\xef\xbb\xbf<?xml version=\"1.0\"?><!-- <svg> --><!DOCTYPE svg>\n<svg xmlns=\"x\"/>".as_slice();
     assert_eq!(policy.image(Some("image/svg+xml"), svg), Err(UnsafeIconError::Kind));
@@ -204,7 +204,7 @@ fn a_picture_is_known_by_its_first_bytes() {
 
 /// C9.16
 #[test]
-fn an_icon_may_be_inline_and_is_bounded() {
+fn icon_policy_accepts_inline_icons_up_to_the_size_limit() {
     let mut policy = IconPolicy::default();
     let inline = |data: &str| Icon::new(format!("data:image/png;base64,{data}"));
     assert_eq!(policy.source(&inline(PNG_BASE64)), Ok(IconSource::Inline(ImageKind::Png, PNG.to_vec())));
@@ -226,7 +226,7 @@ fn an_icon_may_be_inline_and_is_bounded() {
 
 /// C9.3, C9.4
 #[test]
-fn what_a_server_says_of_its_tools_counts_if_it_is_trusted() {
+fn behaviour_ignores_annotations_of_untrusted_servers() {
     let tool = |hints: serde_json::Value| {
         let annotations: ToolAnnotations = serde_json::from_str(&hints.to_string()).unwrap();
         Tool::new("t", "A tool", json!({"type": "object"})).with_annotations(annotations)
@@ -241,7 +241,7 @@ fn what_a_server_says_of_its_tools_counts_if_it_is_trusted() {
     assert_eq!(untrusted, worst);
     assert!(untrusted.needs_confirmation());
     assert_eq!(Behaviour::of(&tool(json!({})), Trust::Trusted), worst);
-    // Of the wrong type, it is not said.
+    // A hint of the wrong type counts as absent.
     assert_eq!(Behaviour::of(&tool(json!({"readOnlyHint": "yes"})), Trust::Trusted), worst);
 
     let adds = tool(json!({"destructiveHint": false, "openWorldHint": false}));
@@ -251,7 +251,7 @@ fn what_a_server_says_of_its_tools_counts_if_it_is_trusted() {
 
 /// C14.11
 #[test]
-fn the_page_of_a_tool_is_at_a_ui_uri() {
+fn tool_page_must_have_a_ui_uri() {
     let tool = |meta: serde_json::Value| -> Tool {
         serde_json::from_str(
             &json!({"name": "t", "inputSchema": {"type": "object"}, "_meta": meta}).to_string(),
@@ -278,7 +278,7 @@ fn the_page_of_a_tool_is_at_a_ui_uri() {
 
 /// C14.11
 #[test]
-fn a_page_is_html_of_its_profile_with_what_it_asks_for() {
+fn app_page_is_read_from_html_of_its_media_type() {
     let contents = |json: serde_json::Value| serde_json::from_str(&json.to_string()).unwrap();
     let page = apps::Page::of(&contents(json!({
         "uri": "ui://t/page", "mimeType": "text/html; profile=mcp-app", "text": "<p>",
@@ -300,9 +300,9 @@ fn a_page_is_html_of_its_profile_with_what_it_asks_for() {
     }
 }
 
-/// C14.11: nothing but what the page asks for, and nothing that could be more than an origin.
+/// C14.11: only origins that the page lists, and only entries that are a plain origin.
 #[test]
-fn the_policy_of_a_page_forbids_what_it_does_not_ask_for() {
+fn content_security_policy_forbids_origins_that_the_page_does_not_list() {
     let closed = apps::Origins::default().policy();
     for directive in ["default-src 'none'", "connect-src 'none'", "frame-src 'none'", "base-uri 'none'"] {
         assert!(closed.split("; ").any(|part| part == directive), "{closed}");
@@ -334,7 +334,7 @@ fn the_policy_of_a_page_forbids_what_it_does_not_ask_for() {
 
 /// C11.7
 #[test]
-fn a_root_is_a_file_uri_that_leads_nowhere_else() {
+fn root_must_be_a_local_file_uri_without_traversal() {
     for (path, uri) in [
         ("/home/me/project", "file:///home/me/project"),
         ("/home/me/my project/ü#1?", "file:///home/me/my%20project/%C3%BC%231%3F"),
@@ -374,7 +374,7 @@ fn a_root_is_a_file_uri_that_leads_nowhere_else() {
 
 /// S9.9
 #[test]
-fn a_server_can_tell_what_lies_within_a_root() {
+fn root_contains_only_uris_within_it() {
     let root = Root::new("file:///home/me/my%20project/");
     for inside in [
         "file:///home/me/my%20project",
@@ -399,9 +399,9 @@ fn a_server_can_tell_what_lies_within_a_root() {
 }
 
 proptest! {
-    /// C10.6, C13.3: whatever a server sends, what is shown is what it sent, in plain characters, with a host in it.
+    /// C10.6, C13.3: an accepted URL is shown unchanged, in visible ASCII characters, and has a host.
     #[test]
-    fn any_text_is_a_page_shown_whole_or_none(
+    fn url_consent_shows_any_accepted_text_whole(
         url in prop_oneof![
             any::<String>(),
             "[hH][tT][tT][pP][sS]?:/{1,3}([a-z%.0-9\\[\\]:]{0,9}@)?[a-zA-Z.0-9\\-:\\[\\]%]{0,20}[/?#\\\\ -~]{0,20}",
@@ -418,7 +418,7 @@ proptest! {
 
     /// C11.7, S9.9
     #[test]
-    fn any_path_is_a_root_that_holds_itself_or_none(path in prop_oneof![any::<String>(), "(/|C:\\\\)[ -~]{0,20}"]) {
+    fn root_of_any_accepted_path_contains_itself(path in prop_oneof![any::<String>(), "(/|C:\\\\)[ -~]{0,20}"]) {
         if let Ok(root) = Root::of_path(&path) {
             prop_assert!(root.uri.is_ascii());
             prop_assert_eq!(root.check(), Ok(()));
@@ -430,7 +430,7 @@ proptest! {
 
     /// C9.16
     #[test]
-    fn no_icon_and_no_picture_is_too_odd(src in any::<String>(), bytes in any::<Vec<u8>>()) {
+    fn icon_policy_handles_any_source_and_bytes(src in any::<String>(), bytes in any::<Vec<u8>>()) {
         let policy = IconPolicy::of_server("https://example.com/");
         let icon = Icon::new(src.clone());
         let source = policy.source(&icon);

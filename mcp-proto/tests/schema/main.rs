@@ -1,4 +1,4 @@
-//! The vocabulary of the protocol, and what is to be known before a person is asked or shown something.
+//! Types of the protocol's messages, and the checks of a host before it asks the user or shows something.
 
 mod consent;
 mod methods;

@@ -1,4 +1,4 @@
-//! The one list of methods and notifications.
+//! The table of methods and notifications, and the differences between revisions.
 
 use mcp_proto::schema::tasks::{self, legacy};
 use mcp_proto::schema::{
@@ -7,7 +7,7 @@ use mcp_proto::schema::{
     Revision, ServerCapabilities, ServerCapability, SubscribeResource, SubscriptionsListen,
 };
 
-const WAYS: [Direction; 2] = [Direction::ClientToServer, Direction::ServerToClient];
+const DIRECTIONS: [Direction; 2] = [Direction::ClientToServer, Direction::ServerToClient];
 
 fn names(direction: Direction, revision: Revision) -> Vec<&'static str> {
     let found =
@@ -16,9 +16,9 @@ fn names(direction: Direction, revision: Revision) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_name_stands_for_one_method_in_one_direction_at_one_revision() {
+fn method_name_is_unique_per_direction_and_revision() {
     for revision in Revision::ALL.iter().copied() {
-        for direction in WAYS {
+        for direction in DIRECTIONS {
             let mut known = names(direction, revision);
             let count = known.len();
             known.sort_unstable();
@@ -32,9 +32,9 @@ fn a_name_stands_for_one_method_in_one_direction_at_one_revision() {
 }
 
 #[test]
-fn a_name_stands_for_one_notification_in_one_direction_at_one_revision() {
+fn notification_name_is_unique_per_direction_and_revision() {
     for revision in Revision::ALL.iter().copied() {
-        for direction in WAYS {
+        for direction in DIRECTIONS {
             let found: Vec<_> = NotificationInfo::all()
                 .filter(|info| info.direction.includes(direction) && info.exists_in(revision))
                 .collect();
@@ -47,7 +47,7 @@ fn a_name_stands_for_one_notification_in_one_direction_at_one_revision() {
 
 /// R10
 #[test]
-fn a_modern_server_sends_no_requests() {
+fn modern_server_sends_no_requests() {
     assert_eq!(names(Direction::ServerToClient, Revision::V2026_07_28), [""; 0]);
     for info in [ListRoots::INFO, CreateMessage::INFO, Elicit::INFO] {
         assert!(info.as_input.unwrap().contains(Revision::V2026_07_28), "{}", info.name);
@@ -55,17 +55,17 @@ fn a_modern_server_sends_no_requests() {
 }
 
 #[test]
-fn tasks_of_both_kinds_share_names_and_not_types() {
+fn legacy_and_modern_tasks_share_names_but_not_types() {
     let at = |revision| MethodInfo::find("tasks/get", Direction::ClientToServer, revision);
     assert_eq!(at(Revision::V2025_11_25), Some(legacy::GetTask::INFO));
     assert_eq!(at(Revision::V2026_07_28), Some(tasks::GetTask::INFO));
     assert_eq!(at(Revision::V2025_06_18), None);
-    let asked = MethodInfo::find("tasks/get", Direction::ServerToClient, Revision::V2025_11_25);
-    assert_eq!(asked, Some(legacy::GetTask::INFO));
+    let to_client = MethodInfo::find("tasks/get", Direction::ServerToClient, Revision::V2025_11_25);
+    assert_eq!(to_client, Some(legacy::GetTask::INFO));
 }
 
 #[test]
-fn a_method_goes_its_own_way_only() {
+fn method_is_found_only_in_its_direction() {
     let revision = Revision::V2025_11_25;
     assert_eq!(MethodInfo::find(CallTool::NAME, Direction::ServerToClient, revision), None);
     assert_eq!(MethodInfo::find(Ping::NAME, Direction::ServerToClient, revision), Some(Ping::INFO));
@@ -94,7 +94,7 @@ fn methods_of_one_era_are_unknown_to_the_other() {
 }
 
 #[test]
-fn a_method_needs_what_was_declared() {
+fn method_requires_its_declared_capability() {
     let revision = Revision::V2025_11_25;
     let server = ServerCapabilities::new().with(ServerCapability::Resources);
     assert!(ReadResource::INFO.server_allows(&server, revision));
@@ -107,7 +107,7 @@ fn a_method_needs_what_was_declared() {
 
 /// C2.15
 #[test]
-fn only_the_handshake_is_never_given_up() {
+fn only_initialize_cannot_be_cancelled() {
     let never: Vec<_> = MethodInfo::all().filter(|info| !info.cancellable).map(|info| info.name).collect();
     assert_eq!(never, ["initialize"]);
 }
@@ -119,13 +119,14 @@ fn only_three_methods_may_ask_for_input() {
 }
 
 #[test]
-fn lists_and_what_is_read_may_be_kept() {
-    let mut kept: Vec<_> = MethodInfo::all().filter(|info| info.cacheable).map(|info| info.name).collect();
-    kept.sort_unstable();
+fn lists_reads_and_discovery_are_cacheable() {
+    let mut cacheable: Vec<_> =
+        MethodInfo::all().filter(|info| info.cacheable).map(|info| info.name).collect();
+    cacheable.sort_unstable();
     let lists =
         ["prompts/list", "resources/list", "resources/read", "resources/templates/list", "server/discover"];
-    assert_eq!(kept[..5], lists);
-    assert_eq!(kept[5..], ["tools/list"]);
+    assert_eq!(cacheable[..5], lists);
+    assert_eq!(cacheable[5..], ["tools/list"]);
 }
 
 #[test]
@@ -140,7 +141,7 @@ fn revisions_are_ordered_by_age_and_by_era() {
 
 /// D3, C1.13
 #[test]
-fn differences_are_those_of_the_table() {
+fn differences_match_the_specification() {
     let batches: Vec<_> = Revision::ALL.iter().filter(|it| it.differences().batches).collect();
     assert_eq!(batches, [&Revision::V2025_03_26]);
     let missing = |revision: Revision| revision.differences().missing_resource;
@@ -150,6 +151,6 @@ fn differences_are_those_of_the_table() {
 }
 
 #[test]
-fn names_on_the_wire_come_from_the_table() {
+fn method_and_notification_names_come_from_the_table() {
     assert_eq!((CallTool::NAME, <Progress as Notification>::NAME), ("tools/call", "notifications/progress"));
 }

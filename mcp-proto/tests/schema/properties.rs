@@ -1,4 +1,4 @@
-//! Whatever JSON comes, reading it neither panics nor loses anything.
+//! Reading any JSON neither panics nor loses data.
 
 use mcp_proto::schema::{
     At, CallToolParams, CallToolResult, CompleteParams, CreateMessageParams, DiscoverResult, ElicitParams,
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Names that mean something, so that objects are nearly right.
+/// Field names of the protocol, so that generated objects are nearly valid.
 const NAMES: &[&str] = &[
     "name",
     "type",
@@ -61,6 +61,7 @@ const NAMES: &[&str] = &[
     "resource",
 ];
 
+/// Values of the protocol, so that generated fields are nearly valid.
 const WORDS: &[&str] = &[
     "text",
     "image",
@@ -108,11 +109,13 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whether everything that means something in `before` is in `after`. `null` and the empty object mean nothing; a list
-/// may have been `null`, and a whole number may have had a fraction of zero.
+/// Whether `after` has all data of `before`.
+///
+/// `null` and the empty object carry no data; a list may have been `null`, and an integer may have had a fraction of
+/// zero.
 fn is_kept(before: &Value, after: &Value) -> bool {
     match (before, after) {
-        // What else stands beside a method and its parameters is not kept, as of any JSON-RPC envelope.
+        // Other members than the method and its parameters are not kept, as in any JSON-RPC envelope.
         (Value::Object(before), Value::Object(after)) if is_request(before) => {
             before["method"] == after["method"]
                 && before
@@ -146,7 +149,7 @@ fn check<T: Serialize + DeserializeOwned + WriteAt + PartialEq + std::fmt::Debug
     let text = serde_json::to_string(&read).unwrap();
     let after = serde_json::from_str(&text).unwrap();
     assert!(is_kept(value, &after), "{value} became {after}");
-    // Writing settles the order of fields; from then on nothing changes.
+    // Writing fixes the order of fields; a second round trip changes nothing.
     let again: T = serde_json::from_str(&text).unwrap();
     assert_eq!(serde_json::to_string(&again).unwrap(), text);
     for revision in Revision::ALL {
@@ -155,7 +158,7 @@ fn check<T: Serialize + DeserializeOwned + WriteAt + PartialEq + std::fmt::Debug
     }
 }
 
-/// Every place in a value.
+/// Collects the JSON pointers to every value within `value`.
 fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
@@ -173,7 +176,8 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-fn spoilt(mut value: Value, at: &prop::sample::Index, odd: Value) -> Value {
+/// Replaces one value within `value` by `odd`.
+fn replaced(mut value: Value, at: &prop::sample::Index, odd: Value) -> Value {
     let mut found = Vec::new();
     places(&value, "", &mut found);
     let place: &String = at.get(&found);
@@ -191,7 +195,7 @@ fn page() -> Value {
     })
 }
 
-fn called() -> Value {
+fn tool_result() -> Value {
     serde_json::json!({
         "content": [
             {"type": "text", "text": "a", "annotations": {"audience": ["user"], "priority": 1}},
@@ -203,7 +207,7 @@ fn called() -> Value {
     })
 }
 
-fn asked() -> Value {
+fn input_required() -> Value {
     serde_json::json!({
         "resultType": "input_required", "requestState": "s",
         "inputRequests": {
@@ -224,24 +228,24 @@ fn asked() -> Value {
 
 proptest! {
     #[test]
-    fn what_is_spoilt_in_one_place_survives_a_round_trip(at in any::<prop::sample::Index>(), odd in json()) {
-        check::<ListToolsResult>(&spoilt(page(), &at, odd.clone()));
-        check::<CallToolResult>(&spoilt(called(), &at, odd.clone()));
-        check::<InputRequiredResult>(&spoilt(asked(), &at, odd));
+    fn message_with_one_replaced_value_survives_a_round_trip(at in any::<prop::sample::Index>(), odd in json()) {
+        check::<ListToolsResult>(&replaced(page(), &at, odd.clone()));
+        check::<CallToolResult>(&replaced(tool_result(), &at, odd.clone()));
+        check::<InputRequiredResult>(&replaced(input_required(), &at, odd));
     }
 
     #[test]
-    fn one_spoilt_block_leaves_the_others(at in any::<prop::sample::Index>(), odd in json()) {
-        let mut value = called();
+    fn one_invalid_block_does_not_affect_the_others(at in any::<prop::sample::Index>(), odd in json()) {
+        let mut value = tool_result();
         let block = value["content"][1].take();
-        value["content"][1] = spoilt(block, &at, odd);
+        value["content"][1] = replaced(block, &at, odd);
         let result: CallToolResult = serde_json::from_str(&value.to_string()).unwrap();
         prop_assert_eq!(result.content[0].as_text(), Some("a"));
         prop_assert_eq!(result.content.len(), 4);
     }
 
     #[test]
-    fn whatever_is_read_survives_a_round_trip(value in json()) {
+    fn every_readable_message_survives_a_round_trip(value in json()) {
         check::<CallToolParams>(&value);
         check::<CallToolResult>(&value);
         check::<CompleteParams>(&value);
@@ -257,7 +261,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_content_comes_is_read(value in prop::collection::vec(json(), 0..6)) {
+    fn content_of_any_json_is_read(value in prop::collection::vec(json(), 0..6)) {
         let text = serde_json::json!({"content": value}).to_string();
         let result: CallToolResult = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(result.content.len(), value.len());
@@ -265,7 +269,7 @@ proptest! {
     }
 
     #[test]
-    fn text_cut_short_is_an_error(value in json(), at in any::<prop::sample::Index>()) {
+    fn truncated_text_is_an_error(value in json(), at in any::<prop::sample::Index>()) {
         let text = serde_json::json!({"content": [value]}).to_string();
         let cut: String = text.chars().take(at.index(text.chars().count())).collect();
         prop_assert!(serde_json::from_str::<CallToolResult>(&cut).is_err());

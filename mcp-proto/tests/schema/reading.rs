@@ -1,4 +1,4 @@
-//! How types are read: one odd field, item or kind never costs the rest, and nothing is lost in silence.
+//! Reading: an invalid field, item or kind does not affect the rest, and nothing is lost silently.
 
 use mcp_proto::schema::{
     CallToolParams, CallToolResult, CancelledParams, ContentBlock, CreateMessageParams, DiscoverResult,
@@ -23,7 +23,7 @@ fn written<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap()
 }
 
-/// What is read of `text` is written as an equal value.
+/// Reads `text` and checks that it is written back as an equal value.
 #[track_caller]
 fn round_trip<T: Serialize + DeserializeOwned>(text: &str) -> T {
     let value: T = read(text);
@@ -32,45 +32,45 @@ fn round_trip<T: Serialize + DeserializeOwned>(text: &str) -> T {
 }
 
 #[test]
-fn an_unknown_field_survives_a_round_trip() {
+fn unknown_field_survives_a_round_trip() {
     let tool: Tool = round_trip(r#"{"name":"a","inputSchema":{},"x-new":{"deep":[1,2.50,"é"]}}"#);
     assert_eq!(tool.extra.get("x-new").unwrap().as_str(), r#"{"deep":[1,2.50,"é"]}"#);
 }
 
 #[test]
-fn an_optional_field_of_the_wrong_type_is_kept_raw_and_costs_nothing_else() {
+fn optional_field_of_the_wrong_type_is_kept_raw_without_affecting_others() {
     let tool: Tool = round_trip(r#"{"title":{"en":"A"},"name":"a","inputSchema":{},"description":"d"}"#);
     assert_eq!((tool.title.as_deref(), tool.description.as_deref()), (None, Some("d")));
     assert_eq!(tool.extra.get("title").unwrap().as_str(), r#"{"en":"A"}"#);
 }
 
 #[test]
-fn a_field_that_is_set_replaces_what_could_not_be_read_of_it() {
+fn assigned_field_replaces_its_unreadable_value() {
     let mut tool: Tool = read(r#"{"title":7,"name":"a","inputSchema":{}}"#);
     tool.title = Some("A".into());
     assert_eq!(written(&tool), r#"{"name":"a","inputSchema":{},"title":"A"}"#);
 }
 
 #[test]
-fn null_for_an_optional_field_is_as_good_as_absent() {
+fn null_in_an_optional_field_counts_as_absent() {
     let tool: Tool = read(r#"{"name":"a","title":null,"inputSchema":{},"annotations":null,"_meta":null}"#);
     assert_eq!(tool, Tool::undescribed("a", json!({})));
 }
 
 #[test]
-fn null_is_a_structured_result() {
+fn structured_content_may_be_null() {
     let result: CallToolResult = round_trip(r#"{"content":[],"structuredContent":null}"#);
     assert_eq!(result.structured_content, Some(Json::null()));
     assert_eq!(read::<CallToolResult>(r#"{"content":[]}"#).structured_content, None);
 }
 
 #[test]
-fn a_missing_required_field_is_named() {
+fn error_names_the_missing_required_field() {
     assert!(error::<Tool>(r#"{"inputSchema":{}}"#).contains("`name` is missing"));
 }
 
 #[test]
-fn a_required_field_of_the_wrong_type_is_named() {
+fn error_names_the_required_field_of_the_wrong_type() {
     let error = error::<InitializeResult>(
         r#"{"protocolVersion":"x","capabilities":{},"serverInfo":{"name":"n","version":2}}"#,
     );
@@ -78,21 +78,21 @@ fn a_required_field_of_the_wrong_type_is_named() {
 }
 
 #[test]
-fn of_a_field_that_comes_twice_the_last_readable_one_counts() {
+fn last_readable_occurrence_of_a_repeated_field_counts() {
     let tool: Tool = read(r#"{"name":"a","name":"b","inputSchema":{},"title":"x","title":3}"#);
     assert_eq!((tool.name.as_str(), tool.title.as_deref()), ("b", Some("x")));
     assert_eq!(written(&tool), r#"{"name":"b","inputSchema":{},"title":"x"}"#);
 }
 
 #[test]
-fn a_name_with_escapes_is_the_same_name() {
+fn field_name_with_escapes_is_recognised() {
     let tool: Tool = read(r#"{"\u006eame":"a","inputSchem\u0061":{},"y\n":1}"#);
     assert_eq!(tool.name, "a");
     assert!(tool.extra.contains("y\n"));
 }
 
 #[test]
-fn an_item_that_can_not_be_read_is_set_apart_and_written_back_in_its_place() {
+fn unreadable_list_item_is_reported_and_written_back_in_its_place() {
     let text =
         r#"{"tools":[5,{"name":"a","inputSchema":{}},{"inputSchema":{}},{"name":"c","inputSchema":{}},"x"]}"#;
     let result: ListToolsResult = round_trip(text);
@@ -103,21 +103,21 @@ fn an_item_that_can_not_be_read_is_set_apart_and_written_back_in_its_place() {
 }
 
 #[test]
-fn a_tool_whose_input_schema_is_no_object_is_set_apart() {
+fn tool_with_an_input_schema_other_than_an_object_is_invalid() {
     let result: ListToolsResult = round_trip(r#"{"tools":[{"name":"a","inputSchema":"string"}]}"#);
     assert!(result.tools.is_empty());
     assert_eq!(&*result.tools.invalid()[0].reason, "`inputSchema`: expected an object");
 }
 
 #[test]
-fn one_odd_icon_costs_the_icons_but_not_the_resource() {
+fn invalid_icon_drops_the_icons_but_not_the_resource() {
     let text = r#"{"resources":[{"uri":"a:b","name":"n","icons":[{"src":"x:y"},{"href":"z"}],"size":3}]}"#;
     let result: ListResourcesResult = round_trip(text);
     assert_eq!((result.resources[0].icons.as_ref(), result.resources[0].size), (None, Some(3)));
 }
 
 #[test]
-fn content_is_told_by_its_type_wherever_that_stands() {
+fn content_type_is_found_at_any_position() {
     let first: ContentBlock = read(r#"{"type":"image","data":"AA==","mimeType":"image/png"}"#);
     let last: ContentBlock = read(r#"{"data":"AA==","mimeType":"image/png","type":"image"}"#);
     assert_eq!(first, ContentBlock::image("AA==", "image/png"));
@@ -126,7 +126,7 @@ fn content_is_told_by_its_type_wherever_that_stands() {
 
 /// C9.11
 #[test]
-fn content_of_an_unknown_kind_is_kept_verbatim() {
+fn content_of_unknown_type_is_kept_verbatim() {
     let text = r#"{"a":1.0,"type":"hologram","b":{"c":[null]}}"#;
     let block: ContentBlock = read(text);
     assert_eq!(block, ContentBlock::Unknown(Json::new(text).unwrap()));
@@ -135,7 +135,7 @@ fn content_of_an_unknown_kind_is_kept_verbatim() {
 
 /// C9.11
 #[test]
-fn content_that_is_not_what_it_says_costs_only_itself() {
+fn invalid_content_does_not_affect_other_blocks() {
     let text = r#"{"content":[
         {"type":"text"},{"type":"text","text":"a"},{"type":3},{"text":"b"},7,null,[1],
         {"type":"text","text":{"not":"text"}}
@@ -146,24 +146,24 @@ fn content_that_is_not_what_it_says_costs_only_itself() {
 }
 
 #[test]
-fn content_left_out_is_none() {
+fn missing_content_is_read_as_an_empty_list() {
     assert_eq!(read::<CallToolResult>(r#"{"structuredContent":{"a":1}}"#).content, []);
 }
 
 #[test]
-fn content_that_is_no_list_is_refused() {
+fn content_other_than_a_list_is_an_error() {
     error::<CallToolResult>(r#"{"content":"text"}"#);
 }
 
 #[test]
-fn null_is_an_empty_list() {
+fn null_is_read_as_an_empty_list_of_content_or_tools() {
     assert_eq!(read::<CallToolResult>(r#"{"content":null}"#).content, []);
     assert!(read::<ListToolsResult>(r#"{"tools":null}"#).tools.is_empty());
     error::<DiscoverResult>(r#"{"supportedVersions":null,"capabilities":{}}"#);
 }
 
 #[test]
-fn a_prompt_with_a_message_of_an_unknown_role_is_refused() {
+fn prompt_result_with_an_unknown_role_is_an_error() {
     let text = r#"{"messages":[{"role":"user","content":{"type":"text","text":"b"}},
         {"role":"narrator","content":{"type":"text","text":"a"}}]}"#;
     let error = error::<GetPromptResult>(text);
@@ -173,7 +173,7 @@ fn a_prompt_with_a_message_of_an_unknown_role_is_refused() {
 }
 
 #[test]
-fn a_tool_without_input_schema_takes_any_object() {
+fn tool_without_input_schema_accepts_any_object() {
     for absent in ["", r#","inputSchema":null"#] {
         let text = format!(r#"{{"tools":[{{"name":"t"{absent}}}]}}"#);
         let result: ListToolsResult = read(&text);
@@ -185,7 +185,7 @@ fn a_tool_without_input_schema_takes_any_object() {
 }
 
 #[test]
-fn resource_contents_are_told_by_what_they_have() {
+fn resource_contents_are_text_or_blob_by_their_field() {
     let text =
         r#"{"contents":[{"uri":"a:b","mimeType":"m","text":"t"},{"blob":"AA==","uri":"a:b"},{"uri":"a:b"}]}"#;
     let result: ReadResourceResult = round_trip(text);
@@ -206,20 +206,20 @@ fn sampling_content_is_one_block_or_a_list() {
 }
 
 #[test]
-fn a_reference_of_an_unknown_kind_is_kept() {
+fn reference_of_unknown_type_is_kept() {
     let reference: Reference = round_trip(r#"{"type":"ref/tool","name":"a"}"#);
     assert!(matches!(reference, Reference::Unknown(_)));
 }
 
 #[test]
-fn arguments_that_are_no_object_are_refused() {
+fn arguments_other_than_an_object_are_an_error() {
     let error = error::<CallToolParams>(r#"{"name":"a","arguments":[1]}"#);
     assert!(error.contains("`arguments`: expected an object"), "{error}");
     assert_eq!(read::<CallToolParams>(r#"{"name":"a","arguments":null}"#).arguments, None);
 }
 
 #[test]
-fn an_odd_field_that_would_change_what_is_asked_is_refused() {
+fn invalid_field_that_would_change_the_request_is_an_error() {
     error::<PaginatedParams>(r#"{"cursor":3}"#);
     error::<GetPromptParams>(r#"{"name":"a","arguments":{"b":1}}"#);
     error::<CallToolParams>(r#"{"name":"a","inputResponses":[]}"#);
@@ -229,33 +229,33 @@ fn an_odd_field_that_would_change_what_is_asked_is_refused() {
 }
 
 #[test]
-fn arguments_are_kept_as_they_were_written() {
+fn arguments_keep_their_json_text() {
     let text = r#"{"name":"a","arguments":{"big":123456789012345678901234567890,"f":1.10,"a":1,"a":2}}"#;
     let params: CallToolParams = read(text);
     assert_eq!(written(&params), text);
 }
 
 #[test]
-fn numbers_of_progress_stay_as_they_were() {
+fn progress_numbers_keep_their_form() {
     let params: ProgressParams = read(r#"{"progressToken":0,"progress":1,"total":2.5}"#);
     assert_eq!(written(&params), r#"{"progressToken":0,"progress":1,"total":2.5}"#);
 }
 
 #[test]
-fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
+fn integer_may_have_a_fraction_of_zero() {
     let result: ListToolsResult = read(r#"{"tools":[],"ttlMs":60000.0}"#);
     assert_eq!(result.ttl_ms, Some(60_000));
 }
 
 #[test]
-fn a_number_out_of_range_is_kept_raw() {
+fn number_out_of_range_is_kept_raw() {
     for number in ["-1", "1.5", "1e40", "1e400"] {
         let text = format!(r#"{{"uri":"a:b","name":"n","size":{number}}}"#);
         match serde_json::from_str::<Resource>(&text) {
             Ok(resource) => {
                 assert_eq!((resource.size, resource.extra.contains("size")), (None, true), "{number}")
             }
-            // What no floating-point number holds is no number to the parser.
+            // The parser rejects numbers beyond the range of `f64`.
             Err(error) => assert!(number == "1e400" && error.to_string().contains("out of range"), "{error}"),
         }
     }
@@ -263,7 +263,7 @@ fn a_number_out_of_range_is_kept_raw() {
 
 /// C10.2
 #[test]
-fn a_form_is_told_by_its_mode_or_by_having_none() {
+fn elicitation_without_mode_is_in_form_mode() {
     let form = r#"{"message":"m","requestedSchema":{"type":"object","properties":{}}}"#;
     assert_eq!(round_trip::<ElicitParams>(form).mode(), ElicitMode::Form);
     let url = r#"{"message":"m","url":"https://a.b","mode":"url","new":1}"#;
@@ -272,7 +272,7 @@ fn a_form_is_told_by_its_mode_or_by_having_none() {
 }
 
 #[test]
-fn the_fields_of_a_form_are_told_by_their_shape() {
+fn form_field_kinds_are_recognised_by_their_schema() {
     let kinds = [
         (r#"{"type":"string","format":"uri"}"#, "String"),
         (r#"{"type":"integer","minimum":1}"#, "Number"),
@@ -291,7 +291,7 @@ fn the_fields_of_a_form_are_told_by_their_shape() {
 }
 
 #[test]
-fn answers_of_a_form_are_told_by_their_types() {
+fn form_values_are_recognised_by_their_json_type() {
     let text = r#"{"action":"accept","content":{"a":"x","b":95.5,"c":true,"d":["y"],"e":{"odd":1}}}"#;
     let result: ElicitResult = round_trip(text);
     let content = result.content.unwrap();
@@ -301,7 +301,7 @@ fn answers_of_a_form_are_told_by_their_types() {
 }
 
 #[test]
-fn input_requests_are_told_by_their_methods() {
+fn input_requests_are_recognised_by_their_method() {
     let text = r#"{"requestState":"s","inputRequests":{
         "a":{"params":{"message":"m","url":"x:y","mode":"url"},"method":"elicitation/create"},
         "b":{"method":"roots/list"},
@@ -326,7 +326,7 @@ fn input_requests_are_told_by_their_methods() {
 }
 
 #[test]
-fn input_responses_are_told_by_what_they_have() {
+fn input_responses_are_recognised_by_their_fields() {
     let answers = [
         (r#"{"action":"decline"}"#, "Elicit"),
         (r#"{"role":"assistant","content":{"type":"text","text":"a"},"model":"m"}"#, "CreateMessage"),
@@ -339,9 +339,9 @@ fn input_responses_are_told_by_what_they_have() {
     }
 }
 
-/// A0.1: an empty object says nothing about the era.
+/// A0.1: an empty object gives no evidence of the era.
 #[test]
-fn an_empty_object_is_neither_a_handshake_nor_a_discovery() {
+fn empty_object_is_not_an_initialize_or_discover_result() {
     error::<InitializeResult>("{}");
     error::<DiscoverResult>("{}");
     error::<DiscoverResult>(r#"{"supportedVersions":"2026-07-28","capabilities":{}}"#);
@@ -349,7 +349,7 @@ fn an_empty_object_is_neither_a_handshake_nor_a_discovery() {
 
 /// C1.7, C1.8
 #[test]
-fn the_kind_of_a_result_is_found_without_reading_on() {
+fn result_type_is_found_without_reading_further() {
     assert_eq!(result_type(r#"{"content":[],"resultType":"task"}"#).unwrap(), ResultType::Task);
     assert_eq!(result_type(r#"{"resultType":"input_required" BROKEN"#).unwrap(), ResultType::InputRequired);
     assert_eq!(result_type(r#"{"x":{"resultType":"task"}}"#).unwrap(), ResultType::Complete);
@@ -360,14 +360,14 @@ fn the_kind_of_a_result_is_found_without_reading_on() {
 }
 
 #[test]
-fn text_that_is_not_json_is_an_error() {
+fn invalid_json_is_an_error() {
     for text in ["", "{", r#"{"content":[{"type":"text","text":"a"}"#, "{\"content\":\u{1}}", "{} {}"] {
         serde_json::from_str::<CallToolResult>(text).unwrap_err();
     }
 }
 
 #[test]
-fn deep_nesting_is_no_trouble() {
+fn deeply_nested_values_are_read() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let text =
         format!(r#"{{"content":[{{"type":"text","text":"a","x":{deep}}}],"structuredContent":{deep}}}"#);

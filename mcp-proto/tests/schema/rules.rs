@@ -1,4 +1,4 @@
-//! Rules that no type expresses: trace context, extensions, conversations with a model, bytes.
+//! Rules that types do not express: trace context, extensions, sampling conversations, base64.
 
 use mcp_proto::schema::{
     ClientCapabilities, ContentBlock, CreateMessageParams, CreateMessageResult, Json, Meta, SamplingError,
@@ -12,13 +12,13 @@ const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
 
 /// C1.21
 #[test]
-fn a_traceparent_has_the_form_of_w3c() {
+fn traceparent_must_follow_w3c_trace_context() {
     let context = TraceContext::new(PARENT).unwrap();
     assert_eq!(context.trace_id(), "0af7651916cd43dd8448eb211c80319c");
     assert_eq!(context.parent_id(), "00f067aa0ba902b7");
     assert!(context.is_sampled());
     assert!(!TraceContext::new(PARENT.replace("-01", "-02")).unwrap().is_sampled());
-    // A version that is not known yet may have more.
+    // An unknown future version may have more parts.
     assert!(TraceContext::new(format!("01{}-more", &PARENT[2..])).is_ok());
     for bad in [
         String::new(),
@@ -38,7 +38,7 @@ fn a_traceparent_has_the_form_of_w3c() {
 
 /// C1.21
 #[test]
-fn a_tracestate_is_a_list_of_at_most_32_distinct_members() {
+fn tracestate_has_at_most_32_distinct_members() {
     let with = |state: &str| TraceContext::new(PARENT).unwrap().with_state(state);
     let many = |count: usize| (0..count).map(|n| format!("k{n}=v")).collect::<Vec<_>>().join(",");
     for good in [
@@ -61,7 +61,7 @@ fn a_tracestate_is_a_list_of_at_most_32_distinct_members() {
 
 /// C1.21
 #[test]
-fn a_baggage_is_a_list_of_names_and_values() {
+fn baggage_must_follow_w3c_baggage() {
     let mut own = Meta::new();
     for good in ["userId=alice", "a=1,b = 2 ; p; q=3", "a=%C3%BC", "a="] {
         assert_eq!(own.set_baggage(good), Ok(()), "{good}");
@@ -75,9 +75,9 @@ fn a_baggage_is_a_list_of_names_and_values() {
     assert_eq!(own.baggage().as_deref(), Some("a="));
 }
 
-/// C1.21: what a peer wrote wrong is read as absent, and what is wrong with the state alone costs the state alone.
+/// C1.21: an invalid `traceparent` is read as absent; an invalid `tracestate` only drops the state.
 #[test]
-fn a_trace_context_of_another_form_is_none() {
+fn invalid_trace_context_is_read_as_absent() {
     let read = |json: Value| -> Meta { serde_json::from_str(&json.to_string()).unwrap() };
     let whole = read(json!({"traceparent": PARENT, "tracestate": "a=1", "baggage": "a=1"}));
     let context = whole.trace_context().unwrap();
@@ -95,7 +95,7 @@ fn a_trace_context_of_another_form_is_none() {
 
 /// C2.9
 #[test]
-fn an_extension_has_a_prefix_and_a_name() {
+fn extension_identifier_requires_a_prefix_and_a_name() {
     for good in ["com.example/charts", tasks::EXTENSION, apps::EXTENSION, "example/x", "a-b.c1/d_e.f"] {
         assert!(Meta::is_extension(good), "{good}");
         assert!(ClientCapabilities::new().with_extension(good, Json::empty_object()).is_ok());
@@ -120,9 +120,9 @@ fn an_extension_has_a_prefix_and_a_name() {
     assert_eq!(declared.extension("com.example/other"), None);
 }
 
-/// C1.20: all that is written here under a name of its own is the specification's.
+/// C1.20: all prefixed names that this crate writes are the specification's.
 #[test]
-fn own_names_are_domain_names_the_other_way_round() {
+fn own_keys_and_extensions_use_reversed_domain_names() {
     let own = [
         meta::PROTOCOL_VERSION,
         meta::CLIENT_INFO,
@@ -142,7 +142,7 @@ fn own_names_are_domain_names_the_other_way_round() {
 
 /// C14.11
 #[test]
-fn a_host_declares_that_it_renders_pages() {
+fn host_declares_the_media_type_of_pages_that_it_renders() {
     let declared = ClientCapabilities::new().with_apps();
     let settings = declared.extension("io.modelcontextprotocol/ui").unwrap();
     assert_eq!(settings.as_str(), r#"{"mimeTypes":["text/html;profile=mcp-app"]}"#);
@@ -159,7 +159,7 @@ fn a_host_declares_that_it_renders_pages() {
     assert!(!ClientCapabilities::new().renders_apps());
 }
 
-// --- Conversations ---
+// --- Sampling conversations ---
 
 fn conversation(messages: Value) -> CreateMessageParams {
     serde_json::from_str(&json!({"messages": messages, "maxTokens": 100}).to_string()).unwrap()
@@ -187,7 +187,7 @@ fn model(content: Value) -> Value {
 
 /// C11.4
 #[test]
-fn calls_and_their_results_go_together() {
+fn conversation_requires_matching_tool_calls_and_results() {
     for good in [
         json!([]),
         json!([user(text())]),
@@ -196,7 +196,7 @@ fn calls_and_their_results_go_together() {
             model(json!([text(), call("1"), call("2")])),
             user(json!([result("2"), result("1")]))
         ]),
-        // An id may come again once it is answered.
+        // An id may be reused once its call has a result.
         json!([
             model(call("1")),
             user(result("1")),
@@ -254,8 +254,8 @@ fn sampling_result(content: Value, stop_reason: &str) -> CreateMessageResult {
 
 /// R9
 #[test]
-fn a_model_calls_the_tools_that_it_may_and_one_if_it_must() {
-    let asked = json!([user(text())]);
+fn answer_calls_only_offered_tools_and_one_if_required() {
+    let messages = json!([user(text())]);
     let tool = SamplingError::Tool { name: "add".into() };
     let (calls, talks) = (sampling_result(json!([call("1")]), "toolUse"), sampling_result(text(), "endTurn"));
     for (tools, mode, calling, talking) in [
@@ -266,19 +266,22 @@ fn a_model_calls_the_tools_that_it_may_and_one_if_it_must() {
         (&["sub"], None, Err(tool.clone()), Ok(())),
         (&[], None, Err(tool), Ok(())),
     ] {
-        let rule = rule(tools, mode, asked.clone());
+        let rule = rule(tools, mode, messages.clone());
         assert_eq!(rule.check(&calls), calling, "{tools:?} {mode:?}");
         assert_eq!(rule.check(&talks), talking, "{tools:?} {mode:?}");
     }
-    // It has called one, or was cut off before it could.
+    // The model has called a tool before, or its answer was cut off.
     let done = json!([user(text()), model(call("1")), user(result("1"))]);
     assert_eq!(rule(&["add"], Some("required"), done).check(&talks), Ok(()));
-    assert_eq!(rule(&["add"], Some("required"), asked).check(&sampling_result(text(), "maxTokens")), Ok(()));
+    assert_eq!(
+        rule(&["add"], Some("required"), messages).check(&sampling_result(text(), "maxTokens")),
+        Ok(())
+    );
 }
 
-/// C11.5: hints are respected in their order, whatever the order of the models.
+/// C11.5: the order of the hints counts, not the order of the models.
 #[test]
-fn the_first_hint_that_fits_a_model_chooses_it() {
+fn first_hint_that_matches_a_model_chooses_it() {
     let preferences = |hints: Value| -> mcp_proto::schema::ModelPreferences {
         serde_json::from_str(&json!({ "hints": hints }).to_string()).unwrap()
     };
@@ -295,11 +298,11 @@ fn the_first_hint_that_fits_a_model_chooses_it() {
     assert_eq!(mcp_proto::schema::ModelPreferences::new().choose(models), None);
 }
 
-// --- Bytes ---
+// --- Base64 ---
 
 /// C9.11, S8.15
 #[test]
-fn bytes_travel_as_base64_and_come_back_or_fail() {
+fn bytes_survive_base64_and_invalid_base64_is_an_error() {
     let bytes: Vec<u8> = (0..=255).collect();
     let ContentBlock::Image(mut image) = ContentBlock::image_bytes(&bytes, "image/png") else { panic!() };
     assert_eq!(image.bytes().unwrap(), bytes);
@@ -307,7 +310,7 @@ fn bytes_travel_as_base64_and_come_back_or_fail() {
     assert_eq!(audio.bytes().unwrap(), bytes);
     let blob = mcp_proto::schema::BlobResourceContents::of_bytes("x:y", &bytes);
     assert_eq!(blob.bytes().unwrap(), bytes);
-    // Without padding it can still be told what was meant.
+    // Base64 without padding is accepted.
     image.data = "aGk".into();
     assert_eq!(image.bytes().unwrap(), b"hi");
     for bad in ["aGk=\n", "a", "####", "aGk==", "YWJj-_", "aGl="] {

@@ -1,4 +1,4 @@
-//! How types are written: whole, or as one revision knows them.
+//! Writing: all fields, or the fields of one revision.
 
 use mcp_proto::schema::{
     At, CallToolResult, ClientCapabilities, ClientCapability, ContentBlock, CreateMessageResult,
@@ -35,7 +35,7 @@ fn unknown_fields_are_written_at_every_revision() {
 }
 
 #[test]
-fn what_stands_deep_inside_is_projected_too() {
+fn nested_values_are_written_at_the_revision_too() {
     let mut tool = Tool::undescribed("a", json!({}));
     tool.title = Some("A".into());
     let result = ListToolsResult::new([tool]);
@@ -43,7 +43,7 @@ fn what_stands_deep_inside_is_projected_too() {
 }
 
 #[test]
-fn sound_becomes_a_text_where_there_is_none() {
+fn audio_becomes_a_text_at_revisions_without_audio() {
     let result =
         CallToolResult { content: vec![ContentBlock::audio("AAEC", "audio/wav")], ..CallToolResult::new() };
     let stand_in = json!({"content": [{"type": "text", "text": "[audio audio/wav, 4 bytes of base64]"}]});
@@ -52,7 +52,7 @@ fn sound_becomes_a_text_where_there_is_none() {
 }
 
 #[test]
-fn a_link_becomes_a_text_where_there_is_none() {
+fn resource_link_becomes_a_text_at_revisions_without_links() {
     let link = ContentBlock::from(ResourceLink::new("file:///a", "a"));
     let message = PromptMessage::user(link);
     let stand_in = json!({"role": "user", "content": {"type": "text", "text": "[resource file:///a]"}});
@@ -61,7 +61,7 @@ fn a_link_becomes_a_text_where_there_is_none() {
 }
 
 #[test]
-fn several_texts_become_one_where_there_is_one_block() {
+fn sampling_texts_are_joined_at_revisions_with_one_block() {
     let tool_use = ToolUseContent::new("1", "add", json!({}));
     let blocks = vec![SamplingBlock::text("a"), tool_use.into(), SamplingBlock::text("b")];
     let result = CreateMessageResult::new(Role::Assistant, blocks, "m");
@@ -70,7 +70,7 @@ fn several_texts_become_one_where_there_is_one_block() {
 }
 
 #[test]
-fn without_texts_the_first_block_that_exists_is_written() {
+fn first_supported_sampling_block_is_written_if_there_is_no_text() {
     let tool_use = SamplingBlock::from(ToolUseContent::new("1", "add", json!({})));
     let content =
         SamplingContent::from(vec![tool_use.clone(), AudioContent::new("AA==", "audio/wav").into()]);
@@ -91,7 +91,7 @@ fn structured_results_are_objects_before_2026() {
 }
 
 #[test]
-fn choices_are_written_as_the_revision_writes_them() {
+fn form_options_are_written_in_the_form_of_the_revision() {
     let options = vec![EnumOption::new("a", "A"), EnumOption::new("b", "B")];
     let one = TitledEnumSchema::new(options.clone());
     let several = MultiSelectSchema::new(MultiSelectItems::from(TitledItems::new(options)));
@@ -112,9 +112,9 @@ fn reserved_keys_of_other_revisions_are_not_written() {
     assert_eq!((keys(Revision::V2025_11_25), keys(Revision::V2026_07_28)), (2, 2));
 }
 
-/// The peer merges `_meta` and stamps results; the fields come without them.
+/// The peer layer writes `_meta`, `resultType` and the cache hint itself.
 #[test]
-fn fields_are_written_without_what_the_peer_adds() {
+fn serialize_fields_at_omits_the_envelope() {
     let mut buffer = Vec::new();
     let mut serializer = serde_json::Serializer::new(&mut buffer);
     let mut map = serializer.serialize_map(None).unwrap();
@@ -131,7 +131,7 @@ fn fields_are_written_without_what_the_peer_adds() {
 }
 
 #[test]
-fn an_odd_field_of_the_envelope_survives_a_round_trip() {
+fn invalid_envelope_field_survives_a_round_trip() {
     let text = r#"{"resources":[],"cacheScope":"odd","_meta":{"k":1}}"#;
     let result: mcp_proto::schema::ListResourcesResult = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_value(&result).unwrap(), serde_json::from_str::<Value>(text).unwrap());
@@ -139,7 +139,7 @@ fn an_odd_field_of_the_envelope_survives_a_round_trip() {
 
 /// D10
 #[test]
-fn a_display_name_is_the_title_then_that_of_the_annotations_then_the_name() {
+fn display_name_prefers_the_title_then_the_annotations_title() {
     let mut tool = Tool::undescribed("name", json!({}));
     assert_eq!(tool.display_name(), "name");
     tool.annotations = Some(ToolAnnotations { title: Some("annotated".into()), ..ToolAnnotations::new() });
@@ -151,7 +151,7 @@ fn a_display_name_is_the_title_then_that_of_the_annotations_then_the_name() {
 
 /// D7
 #[test]
-fn an_empty_capability_means_forms_without_urls_and_text_without_tools() {
+fn empty_capabilities_mean_form_mode_and_sampling_without_tools() {
     let declared: ClientCapabilities = serde_json::from_str(r#"{"sampling":{},"elicitation":{}}"#).unwrap();
     let has = |capability| declared.has(capability);
     assert!(has(ClientCapability::ElicitationForm) && has(ClientCapability::Sampling));
@@ -161,7 +161,7 @@ fn an_empty_capability_means_forms_without_urls_and_text_without_tools() {
 }
 
 #[test]
-fn what_is_declared_is_had() {
+fn declared_capability_is_present() {
     let all = [
         ClientCapability::Roots,
         ClientCapability::RootsListChanged,
@@ -202,31 +202,31 @@ fn what_is_declared_is_had() {
 }
 
 #[test]
-fn completion_needs_no_capability_where_there_is_none() {
+fn completion_is_allowed_at_revisions_without_its_capability() {
     let server = ServerCapabilities::new();
     assert!(server.allows(ServerCapability::Completions, Revision::V2024_11_05));
     assert!(!server.allows(ServerCapability::Completions, Revision::V2025_03_26));
 }
 
 #[test]
-fn results_are_made_in_a_line() {
+fn constructors_create_complete_results() {
     let error = CallToolResult::error("broken");
     assert!(error.failed() && error.text_content() == "broken");
     let text = serde_json::to_string(&error).unwrap();
     assert_eq!(text, r#"{"content":[{"type":"text","text":"broken"}],"isError":true}"#);
-    let asked = InputRequiredResult::requests([("k", ElicitParams::url("m", "https://a.b").into())]);
-    assert_eq!(asked.result_type, Some(ResultType::InputRequired));
+    let input_required = InputRequiredResult::requests([("k", ElicitParams::url("m", "https://a.b").into())]);
+    assert_eq!(input_required.result_type, Some(ResultType::InputRequired));
     let embedded = ContentBlock::resource(ResourceContents::text("a:b", "t"));
     let text = serde_json::to_string(&embedded).unwrap();
     assert_eq!(text, r#"{"type":"resource","resource":{"uri":"a:b","text":"t"}}"#);
-    let refused = UnsupportedVersionData::of(Revision::MODERN, "1900-01-01");
-    let text = serde_json::to_string(&refused).unwrap();
+    let data = UnsupportedVersionData::of(Revision::MODERN, "1900-01-01");
+    let text = serde_json::to_string(&data).unwrap();
     assert_eq!(text, r#"{"supported":["2026-07-28"],"requested":"1900-01-01"}"#);
 }
 
 /// C1.19
 #[test]
-fn keys_of_meta_keep_to_their_grammar() {
+fn meta_keys_follow_their_grammar() {
     let valid =
         ["a", "", "com.example/a", "a/", "a-b.c9/x_y.z-0", "progressToken", "io.modelcontextprotocol/x"];
     let invalid = ["/a", "1a/b", "a-/b", "a..b/c", "a/b/c", "-a", "a_", "a b", "é", "a/b-", ".a/b"];
@@ -236,7 +236,7 @@ fn keys_of_meta_keep_to_their_grammar() {
 
 /// C1.19
 #[test]
-fn prefixes_of_the_protocol_are_reserved() {
+fn protocol_prefixes_are_reserved() {
     let reserved =
         ["io.modelcontextprotocol/a", "dev.mcp/a", "org.modelcontextprotocol.api/a", "com.mcp.tools/a"];
     let free = ["com.example.mcp/a", "mcp/a", "modelcontextprotocol", "a"];
@@ -246,7 +246,7 @@ fn prefixes_of_the_protocol_are_reserved() {
 
 /// C1.18
 #[test]
-fn an_odd_value_under_a_reserved_key_is_no_value_and_stays() {
+fn invalid_value_of_a_reserved_key_is_ignored_and_kept() {
     let text = r#"{"name":"a","_meta":{"progressToken":[],"io.modelcontextprotocol/logLevel":"loud"}}"#;
     let params: CallToolParams = serde_json::from_str(text).unwrap();
     assert_eq!((params.meta.progress_token(), params.meta.log_level()), (None, None));
@@ -254,7 +254,7 @@ fn an_odd_value_under_a_reserved_key_is_no_value_and_stays() {
 }
 
 #[test]
-fn json_is_equal_by_its_text() {
+fn json_values_with_equal_text_are_equal() {
     assert_eq!(Json::new(" [1] ").unwrap(), Json::new("[1]").unwrap());
     assert_ne!(Json::new("1.0").unwrap(), Json::new("1").unwrap());
     Json::new("{").unwrap_err();
