@@ -84,7 +84,7 @@ impl Tool {
         self
     }
 
-    /// URI of the tool's page; `None` if there is none or it is not a `ui:` URI.
+    /// URI of the tool's page; `None` if it has no page or the URI is not a `ui:` URI.
     pub fn page(&self) -> Option<String> {
         let nested = self.meta.get(META).and_then(|ui| ui.decode::<ToolUi>().ok()?.resource_uri);
         let uri = nested.or_else(|| self.meta.get(FLAT)?.decode().ok())?;
