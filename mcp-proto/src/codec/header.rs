@@ -1,6 +1,6 @@
-//! Values of headers that are not plain text.
+//! Encoding of header values that are not plain ASCII.
 //!
-//! A header can carry visible ASCII and spaces between. Any other value of a mirrored header travels as
+//! A header can carry visible ASCII and spaces in between. Any other value of a mirrored header travels as
 //! `=?base64?…?=`, with the base64 of its UTF-8 between the markers.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#value-encoding>
@@ -15,21 +15,21 @@ use base64::engine::general_purpose::STANDARD;
 const PREFIX: &str = "=?base64?";
 const SUFFIX: &str = "?=";
 
-/// Why the value of a header can not be read.
+/// Why a header value cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderValueError {
-    /// It has a character that no value of a header may have, at this position.
+    /// A byte at this position that no header value may have.
     Character(usize),
-    /// It is marked as base64, and what is between the markers is not.
+    /// The text between the base64 markers is not base64.
     Base64,
-    /// It is base64 of bytes that are not UTF-8.
+    /// The decoded bytes are not UTF-8.
     NotUtf8,
 }
 
-/// Makes the value of a header: the value itself if a header can carry it and nobody would take it for base64.
+/// Encodes a header value: unchanged if a header can carry it and no receiver takes it for base64, else as base64.
 ///
-/// Tabs are encoded as well: a header may have them, and not every implementation lets them through.
+/// Tabs are encoded as well: a header may have them, but not every implementation passes them on.
 ///
 /// ```
 /// use mcp_proto::codec::header;
@@ -50,9 +50,12 @@ pub fn encode(value: &str) -> Cow<'_, str> {
     Cow::Owned(encoded)
 }
 
-/// Reads the value of a header as it was received. Spaces and tabs around it do not belong to it.
+/// Decodes a header value as it was received. Spaces and tabs around it are not part of it.
 ///
-/// The markers are case-sensitive; between them the standard alphabet with its padding is taken, and nothing else.
+/// The markers are case-sensitive; between them only the standard alphabet with its padding is accepted.
+///
+/// # Errors
+/// If the value has a forbidden byte, or is marked as base64 and is not the base64 of UTF-8: [`HeaderValueError`].
 ///
 /// ```
 /// use mcp_proto::codec::header::{self, HeaderValueError};
@@ -76,8 +79,8 @@ pub fn decode(value: &[u8]) -> Result<Cow<'_, str>, HeaderValueError> {
     String::from_utf8(bytes).map(Cow::Owned).map_err(|_| HeaderValueError::NotUtf8)
 }
 
-/// Whether a reader takes it for base64. `=?base64?=` counts, as the specification asks for the two ends alone; nothing
-/// is encoded like that.
+/// Whether a receiver takes the value for base64. `=?base64?=` counts, since the specification requires only the prefix
+/// and the suffix; no value is encoded like that.
 fn is_marked(value: &str) -> bool {
     value.starts_with(PREFIX) && value.ends_with(SUFFIX)
 }
@@ -85,9 +88,9 @@ fn is_marked(value: &str) -> bool {
 impl fmt::Display for HeaderValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Character(at) => write!(f, "a character that no header may have at byte {at}"),
-            Self::Base64 => f.write_str("marked as base64, and not base64"),
-            Self::NotUtf8 => f.write_str("base64 of what is not UTF-8"),
+            Self::Character(at) => write!(f, "forbidden character at byte {at}"),
+            Self::Base64 => f.write_str("invalid base64 between the markers"),
+            Self::NotUtf8 => f.write_str("the base64 does not decode to UTF-8"),
         }
     }
 }

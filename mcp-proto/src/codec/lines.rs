@@ -1,4 +1,4 @@
-//! Newline framing.
+//! Newline framing, as in the stdio transport.
 
 use alloc::collections::VecDeque;
 use core::ops::Range;
@@ -9,14 +9,14 @@ use memchr::{memchr, memrchr};
 use super::BYTE_ORDER_MARK;
 use super::partial::Partial;
 
-/// Cuts a byte stream into lines, whatever the pieces it comes in.
+/// Splits a byte stream into lines; the stream may arrive in pieces of any size.
 ///
-/// A line that lies in one chunk is a slice of that chunk; one that crosses chunks is copied together, in a buffer of at
-/// most twice the limit. The work is linear in the input however it is chopped, and the same lines come out.
+/// A line that lies in one chunk is a slice of that chunk; one that crosses chunks is copied into a buffer of at most
+/// twice the limit. The work is linear in the input, and the lines are the same however the input is cut into chunks.
 ///
 /// Lines end with `\n` or `\r\n`. Lines of nothing but whitespace are skipped, and so is a byte order mark at the very
-/// start. A line of more than the limit is skipped to its end and then reported once, by its two ends and its length; the
-/// rest of it is not held. One `Lines` serves one stream.
+/// start. A line over the limit is skipped to its end and then reported once, with its two ends and its length; the
+/// rest of it is not held. One `Lines` splits one stream.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio>
 ///
@@ -36,15 +36,15 @@ use super::partial::Partial;
 pub struct Lines {
     /// The chunk that is being searched.
     front: Bytes,
-    /// How far it has been.
+    /// How far `front` has been searched.
     at: usize,
-    /// The chunks behind it.
+    /// The chunks behind `front`.
     chunks: VecDeque<Bytes>,
-    /// What came of the line whose end has not come yet.
+    /// The beginning of the line whose end has not arrived.
     partial: Partial,
-    /// Whether a line has ended yet: before that, a byte order mark may come.
+    /// Whether a line has ended: until then, a byte order mark may come.
     started: bool,
-    /// Whether a line has ended, and nothing is held of the next one.
+    /// Whether a line has ended, and `partial` holds nothing of the next one.
     plain: bool,
 }
 
@@ -53,19 +53,19 @@ pub struct Lines {
 pub enum Line {
     /// A line within the limit.
     Whole(Bytes),
-    /// A line over the limit, and what was kept of it.
+    /// The two ends of a line over the limit.
     TooLong {
-        /// Its beginning: at most 4 KiB, and no more than the limit.
+        /// The beginning of the line: at most 4 KiB, and no more than the limit.
         head: Bytes,
-        /// Its end, as far as `head` does not reach: at most 1 KiB.
+        /// The end of the line, without any bytes that are in `head`: at most 1 KiB.
         tail: Bytes,
-        /// Its whole length, in bytes; saturating.
+        /// The whole length of the line, in bytes; saturating.
         bytes: usize,
     },
 }
 
 impl Lines {
-    /// For lines of up to `max_bytes`, counted without `\n`.
+    /// A splitter for lines of up to `max_bytes` bytes, counted without `\n`.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Lines {
         }
     }
 
-    /// Takes what was read. Several chunks may wait for [`poll_line`](Self::poll_line).
+    /// Appends a chunk of the stream. Several chunks may wait for [`poll_line`](Self::poll_line).
     pub fn handle_input(&mut self, chunk: Bytes) {
         if self.at >= self.front.len() && self.chunks.is_empty() {
             self.front = chunk;
@@ -112,7 +112,7 @@ impl Lines {
         }
     }
 
-    /// Holds what is left of the front chunk, and goes on to the next one.
+    /// Moves the rest of the front chunk into the unfinished line, and advances to the next chunk.
     fn next_chunk(&mut self) -> Option<()> {
         let mut piece = core::mem::take(&mut self.front);
         piece.advance(self.at.min(piece.len()));
@@ -125,7 +125,7 @@ impl Lines {
         Some(())
     }
 
-    /// Ends a line that crosses chunks, is over-long or is the first one.
+    /// Ends a line that crosses chunks, is over-long or is the stream's first.
     #[cold]
     fn end_of_line(&mut self, piece: Range<usize>) -> Option<Line> {
         let piece = self.front.slice(piece);
@@ -139,10 +139,10 @@ impl Lines {
         self.trim_line(line)
     }
 
-    /// Takes the end of the input, and gives what lay after the last newline unless it was blank: a last
-    /// line that lacks its newline, or one that was cut off.
+    /// Ends the input; returns the text after the last newline unless it is blank.
     ///
-    /// Lines that had ended before are still polled.
+    /// That text is a last line that lacks its newline, or one that was cut off. Lines that ended before can still be
+    /// polled.
     pub fn handle_eof(&mut self) -> Option<Line> {
         let mut rest = Self::new(self.partial.max_bytes());
         rest.started = self.started;
@@ -174,14 +174,14 @@ impl Lines {
         rest.poll_line()
     }
 
-    /// How many bytes are held: input not yet polled, and the line that has not ended.
+    /// The number of bytes held: input not yet polled, and the line that has not ended.
     #[must_use]
     pub fn buffered(&self) -> usize {
         let partial = self.partial.buffered().saturating_add(self.front.len().saturating_sub(self.at));
         self.chunks.iter().fold(partial, |sum, chunk| sum.saturating_add(chunk.len()))
     }
 
-    /// Strips what is not the line's own; nothing is left of a blank line.
+    /// Strips the byte order mark and the carriage return; `None` for a blank line.
     fn trim_line(&mut self, mut line: Line) -> Option<Line> {
         let (Line::Whole(text) | Line::TooLong { head: text, .. }) = &mut line;
         if !self.started {
@@ -196,7 +196,7 @@ impl Lines {
     }
 }
 
-/// The length of a line without its carriage return; nothing if it is blank.
+/// The length of a line without its carriage return; `None` if it is blank.
 fn content(line: &[u8]) -> Option<usize> {
     let text = line.strip_suffix(b"\r").unwrap_or(line);
     (!text.iter().all(u8::is_ascii_whitespace)).then_some(text.len())
@@ -206,9 +206,9 @@ fn content(line: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// With what [`Partial`] promises: a line costs linear time however it is chopped.
+    /// Together with the linear time of [`Partial`]: a line costs linear time however it is cut into chunks.
     #[test]
-    fn nothing_is_searched_twice() {
+    fn lines_search_no_byte_twice() {
         let mut lines = Lines::new(99);
         for _ in 0..9 {
             lines.handle_input(Bytes::from_static(b"x"));

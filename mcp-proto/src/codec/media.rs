@@ -1,16 +1,16 @@
-//! Media types: what a body is, and which a client takes.
+//! Media types: matching of `Content-Type` and `Accept` headers.
 //!
 //! <https://www.rfc-editor.org/rfc/rfc9110.html#section-8.3.1>
 
 use core::iter;
 
-/// Whether a `Content-Type` is the type `full`, as `type/subtype`: without regard to case and parameters.
+/// Whether a `Content-Type` is the type `full`, given as `type/subtype`; case and parameters are ignored.
 ///
 /// ```
 /// use mcp_proto::codec::media;
 ///
-/// assert!(media::is(b"Application/JSON; charset=utf-8", "application/json"));
-/// assert!(!media::is(b"application/json-seq", "application/json"));
+/// assert!(media::is_type(b"Application/JSON; charset=utf-8", "application/json"));
+/// assert!(!media::is_type(b"application/json-seq", "application/json"));
 /// ```
 #[must_use]
 pub fn is_type(content_type: &[u8], full: &str) -> bool {
@@ -18,10 +18,10 @@ pub fn is_type(content_type: &[u8], full: &str) -> bool {
     essence.trim_ascii().eq_ignore_ascii_case(full.as_bytes())
 }
 
-/// Whether the `Accept` headers of a request take the type `full`, as `type/subtype`.
+/// Whether the `Accept` headers of a request accept the type `full`, given as `type/subtype`.
 ///
-/// The range that fits most closely decides, and of several such one is enough; `q=0` refuses. Other parameters are
-/// ignored. Without any range everything is taken.
+/// The most specific range that matches decides; of several equally specific ones, one that accepts is enough. `q=0`
+/// refuses; other parameters are ignored. Without any range every type is accepted.
 ///
 /// <https://www.rfc-editor.org/rfc/rfc9110.html#section-12.5.1>
 ///
@@ -49,7 +49,7 @@ pub fn accepts<'a>(values: impl IntoIterator<Item = &'a [u8]>, full: &str) -> bo
     closest.map_or(!any, |(_, taken)| taken)
 }
 
-/// How closely a range fits a type.
+/// How specifically a range matches a type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Closeness {
     Anything,
@@ -70,7 +70,7 @@ fn closeness(range: &[u8], full: &[u8]) -> Option<Closeness> {
     }
 }
 
-/// Whether a parameter is a weight of nothing.
+/// Whether a parameter is a weight of zero.
 fn refuses(parameter: &[u8]) -> bool {
     let Some(b"q=" | b"Q=") = parameter.get(..2) else { return false };
     match parameter.get(2..) {
@@ -82,7 +82,7 @@ fn refuses(parameter: &[u8]) -> bool {
     }
 }
 
-/// What lies between the separators that are outside of quotes.
+/// Splits at the separators that are outside of quotes.
 fn pieces(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(value);
     iter::from_fn(move || {

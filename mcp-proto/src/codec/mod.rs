@@ -1,4 +1,4 @@
-//! Framing alone: where one message ends and the next begins; and what is said about messages beside them.
+//! Framing: where one message ends and the next begins; header values and media types that describe a message.
 
 pub mod header;
 mod lines;

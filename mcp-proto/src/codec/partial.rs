@@ -1,4 +1,4 @@
-//! A piece of the input whose end has not come.
+//! A buffer for a line or an event's data that arrives in pieces.
 
 use alloc::vec::Vec;
 
@@ -6,20 +6,21 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::Line;
 
-/// How much is kept of the beginning of what is over-long, in bytes.
+/// How much is kept of the beginning of over-long contents, in bytes.
 const HEAD_BYTES: usize = 4096;
-/// How much is kept of its end, in bytes: some peers write the id last.
+/// How much is kept of the end of over-long contents, in bytes: some peers write the id last.
 const TAIL_BYTES: usize = 1024;
-/// What crosses chunks is put together in a buffer that is used again once its contents are dropped; contents of more
-/// than this take the buffer along.
+/// The longest contents, in bytes, whose buffer is reused once the contents are dropped; longer contents take the
+/// buffer along.
 const KEPT_BYTES: usize = 128 * 1024;
 
-/// Puts together what comes in pieces: all of it up to a limit, its two ends beyond. Linear, however small the pieces.
+/// Joins pieces of contents: the whole up to a limit, the two ends of longer contents. Linear, however small the
+/// pieces.
 #[derive(Clone, Debug)]
 pub(super) struct Partial {
     max_bytes: usize,
     state: State,
-    /// The longest contents so far that left the buffer here.
+    /// The longest contents so far whose buffer was kept.
     longest: usize,
 }
 
@@ -34,18 +35,18 @@ impl Partial {
         Self { max_bytes, state: State::Buffered(BytesMut::new()), longest: 0 }
     }
 
-    /// Counts what comes behind the first `bytes` bytes, and holds next to nothing of it.
+    /// Counts contents, of which `bytes` bytes are counted already, and holds only their end.
     pub(super) fn counting(bytes: usize) -> Self {
         let state = State::Skipping { head: Bytes::new(), tail: Vec::new(), bytes };
         Self { max_bytes: 0, state, longest: 0 }
     }
 
-    /// Up to which length the contents are kept whole.
+    /// The length up to which the contents are kept whole.
     pub(super) fn max_bytes(&self) -> usize {
         self.max_bytes
     }
 
-    /// How long the contents are so far; saturating.
+    /// The length of the contents so far; saturating.
     pub(super) fn len(&self) -> usize {
         match &self.state {
             State::Buffered(held) => held.len(),
@@ -53,7 +54,7 @@ impl Partial {
         }
     }
 
-    /// How many bytes are kept of them.
+    /// The number of bytes held.
     pub(super) fn buffered(&self) -> usize {
         match &self.state {
             State::Buffered(held) => held.len(),
@@ -67,7 +68,7 @@ impl Partial {
                 let length = held.len().saturating_add(piece.len());
                 if length <= self.max_bytes {
                     if length > held.capacity() {
-                        // Twice what it takes, so that the copies that growing costs stay linear.
+                        // Twice the required capacity, so that the copies made by growing stay linear.
                         let wanted = length.saturating_mul(2).max(self.longest).min(self.max_bytes);
                         held.reserve(wanted.saturating_sub(held.len()));
                     }
@@ -92,7 +93,7 @@ impl Partial {
         }
     }
 
-    /// The contents, whose end has come; nothing is left here.
+    /// Ends the contents and takes them out.
     pub(super) fn take(&mut self) -> Line {
         if let State::Buffered(held) = &mut self.state {
             let contents = held.split().freeze();
@@ -113,7 +114,7 @@ impl Partial {
         }
     }
 
-    /// What lies in one chunk, under the same limit.
+    /// Applies the same limit to contents that lie in one chunk.
     pub(super) fn limit(&self, contents: Bytes) -> Line {
         let bytes = contents.len();
         if bytes <= self.max_bytes {
@@ -126,7 +127,7 @@ impl Partial {
     }
 }
 
-/// Appends to a tail of which only the last [`TAIL_BYTES`] count, in amortised linear time.
+/// Appends to a tail of which only the last [`TAIL_BYTES`] are needed, in amortised linear time.
 fn keep_end(tail: &mut Vec<u8>, piece: &[u8]) {
     let surplus = piece.len().saturating_sub(TAIL_BYTES);
     tail.extend_from_slice(piece.get(surplus..).unwrap_or_default());
@@ -141,13 +142,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_grows_by_single_bytes_is_moved_a_few_times_only() {
+    fn partial_moves_its_contents_a_few_times_while_growing_by_single_bytes() {
         const BYTES: usize = 1024 * 1024;
         let mut partial = Partial::new(BYTES);
         let (mut moves, mut capacity) = (0, 0);
         for _ in 0..BYTES {
             partial.push(b"x");
-            let State::Buffered(held) = &partial.state else { panic!("it is within the limit") };
+            let State::Buffered(held) = &partial.state else { panic!("the contents are within the limit") };
             if held.capacity() != capacity {
                 (moves, capacity) = (moves + 1, held.capacity());
             }
@@ -157,12 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_of_very_long_contents_goes_with_them() {
+    fn partial_gives_up_its_buffer_with_very_long_contents() {
         let mut partial = Partial::new(usize::MAX);
         for length in [KEPT_BYTES + 1, KEPT_BYTES] {
             partial.push(&alloc::vec![b'x'; length]);
             drop(partial.take());
-            let State::Buffered(held) = &mut partial.state else { panic!("nothing is over-long") };
+            let State::Buffered(held) = &mut partial.state else { panic!("the contents are not over-long") };
             assert_eq!(held.try_reclaim(KEPT_BYTES), length == KEPT_BYTES);
         }
     }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// Undoes percent-encoding; `None` if a `%` is not followed by two hexadecimal digits.
+/// Decodes percent-encoding; `None` if a `%` is not followed by two hexadecimal digits.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut input = text.bytes();

@@ -1,13 +1,13 @@
-//! The values of mirrored headers.
+//! Encoding of the values of mirrored headers.
 
 use std::borrow::Cow;
 
 use mcp_proto::codec::header::{HeaderValueError, decode, encode};
 use proptest::prelude::*;
 
-/// C4.8: the examples of the specification, and what they leave out.
+/// C4.8: the examples of the specification, and further cases.
 #[test]
-fn a_value_that_a_header_can_not_carry_is_encoded() {
+fn encoder_uses_base64_for_values_that_a_header_cannot_carry() {
     for (value, encoded) in [
         ("us-west1", "us-west1"),
         ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
@@ -28,14 +28,14 @@ fn a_value_that_a_header_can_not_carry_is_encoded() {
 }
 
 #[test]
-fn a_plain_value_is_not_copied() {
+fn plain_value_is_not_copied() {
     assert!(matches!(encode("plain"), Cow::Borrowed(_)));
     assert!(matches!(decode(b"plain"), Ok(Cow::Borrowed(_))));
 }
 
 /// C4.8
 #[test]
-fn the_markers_are_case_sensitive_and_stand_at_both_ends() {
+fn base64_markers_are_case_sensitive_and_stand_at_both_ends() {
     for value in [
         "=?BASE64?YQ==?=",
         "=?Base64?YQ==?=",
@@ -51,7 +51,7 @@ fn the_markers_are_case_sensitive_and_stand_at_both_ends() {
 
 /// S3.9
 #[test]
-fn invalid_characters_are_rejected() {
+fn decoder_rejects_invalid_characters() {
     for (value, at) in
         [(&b"\xC3\xA9"[..], 0), (b"a\0b", 1), (b"a\r\nb", 1), (b"ab\x7F", 2), (b"=?base64?Y\xFF==?=", 10)]
     {
@@ -62,7 +62,7 @@ fn invalid_characters_are_rejected() {
 
 /// S3.9
 #[test]
-fn what_is_marked_as_base64_has_to_be_base64() {
+fn decoder_rejects_invalid_base64_between_markers() {
     for inner in ["YQ", "YQ=", "YQ===", "YR==", "Y Q==", "Y-_=", "YQ==YQ==", "=", "====", "literal", "?="] {
         let value = format!("=?base64?{inner}?=");
         assert_eq!(decode(value.as_bytes()), Err(HeaderValueError::Base64), "{value}");
@@ -73,21 +73,21 @@ fn what_is_marked_as_base64_has_to_be_base64() {
 
 /// S3.9
 #[test]
-fn what_is_encoded_has_to_be_utf8() {
+fn decoder_rejects_base64_that_is_not_utf8() {
     assert_eq!(decode(b"=?base64?/w==?="), Err(HeaderValueError::NotUtf8));
 }
 
 #[test]
-fn spaces_around_a_value_do_not_belong_to_it() {
+fn decoder_ignores_spaces_around_a_value() {
     assert_eq!(decode(b" \tplain\t ").as_deref(), Ok("plain"));
     assert_eq!(decode(b" =?base64?YQ==?= ").as_deref(), Ok("a"));
 }
 
 #[test]
-fn the_errors_read_as_sentences() {
-    assert_eq!(HeaderValueError::Character(3).to_string(), "a character that no header may have at byte 3");
-    assert_eq!(HeaderValueError::Base64.to_string(), "marked as base64, and not base64");
-    assert_eq!(HeaderValueError::NotUtf8.to_string(), "base64 of what is not UTF-8");
+fn header_value_errors_describe_themselves() {
+    assert_eq!(HeaderValueError::Character(3).to_string(), "forbidden character at byte 3");
+    assert_eq!(HeaderValueError::Base64.to_string(), "invalid base64 between the markers");
+    assert_eq!(HeaderValueError::NotUtf8.to_string(), "the base64 does not decode to UTF-8");
 }
 
 fn awkward() -> impl Strategy<Value = String> {
@@ -113,7 +113,7 @@ proptest! {
 
     /// C4.8
     #[test]
-    fn every_value_travels_in_visible_ascii_and_comes_back(value in prop_oneof![awkward(), any::<String>()]) {
+    fn every_value_survives_encoding_to_visible_ascii(value in prop_oneof![awkward(), any::<String>()]) {
         let encoded = encode(&value);
         prop_assert!(encoded.bytes().all(|byte| matches!(byte, b' '..=b'~')));
         prop_assert!(!encoded.starts_with(' ') && !encoded.ends_with(' '));
@@ -127,7 +127,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_fuzz_body_finds_nothing(value in awkward()) {
+    fn fuzz_body_finds_no_error(value in awkward()) {
         mcp_proto::fuzzing::header(value.as_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! Framing from outside: chunks, limits, endings.
+//! Newline framing: chunks, limits, line endings and the end of input.
 
 use bytes::Bytes;
 use mcp_proto::codec::{Line, Lines};
@@ -8,7 +8,7 @@ fn whole(text: &'static str) -> Line {
     Line::Whole(Bytes::from_static(text.as_bytes()))
 }
 
-/// All lines of the input in the given chunks, and what its end gives.
+/// All lines of an input in the given chunks, with the unended line at its end.
 fn cut<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Line> {
     let mut lines = Lines::new(limit);
     let mut found = Vec::new();
@@ -22,12 +22,12 @@ fn cut<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Line
 
 /// C3.1
 #[test]
-fn each_line_is_a_frame() {
+fn each_line_is_one_frame() {
     assert_eq!(cut(99, [&b"{}\n[]\n"[..]]), [whole("{}"), whole("[]")]);
 }
 
 #[test]
-fn a_line_in_one_chunk_is_not_copied() {
+fn lines_do_not_copy_a_line_within_one_chunk() {
     let chunk = Bytes::from_static(b"first\nsecond\n");
     let mut lines = Lines::new(99);
     lines.handle_input(chunk.clone());
@@ -37,19 +37,19 @@ fn a_line_in_one_chunk_is_not_copied() {
 }
 
 #[test]
-fn carriage_returns_and_blank_lines_are_skipped() {
+fn lines_skip_carriage_returns_and_blank_lines() {
     assert_eq!(cut(99, [&b"\r\n \t\na\r\n\n\r\r\nb\r\r\n"[..]]), [whole("a"), whole("b\r")]);
 }
 
 #[test]
-fn a_byte_order_mark_is_skipped_at_the_very_start_only() {
+fn lines_skip_a_byte_order_mark_only_at_the_start() {
     let input = "\u{FEFF}a\n\u{FEFF}b\n".as_bytes();
     assert_eq!(cut(99, [input]), [whole("a"), whole("\u{FEFF}b")]);
     assert_eq!(cut(99, input.chunks(1)), [whole("a"), whole("\u{FEFF}b")]);
 }
 
 #[test]
-fn chunks_may_wait() {
+fn lines_accept_several_chunks_before_a_poll() {
     let mut lines = Lines::new(99);
     for chunk in ["a\nb", "", "c", "\nd\n"] {
         lines.handle_input(Bytes::from_static(chunk.as_bytes()));
@@ -63,12 +63,12 @@ fn chunks_may_wait() {
 }
 
 #[test]
-fn a_line_of_exactly_the_limit_is_whole() {
+fn line_of_exactly_the_limit_is_whole() {
     assert_eq!(cut(3, [&b"abc\n"[..]]), [whole("abc")]);
 }
 
 #[test]
-fn an_over_long_line_is_reported_once_and_the_next_one_is_read() {
+fn lines_report_an_over_long_line_once_and_go_on() {
     let too_long =
         Line::TooLong { head: Bytes::from_static(b"abc"), tail: Bytes::from_static(b"def"), bytes: 6 };
     assert_eq!(cut(3, [&b"abcdef\nok\n"[..]]), [too_long.clone(), whole("ok")]);
@@ -76,7 +76,7 @@ fn an_over_long_line_is_reported_once_and_the_next_one_is_read() {
 }
 
 #[test]
-fn an_over_long_line_keeps_both_of_its_ends() {
+fn over_long_line_keeps_both_ends() {
     let line: Vec<u8> = (0..100_000u32).map(|n| b'a' + (n % 26) as u8).collect();
     let mut input = line.clone();
     input.push(b'\n');
@@ -91,7 +91,7 @@ fn an_over_long_line_keeps_both_of_its_ends() {
 }
 
 #[test]
-fn what_is_held_of_an_over_long_line_is_bounded() {
+fn lines_hold_a_bounded_part_of_an_over_long_line() {
     let mut lines = Lines::new(10_000);
     for _ in 0..100 {
         lines.handle_input(Bytes::from(vec![b'a'; 9_000]));
@@ -101,14 +101,14 @@ fn what_is_held_of_an_over_long_line_is_bounded() {
 }
 
 #[test]
-fn the_end_of_the_input_gives_an_unended_line() {
+fn end_of_input_returns_the_unended_line() {
     assert_eq!(cut(99, [&b"a\nb"[..], b"c"]), [whole("a"), whole("bc")]);
     assert_eq!(cut(99, [&b"a\n \r"[..]]), [whole("a")]);
     assert_eq!(cut(1, [&b"bc"[..]]), [Line::TooLong { head: "b".into(), tail: "c".into(), bytes: 2 }]);
 }
 
 #[test]
-fn the_end_of_the_input_leaves_ended_lines_to_be_polled() {
+fn ended_lines_can_be_polled_after_the_end_of_input() {
     let mut lines = Lines::new(99);
     lines.handle_input(Bytes::from_static(b"a\nb"));
     lines.handle_input(Bytes::from_static(b"c\nd"));
@@ -120,7 +120,7 @@ fn the_end_of_the_input_leaves_ended_lines_to_be_polled() {
 }
 
 #[test]
-fn sixteen_mebibytes_in_single_bytes_are_one_line() {
+fn lines_join_sixteen_mebibytes_of_single_bytes() {
     const BYTES: usize = 16 * 1024 * 1024;
     let mut lines = Lines::new(BYTES);
     let byte = Bytes::from_static(b"x");
@@ -165,7 +165,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_fuzz_body_finds_nothing(limit in 0u8..4, size in any::<u8>(), input in noise()) {
+    fn fuzz_body_finds_no_error(limit in 0u8..4, size in any::<u8>(), input in noise()) {
         mcp_proto::fuzzing::lines(&[&[limit, size], &input[..]].concat());
     }
 }

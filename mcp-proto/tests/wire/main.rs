@@ -1,4 +1,4 @@
-//! What goes over the wire: lines, events, headers, JSON-RPC envelopes.
+//! The wire formats: lines, event streams, headers, media types and JSON-RPC envelopes.
 #![cfg(feature = "http")]
 
 mod envelope;

@@ -1,4 +1,4 @@
-//! Parameters of tools that are headers as well: `x-mcp-header`.
+//! Tool parameters that are mirrored in headers: `x-mcp-header`.
 
 use mcp_proto::codec::header::HeaderValueError;
 use mcp_proto::rpc::Raw;
@@ -39,7 +39,7 @@ fn pairs(sent: &[(&str, &str)]) -> Vec<(String, String)> {
 
 /// C4.11: the name is a token of HTTP.
 #[test]
-fn a_mark_must_be_the_name_of_a_header() {
+fn parser_rejects_a_mark_that_is_not_a_header_name() {
     for name in ["Region", "x", "A-b_c.d", "!#$%&'*+-.^_`|~09azAZ"] {
         assert!(read(&one(json!({"type": "string", "x-mcp-header": name}))).is_ok(), "{name:?}");
     }
@@ -60,7 +60,7 @@ fn a_mark_must_be_the_name_of_a_header() {
 
 /// C4.11: unique, whatever the case.
 #[test]
-fn two_marks_must_differ_by_more_than_case() {
+fn parser_rejects_marks_that_differ_only_by_case() {
     let two = |first, second| {
         json!({"properties": {
             "a": {"type": "string", "x-mcp-header": first},
@@ -77,7 +77,7 @@ fn two_marks_must_differ_by_more_than_case() {
 
 /// C4.11: string, integer, boolean; `number` is refused.
 #[test]
-fn a_mark_must_stand_at_a_simple_type() {
+fn parser_rejects_a_mark_at_a_type_that_is_not_simple() {
     let with = |declared: Value| read(&one(json!({"x-mcp-header": "A", "type": declared})));
     for declared in [json!("string"), json!("integer"), json!("boolean"), json!(["string", "null"])] {
         assert!(with(declared.clone()).is_ok(), "{declared}");
@@ -102,9 +102,9 @@ fn a_mark_must_stand_at_a_simple_type() {
     assert!(read(&one(json!({"x-mcp-header": "A", "type": "string"}))).is_ok(), "before its type");
 }
 
-/// C4.11: reached through `properties` alone.
+/// C4.11: a mark must be reachable through `properties` only.
 #[test]
-fn a_mark_anywhere_else_makes_the_tool_invalid() {
+fn parser_rejects_unreachable_marks() {
     let marked = json!({"type": "string", "x-mcp-header": "A"});
     let within = json!({"properties": {"b": marked}});
     let mut schemas = vec![json!({"type": "string", "x-mcp-header": "A"})];
@@ -142,7 +142,7 @@ fn a_mark_anywhere_else_makes_the_tool_invalid() {
 }
 
 #[test]
-fn what_is_no_keyword_is_no_mark() {
+fn parser_ignores_marks_that_are_not_keywords() {
     for schema in [
         json!({"properties": {"x-mcp-header": {"type": "string"}}}),
         json!({"properties": {"a": {"type": "object", "default": {"x-mcp-header": "A"}}}}),
@@ -161,14 +161,14 @@ fn what_is_no_keyword_is_no_mark() {
 }
 
 #[test]
-fn a_mark_written_with_an_escape_is_a_mark() {
+fn parser_reads_escaped_marks() {
     let schema = r#"{"properties":{"\u0061":{"type":"string","\u0078-mcp-header":"\u0041"}}}"#;
     let headers = ParamHeaders::from_schema(schema).unwrap().unwrap();
     assert_eq!(headers.values(Some(&raw(r#"{"a":"v"}"#))).unwrap(), pairs(&[("mcp-param-a", "v")]));
 }
 
 #[test]
-fn a_schema_that_is_not_json_is_invalid_where_it_may_have_marks() {
+fn parser_rejects_invalid_json_that_may_have_marks() {
     for schema in [r#"{"x-mcp-header"#, r#"{"properties":{"a":{"x-mcp-header":}}}"#, r#"{} "x-mcp-header""#] {
         assert!(matches!(ParamHeaders::from_schema(schema), Err(ParamHeaderError::Schema(_))), "{schema}");
     }
@@ -177,7 +177,7 @@ fn a_schema_that_is_not_json_is_invalid_where_it_may_have_marks() {
 }
 
 #[test]
-fn a_schema_that_says_things_twice_is_read_by_the_last() {
+fn parser_uses_the_last_of_duplicate_members() {
     let schema = r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"},"a":{"type":"string"},
         "b":{"type":"number","type":"string","x-mcp-header":"B"}}}"#;
     let headers = ParamHeaders::from_schema(schema).unwrap().unwrap();
@@ -187,7 +187,7 @@ fn a_schema_that_says_things_twice_is_read_by_the_last() {
 }
 
 #[test]
-fn a_tool_has_no_more_headers_than_a_request_can_carry() {
+fn parser_limits_the_headers_of_a_tool() {
     let many = |count: usize| {
         let marked = |n| (format!("p{n}"), json!({"type": "string", "x-mcp-header": format!("H{n}")}));
         json!({"properties": (0..count).map(marked).collect::<serde_json::Map<_, _>>()})
@@ -197,15 +197,15 @@ fn a_tool_has_no_more_headers_than_a_request_can_carry() {
 }
 
 #[test]
-fn where_a_mark_stands_is_told_in_a_line_however_long_the_names_are() {
+fn error_is_short_for_long_names() {
     let schema = json!({"properties": {"é".repeat(10_000): {"x-mcp-header": "A"}}});
-    let told = read(&schema).unwrap_err().to_string();
-    assert!(told.chars().count() < 400, "{told}");
+    let message = read(&schema).unwrap_err().to_string();
+    assert!(message.chars().count() < 400, "{message}");
 }
 
 /// C4.9, C4.10.
 #[test]
-fn each_value_is_repeated_as_its_type_asks() {
+fn headers_mirror_arguments_by_their_types() {
     let schema = json!({"properties": {
         "region": {"type": "string", "x-mcp-header": "Region"},
         "limit": {"type": "integer", "x-mcp-header": "Limit"},
@@ -236,7 +236,7 @@ fn each_value_is_repeated_as_its_type_asks() {
 
 /// C4.8: the examples of the specification.
 #[test]
-fn text_that_no_header_can_carry_is_encoded() {
+fn headers_encode_text_that_a_header_cannot_carry() {
     let schema = one(json!({"type": "string", "x-mcp-header": "Val"}));
     for (argument, expected) in [
         (r#"{"a":"us-west1"}"#, "us-west1"),
@@ -253,7 +253,7 @@ fn text_that_no_header_can_carry_is_encoded() {
 
 /// R6, C4.10: integers, of at most 53 bits.
 #[test]
-fn a_number_is_repeated_if_it_is_an_integer_that_everyone_can_read() {
+fn headers_mirror_only_integers_of_53_bits() {
     let schema = one(json!({"type": "integer", "x-mcp-header": "A"}));
     let with = |number: &str| values(&schema, &format!(r#"{{"a":{number}}}"#));
     for (number, expected) in [
@@ -283,26 +283,26 @@ fn a_number_is_repeated_if_it_is_an_integer_that_everyone_can_read() {
 }
 
 #[test]
-fn an_argument_that_is_given_twice_is_refused_by_both_sides() {
+fn both_sides_refuse_duplicate_arguments() {
     let schema = json!({"properties": {
         "a": {"type": "string", "x-mcp-header": "A"},
         "b": {"type": "object", "properties": {"c": {"type": "string", "x-mcp-header": "C"}}},
     }});
-    for (arguments, place) in [
+    for (arguments, at) in [
         (r#"{"a":"1","a":"2"}"#, "a"),
         (r#"{"a":null,"\u0061":"2"}"#, "a"),
         (r#"{"b":{"c":"1"},"b":{}}"#, "b"),
         (r#"{"b":{"c":"1","c":"1"}}"#, "b.c"),
     ] {
-        assert_eq!(values(&schema, arguments), Err(HeaderArgumentError::Duplicate { at: place.into() }));
+        assert_eq!(values(&schema, arguments), Err(HeaderArgumentError::Duplicate { at: at.into() }));
         let refused = check(&schema, arguments, &[("mcp-param-a", "1")]);
         assert!(matches!(refused, Err(HeaderMismatchError::Argument(HeaderArgumentError::Duplicate { .. }))));
     }
-    assert!(values(&schema, r#"{"d":1,"d":2}"#).is_ok(), "no header repeats it");
+    assert!(values(&schema, r#"{"d":1,"d":2}"#).is_ok(), "no header mirrors it");
 }
 
 #[test]
-fn arguments_that_are_not_json_are_refused_by_both_sides() {
+fn both_sides_refuse_arguments_that_are_not_json() {
     let schema = one(json!({"type": "string", "x-mcp-header": "A"}));
     let message = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":"x","b":tru}}"#;
     let frame =
@@ -315,7 +315,7 @@ fn arguments_that_are_not_json_are_refused_by_both_sides() {
 
 /// S3.8.
 #[test]
-fn each_way_to_differ_is_told() {
+fn server_reports_each_kind_of_header_mismatch() {
     let schema = one(json!({"type": "string", "x-mcp-header": "Region"}));
     let header = || String::from("mcp-param-region");
     let there = r#"{"a":"x"}"#;
@@ -343,7 +343,7 @@ fn each_way_to_differ_is_told() {
 
 /// S3.9.
 #[test]
-fn a_header_is_decoded_before_it_is_compared_and_refused_if_it_can_not_be() {
+fn server_decodes_a_header_before_it_compares_it() {
     let schema = one(json!({"type": "string", "x-mcp-header": "A"}));
     check(&schema, r#"{"a":"x"}"#, &[("mcp-param-a", "=?base64?eA==?=")]).unwrap();
     for (value, error) in [
@@ -361,7 +361,7 @@ fn a_header_is_decoded_before_it_is_compared_and_refused_if_it_can_not_be() {
 
 /// S3.9.
 #[test]
-fn integers_are_compared_as_numbers_and_nothing_else_is() {
+fn server_compares_only_integers_as_numbers() {
     let schema = one(json!({"type": "integer", "x-mcp-header": "A"}));
     let equal = |argument: &str, header: &str| {
         check(&schema, &format!(r#"{{"a":{argument}}}"#), &[("mcp-param-a", header)]).is_ok()
@@ -397,7 +397,7 @@ fn integers_are_compared_as_numbers_and_nothing_else_is() {
     }
 }
 
-/// A parameter's name, the mark that it has, and its argument.
+/// Parameters: their names, whether they are marked, and their arguments.
 fn any_parameters() -> impl Strategy<Value = Vec<(String, bool, Value)>> {
     let most = (1_i64 << 53) - 1;
     let argument = prop_oneof![
@@ -412,9 +412,9 @@ fn any_parameters() -> impl Strategy<Value = Vec<(String, bool, Value)>> {
 }
 
 proptest! {
-    /// C4.8–C4.10, S3.9: what one side sends, the other takes, and takes nothing else for it.
+    /// C4.8–C4.10, S3.9: the server accepts the client's headers, and no others.
     #[test]
-    fn whatever_the_arguments_are_the_server_takes_what_the_client_sends(parameters in any_parameters(), nested: bool) {
+    fn server_accepts_the_clients_headers_for_any_arguments(parameters in any_parameters(), nested: bool) {
         let mut properties = serde_json::Map::new();
         let mut arguments = serde_json::Map::new();
         for (index, (name, marked, argument)) in parameters.into_iter().enumerate() {
@@ -461,9 +461,9 @@ proptest! {
         }
     }
 
-    /// Whatever text a server or a client sends, nothing panics, and what can be sent is taken.
+    /// No text from a server or a client causes a panic, and the server accepts all headers that the client can send.
     #[test]
-    fn whatever_comes_it_is_read_or_refused(
+    fn parser_accepts_or_refuses_any_text(
         schema in r#"(\{|\}|\[|\]|,|:|"x-mcp-header"|"A"|"properties"|"type"|"string"|"items"|\\u){0,24}"#,
         arguments in r#"(\{|\}|\[|\]|,|:|"a"|"A"|1|1.5|null){0,12}"#,
     ) {

@@ -1,4 +1,4 @@
-//! Event streams from outside: fields, chunks, limits, endings; and what is written.
+//! Event streams: fields, chunks, limits and endings of the decoder; output of the encoder.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn message(data: &'static str) -> SseItem {
     event("", data)
 }
 
-/// What a stream says: its items, each with the id that counts after it, and how it ends.
+/// A decoded stream: its items, each with the last event id after it, and the state at its end.
 #[derive(Debug, PartialEq)]
 struct DecodedStream {
     items: Vec<(SseItem, Option<String>)>,
@@ -43,15 +43,15 @@ fn decode_chunks<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -
     DecodedStream { items, id: events.last_event_id().map(Into::into), retry: events.retry(), lost }
 }
 
-/// Sees the stream as a whole and by single bytes, which has to be the same.
+/// Decodes the stream as a whole and by single bytes, and asserts that the results are equal.
 fn decode(stream: &str) -> DecodedStream {
-    let seen = decode_chunks(99, [stream.as_bytes()]);
-    assert_eq!(seen, decode_chunks(99, stream.as_bytes().chunks(1)), "by single bytes");
-    seen
+    let decoded = decode_chunks(99, [stream.as_bytes()]);
+    assert_eq!(decoded, decode_chunks(99, stream.as_bytes().chunks(1)), "by single bytes");
+    decoded
 }
 
 #[test]
-fn a_blank_line_ends_an_event() {
+fn blank_line_ends_an_event() {
     assert_eq!(
         decode("data: a\n\ndata: b\n\n\n\ndata: c\n\n").items(),
         [message("a"), message("b"), message("c")]
@@ -59,7 +59,7 @@ fn a_blank_line_ends_an_event() {
 }
 
 #[test]
-fn any_of_the_three_line_endings_will_do() {
+fn decoder_accepts_all_three_line_endings() {
     assert_eq!(
         decode("data: a\r\rdata: b\r\n\r\ndata: c\n\ndata: d\r\n\rdata: e\n\r\n").items(),
         ["a", "b", "c", "d", "e"].map(message)
@@ -68,7 +68,7 @@ fn any_of_the_three_line_endings_will_do() {
 }
 
 #[test]
-fn an_event_is_there_as_soon_as_its_blank_line_is() {
+fn event_is_ready_as_soon_as_its_blank_line_arrives() {
     let mut events = Sse::new(99);
     events.handle_input(Bytes::from_static(b"data: a\r\r"));
     assert_eq!(events.poll_item(), Some(message("a")));
@@ -79,12 +79,12 @@ fn an_event_is_there_as_soon_as_its_blank_line_is() {
 }
 
 #[test]
-fn data_on_several_lines_is_joined() {
+fn decoder_joins_data_of_several_lines() {
     assert_eq!(decode("data: {\ndata\ndata:\ndata:  }\n\n").items(), [message("{\n\n\n }")]);
 }
 
 #[test]
-fn one_space_behind_the_colon_does_not_belong_to_the_value() {
+fn decoder_strips_one_space_after_the_colon() {
     assert_eq!(
         decode("data:a\n\ndata: a\n\ndata:  a\n\ndata:\ta\n\n").items(),
         ["a", "a", " a", "\ta"].map(message)
@@ -93,14 +93,14 @@ fn one_space_behind_the_colon_does_not_belong_to_the_value() {
 
 /// C4.25
 #[test]
-fn comments_and_unknown_fields_are_ignored() {
+fn decoder_ignores_comments_and_unknown_fields() {
     let stream =
         ": comment\n:\ndata : a\nDATA: b\n data: c\ndataa: d\ndat: e\nd\n: data: f\ndata: yes\n:\n\n:\n\n";
     assert_eq!(decode(stream).items(), [message("yes")]);
 }
 
 #[test]
-fn an_event_may_have_a_name() {
+fn event_may_have_a_name() {
     assert_eq!(
         decode("event: endpoint\ndata: a\n\ndata: b\n\nevent: x\nevent: y z\ndata: c\n\n").items(),
         [event("endpoint", "a"), message("b"), event("y z", "c")]
@@ -111,51 +111,51 @@ fn an_event_may_have_a_name() {
     );
 }
 
-/// An event without data does nothing; one whose data is empty would be dispatched to a page, and carries no message.
+/// A browser ignores an event without data, and dispatches one with empty data; neither carries a message.
 #[test]
-fn an_event_without_data_is_not_reported_but_its_id_and_retry_count() {
-    let seen = decode("id: 1\nretry: 1500\ndata:\n\n");
-    assert_eq!(seen.items(), []);
-    assert_eq!((seen.id.as_deref(), seen.retry), (Some("1"), Some(Duration::from_millis(1500))));
-    let seen = decode("id: 1\nretry: 1500\ndata: \n\nid: 2\n\n");
-    assert_eq!((seen.items().len(), seen.id.as_deref()), (0, Some("2")));
+fn decoder_reports_no_event_without_data_but_keeps_its_id_and_retry() {
+    let decoded = decode("id: 1\nretry: 1500\ndata:\n\n");
+    assert_eq!(decoded.items(), []);
+    assert_eq!((decoded.id.as_deref(), decoded.retry), (Some("1"), Some(Duration::from_millis(1500))));
+    let decoded = decode("id: 1\nretry: 1500\ndata: \n\nid: 2\n\n");
+    assert_eq!((decoded.items().len(), decoded.id.as_deref()), (0, Some("2")));
 }
 
 #[test]
-fn an_id_counts_once_its_event_has_ended() {
-    let seen = decode("id: 1\ndata: a\n\ndata: b\n\nid: 2\ndata: c\nid: 3\n\nid: 4\ndata: d\n");
-    let ids: Vec<_> = seen.items.iter().map(|(_, id)| id.as_deref()).collect();
+fn id_takes_effect_when_its_event_ends() {
+    let decoded = decode("id: 1\ndata: a\n\ndata: b\n\nid: 2\ndata: c\nid: 3\n\nid: 4\ndata: d\n");
+    let ids: Vec<_> = decoded.items.iter().map(|(_, id)| id.as_deref()).collect();
     assert_eq!(ids, [Some("1"), Some("1"), Some("3")]);
-    assert_eq!(seen.id.as_deref(), Some("3"));
+    assert_eq!(decoded.id.as_deref(), Some("3"));
 }
 
 #[test]
-fn an_id_that_counts_no_longer_is_not_held() {
+fn decoder_does_not_hold_replaced_ids() {
     let mut events = Sse::new(99);
     events.handle_input(Bytes::from_static(b"id: 1\n\nid: 2\n\n"));
     assert_eq!((events.poll_item(), events.buffered()), (None, 0));
 }
 
 #[test]
-fn an_empty_id_takes_the_last_one_back() {
+fn empty_id_resets_the_last_one() {
     assert_eq!(decode("id: 1\n\nid\n\n").id, None);
     assert_eq!(decode("id: 1\n\nid:\n\n").id, None);
 }
 
 #[test]
-fn an_id_with_a_nul_is_ignored() {
+fn decoder_ignores_an_id_with_a_nul() {
     assert_eq!(decode("id: 1\n\nid: 2\0\n\n").id.as_deref(), Some("1"));
 }
 
 #[test]
-fn a_retry_of_anything_but_digits_is_ignored() {
+fn decoder_ignores_a_retry_that_is_not_digits() {
     let stream = "retry: 10\nretry: 1s\nretry: -1\nretry: 1.5\nretry:  5\nretry:\nretry\nretry: \u{661}\n";
     assert_eq!(decode(stream).retry, Some(Duration::from_millis(10)));
     assert_eq!(decode("retry: 99999999999999999999\n").retry, Some(Duration::from_millis(u64::MAX)));
 }
 
 #[test]
-fn a_byte_order_mark_is_skipped_at_the_very_start_only() {
+fn decoder_skips_a_byte_order_mark_only_at_the_start() {
     assert_eq!(decode("\u{FEFF}data: a\n\n\u{FEFF}data: b\n\n").items(), [message("a")]);
     assert_eq!(decode("\u{FEFF}\u{FEFF}data: a\n\n").items(), []);
     assert_eq!(decode("\u{FEFF}\ndata: a\n\n").items(), [message("a")]);
@@ -165,25 +165,25 @@ fn a_byte_order_mark_is_skipped_at_the_very_start_only() {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_are_replaced_in_names_and_ids_and_kept_in_data() {
-    let seen = decode_chunks(99, [&b"id: \xFF\nevent: \xFF\ndata: \xFF\n\n"[..]]);
-    assert_eq!(seen.id.as_deref(), Some("\u{FFFD}"));
+fn decoder_replaces_invalid_utf8_in_names_and_ids_and_keeps_it_in_data() {
+    let decoded = decode_chunks(99, [&b"id: \xFF\nevent: \xFF\ndata: \xFF\n\n"[..]]);
+    assert_eq!(decoded.id.as_deref(), Some("\u{FFFD}"));
     let data = Bytes::from_static(b"\xFF");
-    assert_eq!(seen.items(), [SseItem::Event(SseEvent { name: "\u{FFFD}".into(), data })]);
+    assert_eq!(decoded.items(), [SseItem::Event(SseEvent { name: "\u{FFFD}".into(), data })]);
 }
 
 #[test]
-fn an_event_that_has_not_ended_is_discarded() {
-    let seen = decode("retry: 7\nid: 1\ndata: ab\ndata: c");
-    assert_eq!((seen.items().len(), seen.id, seen.lost), (0, None, Some(4)));
-    assert_eq!(seen.retry, Some(Duration::from_millis(7)));
+fn decoder_discards_an_event_that_has_not_ended() {
+    let decoded = decode("retry: 7\nid: 1\ndata: ab\ndata: c");
+    assert_eq!((decoded.items().len(), decoded.id, decoded.lost), (0, None, Some(4)));
+    assert_eq!(decoded.retry, Some(Duration::from_millis(7)));
     assert_eq!(decode("data: ab\n").lost, Some(2));
     assert_eq!(decode("data: ab\n\n").lost, None);
     assert_eq!(decode("data: ab\n\n: bye\nid: 3\ndat").lost, None);
 }
 
 #[test]
-fn the_end_of_the_input_leaves_ended_events_to_be_polled() {
+fn ended_events_can_be_polled_after_the_end_of_input() {
     let mut events = Sse::new(99);
     for chunk in ["data: a\n\nda", "ta: b\nid: 1\n", "\ndata: cd\nid: 2", "\ndata: e"] {
         events.handle_input(Bytes::from_static(chunk.as_bytes()));
@@ -199,7 +199,7 @@ fn the_end_of_the_input_leaves_ended_events_to_be_polled() {
 }
 
 #[test]
-fn chunks_may_wait() {
+fn decoder_accepts_several_chunks_before_a_poll() {
     let mut events = Sse::new(99);
     for chunk in ["data: a\n\nda", "", "ta: b\n", "\n"] {
         events.handle_input(Bytes::from_static(chunk.as_bytes()));
@@ -210,7 +210,7 @@ fn chunks_may_wait() {
 }
 
 #[test]
-fn data_in_one_chunk_is_not_copied() {
+fn decoder_does_not_copy_data_within_one_chunk() {
     let chunk = Bytes::from_static(b"\ndata: first\nid: 1\n\ndata:second\n");
     let mut events = Sse::new(99);
     events.handle_input(chunk.clone());
@@ -222,7 +222,7 @@ fn data_in_one_chunk_is_not_copied() {
 }
 
 #[test]
-fn an_event_of_exactly_the_limit_is_whole() {
+fn event_of_exactly_the_limit_is_whole() {
     assert_eq!(
         decode_chunks(3, [&b"data: abc\n\ndata: a\ndata: b\n\n"[..]]).items(),
         [message("abc"), message("a\nb")]
@@ -230,7 +230,7 @@ fn an_event_of_exactly_the_limit_is_whole() {
 }
 
 #[test]
-fn an_over_long_event_is_reported_once_and_the_next_one_is_read() {
+fn decoder_reports_an_over_long_event_once_and_goes_on() {
     let stream = b"data: abcdef\nid: 1\n\ndata: a\ndata: b\ndata\n\ndata: ok\n\n";
     let too_long = |head: &'static str, tail: &'static str| SseItem::TooLong {
         head: head.into(),
@@ -239,14 +239,14 @@ fn an_over_long_event_is_reported_once_and_the_next_one_is_read() {
     };
     let expected = [too_long("abc", "def"), too_long("a\nb", "\n"), message("ok")];
     for size in 1..stream.len() {
-        let seen = decode_chunks(3, stream.chunks(size));
-        assert_eq!(seen.items(), expected, "chunks of {size}");
-        assert_eq!(seen.id.as_deref(), Some("1"));
+        let decoded = decode_chunks(3, stream.chunks(size));
+        assert_eq!(decoded.items(), expected, "chunks of {size}");
+        assert_eq!(decoded.id.as_deref(), Some("1"));
     }
 }
 
 #[test]
-fn an_over_long_event_keeps_both_ends_of_its_data() {
+fn over_long_event_keeps_both_ends_of_its_data() {
     let line: Vec<u8> = (0..50_000u32).map(|n| b'a' + (n % 26) as u8).collect();
     let data = [&line[..], &line[..]].join(&b'\n');
     let mut stream = Vec::new();
@@ -257,14 +257,14 @@ fn an_over_long_event_keeps_both_ends_of_its_data() {
         bytes: data.len(),
     };
     for size in [1, 7, 1024, 4096, 65_536, stream.len()] {
-        let seen = decode_chunks(60_000, stream.chunks(size));
-        assert_eq!(seen.items(), std::slice::from_ref(&expected), "chunks of {size}");
+        let decoded = decode_chunks(60_000, stream.chunks(size));
+        assert_eq!(decoded.items(), std::slice::from_ref(&expected), "chunks of {size}");
         assert_eq!(decode_chunks(60_000, stream[..stream.len() - 1].chunks(size)).lost, Some(data.len()));
     }
 }
 
 #[test]
-fn nothing_that_does_not_end_is_held() {
+fn decoder_holds_a_bounded_part_of_endless_lines_and_events() {
     for start in ["data: ", ": ", "unknown: ", "unknown", "id: ", "event: ", "retry: ", "", "data: a\ndata:"]
     {
         let mut events = Sse::new(10_000);
@@ -286,7 +286,7 @@ fn nothing_that_does_not_end_is_held() {
 }
 
 #[test]
-fn other_values_count_up_to_four_kibibytes() {
+fn decoder_limits_other_fields_to_four_kibibytes() {
     let stream = |length: usize| {
         let value = "7".repeat(length);
         let zeros = "0".repeat(length);
@@ -304,7 +304,7 @@ fn other_values_count_up_to_four_kibibytes() {
 }
 
 #[test]
-fn two_mebibytes_in_single_bytes_are_one_event() {
+fn decoder_joins_two_mebibytes_of_single_bytes() {
     const BYTES: usize = 2 * 1024 * 1024;
     let mut events = Sse::new(BYTES);
     events.handle_input(Bytes::from_static(b"data:"));
@@ -318,21 +318,21 @@ fn two_mebibytes_in_single_bytes_are_one_event() {
 }
 
 #[test]
-fn an_event_is_written_with_its_name_and_id() {
+fn encoder_writes_name_and_id() {
     let mut out = Vec::new();
     write::event(&mut out, Some("1"), Some("endpoint"), b"/mcp");
     assert_eq!(out, b"event: endpoint\nid: 1\ndata: /mcp\n\n");
 }
 
 #[test]
-fn line_breaks_in_data_make_several_lines() {
+fn encoder_splits_data_at_line_breaks() {
     let mut out = Vec::new();
     write::event(&mut out, None, None, b"a\r\nb\rc\nd\n");
     assert_eq!(out, b"data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n");
 }
 
 #[test]
-fn line_breaks_in_names_and_ids_forge_nothing() {
+fn encoder_removes_line_breaks_from_names_and_ids() {
     let mut out = Vec::new();
     write::event(&mut out, Some("1\ndata: no\r\0"), Some("x\r\n\r\ndata: no"), b"yes");
     assert_eq!(decode_chunks(99, [&out[..]]).items(), [event("xdata: no", "yes")]);
@@ -340,7 +340,7 @@ fn line_breaks_in_names_and_ids_forge_nothing() {
 
 /// C4.25, S3.15
 #[test]
-fn a_comment_that_is_written_is_no_event() {
+fn written_comment_is_not_an_event() {
     let mut out = Vec::new();
     write::comment(&mut out);
     write::event(&mut out, None, None, b"a");
@@ -350,18 +350,18 @@ fn a_comment_that_is_written_is_no_event() {
 
 /// S3.21
 #[test]
-fn a_priming_event_gives_an_id_and_a_delay_and_is_no_message() {
+fn priming_event_sets_id_and_retry_without_a_message() {
     let mut out = Vec::new();
     write::priming(&mut out, "7", Some(Duration::from_millis(1500)));
-    let seen = decode_chunks(99, [&out[..]]);
-    assert_eq!((seen.items().len(), seen.id.as_deref()), (0, Some("7")));
-    assert_eq!(seen.retry, Some(Duration::from_millis(1500)));
+    let decoded = decode_chunks(99, [&out[..]]);
+    assert_eq!((decoded.items().len(), decoded.id.as_deref()), (0, Some("7")));
+    assert_eq!(decoded.retry, Some(Duration::from_millis(1500)));
     out.clear();
     write::priming(&mut out, "8", None);
     assert_eq!(out, b"id: 8\ndata: \n\n");
 }
 
-/// Streams of pieces that mean something, and of noise.
+/// Streams of meaningful pieces mixed with noise.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let word = prop::sample::select(vec![
         "data", "data:", "data: ", "event: x", "event:", "id: 1", "id:2\0", "retry: 5", ":", " ", "\n", "\r",
@@ -397,17 +397,17 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(
+    fn decoder_reads_what_the_encoder_writes(
         id in "[^\r\n\0]{1,8}", name in "[^\r\n\0]{1,8}", data in "[a-z:\n ]{1,80}",
         sizes in proptest::collection::vec(1usize..20, 1..200),
     ) {
         let mut out = Vec::new();
         write::comment(&mut out);
         write::event(&mut out, Some(&id), Some(&name), data.as_bytes());
-        let seen = decode_chunks(usize::MAX, chop(&out, &sizes));
+        let decoded = decode_chunks(usize::MAX, chop(&out, &sizes));
         let name = if name == "message" { String::new() } else { name };
         let event = SseItem::Event(SseEvent { name: name.into(), data: data.into() });
-        prop_assert_eq!(seen, DecodedStream { items: vec![(event, Some(id.clone()))], id: Some(id), retry: None, lost: None });
+        prop_assert_eq!(decoded, DecodedStream { items: vec![(event, Some(id.clone()))], id: Some(id), retry: None, lost: None });
     }
 }
 
@@ -416,7 +416,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_fuzz_body_finds_nothing(limit in 0u8..4, size in any::<u8>(), stream in noise()) {
+    fn fuzz_body_finds_no_error(limit in 0u8..4, size in any::<u8>(), stream in noise()) {
         mcp_proto::fuzzing::sse(&[&[limit, size], &stream[..]].concat());
     }
 }

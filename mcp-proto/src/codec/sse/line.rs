@@ -1,8 +1,8 @@
-//! The lines of an event stream.
+//! An incremental parser for the lines of an event stream.
 
 use super::super::BYTE_ORDER_MARK;
 
-/// The fields that mean something.
+/// The fields that the standard defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Data,
@@ -11,7 +11,7 @@ pub(super) enum Field {
     Retry,
 }
 
-/// The longest name of a field that means something.
+/// The longest name of a defined field.
 const NAME_BYTES: usize = 5;
 
 impl Field {
@@ -25,7 +25,7 @@ impl Field {
         }
     }
 
-    /// The field of a whole line, and what comes before its value: the name, the colon and one space.
+    /// The field of a whole line, and the offset of its value: behind the name, the colon and one space.
     pub(super) fn of_line(line: &[u8]) -> (Option<Self>, usize) {
         if let [b'd', b'a', b't', b'a', b':', value @ ..] = line {
             return (Some(Self::Data), if value.first() == Some(&b' ') { 6 } else { 5 });
@@ -38,42 +38,42 @@ impl Field {
     }
 }
 
-/// A line whose end has not come, as far as it has.
+/// The parsed part of a line whose end has not arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PartialLine {
-    /// So many bytes of a byte order mark, which the first line may begin with.
+    /// This many bytes of the byte order mark that the first line may begin with.
     Mark(usize),
-    /// The beginning of the name of a field, perhaps nothing of it.
+    /// The beginning of a field name, with its length, which may be 0.
     Name([u8; NAME_BYTES], usize),
     /// A field up to its colon: a space may follow.
     Colon(Field),
     /// A field and some of its value.
     Value(Field),
-    /// A comment, or a field that means nothing.
+    /// A comment or an unknown field.
     Ignored,
 }
 
-/// What one more byte of a line is.
+/// The meaning of the next byte of a line.
 pub(super) enum ByteStep {
-    /// Nothing to do about it.
+    /// The byte needs no action.
     Taken,
     /// The colon of a field, whose value begins behind it.
     Colon(Field),
-    /// The value, and all of the line that comes behind it.
+    /// This byte and the rest of the line are the field's value.
     Value(Field),
-    /// Nothing of interest, nor what comes behind it.
+    /// This byte and the rest of the line are ignored.
     Ignored,
 }
 
-/// What a line was.
+/// The kind of a line that has ended.
 pub(super) enum LineEnd {
-    /// The end of an event.
+    /// A blank line, which ends an event.
     Blank,
     /// A field without a colon.
     Bare(Field),
-    /// A field whose value began.
+    /// A field with a colon.
     Value(Field),
-    /// A comment, or a field that means nothing.
+    /// A comment or an unknown field.
     Ignored,
 }
 
@@ -84,15 +84,15 @@ impl Default for PartialLine {
 }
 
 impl PartialLine {
-    /// The very first line of a stream.
+    /// The initial state of a stream's first line.
     pub(super) const FIRST: Self = Self::Mark(0);
 
-    /// Whether something is known of the line, be it that it is the first one.
+    /// Whether the line must be parsed byte by byte: some of it has been consumed, or it is the stream's first.
     pub(super) fn has_started(&self) -> bool {
         !matches!(self, Self::Name(_, 0))
     }
 
-    /// Goes on by one byte.
+    /// Consumes one byte.
     pub(super) fn step(&mut self, byte: u8) -> ByteStep {
         match self {
             Self::Mark(length) if BYTE_ORDER_MARK.get(*length) == Some(&byte) => {
@@ -131,7 +131,7 @@ impl PartialLine {
         }
     }
 
-    /// Ends the line here.
+    /// Ends the line.
     pub(super) fn end(self) -> LineEnd {
         match self {
             Self::Mark(0) | Self::Name(_, 0) => LineEnd::Blank,

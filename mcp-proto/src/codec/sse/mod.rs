@@ -1,4 +1,4 @@
-//! Server-sent events.
+//! Server-sent events: decoder and [encoder](mod@write).
 
 mod line;
 pub mod write;
@@ -17,22 +17,21 @@ use super::Line;
 use super::partial::Partial;
 use line::{ByteStep, Field, LineEnd, PartialLine};
 
-/// How long the value of a field other than `data` may be, in bytes: ids travel back in a header, where no server takes
-/// more.
+/// The longest value of a field other than `data`, in bytes: ids travel back in a header, where no server accepts more.
 const FIELD_BYTES: usize = 4096;
 
-/// Cuts an event stream into events, whatever the pieces it comes in.
+/// Splits an event stream into events; the stream may arrive in pieces of any size.
 ///
 /// It decodes as browsers do: lines end with `\n`, `\r\n` or `\r`, a byte order mark at the very start is skipped,
-/// `data` of several lines is joined with `\n`, an id with a NUL and a `retry` of anything but digits are ignored, and so
-/// are comments and unknown fields, however long. An event whose data is empty is not reported: it carries no message;
-/// what it says of [`last_event_id`](Self::last_event_id) and [`retry`](Self::retry) counts.
+/// `data` of several lines is joined with `\n`. An id with a NUL, a `retry` of anything but digits, comments and
+/// unknown fields of any length are ignored. An event with empty data carries no message and is not reported, but it
+/// still sets [`last_event_id`](Self::last_event_id) and [`retry`](Self::retry).
 ///
-/// Data on one line that lies in one chunk is a slice of that chunk; other data is copied together, in a buffer of at
-/// most twice the limit. The work is linear in the input however it is chopped, and the same events come out. An
-/// event whose data is over the limit is skipped to its end and then reported once, by the two ends of its data; the
-/// rest is not held. The value of any other field counts up to 4 KiB: a longer id or `retry` is ignored, the name of an
-/// event is cut. One `Sse` serves one stream.
+/// Data on one line that lies in one chunk is a slice of that chunk; other data is copied into a buffer of at most
+/// twice the limit. The work is linear in the input, and the events are the same however the input is cut into chunks.
+/// An event whose data is over the limit is skipped to its end and then reported once, with the two ends of its data;
+/// the rest is not held. The value of any other field is limited to 4 KiB: a longer id or `retry` is ignored, a longer
+/// event name is cut. One `Sse` decodes one stream.
 ///
 /// <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>
 ///
@@ -54,55 +53,51 @@ const FIELD_BYTES: usize = 4096;
 pub struct Sse {
     /// The chunk that is being searched.
     front: Bytes,
-    /// How far it has been.
+    /// How far `front` has been searched.
     at: usize,
-    /// The chunks behind it.
+    /// The chunks behind `front`.
     chunks: VecDeque<Bytes>,
-    /// The line that has not ended.
     line: PartialLine,
     /// Whether the last line ended with a carriage return, to which a line feed may belong.
     after_carriage_return: bool,
-    /// The value of a field other than `data`, of the line that has not ended.
+    /// The value of a field other than `data`, on the line that has not ended.
     value: Vec<u8>,
     data: Data,
-    /// The data that does not lie in one piece.
+    /// Data that does not lie in one piece.
     joined: Partial,
     name: Cow<'static, str>,
-    /// The last id of the event that has not ended, if it has one.
+    /// The last id within the event that has not ended; set if `has_id`.
     next_id: String,
     has_id: bool,
-    /// The last id of the events that have.
+    /// The last id of the events that have ended.
     id: String,
     retry: Option<Duration>,
-    /// Whether the input has ended.
     at_eof: bool,
 }
 
-/// What is known of the data of the event that has not ended.
+/// The data of the event that has not ended.
 #[derive(Clone, Debug, Default)]
 enum Data {
-    /// It has none.
     #[default]
     None,
     /// One line, within the limit, in one piece.
     Slice(Bytes),
-    /// What is in [`Sse::joined`].
+    /// The contents of [`Sse::joined`].
     Joined,
 }
 
-/// What an event stream consists of.
+/// One event of a stream, whole or over the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SseItem {
     /// An event within the limit.
     Event(SseEvent),
-    /// An event whose data is over the limit, and what was kept of the data, as of
-    /// [`Line::TooLong`].
+    /// An event whose data is over the limit, with the two ends of its data, as in [`Line::TooLong`].
     TooLong {
-        /// Its beginning: at most 4 KiB, and no more than the limit.
+        /// The beginning of the data: at most 4 KiB, and no more than the limit.
         head: Bytes,
-        /// Its end, as far as `head` does not reach: at most 1 KiB.
+        /// The end of the data, without any bytes that are in `head`: at most 1 KiB.
         tail: Bytes,
-        /// Its whole length, in bytes; saturating.
+        /// The whole length of the data, in bytes; saturating.
         bytes: usize,
     },
 }
@@ -110,14 +105,16 @@ pub enum SseItem {
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SseEvent {
-    /// Its type; empty for `message`, which is the type of an event that names none.
+    /// The event's type; empty for `message`, which is the type of an event without a name.
     pub name: Cow<'static, str>,
-    /// Its data, never empty; not checked to be UTF-8.
+    /// The event's data, never empty; not checked to be UTF-8.
     pub data: Bytes,
 }
 
 impl Sse {
-    /// For events with up to `event_bytes` bytes of data, line breaks within it counted as one each.
+    /// A decoder for events of up to `event_bytes` bytes of data.
+    ///
+    /// A line break within the data counts as one byte.
     #[must_use]
     pub fn new(event_bytes: usize) -> Self {
         Self {
@@ -138,8 +135,10 @@ impl Sse {
         }
     }
 
-    /// Takes what was read. Several chunks may wait for [`poll_item`](Self::poll_item). After the end of the input
-    /// nothing is taken.
+    /// Appends a chunk of the stream.
+    ///
+    /// Several chunks may wait for [`poll_item`](Self::poll_item). Chunks after [`handle_eof`](Self::handle_eof) are
+    /// discarded.
     pub fn handle_input(&mut self, chunk: Bytes) {
         if self.at_eof || chunk.is_empty() {
             return;
@@ -158,7 +157,7 @@ impl Sse {
         loop {
             let start = self.at;
             let rest = self.front.get(start..).unwrap_or_default();
-            // Most lines of data are followed by a blank one: that is not worth a search.
+            // Most lines of data are followed by a blank line: a search would cost more than this comparison.
             let blank = (rest.first() == Some(&b'\n')).then_some(0);
             let Some(length) = blank.or_else(|| memchr2(b'\n', b'\r', rest)) else {
                 self.next_chunk()?;
@@ -190,15 +189,15 @@ impl Sse {
         }
     }
 
-    /// Takes the end of the input, and says how many bytes of data came of an event that has not ended. By the
-    /// specification such an event does not count: it is discarded, and its id with it.
+    /// Ends the input and discards an unfinished event; returns how many bytes of data it had, if any.
     ///
-    /// Events that had ended before are still polled.
+    /// The standard requires that such an event is discarded, and its id with it. Events that ended before can still be
+    /// polled.
     pub fn handle_eof(&mut self) -> Option<usize> {
         if core::mem::replace(&mut self.at_eof, true) {
             return None;
         }
-        // Counts what is left without holding it.
+        // Counts the remaining data without holding it.
         let counting = Partial::counting(self.joined.len());
         let joined = core::mem::replace(&mut self.joined, counting);
         let mut rest = Self { at_eof: false, ..self.clone() };
@@ -215,21 +214,22 @@ impl Sse {
         (lost > 0).then_some(lost)
     }
 
-    /// The id with which the stream can be resumed behind the last event that was polled; an event without data
-    /// counts once it has been passed over. None if the server gave none, or an empty one. Invalid UTF-8 in it is
-    /// replaced.
+    /// The id to resume the stream from.
+    ///
+    /// It is the id of the last event that was polled, or that was skipped because it has no data. `None` if the server
+    /// sent no id or an empty one. Invalid UTF-8 in it is replaced.
     #[must_use]
     pub fn last_event_id(&self) -> Option<&str> {
         (!self.id.is_empty()).then_some(self.id.as_str())
     }
 
-    /// How long the server last asked to wait before a reconnection.
+    /// The reconnection delay that the server last requested.
     #[must_use]
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// How many bytes are held: input not yet polled, and the event that has not ended.
+    /// The number of bytes held: input not yet polled, and the event that has not ended.
     #[must_use]
     pub fn buffered(&self) -> usize {
         let data = match &self.data {
@@ -245,7 +245,7 @@ impl Sse {
         self.chunks.iter().fold(held, |sum, chunk| sum.saturating_add(chunk.len()))
     }
 
-    /// Takes what is left of the front chunk into the line that has not ended, and goes on to the next one.
+    /// Moves the rest of the front chunk into the unfinished line, and advances to the next chunk.
     fn next_chunk(&mut self) -> Option<()> {
         let chunk = core::mem::take(&mut self.front);
         if let Some(piece) = chunk.get(core::mem::take(&mut self.at)..).filter(|piece| !piece.is_empty()) {
@@ -262,7 +262,7 @@ impl Sse {
         Some(())
     }
 
-    /// Drops the event that has not ended.
+    /// Drops the unfinished event.
     fn discard(&mut self) {
         self.line = PartialLine::default();
         self.value = Vec::new();
@@ -273,7 +273,7 @@ impl Sse {
         self.has_id = false;
     }
 
-    /// Takes a line that lies in one chunk and is not blank.
+    /// Processes a line that lies in one chunk and is not blank.
     fn whole_line(&mut self, line: Range<usize>) {
         let text = self.front.get(line.clone()).unwrap_or_default();
         let (field, skipped) = Field::of_line(text);
@@ -295,7 +295,7 @@ impl Sse {
         }
     }
 
-    /// Takes the end of a line that crosses chunks, or is the first one.
+    /// Processes the end of a line that crosses chunks, or of the first line.
     #[cold]
     fn end_of_line(&mut self, piece: Range<usize>) -> Option<SseItem> {
         let chunk = core::mem::take(&mut self.front);
@@ -313,7 +313,7 @@ impl Sse {
         None
     }
 
-    /// Adds a piece to the line that has not ended.
+    /// Adds a piece to the unfinished line.
     fn extend_line(&mut self, mut piece: &[u8]) {
         while let Some((byte, rest)) = piece.split_first() {
             match self.line.step(*byte) {
@@ -337,7 +337,7 @@ impl Sse {
         }
     }
 
-    /// Begins a line of data that is not the only one, or does not lie in one chunk.
+    /// Begins a line of data that is not the event's only one, or does not lie in one chunk.
     fn begin_data(&mut self) {
         match core::mem::replace(&mut self.data, Data::Joined) {
             Data::None => return,
@@ -354,7 +354,7 @@ impl Sse {
         }
     }
 
-    /// Takes the value of a field, or more than counts of it.
+    /// Sets a field's value, which is cut after [`FIELD_BYTES`] and at least one more byte.
     fn set(&mut self, field: Field, value: &[u8]) {
         match field {
             Field::Data => {}

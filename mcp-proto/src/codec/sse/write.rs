@@ -1,4 +1,4 @@
-//! The encoder of event streams. Each function appends to `out`.
+//! Encoder of event streams. Each function appends to `out`.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -6,8 +6,10 @@ use core::time::Duration;
 
 use memchr::memchr2;
 
-/// Writes an event. Line breaks of any kind in `data` come out as `\n` where it is read; in `id` and `name`, where no
-/// event stream can have them, they are left out, and so are NULs.
+/// Writes an event.
+///
+/// The receiver reads every line break in `data`, of any kind, as `\n`. An event stream cannot carry line breaks or
+/// NULs in `id` and `name`: they are left out.
 ///
 /// <https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream>
 ///
@@ -41,8 +43,9 @@ pub fn event(out: &mut Vec<u8>, id: Option<&str>, name: Option<&str>, data: &[u8
     out.push(b'\n');
 }
 
-/// Writes an event without data, which gives the client an id to resume from, and perhaps how long to wait before it
-/// does, in whole milliseconds.
+/// Writes a priming event: an event without data that gives the client an id to resume from.
+///
+/// `retry` is the time to wait before the client reconnects, written in whole milliseconds.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports>
 ///
