@@ -1,35 +1,35 @@
-//! Sixty-four bytes of JSON at a time, as bit masks, without a branch per byte.
+//! Scanning of JSON in blocks of 64 bytes by bit masks, without a branch per byte.
 //!
 //! Going through structured JSON byte by byte costs a mispredicted branch or two per token. Here every byte of a
 //! block is compared at once (plain loops, which compile to vector instructions), the outcomes are gathered to one bit
 //! per byte, and strings are found by arithmetic on those masks, after Langdale and Lemire, "Parsing Gigabytes of JSON
 //! per Second" (2019). Bit `n` of each mask stands for byte `n`.
 
-/// The bytes in a block.
+/// The size of a block in bytes.
 pub(super) const BLOCK: usize = 64;
 
-/// What a scan knows when it comes to a block.
+/// The scan's state at the beginning of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Carry {
-    /// All ones within a string.
+    /// All ones if the block begins within a string, else 0.
     in_string: u64,
-    /// One if the first byte is escaped by the last one of the block before.
+    /// 1 if the last byte of the previous block escapes the first byte, else 0.
     escaped: u64,
 }
 
-/// What is in a block.
+/// The structural characters of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Marks {
     /// Brackets outside of strings.
     pub(super) brackets: u64,
     /// Control characters other than whitespace, and backslashes, outside of strings.
     pub(super) strays: u64,
-    /// Whether the block lies within a string and has no escapes: what comes next may well be more of the same.
+    /// Whether the block lies within a string and has no escapes: the string is probably long.
     pub(super) within_string: bool,
 }
 
 impl Carry {
-    /// Looks at the next block.
+    /// Scans the next block.
     #[inline]
     pub(super) fn marks(&mut self, block: &[u8; BLOCK]) -> Marks {
         let mut quotes = gather(block, |byte| byte == b'"');
@@ -49,7 +49,7 @@ impl Carry {
         Marks { brackets: brackets & !strings, strays: strays & !strings, within_string }
     }
 
-    /// Which bytes are escaped: those behind a backslash that is not escaped itself.
+    /// The mask of escaped bytes: those behind a backslash that is not escaped itself.
     fn escapes(&mut self, backslashes: u64) -> u64 {
         const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;
         // A run of backslashes escapes every other byte from its second one on. Subtracting the run's beginning from
@@ -62,7 +62,7 @@ impl Carry {
     }
 }
 
-/// One bit per byte.
+/// One bit per byte: set where `is` holds.
 #[inline]
 fn gather(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
     let hits = block.map(|byte| if is(byte) { 0xFF } else { 0 });
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// The same, a byte at a time.
+    /// The reference implementation: scans byte by byte.
     fn naive(text: &[u8]) -> (Vec<usize>, Vec<usize>) {
         let (mut brackets, mut strays) = (Vec::new(), Vec::new());
         let (mut in_string, mut escaped) = (false, false);
@@ -142,7 +142,7 @@ mod tests {
 
 
         #[test]
-        fn masks_agree_with_a_walk_byte_by_byte(
+        fn masks_agree_with_a_scan_byte_by_byte(
             text in proptest::collection::vec(prop::sample::select(b"\"\"\\\\{}[]a \n\0\x1f,".to_vec()), 320)
         ) {
             let mut carry = Carry::default();

@@ -1,22 +1,22 @@
-//! Errors as peers send them.
+//! JSON-RPC errors and their codes.
 
 use alloc::string::String;
 use core::fmt;
 
 use super::Raw;
 
-/// A JSON-RPC error, received from a peer or to be sent to one.
+/// A JSON-RPC error object, received from a peer or sent to one.
 ///
-/// Only a peer's answer is ever shown as this type; what goes wrong on this side has types of its own.
+/// Errors that occur on this side have types of their own, so that they are never mistaken for a peer's answer.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-responses>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorObject {
-    /// What kind of error: see [`code`].
+    /// The kind of error: see [`code`].
     pub code: i64,
-    /// One sentence for people.
+    /// A sentence that describes the error.
     pub message: String,
-    /// What else the peer had to say, as raw JSON.
+    /// Further information, as raw JSON.
     pub data: Option<Raw>,
 }
 
@@ -26,7 +26,7 @@ impl ErrorObject {
         Self { code, message: message.into(), data: None }
     }
 
-    /// The same error with `data`.
+    /// Sets [`data`](Self::data).
     #[must_use]
     pub fn with_data(mut self, data: Raw) -> Self {
         self.data = Some(data);
@@ -45,11 +45,11 @@ impl fmt::Display for ErrorObject {
 
 impl core::error::Error for ErrorObject {}
 
-/// The error codes of JSON-RPC and of every MCP revision.
+/// The error codes of JSON-RPC and of all MCP revisions.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
 pub mod code {
-    /// Stands for a code that the peer left out or that is not an integer. It is not a code of JSON-RPC, and
+    /// Placeholder for a code that the peer left out or that is not an integer. It is not a code of JSON-RPC, and
     /// [`ErrorObject`](super::ErrorObject) does not display it.
     pub const UNREADABLE: i64 = 0;
     /// The text is not JSON.
@@ -60,9 +60,9 @@ pub mod code {
     pub const METHOD_NOT_FOUND: i64 = -32601;
     /// The parameters do not fit the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// The receiver failed.
+    /// The receiver failed to process the request.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// A resource does not exist: 2025-11-25 and earlier; since then [`INVALID_PARAMS`].
+    /// The resource does not exist: 2025-11-25 and earlier; since then [`INVALID_PARAMS`].
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// The user must visit a URL first: 2025-11-25 only.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;

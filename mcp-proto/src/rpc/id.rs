@@ -1,4 +1,4 @@
-//! Ids as they stand on the wire.
+//! Request ids on the wire.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The id of a request on the wire, or a progress token: an integer or a string.
 ///
-/// `0` and `""` are ids like any other. Fractions, `null` and integers beyond 64 bits are not.
+/// `0` and `""` are valid ids. Fractions, `null` and integers beyond 64 bits are not.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#requests>
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,7 +37,7 @@ impl fmt::Debug for Id {
 }
 
 impl fmt::Display for Id {
-    /// As JSON: a string in quotes, so that `1` and `"1"` are told apart.
+    /// As JSON: a string in quotes, so that `1` and `"1"` differ.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(f, "{number}"),

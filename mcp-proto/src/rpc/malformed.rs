@@ -1,21 +1,21 @@
-//! What is wrong with a message, and what could be read of it.
+//! Malformed messages: the error, its position and the members that could be recovered.
 
 use core::fmt;
 
 use super::{Id, Text, code};
 
-/// Why a frame is not a message, where, and what could be read of it all the same.
+/// Why and where a frame is not a valid message, with the members that could be recovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: MalformedKind,
-    /// Where in the frame, in bytes from its beginning.
+    /// The error's position, in bytes from the beginning of the frame.
     pub offset: usize,
-    /// What could be read of it.
+    /// The members that could be read.
     pub recovered: Recovered,
 }
 
-/// What is wrong with a frame.
+/// Why a frame is not a valid message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MalformedKind {
@@ -23,7 +23,7 @@ pub enum MalformedKind {
     NotUtf8,
     /// The text is not JSON.
     Syntax {
-        /// What should have stood there.
+        /// The token that the parser expected here.
         expected: &'static str,
     },
     /// The text ends within a value.
@@ -33,14 +33,14 @@ pub enum MalformedKind {
         /// The limit, in levels.
         limit: usize,
     },
-    /// The message is longer than the limit, and was skipped.
+    /// The message is longer than the limit and was skipped.
     TooLong {
         /// Its length, in bytes; saturating.
         bytes: usize,
     },
     /// The batch has more elements than [`Batch::MAX`](super::Batch::MAX).
     BatchTooLong,
-    /// The text is JSON, and not a JSON-RPC message.
+    /// The text is JSON, but not a JSON-RPC message.
     NotAMessage(InvalidMessageKind),
 }
 
@@ -50,7 +50,7 @@ pub enum MalformedKind {
 pub enum InvalidMessageKind {
     /// It is not an object.
     NotAnObject,
-    /// A member that may come once comes again.
+    /// A member that may occur once occurs again.
     Duplicate(&'static str),
     /// There is no `jsonrpc`.
     VersionMissing,
@@ -60,7 +60,7 @@ pub enum InvalidMessageKind {
     IdNull,
     /// A result without an id.
     IdMissing,
-    /// The id is a number, and not an integer of 64 bits.
+    /// The id is a number, but not an integer of 64 bits.
     IdNotInteger,
     /// The id is neither a number nor a string.
     IdType,
@@ -68,11 +68,11 @@ pub enum InvalidMessageKind {
     NoMethodOrOutcome,
     /// `method` is not a string.
     MethodType,
-    /// There is a `method`, and a `result` or an `error` too.
+    /// There is a `method` together with a `result` or an `error`.
     MethodAndOutcome,
     /// `params` is neither an object nor an array.
     ParamsType,
-    /// There is a `result` and an `error` too.
+    /// There is both a `result` and an `error`.
     ResultAndError,
     /// `error` is not an object.
     ErrorType,
@@ -82,15 +82,14 @@ pub enum InvalidMessageKind {
     ErrorMessage,
 }
 
-/// What could be read of a message that is malformed, over-long or cut off.
+/// The members that could be read of a message that is malformed, over-long or cut off.
 ///
-/// It is enough to fail the request that the message would have answered, or to answer the request that it
-/// would have been.
+/// They suffice to fail the request that the message answers, or to answer the request that the message is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// The id, if there is exactly one and it is valid.
     pub id: Option<Id>,
-    /// What it would have been.
+    /// The kind of message that the sender intended.
     pub kind: Option<Kind>,
     /// The method.
     pub method: Option<Text>,
@@ -99,23 +98,23 @@ pub struct Recovered {
 /// The kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Has a method and an id.
+    /// A message with a method and an id.
     Request,
-    /// Has a method and no id.
+    /// A message with a method and no id.
     Notification,
-    /// Has a result or an error.
+    /// A message with a result or an error.
     Response,
 }
 
 impl Malformed {
-    /// Whether it is not answered: it was to be an answer itself, or a notification.
+    /// Whether the receiver must not answer it: it is an answer itself, or a notification.
     #[cfg(feature = "server")]
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self.recovered.kind, Some(Kind::Response | Kind::Notification))
     }
 
-    /// Whether it may be the answer to the request of its id: it has a `result` or an `error`, or it breaks off before
-    /// that can be known. Complete JSON that has neither, such as a line of a log, answers nothing.
+    /// Whether it may be the answer to the request with its id: it has a `result` or an `error`, or it breaks off
+    /// before either could appear. Complete JSON that has neither, such as a line of a log, answers nothing.
     #[cfg(any(feature = "client", feature = "server"))]
     pub(crate) fn may_be_answer(&self) -> bool {
         match self.recovered.kind {
@@ -124,8 +123,8 @@ impl Malformed {
         }
     }
 
-    /// The error code to answer with: [`PARSE_ERROR`](code::PARSE_ERROR) for what is not JSON, and
-    /// [`INVALID_REQUEST`](code::INVALID_REQUEST) for what is JSON, or may be, and is refused.
+    /// The error code to answer with: [`PARSE_ERROR`](code::PARSE_ERROR) if the text is not JSON, and
+    /// [`INVALID_REQUEST`](code::INVALID_REQUEST) if it is, or may be, JSON.
     #[must_use]
     pub fn code(&self) -> i64 {
         match self.kind {
@@ -158,9 +157,9 @@ impl fmt::Display for MalformedKind {
             Self::Syntax { expected } => write!(f, "not JSON: expected {expected}"),
             Self::Truncated => f.write_str("the message ends within a value"),
             Self::TooDeep { limit } => write!(f, "nested deeper than {limit} levels"),
-            Self::TooLong { bytes } => write!(f, "a message of {bytes} bytes is over the limit"),
-            Self::BatchTooLong => f.write_str("a batch of too many messages"),
-            Self::NotAMessage(flaw) => write!(f, "not a JSON-RPC message: {flaw}"),
+            Self::TooLong { bytes } => write!(f, "the message of {bytes} bytes is over the limit"),
+            Self::BatchTooLong => f.write_str("the batch has too many messages"),
+            Self::NotAMessage(kind) => write!(f, "not a JSON-RPC message: {kind}"),
         }
     }
 }
@@ -169,7 +168,7 @@ impl fmt::Display for InvalidMessageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotAnObject => "neither an object nor a batch",
-            Self::Duplicate(name) => return write!(f, "`{name}` comes twice"),
+            Self::Duplicate(name) => return write!(f, "`{name}` occurs twice"),
             Self::VersionMissing => "`jsonrpc` is missing",
             Self::VersionUnknown => "`jsonrpc` is not \"2.0\"",
             Self::IdNull => "`id` is null",

@@ -1,4 +1,4 @@
-//! Envelopes.
+//! JSON-RPC envelopes: requests, notifications, responses and batches.
 
 use alloc::boxed::Box;
 
@@ -13,20 +13,20 @@ use super::{ErrorObject, Id, Kind, Malformed, Raw, Text};
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#messages>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Wants an answer.
+    /// A call that the receiver answers.
     Request(Request),
-    /// Wants none.
+    /// A call that is never answered.
     Notification(Notification),
-    /// Is one.
+    /// The answer to a request.
     Response(Response),
 }
 
 /// A call that the receiver answers with a [`Response`] of the same id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The sender's id for it.
+    /// The id that the sender chose.
     pub id: Id,
-    /// What is called.
+    /// The method.
     pub method: Text,
     /// An object or an array; `null` counts as none.
     pub params: Option<Raw>,
@@ -35,7 +35,7 @@ pub struct Request {
 /// A call that is never answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {
-    /// What is called.
+    /// The method.
     pub method: Text,
     /// An object or an array; `null` counts as none.
     pub params: Option<Raw>,
@@ -44,17 +44,17 @@ pub struct Notification {
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The id of the request; none (absent or `null`) only for an error whose sender could not read it.
+    /// The id of the request; `None` (absent or `null`) only for an error whose sender could not read the id.
     pub id: Option<Id>,
-    /// What came of it.
+    /// The result or the error.
     pub outcome: Result<Raw, ErrorObject>,
-    /// The first breach of JSON-RPC that was tolerated in reading it: an id that is an integral float, an error that
-    /// is not an object or has no integer code or no string message. `None` for a valid response.
+    /// The first tolerated breach of JSON-RPC: an id that is an integral float, an error that is not an object or has
+    /// no integer code or no string message. `None` for a valid response.
     pub deviation: Option<Box<Malformed>>,
 }
 
 impl Message {
-    /// Which kind it is.
+    /// The kind of the message.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -65,7 +65,7 @@ impl Message {
     }
 }
 
-/// What one line, or one body, holds.
+/// The content of one line or one body: a message or a batch.
 #[derive(Clone, Debug)]
 pub enum Frame {
     /// A message.
@@ -74,13 +74,13 @@ pub enum Frame {
     Batch(Batch),
 }
 
-/// The messages of a batch, each read when it is asked for; a malformed one does not cost the others.
+/// An iterator over the messages of a batch, which parses each on demand; a malformed one does not affect the others.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
 #[derive(Clone, Debug)]
 pub struct Batch {
     frame: Bytes,
-    /// Behind the opening bracket, or behind an element.
+    /// The offset behind the opening bracket or behind the last element returned.
     at: usize,
     left: usize,
     first: bool,
@@ -88,22 +88,22 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The most elements accepted. Answers are held until the last one is there, and no peer is known to send
-    /// more than a few.
+    /// The greatest number of elements accepted. The answers are held until the last one is ready, and no known peer
+    /// sends more than a few.
     pub const MAX: usize = 1024;
 
-    /// Takes an array of `note_closed` elements that has been scanned; `at` lies behind its opening bracket.
+    /// A batch over an array of `left` elements that has been scanned; `at` is the offset behind its opening bracket.
     pub(super) fn new(frame: Bytes, at: usize, left: usize, max_depth: usize) -> Self {
         Self { frame, at, left, first: true, max_depth }
     }
 
-    /// How many messages are left.
+    /// The number of messages left.
     #[must_use]
     pub fn len(&self) -> usize {
         self.left
     }
 
-    /// Whether none is left: from the start, that is an error to answer with
+    /// Whether no message is left. A batch that is empty from the start is an error: answer it with
     /// [`INVALID_REQUEST`](super::code::INVALID_REQUEST).
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -118,7 +118,7 @@ impl Iterator for Batch {
         self.left = self.left.checked_sub(1)?;
         let max_depth = self.max_depth;
         let mut cursor = Cursor::new(&self.frame, self.at, ScanMode::Strict { max_depth });
-        // The array was scanned as a whole: its elements are there.
+        // The array was scanned as a whole: each element is complete.
         cursor.item(self.first, b']', "a comma").ok()?;
         let value = cursor.value().ok()?;
         self.first = false;

@@ -1,7 +1,7 @@
-//! JSON-RPC 2.0: envelopes, ids, errors, and what waits for an answer.
+//! JSON-RPC 2.0: envelopes, ids, errors and the table of pending requests.
 //!
-//! [`read`] takes a frame apart without decoding what lies inside, [`write`](mod@write) puts one together, and
-//! [`Pending`] holds what is in flight.
+//! [`read`] parses a frame without decoding its parameters or result, [`write`](mod@write) encodes one, and [`Pending`]
+//! holds the requests in flight.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic>
 

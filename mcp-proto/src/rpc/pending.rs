@@ -1,13 +1,14 @@
-//! What waits for an answer, and until when.
+//! The table of pending requests with their deadlines.
 
 use core::borrow::Borrow;
 
 use crate::Instant;
 use crate::inline_map::{self, InlineMap};
 
-/// Requests in flight by their wire number, or by another key, each with a deadline or none.
+/// Requests in flight by their wire number or another key, each with an optional deadline.
 ///
-/// Keys are given by value or by reference. Every operation takes logarithmic time, and [`next_deadline`](Self::next_deadline) constant time.
+/// Methods take keys by value or by reference. Every operation takes logarithmic time, and
+/// [`next_deadline`](Self::next_deadline) constant time.
 ///
 /// ```
 /// use core::time::Duration;
@@ -28,7 +29,7 @@ use crate::inline_map::{self, InlineMap};
 pub struct Pending<T, K = i64> {
     entries: InlineMap<K, Entry<T>>,
     deadlines: InlineMap<(Instant, K), ()>,
-    /// The first of `deadlines`.
+    /// The earliest of `deadlines`.
     next: Option<Instant>,
 }
 
@@ -45,13 +46,13 @@ impl<T, K> Default for Pending<T, K> {
 }
 
 impl<T, K: Ord + Clone> Pending<T, K> {
-    /// Nothing in flight.
+    /// An empty table.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an entry, and gives the one that it replaces.
+    /// Adds an entry. Returns the value that it replaces.
     pub fn insert(&mut self, key: K, deadline: Option<Instant>, value: T) -> Option<T> {
         let replaced = self.remove(&key);
         if let Some(deadline) = deadline {
@@ -62,32 +63,32 @@ impl<T, K: Ord + Clone> Pending<T, K> {
         replaced
     }
 
-    /// The entry of a key.
+    /// The value of a key.
     #[must_use]
     pub fn get(&self, key: impl Borrow<K>) -> Option<&T> {
         self.entries.get(key.borrow()).map(|entry| &entry.value)
     }
 
-    /// The entry of a key.
+    /// The value of a key, mutable.
     #[must_use]
     pub fn get_mut(&mut self, key: impl Borrow<K>) -> Option<&mut T> {
         self.entries.get_mut(key.borrow()).map(|entry| &mut entry.value)
     }
 
-    /// Whether there is an entry of this key.
+    /// Whether the table has an entry with this key.
     #[must_use]
     pub fn contains(&self, key: impl Borrow<K>) -> bool {
         self.entries.contains_key(key.borrow())
     }
 
-    /// Takes an entry out.
+    /// Removes an entry and returns its value.
     pub fn remove(&mut self, key: impl Borrow<K>) -> Option<T> {
         let (key, entry) = self.entries.remove_entry(key.borrow())?;
         self.unschedule(entry.deadline, key);
         Some(entry.value)
     }
 
-    /// Moves an entry's deadline, or lifts it: whether there is such an entry.
+    /// Changes or removes an entry's deadline. Returns whether the table has such an entry.
     pub fn set_deadline(&mut self, key: impl Borrow<K>, deadline: Option<Instant>) -> bool {
         let key = key.borrow();
         let Some(entry) = self.entries.get_mut(key) else { return false };
@@ -117,8 +118,8 @@ impl<T, K: Ord + Clone> Pending<T, K> {
         self.next
     }
 
-    /// Takes out the entry with the earliest deadline, if that is not later than `now`; of several, the one
-    /// with the least key.
+    /// Removes the entry with the earliest deadline if that is not later than `now`; of several, the one with the least
+    /// key.
     pub fn pop_expired(&mut self, now: Instant) -> Option<(K, T)> {
         if self.next? > now {
             return None;
@@ -129,25 +130,25 @@ impl<T, K: Ord + Clone> Pending<T, K> {
         Some((key, entry.value))
     }
 
-    /// Takes out the entry with the least key.
+    /// Removes the entry with the least key.
     pub fn pop_first(&mut self) -> Option<(K, T)> {
         let (key, entry) = self.entries.pop_first()?;
         self.unschedule(entry.deadline, key.clone());
         Some((key, entry.value))
     }
 
-    /// Takes everything out, in the order of the keys.
+    /// Removes all entries, in the order of their keys.
     pub fn drain(&mut self) -> impl Iterator<Item = (K, T)> + use<T, K> {
         core::mem::take(self).entries.into_iter().map(|(key, entry)| (key, entry.value))
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_entries_come_earliest_first() {
+    fn pending_pops_the_earliest_expired_entry_first() {
         let mut pending = Pending::new();
         for (number, deadline) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
             pending.insert(number, Some(at(deadline)), ());
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_deadline_never_expires() {
+    fn entry_without_deadline_never_expires() {
         let mut pending = Pending::new();
         pending.insert(1, Some(at(1)), ());
         assert!(pending.set_deadline(1, None));
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_moves_either_way() {
+    fn pending_moves_a_deadline_earlier_or_later() {
         let mut pending = Pending::new();
         pending.insert(1, None, ());
         for deadline in [5, 9, 3] {
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_replaced_leaves_no_deadline_behind() {
+    fn replaced_entry_leaves_no_deadline() {
         let mut pending = Pending::new();
         assert_eq!(pending.insert(1, Some(at(1)), "a"), None);
         assert_eq!(pending.insert(1, Some(at(2)), "b"), Some("a"));
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_may_be_the_keys() {
+    fn pending_accepts_ids_as_keys() {
         let mut pending = Pending::new();
         let (text, number) = (Id::from("1"), Id::from(1));
         pending.insert(text.clone(), None, "text");
@@ -266,7 +267,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn it_behaves_as_a_plain_list_does(
+        fn pending_behaves_like_a_plain_list(
             steps in proptest::collection::vec((0..6u8, 0..8i64, proptest::option::of(0..10u64)), 0..60)
         ) {
             let mut pending = Pending::new();

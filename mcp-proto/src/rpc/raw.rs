@@ -1,4 +1,4 @@
-//! JSON that is delimited and not yet decoded.
+//! JSON values that are delimited but not decoded.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -8,21 +8,21 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use serde_json::value::RawValue;
 
-/// One JSON value as it came: a slice of the input, delimited by its structure and valid UTF-8.
+/// An undecoded JSON value: a slice of the input that is delimited by its structure and valid UTF-8.
 ///
-/// It shares the memory it was read from. Whether it is valid JSON throughout is only known once it is
-/// decoded, by [`decode`](Self::decode) or [`validate`](Self::validate).
+/// It shares the memory of the input. Only [`decode`](Self::decode) and [`validate`](Self::validate) check that it is
+/// valid JSON throughout.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Raw(Bytes);
 
 impl Raw {
-    /// Takes a slice that the structural scan has delimited.
+    /// A `Raw` of a slice that the structural scan has delimited.
     pub(crate) fn from_scan(bytes: Bytes) -> Self {
         debug_assert!(core::str::from_utf8(&bytes).is_ok());
         Self(bytes)
     }
 
-    /// Takes JSON text.
+    /// Checks that `text` is one JSON value, and wraps it.
     ///
     /// # Errors
     /// If `text` is not exactly one JSON value.
@@ -32,10 +32,10 @@ impl Raw {
         Ok(Self(Bytes::from(text.into_bytes())))
     }
 
-    /// Encodes a value.
+    /// Encodes a value as JSON.
     ///
     /// # Errors
-    /// If its `Serialize` fails.
+    /// If the value's `Serialize` fails.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         serde_json::to_vec(value).map(|text| Self(Bytes::from(text)))
     }
@@ -48,39 +48,39 @@ impl Raw {
         serde_json::from_str(self.as_str())
     }
 
-    /// Checks that it is JSON throughout.
+    /// Checks that the value is valid JSON throughout.
     ///
     /// # Errors
-    /// Says where it is not.
+    /// If it is not; the error tells the position.
     pub fn validate(&self) -> Result<(), serde_json::Error> {
         self.decode::<serde::de::IgnoredAny>().map(drop)
     }
 
-    /// A value within this one, which was borrowed from it.
+    /// A value within this one: `part` must have been borrowed from it.
     pub(crate) fn part(&self, part: &RawValue) -> Self {
         Self(self.0.slice_ref(part.get().as_bytes()))
     }
 
-    /// The same value in memory of its own: to be kept without keeping the message that it came in.
+    /// Copies the value into memory of its own, so that keeping it does not keep the message alive.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self(Bytes::copy_from_slice(&self.0))
     }
 
-    /// The text.
+    /// The JSON text.
     pub fn as_str(&self) -> &str {
-        // Every constructor has checked it; the empty string stands for what can not happen.
+        // Every constructor has checked that the bytes are UTF-8: the default is never used.
         core::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// The text as shared bytes.
+    /// The JSON text as shared bytes.
     pub fn as_bytes(&self) -> &Bytes {
         &self.0
     }
 }
 
 impl Serialize for Raw {
-    /// Fails if it is not JSON throughout.
+    /// Fails if the value is not valid JSON throughout.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let value: &RawValue = self.decode().map_err(ser::Error::custom)?;
         value.serialize(serializer)

@@ -1,4 +1,4 @@
-//! Reading envelopes.
+//! Parser of JSON-RPC envelopes.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -15,16 +15,16 @@ use super::{
 
 /// Reads one frame: a message or a batch.
 ///
-/// Parameters, results and error data come as slices of `frame`, delimited by their structure and decoded by
-/// whoever knows their type. Members that JSON-RPC does not know are ignored. `params: null` counts as none,
-/// and so does `null` for one of `result` and `error` beside the other. Of a response some breaches of JSON-RPC are
-/// tolerated, and named in its [`deviation`](Response::deviation).
+/// Parameters, results and error data are returned as slices of `frame`, delimited by their structure; the caller
+/// decodes them to their types. Members that JSON-RPC does not define are ignored. `params: null` counts as absent, and
+/// so does a `null` in one of `result` and `error` if the other is present. Some breaches of JSON-RPC in a response are
+/// tolerated and reported in its [`deviation`](Response::deviation).
 ///
-/// `max_depth` limits the nesting of the whole frame; beyond 128 it counts as 128, so that serde_json's own
-/// limit is never met in what lies inside. The scan does not recurse.
+/// `max_depth` limits the nesting of the whole frame; values over 128 count as 128, so that the inner values never
+/// reach serde_json's own limit. The scan does not recurse.
 ///
 /// # Errors
-/// If it is no valid frame: why, where, and what could be read of it.
+/// If the frame is not valid: [`Malformed`] tells why and where, with the members that could be read.
 ///
 /// ```
 /// use mcp_proto::Bytes;
@@ -47,8 +47,8 @@ fn malformed(stop: ScanError, message: &[u8]) -> Malformed {
     Malformed { kind: stop.kind, offset: stop.offset, recovered: recover(message) }
 }
 
-fn not_a_message(offset: usize, flaw: InvalidMessageKind) -> ScanError {
-    ScanError { offset, kind: MalformedKind::NotAMessage(flaw) }
+fn not_a_message(offset: usize, kind: InvalidMessageKind) -> ScanError {
+    ScanError { offset, kind: MalformedKind::NotAMessage(kind) }
 }
 
 fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
@@ -85,7 +85,7 @@ fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
     }
 }
 
-/// Reads one element of a batch that has been scanned.
+/// Parses one element of a batch that has been scanned.
 pub(super) fn element(frame: &Bytes, value: Value, max_depth: usize) -> Result<Message, Malformed> {
     let message = || {
         if value.shape != Shape::Object {
@@ -100,7 +100,7 @@ pub(super) fn element(frame: &Bytes, value: Value, max_depth: usize) -> Result<M
 /// The members of a message, delimited.
 #[derive(Default)]
 struct Parts {
-    /// Where the message begins.
+    /// The offset of the message.
     start: usize,
     jsonrpc: Option<Value>,
     id: Option<Value>,
@@ -108,12 +108,12 @@ struct Parts {
     params: Option<Value>,
     result: Option<Value>,
     error: Option<Value>,
-    /// The first that came twice.
+    /// The name and offset of the first member that occurred twice.
     duplicate: Option<(&'static str, usize)>,
 }
 
 impl Parts {
-    /// Reads the object that the cursor is at.
+    /// Reads the object at the cursor.
     fn read(cursor: &mut Cursor<'_>, frame: &[u8]) -> Result<Self, ScanError> {
         let mut parts = Self { start: cursor.at(), ..Self::default() };
         cursor.enter()?;
@@ -207,7 +207,7 @@ impl Parts {
     }
 }
 
-/// A member's name, unescaped.
+/// Unescapes a member's name.
 pub(super) fn member_name<'a>(name: &Value, text: &'a [u8]) -> Result<Cow<'a, [u8]>, ScanError> {
     match name.shape {
         Shape::String { escaped: true } => match name.unescaped(text) {
@@ -238,7 +238,7 @@ fn text(value: &Value, frame: &Bytes, otherwise: InvalidMessageKind) -> Result<T
     }
 }
 
-/// The id that a value is.
+/// Converts a value to an id.
 pub(super) fn read_id(value: &Value, text: &[u8]) -> Result<Id, ScanError> {
     match value.shape {
         Shape::Number => match value.integer(text) {
@@ -256,15 +256,15 @@ pub(super) fn read_id(value: &Value, text: &[u8]) -> Result<Id, ScanError> {
     }
 }
 
-/// Reads an error, with the peer's words even if it is not an object, or has no integer code or no string message: then
-/// `deviation` is what is wrong with it.
+/// Reads an error object. If it is not an object, or has no integer code or no string message, keeps the peer's text
+/// and sets `deviation`, unless that is set already.
 fn read_error(
     error: &Value,
     frame: &Bytes,
     max_depth: usize,
     deviation: &mut Option<ScanError>,
 ) -> Result<ErrorObject, ScanError> {
-    let mut deviates = |flaw| _ = deviation.get_or_insert(not_a_message(error.start, flaw));
+    let mut deviates = |kind| _ = deviation.get_or_insert(not_a_message(error.start, kind));
     match error.shape {
         Shape::Object => {}
         Shape::Null => return Err(not_a_message(error.start, InvalidMessageKind::ErrorType)),
@@ -317,7 +317,7 @@ fn read_error(
     Ok(ErrorObject { code, message, data })
 }
 
-/// A string without its quotes, or any other value as it stands in the frame.
+/// The text of a value: a string unescaped and without its quotes, any other value as written in the frame.
 fn words(value: &Value, frame: &[u8]) -> String {
     match value.unescaped(frame) {
         Some(text) => text.into_owned(),

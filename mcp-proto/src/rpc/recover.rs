@@ -1,4 +1,4 @@
-//! What can be read of a message that is not whole.
+//! Recovery of the id, kind and method of an incomplete or invalid message.
 
 use alloc::borrow::Cow;
 
@@ -8,8 +8,9 @@ use super::read::{member_name, read_id};
 use super::scan::{Cursor, ScanMode, Shape, Value};
 use super::{Id, Kind, Malformed, MalformedKind, Recovered, Text};
 
-/// Reads what it can of the top-level members of a message that is cut off, over-long or invalid; `head` is
-/// its beginning, or all of it.
+/// Recovers top-level members of a message that is cut off, over-long or invalid.
+///
+/// `head` is the beginning of the message, or all of it.
 ///
 /// ```
 /// use mcp_proto::rpc::{Id, Kind, recover};
@@ -25,8 +26,9 @@ pub fn recover(head: &[u8]) -> Recovered {
     found.recovered(complete)
 }
 
-/// Reads what it can of the top-level members of a message of which only the two ends are known, as
-/// [`Line::TooLong`](crate::codec::Line::TooLong) gives them: many peers write the id behind a long result.
+/// Recovers top-level members of a message from its two ends.
+///
+/// [`Line::TooLong`](crate::codec::Line::TooLong) has both ends, since many peers write the id behind a long result.
 ///
 /// ```
 /// use mcp_proto::rpc::{Id, recover_ends};
@@ -44,7 +46,7 @@ pub fn recover_ends(head: &[u8], tail: &[u8]) -> Recovered {
 }
 
 impl Malformed {
-    /// A message of `bytes` bytes that was skipped, of which only the two ends are known.
+    /// The error for a skipped message of `bytes` bytes, with the members recovered from its two ends.
     #[must_use]
     pub fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Self {
         Self { kind: MalformedKind::TooLong { bytes }, offset: 0, recovered: recover_ends(head, tail) }
@@ -53,13 +55,13 @@ impl Malformed {
 
 #[derive(Default)]
 struct RecoveredMembers {
-    /// The id, and whether it is written as ids are.
+    /// The id, and whether it is an exact id rather than an integral float.
     id: UniqueMember<(Id, bool)>,
     method: UniqueMember<Text>,
     outcome: bool,
 }
 
-/// A member that counts if it comes once and is valid.
+/// A member that counts only if it occurs once and is valid.
 #[derive(Default)]
 enum UniqueMember<T> {
     #[default]
@@ -85,7 +87,7 @@ impl<T> UniqueMember<T> {
 }
 
 impl RecoveredMembers {
-    /// Reads members until the object ends, which gives something, or nothing more can be made out.
+    /// Reads members until the object ends (`Some`) or a member cannot be read (`None`).
     fn read(&mut self, head: &[u8]) -> Option<()> {
         let mut cursor = Cursor::new(head, 0, ScanMode::Lenient);
         cursor.space();
@@ -97,7 +99,7 @@ impl RecoveredMembers {
         while let Some(name) = cursor.name(first).ok()? {
             first = false;
             let name = member_name(&name, head).unwrap_or(Cow::Borrowed(b""));
-            // Known by its name alone: the value may be cut off.
+            // The name suffices: the value may be cut off.
             self.outcome |= matches!(&*name, b"result" | b"error");
             let value = cursor.value().ok()?;
             if value.end == head.len() && value.shape == Shape::Number {
@@ -111,7 +113,8 @@ impl RecoveredMembers {
 
     /// Reads members backwards from the end of the message, as long as their values are strings or scalars.
     ///
-    /// Outside of strings, going back, a quote ends one, and the next quote that is not escaped begins it.
+    /// Going backwards from outside of strings, a quote is the end of a string, and the next quote that is not escaped
+    /// is its beginning.
     fn read_back(&mut self, tail: &[u8]) -> Option<()> {
         let mut rest = tail.trim_ascii_end().strip_suffix(b"}")?;
         loop {
@@ -149,13 +152,14 @@ impl RecoveredMembers {
             (_, true, false) => Some(Kind::Request),
             _ => None,
         };
-        // A float answers the request of that number; it is not the id of a request.
+        // A response with an integral float as its id answers the request with that number; a request cannot have such
+        // an id.
         let id = self.id.value().filter(|(_, exact)| *exact || kind == Some(Kind::Response));
         Recovered { id: id.map(|(id, _)| id), kind, method: self.method.value() }
     }
 }
 
-/// Splits off the string or scalar that `text` ends with.
+/// Splits `text` before the string or scalar at its end.
 fn last_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_end();
     let start = match text.strip_suffix(b"\"") {

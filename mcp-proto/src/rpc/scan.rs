@@ -8,18 +8,18 @@ use memchr::memchr2;
 use super::MalformedKind;
 use super::block::{BLOCK, Carry};
 
-/// The deepest nesting that the scan can follow, and one more than serde_json decodes: what lies inside an
-/// envelope of this depth is within its limit.
+/// The deepest nesting that the scan can follow, and one more than serde_json decodes: the values inside an envelope of
+/// this depth are within its limit.
 pub(super) const MAX_DEPTH: usize = 128;
 
-/// Where a scan stopped, and why.
+/// Why a scan stopped, and at which offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ScanError {
     pub(super) offset: usize,
     pub(super) kind: MalformedKind,
 }
 
-/// What a value is, by its first byte.
+/// The type of a value, by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Object,
@@ -30,7 +30,7 @@ pub(super) enum Shape {
     Null,
 }
 
-/// A value that has been delimited: `start..end` of the scanned text, with the quotes of a string.
+/// A delimited value: `start..end` of the scanned text, including the quotes of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) start: usize,
@@ -38,32 +38,32 @@ pub(super) struct Value {
     pub(super) shape: Shape,
 }
 
-/// How much a scan forgives.
+/// How strictly a scan checks the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScanMode {
     /// Nesting of at most this many levels, matching brackets and no stray bytes.
     Strict { max_depth: usize },
-    /// Anything that still lets the end of a value be guessed.
+    /// Any text in which the end of a value can be guessed.
     Lenient,
 }
 
-/// A place in JSON text.
+/// A position in JSON text.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
-    rigour: ScanMode,
-    /// Containers entered by [`enter`](Self::enter).
+    mode: ScanMode,
+    /// The number of containers entered by [`enter`](Self::enter).
     depth: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(text: &'a [u8], at: usize, rigour: ScanMode) -> Self {
-        let rigour = match rigour {
+    pub(super) fn new(text: &'a [u8], at: usize, mode: ScanMode) -> Self {
+        let mode = match mode {
             ScanMode::Strict { max_depth } => ScanMode::Strict { max_depth: max_depth.min(MAX_DEPTH) },
             ScanMode::Lenient => ScanMode::Lenient,
         };
-        Self { text, at, rigour, depth: 0 }
+        Self { text, at, mode, depth: 0 }
     }
 
     pub(super) fn at(&self) -> usize {
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Why `expected` is not here.
+    /// The error for a missing `expected` at the cursor.
     #[cold]
     pub(super) fn stop(&self, expected: &'static str) -> ScanError {
         let kind = match self.peek() {
@@ -100,7 +100,7 @@ impl<'a> Cursor<'a> {
 
     /// Skips a container's opening bracket.
     pub(super) fn enter(&mut self) -> Result<(), ScanError> {
-        if let ScanMode::Strict { max_depth } = self.rigour
+        if let ScanMode::Strict { max_depth } = self.mode
             && self.depth >= max_depth
         {
             return Err(ScanError { offset: self.at, kind: MalformedKind::TooDeep { limit: max_depth } });
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Skips to the end, which must be near.
+    /// Skips whitespace and checks that the text ends there.
     pub(super) fn finish(&mut self) -> Result<(), ScanError> {
         self.space();
         match self.peek() {
@@ -119,8 +119,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips to the next item of the container that was entered, or behind its closing bracket: whether
-    /// there is one.
+    /// Skips to the next item of the entered container (`true`), or behind its closing bracket (`false`).
     #[inline(always)]
     pub(super) fn item(&mut self, first: bool, close: u8, expected: &'static str) -> Result<bool, ScanError> {
         self.space();
@@ -140,7 +139,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next member of the object that was entered: its name (with its quotes) and its value.
+    /// Reads the next member of the entered object: its name (with its quotes) and its value.
     #[inline(always)]
     pub(super) fn member(&mut self, first: bool) -> Result<Option<(Value, Value)>, ScanError> {
         let Some(name) = self.name(first)? else { return Ok(None) };
@@ -148,7 +147,7 @@ impl<'a> Cursor<'a> {
         Ok(Some((name, value)))
     }
 
-    /// The name of the next member, and the colon.
+    /// Reads the name of the next member and skips the colon.
     #[inline(always)]
     pub(super) fn name(&mut self, first: bool) -> Result<Option<Value>, ScanError> {
         if !self.item(first, b'}', "a comma or the end of the object")? {
@@ -167,8 +166,8 @@ impl<'a> Cursor<'a> {
         Ok(Some(name))
     }
 
-    /// Delimits one value. A number or literal on this level is checked whole; what is inside of a container
-    /// only as far as its structure goes.
+    /// Delimits one value. A number or literal on this level is checked fully; the inside of a container only for its
+    /// structure.
     #[inline(always)]
     pub(super) fn value(&mut self) -> Result<Value, ScanError> {
         let start = self.at;
@@ -178,7 +177,7 @@ impl<'a> Cursor<'a> {
                 Shape::String { escaped: self.string()? }
             }
             Some(open @ (b'{' | b'[')) => {
-                match self.rigour {
+                match self.mode {
                     ScanMode::Strict { max_depth } => self.container(max_depth)?,
                     ScanMode::Lenient => self.guess_container()?,
                 }
@@ -193,7 +192,7 @@ impl<'a> Cursor<'a> {
         Ok(Value { start, end: self.at, shape })
     }
 
-    /// Skips the rest of a string and its closing quote: whether it has escapes.
+    /// Skips the rest of a string and its closing quote. Returns whether it has escapes.
     #[inline(always)]
     fn string(&mut self) -> Result<bool, ScanError> {
         let mut escaped = false;
@@ -213,8 +212,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips a container: strings are skipped, brackets must match and control characters are refused; the rest is
-    /// left to whoever decodes it.
+    /// Skips a container: strings are skipped, brackets must match and control characters are refused; the decoder
+    /// checks the rest.
     fn container(&mut self, max_depth: usize) -> Result<(), ScanError> {
         // One bit per open container: set for an object.
         let mut open = 0u128;
@@ -234,7 +233,7 @@ impl<'a> Cursor<'a> {
                 }
             };
             let marks = carry.marks(block);
-            // Nothing behind the first stray byte counts.
+            // Ignore the brackets behind the first stray byte.
             let mut brackets = marks.brackets & (marks.strays.wrapping_sub(1) & !marks.strays);
             while brackets != 0 {
                 let near = brackets.trailing_zeros() as usize;
@@ -254,7 +253,7 @@ impl<'a> Cursor<'a> {
                 }
                 if (open & 1 == 1) != (byte & 0x20 != 0) {
                     self.at = self.at.saturating_add(near);
-                    return Err(self.stop("the bracket that closes what was opened"));
+                    return Err(self.stop("the closing bracket that matches the opening one"));
                 }
                 open >>= 1;
                 depth = depth.saturating_sub(1);
@@ -269,14 +268,14 @@ impl<'a> Cursor<'a> {
             }
             self.at = self.at.saturating_add(BLOCK.min(rest.len()));
             if marks.within_string {
-                // A long string: its end is searched for much faster.
+                // Probably a long string: `memchr2` finds its end much faster.
                 let rest = self.text.get(self.at..).unwrap_or_default();
                 self.at = self.at.saturating_add(memchr2(b'"', b'\\', rest).unwrap_or(rest.len()));
             }
         }
     }
 
-    /// The end of a container if only the number of its brackets counts.
+    /// Skips a container by counting its brackets, whether they match or not.
     fn guess_container(&mut self) -> Result<(), ScanError> {
         let mut depth = 0usize;
         loop {
@@ -342,7 +341,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Finds the first of these, with little to pay where it is near, as it is in names.
+/// Finds the first quote or backslash; cheap if it is near, as in member names.
 #[inline]
 fn quote_or_backslash(text: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -365,7 +364,7 @@ fn quote_or_backslash(text: &[u8]) -> Option<usize> {
 }
 
 impl Value {
-    /// The text of the value.
+    /// The value's text.
     pub(super) fn of<'a>(&self, text: &'a [u8]) -> &'a [u8] {
         text.get(self.start..self.end).unwrap_or_default()
     }
@@ -375,7 +374,7 @@ impl Value {
         self.start.saturating_add(1)..self.end.saturating_sub(1)
     }
 
-    /// The string that this is: borrowed unless it has escapes; nothing if it is none or not a valid one.
+    /// The value as a string, borrowed unless it has escapes; `None` if it is not a valid string.
     pub(super) fn unescaped<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, str>> {
         match self.shape {
             Shape::String { escaped: false } => {
@@ -392,20 +391,20 @@ impl Value {
         }
     }
 
-    /// The integer that this number stands for, if it is written with a fraction or an exponent and every integer of
-    /// its size is a float (to 2⁵³).
+    /// The value as an integer if it is a number without a fractional part, such as `1.0` or `1e3`, of at most 2⁵³:
+    /// every integer up to there is a float.
     pub(super) fn integral_float(&self, text: &[u8]) -> Option<i64> {
         const MOST: u64 = 1 << 53;
         let float: f64 = match self.shape {
             Shape::Number => core::str::from_utf8(self.of(text)).ok()?.parse().ok()?,
             _ => return None,
         };
-        // A float beyond 64 bits saturates, and is not equal any more.
+        // A float beyond 64 bits saturates: the comparison then fails.
         let whole = float as i64;
         (whole as f64 == float && whole.unsigned_abs() <= MOST).then_some(whole)
     }
 
-    /// The integer that this is, if it is one of 64 bits.
+    /// The value as an integer of 64 bits, if it is one.
     pub(super) fn integer(&self, text: &[u8]) -> Option<i64> {
         match self.shape {
             Shape::Number => core::str::from_utf8(self.of(text)).ok()?.parse().ok(),

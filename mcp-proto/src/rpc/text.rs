@@ -1,4 +1,4 @@
-//! Strings of messages.
+//! Immutable strings that share a message's memory.
 
 use alloc::string::String;
 use core::borrow::Borrow;
@@ -10,33 +10,33 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An immutable string that shares the memory of the message it came in.
 ///
-/// Reading one allocates only if the JSON string has escapes.
+/// Decoding a message's string to a `Text` allocates only if the JSON string has escapes.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(Bytes);
 
 impl Text {
-    /// A string of the program, without allocation.
+    /// A `Text` of a static string, without allocation.
     #[must_use]
     pub const fn from_static(text: &'static str) -> Self {
         Self(Bytes::from_static(text.as_bytes()))
     }
 
-    /// Takes a slice of a message that is known to be UTF-8.
+    /// A `Text` of a slice of a message, which must be UTF-8.
     pub(crate) fn from_scan(bytes: Bytes) -> Self {
         debug_assert!(core::str::from_utf8(&bytes).is_ok());
         Self(bytes)
     }
 
-    /// The same string in memory of its own: to be kept without keeping the message that it came in.
+    /// Copies the string into memory of its own, so that keeping it does not keep the message alive.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self(Bytes::copy_from_slice(&self.0))
     }
 
-    /// The string.
+    /// The string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // Every constructor has checked it; the empty string stands for what can not happen.
+        // Every constructor has checked that the bytes are UTF-8: the default is never used.
         core::str::from_utf8(&self.0).unwrap_or_default()
     }
 }

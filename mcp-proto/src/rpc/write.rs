@@ -1,4 +1,4 @@
-//! Writing envelopes, each appended to a buffer in one pass and on one line.
+//! Encoder of JSON-RPC envelopes: appends each to a buffer in one pass and on one line.
 
 use alloc::vec::Vec;
 
@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use super::{ErrorObject, Id, Raw};
 
-/// The id of an error.
+/// The id of an error response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorId<'a> {
     /// The id of the request.
     Known(&'a Id),
-    /// `null`, as JSON-RPC asks for a request whose id could not be read.
+    /// `null`, as JSON-RPC requires for a request whose id could not be read.
     Null,
     /// No id, as MCP allows since 2025-11-25.
     Absent,
@@ -21,7 +21,7 @@ pub enum ErrorId<'a> {
 /// Appends a request. `params` appends one JSON value, or nothing for a request without parameters.
 ///
 /// # Errors
-/// If `params` fails; `out` is as before then.
+/// If `params` fails; `out` is then unchanged.
 ///
 /// ```
 /// use mcp_proto::rpc::{Id, write};
@@ -48,7 +48,7 @@ pub fn request(
 /// Appends a notification. `params` appends one JSON value, or nothing for a notification without parameters.
 ///
 /// # Errors
-/// If `params` fails; `out` is as before then.
+/// If `params` fails; `out` is then unchanged.
 pub fn notification(
     out: &mut Vec<u8>,
     method: &str,
@@ -63,7 +63,7 @@ pub fn notification(
 /// Appends the answer to a request. `result` appends one JSON value.
 ///
 /// # Errors
-/// If `result` fails; `out` is as before then.
+/// If `result` fails; `out` is then unchanged.
 pub fn result(
     out: &mut Vec<u8>,
     id: &Id,
@@ -79,10 +79,10 @@ pub fn result(
     })
 }
 
-/// Appends an error.
+/// Appends an error response.
 ///
 /// # Errors
-/// If the error's data is not JSON throughout; `out` is as before then.
+/// If the error's data is not valid JSON throughout; `out` is then unchanged.
 pub fn error(out: &mut Vec<u8>, id: ErrorId<'_>, error: &ErrorObject) -> Result<(), serde_json::Error> {
     on_one_line(out, |out| {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
@@ -111,7 +111,7 @@ pub fn error(out: &mut Vec<u8>, id: ErrorId<'_>, error: &ErrorObject) -> Result<
 /// Appends a value as JSON.
 ///
 /// # Errors
-/// If its `Serialize` fails; `out` is as before then.
+/// If the value's `Serialize` fails; `out` is then unchanged.
 pub fn json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
     let start = out.len();
     append(out, value).inspect_err(|_| out.truncate(start))
@@ -122,16 +122,16 @@ fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), ser
     value.serialize(&mut serde_json::Serializer::new(out))
 }
 
-/// Without `std`, serde_json writes into vectors of its own alone.
+/// Without `std`, serde_json writes only into vectors of its own.
 #[cfg(not(feature = "std"))]
 fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
     serde_json::to_vec(value).map(|json| out.extend_from_slice(&json))
 }
 
-/// Appends JSON as it is, once it is known to be JSON throughout.
+/// Checks that a raw value is valid JSON throughout, and appends it unchanged.
 ///
 /// # Errors
-/// If it is not.
+/// If the value is not valid JSON; `out` is then unchanged.
 pub fn raw(out: &mut Vec<u8>, value: &Raw) -> Result<(), serde_json::Error> {
     value.validate()?;
     out.extend_from_slice(value.as_bytes());
@@ -157,7 +157,7 @@ fn call(
     Ok(())
 }
 
-/// Undoes what a failed `write` appended, and keeps line breaks out of what a successful one did.
+/// Runs `write`, replaces the line breaks in its output by spaces, and removes the output of a failed `write`.
 fn on_one_line(
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
@@ -167,7 +167,7 @@ fn on_one_line(
         out.truncate(start);
         return Err(error);
     }
-    // Strings of valid JSON hold no raw line breaks, so these are whitespace of values taken over as they were.
+    // Strings of valid JSON hold no raw line breaks, so these are whitespace within raw values.
     let mut rest = out.get_mut(start..).unwrap_or_default();
     while let Some(near) = memchr2(b'\n', b'\r', rest) {
         let Some((line_break, behind)) = rest.get_mut(near..).and_then(<[u8]>::split_first_mut) else {
@@ -199,27 +199,27 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_params_has_no_such_member() {
+    fn request_without_params_omits_the_member() {
         let text = written(|out| request(out, &Id::from("a\"b"), "ping", |_| Ok(())));
         assert_eq!(text, r#"> {"jsonrpc":"2.0","id":"a\"b","method":"ping"}"#);
     }
 
     #[test]
-    fn a_notification_has_no_id() {
+    fn notification_has_no_id() {
         let text = written(|out| notification(out, "notifications/x", |out| json(out, &[1])));
         assert_eq!(text, r#"> {"jsonrpc":"2.0","method":"notifications/x","params":[1]}"#);
     }
 
     /// S1.1
     #[test]
-    fn a_result_carries_the_id_of_its_request() {
+    fn result_carries_the_id_of_its_request() {
         let text = written(|out| result(out, &Id::Number(-7), |out| json(out, "a\nb")));
         assert_eq!(text, r#"> {"jsonrpc":"2.0","id":-7,"result":"a\nb"}"#);
     }
 
     /// C1.9
     #[test]
-    fn an_error_has_an_id_or_null_or_none() {
+    fn error_has_an_id_or_null_or_none() {
         let plain = ErrorObject::new(-32600, "no\tgood");
         let with_data = plain.clone().with_data(scanned("{ }"));
         let text = written(|out| error(out, ErrorId::Known(&Id::Number(1)), &with_data));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_leaves_the_buffer_as_it_was() {
+    fn failed_write_leaves_the_buffer_unchanged() {
         let mut out = b"kept\n".to_vec();
         let fail = |out: &mut Vec<u8>| {
             out.extend_from_slice(b"half");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_json_is_checked_before_it_is_written() {
+    fn writer_checks_raw_json_before_it_appends_it() {
         let mut out = Vec::new();
         for text in ["{\"a\" 1}", "[1,]", "\"\n\"", "\"\\x\"", "{} {}", ""] {
             raw(&mut out, &scanned(text)).unwrap_err();

@@ -1,4 +1,4 @@
-//! Envelopes from outside: what is taken, what is refused and why, what is recovered.
+//! The envelope parser: accepted messages, errors with their positions, and recovered members.
 
 use bytes::Bytes;
 use mcp_proto::rpc::{
@@ -33,7 +33,7 @@ fn batch(text: &str) -> Batch {
     }
 }
 
-/// The parts of a message as one value, to compare with.
+/// The parts of a message as one JSON value, for comparison.
 fn parts(message: &Message) -> Value {
     let id = |id: &Id| serde_json::to_value(id).unwrap();
     match message {
@@ -63,7 +63,7 @@ fn parts(message: &Message) -> Value {
 
 /// C1.1
 #[test]
-fn a_request_has_an_id_and_a_method() {
+fn request_has_an_id_and_a_method() {
     let request = message(r#"{"jsonrpc":"2.0","id":0,"method":"tools/list","params":{"cursor":""}}"#);
     assert_eq!(parts(&request), json!({"id": 0, "method": "tools/list", "params": {"cursor": ""}}));
     let request = message(r#"{"jsonrpc":"2.0","id":"","method":"ping"}"#);
@@ -72,14 +72,14 @@ fn a_request_has_an_id_and_a_method() {
 
 /// C1.4
 #[test]
-fn a_notification_has_no_id() {
+fn notification_has_no_id() {
     let notification = message(r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":[]}"#);
     assert_eq!(notification.kind(), Kind::Notification);
     assert_eq!(parts(&notification), json!({"method": "notifications/initialized", "params": []}));
 }
 
 #[test]
-fn a_result_may_be_any_json() {
+fn result_may_be_any_json() {
     for result in ["{}", "null", "[1,[]]", "\"text\"", "-1.5e+3", "true"] {
         let text = format!(r#"{{"result":{result},"jsonrpc":"2.0","id":"a"}}"#);
         let Message::Response(response) = message(text) else { panic!("{result}") };
@@ -90,7 +90,7 @@ fn a_result_may_be_any_json() {
 
 /// C1.9
 #[test]
-fn an_error_may_lack_its_id() {
+fn error_may_lack_an_id() {
     for id in ["", r#""id":null,"#] {
         let error = message(format!(
             r#"{{"jsonrpc":"2.0",{id}"error":{{"code":-32700,"message":"Parse \u0065rror","data":[ 1 ],"more":0}}}}"#
@@ -100,7 +100,7 @@ fn an_error_may_lack_its_id() {
 }
 
 #[test]
-fn null_beside_an_outcome_counts_as_absent() {
+fn null_beside_a_result_or_error_counts_as_absent() {
     let result = message(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null}"#);
     assert_eq!(parts(&result), json!({"id": 1, "result": {}}));
     let error = message(r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":1,"message":""}}"#);
@@ -108,7 +108,7 @@ fn null_beside_an_outcome_counts_as_absent() {
 }
 
 #[test]
-fn null_params_count_as_none() {
+fn null_params_count_as_absent() {
     let request = message(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#);
     assert_eq!(parts(&request), json!({"id": 1, "method": "ping", "params": null}));
 }
@@ -122,7 +122,7 @@ fn nested_values_share_the_memory_of_the_frame() {
 }
 
 #[test]
-fn member_names_are_compared_unescaped_and_unknown_ones_ignored() {
+fn parser_unescapes_member_names_and_ignores_unknown_ones() {
     let request = message(
         "\r\n{ \"jsonrpc\"\t: \"2\\u002e0\" , \"other\" : [{\"id\":2}] , \"\\u0069d\" : 7 , \"method\" : \"p\\u0069ng\" } ",
     );
@@ -130,16 +130,16 @@ fn member_names_are_compared_unescaped_and_unknown_ones_ignored() {
 }
 
 #[test]
-fn ids_go_to_the_ends_of_64_bits() {
+fn parser_accepts_all_ids_of_64_bits() {
     for id in [i64::MIN, -1, 0, i64::MAX] {
         let request = message(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
         assert_eq!(parts(&request)["id"], json!(id));
     }
 }
 
-/// C1.22: what is wrong with each, where, and the code to answer with.
+/// C1.22: each error has a kind, an offset and the code to answer with.
 #[test]
-fn what_is_not_json_says_where() {
+fn parser_reports_the_offset_of_invalid_json() {
     let syntax = |expected| MalformedKind::Syntax { expected };
     let cases: [(&[u8], MalformedKind, usize); 26] = [
         (b"", MalformedKind::Truncated, 0),
@@ -164,7 +164,7 @@ fn what_is_not_json_says_where() {
         (b"{\"a\":01}", syntax("a comma or the end of the object"), 6),
         (b"{\"a\":+1}", syntax("a value"), 5),
         (b"{\"a\":1.}", syntax("a digit"), 7),
-        (b"{\"a\":[1}]}", syntax("the bracket that closes what was opened"), 7),
+        (b"{\"a\":[1}]}", syntax("the closing bracket that matches the opening one"), 7),
         (b"\0{}", syntax("a value"), 0),
         (b"{\"a\":[1,\0]}", syntax("no control character outside of a string"), 8),
         (b"{\"a\":[1,\\\"]\"]}", syntax("no control character outside of a string"), 8),
@@ -177,7 +177,7 @@ fn what_is_not_json_says_where() {
 }
 
 #[test]
-fn strings_of_the_envelope_are_valid_strings() {
+fn parser_rejects_invalid_strings_in_the_envelope() {
     for (text, offset) in [
         (r#"{"jsonrpc":"2.0","id":1,"method":"\ud800"}"#, 33),
         (r#"{"jsonrpc":"2.0","id":"\ud800","method":"ping"}"#, 22),
@@ -192,7 +192,7 @@ fn strings_of_the_envelope_are_valid_strings() {
 }
 
 #[test]
-fn what_is_not_a_message_says_why() {
+fn parser_reports_why_json_is_not_a_message() {
     let cases = [
         ("5", InvalidMessageKind::NotAnObject, 0),
         (" \"text\"", InvalidMessageKind::NotAnObject, 1),
@@ -232,16 +232,16 @@ fn what_is_not_a_message_says_why() {
             42,
         ),
     ];
-    for (text, flaw, offset) in cases {
+    for (text, kind, offset) in cases {
         let found = malformed(text);
-        assert_eq!((&found.kind, found.offset), (&MalformedKind::NotAMessage(flaw), offset), "{text}");
+        assert_eq!((&found.kind, found.offset), (&MalformedKind::NotAMessage(kind), offset), "{text}");
         assert_eq!(found.code(), code::INVALID_REQUEST);
     }
 }
 
 #[test]
-fn malformed_errors_keep_the_words_of_the_peer() {
-    for (error, code, text, flaw) in [
+fn malformed_error_keeps_the_peers_text() {
+    for (error, code, text, kind) in [
         (r#""no""#, 0, "no", InvalidMessageKind::ErrorType),
         (r#"["no"]"#, 0, r#"["no"]"#, InvalidMessageKind::ErrorType),
         (r#"{"message":"no"}"#, 0, "no", InvalidMessageKind::ErrorCode),
@@ -266,19 +266,19 @@ fn malformed_errors_keep_the_words_of_the_peer() {
         let read = response.outcome.unwrap_err();
         assert_eq!((read.code, &*read.message, response.id), (code, text, Some(Id::from(7))), "{error}");
         let deviation = response.deviation.expect(error);
-        assert_eq!((&deviation.kind, deviation.offset), (&MalformedKind::NotAMessage(flaw), 32), "{error}");
+        assert_eq!((&deviation.kind, deviation.offset), (&MalformedKind::NotAMessage(kind), 32), "{error}");
         assert_eq!(deviation.recovered.id, Some(Id::from(7)));
     }
     assert_eq!(ErrorObject::new(code::UNREADABLE, "no").to_string(), "no");
 }
 
 #[test]
-fn the_id_of_a_response_may_be_an_integral_float() {
+fn response_id_may_be_an_integral_float() {
     let id = |id: &str| match frame(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)) {
         Ok(Frame::Single(Message::Response(response))) => {
             let deviation = response.deviation.expect("a float is a deviation");
             assert_eq!(deviation.kind, MalformedKind::NotAMessage(InvalidMessageKind::IdNotInteger));
-            assert_eq!(deviation.recovered.id, None, "a strict reader knows no id");
+            assert_eq!(deviation.recovered.id, None, "a strict parser accepts no such id");
             response.id
         }
         _ => None,
@@ -297,7 +297,7 @@ fn the_id_of_a_response_may_be_an_integral_float() {
 }
 
 #[test]
-fn no_member_that_counts_may_come_twice() {
+fn parser_rejects_duplicate_members() {
     for name in ["jsonrpc", "id", "method", "params", "result", "error"] {
         let found =
             malformed(format!(r#"{{"{name}":"2.0","\u00{:x}{}":"2.0"}}"#, name.as_bytes()[0], &name[1..]));
@@ -307,22 +307,22 @@ fn no_member_that_counts_may_come_twice() {
 }
 
 #[test]
-fn a_fault_reads_as_a_sentence() {
+fn malformed_message_describes_its_error() {
     let found = malformed(r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#);
     assert_eq!(found.to_string(), "not a JSON-RPC message: `id` is not an integer of 64 bits at byte 22");
     let found = Malformed::too_long(b"{", b"", 17_000_000);
-    assert_eq!(found.to_string(), "a message of 17000000 bytes is over the limit");
+    assert_eq!(found.to_string(), "the message of 17000000 bytes is over the limit");
     assert_eq!(malformed("{]").to_string(), "not JSON: expected a member name at byte 1");
 }
 
 #[test]
-fn nesting_is_limited_without_recursion() {
+fn parser_limits_nesting_without_recursion() {
     let nested = |levels: usize| {
         let (open, close) = ("[".repeat(levels), "]".repeat(levels));
         format!(r#"{{"jsonrpc":"2.0","id":9,"result":{open}{close}}}"#)
     };
     let Message::Response(deepest) = message(nested(127)) else { panic!() };
-    deepest.outcome.unwrap().decode::<Value>().expect("serde_json's own limit is not met");
+    deepest.outcome.unwrap().decode::<Value>().expect("the value is within serde_json's own limit");
     for levels in [128, 100_000] {
         let found = malformed(nested(levels));
         assert_eq!(found.kind, MalformedKind::TooDeep { limit: 128 });
@@ -334,7 +334,7 @@ fn nesting_is_limited_without_recursion() {
 }
 
 #[test]
-fn the_limit_of_nesting_is_the_callers_up_to_128() {
+fn caller_sets_the_nesting_limit_up_to_128() {
     let depth = |text: &str, limit| read(&Bytes::copy_from_slice(text.as_bytes()), limit).map(drop);
     let text = r#"{"jsonrpc":"2.0","id":1,"result":{"a":[]}}"#;
     assert_eq!(depth(text, 3), Ok(()));
@@ -348,7 +348,7 @@ fn the_limit_of_nesting_is_the_callers_up_to_128() {
 }
 
 #[test]
-fn strings_and_containers_of_any_length_are_delimited() {
+fn parser_delimits_strings_and_containers_of_any_length() {
     for length in 0..300 {
         let text = "x".repeat(length) + "\\\"\\\\";
         let params = format!(r#"{{"{text}":["{text}","]}}"],"n":{{}}}}"#);
@@ -363,7 +363,7 @@ fn strings_and_containers_of_any_length_are_delimited() {
 
 /// R1
 #[test]
-fn a_batch_yields_its_messages_one_by_one() {
+fn batch_yields_its_messages_one_by_one() {
     let mut batch = batch(
         r#" [ {"jsonrpc":"2.0","id":1,"method":"ping"} , {"jsonrpc":"2.0","method":"note"},{"jsonrpc":"2.0","id":2,"result":{}}] "#,
     );
@@ -375,7 +375,7 @@ fn a_batch_yields_its_messages_one_by_one() {
 
 /// R1
 #[test]
-fn a_malformed_message_does_not_cost_the_rest_of_its_batch() {
+fn malformed_message_does_not_affect_the_rest_of_its_batch() {
     let mut batch = batch(
         r#"[1,{"jsonrpc":"2.0","id":1.5,"method":"a"},{"x" 1},{"jsonrpc":"2.0","id":3,"method":"b"},[]]"#,
     );
@@ -391,19 +391,19 @@ fn a_malformed_message_does_not_cost_the_rest_of_its_batch() {
 
 /// R1
 #[test]
-fn an_empty_batch_is_known_as_such() {
+fn parser_returns_an_empty_batch() {
     assert!(batch("[ ]").is_empty());
 }
 
 #[test]
-fn a_batch_is_bounded() {
-    let of = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
-    assert_eq!(batch(&of(Batch::MAX)).len(), Batch::MAX);
-    assert_eq!(malformed(of(Batch::MAX + 1)).kind, MalformedKind::BatchTooLong);
+fn parser_limits_the_messages_of_a_batch() {
+    let batch_of = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
+    assert_eq!(batch(&batch_of(Batch::MAX)).len(), Batch::MAX);
+    assert_eq!(malformed(batch_of(Batch::MAX + 1)).kind, MalformedKind::BatchTooLong);
 }
 
 #[test]
-fn a_malformed_message_gives_what_could_be_read_of_it() {
+fn malformed_message_has_its_recovered_members() {
     let found = malformed(r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":7}"#).recovered;
     let expected =
         Recovered { id: Some(Id::from("a")), kind: Some(Kind::Request), method: Some("tools/call".into()) };
@@ -417,7 +417,7 @@ fn a_malformed_message_gives_what_could_be_read_of_it() {
 }
 
 #[test]
-fn an_id_that_is_ambiguous_or_may_be_cut_off_is_not_recovered() {
+fn recovery_ignores_an_id_that_is_ambiguous_or_may_be_cut_off() {
     assert_eq!(recover(br#"{"id":1,"id":2,"method":"ping"}"#).id, None);
     assert_eq!(recover(br#"{"jsonrpc":"2.0","id":12"#).id, None);
     assert_eq!(recover(br#"{"jsonrpc":"2.0","id":12,"#).id, Some(Id::Number(12)));
@@ -426,13 +426,13 @@ fn an_id_that_is_ambiguous_or_may_be_cut_off_is_not_recovered() {
 }
 
 #[test]
-fn a_notification_is_only_known_by_its_end() {
+fn recovery_needs_the_end_to_recognise_a_notification() {
     assert_eq!(recover(br#"{"jsonrpc":"2.0","method":"ping","#).kind, None);
     assert_eq!(recover(br#"{"jsonrpc":"2.0","method":"ping"}"#).kind, Some(Kind::Notification));
 }
 
 #[test]
-fn members_behind_a_long_value_are_read_from_the_end() {
+fn recovery_reads_members_behind_a_long_value_from_the_end() {
     let found = recover_ends(br#"{"result":{"te"#, br#"}]}} , "jsonrpc" : "2.0" , "\u0069d" : "a\\\"b" } "#);
     assert_eq!(found, Recovered { id: Some(Id::from("a\\\"b")), kind: Some(Kind::Response), method: None });
     let found = recover_ends(br#"{"params":"#, br#"xt"}},"method":"tools/call","id":5}"#);
@@ -442,7 +442,7 @@ fn members_behind_a_long_value_are_read_from_the_end() {
 }
 
 #[test]
-fn what_is_nested_or_cut_off_at_the_end_is_not_read() {
+fn recovery_ignores_nested_or_cut_off_members_at_the_end() {
     let ends = |tail: &str| recover_ends(br#"{"result":{"#, tail.as_bytes()).id;
     assert_eq!(ends(r#""id":1}}"#), None, "nested");
     assert_eq!(ends(r#""id":1}"#), None, "the name may have begun earlier");
@@ -483,7 +483,7 @@ fn id() -> impl Strategy<Value = Value> {
     prop_oneof![any::<i64>().prop_map(Value::from), any::<String>().prop_map(Value::from)]
 }
 
-/// The members of a valid message, and what is to be read of it.
+/// The members of a valid message, and the parts that the parser must find.
 fn members() -> impl Strategy<Value = (Vec<(&'static str, Value)>, Value)> {
     let params = || proptest::option::of(structured());
     let call = (proptest::option::of(id()), any::<String>(), params()).prop_map(|(id, method, params)| {
@@ -541,13 +541,14 @@ fn text() -> impl Strategy<Value = (String, Value)> {
     )
 }
 
-/// What serde_json takes is at most not a message, and what it refuses for its encoding is refused.
+/// Asserts that the parser agrees with serde_json: it refuses valid JSON only if it is not a message, and accepts only
+/// UTF-8.
 fn agrees(bytes: &[u8]) {
     let valid = serde_json::from_slice::<Value>(bytes).is_ok();
     match frame(bytes) {
         Err(malformed) => {
-            let flawed = matches!(malformed.kind, MalformedKind::NotAMessage(_));
-            assert!(flawed || !valid, "{malformed} for {}", String::from_utf8_lossy(bytes));
+            let not_a_message = matches!(malformed.kind, MalformedKind::NotAMessage(_));
+            assert!(not_a_message || !valid, "{malformed} for {}", String::from_utf8_lossy(bytes));
         }
         Ok(_) => assert!(std::str::from_utf8(bytes).is_ok()),
     }
@@ -559,13 +560,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_valid_message_is_read_as_serde_json_reads_it((text, expected) in text()) {
+    fn parser_reads_valid_messages_as_serde_json_does((text, expected) in text()) {
         serde_json::from_str::<Value>(&text).unwrap();
         prop_assert_eq!(parts(&message(&text)), expected);
     }
 
     #[test]
-    fn mutations_agree_with_serde_json(
+    fn parser_agrees_with_serde_json_on_mutations(
         (text, _) in text(), edits in proptest::collection::vec((any::<prop::sample::Index>(), 0..4u8, any::<u8>()), 1..4)
     ) {
         let mut bytes = text.into_bytes();
@@ -585,7 +586,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_a_panic(
+    fn parser_reads_any_bytes_without_a_panic(
         bytes in proptest::collection::vec(prop::sample::select(b"{}[]\":,\\ \n\0\x801-.eu\"id\"".to_vec()), 0..80)
     ) {
         agrees(&bytes);
