@@ -1,8 +1,8 @@
-//! How much a schema, and a check against it, may take.
+//! Limits of schemas and of checks against them.
 
 use core::fmt;
 
-/// The bounds of schemas and checks. What goes beyond one is refused, never taken for valid.
+/// Limits of schemas and checks. A schema or value over a limit is refused, never accepted unchecked.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/index#composition-keyword-resource-use>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,18 +14,18 @@ pub struct Bounds {
 
     /// How deep arrays and objects may nest in a schema.
     ///
-    /// Default 64: two levels go into each level of what is described.
+    /// Default 64: a schema uses two levels for each level of the value that it describes.
     pub schema_depth: usize,
 
-    /// How many JSON values a schema may consist of: subschemas, and whatever their keywords list.
+    /// How many JSON values a schema may consist of: subschemas and all values of their keywords.
     ///
     /// Default 20,000.
     pub values: usize,
 
     /// How many references a schema may have.
     ///
-    /// Default 1,000. With `unevaluatedProperties` or `unevaluatedItems` it is a quarter of that, because the references
-    /// are followed once more for these.
+    /// Default 1,000. With `unevaluatedProperties` or `unevaluatedItems` it is a quarter of that, because the
+    /// references are followed once more for these.
     pub references: usize,
 
     /// How many regular expressions a schema may have. The program of each is bounded to 128 KiB.
@@ -38,10 +38,10 @@ pub struct Bounds {
     /// Default 8 MiB.
     pub instance_bytes: usize,
 
-    /// How many steps one check may take: about one for each pair of a part of the schema and a part of the value that
-    /// meet, and for each byte that a regular expression reads.
+    /// How many steps one check may take: about one for each comparison of a part of the schema with a part of the
+    /// value, and one for each byte that a regular expression reads.
     ///
-    /// Default 50 million: about a second, many times what checks of real results take.
+    /// Default 50 million: about a second, many times the work of checking real results.
     pub steps: u64,
 }
 
@@ -60,13 +60,13 @@ impl Default for Bounds {
     }
 }
 
-/// What was beyond its bound.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Bound {
-    /// The length of the text.
+    /// The length of the schema's or the value's text.
     Bytes,
-    /// How deep it nests, or how far references lead into one another.
+    /// The depth of nesting, or of references that lead into one another.
     Depth,
     /// The number of values in the schema.
     Values,
@@ -74,9 +74,9 @@ pub enum Bound {
     References,
     /// The number of regular expressions in the schema.
     Patterns,
-    /// How deep schemas with `unevaluatedProperties` or `unevaluatedItems` stand in one another.
+    /// The depth to which schemas with `unevaluatedProperties` or `unevaluatedItems` are nested.
     Unevaluated,
-    /// The work that a check takes.
+    /// The work of a check.
     Steps,
 }
 
@@ -84,11 +84,11 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Bytes => "it is too long",
-            Self::Depth => "it nests too deep",
+            Self::Depth => "it nests too deeply",
             Self::Values => "it has too many parts",
             Self::References => "it has too many references",
             Self::Patterns => "it has too many regular expressions",
-            Self::Unevaluated => "it nests `unevaluated` keywords too deep",
+            Self::Unevaluated => "it nests `unevaluated` keywords too deeply",
             Self::Steps => "the check takes too much work",
         })
     }

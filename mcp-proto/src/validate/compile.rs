@@ -1,4 +1,4 @@
-//! Schemas that values can be checked against.
+//! Compiled schemas and the checks against them.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -18,19 +18,19 @@ use super::references;
 use super::{Bound, Bounds, CheckError, SchemaError};
 use crate::schema::Json;
 
-/// The size of the program of one regular expression, and of the cache that it is run with, in bytes.
+/// The greatest size of one regular expression's program, and of the cache that it runs with, in bytes.
 const PATTERN: usize = 128 * 1024;
 
-/// How many references may be compiled for each that the schema has. The compiler shares what it has compiled; this is
-/// for what it does not.
+/// How often the compiler may compile each reference of a schema, on average. It shares most compiled targets; this
+/// limits the rest.
 const COMPILED: u64 = 64;
 
-/// How much a mismatch may take to explain: the bytes of the value times its depth times the size of the schema, and the
-/// bytes of the value times the references that are followed. While it looks for the reason, the validator copies parts
-/// of the value for each alternative that they fail.
+/// The greatest cost of explaining a mismatch: the bytes of the value times its depth times the size of the schema, and
+/// the bytes of the value times the references that are followed. While it searches for the reason, the validator
+/// copies parts of the value for each alternative that they fail.
 const EXPLAINED: usize = 4 * 1024 * 1024;
 
-/// How long an explanation may be, in bytes.
+/// The greatest length of an explanation, in bytes.
 const EXPLANATION: usize = 500;
 
 /// A dialect of JSON Schema.
@@ -45,7 +45,7 @@ pub enum Dialect {
     Draft7,
     /// 2019-09.
     Draft2019_09,
-    /// 2020-12: what a schema is in unless it says otherwise.
+    /// 2020-12: the default of a schema without `$schema`.
     Draft2020_12,
 }
 
@@ -77,36 +77,36 @@ impl Dialect {
         !matches!(self, Self::Draft4 | Self::Draft6)
     }
 
-    /// Whether what stands beside a `$ref` does not count.
+    /// Whether the dialect ignores the keywords beside a `$ref`.
     pub(super) const fn ignores_beside_references(self) -> bool {
         matches!(self, Self::Draft4 | Self::Draft6 | Self::Draft7)
     }
 }
 
-/// A schema, ready to check values against.
+/// A compiled schema, which checks values.
 pub struct Schema {
     validator: Validator,
     dialect: Dialect,
     bounds: Bounds,
-    /// How many values it consists of.
+    /// The number of JSON values in the schema.
     values: usize,
-    /// What it weighs up to its references.
+    /// The weight of the schema without the targets of its references.
     weight: Weight,
-    /// Whether it is bounded how much it takes to look for what is wrong.
+    /// Whether the guards bound the work of explaining a mismatch.
     explainable: bool,
 }
 
 impl Schema {
-    /// Reads a schema. Nothing is fetched, whatever it refers to.
+    /// Compiles a schema. Never fetches a reference.
     ///
     /// # Errors
-    /// If it can not be used: see [`SchemaError`].
+    /// If the schema cannot be used: see [`SchemaError`].
     pub fn compile(schema: &Json, bounds: &Bounds) -> Result<Self, SchemaError> {
         let PreparedSchema { schema, dialect, references, values, patterns, explainable } =
             prepare(schema.as_str(), bounds)?;
         let all = Weight { values: wide(values), patterns: wide(patterns) };
         let weigh = |reference: &String| {
-            // A resource of its own has pointers of its own; then any part may be meant.
+            // An embedded resource has pointers of its own: such a reference may lead to any part of the schema.
             let steps = reference.starts_with('#').then(|| references::steps(reference)).flatten();
             let target = steps.and_then(|steps| references::follow(&schema, &steps));
             target.map_or(all, references::weight)
@@ -121,7 +121,7 @@ impl Schema {
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN))
             .with_keyword(GUARD, move |_, value, _| guard(value, &weights));
         let (built, bound) = metered(Budget { steps: compiled, visits: u64::MAX }, || {
-            // A panic of the validator on some schema that nobody has thought of must not be the program's end.
+            // A bug of the validator, on an unforeseen schema, must not end the program.
             catch_unwind(AssertUnwindSafe(|| options.build(&schema)))
         });
         bound.map_err(SchemaError::Bound)?;
@@ -130,26 +130,26 @@ impl Schema {
         Ok(Self { validator, dialect, bounds: *bounds, values, weight, explainable })
     }
 
-    /// Checks a value.
+    /// Checks a value against the schema.
     ///
     /// # Errors
-    /// If it is not what the schema describes, or that can not be told within the bounds.
+    /// If the value does not match, or the check exceeds the limits: see [`CheckError`].
     pub fn check(&self, instance: &Json) -> Result<(), CheckError> {
         if instance.as_str().len() > self.bounds.instance_bytes {
             return Err(CheckError::Bound(Bound::Bytes));
         }
-        // The text is JSON already; what the parser can still refuse is its depth.
+        // The text is valid JSON: the parser can only refuse its depth.
         let value: Value = instance.decode().map_err(|_| CheckError::Bound(Bound::Depth))?;
         if self.metered(&value, u64::MAX, || self.validator.is_valid(&value))? {
             return Ok(());
         }
         Err(self.explain(&value, instance.as_str().len()).unwrap_or_else(|| CheckError::Mismatch {
             pointer: String::new(),
-            reason: "value is not what the schema describes".to_owned(),
+            reason: "value does not match the schema".to_owned(),
         }))
     }
 
-    /// Says what is wrong with a value of so many bytes that is not valid, if that does not take too much.
+    /// Explains why a value of `bytes` bytes does not match, unless the explanation costs too much.
     fn explain(&self, value: &Value, bytes: usize) -> Option<CheckError> {
         let cost = bytes.saturating_mul(depth(value)).saturating_mul(self.values);
         if !self.explainable || cost > EXPLAINED {
@@ -158,13 +158,13 @@ impl Schema {
         let visits = wide(EXPLAINED.checked_div(bytes).unwrap_or(0));
         self.metered(value, visits, || {
             let error = self.validator.validate(value).err()?;
-            let at = shortened(error.instance_path().to_string());
-            let why = match error.kind() {
-                // The schema in it has guards that nobody wrote.
-                ValidationErrorKind::Not { .. } => "value is what the schema rules out".to_owned(),
+            let pointer = shortened(error.instance_path().to_string());
+            let reason = match error.kind() {
+                // The message would quote a schema with guards, which the author did not write.
+                ValidationErrorKind::Not { .. } => "value matches a schema under `not`".to_owned(),
                 _ => shortened(error.masked().to_string()),
             };
-            Some(CheckError::Mismatch { pointer: at, reason: why })
+            Some(CheckError::Mismatch { pointer, reason })
         })
         .ok()
         .flatten()
@@ -182,7 +182,7 @@ impl Schema {
         }
     }
 
-    /// The dialect that it is in.
+    /// The schema's dialect.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
@@ -201,7 +201,7 @@ fn guard(reference: &Value, weights: &BTreeMap<String, Weight>) -> GuardResult {
         return Err(ValidationError::custom("too much work"));
     }
     let weight = reference.as_str().and_then(|reference| weights.get(reference)).copied();
-    // Only a schema that writes the keyword itself has another value there; such a guard never lets through.
+    // An unknown reference stands only in a schema that uses the keyword itself: its guard refuses every value.
     Ok(Box::new(Guard(weight.unwrap_or(Weight::UNBEARABLE))))
 }
 
@@ -236,7 +236,7 @@ fn depth(value: &Value) -> usize {
     inner.unwrap_or(0).saturating_add(1)
 }
 
-/// The other side has chosen how long it is.
+/// Limits a text whose length the peer chose to [`EXPLANATION`] bytes.
 fn shortened(mut text: String) -> String {
     if text.len() > EXPLANATION {
         let end = (0..=EXPLANATION).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);

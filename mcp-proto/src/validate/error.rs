@@ -1,34 +1,34 @@
-//! What can be wrong with a schema, and with a value.
+//! Errors of schemas and of checks.
 
 use alloc::string::String;
 use core::fmt;
 
 use super::Bound;
 
-/// Why a schema can not be used.
+/// Why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// Its dialect is not supported: see [the list](super#dialects).
+    /// The schema's dialect is not supported: see [the list](super#dialects).
     Dialect {
-        /// What `$schema` says.
+        /// The value of `$schema`.
         uri: String,
     },
-    /// It refers to something outside itself, which is never fetched, or to nothing.
+    /// The schema refers to an outside schema, which is never fetched, or to a missing target.
     Reference {
-        /// What, as far as it is known.
+        /// The reference, as far as it is known.
         reference: String,
     },
-    /// It is no valid schema in its dialect, or has a regular expression that is not supported.
+    /// The schema is not valid in its dialect, or has a regular expression that is not supported.
     Invalid {
-        /// Where in the schema, as a JSON Pointer; empty for the whole of it.
+        /// The invalid part of the schema, as a JSON Pointer; empty for the whole schema.
         pointer: String,
-        /// What is wrong there.
+        /// Why that part is not valid.
         reason: String,
     },
-    /// It is beyond a bound.
+    /// The schema exceeds a limit.
     Bound(Bound),
-    /// The validator failed on it.
+    /// The validator panicked on the schema.
     Failed,
 }
 
@@ -39,11 +39,11 @@ impl fmt::Display for SchemaError {
             Self::Reference { reference } => {
                 write!(f, "the schema refers to {reference:?}, which is not part of it")
             }
-            Self::Invalid { pointer: at, reason: why } if at.is_empty() => {
-                write!(f, "the schema is not valid: {why}")
+            Self::Invalid { pointer, reason } if pointer.is_empty() => {
+                write!(f, "the schema is not valid: {reason}")
             }
-            Self::Invalid { pointer: at, reason: why } => write!(f, "the schema is not valid at {at}: {why}"),
-            Self::Bound(bound) => write!(f, "the schema is not used: {bound}"),
+            Self::Invalid { pointer, reason } => write!(f, "the schema is not valid at {pointer}: {reason}"),
+            Self::Bound(bound) => write!(f, "the schema exceeds a limit: {bound}"),
             Self::Failed => f.write_str("the validator failed on the schema"),
         }
     }
@@ -51,30 +51,30 @@ impl fmt::Display for SchemaError {
 
 impl core::error::Error for SchemaError {}
 
-/// Why a value does not pass.
+/// Why a value fails its check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// It is not what the schema describes.
+    /// The value does not match the schema.
     Mismatch {
-        /// Where in the value, as a JSON Pointer; empty for the whole of it.
+        /// The part of the value that does not match, as a JSON Pointer; empty for the whole value.
         pointer: String,
-        /// What is wrong there. The value is not quoted.
+        /// Why that part does not match. It does not quote the value.
         reason: String,
     },
-    /// It can not be told within the bounds.
+    /// The check exceeds a limit.
     Bound(Bound),
-    /// The validator failed on it.
+    /// The validator panicked on the value.
     Failed,
 }
 
 impl fmt::Display for CheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Mismatch { pointer: at, reason: why } if at.is_empty() => f.write_str(why),
-            Self::Mismatch { pointer: at, reason: why } => write!(f, "{at}: {why}"),
-            Self::Bound(bound) => write!(f, "it can not be checked: {bound}"),
-            Self::Failed => f.write_str("it can not be checked: the validator failed on it"),
+            Self::Mismatch { pointer, reason } if pointer.is_empty() => f.write_str(reason),
+            Self::Mismatch { pointer, reason } => write!(f, "{pointer}: {reason}"),
+            Self::Bound(bound) => write!(f, "the value cannot be checked: {bound}"),
+            Self::Failed => f.write_str("the value cannot be checked: the validator failed on it"),
         }
     }
 }

@@ -1,9 +1,8 @@
-//! Counts the work of a check while the validator is at it.
+//! Counts the work of a check while the validator runs.
 //!
-//! All that makes a small schema expensive goes through its references: without them, the work is the size of the schema
-//! times the size of the value. So each reference is guarded by a keyword of this module's own, which costs what the
-//! schema behind the reference can cost for the value at hand; once too much is spent, every further reference fails,
-//! and the validator is through with the rest at once.
+//! Only references make a small schema expensive: without them, the work is the size of the schema times the size of
+//! the value. So a keyword of this module guards each reference, and spends the steps that the target schema can cost
+//! for the current value. Once the budget is spent, every further reference fails, and the validator soon ends.
 
 use core::cell::Cell;
 
@@ -12,15 +11,16 @@ use serde_json::Value;
 
 use super::Bound;
 
-/// How much of the stack a check may take: a quarter of what a thread of the standard library has.
+/// How much of the stack a check may use, in bytes: a quarter of the stack of a standard library thread.
 const STACK: usize = 512 * 1024;
 
 #[derive(Clone, Copy, Default)]
 struct Meter {
+    /// The steps left.
     left: u64,
     /// How many references may still be followed.
     visits: u64,
-    /// Where the stack was at the start.
+    /// The address of the stack at the start.
     base: usize,
     exceeded: Option<Bound>,
 }
@@ -29,7 +29,7 @@ std::thread_local! {
     static METER: Cell<Meter> = const { Cell::new(Meter { left: 0, visits: 0, base: 0, exceeded: None }) };
 }
 
-/// What may be spent.
+/// The work that a check may spend.
 #[derive(Clone, Copy)]
 pub(super) struct Budget {
     pub(super) steps: u64,
@@ -46,7 +46,7 @@ pub(super) fn metered<T>(budget: Budget, act: impl FnOnce() -> T) -> (T, Result<
     (result, meter.exceeded.map_or(Ok(()), Err))
 }
 
-/// Spends so many steps; `false` once there are too few, or too little of the stack is left.
+/// Spends `steps` steps and one visit. Returns `false` once the budget or the stack is exceeded.
 pub(super) fn spend(steps: u64) -> bool {
     let mut meter = METER.get();
     if meter.exceeded.is_some() {
@@ -63,24 +63,24 @@ pub(super) fn spend(steps: u64) -> bool {
     meter.exceeded.is_none()
 }
 
-/// About where the stack is.
+/// The approximate address of the top of the stack.
 #[inline(never)]
 fn stack() -> usize {
     let here = 0_u8;
     core::ptr::from_ref(core::hint::black_box(&here)).addr()
 }
 
-/// How large a value is.
+/// The size of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
-    /// Values in it, itself included.
+    /// The number of values in it, itself included.
     values: u64,
-    /// Bytes of the texts in it.
+    /// The bytes of all strings in it.
     bytes: u64,
 }
 
 impl Size {
-    /// Measures a value, but goes no further than `most`.
+    /// Measures a value, and stops after `most` values.
     pub(super) fn of(value: &Value, most: u64) -> Self {
         let mut size = Self::default();
         size.add(value, most);
@@ -117,33 +117,33 @@ impl Size {
     }
 }
 
-/// How large a schema is, up to its references.
+/// The size of a schema, without the targets of its references.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Weight {
-    /// Values in it, itself included.
+    /// The number of values in it, itself included.
     pub(super) values: u64,
-    /// Regular expressions in it.
+    /// The number of regular expressions in it.
     pub(super) patterns: u64,
 }
 
 impl Weight {
-    /// What nothing is light enough for.
+    /// A weight that exceeds every budget.
     pub(super) const UNBEARABLE: Self = Self { values: u64::MAX, patterns: 0 };
 
-    /// How many steps a value of this size may take: each part of it meets each part of the schema, and each regular
-    /// expression reads its texts byte by byte.
+    /// The most steps that a value of this size can cost: each part of the value is compared with each part of the
+    /// schema, and each regular expression reads the value's strings byte by byte.
     pub(super) fn steps(self, size: Size) -> u64 {
         let compared = size.values.saturating_add(size.bytes / 64).saturating_mul(self.values);
         compared.saturating_add(size.bytes.saturating_mul(self.patterns))
     }
 }
 
-/// Spends what a check of this value can cost.
+/// Spends the steps that a check of this value can cost.
 pub(super) fn spend_on(value: &Value, weight: Weight) -> bool {
     spend(weight.steps(Size::of(value, METER.get().left)))
 }
 
-/// The keyword that stands before a reference.
+/// The keyword that guards a reference to a schema of this weight.
 pub(super) struct Guard(pub(super) Weight);
 
 impl Keyword<'_> for Guard {

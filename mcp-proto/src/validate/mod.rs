@@ -1,9 +1,9 @@
-//! Values checked against JSON Schemas: the arguments and the structured results of tools.
+//! Validation of tool arguments and structured results against JSON Schemas.
 //!
 //! With the feature `schema-validate`, a [`Router`](crate::front::Router) checks the arguments of a tool before its
-//! handler runs, and what the handler returns against the tool's output schema; a [`Client`](crate::front::Client)
-//! checks structured results against the output schema that the server listed. Whoever drives the machines by hand has
-//! [`Schema`] and [`OutputSchemas`].
+//! handler runs, and the handler's result against the tool's output schema; a [`Client`](crate::front::Client) checks
+//! structured results against the output schema that the server listed. A program that drives the state machines itself
+//! uses [`Schema`] and [`OutputSchemas`].
 //!
 //! ```
 //! use mcp_proto::schema::Json;
@@ -19,23 +19,23 @@
 //!
 //! # Dialects
 //!
-//! JSON Schema 2020-12, which is assumed where a schema does not name its dialect by `$schema`; 2019-09, draft-07,
-//! draft-06 and draft-04. A schema in any other is refused by name: [`SchemaError::Dialect`].
+//! The supported dialects are JSON Schema 2020-12, which is the default of a schema without `$schema`, 2019-09,
+//! draft-07, draft-06 and draft-04. A schema in another dialect is refused: [`SchemaError::Dialect`].
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/index#json-schema-usage>
 //!
 //! - `format` is an annotation, in every dialect: no value is refused for it.
-//! - Regular expressions are those that can be matched in linear time: a pattern with look-around or back-references is
-//!   refused with its schema.
-//! - Nothing is ever fetched. A reference to what is neither in the schema itself nor the meta-schema of its dialect
-//!   makes the schema unusable: [`SchemaError::Reference`].
+//! - Regular expressions must match in linear time: a schema with look-around or back-references in a pattern is
+//!   refused.
+//! - Nothing is ever fetched. A reference must lead into the schema itself or to the meta-schema of its dialect; any
+//!   other makes the schema unusable: [`SchemaError::Reference`].
 //!
 //! # Hostile schemas
 //!
-//! A client's schemas are its server's, and a few lines of JSON can describe more work than a computer will ever do.
-//! [`Bounds`] says how large a schema may be, and how much work one check: whatever is beyond it ends as
-//! [`SchemaError::Bound`] or [`CheckError::Bound`], by counted steps and not by a clock, so that the same input always
-//! ends alike.
+//! A client compiles schemas that its server wrote, and a few lines of JSON can describe more work than a computer will
+//! ever do. [`Bounds`] limits the size of a schema and the work of one check: beyond it, both end with
+//! [`SchemaError::Bound`] or [`CheckError::Bound`]. Work is counted in steps, not measured by a clock, so that the same
+//! input always has the same outcome.
 
 mod bounds;
 mod compile;

@@ -1,4 +1,4 @@
-//! What a client remembers of its server's tools, to check their results.
+//! The output schemas of a server's tools, by which a client checks their results.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::{String, ToString};
@@ -8,19 +8,19 @@ use core::fmt;
 use super::{Bounds, CheckError, Schema, SchemaError};
 use crate::schema::{CallToolResult, Json, Tool};
 
-/// How many tools are remembered.
+/// The greatest number of tools remembered.
 const TOOLS: usize = 4096;
 
-/// How many bytes the names and schemas of all of them may have.
+/// The greatest size of their names and schemas together, in bytes.
 const BYTES: usize = 4 * 1024 * 1024;
 
-/// How many schemas are kept compiled: the tools in use are few, and a compiled schema may be large.
+/// The greatest number of schemas kept compiled: few tools are in use, and a compiled schema may be large.
 const COMPILED: usize = 32;
 
-/// The output schemas of a server's tools, as it has listed them.
+/// The output schemas of a server's tools, as the server listed them.
 ///
-/// Schemas are compiled when they are first needed. If there are more than a few thousand, or megabytes of them, those
-/// that were listed first are forgotten, and the results of their tools pass unchecked.
+/// Schemas are compiled when they are first needed. Beyond 4,096 tools or 4 MiB of schemas, the schemas that were
+/// listed first are forgotten, and the results of their tools pass unchecked.
 ///
 /// ```
 /// use mcp_proto::schema::{CallToolResult, Tool};
@@ -38,51 +38,54 @@ const COMPILED: usize = 32;
 pub struct OutputSchemas {
     bounds: Bounds,
     tools: BTreeMap<String, Entry>,
-    /// Their names by when they were listed, in steps of `next`.
+    /// The tools' names, in the order in which they were listed.
     listed: BTreeMap<u64, String>,
+    /// The next key in `listed`.
     next: u64,
     bytes: usize,
-    /// Those that are compiled, longest ago first.
+    /// The names of the tools with a compiled schema, the oldest first.
     compiled: VecDeque<String>,
 }
 
 struct Entry {
     text: Json,
-    /// Its place in `listed`.
+    /// The key in `listed`.
     place: u64,
     compiled: Option<Compiled>,
 }
 
 type Compiled = Arc<Result<Schema, SchemaError>>;
 
-/// What is known of a tool's output schema.
+/// A tool's output schema, as far as it is known and compiled.
 pub(crate) enum Lookup {
-    /// That it has none, or nothing.
+    /// The tool has no output schema, or is not known.
     Unknown,
-    /// Its text, to be compiled and [kept](OutputSchemas::keep).
+    /// The text of the schema: compile it and [store](OutputSchemas::store_compiled) the result.
     Text(Json),
-    /// The schema itself, or why it can not be used.
+    /// The compiled schema, or why it cannot be used.
     Compiled(Compiled),
 }
 
-/// Why a result is not what its tool promises.
+/// Why a result does not match its tool's output schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// The tool has an output schema, and the result nothing structured.
+    /// The tool has an output schema, but the result has no structured content.
     Missing,
-    /// What is structured is not what the schema describes, or that can not be told.
+    /// The structured content does not match the schema, or cannot be checked.
     Value(CheckError),
-    /// The schema can not be used.
+    /// The schema cannot be used.
     Schema(SchemaError),
 }
 
 impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => f.write_str("there is no structured result where the tool promises one"),
+            Self::Missing => {
+                f.write_str("the tool has an output schema, but its result has no structured content")
+            }
             Self::Value(error) => write!(f, "the structured result does not fit the output schema: {error}"),
-            Self::Schema(error) => write!(f, "the structured result can not be checked: {error}"),
+            Self::Schema(error) => write!(f, "the structured result cannot be checked: {error}"),
         }
     }
 }
@@ -96,7 +99,7 @@ impl Default for OutputSchemas {
 }
 
 impl OutputSchemas {
-    /// Nothing yet; schemas and checks are held to these bounds.
+    /// An empty collection with these limits of schemas and checks.
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -108,7 +111,7 @@ impl OutputSchemas {
         }
     }
 
-    /// Takes note of tools that were listed, one page or all of them. Those that were not stay as they are.
+    /// Learns the output schemas of listed tools, one page or all of them. Other tools keep their schemas.
     pub fn learn(&mut self, tools: &[Tool]) {
         for tool in tools {
             let known = self.tools.get(&tool.name);
@@ -125,10 +128,10 @@ impl OutputSchemas {
         }
     }
 
-    /// Checks the result of a call: its structured part, unless the tool failed.
+    /// Checks the structured content of a call's result, unless the tool failed.
     ///
     /// # Errors
-    /// If it is not what the tool promises.
+    /// If the result does not match the tool's output schema: see [`OutputError`].
     pub fn check(&mut self, tool: &str, result: &CallToolResult) -> Result<(), OutputError> {
         let schema = match self.look_up(tool) {
             Lookup::Unknown => return Ok(()),
@@ -150,7 +153,7 @@ impl OutputSchemas {
         }
     }
 
-    /// What schemas and checks are held to.
+    /// The limits of schemas and checks.
     pub fn bounds(&self) -> Bounds {
         self.bounds
     }
@@ -159,7 +162,7 @@ impl OutputSchemas {
         compile(text, &self.bounds)
     }
 
-    /// Keeps what came of compiling `text`, unless the tool has another schema by now.
+    /// Stores the compiled form of `text`, unless the tool has another schema by now.
     pub(crate) fn store_compiled(&mut self, tool: &str, text: &Json, schema: Compiled) {
         let Some(entry) = self.tools.get_mut(tool).filter(|entry| entry.text == *text) else { return };
         if entry.compiled.replace(schema).is_some() {
@@ -213,7 +216,7 @@ pub(crate) fn compile(text: &Json, bounds: &Bounds) -> Compiled {
     Arc::new(Schema::compile(text, bounds))
 }
 
-/// Checks a result against its tool's schema.
+/// Checks a result against its tool's schema, unless the tool failed.
 pub(crate) fn check(
     schema: &Result<Schema, SchemaError>,
     result: &CallToolResult,
@@ -225,7 +228,7 @@ pub(crate) fn check(
     check_structured(schema, result)
 }
 
-/// Checks a result that is no failure against a schema.
+/// Checks a result's structured content against a schema, unless the tool failed.
 pub(crate) fn check_structured(schema: &Schema, result: &CallToolResult) -> Result<(), OutputError> {
     if result.failed() {
         return Ok(());

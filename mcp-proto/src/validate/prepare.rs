@@ -1,4 +1,4 @@
-//! A schema before it is compiled: held to its bounds, its dialects known, its references guarded.
+//! Preparation of a schema for the compiler: checks its limits, finds its dialects and guards its references.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
@@ -10,25 +10,25 @@ use serde_json::{Map, Value, json};
 use super::references::{self, KeywordContent, REFERENCES};
 use super::{Bound, Bounds, Dialect, SchemaError};
 
-/// The keyword that is put before each reference. Its value is the reference.
+/// The keyword that guards a reference. Its value is the reference.
 pub(super) const GUARD: &str = "mcp-proto:guard";
 
-/// How deep schemas with `unevaluated` keywords may stand in one another: each level doubles the work.
+/// How deep schemas with `unevaluated` keywords may nest: each level doubles the work.
 const UNEVALUATED: usize = 4;
 
-/// How much fewer references a schema with `unevaluated` keywords may have.
+/// The divisor of [`Bounds::references`] for a schema with `unevaluated` keywords.
 const REFERENCES_UNEVALUATED: usize = 4;
 
 pub(super) struct PreparedSchema {
     pub(super) schema: Value,
     pub(super) dialect: Dialect,
-    /// The references that occur.
+    /// The distinct references in the schema.
     pub(super) references: BTreeSet<String>,
-    /// How many values it consists of.
+    /// The number of JSON values in it.
     pub(super) values: usize,
-    /// How many regular expressions it has.
+    /// The number of regular expressions in it.
     pub(super) patterns: usize,
-    /// Whether its guards hold when the validator looks for all that is wrong, too.
+    /// Whether the guards also bound the work when the validator searches for all errors.
     pub(super) explainable: bool,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<PreparedSchema, Sch
     if text.len() > bounds.schema_bytes {
         return Err(SchemaError::Bound(Bound::Bytes));
     }
-    // The text is JSON already; what the parser can still refuse is its depth.
+    // The text is valid JSON: the parser can only refuse its depth.
     let mut schema: Value = serde_json::from_str(text).map_err(|_| SchemaError::Bound(Bound::Depth))?;
     let dialect = named_dialect(&schema)?.unwrap_or(Dialect::Draft2020_12);
     let mut walk = SchemaWalk {
@@ -56,7 +56,7 @@ pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<PreparedSchema, Sch
     Ok(PreparedSchema { schema, dialect, references, values, patterns, explainable })
 }
 
-/// The dialect that a schema names.
+/// The dialect that a schema's `$schema` names.
 fn named_dialect(schema: &Value) -> Result<Option<Dialect>, SchemaError> {
     match schema.get("$schema") {
         Some(Value::String(uri)) => match Dialect::of(uri) {
@@ -67,11 +67,11 @@ fn named_dialect(schema: &Value) -> Result<Option<Dialect>, SchemaError> {
     }
 }
 
-/// Where the walk is.
+/// The position of the walk.
 #[derive(Clone, Copy)]
 struct WalkPosition {
     depth: usize,
-    /// How many schemas with `unevaluated` keywords are around it.
+    /// The number of enclosing schemas with `unevaluated` keywords.
     unevaluated: usize,
     dialect: Dialect,
 }
@@ -90,32 +90,32 @@ impl SchemaWalk<'_> {
     fn visit(
         &mut self,
         value: &mut Value,
-        place: KeywordContent,
-        mut at: WalkPosition,
+        content: KeywordContent,
+        mut position: WalkPosition,
     ) -> Result<(), SchemaError> {
         count(&mut self.values, self.bounds.values, Bound::Values)?;
-        let deeper = at.depth.saturating_add(1);
+        let deeper = position.depth.saturating_add(1);
         if deeper > self.bounds.schema_depth {
             return Err(SchemaError::Bound(Bound::Depth));
         }
-        if place == KeywordContent::Schema && value.is_object() {
-            at.dialect = named_dialect(value)?.unwrap_or(at.dialect);
+        if content == KeywordContent::Schema && value.is_object() {
+            position.dialect = named_dialect(value)?.unwrap_or(position.dialect);
             if ["unevaluatedProperties", "unevaluatedItems"].iter().any(|key| value.get(key).is_some()) {
                 self.unevaluated = true;
-                count(&mut at.unevaluated, UNEVALUATED, Bound::Unevaluated)?;
+                count(&mut position.unevaluated, UNEVALUATED, Bound::Unevaluated)?;
             }
         }
-        at.depth = deeper;
+        position.depth = deeper;
         match value {
-            Value::Array(items) => items.iter_mut().try_for_each(|item| self.visit(item, place, at)),
+            Value::Array(items) => items.iter_mut().try_for_each(|item| self.visit(item, content, position)),
             Value::Object(fields) => {
                 for (key, field) in fields.iter_mut() {
-                    if place == KeywordContent::Schema {
+                    if content == KeywordContent::Schema {
                         self.count_patterns(key, field)?;
                     }
-                    self.visit(field, place.for_keyword(key), at)?;
+                    self.visit(field, content.for_keyword(key), position)?;
                 }
-                if place == KeywordContent::Schema { self.guard(fields, at.dialect) } else { Ok(()) }
+                if content == KeywordContent::Schema { self.guard(fields, position.dialect) } else { Ok(()) }
             }
             _ => Ok(()),
         }
@@ -134,7 +134,7 @@ impl SchemaWalk<'_> {
         Ok(())
     }
 
-    /// Moves the references of a schema behind guards: into an `allOf`, which means the same.
+    /// Guards the references of a schema: moves them into an `allOf`, which has the same meaning.
     fn guard(&mut self, fields: &mut Map<String, Value>, dialect: Dialect) -> Result<(), SchemaError> {
         if dialect.ignores_beside_references() && fields.get("$ref").is_some_and(Value::is_string) {
             fields.retain(|key, _| matches!(key.as_str(), "$ref" | "$schema" | "$defs" | "definitions"));
@@ -150,7 +150,7 @@ impl SchemaWalk<'_> {
             guarded.push(if dialect.has_conditions() {
                 json!({ "if": { GUARD: reference }, "then": { keyword: reference }, "else": false })
             } else {
-                // Good enough for a verdict, but whoever asks for all that is wrong is told of both.
+                // `is_valid` stops at the guard, but a search for all errors evaluates both parts.
                 self.explainable = false;
                 json!({ "allOf": [{ GUARD: reference }, { keyword: reference }] })
             });
@@ -160,11 +160,11 @@ impl SchemaWalk<'_> {
             return Ok(());
         }
         match fields.get_mut("allOf") {
-            // At the end, so that references to those before stay right.
+            // At the end, so that references to the existing elements stay valid.
             Some(Value::Array(all)) => all.append(&mut guarded),
             Some(_) => {
-                let why = "`allOf` is not a list".to_owned();
-                return Err(SchemaError::Invalid { pointer: String::new(), reason: why });
+                let reason = "`allOf` is not a list".to_owned();
+                return Err(SchemaError::Invalid { pointer: String::new(), reason });
             }
             None => {
                 fields.insert("allOf".to_owned(), Value::Array(guarded));

@@ -1,4 +1,4 @@
-//! Where references lead, as far as their text tells.
+//! Targets of references, as far as the text of a reference determines them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use super::meter::Weight;
 
-/// What a keyword of a schema holds.
+/// The kind of value that a keyword of a schema has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeywordContent {
-    /// A schema, or a list of schemas. Unknown keywords count as such, since references may lead into them.
+    /// A schema or a list of schemas. Unknown keywords count as schemas, since references may lead into them.
     Schema,
-    /// Schemas by names of their own.
+    /// An object of schemas by name.
     Named,
-    /// Values that are no schemas.
+    /// Values that are not schemas.
     Data,
 }
 
 impl KeywordContent {
-    /// What stands behind `key` in such a place.
+    /// The kind of the value of `key` within a value of this kind.
     pub(super) fn for_keyword(self, key: &str) -> Self {
         match self {
             Self::Data => Self::Data,
@@ -38,9 +38,7 @@ impl KeywordContent {
 /// The keywords by which a schema refers to another.
 pub(super) const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// The steps of a reference's JSON Pointer, if it has one.
-///
-/// What is not valid percent-encoding or UTF-8 has no meaning: no steps are known then.
+/// The steps of a reference's JSON Pointer; `None` if it has none, or its percent-encoding or UTF-8 is not valid.
 pub(super) fn steps(reference: &str) -> Option<Vec<String>> {
     let (_, fragment) = reference.split_once('#')?;
     if !(fragment.is_empty() || fragment.starts_with('/')) {
@@ -70,7 +68,7 @@ fn digit(byte: u8) -> Option<u8> {
 
 /// Whether these steps lead to a schema, rather than into data or to a collection of schemas.
 pub(super) fn is_schema_path(steps: &[String]) -> bool {
-    let end = steps.iter().fold(KeywordContent::Schema, |place, step| place.for_keyword(step));
+    let end = steps.iter().fold(KeywordContent::Schema, |content, step| content.for_keyword(step));
     end == KeywordContent::Schema
 }
 
@@ -83,7 +81,7 @@ pub(super) fn follow<'a>(root: &'a Value, steps: &[String]) -> Option<&'a Value>
     })
 }
 
-/// What a schema weighs, without the definitions that it carries along.
+/// The weight of a schema, without the definitions in it.
 pub(super) fn weight(schema: &Value) -> Weight {
     let mut weight = Weight::default();
     weigh(schema, &mut weight);
@@ -120,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pointers_are_read_from_the_fragment() {
+    fn references_have_their_pointer_in_the_fragment() {
         assert_eq!(steps("#"), Some(Vec::new()));
         assert_eq!(steps("#/$defs/a~1b/%7E0c"), Some(["$defs", "a/b", "~c"].map(str::to_owned).to_vec()));
         assert_eq!(steps("http://a/b#/x"), Some(["x".to_owned()].to_vec()));
@@ -131,7 +129,7 @@ mod tests {
 
     /// C1.27
     #[test]
-    fn what_is_no_schema_is_no_target() {
+    fn references_lead_only_to_schemas() {
         let leads = |reference: &str| is_schema_path(&steps(reference).unwrap());
         for schema in
             ["#", "#/$defs/a", "#/properties/const", "#/allOf/0", "#/x-mine", "#/items/properties/enum"]
@@ -146,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_weighs_what_it_says_and_not_what_it_defines() {
+    fn schema_weight_excludes_definitions() {
         let weighed = |schema| (weight(&schema).values, weight(&schema).patterns);
         assert_eq!(weighed(json!({"type": "string", "enum": ["a", "b"]})), (5, 0));
         assert_eq!(weighed(json!({"type": "string", "$defs": {"a": {"pattern": "a"}}})), (2, 0));

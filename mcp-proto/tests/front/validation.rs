@@ -181,7 +181,7 @@ mod router {
             .tool_raw(Tool::new("t", "", json!({"type": "object"})), async |_, _| "done");
         let mut s = ServerHarness::modern(router);
         let text = s.call("t", json!({"a": "a".repeat(100)}))["content"][0]["text"].clone();
-        assert_eq!(text, "the arguments do not fit the tool t: it can not be checked: it is too long");
+        assert_eq!(text, "the arguments do not fit the tool t: the value cannot be checked: it is too long");
         let router = Router::new("x", "1")
             .schema_bounds(Bounds { values: 1, ..bounds })
             .tool_raw(Tool::new("t", "", json!({"type": "object"})), async |_, _| "done");

@@ -1,10 +1,10 @@
-//! The dialects that are understood, and how they are told apart.
+//! The supported dialects and their detection by `$schema`.
 
 use super::*;
 
 /// C1.23
 #[test]
-fn a_schema_that_names_no_dialect_is_2020_12() {
+fn schema_without_dialect_is_2020_12() {
     let schema = schema(json!({"prefixItems": [{"type": "string"}], "items": false}));
     assert_eq!(schema.dialect(), Dialect::Draft2020_12);
     assert_eq!(schema.check(&json!(["a"]).into()), Ok(()));
@@ -14,8 +14,8 @@ fn a_schema_that_names_no_dialect_is_2020_12() {
 
 /// C1.23, C1.24
 #[test]
-fn a_schema_is_held_to_the_dialect_that_it_names() {
-    // In 2019-09 and before, a list of schemas stands in `items`.
+fn schema_follows_the_dialect_that_it_names() {
+    // In 2019-09 and before, `items` may be a list of schemas.
     let tuple = |dialect: &str| json!({"$schema": dialect, "items": [{"type": "string"}]});
     let documented = [
         ("http://json-schema.org/draft-04/schema#", Dialect::Draft4),
@@ -37,7 +37,7 @@ fn a_schema_is_held_to_the_dialect_that_it_names() {
 
 /// C1.23
 #[test]
-fn an_unknown_dialect_is_refused_by_name() {
+fn compiler_refuses_unknown_dialects() {
     for uri in ["https://example.com/my-dialect", "http://json-schema.org/draft-03/schema#", "", "::"] {
         let error = compile(json!({"$schema": uri})).unwrap_err();
         assert_eq!(error, SchemaError::Dialect { uri: uri.into() });
@@ -49,8 +49,8 @@ fn an_unknown_dialect_is_refused_by_name() {
 
 /// C1.23
 #[test]
-fn a_schema_must_be_valid_in_its_dialect() {
-    for (invalid, place) in [
+fn compiler_refuses_schemas_invalid_in_their_dialect() {
+    for (invalid, expected) in [
         (json!({"type": "text"}), "/type"),
         (json!({"properties": []}), "/properties"),
         (json!({"minLength": -1}), "/minLength"),
@@ -59,15 +59,13 @@ fn a_schema_must_be_valid_in_its_dialect() {
         (json!("text"), ""),
         (json!(null), ""),
     ] {
-        let Err(SchemaError::Invalid { pointer: at, .. }) = compile(invalid.clone()) else {
-            panic!("{invalid}")
-        };
-        assert_eq!(at, place, "{invalid}");
+        let Err(SchemaError::Invalid { pointer, .. }) = compile(invalid.clone()) else { panic!("{invalid}") };
+        assert_eq!(pointer, expected, "{invalid}");
     }
 }
 
 #[test]
-fn beside_a_reference_nothing_counts_in_old_dialects() {
+fn old_dialects_ignore_keywords_beside_a_reference() {
     let mut old = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$ref": "#/definitions/a",
@@ -81,7 +79,7 @@ fn beside_a_reference_nothing_counts_in_old_dialects() {
 
 /// D6
 #[test]
-fn a_number_need_not_be_whole() {
+fn schema_distinguishes_numbers_from_integers() {
     let schema = schema(json!({"properties": {"n": {"type": "number"}, "i": {"type": "integer"}}}));
     assert_eq!(schema.check(&json!({"n": 95.5, "i": 5}).into()), Ok(()));
     assert_eq!(schema.check(&Json::new(r#"{"i": 5.0}"#).unwrap()), Ok(()));

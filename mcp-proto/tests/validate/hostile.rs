@@ -1,8 +1,8 @@
-//! S1.13: the same holds on both sides.
+//! S1.13: limits of hostile schemas and values, the same on both sides.
 
 use super::*;
 
-/// With few steps, so that the tests do not take long.
+/// Compiles with a limit of few steps, so that the tests do not take long.
 fn compile(schema: Value) -> Result<Schema, SchemaError> {
     Schema::compile(&schema.into(), &Bounds { steps: 500_000, ..Bounds::default() })
 }
@@ -20,7 +20,7 @@ fn deep(depth: usize) -> Value {
 
 /// C1.27
 #[test]
-fn a_schema_is_bounded_in_every_way() {
+fn compiler_enforces_every_limit_of_a_schema() {
     assert!(compile(deep(60)).is_ok());
     assert_eq!(bounded(deep(64)), Bound::Depth);
     let nested = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
@@ -42,7 +42,7 @@ fn a_schema_is_bounded_in_every_way() {
 
 /// C1.27
 #[test]
-fn a_pattern_takes_linear_time() {
+fn patterns_take_linear_time() {
     for exploding in ["^(a+)+$", "^(a|a)*$", "(.*a){12}b", "^(([a-z])+.)+[A-Z]([a-z])+$"] {
         let schema = schema(json!({"pattern": exploding}));
         let value = "a".repeat(100_000);
@@ -52,7 +52,7 @@ fn a_pattern_takes_linear_time() {
 
 /// C1.27
 #[test]
-fn a_pattern_that_is_not_linear_or_too_large_is_refused() {
+fn compiler_refuses_patterns_that_are_not_linear_or_too_large() {
     for pattern in [r"(?=a)b", r"(a)\1", "(", "a{1000000}", "((a{100}){100}){100}", r"[\p{L}]{1,1000}"] {
         let error = guarded(move || compile(json!({"properties": {"a": {"pattern": pattern}}})).unwrap_err());
         assert!(matches!(error, SchemaError::Invalid { .. }), "{pattern}: {error:?}");
@@ -63,7 +63,7 @@ fn a_pattern_that_is_not_linear_or_too_large_is_refused() {
 
 /// C1.27
 #[test]
-fn references_in_a_circle_come_to_an_end() {
+fn circular_references_end() {
     for circle in [
         json!({"$ref": "#"}),
         json!({"$dynamicRef": "#"}),
@@ -89,7 +89,7 @@ fn references_in_a_circle_come_to_an_end() {
     }
 }
 
-/// Two references to the next one at each step: a few lines that take longer than anyone lives.
+/// A chain of definitions, each with two references to the next: a few lines whose work doubles at each level.
 fn doubling(levels: usize, step: impl Fn(Value) -> Value) -> Value {
     let defs: Map<_, _> = (0..levels)
         .map(|level| (format!("s{level}"), step(json!({"$ref": format!("#/$defs/s{}", level + 1)}))))
@@ -104,7 +104,7 @@ fn nested(depth: usize) -> Value {
 
 /// C1.27
 #[test]
-fn work_that_doubles_at_each_step_is_cut_off() {
+fn validator_cuts_off_work_that_doubles_at_each_level() {
     type Step = fn(Value) -> Value;
     let steps: [Step; 9] = [
         |next| json!({"anyOf": [next, next]}),
@@ -139,13 +139,13 @@ fn work_that_doubles_at_each_step_is_cut_off() {
                 .count()
         });
     }
-    // The others are within what the validator remembers.
+    // The validator's cache makes the others cheap.
     assert!(cut > 40, "{cut}");
 }
 
 /// C1.27
 #[test]
-fn alternatives_that_contain_themselves_are_cut_off() {
+fn validator_cuts_off_alternatives_that_contain_themselves() {
     let hostile = json!({"anyOf": [
         {"properties": {"c": {"$ref": "#"}}, "required": ["x"]},
         {"properties": {"c": {"$ref": "#"}}, "required": ["y"]},
@@ -162,7 +162,7 @@ fn alternatives_that_contain_themselves_are_cut_off() {
 
 /// C1.27
 #[test]
-fn a_long_chain_of_references_does_not_use_the_stack_up() {
+fn long_chain_of_references_does_not_exhaust_the_stack() {
     for (unevaluated, length) in [(false, 990), (true, 240)] {
         for step in [|next: Value| next, |next: Value| json!({"allOf": [{"not": {"not": next}}]})] {
             let mut chain = doubling(length, step);
@@ -185,7 +185,7 @@ fn a_long_chain_of_references_does_not_use_the_stack_up() {
 
 /// C1.27
 #[test]
-fn a_chain_that_each_level_of_the_value_goes_through_does_not_use_the_stack_up() {
+fn chain_repeated_at_each_level_of_the_value_does_not_exhaust_the_stack() {
     let mut chain = doubling(300, |next| next);
     chain["$defs"]["s300"] = json!({"properties": {"c": {"$ref": "#/$defs/s0"}}});
     let checked = guarded(move || super::schema(chain).check(&nested(110).into()));
@@ -194,7 +194,7 @@ fn a_chain_that_each_level_of_the_value_goes_through_does_not_use_the_stack_up()
 
 /// C1.27
 #[test]
-fn a_value_is_bounded() {
+fn validator_refuses_values_that_are_too_long() {
     let schema = schema(json!({"type": ["string", "array"]}));
     let long = json!("a".repeat(9 * 1024 * 1024));
     assert_eq!(schema.check(&long.into()), Err(CheckError::Bound(Bound::Bytes)));
@@ -202,9 +202,9 @@ fn a_value_is_bounded() {
     assert_eq!(schema.check(&Json::new(deep).unwrap()), Ok(()));
 }
 
-/// C1.27: references into what is no schema would go round the bounds.
+/// C1.27: references into data would evade the limits.
 #[test]
-fn data_is_no_schema() {
+fn compiler_refuses_references_into_data() {
     for data in
         ["#/$defs/a/const", "#/$defs/a/enum/0", "#/$defs/a/default", "#/$defs/a/examples/0", "#/$defs"]
     {
@@ -219,14 +219,14 @@ fn data_is_no_schema() {
 
 /// C1.27
 #[test]
-fn the_guard_can_not_be_used_against_itself() {
+fn schema_cannot_disable_the_guard() {
     let schema = schema(json!({"mcp-proto:guard": "x"}));
     assert_eq!(schema.check(&json!(1).into()), Err(CheckError::Bound(Bound::Steps)));
 }
 
 /// C1.27
 #[test]
-fn no_identifier_makes_the_validator_fail() {
+fn identifiers_do_not_make_the_validator_panic() {
     for id in ["", "#", "#a", "http://a/b#c", "http://[", "::", "%", "urn:x", "a b", "http://a/#/x", "\u{0}"]
     {
         for keyword in ["$id", "id", "$anchor", "$dynamicAnchor"] {
@@ -251,7 +251,7 @@ fn no_identifier_makes_the_validator_fail() {
 
 /// C1.27
 #[test]
-fn large_results_of_ordinary_tools_are_well_within_the_bounds() {
+fn large_results_of_ordinary_tools_are_within_the_limits() {
     let schema = super::schema(json!({
         "$defs": {
             "user": {

@@ -1,4 +1,4 @@
-//! JSON Schemas, well-meant and hostile.
+//! Validation against ordinary and hostile JSON Schemas.
 #![cfg(feature = "schema-validate")]
 
 mod dialects;
@@ -28,17 +28,17 @@ fn schema(schema: Value) -> Schema {
 #[track_caller]
 fn mismatch(schema: &Schema, value: Value) -> (String, String) {
     match schema.check(&value.into()) {
-        Err(CheckError::Mismatch { pointer: at, reason: why }) => (at, why),
+        Err(CheckError::Mismatch { pointer, reason }) => (pointer, reason),
         other => panic!("{other:?}"),
     }
 }
 
-/// Runs what must neither use the stack up nor go on for ever, on a thread with the stack of a worker.
+/// Runs `act`, which must end without exhausting its stack, on a thread with the stack size of a worker.
 #[track_caller]
 fn guarded<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = mpsc::channel();
     let thread = std::thread::Builder::new().stack_size(2 * 1024 * 1024);
     thread.spawn(move || done.send(act())).unwrap();
-    // Counted steps bound it; this is for when they do not.
-    result.recv_timeout(Duration::from_secs(60)).expect("it ends")
+    // The validator counts its steps; the timeout fails the test if that does not bound the work.
+    result.recv_timeout(Duration::from_secs(60)).expect("the validator ends without a panic")
 }

@@ -1,4 +1,4 @@
-//! What tools return, against what they declared.
+//! Checks of tool results against the tools' output schemas.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn structured(value: Value) -> CallToolResult {
 
 /// C9.7
 #[test]
-fn a_result_is_checked_against_the_schema_listed_last() {
+fn client_checks_results_against_the_schema_listed_last() {
     let mut schemas = OutputSchemas::default();
     let result = structured(json!({"a": 1}));
     assert_eq!(schemas.check("t", &result), Ok(()));
@@ -33,7 +33,7 @@ fn a_result_is_checked_against_the_schema_listed_last() {
 
 /// C9.7
 #[test]
-fn any_json_value_may_be_structured() {
+fn structured_content_may_be_any_json_value() {
     let mut schemas = OutputSchemas::default();
     for (schema, fits, other) in [
         (json!({"type": "array"}), json!([1]), json!({})),
@@ -49,7 +49,7 @@ fn any_json_value_may_be_structured() {
 
 /// C9.7
 #[test]
-fn a_failure_needs_no_structure_and_a_result_does() {
+fn only_successful_results_need_structured_content() {
     let mut schemas = OutputSchemas::default();
     schemas
         .learn(&[tool("t", Some(json!({"type": "object"}))), tool("odd", Some(json!({"$schema": "urn:x"})))]);
@@ -60,13 +60,13 @@ fn a_failure_needs_no_structure_and_a_result_does() {
     assert_eq!(schemas.check("odd", &structured(json!({}))), Err(unusable.clone()));
     assert_eq!(
         unusable.to_string(),
-        r#"the structured result can not be checked: the dialect "urn:x" of JSON Schema is not supported"#
+        r#"the structured result cannot be checked: the dialect "urn:x" of JSON Schema is not supported"#
     );
 }
 
 /// C1.27
 #[test]
-fn what_is_remembered_is_bounded() {
+fn output_schemas_forget_the_oldest_beyond_their_limits() {
     let mut schemas = OutputSchemas::default();
     let large =
         |n: usize| tool(&format!("t{n}"), Some(json!({"description": "a".repeat(200_000), "const": n})));
@@ -78,7 +78,7 @@ fn what_is_remembered_is_bounded() {
     schemas.learn(&(0..5000).map(small).collect::<Vec<_>>());
     assert_eq!(schemas.check("t39", &wrong), Ok(()));
     assert_eq!(schemas.check("s0", &wrong), Ok(()));
-    // More than are kept compiled.
+    // More schemas than the cache of compiled ones holds.
     for n in (4900..5000).chain(4900..5000) {
         assert!(schemas.check(&format!("s{n}"), &wrong).is_err());
         assert_eq!(schemas.check(&format!("s{n}"), &structured(json!(n))), Ok(()));

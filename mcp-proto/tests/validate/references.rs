@@ -1,11 +1,10 @@
-//! References: within the schema, and nowhere else.
+//! References lead into the schema itself, never outside.
 
 use super::*;
 
-/// C1.25, C1.26: without a network the only difference would be how long it takes to fail; here there is no code
-/// that could fetch.
+/// C1.25, C1.26: the crate is built without any code that could fetch.
 #[test]
-fn what_lies_outside_is_never_fetched_and_makes_the_schema_unusable() {
+fn compiler_refuses_external_references_without_fetching_them() {
     for outside in [
         "https://example.com/schema.json",
         "http://127.0.0.1:1/schema.json#/a",
@@ -31,7 +30,7 @@ fn what_lies_outside_is_never_fetched_and_makes_the_schema_unusable() {
 
 /// C1.26
 #[test]
-fn a_reference_to_nothing_makes_the_schema_unusable() {
+fn compiler_refuses_references_without_a_target() {
     for nothing in ["#/$defs/b", "#b", "#/$defs/a/9", "#/%zz"] {
         let schema = json!({"$defs": {"a": []}, "anyOf": [true, {"$ref": nothing}]});
         let schema = json!({"$defs": {"a": {}}, "anyOf": schema["anyOf"]});
@@ -41,7 +40,7 @@ fn a_reference_to_nothing_makes_the_schema_unusable() {
 
 /// C1.23
 #[test]
-fn what_lies_inside_is_found() {
+fn compiler_resolves_internal_references() {
     let schema = schema(json!({
         "$id": "https://example.com/root",
         "$defs": {
@@ -83,7 +82,7 @@ fn what_lies_inside_is_found() {
 }
 
 #[test]
-fn a_property_may_be_called_like_a_keyword() {
+fn property_may_have_the_name_of_a_keyword() {
     let schema = schema(json!({
         "properties": {"$ref": {"type": "string"}, "const": {"type": "number"}, "$schema": {"type": "string"}},
         "enum": [{"$ref": "https://example.com"}, {"const": 1}, {"const": "a"}, {"$schema": "x"}],
@@ -95,7 +94,7 @@ fn a_property_may_be_called_like_a_keyword() {
 
 /// A tool may take a schema as its argument.
 #[test]
-fn the_meta_schemas_are_known() {
+fn compiler_knows_the_meta_schemas() {
     for dialect in ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"]
     {
         let schema = schema(json!({"$schema": dialect, "properties": {"schema": {"$ref": dialect}}}));
@@ -107,7 +106,7 @@ fn the_meta_schemas_are_known() {
 }
 
 #[test]
-fn what_an_evaluated_property_is_does_not_change_by_the_guard() {
+fn guard_does_not_change_evaluated_properties() {
     let schema = schema(json!({
         "$defs": {"a": {"properties": {"a": true}}},
         "$ref": "#/$defs/a",
@@ -120,7 +119,7 @@ fn what_an_evaluated_property_is_does_not_change_by_the_guard() {
 }
 
 #[test]
-fn a_dynamic_reference_finds_the_outermost_anchor() {
+fn dynamic_reference_finds_the_outermost_anchor() {
     let tree = json!({
         "$id": "https://example.com/strict",
         "$dynamicAnchor": "node",
