@@ -1,4 +1,4 @@
-//! How many bytes a server holds for its clients, shared between their owners.
+//! The byte budget of a server, shared between the owners of its requests.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
@@ -9,18 +9,18 @@ use super::QuotaOwner;
 
 const MIB: usize = 1024 * 1024;
 
-/// How many bytes of requests, stored events and queued answers a server may hold.
+/// Limits of the bytes of requests, stored events and queued answers that a server holds.
 ///
-/// Each limit has three marks, so that the most important use has room for longest: stored events grow up to half of it,
-/// request bodies and notifications up to three quarters, and answers up to all of it.
+/// Each limit has three marks, so that the most important purpose runs out of room last: stored events grow up to half
+/// of the limit, request bodies and notifications up to three quarters, and answers up to all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteLimits {
-    /// For all clients together. Default 256 MiB.
+    /// The limit of all clients together, in bytes. Default 256 MiB.
     pub total: usize,
-    /// For all clients together that are not authenticated. Default 128 MiB: strangers cannot take the room of those who
-    /// are known. A server that authenticates nobody may set it to the total.
+    /// The limit of all unauthenticated clients together, in bytes. Default 128 MiB, so that they leave room for
+    /// authenticated ones. A server without authentication may set it to the total.
     pub unauthenticated: usize,
-    /// For one [owner](QuotaOwner). Default 64 MiB: twelve bodies of 4 MiB at a time.
+    /// The limit of one [owner](QuotaOwner), in bytes. Default 64 MiB: twelve bodies of 4 MiB at a time.
     pub owner: usize,
 }
 
@@ -30,10 +30,10 @@ impl Default for ByteLimits {
     }
 }
 
-/// The purpose of held bytes, which decides up to which [mark](ByteLimits) of a limit they may grow.
+/// The purpose of held bytes, which determines the [mark](ByteLimits) up to which they may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BytePurpose {
-    /// Events kept for a client that comes back: up to half of each limit.
+    /// Events stored for a client that reconnects: up to half of each limit.
     Stored,
     /// Request bodies and notifications: up to three quarters.
     Request,
@@ -70,11 +70,11 @@ pub struct ByteBudget {
     total: ByteAccount,
     unauthenticated: ByteAccount,
     owners: BTreeMap<QuotaOwner, Weak<Account>>,
-    /// With how many owners those are forgotten that hold nothing.
+    /// The number of owners at which those that hold nothing are removed.
     sweep_at: usize,
 }
 
-/// The fewest owners at which those that hold nothing are looked for.
+/// The least value of [`ByteBudget::sweep_at`].
 const LEAST_SWEEP: usize = 64;
 
 impl ByteBudget {
@@ -86,7 +86,9 @@ impl ByteBudget {
         Self { limits, total, unauthenticated, owners: BTreeMap::new(), sweep_at: LEAST_SWEEP }
     }
 
-    /// The account of an owner. It takes logarithmic time on average: owners without a permit are forgotten now and then.
+    /// The account of an owner.
+    ///
+    /// It takes logarithmic time on average: from time to time, it forgets owners without a permit.
     pub fn account(&mut self, owner: &QuotaOwner) -> ByteAccount {
         if let Some(account) = self.owners.get(owner).and_then(Weak::upgrade) {
             return ByteAccount(account);
@@ -101,21 +103,21 @@ impl ByteBudget {
         account
     }
 
-    /// The bytes that are used now.
+    /// The number of bytes in use.
     #[must_use]
     pub fn used(&self) -> usize {
         self.total.used()
     }
 }
 
-/// The bytes that are held for one owner. Clones are the same account.
+/// The bytes held for one owner. Clones share the account.
 #[derive(Clone)]
 pub struct ByteAccount(Arc<Account>);
 
 struct Account {
     limit: usize,
     used: AtomicUsize,
-    /// The account in which the bytes of this one count too.
+    /// The account that also counts the bytes of this one.
     parent: Option<ByteAccount>,
 }
 
@@ -124,32 +126,32 @@ impl ByteAccount {
         Self(Arc::new(Account { limit, used: AtomicUsize::new(0), parent }))
     }
 
-    /// A permit for no bytes yet.
+    /// A new permit, for 0 bytes.
     #[must_use]
     pub fn permit(&self) -> BytePermit {
         BytePermit { account: self.clone(), bytes: 0 }
     }
 
-    /// The bytes that are used now.
+    /// The number of bytes in use.
     #[must_use]
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// Whether there is room for any more bytes of this use, in this account and in those that it counts in.
+    /// Whether this account and its parents have room for at least one more byte of this purpose.
     #[must_use]
-    pub fn has_room(&self, usage: BytePurpose) -> bool {
-        let room = self.used() < usage.mark(self.0.limit);
-        room && self.0.parent.as_ref().is_none_or(|parent| parent.has_room(usage))
+    pub fn has_room(&self, purpose: BytePurpose) -> bool {
+        let room = self.used() < purpose.mark(self.0.limit);
+        room && self.0.parent.as_ref().is_none_or(|parent| parent.has_room(purpose))
     }
 
-    fn try_add(&self, bytes: usize, usage: BytePurpose) -> bool {
-        let most = usage.mark(self.0.limit);
+    fn try_add(&self, bytes: usize, purpose: BytePurpose) -> bool {
+        let most = purpose.mark(self.0.limit);
         let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= most);
         if self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_err() {
             return false;
         }
-        let added = self.0.parent.as_ref().is_none_or(|parent| parent.try_add(bytes, usage));
+        let added = self.0.parent.as_ref().is_none_or(|parent| parent.try_add(bytes, purpose));
         if !added {
             self.change(|used| used.saturating_sub(bytes));
         }
@@ -194,16 +196,16 @@ impl BytePermit {
     /// Takes more bytes.
     ///
     /// # Errors
-    /// If they exceed the mark of their use; nothing has changed then.
-    pub fn try_grow(&mut self, bytes: usize, usage: BytePurpose) -> Result<(), OverBudgetError> {
-        if !self.account.try_add(bytes, usage) {
+    /// If they exceed the mark of their purpose; the permit is then unchanged.
+    pub fn try_grow(&mut self, bytes: usize, purpose: BytePurpose) -> Result<(), OverBudgetError> {
+        if !self.account.try_add(bytes, purpose) {
             return Err(OverBudgetError);
         }
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
     }
 
-    /// Sets the number of bytes that are held already, even if they exceed the limits.
+    /// Sets the number of bytes that the permit holds, even if they exceed the limits.
     pub fn set(&mut self, bytes: usize) {
         match bytes.checked_sub(self.bytes) {
             Some(more) if more > 0 => self.account.add(more),
@@ -213,13 +215,13 @@ impl BytePermit {
         self.bytes = bytes;
     }
 
-    /// The bytes that it stands for.
+    /// The number of bytes that the permit holds.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The account that it is charged to.
+    /// The account that the permit is charged to.
     #[must_use]
     pub fn account(&self) -> &ByteAccount {
         &self.account
@@ -238,7 +240,7 @@ pub struct OverBudgetError;
 
 impl fmt::Display for OverBudgetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server holds as many bytes as it may: try again later")
+        f.write_str("the server's byte budget is exhausted: try again later")
     }
 }
 
@@ -259,9 +261,9 @@ mod tests {
         QuotaOwner::from(core::net::IpAddr::from([192, 0, 2, number]))
     }
 
-    fn fill(account: &ByteAccount, usage: BytePurpose) -> BytePermit {
+    fn fill(account: &ByteAccount, purpose: BytePurpose) -> BytePermit {
         let mut permit = account.permit();
-        while permit.try_grow(1, usage).is_ok() {}
+        while permit.try_grow(1, purpose).is_ok() {}
         permit
     }
 
@@ -278,18 +280,18 @@ mod tests {
     }
 
     #[test]
-    fn strangers_leave_room_for_principals() {
+    fn unauthenticated_owners_leave_room_for_principals() {
         let mut budget = budget();
         let held: Vec<_> =
             (0..9).map(|number| fill(&budget.account(&stranger(number)), BytePurpose::Request)).collect();
         assert_eq!(held.iter().map(BytePermit::bytes).sum::<usize>(), 300);
-        assert_eq!(budget.used(), 300, "what was refused is not counted");
+        assert_eq!(budget.used(), 300, "refused bytes are not counted");
         let ada = fill(&budget.account(&QuotaOwner::from(Principal::new("ada"))), BytePurpose::Request);
         assert_eq!(ada.bytes(), 225);
     }
 
     #[test]
-    fn each_use_has_a_mark_of_its_own() {
+    fn each_purpose_has_a_mark_of_its_own() {
         let mut budget = budget();
         let account = budget.account(&stranger(1));
         let stored = fill(&account, BytePurpose::Stored);
@@ -300,7 +302,7 @@ mod tests {
         assert!(!account.has_room(BytePurpose::Request) && account.has_room(BytePurpose::Answer));
         let mut answer = account.permit();
         answer.set(5000);
-        assert_eq!((account.used(), budget.used()), (5225, 5225), "an answer that is there is counted");
+        assert_eq!((account.used(), budget.used()), (5225, 5225), "`set` counts bytes over the limits");
         assert!(!account.has_room(BytePurpose::Answer));
         answer.set(10);
         assert_eq!((account.used(), budget.used()), (235, 235));

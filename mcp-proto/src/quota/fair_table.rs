@@ -8,14 +8,14 @@ use crate::Instant;
 /// A bounded table of entries with owners.
 ///
 /// An entry is busy, or [idle](Self::set_idle) since an instant. If the table is full and another entry is
-/// [inserted](Self::insert), its owner's oldest idle entry makes room. If the owner has less than its fair share, the one
-/// that holds most makes room instead: by its oldest idle entry, or by its oldest if all are busy.
+/// [inserted](Self::insert), its owner's oldest idle entry is displaced. If the owner has less than its fair share, an
+/// entry of the owner that holds most is displaced instead: its oldest idle entry, or its oldest if all are busy.
 ///
 /// Every operation takes logarithmic time.
 ///
 /// ```
 /// use mcp_proto::Instant;
-/// use mcp_proto::quota::{FairTable, QuotaOwner, QuotaError};
+/// use mcp_proto::quota::{FairTable, QuotaError, QuotaOwner};
 ///
 /// let [ada, eve] = ["192.0.2.1", "192.0.2.66"].map(|text| QuotaOwner::of(None, text.parse().ok()));
 /// let mut table = FairTable::new(2);
@@ -30,11 +30,11 @@ use crate::Instant;
 #[derive(Debug)]
 pub struct FairTable<K, V> {
     entries: BTreeMap<K, Entry<V>>,
-    /// Idle entries of all owners.
+    /// The idle entries of all owners.
     idle: BTreeSet<(Instant, K)>,
     owners: BTreeMap<QuotaOwner, OwnerEntries<K>>,
     shares: Shares,
-    /// Numbers entries as they become busy.
+    /// Counts transitions to busy: the order of busy entries.
     turns: u64,
 }
 
@@ -71,10 +71,10 @@ impl<K: Ord + Copy, V> FairTable<K, V> {
         }
     }
 
-    /// Inserts an entry, busy for now. Returns the one that made room for it, or that had the same key.
+    /// Inserts a busy entry. Returns the entry that it displaces, or the previous one with the same key.
     ///
     /// # Errors
-    /// If there is no room, and no entry that may go.
+    /// If there is no room and no entry may be displaced.
     pub fn insert(&mut self, key: K, owner: &QuotaOwner, value: V) -> Result<Option<(K, V)>, QuotaError> {
         let displaced = match self.remove(key) {
             Some(before) => Some((key, before)),
@@ -90,10 +90,10 @@ impl<K: Ord + Copy, V> FairTable<K, V> {
         Ok(displaced)
     }
 
-    /// Inserts an entry that displaces none, busy for now. One of the same key is replaced.
+    /// Inserts a busy entry without displacing another; it replaces an entry with the same key.
     ///
     /// # Errors
-    /// If the owner holds too much of the table, as [`Shares::try_take`] has it.
+    /// If the owner would hold too much of the table by the rule of [`Shares::try_take`].
     pub fn try_insert(&mut self, key: K, owner: &QuotaOwner, value: V) -> Result<(), QuotaError> {
         self.remove(key);
         if !self.shares.allows(owner, 1) {
@@ -103,7 +103,7 @@ impl<K: Ord + Copy, V> FairTable<K, V> {
         Ok(())
     }
 
-    /// Inserts an entry whether there is room or not, busy for now.
+    /// Inserts a busy entry even if the table is full.
     pub fn insert_over(&mut self, key: K, owner: &QuotaOwner, value: V) {
         self.remove(key);
         self.turns = self.turns.saturating_add(1);
@@ -129,13 +129,13 @@ impl<K: Ord + Copy, V> FairTable<K, V> {
         }
     }
 
-    /// Marks an entry as busy since now: every other busy entry of its owner is displaced before it.
+    /// Marks an entry as the most recent busy one: every other busy entry of its owner is displaced before it.
     pub fn renew(&mut self, key: K) {
         self.set_idle(key, Some(Instant::ORIGIN));
         self.set_idle(key, None);
     }
 
-    /// The entry that makes room for one of `owner`.
+    /// The entry that an insertion by `owner` displaces if `payer` must make room.
     fn candidate(&self, owner: &QuotaOwner, payer: &EvictionTarget) -> Option<K> {
         let (payer, busy) = match payer {
             EvictionTarget::Other(other) => (other, true),
@@ -187,7 +187,7 @@ impl<K: Ord + Copy, V> FairTable<K, V> {
         self.entries.get(&key).map(|entry| &entry.value)
     }
 
-    /// The value of an entry.
+    /// The value of an entry, mutable.
     #[must_use]
     pub fn get_mut(&mut self, key: K) -> Option<&mut V> {
         self.entries.get_mut(&key).map(|entry| &mut entry.value)
@@ -207,7 +207,8 @@ impl<K: Ord + Copy, V> FairTable<K, V> {
         Some(value)
     }
 
-    /// Sets since when an entry is idle; `None` if it is busy. Idle entries go in the order of these instants.
+    /// Marks an entry as idle since an instant, or as busy (`None`). Idle entries are displaced in the order of these
+    /// instants.
     pub fn set_idle(&mut self, key: K, since: Option<Instant>) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let state = match (since, entry.state) {
@@ -226,31 +227,31 @@ impl<K: Ord + Copy, V> FairTable<K, V> {
         self.displace(key, &owner, before);
     }
 
-    /// Removes an entry that is idle since `before` or longer, the oldest first.
+    /// Removes the oldest idle entry, if it is idle since `before` or earlier.
     pub fn pop_idle(&mut self, before: Instant) -> Option<(K, V)> {
         let &(_, key) = self.idle.first().filter(|(since, _)| *since <= before)?;
         self.remove(key).map(|value| (key, value))
     }
 
-    /// Since when the oldest idle entry is idle.
+    /// The instant since which the oldest idle entry is idle.
     #[must_use]
     pub fn idle_since(&self) -> Option<Instant> {
         self.idle.first().map(|(since, _)| *since)
     }
 
-    /// How many entries an owner has.
+    /// The number of entries of an owner.
     #[must_use]
     pub fn held(&self, owner: &QuotaOwner) -> usize {
         self.shares.held(owner)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn one_owner_displaces_its_own_oldest_idle_entries() {
+    fn owner_displaces_its_own_oldest_idle_entries() {
         let mut table = FairTable::new(100);
         for number in 0..10 {
             table.insert(number, &owner(number as u16), ()).unwrap();
@@ -291,24 +292,24 @@ mod tests {
         }
         assert_eq!((table.len(), table.held(&owner(99))), (100, 90));
         assert!((0..10).all(|number| table.get(number).is_some()));
-        assert_eq!(table.get(10_909), None, "the oldest has gone");
+        assert_eq!(table.get(10_909), None, "the oldest entry is displaced");
         assert!(table.get(10_910).is_some());
     }
 
     #[test]
-    fn an_owner_below_its_share_displaces_the_largest_even_if_that_is_busy() {
+    fn owner_below_its_share_displaces_busy_entries_of_the_largest() {
         let mut table = FairTable::new(4);
         (0..4).for_each(|number| assert_eq!(table.insert(number, &owner(1), ()), Ok(None)));
         assert_eq!(table.insert(9, &owner(1), ()), Err(QuotaError));
         assert_eq!(table.insert(4, &owner(2), ()), Ok(Some((0, ()))));
         table.set_idle(3, Some(at(1)));
         assert_eq!(table.insert(5, &owner(2), ()), Ok(Some((3, ()))));
-        assert_eq!(table.insert(6, &owner(2), ()), Err(QuotaError), "both have their shares");
+        assert_eq!(table.insert(6, &owner(2), ()), Err(QuotaError), "both owners have their shares");
         assert!(!table.has_room(&owner(1)));
     }
 
     #[test]
-    fn an_entry_that_must_stay_is_refused_rather_than_displacing_another() {
+    fn entry_that_must_stay_displaces_no_other() {
         let mut table = FairTable::new(8);
         let mut number = 0;
         while table.try_insert(number, &owner(1), ()).is_ok() {
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_forgets_owners_without_entries() {
+    fn table_forgets_owners_without_entries() {
         let mut table = FairTable::new(2);
         table.insert(1, &owner(1), 'a').unwrap();
         table.set_idle(1, Some(at(1)));

@@ -1,18 +1,17 @@
-//! Fair shares of what a server holds for its clients, so that no client starves another.
+//! Fair shares of a server's memory, so that no client starves another.
 //!
-//! Whatever outlives a request (a session, a connection, a cached answer, a task, a replay record) belongs to an
+//! Everything that outlives a request (a session, a connection, a cached answer, a task, a replay record) belongs to a
 //! [`QuotaOwner`]: the principal of the request, or the address that it came from. There are two rules:
 //!
-//! - What may be given up goes where most is held. A full [`FairTable`] makes room for an owner by that owner's oldest idle
-//!   entry; only an owner below its fair share, which is the capacity divided by the number of owners, takes the place of
-//!   the one that holds most.
-//! - What may not be given up is refused early ([`Shares::try_take`]): a single owner holds three fifths of the capacity at
-//!   most, and each of several greedy ones so much less that there is room for the next.
+//! - Entries that can be evicted are evicted from the largest owner. A full [`FairTable`] evicts the oldest idle entry
+//!   of the owner that needs room; only an owner below its fair share, which is the capacity divided by the number of
+//!   owners, displaces an entry of the owner that holds most.
+//! - Entries that must be kept are refused early ([`Shares::try_take`]): a single owner holds three fifths of the
+//!   capacity at most, and each of several greedy owners holds so much less that there is room for the next.
 //!
 //! Every operation takes time logarithmic in the number of entries and owners.
-
 //!
-//! How many bytes a server holds for its owners is up to its [`ByteBudget`].
+//! A [`ByteBudget`] limits the bytes that a server holds for its owners.
 
 mod byte_budget;
 mod fair_table;
@@ -26,13 +25,13 @@ pub use fair_table::FairTable;
 pub use owner::QuotaOwner;
 pub use shares::{EvictionTarget, Shares};
 
-/// An owner has no room left: what it holds is in use or must be kept.
+/// The owner has no room left: all its entries are in use or must be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaError;
 
 impl fmt::Display for QuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the quota is used up, and nothing of it can be given up")
+        f.write_str("the quota is exhausted and all its entries are in use: try again later")
     }
 }
 

@@ -1,15 +1,15 @@
-//! Whose quota a request uses.
+//! The owner of a request's quota.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::peer::Principal;
 
-/// Whose quota a request uses: its principal if it is authenticated, else the address that it came from.
+/// The owner of a request's quota: its principal if it is authenticated, else the address that it came from.
 ///
 /// An IPv4 address counts as a whole. IPv6 addresses count by their first 64 bits, since a single customer has at least
-/// that many to choose from; an IPv4-mapped one counts as the IPv4 address. Requests without a known address, such as
-/// those over Unix domain sockets, have one owner in common.
+/// that many to choose from; an IPv4-mapped one counts as the IPv4 address. All requests without a known address, such
+/// as those over Unix domain sockets, have the same owner.
 ///
 /// ```
 /// use mcp_proto::peer::Principal;
@@ -40,7 +40,7 @@ impl QuotaOwner {
     /// The owner of all requests that are not authenticated and have no known address.
     pub const LOCAL: Self = Self(OwnerKind::Local);
 
-    /// The owner of a request with this principal, if it is authenticated, from this address, if it is known.
+    /// The owner of a request by its principal, if authenticated, and its address, if known.
     #[must_use]
     pub fn of(principal: Option<&Principal>, address: Option<IpAddr>) -> Self {
         match (principal, address) {
@@ -50,7 +50,7 @@ impl QuotaOwner {
         }
     }
 
-    /// Whether the owner is a principal: whether its requests are authenticated.
+    /// Whether the owner is a principal, so that its requests are authenticated.
     #[must_use]
     pub fn is_authenticated(&self) -> bool {
         matches!(self.0, OwnerKind::Principal(_))
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_principal_owns_its_requests_from_any_address() {
+    fn principal_owns_its_requests_from_any_address() {
         let ada = Principal::new("ada");
         let anywhere = QuotaOwner::of(Some(&ada), None);
         assert_eq!(QuotaOwner::of(Some(&ada), "192.0.2.1".parse().ok()), anywhere);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_do_not_show_principals() {
+    fn owners_hide_principals_in_debug_output() {
         assert_eq!(format!("{:?}", QuotaOwner::from(Principal::new("ada"))), "Owner(Principal(…))");
         assert_eq!(format!("{:?}", owner("2001:db8::1")), "Owner(2001:db8::/64)");
         assert_eq!(format!("{:?}", QuotaOwner::LOCAL), "Owner(local)");

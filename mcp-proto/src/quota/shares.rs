@@ -1,10 +1,10 @@
-//! How much of a capacity each owner holds.
+//! Division of a capacity between owners.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::{QuotaError, QuotaOwner};
 
-/// How much of a capacity (entries, bytes, requests in flight) each owner holds.
+/// A capacity (entries, bytes, requests in flight) divided between owners.
 ///
 /// ```
 /// use mcp_proto::quota::{QuotaOwner, EvictionTarget, Shares};
@@ -17,65 +17,65 @@ use super::{QuotaError, QuotaOwner};
 ///
 /// shares.take(&eve, 30);
 /// assert_eq!(shares.eviction_target(&ada, 10), EvictionTarget::Other(eve.clone()));
-/// assert_eq!(shares.eviction_target(&eve, 1), EvictionTarget::Asker);
+/// assert_eq!(shares.eviction_target(&eve, 1), EvictionTarget::Requester);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Shares {
     capacity: usize,
     used: usize,
     held: BTreeMap<QuotaOwner, usize>,
-    /// The same by amount: whoever holds most is last.
+    /// The same, ordered by amount: the owner that holds most is last.
     ranking: BTreeSet<(usize, QuotaOwner)>,
-    /// How many owners hold an amount of so many binary digits.
+    /// The number of owners by the binary logarithm of their amounts.
     magnitudes: [usize; DIGITS],
 }
 
 const DIGITS: usize = usize::BITS as usize;
 
-/// Who gives something up so that an owner can have more.
+/// The owner that must give something up to make room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionTarget {
-    /// Nobody: there is room.
+    /// None: there is room.
     Unneeded,
-    /// The owner that asks, which has its fair share already.
+    /// The owner that needs the room: it has its fair share already.
     Requester,
-    /// The owner that holds most, and more than its fair share.
+    /// Another owner: the one that holds most.
     Other(QuotaOwner),
 }
 
 impl Shares {
-    /// Divides `capacity`. Nothing of it is held yet.
+    /// A capacity of which nothing is held.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         Self { capacity, used: 0, held: BTreeMap::new(), ranking: BTreeSet::new(), magnitudes: [0; DIGITS] }
     }
 
-    /// How much all owners together hold.
+    /// The amount that all owners hold together.
     #[must_use]
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// How much is left free.
+    /// The amount that is free.
     #[must_use]
     pub fn free(&self) -> usize {
         self.capacity.saturating_sub(self.used)
     }
 
-    /// How much an owner holds.
+    /// The amount that an owner holds.
     #[must_use]
     pub fn held(&self, owner: &QuotaOwner) -> usize {
         self.held.get(owner).copied().unwrap_or(0)
     }
 
-    /// Takes an amount that is kept until it is [given back](Self::give_back).
+    /// Takes an amount until the caller [gives it back](Self::give_back).
     ///
-    /// One owner may hold three fifths of the capacity, and less the more others hold as much: of `n` such owners each
-    /// three fifths divided by `n²`, so that all of them together leave room for the next. An owner that holds nothing may
-    /// always take one, or a sixteenth of what is free.
+    /// One owner may hold three fifths of the capacity, and less the more other owners hold as much: each of `n` such
+    /// owners three fifths divided by `n²`, so that all of them together leave room for the next. While there is room,
+    /// an owner that holds nothing may always take one, or a sixteenth of the free amount.
     ///
     /// # Errors
-    /// If the owner would hold more, or there is no room. Nothing is taken then.
+    /// If the owner would hold more, or there is no room; nothing is then taken.
     pub fn try_take(&mut self, owner: &QuotaOwner, amount: usize) -> Result<(), QuotaError> {
         if !self.allows(owner, amount) {
             return Err(QuotaError);
@@ -104,7 +104,7 @@ impl Shares {
         wanted.saturating_mul(rank).saturating_mul(rank) <= most
     }
 
-    /// Takes an amount whatever is free, for a caller that has made room.
+    /// Takes an amount without checking for room, for a caller that has made room itself.
     pub fn take(&mut self, owner: &QuotaOwner, amount: usize) {
         self.set(owner, self.held(owner).saturating_add(amount));
         self.used = self.used.saturating_add(amount);
@@ -135,7 +135,7 @@ impl Shares {
         }
     }
 
-    /// Who gives up something so that this owner can have an amount more.
+    /// The owner that must give something up so that `owner` can take `amount` more.
     #[must_use]
     pub fn eviction_target(&self, owner: &QuotaOwner, amount: usize) -> EvictionTarget {
         if amount <= self.free() {
@@ -153,7 +153,7 @@ impl Shares {
     }
 }
 
-/// The place of an amount among [`Shares::magnitudes`].
+/// The index of an amount in [`Shares::magnitudes`].
 fn magnitude(amount: usize) -> usize {
     amount.checked_ilog2().and_then(|digits| usize::try_from(digits).ok()).unwrap_or(0)
 }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn small_capacities_can_be_used() {
+    fn owner_can_use_a_small_capacity() {
         for (capacity, most) in [(1, 1), (2, 2), (3, 2), (10, 6)] {
             let mut shares = Shares::new(capacity);
             while shares.try_take(&owner(1), 1).is_ok() {}
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn large_amounts_are_divided_like_small_ones() {
+    fn shares_divide_large_amounts_like_small_ones() {
         let mut shares = Shares::new(64 << 20);
         for number in 1..=20 {
             while shares.try_take(&owner(number), 10_000).is_ok() {}
@@ -198,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken_again() {
+    fn owner_can_take_again_after_giving_back() {
         let mut shares = Shares::new(10);
         shares.try_take(&owner(1), 6).unwrap();
         assert!(shares.try_take(&owner(1), 1).is_err());
         shares.give_back(&owner(1), 6);
-        // Nothing is counted twice, and an owner without anything is forgotten.
+        // The amount is not given back twice, and an owner that holds nothing is forgotten.
         shares.give_back(&owner(1), 6);
         assert_eq!((shares.used(), shares.held.len(), shares.ranking.len()), (0, 0, 0));
         assert_eq!(shares.magnitudes, [0; DIGITS]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_with_its_fair_share_pays_for_itself() {
+    fn owner_with_its_fair_share_makes_room_itself() {
         let mut shares = Shares::new(10);
         shares.take(&owner(1), 8);
         assert_eq!(shares.eviction_target(&owner(2), 2), EvictionTarget::Unneeded);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn many_owners_with_one_entry_each_lose_none_to_a_newcomer() {
+    fn owners_with_one_entry_each_lose_none_to_a_newcomer() {
         let mut shares = Shares::new(4);
         (1..=4).for_each(|number| shares.take(&owner(number), 1));
         assert_eq!(shares.eviction_target(&owner(5), 1), EvictionTarget::Requester);
