@@ -1,20 +1,20 @@
-//! What a tool may do.
+//! The effects of a tool.
 
 use crate::schema::Tool;
 
-/// Whether a server is believed in what it says of its own tools.
+/// Whether a host believes a server's annotations of its tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Trust {
-    /// It is.
+    /// The annotations are believed.
     Trusted,
-    /// It is not: its annotations are as good as absent.
+    /// The annotations are ignored.
     Untrusted,
 }
 
-/// What a tool may do, as a host that decides whether to ask should take it.
+/// The effects of a tool, by which a host decides whether to ask the user.
 ///
-/// What a server says of its tools is a hint; one that is not trusted is not asked. What is not said is taken to be the
-/// worst, as the specification has it.
+/// The annotations of a tool are hints; those of an untrusted server are ignored. A missing hint counts as the worst
+/// case, as the specification requires.
 ///
 /// ```
 /// use mcp_proto::consent::{Behaviour, Trust};
@@ -30,31 +30,33 @@ pub enum Trust {
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#security-considerations>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Whether it changes nothing.
+    /// Whether the tool changes nothing.
     pub read_only: bool,
-    /// Whether it may destroy something rather than only add.
+    /// Whether the tool may destroy something rather than only add.
     pub destructive: bool,
     /// Whether calling it again with the same arguments changes nothing more.
     pub idempotent: bool,
-    /// Whether it deals with an open world, such as the web.
+    /// Whether the tool interacts with an open world, such as the web.
     pub open_world: bool,
 }
 
 impl Behaviour {
-    /// Of a tool, as far as its server is trusted.
+    /// The effects of a tool, as far as its server is trusted.
     pub fn of(tool: &Tool, trust: Trust) -> Self {
         let hints = tool.annotations.as_ref().filter(|_| trust == Trust::Trusted);
         let read_only = hints.and_then(|hints| hints.read_only_hint).unwrap_or(false);
         Self {
             read_only,
-            // The two others mean something for tools alone that change anything.
+            // These two hints are defined only for tools that are not read-only.
             destructive: !read_only && hints.and_then(|hints| hints.destructive_hint).unwrap_or(true),
             idempotent: read_only || hints.and_then(|hints| hints.idempotent_hint).unwrap_or(false),
             open_world: hints.and_then(|hints| hints.open_world_hint).unwrap_or(true),
         }
     }
 
-    /// Whether a person should agree to each call: unless it changes nothing, or only adds within a closed world.
+    /// Whether the user should confirm each call.
+    ///
+    /// It is `false` for a tool that changes nothing, or only adds within a closed world.
     pub fn needs_confirmation(&self) -> bool {
         !self.read_only && (self.destructive || self.open_world)
     }

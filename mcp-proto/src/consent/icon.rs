@@ -1,4 +1,4 @@
-//! Pictures that a server names.
+//! Rules for fetching and showing a server's icons.
 
 use alloc::string::String;
 use alloc::vec;
@@ -12,11 +12,11 @@ use iri_string::types::UriStr;
 use crate::schema::Icon;
 use crate::url::HttpUrl;
 
-/// Which icons a host shows, and from where it fetches them.
+/// Policy of a host for icons: which ones to show, and where to fetch them.
 ///
-/// A host asks [`source`](Self::source) whether an icon may be fetched at all, [`redirect`](Self::redirect) whether to
-/// follow a redirect, and [`image`](Self::image) whether what came is a picture. It fetches without credentials: no
-/// cookies, no `Authorization`, no client certificate; and stops reading at [`max_bytes`](Self::max_bytes).
+/// Call [`source`](Self::source) to check whether an icon may be fetched at all, [`redirect`](Self::redirect) to check
+/// a redirect, and [`image`](Self::image) to check the bytes received. Fetch without credentials (no cookies, no
+/// `Authorization`, no client certificate) and stop reading at [`max_bytes`](Self::max_bytes).
 ///
 /// ```
 /// use mcp_proto::consent::{UnsafeIconError, IconPolicy, IconSource};
@@ -33,13 +33,14 @@ use crate::url::HttpUrl;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IconPolicy {
-    /// The URL of the server. Icons from its origin may be fetched. Default: none, as of a child process.
+    /// The URL of the server, from whose origin icons may be fetched. Default: none, as for a child process.
     pub server: Option<String>,
-    /// Other origins, as `https://cdn.example.com`, from which icons may be fetched. Default: none.
+    /// Other origins, such as `https://cdn.example.com`, from which icons may be fetched. Default: none.
     pub trusted: Vec<String>,
-    /// The most bytes that an icon may have. Default 256 KiB: ten times what a good icon needs.
+    /// The greatest size of an icon in bytes. Default 256 KiB: ten times the size of a good icon.
     pub max_bytes: usize,
-    /// The kinds that are shown. Default: PNG, JPEG and WebP. SVG can run scripts; a host that renders it safely adds it.
+    /// The image formats that are shown. Default: PNG, JPEG and WebP. SVG can run scripts: add it if the host renders
+    /// it safely.
     pub kinds: Vec<ImageKind>,
 }
 
@@ -57,24 +58,24 @@ impl Default for IconPolicy {
 /// Where the bytes of an icon are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IconSource<'a> {
-    /// At this URL: to be fetched without credentials, and shown once [`IconPolicy::image`] agrees.
+    /// At this URL: fetch it without credentials, and show it if [`IconPolicy::image`] accepts it.
     Fetch(&'a str),
-    /// In the icon itself: a picture that has been checked.
+    /// In the icon itself: an image that has been checked.
     Inline(ImageKind, Vec<u8>),
 }
 
 impl IconPolicy {
-    /// For the icons of the server at this URL.
+    /// The default policy for the icons of the server at this URL.
     pub fn of_server(url: impl Into<String>) -> Self {
         Self { server: Some(url.into()), ..Self::default() }
     }
 
-    /// Where to get an icon from.
+    /// Where to get an icon.
     ///
     /// # Errors
-    /// If it is not to be fetched or shown.
-    pub fn source<'a>(&self, icon: &'a Icon) -> Result<IconSource<'a>, UnsafeIconError> {
-        let url = UriStr::new(&icon.src).map_err(|_| UnsafeIconError::Syntax)?;
+    /// If the policy does not allow the icon to be fetched or shown.
+    pub fn source<'a>(&self, icon: &'a Icon) -> Result<IconSource<'a>, IconFault> {
+        let url = UriStr::new(&icon.src).map_err(|_| IconFault::Syntax)?;
         if url.scheme_str().eq_ignore_ascii_case("data") {
             let bytes = self.decode(url.path_str())?;
             let (head, _) = url.path_str().split_once(',').unwrap_or_default();
@@ -91,12 +92,12 @@ impl IconPolicy {
         if known { Ok(IconSource::Fetch(&icon.src)) } else { Err(UnsafeIconError::Origin) }
     }
 
-    /// Whether a redirect from one URL to another may be followed: within one origin alone. Both are absolute.
+    /// Checks whether a redirect between two absolute URLs may be followed: only within one origin.
     ///
     /// # Errors
-    /// If not.
-    pub fn redirect(&self, from: &str, to: &str) -> Result<(), UnsafeIconError> {
-        let [_, target] = [from, to].map(|url| UriStr::new(url).map_err(|_| UnsafeIconError::Syntax));
+    /// If it may not be followed.
+    pub fn redirect(&self, from: &str, to: &str) -> Result<(), IconFault> {
+        let [_, target] = [from, to].map(|url| UriStr::new(url).map_err(|_| IconFault::Syntax));
         if !target?.scheme_str().eq_ignore_ascii_case("https") {
             return Err(UnsafeIconError::Scheme);
         }
@@ -107,12 +108,14 @@ impl IconPolicy {
         }
     }
 
-    /// What kind of picture came, by its first bytes. What was `declared`, by the server or with the bytes, must agree
-    /// if it is the media type of a picture.
+    /// Detects the format of an image by its first bytes.
+    ///
+    /// `declared` is the media type from the icon or the HTTP response; if it is an image type, it must match the
+    /// bytes.
     ///
     /// # Errors
-    /// If it is none that is shown.
-    pub fn image(&self, declared: Option<&str>, bytes: &[u8]) -> Result<ImageKind, UnsafeIconError> {
+    /// If the bytes are not an image that the policy allows to be shown.
+    pub fn image(&self, declared: Option<&str>, bytes: &[u8]) -> Result<ImageKind, IconFault> {
         if bytes.len() > self.max_bytes {
             return Err(UnsafeIconError::TooLong { limit: self.max_bytes });
         }
@@ -129,9 +132,9 @@ impl IconPolicy {
         }
     }
 
-    /// The bytes of a `data:` URI, whose base64 is decoded only if it can be short enough.
-    fn decode(&self, path: &str) -> Result<Vec<u8>, UnsafeIconError> {
-        let (head, data) = path.split_once(',').ok_or(UnsafeIconError::Syntax)?;
+    /// Decodes the bytes of a `data:` URI, unless its base64 is too long for the limit.
+    fn decode(&self, path: &str) -> Result<Vec<u8>, IconFault> {
+        let (head, data) = path.split_once(',').ok_or(IconFault::Syntax)?;
         if !head.to_ascii_lowercase().ends_with(";base64") {
             return Err(UnsafeIconError::Syntax);
         }
@@ -142,12 +145,12 @@ impl IconPolicy {
     }
 }
 
-/// The origin of a URL without a user name.
+/// The origin of a URL; `None` if the URL has a user name.
 fn anonymous_origin(url: &str) -> Option<String> {
     HttpUrl::parse(url).ok().filter(|url| url.user.is_none()).map(|url| url.origin())
 }
 
-/// A kind of picture, as its first bytes tell.
+/// An image format, detected by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ImageKind {
@@ -162,7 +165,7 @@ pub enum ImageKind {
 }
 
 impl ImageKind {
-    /// The kind of `bytes`, if it is one of these.
+    /// Detects the format of `bytes`, if it is a known one.
     pub fn detect(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Some(Self::Png),
@@ -172,7 +175,7 @@ impl ImageKind {
         }
     }
 
-    /// Its media type.
+    /// The media type of the format.
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -188,7 +191,7 @@ impl ImageKind {
     }
 }
 
-/// Text whose first element is `svg`, after a declaration, comments and a document type.
+/// Whether the bytes are XML whose first element is `svg`, after a declaration, comments and a document type.
 fn is_svg(bytes: &[u8]) -> bool {
     let Ok(mut rest) = core::str::from_utf8(bytes) else { return false };
     rest = rest.trim_start_matches('\u{FEFF}').trim_start();
@@ -209,33 +212,33 @@ fn is_svg(bytes: &[u8]) -> bool {
 /// Why an icon is not fetched, or not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum UnsafeIconError {
-    /// Where it is said to be is no URL, or no base64.
+pub enum IconFault {
+    /// The icon's `src` is not a URL, or its `data:` URI is not valid base64.
     Syntax,
-    /// It is neither at `https:` nor in a `data:` URI.
+    /// The URL's scheme is neither `https` nor `data`.
     Scheme,
-    /// It is neither at the server's own origin nor at one that is trusted.
+    /// The URL's origin is neither the server's nor trusted.
     Origin,
-    /// It has too many bytes.
+    /// The icon is larger than the limit.
     TooLong {
-        /// How many it may have.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// It is no picture, or of a kind that is not shown.
+    /// The bytes are not an image, or of a format that the policy does not show.
     Kind,
-    /// It is of another kind than it is said to be.
+    /// The bytes are of another format than the declared media type.
     Mismatch,
 }
 
 impl fmt::Display for UnsafeIconError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Syntax => f.write_str("the icon is at no URL"),
-            Self::Scheme => f.write_str("icons are taken from https: and data: alone"),
-            Self::Origin => f.write_str("the icon is at an origin that is neither the server's nor trusted"),
-            Self::TooLong { limit } => write!(f, "the icon has more than {limit} bytes"),
-            Self::Kind => f.write_str("the icon is no picture of a kind that is shown"),
-            Self::Mismatch => f.write_str("the icon is of another kind than it is said to be"),
+            Self::Syntax => f.write_str("the icon's source is not a valid URL or base64 text"),
+            Self::Scheme => f.write_str("an icon's URL must be https: or data:"),
+            Self::Origin => f.write_str("the icon's origin is neither the server's nor trusted"),
+            Self::TooLong { limit } => write!(f, "the icon is larger than {limit} bytes"),
+            Self::Kind => f.write_str("the icon is not an image of an accepted format"),
+            Self::Mismatch => f.write_str("the icon's format differs from its declared media type"),
         }
     }
 }

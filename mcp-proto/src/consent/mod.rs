@@ -1,11 +1,12 @@
-//! What a host needs before it does what the other side asks for: what to show people, and what to refuse.
+//! User consent: checks that a host makes before it acts on a peer's request, and the facts to show the user.
 //!
-//! Nothing here opens, fetches, renders or runs anything. A host asks first, by what these types tell it:
+//! Nothing here opens, fetches, renders or runs anything. These types tell the host what to show and what to refuse:
 //!
-//! - [`UrlConsent`]: a page that a server wants a person to visit.
-//! - [`IconPolicy`]: the pictures that a server names.
-//! - [`Behaviour`]: what a tool may do, as far as its server is trusted.
-//! - [`SafeText`]: any text of a peer, without what steers terminals or hides; [`shell_word`] quotes it for a shell.
+//! - [`UrlConsent`]: a page that a server wants the user to visit.
+//! - [`IconPolicy`]: the icons of a server.
+//! - [`Behaviour`]: the effects of a tool, as far as its server is trusted.
+//! - [`SafeText`]: any text of a peer, without terminal control and hidden characters; [`shell_word`] quotes it for a
+//!   shell.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
 

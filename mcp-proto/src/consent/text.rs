@@ -1,14 +1,14 @@
-//! Text of a peer, made safe to show.
+//! Escaping of a peer's text for terminals, logs, dialogs and shells.
 
 use alloc::string::String;
 use core::fmt::{self, Write as _};
 
-/// A peer's text, made safe to show: it cannot steer a terminal, reorder what stands around it or hide in it.
+/// Displays a peer's text safely: it cannot control a terminal, reorder the text around it or hide in it.
 ///
-/// A host shows names, descriptions, results and errors of peers through this type, wherever they go: terminals, logs,
-/// dialogs. [`is_unsafe`](Self::is_unsafe) says which characters are written as escapes. Colour sequences (`ESC [ … m`)
-/// are left out, as they are no content; a line break `\r\n` is shown as `\n`. All other text is unchanged. Showing a
-/// text that was made safe before changes nothing.
+/// A host shows names, descriptions, results and errors of peers through this type, in terminals, logs and dialogs.
+/// [`is_unsafe`](Self::is_unsafe) defines the characters that are written as escapes. Colour sequences (`ESC [ … m`)
+/// are left out, as they are not content; a line break `\r\n` is shown as `\n`. All other text is unchanged. Escaping a
+/// safe text again does not change it.
 ///
 /// ```
 /// use mcp_proto::consent::SafeText;
@@ -24,7 +24,7 @@ pub struct SafeText<'a> {
     form: TextForm,
 }
 
-/// The place that the text is shown in.
+/// The context in which the text is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextForm {
     Line,
@@ -33,23 +33,23 @@ enum TextForm {
 }
 
 impl<'a> SafeText<'a> {
-    /// A text within a line, such as a name: line breaks and tabs are escaped too.
+    /// Displays a text within a line, such as a name: line breaks and tabs are escaped too.
     pub const fn line(text: &'a str) -> Self {
         Self { text, form: TextForm::Line }
     }
 
-    /// A text of several lines: `\n` and tabs are kept.
+    /// Displays a text of several lines: `\n` and tabs are kept.
     pub const fn block(text: &'a str) -> Self {
         Self { text, form: TextForm::Block }
     }
 
-    /// A JSON text: unsafe characters become `\u` escapes of JSON, which a JSON parser reads as the same value. Line
-    /// breaks and tabs between the values are kept. Text that is not JSON is escaped alike.
+    /// Displays a JSON text: unsafe characters become `\u` escapes of JSON, which a JSON parser reads as the same
+    /// value. Line breaks and tabs between the values are kept. Text that is not JSON is escaped in the same way.
     pub const fn json(text: &'a str) -> Self {
         Self { text, form: TextForm::Json }
     }
 
-    /// Whether a character is shown as an escape:
+    /// Whether a character is unsafe to show, and so written as an escape. Unsafe are:
     ///
     /// - control characters: C0, DEL and C1,
     /// - line and paragraph separators, and characters that change the direction of text,
@@ -57,7 +57,7 @@ impl<'a> SafeText<'a> {
     ///   joiners, variation selectors, fillers, tags and the byte order mark.
     ///
     /// Two exceptions depend on the neighbours: line breaks and tabs of a [block](Self::block) are kept, and so is one
-    /// variation selector after a symbol, which asks for the picture of an emoji.
+    /// variation selector after a symbol, which selects its form as an emoji.
     pub fn is_unsafe(character: char) -> bool {
         character.is_control()
             || matches!(
@@ -103,7 +103,7 @@ impl fmt::Display for SafeText<'_> {
     }
 }
 
-/// The text after the colour sequences that it begins with.
+/// Strips the colour sequences at the beginning of a text.
 fn without_colours(mut text: &str) -> &str {
     while let Some(parameters) = text.strip_prefix("\u{1b}[") {
         let end = parameters.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ';' | ':'));
@@ -115,10 +115,10 @@ fn without_colours(mut text: &str) -> &str {
     text
 }
 
-/// A text as one word of a POSIX shell, for commands that people may paste; `None` if a person could not judge what
-/// they paste, because the text has characters that are [unsafe](SafeText::is_unsafe) to show.
+/// Quotes a text as one word of a POSIX shell, for commands that users may paste.
 ///
-/// Words that mean nothing to a shell are unchanged. A word may still look like an option to the program it is for:
+/// Returns `None` if the text has characters that are [unsafe](SafeText::is_unsafe) to show, because the user could not
+/// judge the command. Words without special characters are unchanged. The program may still take a word for an option:
 /// write `--name=WORD`. There is no such form for `cmd.exe`.
 ///
 /// ```
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn safe_text_keeps_lines_in_blocks_alone() {
+    fn safe_text_keeps_lines_only_in_blocks() {
         assert_eq!(SafeText::block("a\tb\r\nc\rd\n").to_string(), "a\tb\nc\\rd\n");
         assert_eq!(SafeText::line("a\tb\r\nc").to_string(), "a\\tb\\r\\nc");
     }
@@ -198,12 +198,12 @@ mod tests {
     fn safe_text_omits_colours_and_escapes_every_other_sequence() {
         assert_eq!(SafeText::line("\u{1b}[1;31m\u{1b}[mred\u{1b}[0m").to_string(), "red");
         assert_eq!(SafeText::line("\u{1b}[2J\u{1b}[").to_string(), "\\u{1b}[2J\\u{1b}[");
-        // Omitting one sequence must not join its neighbours to another.
+        // The text around an omitted sequence must not join to a new sequence.
         assert_eq!(SafeText::line("\u{1b}\u{1b}[m[31mx").to_string(), "\\u{1b}[31mx");
     }
 
     #[test]
-    fn safe_json_is_read_as_the_same_value() {
+    fn safe_json_has_the_same_value() {
         let value = "\u{1b}\u{7f}\u{9b}\u{202e}\u{200b}\u{e0041}é";
         let json = serde_json::to_string(value).unwrap();
         let shown = SafeText::json(&json).to_string();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn safe_text_is_unchanged_by_a_second_pass() {
+    fn safe_text_does_not_change_when_escaped_again() {
         let text = "a\u{1b}[2J\r\n\u{202e}⚠\u{fe0f}";
         for form in [SafeText::line, SafeText::block, SafeText::json] {
             let once = form(text).to_string();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn shell_words_are_quoted_where_a_shell_would_act_on_them() {
+    fn shell_word_quotes_special_characters() {
         for (text, word) in
             [("a:b/c", "a:b/c"), ("", "''"), ("$(x)", "'$(x)'"), ("it's", r"'it'\''s'"), ("~", "'~'")]
         {

@@ -1,4 +1,4 @@
-//! Pages that people are asked to visit.
+//! Checks of URLs that a server wants the user to visit.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,19 +9,19 @@ use iri_string::types::UriStr;
 
 use crate::schema::ElicitUrlParams;
 
-/// A page that a server wants a person to visit: what to show before it is opened.
+/// A page that a server wants the user to visit, with the facts to show before it is opened.
 ///
-/// The rules for a host, of which none can be kept from here:
+/// Rules that the host must follow, because this type cannot enforce them:
 ///
-/// - Nothing is fetched before the person has agreed, not even a title or an icon.
-/// - The person sees [`url`](Self::url) whole, with [`host`](Self::host) made to stand out, the
-///   [`warnings`](Self::warnings), and which server asks.
-/// - Exactly that URL is opened, in a browser that neither this program nor a model can look into, and handed over as
-///   one argument rather than through a shell.
+/// - Fetch nothing before the user has agreed, not even a title or an icon.
+/// - Show the whole [`url`](Self::url) with the [`host`](Self::host) emphasised, the [`warnings`](Self::warnings), and
+///   which server asks.
+/// - Open exactly that URL, in a browser that neither this program nor a model can inspect, and pass it as one argument
+///   rather than through a shell.
 ///
-/// What no person could judge is refused at once: schemes other than `http` and `https`, text that is no URL (with
-/// spaces, quotes, backslashes, control characters), and characters beyond ASCII, which look like others and turn text
-/// around.
+/// [`new`](Self::new) refuses URLs that a user could not judge: schemes other than `http` and `https`, text that is not
+/// a URL (with spaces, quotes, backslashes, control characters), and characters beyond ASCII, which look like others
+/// and change the direction of text.
 ///
 /// ```
 /// use mcp_proto::consent::{UrlConsent, UnsafeUrlError, UrlWarning};
@@ -42,12 +42,12 @@ pub struct UrlConsent {
 }
 
 impl UrlConsent {
-    /// Looks at a URL.
+    /// Checks a URL.
     ///
     /// # Errors
-    /// If it is not to be shown, let alone opened.
-    pub fn new(url: &str) -> Result<Self, UnsafeUrlError> {
-        let parsed = UriStr::new(url).map_err(|_| UnsafeUrlError::Syntax)?;
+    /// If the URL must be neither shown nor opened.
+    pub fn new(url: &str) -> Result<Self, UrlFault> {
+        let parsed = UriStr::new(url).map_err(|_| UrlFault::Syntax)?;
         let secure = parsed.scheme_str().eq_ignore_ascii_case("https");
         if !secure && !parsed.scheme_str().eq_ignore_ascii_case("http") {
             return Err(UnsafeUrlError::Scheme);
@@ -57,7 +57,7 @@ impl UrlConsent {
         if host.is_empty() {
             return Err(UnsafeUrlError::Host);
         }
-        // "//" comes first in what has an authority, then the user.
+        // The scheme, "://" and the user name stand before the host.
         let before = parsed.scheme_str().len().saturating_add("://".len());
         let user = authority.userinfo().map_or(0, |user| user.len().saturating_add("@".len()));
         let start = before.saturating_add(user);
@@ -76,39 +76,39 @@ impl UrlConsent {
         })
     }
 
-    /// Looks at the page that an elicitation is about.
+    /// Checks the URL of an elicitation.
     ///
     /// # Errors
-    /// If it is not to be shown, let alone opened: answer such an elicitation with invalid parameters.
-    pub fn of(params: &ElicitUrlParams) -> Result<Self, UnsafeUrlError> {
+    /// If the URL must be neither shown nor opened: answer the elicitation with the error for invalid parameters.
+    pub fn of(params: &ElicitUrlParams) -> Result<Self, UrlFault> {
         Self::new(&params.url)
     }
 
-    /// The whole URL, to be shown as it is and opened as it is.
+    /// The whole URL: show and open it unchanged.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The host: what to make stand out.
+    /// The host, which the user interface should emphasise.
     pub fn host(&self) -> &str {
         self.url.get(self.host.clone()).unwrap_or_default()
     }
 
-    /// The URL in three parts: what stands before the host, the host, and what stands after it.
+    /// The URL in three parts: the text before the host, the host, and the text after it.
     pub fn parts(&self) -> [&str; 3] {
         let Range { start, end } = self.host;
         [self.url.get(..start), self.url.get(start..end), self.url.get(end..)].map(Option::unwrap_or_default)
     }
 
-    /// What is suspicious about it.
+    /// The suspicious features of the URL.
     pub fn warnings(&self) -> &[UrlWarning] {
         &self.warnings
     }
 
-    /// The URL as one word of a POSIX shell, for those who can not do without one.
+    /// Quotes the URL as one word of a POSIX shell, for hosts that cannot avoid a shell.
     ///
-    /// Everything that may stand in a URL means nothing to a shell between single quotes, and a single quote, which may
-    /// stand there, is percent-encoded. There is no such form for `cmd.exe`.
+    /// Within single quotes, a shell gives no meaning to any character of a URL except the single quote, which is
+    /// percent-encoded. There is no such form for `cmd.exe`.
     pub fn shell_word(&self) -> String {
         let mut word = String::from("'");
         word.push_str(&self.url.replace('\'', "%27"));
@@ -117,7 +117,7 @@ impl UrlConsent {
     }
 }
 
-/// Whether nothing leaves the machine on the way there.
+/// Whether the host is the user's own machine.
 fn is_local(host: &str) -> bool {
     let octets: Vec<_> = host.split('.').map(str::parse::<u8>).collect();
     let loopback = octets.len() == 4 && octets.iter().all(Result::is_ok) && octets.first() == Some(&Ok(127));
@@ -129,7 +129,7 @@ fn is_punycode(label: &str) -> bool {
     label.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("xn--"))
 }
 
-/// An address rather than a name; browsers take numbers of many forms for one.
+/// Whether the host is an address rather than a name; browsers accept addresses in many forms.
 fn is_numeric(host: &str) -> bool {
     let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
     let hexadecimal = last.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("0x"));
@@ -138,53 +138,55 @@ fn is_numeric(host: &str) -> bool {
         || (!last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Why a URL is not to be shown, let alone opened.
+/// Why a URL must be neither shown nor opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum UnsafeUrlError {
-    /// It is not a URL: RFC 3986, with everything beyond ASCII percent-encoded.
+pub enum UrlFault {
+    /// The text is not a URL of RFC 3986, with characters beyond ASCII percent-encoded.
     Syntax,
-    /// Its scheme is neither `http` nor `https`.
+    /// The scheme is neither `http` nor `https`.
     Scheme,
-    /// It names no host.
+    /// The URL has no host.
     Host,
 }
 
 impl fmt::Display for UnsafeUrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Syntax => "this is not a URL",
-            Self::Scheme => "only pages at http: and https: can be visited",
-            Self::Host => "the URL names no host",
+            Self::Syntax => "the text is not a valid URL",
+            Self::Scheme => "the URL's scheme is neither http: nor https:",
+            Self::Host => "the URL has no host",
         })
     }
 }
 
 impl core::error::Error for UnsafeUrlError {}
 
-/// What is suspicious about a URL. Each reads as a sentence for people.
+/// A suspicious feature of a URL. `Display` writes a sentence to show to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UrlWarning {
-    /// It is `http`, and not on this machine.
+    /// The URL is `http`, and its host is not this machine.
     Unencrypted,
     /// A user name stands before the host, and may look like the host.
     UserInfo,
     /// A part of the host is Punycode: characters beyond ASCII, which may look like others.
     Punycode,
-    /// The host is percent-encoded in part, and is another than it looks.
+    /// The host is partly percent-encoded, and differs from what it looks like.
     EncodedHost,
-    /// The host is a number rather than a name, and not on this machine.
+    /// The host is a number rather than a name, and is not this machine.
     NumericHost,
 }
 
 impl fmt::Display for UrlWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unencrypted => "what you enter there travels unencrypted",
-            Self::UserInfo => "a name stands before the host, and is not where the page is",
+            Self::Unencrypted => "the connection is not encrypted: others can read what you enter there",
+            Self::UserInfo => {
+                "the URL has a user name before the host, which may look like the host but is not"
+            }
             Self::Punycode => "the host is in Punycode: its characters may look like others",
-            Self::EncodedHost => "the host is written in code",
+            Self::EncodedHost => "the host is percent-encoded: its real name differs from what you see",
             Self::NumericHost => "the host is a number rather than a name",
         })
     }
