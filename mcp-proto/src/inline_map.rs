@@ -1,15 +1,15 @@
-//! Collections that mostly hold one thing, and need no memory beside themselves then: what waits in one exchange of HTTP,
-//! what an idle session has left.
+//! Collections that store a single entry inline, without an allocation. Most maps and queues of an HTTP exchange or an
+//! idle session have one entry at most.
 
 use alloc::collections::vec_deque::VecDeque;
 use alloc::collections::{BTreeMap, btree_map};
 use core::borrow::Borrow;
 use core::mem;
 
-/// A map in the order of its keys. The only entry is held in place; more of them are held in a tree.
+/// An ordered map that stores a single entry inline and several entries in a tree.
 #[derive(Clone, Debug)]
 pub(crate) struct InlineMap<K, V> {
-    /// The only entry: if there is one here, there are none there.
+    /// The only entry; if it is set, `tree` is empty.
     only: Option<(K, V)>,
     tree: BTreeMap<K, V>,
 }
@@ -82,7 +82,7 @@ impl<K: Ord, V> InlineMap<K, V> {
         self.iter().next()
     }
 
-    /// Adds an entry, and gives the value that it replaces.
+    /// Adds an entry. Returns the value that it replaces.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.only.take() {
             Some((only, before)) if only == key => {
@@ -101,7 +101,7 @@ impl<K: Ord, V> InlineMap<K, V> {
         self.tree.insert(key, value)
     }
 
-    /// The value of a key, which is put there if there is none.
+    /// The value of a key; inserts the value of `make` if the key is absent.
     pub(crate) fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         if self.tree.is_empty() && self.only.as_ref().is_none_or(|(only, _)| *only == key) {
             return &mut self.only.get_or_insert_with(|| (key, make())).1;
@@ -137,7 +137,7 @@ impl<K: Ord, V> InlineMap<K, V> {
         popped
     }
 
-    /// Gives the tree's memory back where it is not needed: by itself it keeps a node even when it has become empty.
+    /// Frees the tree's memory when a single entry is left: a `BTreeMap` keeps a node even when it is empty.
     fn shrink(&mut self) {
         if self.only.is_none() && self.tree.len() <= 1 {
             self.only = mem::take(&mut self.tree).pop_first();
@@ -164,7 +164,7 @@ impl<K, V> IntoIterator for InlineMap<K, V> {
     }
 }
 
-/// The entries of a [`InlineMap`], in the order of their keys.
+/// Iterator over the entries of an [`InlineMap`], in the order of their keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Iter<'a, K, V> {
     only: Option<&'a (K, V)>,
@@ -182,7 +182,7 @@ impl<'a, K, V> Iterator for Iter<'a, K, V> {
     }
 }
 
-/// A queue. The only item is held in place; the memory for more is given back with the last of them.
+/// A queue that stores a single item inline, and frees the memory of further items with the last of them.
 #[derive(Clone, Debug)]
 pub(crate) struct InlineQueue<T> {
     first: Option<T>,
@@ -251,9 +251,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever is done to it, it is the map that it stands for.
         #[test]
-        fn a_small_map_is_a_map(steps in prop::collection::vec((0u8..6, 0u8..4, any::<u8>()), 0..60)) {
+        fn inline_map_behaves_like_a_tree_map(steps in prop::collection::vec((0u8..6, 0u8..4, any::<u8>()), 0..60)) {
             let (mut small, mut model) = (InlineMap::new(), BTreeMap::new());
             for (step, key, value) in steps {
                 match step {
@@ -276,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn a_small_queue_is_a_queue(steps in prop::collection::vec(prop::option::weighted(0.6, any::<u8>()), 0..60)) {
+        fn inline_queue_behaves_like_a_deque(steps in prop::collection::vec(prop::option::weighted(0.6, any::<u8>()), 0..60)) {
             let (mut small, mut model) = (InlineQueue::default(), VecDeque::new());
             for step in steps {
                 match step {

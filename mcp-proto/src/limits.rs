@@ -1,6 +1,6 @@
-//! What a peer may make this side hold.
+//! Limits of a connection's memory and work.
 
-/// The bounds of one connection: whatever a peer can grow has one.
+/// Limits of one connection: everything that a peer can grow has one.
 ///
 /// ```
 /// use mcp_proto::Limits;
@@ -18,74 +18,76 @@ pub struct Limits {
 
     /// How deep arrays and objects may nest in a message.
     ///
-    /// Default 120, a little below the depth at which the typed decoder would give up by itself; real messages stay
-    /// below 30.
+    /// Default 120, a little below the depth limit of the typed decoder; real messages stay below 30.
     pub depth: usize,
 
-    /// How many requests of this side may be in flight, queued ones included. One more is refused.
+    /// How many requests of this side may be in flight, queued ones included. Further ones are refused.
     ///
-    /// Default 100,000: far above what an application has use for, and what it costs is bounded by its own requests.
+    /// Default 100,000: far above the needs of an application, which alone decides how much memory its requests take.
     pub requests_out: usize,
 
-    /// How many requests of the other side may be unanswered. One more is answered with an error.
+    /// How many requests of the peer may be unanswered. Further ones are answered with an error.
     ///
     /// Default 1,024: each may hold its parameters and a handler.
     pub requests_in: usize,
 
-    /// How often a request of this side goes out again because the server asks for input before it finishes. If it asks
-    /// once more, the request ends.
+    /// How many input rounds a request may have: how often the client sends it again with the input that the server
+    /// requested. If the server requests input once more, the request ends.
     ///
-    /// Default 10, as in every other client: a server that is not content by then never will be.
+    /// Default 10, as in every other client: a server that requests more will probably never finish.
     pub rounds: u32,
 
-    /// How many bytes may wait to be sent before this side's own requests and notifications are refused. Over it a server
-    /// on a stream or a channel holds further requests undispatched, up to [`message_bytes`](Self::message_bytes) of them,
-    /// until its client has taken enough.
+    /// How many bytes may wait to be sent before this side's own requests and notifications are refused. Beyond it, a
+    /// server on a stream or a channel holds further requests undispatched, up to
+    /// [`message_bytes`](Self::message_bytes) bytes of them, until its client has read enough.
     ///
     /// Default 64 MiB: one message of the greatest size always fits.
     pub queued_bytes: usize,
 
-    /// How many further bytes are kept free for replies to the other side, for cancellations and pings. When they are
-    /// used up as well, the connection fails as overloaded.
+    /// How many further bytes are reserved for replies to the peer, for cancellations and pings. When they are used up
+    /// too, the connection fails as overloaded.
     ///
     /// Default 64 MiB, for the same reason.
     pub reply_bytes: usize,
 
-    /// How many bytes of events may wait for the application. Beyond it notifications are dropped and counted, then
-    /// requests of the other side refused, then this side's own results lost.
+    /// How many bytes of events may wait for the application. Beyond it, notifications are dropped and counted, then
+    /// requests of the peer refused, then results of this side's own requests lost.
     ///
     /// Default 128 MiB: two messages of the greatest size.
     pub event_bytes: usize,
 
-    /// How many events may wait for the application, whatever their size; beyond it the same happens.
+    /// How many events of any size may wait for the application. Beyond it, the same happens as for
+    /// [`event_bytes`](Self::event_bytes).
     ///
     /// Default 65,536.
     pub events: usize,
 
-    /// How many things one task of a server may ask this client for, from its beginning to its end.
+    /// How many input requests one task of a server may make of this client in its lifetime.
     ///
-    /// Default 1,024: each is put before a person or a model, and remembered so that it is not put twice.
+    /// Default 1,024: a user or a model answers each, and the client remembers it so that it is not answered twice.
     pub task_inputs: usize,
 
-    /// Of how many tools of a server it is known whether they run as tasks (2025-11-25). Of further ones it is not.
+    /// For how many tools of a server the client remembers whether they run as tasks (2025-11-25). For further ones the
+    /// client does not know.
     ///
     /// Default 10,000: far more than a model can choose from.
     pub task_tools: usize,
 
-    /// How many subscriptions the other side may hold, resource subscriptions of a legacy session included.
+    /// How many subscriptions the peer may hold, resource subscriptions of a legacy session included.
     ///
     /// Default 1,024.
     pub subscriptions: usize,
 
-    /// How many requests of this side may be on their way over HTTP at once; further ones wait, in order. Streams that
-    /// stay open, such as subscriptions, are not counted, and notifications and replies have as many for themselves.
+    /// How many requests of this side may have an open HTTP exchange at once; further ones wait in order. Streams that
+    /// stay open, such as subscriptions, are not counted; notifications and replies have a separate limit of the same
+    /// size.
     ///
     /// Default 256: more than a server answers at once, and few enough for the sockets of one process.
     pub exchanges: usize,
 
-    /// The longest header accepted or sent over HTTP, in bytes: a session, an event's id, a name.
+    /// The longest HTTP header value accepted or sent, in bytes: a session id, an event id, a name.
     ///
-    /// Default 16 KiB: what common servers take for all headers together.
+    /// Default 16 KiB: the limit of common servers for all headers together.
     pub header_bytes: usize,
 }
 

@@ -1,13 +1,13 @@
-//! Points in time, as the caller's clock gives them.
+//! Time: readings of the caller's clock, times of day and durations for messages.
 
 use core::fmt;
 use core::time::Duration;
 
-/// A reading of the caller's clock: the time since an origin that the caller picks.
+/// A reading of the caller's clock: the time since an origin that the caller chooses.
 ///
-/// Nothing in this crate reads a clock. Every command and every input takes a reading, and
-/// [`poll_timeout`](crate::transport) tells when the next one is due. Readings should not go backwards;
-/// one that does is treated as if no time had passed.
+/// This crate never reads a clock. Every command and every input takes a reading, and
+/// [`poll_timeout`](crate::transport) returns the deadline of the next one. Readings should not go backwards; one that
+/// does is treated as if no time had passed.
 ///
 /// ```
 /// use core::time::Duration;
@@ -25,7 +25,7 @@ impl Instant {
     /// The origin of the caller's clock.
     pub const ORIGIN: Self = Self(Duration::ZERO);
 
-    /// The reading that lies `elapsed` after the origin.
+    /// The reading `elapsed` after the origin.
     pub const fn from_origin(elapsed: Duration) -> Self {
         Self(elapsed)
     }
@@ -44,7 +44,7 @@ impl Instant {
 impl core::ops::Add<Duration> for Instant {
     type Output = Self;
 
-    /// The reading `duration` later; the far end of time saturates.
+    /// The reading `duration` later; saturating.
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration))
     }
@@ -56,9 +56,9 @@ impl fmt::Debug for Instant {
     }
 }
 
-/// A time of day, for what leaves the process or outlives it: when a state given to a client lapses, when a task began.
+/// A time of day, for data that leaves the process or outlives it: the expiry of a sealed state, the start of a task.
 ///
-/// Timeouts are counted in [`Instant`]s, which nobody sets.
+/// Timeouts use [`Instant`]s, because a system's time of day can be changed.
 ///
 /// ```
 /// use core::time::Duration;
@@ -71,15 +71,15 @@ impl fmt::Debug for Instant {
 pub struct UnixTime(Duration);
 
 impl UnixTime {
-    /// The first moment of 1970, in UTC.
+    /// The start of 1970, in UTC.
     pub const EPOCH: Self = Self(Duration::ZERO);
 
-    /// The time that lies `elapsed` after the epoch, leap seconds not counted.
+    /// The time `elapsed` after the epoch, without leap seconds.
     pub const fn from_epoch(elapsed: Duration) -> Self {
         Self(elapsed)
     }
 
-    /// The time since the epoch, leap seconds not counted.
+    /// The time since the epoch, without leap seconds.
     pub const fn since_epoch(self) -> Duration {
         self.0
     }
@@ -93,7 +93,7 @@ impl UnixTime {
 impl core::ops::Add<Duration> for UnixTime {
     type Output = Self;
 
-    /// The time `duration` later; the far end of time saturates.
+    /// The time `duration` later; saturating.
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration))
     }
@@ -105,10 +105,10 @@ impl fmt::Debug for UnixTime {
     }
 }
 
-/// A length of time as people write it: `250 ms`, `1.5 s`, `45 s`, `2 min 30 s`, `3 h`.
+/// Displays a duration for humans: `250 ms`, `1.5 s`, `45 s`, `2 min 30 s`, `3 h`.
 ///
-/// The value is rounded: to milliseconds below one second, to tenths below ten seconds, to seconds below one hour and to
-/// minutes above. It is for messages; logs that are read by programs want the [`Duration`] itself.
+/// The value is rounded: to milliseconds below one second, to tenths below ten seconds, to seconds below one hour and
+/// to minutes above. Use it in messages; in logs that programs read, write the [`Duration`] itself.
 ///
 /// ```
 /// use core::time::Duration;

@@ -1,7 +1,7 @@
-//! URLs of HTTP, taken apart so that nothing in them can be read in two ways.
+//! Parser of HTTP URLs that refuses ambiguous ones.
 //!
-//! Every comparison of origins in this crate goes through [`HttpUrl::origin`]: what one place takes for the same server
-//! and another for a different one would let credentials cross between them.
+//! Every comparison of origins in this crate uses [`HttpUrl::origin`]: two notions of the same server would let
+//! credentials cross between different servers.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,12 +13,12 @@ use iri_string::types::UriStr;
 #[derive(Clone, Copy)]
 pub(crate) struct HttpUrl<'a> {
     pub(crate) secure: bool,
-    /// User name and password, as they stand before the host.
+    /// User name and password, as written before the host.
     pub(crate) user: Option<&'a str>,
-    /// The host as it is written.
+    /// The host as written.
     written: &'a str,
     pub(crate) host: Host<'a>,
-    /// The port, if it is another than the scheme's own.
+    /// The port, unless it is the scheme's default.
     port: Option<u16>,
     pub(crate) path: &'a str,
     pub(crate) query: Option<&'a str>,
@@ -28,22 +28,22 @@ pub(crate) struct HttpUrl<'a> {
 /// A host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Host<'a> {
-    /// A name, without the dot that may end it.
+    /// A name, without a trailing dot.
     Name(&'a str),
     /// An address.
     Address(IpAddr),
 }
 
-/// Why text is not the URL of an HTTP server.
+/// Why a text is not the URL of an HTTP server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HttpUrlError {
-    /// It is no URL by RFC 3986, or its port is no port.
+    /// The text is not a URL of RFC 3986, or its port is not a number of 16 bits.
     Syntax,
-    /// Its scheme is neither `http` nor `https`.
+    /// The scheme is neither `http` nor `https`.
     Scheme,
-    /// It names no host, or one that resolvers read in different ways.
+    /// The URL has no host, or one that resolvers read in different ways.
     Host,
-    /// Its host is a number, but not an address in its usual form.
+    /// The host is a number, but not an address in its usual form.
     NumericHost,
 }
 
@@ -59,21 +59,21 @@ impl<'a> HttpUrl<'a> {
             None | Some("") => None,
             Some(digits) => Some(digits.parse::<u16>().map_err(|_| HttpUrlError::Syntax)?),
         };
-        let own = if secure { 443 } else { 80 };
+        let default_port = if secure { 443 } else { 80 };
         Ok(Self {
             secure,
             user: authority.userinfo(),
             written: authority.host(),
             host: host(authority.host())?,
-            port: port.filter(|port| *port != own),
+            port: port.filter(|port| *port != default_port),
             path: parsed.path_str(),
             query: parsed.query_str(),
             has_fragment: parsed.fragment().is_some(),
         })
     }
 
-    /// The origin in its only form: scheme and host in lower case, an IPv6 address as RFC 5952 writes it, no default port.
-    /// A dot at the end of a name stays: `example.com.` is another origin than `example.com`, as it is to browsers.
+    /// The canonical origin: scheme and host in lower case, an IPv6 address in the form of RFC 5952, no default port.
+    /// A trailing dot is kept: `example.com.` and `example.com` are different origins, as in browsers.
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.secure { "https" } else { "http" };
         let host = match self.host {
@@ -89,7 +89,7 @@ impl<'a> HttpUrl<'a> {
 
 fn host(written: &str) -> Result<Host<'_>, HttpUrlError> {
     if let Some(inner) = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        // No zones, no forms to come: they name nothing that is reached from everywhere.
+        // Neither zones nor the formats of future IP versions: such a host cannot be reached from everywhere.
         return inner
             .parse::<Ipv6Addr>()
             .map(|address| Host::Address(address.into()))
@@ -109,15 +109,15 @@ fn host(written: &str) -> Result<Host<'_>, HttpUrlError> {
     Ok(Host::Name(name))
 }
 
-/// A label of a host name, or of those that are in use though they are none. Percent-encoding and what else may stand in
-/// a URI mean different things to different resolvers.
+/// Whether `label` is a label of a host name; underscores are accepted because real names have them. Resolvers disagree
+/// on percent-encoding and the other characters that a URI allows.
 fn is_label(label: &str) -> bool {
     (1..=63).contains(&label.len())
         && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 
 /// Whether resolvers take a host with this last label for an address: decimal, octal or hexadecimal, of one to four
-/// parts, as `inet_aton` has it.
+/// parts, as `inet_aton` does.
 fn is_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     match hexadecimal {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_are_equal_however_they_are_spelt() {
+    fn equal_origins_have_one_spelling() {
         for (one, other) in [
             ("http://[::1]/a", "http://[0:0:0:0:0:0:0:1]:80/b"),
             ("http://[2001:DB8::0:1]/", "http://[2001:db8:0:0:0:0:0:1]/"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_resolvers_read_differently_are_refused() {
+    fn parser_refuses_hosts_that_resolvers_read_differently() {
         for (url, error) in [
             ("http://example..com/", HttpUrlError::Host),
             ("http://example.com../", HttpUrlError::Host),
