@@ -1,4 +1,4 @@
-//! What a server, and a client's front, hold in memory under attacks on their byte budgets.
+//! Memory of a server, and of a client's front, under attacks on their byte budgets.
 //!
 //! `cargo bench -p mcp-proto --bench attacks --features http`. The figures count bytes allocated and not freed: they do
 //! not depend on the profile or the machine.
@@ -25,12 +25,12 @@ const MIB: usize = 1024 * 1024;
 
 fn main() {
     println!("{:56} {:>12}", "held", "bytes");
-    for (what, bytes) in [lists(), slow_bodies(), unread_answers(), progress()].into_iter().flatten() {
-        println!("{what:56} {bytes:>12}");
+    for (name, bytes) in [lists(), slow_bodies(), unread_answers(), progress()].into_iter().flatten() {
+        println!("{name:56} {bytes:>12}");
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that only `add` advances.
 #[derive(Default)]
 struct ManualClock(AtomicU64);
 
@@ -79,7 +79,8 @@ struct HttpBench {
 
 impl HttpBench {
     fn new() -> Self {
-        let tool = |name, about: usize| Tool::new(name, "A".repeat(about), json!({"type": "object"}));
+        let tool =
+            |name, description: usize| Tool::new(name, "A".repeat(description), json!({"type": "object"}));
         let router = Router::new("bench", "1")
             .tool_with(tool("small", 600), async |NoArguments {}, _| "done")
             .tool_with(tool("large", 1), async |NoArguments {}, _| "A".repeat(4 * MIB));
@@ -126,16 +127,16 @@ impl HttpBench {
     }
 }
 
-/// Reads an answer to its end; returns the session that it names.
+/// Reads an answer to its end; returns its session id.
 fn read(mut exchange: HttpExchange) -> Option<String> {
     let mut cx = Context::from_waker(Waker::noop());
-    let Poll::Ready(head) = exchange.poll_head(&mut cx) else { panic!("there is no answer") };
+    let Poll::Ready(head) = exchange.poll_head(&mut cx) else { panic!("the server has not answered") };
     while let Poll::Ready(Some(_)) = exchange.poll_body(&mut cx) {}
     let session = head.headers.into_iter().find(|(name, _)| *name == "mcp-session-id");
     session.map(|(_, id)| id.into_owned())
 }
 
-/// A client of a legacy session reads the answers to 1,100 list calls, as streams.
+/// The client of a legacy session reads the answers to 1,100 list calls as streams.
 fn lists() -> Vec<(&'static str, u64)> {
     let mut web = HttpBench::new();
     let session = web.open();
@@ -154,7 +155,7 @@ fn lists() -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// Fifty bodies that come slowly and do not end.
+/// Fifty request bodies arrive slowly and do not end.
 fn slow_bodies() -> Vec<(&'static str, u64)> {
     let web = HttpBench::new();
     let piece = Bytes::from(vec![b' '; 64 * 1024]);
@@ -173,7 +174,7 @@ fn slow_bodies() -> Vec<(&'static str, u64)> {
     vec![("50 slow bodies of 4 MiB", at_once), ("the same a minute later", at_once.saturating_sub(gone))]
 }
 
-/// A client calls a tool a hundred times and reads none of the answers, of 4 MiB each.
+/// A client calls a tool a hundred times and reads none of the answers of 4 MiB each.
 fn unread_answers() -> Vec<(&'static str, u64)> {
     let mut web = HttpBench::new();
     let session = web.open();
@@ -183,10 +184,10 @@ fn unread_answers() -> Vec<(&'static str, u64)> {
         (0..100).map(|id| web.post(Some(&session), &call(id))).collect::<Vec<_>>()
     });
     drop(exchanges);
-    vec![("100 answers of 4 MiB that nobody reads", bytes)]
+    vec![("100 unread answers of 4 MiB", bytes)]
 }
 
-/// A server floods a call with reports of progress, of 1 MiB each, and the application takes none.
+/// A server floods a call with progress notifications of 1 MiB each, and the application reads none.
 fn progress() -> Vec<(&'static str, u64)> {
     let mut config = ClientConfig::new(Implementation::new("bench", "1"));
     config.era_policy = EraPolicy::ModernOnly;
@@ -197,7 +198,7 @@ fn progress() -> Vec<(&'static str, u64)> {
         let _ = machine.poll_link();
         machine.handle_open(now);
     });
-    let mut say = |text: String| {
+    let mut send = |text: String| {
         driver.lock(|machine, now| machine.handle_input(now, Bytes::from(text)));
         let mut written = Vec::new();
         driver.lock(|machine, _| while machine.poll_transmit(&mut written) {});
@@ -207,21 +208,21 @@ fn progress() -> Vec<(&'static str, u64)> {
         let request: serde_json::Value = serde_json::from_slice(written).expect("a request");
         request["id"].clone()
     };
-    let discover = id(&say(String::new()));
+    let discover = id(&send(String::new()));
     let result = json!({
         "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
         "ttlMs": 0, "cacheScope": "private",
     });
-    say(format!("{}\n", json!({"jsonrpc": "2.0", "id": discover, "result": result})));
+    send(format!("{}\n", json!({"jsonrpc": "2.0", "id": discover, "result": result})));
     let call = client.call_tool("slow", json!({})).start().expect("a call");
-    let token = id(&say(String::new()));
-    let (bytes, ()) = heap_growth(|| {
+    let token = id(&send(String::new()));
+    let (bytes, ()) = held(|| {
         for progress in 0..200 {
             let params = json!({"progressToken": token, "progress": progress, "message": "A".repeat(MIB)});
             let report = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-            say(format!("{report}\n"));
+            send(format!("{report}\n"));
         }
     });
     drop(call);
-    vec![("200 MiB of progress that nobody takes", bytes)]
+    vec![("200 MiB of unread progress notifications", bytes)]
 }

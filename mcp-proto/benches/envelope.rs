@@ -1,6 +1,7 @@
-//! Reading an envelope against its limit, the check for UTF-8, and against serde_json with `&RawValue`.
+//! Speed of reading an envelope compared with its theoretical limit, the UTF-8 check, and with serde_json's
+//! `&RawValue`.
 //!
-//! `cargo bench -p mcp-proto --bench envelope`, with a part of a row's name for that row alone.
+//! `cargo bench -p mcp-proto --bench envelope`; an argument selects the rows whose names contain it.
 
 mod measure;
 
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "what an envelope is read for")]
+#[expect(dead_code, reason = "reading an envelope finds all its members")]
 struct Peer<'a> {
     jsonrpc: &'a str,
     id: Option<i64>,
@@ -80,7 +81,7 @@ fn row(name: &str, message: &str) {
     if std::env::args().skip(1).any(|wanted| !wanted.starts_with('-') && !name.contains(&wanted)) {
         return;
     }
-    // A line as it comes: a slice of what was read.
+    // A line as the framing returns it: a slice of the chunk that was read.
     let chunk = Bytes::from(format!("{message}\n"));
     let line = chunk.slice(..message.len());
     let mut utf8 = || {

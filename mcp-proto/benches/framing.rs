@@ -1,5 +1,7 @@
-//! Newline framing against its limit: one copy per chunk into a shared buffer, as reading from a pipe does, and a search
-//! for newlines. A line that crosses chunks has to be copied again, which the limit leaves out.
+//! Speed of newline framing compared with its theoretical limit.
+//!
+//! The limit is one copy per chunk into a shared buffer, as reading from a pipe does, and a search for newlines. A line
+//! that crosses chunks must be copied again, which the limit leaves out.
 //!
 //! `cargo bench -p mcp-proto --bench framing`
 
@@ -22,7 +24,7 @@ fn main() {
     }
 }
 
-/// Equal bytes of lines of each length, evenly mixed: about 6 MB, more than the caches of a core hold.
+/// A mix of lines with the same number of bytes for each length: about 6 MB, more than the caches of a core hold.
 fn lines(lengths: &[usize]) -> Vec<u8> {
     let longest = lengths.iter().copied().max().unwrap_or_default();
     let mut input = Vec::new();
@@ -37,7 +39,7 @@ fn lines(lengths: &[usize]) -> Vec<u8> {
     input
 }
 
-/// Reads a chunk as a driver does: into a buffer that is used again once nothing shares it.
+/// Reads a chunk as a driver does: into a buffer that is reused once no slice shares it.
 fn chunk_of(buffer: &mut BytesMut, size: usize, piece: &[u8]) -> Bytes {
     buffer.reserve(size);
     buffer.extend_from_slice(piece);

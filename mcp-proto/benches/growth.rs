@@ -1,8 +1,8 @@
-//! How work grows with what a peer sends: the exponent of each shape of input, at 1, 2, 4 and 8 MiB.
+//! Growth of work with the size of the input: the exponent for each shape of input, at 1, 2, 4 and 8 MiB.
 //!
-//! `cargo bench -p mcp-proto --all-features --bench growth`. Arguments name the shapes to measure, by a part of their
-//! names. Ends with 1 if an exponent is over 1.5: that of `n log n` is below 1.1, memory that outgrows the caches adds up to
-//! 0.3, and that of `n²` is 2.
+//! `cargo bench -p mcp-proto --all-features --bench growth`. Arguments select the shapes whose names contain one of
+//! them. The exit code is 1 if an exponent is over 1.5: that of `n log n` is below 1.1, memory that outgrows the caches
+//! adds up to 0.3, and that of `n²` is 2.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -22,7 +22,7 @@ const MIB: usize = 1 << 20;
 const SIZES: [usize; 4] = [MIB, 2 * MIB, 4 * MIB, 8 * MIB];
 const ROUNDS: usize = 3;
 const MOST: f64 = 1.5;
-/// Less than this is not measured exactly, and no attack.
+/// Times below this are not measured exactly, and no attack.
 const NOTHING: Duration = Duration::from_micros(200);
 
 fn main() -> ExitCode {
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
             continue;
         }
         let mut measured = measure(shape);
-        // What the machine did besides is unlikely to come again.
+        // Measure again: interference by other processes is unlikely to recur.
         for _ in 0..2 {
             if measured.1 > MOST {
                 let again = measure(shape);
@@ -50,11 +50,11 @@ fn main() -> ExitCode {
         println!("{:48} {one:>9.2} {two:>9.2} {four:>9.2} {eight:>9.2} {exponent:>9.2}", shape.name);
         steepest = steepest.max(exponent);
     }
-    println!("the steepest is {steepest:.2}, {MOST} is allowed");
+    println!("the largest exponent is {steepest:.2}; the limit is {MOST}");
     ExitCode::from(u8::from(steepest > MOST))
 }
 
-/// The least time at each size, and by which power it grows: the median of the three steps.
+/// The least time at each size, and the exponent of its growth: the median of the three steps.
 fn measure(shape: Shape) -> ([Duration; 4], f64) {
     let mut times = [Duration::MAX; 4];
     for _ in 0..ROUNDS {

@@ -1,5 +1,7 @@
-//! One `tools/call` through the client's side alone, from the command to its outcome: on a stream, and over HTTP with the
-//! answer as JSON and as events; and what a request in flight holds.
+//! Cost of one `tools/call` on the client's side, from the command to its outcome.
+//!
+//! It compares a stream with HTTP, with the answer as JSON and as events, and measures the memory of a request in
+//! flight.
 //!
 //! `cargo bench -p mcp-proto --features http --bench http_client`
 
@@ -84,7 +86,9 @@ impl Stream {
     }
 
     fn round_trip(&mut self) {
-        self.client.request::<CallTool>(NOW, &self.params, RequestOptions::default()).expect("it is ready");
+        self.client
+            .request::<CallTool>(NOW, &self.params, RequestOptions::default())
+            .expect("the client is ready");
         self.answer(RESULT);
     }
 }
@@ -99,7 +103,7 @@ impl Http {
     fn ready(mode: EraPolicy) -> Self {
         let mut config = HttpClientConfig::new(config(mode), "http://localhost/mcp");
         config.listen = ListenPolicy::Never;
-        let client = HttpClient::new(config, NOW).expect("it is a URL");
+        let client = HttpClient::new(config, NOW).expect("the URL is valid");
         let mut http = Self { client, id: 0, params: params() };
         let exchange = http.opened().exchange;
         let outcome = if mode == EraPolicy::LegacyOnly { INITIALIZED } else { DISCOVERED };
@@ -114,7 +118,7 @@ impl Http {
 
     fn opened(&mut self) -> HttpRequest {
         loop {
-            match self.client.poll_action().expect("something is sent") {
+            match self.client.poll_action().expect("the client sends a request") {
                 Action::Open(request) => return request,
                 Action::Abort(_) | Action::AuthorizationRequired(_) => {}
             }
@@ -133,7 +137,9 @@ impl Http {
     }
 
     fn ask(&mut self) -> HttpRequest {
-        self.client.request::<CallTool>(NOW, &self.params, RequestOptions::default()).expect("it is ready");
+        self.client
+            .request::<CallTool>(NOW, &self.params, RequestOptions::default())
+            .expect("the client is ready");
         self.opened()
     }
 

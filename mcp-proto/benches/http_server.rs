@@ -1,5 +1,7 @@
-//! A server over HTTP in memory: what an exchange costs beyond HTTP itself, what telling many of a change costs, and
-//! what is held for who waits.
+//! Costs of a server over HTTP, in memory.
+//!
+//! It measures an exchange without HTTP itself, the notification of many subscribers, and the memory of waiting
+//! clients.
 //!
 //! `cargo bench -p mcp-proto --bench http_server --features http`. With `--repeat N` and a row's name it runs that row
 //! N times, for a profiler.
@@ -39,7 +41,7 @@ fn main() {
             assert!(stream.answer(&MODERN_WORK, &work) > 0);
         }),
         ("legacy session", &mut || legacy.call(&session)),
-        ("telling 10,000", &mut || subscribers.publish()),
+        ("notifying 10,000", &mut || subscribers.notify()),
     ];
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--repeat") {
@@ -53,7 +55,7 @@ fn main() {
     let costs = measure(rows.map(|(_, run)| run));
     println!("{:16} {:>10} {:>12} {:>12}", "", "ns", "per second", "allocations");
     for (name, cost) in names.into_iter().zip(costs) {
-        let times = if name.starts_with("telling") { SUBSCRIBERS as f64 } else { 1.0 };
+        let times = if name.starts_with("notifying") { SUBSCRIBERS as f64 } else { 1.0 };
         println!(
             "{name:16} {:>10.0} {:>12.0} {:>12.1}",
             cost.nanoseconds,
@@ -63,18 +65,18 @@ fn main() {
     }
     println!();
     println!("{:32} {:>8}", "held", "bytes");
-    for (what, bytes) in memory() {
-        println!("{what:32} {bytes:>8}");
+    for (name, bytes) in memory() {
+        println!("{name:32} {bytes:>8}");
     }
 }
 
-/// What each of many holds, on average.
+/// The average memory of each kind of waiting client.
 fn memory() -> [(&'static str, u64); 4] {
-    let mut web = HttpBench::new();
-    // The tables grow in steps: what is measured is what comes on top.
+    let mut web = Web::new();
+    // The tables grow in steps: measure only after a first batch.
     let first: Vec<String> = (0..SESSIONS).map(|_| web.open()).collect();
-    let (sessions, more) = heap_growth(|| (0..SESSIONS).map(|_| web.open()).collect::<Vec<String>>());
-    // The test's own list of ids.
+    let (sessions, more) = held(|| (0..SESSIONS).map(|_| web.open()).collect::<Vec<String>>());
+    // Subtract the benchmark's own list of ids.
     let sessions = sessions - SESSIONS * (24 + 32);
     let (streams, open) = heap_growth(|| more.iter().map(|session| web.get(session)).collect::<Vec<_>>());
     let other = HttpBench::new();
@@ -186,7 +188,7 @@ impl HttpBench {
         let _ = self.driver.poll(&mut Context::from_waker(Waker::noop()));
     }
 
-    /// The whole of an exchange; returns the bytes of its answer.
+    /// Runs a whole exchange; returns the size of the answer's body.
     fn answer<const N: usize>(&mut self, headers: &[(&'static str, &'static str); N], body: &Bytes) -> usize {
         let mut exchange = self.exchange(headers, body);
         read(&mut exchange)
@@ -259,7 +261,7 @@ impl HttpBench {
     }
 }
 
-/// Reads what there is of an answer; returns how many bytes its body has.
+/// Reads the available part of an answer; returns the number of bytes of its body.
 fn read(exchange: &mut HttpExchange) -> usize {
     let Poll::Ready(head) = exchange.poll_head(&mut Context::from_waker(Waker::noop())) else { return 0 };
     black_box(head);
@@ -275,7 +277,7 @@ fn read_body(exchange: &mut HttpExchange) -> usize {
     bytes
 }
 
-/// Many who listen for the same resource.
+/// Many clients that subscribe to the same resource.
 struct Subscribers {
     web: HttpBench,
     exchanges: Vec<HttpExchange>,
@@ -288,7 +290,7 @@ impl Subscribers {
         Self { web, exchanges }
     }
 
-    fn publish(&mut self) {
+    fn notify(&mut self) {
         self.web.server.resource_updated("note:///one");
         for exchange in &mut self.exchanges {
             assert!(read_body(exchange) > 0);

@@ -1,8 +1,10 @@
-//! A whole `tools/call` in memory, both sides on one thread: the bare machines, the async front, and for comparison
-//! serde_json with `&RawValue` envelopes and typed parameters, without a protocol.
+//! Cost of a whole `tools/call` in memory, both sides on one thread.
+//!
+//! It compares the bare state machines, the async front, and serde_json with `&RawValue` envelopes and typed
+//! parameters, without a protocol.
 //!
 //! `cargo bench -p mcp-proto --bench round_trip`. With `--repeat N` and a row's name it runs that row N times, for a
-//! profiler: instructions per round trip are what a run of 2 N has more than a run of N.
+//! profiler: the difference between runs of 2 N and N, divided by N, is the number of instructions per round trip.
 
 mod measure;
 mod pair;
@@ -54,7 +56,7 @@ fn main() {
     }
 }
 
-/// A handle, its driver, a router and its driver, and nothing between them but memory.
+/// A client handle and its driver, a router and its driver, joined in memory.
 struct Front {
     client: Client,
     driver: ClientDriver<StreamClient>,
@@ -63,8 +65,8 @@ struct Front {
     down: Wire,
 }
 
-/// Nothing here is random.
-struct NoEntropy;
+/// Entropy that is not random: this benchmark needs none.
+struct Unused;
 
 impl Entropy for NoEntropy {
     fn fill(&self, bytes: &mut [u8]) {
@@ -79,7 +81,7 @@ struct Echo {
 
 impl Front {
     fn ready(mode: EraPolicy) -> Self {
-        let tool = Tool::new("echo", "Says what it is told", serde_json::json!({ "type": "object" }));
+        let tool = Tool::new("echo", "Returns its message", serde_json::json!({ "type": "object" }));
         let router = Router::new("echo", "1.0.0").tool_with(tool, async |Echo { message }, _| message);
         let clock = Arc::new(SystemClock::new());
         let machine = StreamServer::new(router.config());
@@ -135,7 +137,7 @@ struct EchoArguments {
     message: &'static str,
 }
 
-/// What the same call costs at least with serde_json, at the wire format of 2025-11-25.
+/// The same call with serde_json only, in the wire format of 2025-11-25: a lower bound.
 #[derive(Default)]
 struct Lean {
     id: i64,
@@ -176,7 +178,7 @@ struct LeanContent {
 }
 
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "what an envelope is read for")]
+#[expect(dead_code, reason = "reading an envelope finds all its members")]
 struct LeanEnvelope<'a> {
     jsonrpc: &'a str,
     id: Option<i64>,

@@ -1,4 +1,4 @@
-//! What a round trip costs while others are in flight: at most twice as much with 100,000 as with one.
+//! Cost of a round trip while other requests are in flight: with 100,000, at most twice the cost with one.
 //!
 //! `cargo bench -p mcp-proto --bench scale`.
 
@@ -16,7 +16,7 @@ fn main() {
     for (name, era) in [("modern", Era::Modern), ("legacy", Era::Legacy)] {
         let [mut one, mut thousand, mut many] = IN_FLIGHT.map(|in_flight| {
             let mut pair = Pair::ready(era, in_flight);
-            // The last of them is the one that is measured.
+            // `round_trip` sends the last one.
             (1..in_flight).for_each(|_| drop(pair.ask()));
             pair
         });

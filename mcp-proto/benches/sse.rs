@@ -1,5 +1,7 @@
-//! Decoding event streams against the limit, a search for line breaks in the chunks, and against `sse-core`, a decoder
-//! without input and output too. Chunks are lent: nobody copies but who has to.
+//! Speed of decoding event streams.
+//!
+//! The theoretical limit is a search for line breaks in the chunks; `sse-core` is another sans-IO decoder. Both
+//! decoders share the chunks, and copy only if they must.
 //!
 //! `cargo bench -p mcp-proto --bench sse`
 
@@ -37,7 +39,7 @@ struct Stream {
     events: usize,
 }
 
-/// Equal bytes of events of each length, evenly mixed: about 6 MB, more than the caches of a core hold.
+/// A mix of events with the same number of bytes for each length: about 6 MB, more than the caches of a core hold.
 fn events(lengths: &[usize]) -> Stream {
     let longest = lengths.iter().copied().max().unwrap_or_default();
     let mut stream = Stream { bytes: Vec::new(), events: 0 };
@@ -100,8 +102,8 @@ fn row(name: &str, stream: &Stream, size: usize) {
     );
 }
 
-/// How the time grows with the event when that doubles: as 2 to the power of 1 if it is linear, of 2 if it is quadratic.
-/// The limit is to copy the chunks into a vector that grows: both pay for memory that no cache holds.
+/// Prints the exponent of the time's growth when the event doubles: 1 if it is linear, 2 if it is quadratic. The limit
+/// is a copy of the chunks into a growing vector: both pay for memory that no cache holds.
 fn growth() {
     println!("\n{:34} {:>10} {:>10} {:>9} {:>9}", "", "limit GB/s", "ours GB/s", "limit ^", "ours ^");
     let mut before = None;

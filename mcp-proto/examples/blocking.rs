@@ -1,4 +1,6 @@
-//! A client without a runtime: one thread, one blocking socket, one loop. It prints the names of a server's tools.
+//! A client without an async runtime, which prints the names of a server's tools.
+//!
+//! It needs one thread, one blocking socket and one loop.
 //!
 //! ```text
 //! cargo run -p mcp-proto --example blocking -- 127.0.0.1:7000
@@ -6,7 +8,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "the driver of a machine reads the clock"
+    reason = "the driver of a state machine reads the clock"
 )]
 
 use mcp_proto::peer::RequestOptions;
@@ -64,7 +66,7 @@ pub(crate) fn tool_names(mut socket: TcpStream) -> Result<Vec<String>, Box<dyn E
             }
         }
         if moved {
-            // A request made above is output: drain until nothing moves, and only then wait.
+            // The calls above may have queued output: drain until nothing is left before waiting for input.
             continue;
         }
         if client.is_closed() {

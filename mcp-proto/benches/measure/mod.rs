@@ -1,4 +1,4 @@
-//! What the benchmarks share: a clock that takes medians of interleaved rounds, and an allocator that counts.
+//! Measurements for the benchmarks: medians over interleaved rounds, and an allocator that counts.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -6,10 +6,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-#[allow(dead_code, reason = "one benchmark looks at memory alone")]
+#[allow(dead_code, reason = "one benchmark measures only memory")]
 const ROUNDS: usize = 301;
-/// Short, so that most rounds are not interrupted on a machine that does other things too.
-#[allow(dead_code, reason = "one benchmark looks at memory alone")]
+/// The length of a round: short, so that most rounds are not interrupted on a busy machine.
+#[allow(dead_code, reason = "one benchmark measures only memory")]
 const ROUND: Duration = Duration::from_millis(1);
 
 #[global_allocator]
@@ -20,8 +20,8 @@ static HEAP_BYTES: AtomicU64 = AtomicU64::new(0);
 
 struct CountingAllocator;
 
-// SAFETY: every call is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for CountingAllocator {
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         HEAP_BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
@@ -44,34 +44,34 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-/// What `make` leaves on the heap, in bytes, and what it returns.
-#[allow(dead_code, reason = "one benchmark looks at memory")]
-pub(crate) fn heap_growth<T>(make: impl FnOnce() -> T) -> (u64, T) {
-    let before = HEAP_BYTES.load(Ordering::Relaxed);
+/// Runs `make`; returns the number of bytes that it leaves on the heap, and its result.
+#[allow(dead_code, reason = "not every benchmark measures memory")]
+pub(crate) fn held<T>(make: impl FnOnce() -> T) -> (u64, T) {
+    let before = HELD.load(Ordering::Relaxed);
     let made = make();
     (HEAP_BYTES.load(Ordering::Relaxed).saturating_sub(before), made)
 }
 
 /// Runs `act`; returns the number of bytes it frees, and its result.
-#[allow(dead_code, reason = "one benchmark looks at what goes")]
+#[allow(dead_code, reason = "one benchmark measures freed memory")]
 pub(crate) fn freed<T>(act: impl FnOnce() -> T) -> (u64, T) {
     let before = HEAP_BYTES.load(Ordering::Relaxed);
     let made = act();
     (before.saturating_sub(HEAP_BYTES.load(Ordering::Relaxed)), made)
 }
 
-/// What one run of a candidate costs.
-#[allow(dead_code, reason = "one benchmark looks at memory alone")]
+/// The cost of one run of a candidate.
+#[allow(dead_code, reason = "one benchmark measures only memory")]
 #[derive(Clone, Copy)]
 pub(crate) struct Cost {
     /// The median over the rounds.
     pub(crate) nanoseconds: f64,
-    /// Of one run after the first.
+    /// The number of allocations of the second run.
     pub(crate) allocations: u64,
 }
 
-/// Measures the candidates in turns, so that a change of the machine's speed meets all of them.
-#[allow(dead_code, reason = "one benchmark looks at memory alone")]
+/// Measures the candidates in turns, so that a change of the machine's speed affects all of them.
+#[allow(dead_code, reason = "one benchmark measures only memory")]
 pub(crate) fn measure<const N: usize>(mut candidates: [&mut dyn FnMut(); N]) -> [Cost; N] {
     let mut runs = [0u32; N];
     let mut allocations = [0; N];

@@ -1,4 +1,4 @@
-//! A client and a server joined in memory, calling a tool that says what it is told.
+//! A client and a server joined in memory, with a tool that returns its message.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -23,7 +23,7 @@ struct Echo {
     message: String,
 }
 
-/// What a transport reads into: one allocation for many reads.
+/// One direction of the connection, with a read buffer that needs one allocation for many reads.
 #[derive(Default)]
 pub(crate) struct Wire {
     written: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Carries what `write` puts out, if anything.
+    /// Copies the output of `write`, if any, into the read buffer.
     pub(crate) fn carry(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> Option<Bytes> {
         self.written.clear();
         if !write(&mut self.written) {
@@ -45,7 +45,7 @@ impl Wire {
     }
 }
 
-/// The bare machines.
+/// The bare state machines, joined.
 pub(crate) struct Pair {
     pub(crate) client: StreamClient,
     server: StreamServer,
@@ -56,7 +56,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Two sides that are ready for requests of `era`, with room for `in_flight` of them.
+    /// Two connected sides of `era` that are ready for requests, with room for `in_flight` of them.
     pub(crate) fn ready(era: Era, in_flight: usize) -> Self {
         let limits = Limits { requests_out: in_flight, requests_in: in_flight, ..Limits::default() };
         let mut config = ClientConfig::new(Implementation::new("benchmark", "1.0.0"));
@@ -92,25 +92,25 @@ impl Pair {
         true
     }
 
-    /// Asks, and hands the request to the server's application, which decodes it.
+    /// Sends a request, which the server's application decodes.
     pub(crate) fn ask(&mut self) -> (InboundId, CallToolResult) {
         self.now = self.now + Duration::from_micros(1);
         self.client.request::<CallTool>(self.now, &self.params, RequestOptions::default()).unwrap();
         assert!(self.upwards());
         let Some(Event::Request { id, params: Some(params), .. }) = self.server.poll_event() else {
-            panic!("the request has not come")
+            panic!("the server has not received the request")
         };
         let params: CallToolParams = params.decode().unwrap();
         let Echo { message } = params.arguments.unwrap().decode().unwrap();
         (id, CallToolResult::text(message))
     }
 
-    /// Answers, and hands the result to the client's application, which decodes it.
+    /// Sends the result, which the client's application decodes.
     pub(crate) fn answer(&mut self, id: InboundId, result: &CallToolResult) {
         self.server.respond(self.now, id, Answer::Result(result));
         assert!(self.downwards());
         let Some(client::Event::Outcome { outcome, .. }) = self.client.poll_event() else {
-            panic!("the answer has not come")
+            panic!("the client has not received the answer")
         };
         let result = outcome.decode::<CallTool>().unwrap();
         assert_eq!(result.content.len(), 1);
