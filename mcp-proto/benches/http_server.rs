@@ -72,10 +72,10 @@ fn main() {
 
 /// The average memory of each kind of waiting client.
 fn memory() -> [(&'static str, u64); 4] {
-    let mut web = Web::new();
+    let mut web = HttpBench::new();
     // The tables grow in steps: measure only after a first batch.
     let first: Vec<String> = (0..SESSIONS).map(|_| web.open()).collect();
-    let (sessions, more) = held(|| (0..SESSIONS).map(|_| web.open()).collect::<Vec<String>>());
+    let (sessions, more) = heap_growth(|| (0..SESSIONS).map(|_| web.open()).collect::<Vec<String>>());
     // Subtract the benchmark's own list of ids.
     let sessions = sessions - SESSIONS * (24 + 32);
     let (streams, open) = heap_growth(|| more.iter().map(|session| web.get(session)).collect::<Vec<_>>());

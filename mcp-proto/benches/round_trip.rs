@@ -66,7 +66,7 @@ struct Front {
 }
 
 /// Entropy that is not random: this benchmark needs none.
-struct Unused;
+struct NoEntropy;
 
 impl Entropy for NoEntropy {
     fn fill(&self, bytes: &mut [u8]) {

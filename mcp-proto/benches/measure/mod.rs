@@ -21,7 +21,7 @@ static HEAP_BYTES: AtomicU64 = AtomicU64::new(0);
 struct CountingAllocator;
 
 // SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         HEAP_BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
@@ -46,8 +46,8 @@ unsafe impl GlobalAlloc for Counting {
 
 /// Runs `make`; returns the number of bytes that it leaves on the heap, and its result.
 #[allow(dead_code, reason = "not every benchmark measures memory")]
-pub(crate) fn held<T>(make: impl FnOnce() -> T) -> (u64, T) {
-    let before = HELD.load(Ordering::Relaxed);
+pub(crate) fn heap_growth<T>(make: impl FnOnce() -> T) -> (u64, T) {
+    let before = HEAP_BYTES.load(Ordering::Relaxed);
     let made = make();
     (HEAP_BYTES.load(Ordering::Relaxed).saturating_sub(before), made)
 }

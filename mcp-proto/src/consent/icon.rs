@@ -74,8 +74,8 @@ impl IconPolicy {
     ///
     /// # Errors
     /// If the policy does not allow the icon to be fetched or shown.
-    pub fn source<'a>(&self, icon: &'a Icon) -> Result<IconSource<'a>, IconFault> {
-        let url = UriStr::new(&icon.src).map_err(|_| IconFault::Syntax)?;
+    pub fn source<'a>(&self, icon: &'a Icon) -> Result<IconSource<'a>, UnsafeIconError> {
+        let url = UriStr::new(&icon.src).map_err(|_| UnsafeIconError::Syntax)?;
         if url.scheme_str().eq_ignore_ascii_case("data") {
             let bytes = self.decode(url.path_str())?;
             let (head, _) = url.path_str().split_once(',').unwrap_or_default();
@@ -96,8 +96,8 @@ impl IconPolicy {
     ///
     /// # Errors
     /// If it may not be followed.
-    pub fn redirect(&self, from: &str, to: &str) -> Result<(), IconFault> {
-        let [_, target] = [from, to].map(|url| UriStr::new(url).map_err(|_| IconFault::Syntax));
+    pub fn redirect(&self, from: &str, to: &str) -> Result<(), UnsafeIconError> {
+        let [_, target] = [from, to].map(|url| UriStr::new(url).map_err(|_| UnsafeIconError::Syntax));
         if !target?.scheme_str().eq_ignore_ascii_case("https") {
             return Err(UnsafeIconError::Scheme);
         }
@@ -115,7 +115,7 @@ impl IconPolicy {
     ///
     /// # Errors
     /// If the bytes are not an image that the policy allows to be shown.
-    pub fn image(&self, declared: Option<&str>, bytes: &[u8]) -> Result<ImageKind, IconFault> {
+    pub fn image(&self, declared: Option<&str>, bytes: &[u8]) -> Result<ImageKind, UnsafeIconError> {
         if bytes.len() > self.max_bytes {
             return Err(UnsafeIconError::TooLong { limit: self.max_bytes });
         }
@@ -133,8 +133,8 @@ impl IconPolicy {
     }
 
     /// Decodes the bytes of a `data:` URI, unless its base64 is too long for the limit.
-    fn decode(&self, path: &str) -> Result<Vec<u8>, IconFault> {
-        let (head, data) = path.split_once(',').ok_or(IconFault::Syntax)?;
+    fn decode(&self, path: &str) -> Result<Vec<u8>, UnsafeIconError> {
+        let (head, data) = path.split_once(',').ok_or(UnsafeIconError::Syntax)?;
         if !head.to_ascii_lowercase().ends_with(";base64") {
             return Err(UnsafeIconError::Syntax);
         }
@@ -212,7 +212,7 @@ fn is_svg(bytes: &[u8]) -> bool {
 /// Why an icon is not fetched, or not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum IconFault {
+pub enum UnsafeIconError {
     /// The icon's `src` is not a URL, or its `data:` URI is not valid base64.
     Syntax,
     /// The URL's scheme is neither `https` nor `data`.

@@ -46,8 +46,8 @@ impl UrlConsent {
     ///
     /// # Errors
     /// If the URL must be neither shown nor opened.
-    pub fn new(url: &str) -> Result<Self, UrlFault> {
-        let parsed = UriStr::new(url).map_err(|_| UrlFault::Syntax)?;
+    pub fn new(url: &str) -> Result<Self, UnsafeUrlError> {
+        let parsed = UriStr::new(url).map_err(|_| UnsafeUrlError::Syntax)?;
         let secure = parsed.scheme_str().eq_ignore_ascii_case("https");
         if !secure && !parsed.scheme_str().eq_ignore_ascii_case("http") {
             return Err(UnsafeUrlError::Scheme);
@@ -80,7 +80,7 @@ impl UrlConsent {
     ///
     /// # Errors
     /// If the URL must be neither shown nor opened: answer the elicitation with the error for invalid parameters.
-    pub fn of(params: &ElicitUrlParams) -> Result<Self, UrlFault> {
+    pub fn of(params: &ElicitUrlParams) -> Result<Self, UnsafeUrlError> {
         Self::new(&params.url)
     }
 
@@ -141,7 +141,7 @@ fn is_numeric(host: &str) -> bool {
 /// Why a URL must be neither shown nor opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum UrlFault {
+pub enum UnsafeUrlError {
     /// The text is not a URL of RFC 3986, with characters beyond ASCII percent-encoded.
     Syntax,
     /// The scheme is neither `http` nor `https`.

@@ -1,4 +1,4 @@
-//! A client against a server that a test writes by hand, on a simulated clock.
+//! A harness for a client: the test plays the server, on a simulated clock.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses its part")]
 
 use core::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub const MODERN: &str = "2026-07-28";
 pub const LEGACY: &str = "2025-11-25";
 
-/// A client whose server is the test itself.
+/// A client together with the messages and events of its connection.
 pub struct ClientHarness {
     pub client: StreamClient,
     pub now: Instant,
@@ -26,7 +26,7 @@ pub fn config() -> ClientConfig {
 }
 
 impl ClientHarness {
-    /// A client that has not asked for its link yet.
+    /// A client that has not requested its link yet.
     pub fn new(config: ClientConfig) -> Self {
         Self {
             client: StreamClient::new(config),
@@ -36,14 +36,14 @@ impl ClientHarness {
         }
     }
 
-    /// A client whose link is open: it has written what it opens with.
+    /// A client whose link is open: it has written its first request.
     pub fn open(config: ClientConfig) -> Self {
         let mut scripted = Self::new(config);
         scripted.accept();
         scripted
     }
 
-    /// A client that talks to a modern server with every capability.
+    /// A client connected to a modern server with every capability.
     pub fn modern(config: ClientConfig) -> Self {
         let mut scripted = Self::open(config);
         let id = scripted.expect("server/discover");
@@ -53,7 +53,7 @@ impl ClientHarness {
         scripted
     }
 
-    /// A client that talks to a legacy server of `version` with every capability.
+    /// A client connected to a legacy server of `version` with every capability.
     pub fn legacy_at(mut config: ClientConfig, version: &str) -> Self {
         config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
         let mut scripted = Self::open(config);
@@ -69,7 +69,7 @@ impl ClientHarness {
         Self::legacy_at(config, LEGACY)
     }
 
-    /// Opens the link that the client asks for.
+    /// Opens the link that the client requests.
     pub fn accept(&mut self) {
         assert_eq!(self.client.poll_link(), Some(LinkAction::Open));
         self.client.handle_open(self.now);
@@ -84,22 +84,20 @@ impl ClientHarness {
         let mut out = Vec::new();
         if self.client.poll_transmit(&mut out) {
             for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-                self.lines.push_back(
-                    serde_json::from_slice(line).expect("the client wrote something that is no JSON"),
-                );
+                self.lines.push_back(serde_json::from_slice(line).expect("the client's output is not JSON"));
             }
         }
         self.lines.pop_front()
     }
 
-    /// The next line must be a request of `method`; returns its id.
+    /// Asserts that the next line is a request of `method`; returns its id.
     pub fn expect(&mut self, method: &str) -> Value {
         let line = self.line();
         assert_eq!(line["method"], method, "{line}");
         line["id"].clone()
     }
 
-    /// The client must have written nothing more.
+    /// Asserts that the client has written nothing more.
     pub fn expect_silence(&mut self) {
         assert_eq!(self.try_line(), None);
     }
@@ -128,12 +126,12 @@ impl ClientHarness {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// The server ends.
+    /// The server ends the connection.
     pub fn end(&mut self, detail: &str) {
         self.client.handle_eof(self.now, detail);
     }
 
-    /// Lets time pass, timeout by timeout.
+    /// Advances the clock, timeout by timeout.
     pub fn advance(&mut self, duration: Duration) {
         let end = self.now + duration;
         while let Some(due) = self.client.poll_timeout().filter(|&due| due <= end) {
@@ -153,7 +151,7 @@ impl ClientHarness {
         std::mem::take(&mut self.events)
     }
 
-    /// How a request ended, which it must have done exactly once; other events are kept.
+    /// Asserts that a request has ended exactly once, and returns its outcome; keeps all other events.
     pub fn outcome(&mut self, request: RequestId) -> Outcome {
         let events = self.take_events();
         let mut found = None;
@@ -169,7 +167,7 @@ impl ClientHarness {
         found.expect("no outcome")
     }
 
-    /// Why the connection never became ready.
+    /// Asserts that the connection failed before it became ready, and returns the error.
     pub fn connect_error(&mut self) -> ConnectError {
         let closed = self.take_events().into_iter().find_map(|event| match event {
             Event::Closed(closed) => Some(closed),

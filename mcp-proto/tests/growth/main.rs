@@ -1,4 +1,4 @@
-//! No shape of input takes quadratic time: each is worked on at a size at which it would.
+//! No shape of input takes quadratic time: each test processes a size at which quadratic work would not end in time.
 #![cfg(all(feature = "std", feature = "client", feature = "server"))]
 
 #[path = "../common/mod.rs"]
@@ -17,16 +17,16 @@ use growth_common::Shape;
 /// Linear work takes a tenth of a second without optimisation.
 const BYTES: usize = 512 << 10;
 
-/// A limit to waiting, no measurement: the benchmark `growth` measures.
+/// A limit of waiting, not a measurement: the benchmark `growth` measures.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Contract 7.
-#[expect(clippy::disallowed_methods, reason = "a thread may be waited for within bounds")]
+#[expect(clippy::disallowed_methods, reason = "the test waits for a thread with a timeout")]
 #[track_caller]
 fn check(shapes: &[Shape], bytes: usize) {
     for shape in shapes.iter().copied() {
         let (done, ended) = channel();
-        // What does not end is left behind.
+        // A thread that does not end is abandoned.
         thread::spawn(move || {
             (shape.prepare)(bytes)();
             done.send(())
@@ -50,10 +50,10 @@ fn client_takes_no_quadratic_time() {
     check(&growth_common::client::SHAPES, BYTES);
 }
 
-/// To compare entries with one another takes so little that there must be many: with tens of thousands, quadratic work
-/// takes a minute or more.
+/// Comparing two entries is so fast that only tens of thousands of entries make quadratic work visible: it then takes a
+/// minute or more.
 #[test]
-fn entries_are_not_compared_with_all_others() {
+fn client_does_not_compare_each_entry_with_all_others() {
     const MANY: usize = 4 * BYTES;
     let compared = |shape: &Shape| {
         ["input requests", "page", "form:", "trace:"].iter().any(|part| shape.name.contains(part))

@@ -1,4 +1,4 @@
-//! OAuth: challenges, scopes and documents.
+//! OAuth: challenges, scopes, metadata and keys.
 
 use std::hint::black_box;
 
@@ -14,7 +14,7 @@ pub const SHAPES: [Shape; 9] = [
         challenge(format!("Bearer {}", commas(bytes, "p@=\"v\\\"\"")))
     }),
     shape("auth: challenges", |bytes| challenge(commas(bytes, "Scheme@ token68=="))),
-    shape("auth: what is no challenge", |bytes| challenge(repeat(bytes, "", "=\"\\\",@"))),
+    shape("auth: invalid challenges", |bytes| challenge(repeat(bytes, "", "=\"\\\",@"))),
     shape("auth: scopes", |bytes| {
         let text = repeat(bytes, " ", "scope@");
         Box::new(move || {

@@ -1,4 +1,4 @@
-//! A client on a stream, and a server that says too much.
+//! Input from a server to a client on a stream.
 
 use std::hint::black_box;
 
@@ -30,13 +30,13 @@ pub const SHAPES: [Shape; 23] = [
     shape("client: unknown fields of a task", |bytes| {
         task(format!(r#""status":"working",{}"#, commas(bytes, "\"x@\":1")))
     }),
-    shape("client: news of tasks", |bytes| {
+    shape("client: task notifications", |bytes| {
         receive_lines(
             modern(),
             message(bytes, "notifications/tasks", r#"{"taskId":"t@","status":"working"}"#),
         )
     }),
-    shape("client: answers to nothing", |bytes| {
+    shape("client: answers to unknown ids", |bytes| {
         receive_lines(modern(), repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@,"result":{}}"#))
     }),
     shape("client: answers under long ids", |bytes| {
@@ -53,20 +53,20 @@ pub const SHAPES: [Shape; 23] = [
     shape("client: notifications", |bytes| {
         receive_lines(modern(), message(bytes, "notifications/x", r#"{"a":@}"#))
     }),
-    shape("client: changes of resources", |bytes| {
+    shape("client: resource updates", |bytes| {
         receive_lines(
             watching(),
             message(bytes, "notifications/resources/updated", r#"{"uri":"file:///a/@"}"#),
         )
     }),
-    shape("client: a change of a resource far below", |bytes| {
+    shape("client: an update of a deeply nested resource", |bytes| {
         let uri = format!("file:///{}", repeat(bytes, "/", "@"));
         let params = format!(r#"{{"uri":"{uri}"}}"#);
         let line =
             format!(r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{params}}}"#);
         receive_lines(watching(), line)
     }),
-    shape("client: changes of resources with a cache", |bytes| {
+    shape("client: resource updates with a cache", |bytes| {
         let mut config = open_config();
         config.cache.bytes = 1 << 20;
         let mut s = ClientHarness::modern(config);
@@ -88,7 +88,7 @@ pub const SHAPES: [Shape; 23] = [
             repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@,"method":"roots/list"}"#),
         )
     }),
-    shape("client: requests that are cancelled", |bytes| {
+    shape("client: cancelled requests", |bytes| {
         let request = r#"{"jsonrpc":"2.0","id":@,"method":"roots/list"}"#;
         let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":@}}"#;
         receive_lines(
@@ -104,7 +104,7 @@ pub const SHAPES: [Shape; 23] = [
             format!("[{}]", vec![request; 1000].join(",")),
         )
     }),
-    shape("client: what is no message", |bytes| {
+    shape("client: truncated messages", |bytes| {
         receive_lines(modern(), repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@"#))
     }),
     shape("client: supported versions", |bytes| {
@@ -175,7 +175,7 @@ fn answer(id: &Value, result: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
 }
 
-/// The client is told these lines, and all that follows is taken from it.
+/// The client receives `lines`; all its events and output are polled.
 fn receive_lines(mut s: ClientHarness, lines: String) -> Work {
     let lines = Bytes::from(lines + "\n");
     Box::new(move || {
@@ -194,7 +194,7 @@ fn call(s: &mut ClientHarness) -> Value {
     s.expect("tools/call")
 }
 
-/// A call is answered by asking for input.
+/// The server answers a call with input requests.
 fn input(requests: String) -> Work {
     let mut s = modern();
     let id = call(&mut s);
@@ -202,7 +202,7 @@ fn input(requests: String) -> Work {
     receive_lines(s, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
 }
 
-/// A call is answered by pages that the person has to visit.
+/// The server answers a call with pages that the user must visit.
 fn pages(pages: String) -> Work {
     let mut s = ClientHarness::legacy(open_config());
     let id = call(&mut s);
@@ -210,7 +210,7 @@ fn pages(pages: String) -> Work {
     receive_lines(s, format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
 }
 
-/// A call becomes a task, of which the server says this.
+/// A call becomes a task, for which the server sends a notification with `fields`.
 fn task(fields: String) -> Work {
     let mut s = modern();
     let id = call(&mut s);

@@ -1,4 +1,4 @@
-//! A router behind HTTP, and a client that says too much.
+//! Input from a client to a router behind HTTP.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -22,18 +22,22 @@ pub const SHAPES: [Shape; 7] = [
     }),
     shape("router: a resource with a query", |bytes| read(&format!("q:x?{}", repeat(bytes, "&", "a=@&b=1")))),
     shape("router: arguments of a tool", |bytes| {
-        asked("tools/call", "t", &format!(r#""name":"t","arguments":{{{}}}"#, commas(bytes, "\"a@\":1")))
+        request("tools/call", "t", &format!(r#""name":"t","arguments":{{{}}}"#, commas(bytes, "\"a@\":1")))
     }),
     shape("router: arguments of a prompt", |bytes| {
-        asked("prompts/get", "p", &format!(r#""name":"p","arguments":{{{}}}"#, commas(bytes, "\"a@\":\"\"")))
+        request(
+            "prompts/get",
+            "p",
+            &format!(r#""name":"p","arguments":{{{}}}"#, commas(bytes, "\"a@\":\"\"")),
+        )
     }),
-    shape("router: answers to what was not asked for", |bytes| {
+    shape("router: unexpected input responses", |bytes| {
         let answers = commas(bytes, r#""a@":{"action":"cancel"}"#);
-        asked("tools/call", "t", &format!(r#""name":"t","arguments":{{}},"inputResponses":{{{answers}}}"#))
+        request("tools/call", "t", &format!(r#""name":"t","arguments":{{}},"inputResponses":{{{answers}}}"#))
     }),
     shape("router: a request state", |bytes| {
         let state = repeat(bytes, "", "@");
-        asked("tools/call", "t", &format!(r#""name":"t","arguments":{{}},"requestState":"{state}""#))
+        request("tools/call", "t", &format!(r#""name":"t","arguments":{{}},"requestState":"{state}""#))
     }),
 ];
 
@@ -62,15 +66,15 @@ fn server() -> HttpServer {
     let mut config = router.config();
     config.limits = Limits { message_bytes: 1 << 30, ..Limits::default() };
     let config = HttpServerConfig::new(config);
-    // What is asked here needs no driver.
+    // These requests need no driver.
     http_server(router, config, Arc::new(SystemClock::new()), Arc::new(NoEntropy)).0
 }
 
 fn read(uri: &str) -> Work {
-    asked("resources/read", uri, &format!(r#""uri":"{uri}""#))
+    request("resources/read", uri, &format!(r#""uri":"{uri}""#))
 }
 
-fn asked(method: &'static str, name: &str, params: &str) -> Work {
+fn request(method: &'static str, name: &str, params: &str) -> Work {
     let server = server();
     let (name, meta) = (name.to_owned(), meta_of_request());
     let body =
@@ -90,7 +94,7 @@ fn asked(method: &'static str, name: &str, params: &str) -> Work {
         exchange.handle_body(body);
         exchange.handle_body_end();
         let mut cx = Context::from_waker(Waker::noop());
-        black_box(exchange.poll_head(&mut cx)).is_ready().then_some(()).expect("it is answered at once");
+        black_box(exchange.poll_head(&mut cx)).is_ready().then_some(()).expect("the server answers at once");
         while let Poll::Ready(Some(part)) = exchange.poll_body(&mut cx) {
             black_box(part);
         }

@@ -1,4 +1,4 @@
-//! HTTP: headers, bodies, and the headers that are parameters of tools.
+//! HTTP: headers, bodies, and headers that mirror tool arguments.
 
 use std::hint::black_box;
 
@@ -17,36 +17,40 @@ use super::{Shape, Work, commas, repeat, shape};
 const NOW: Instant = Instant::ORIGIN;
 
 pub const SHAPES: [Shape; 14] = [
-    shape("http client: headers of an answer", |bytes| head(headers(bytes, "x-a@", "v"))),
+    shape("http client: headers of an answer", |bytes| receive_headers(headers(bytes, "x-a@", "v"))),
     shape("http client: challenges of an answer", |bytes| {
-        head(headers(bytes, "www-authenticate", "Basic a=\"@\""))
+        receive_headers(headers(bytes, "www-authenticate", "Basic a=\"@\""))
     }),
     shape("http client: events of an answer", |bytes| {
-        answered(repeat(bytes, "\n\n", "id: @\ndata: x"), usize::MAX)
+        receive_stream(repeat(bytes, "\n\n", "id: @\ndata: x"), usize::MAX)
     }),
     shape("http client: notifications before an answer", |bytes| {
         let event = r#"data: {"jsonrpc":"2.0","method":"notifications/x","params":{"a":@}}"#;
-        answered(repeat(bytes, "\n\n", event), usize::MAX)
+        receive_stream(repeat(bytes, "\n\n", event), usize::MAX)
     }),
     shape("http client: events in pieces of 7 bytes", |bytes| {
-        answered(repeat(bytes, "\n\n", "id: @\ndata: x"), 7)
+        receive_stream(repeat(bytes, "\n\n", "id: @\ndata: x"), 7)
     }),
     shape("http client: tools and their parameters", |bytes| {
         let schema = r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}"#;
         let tools = commas(bytes, &format!(r#"{{"name":"t@","inputSchema":{schema}}}"#));
         let result = format!(r#"{{"resultType":"complete","tools":[{tools}]}}"#);
-        answered(format!("data: {{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{result}}}\n\n"), usize::MAX)
+        receive_stream(format!("data: {{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{result}}}\n\n"), usize::MAX)
     }),
     shape("http server: headers of a request", |bytes| {
-        taken(headers(bytes, "accept", "application/json;a=@, text/event-stream"), String::from("{}"), 1000)
+        receive_request(
+            headers(bytes, "accept", "application/json;a=@, text/event-stream"),
+            String::from("{}"),
+            1000,
+        )
     }),
     shape("http server: revisions of a request", |bytes| {
-        taken(headers(bytes, "mcp-protocol-version", "@"), String::from("{}"), 1000)
+        receive_request(headers(bytes, "mcp-protocol-version", "@"), String::from("{}"), 1000)
     }),
     shape("http server: a body in pieces of 7 bytes", |bytes| {
         let body =
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{{}}}}}"#, commas(bytes, "\"a@\":1"));
-        taken(headers(0, "accept", "*/*"), body, 7)
+        receive_request(headers(0, "accept", "*/*"), body, 7)
     }),
     shape("tools: properties of a schema", |bytes| {
         schema(format!("{{\"properties\":{{{}}}}}", commas(bytes, "\"a@\":{\"type\":\"string\"}")))
@@ -86,7 +90,7 @@ fn headers(bytes: usize, name: &str, value: &str) -> Headers {
         .collect()
 }
 
-/// A client that is ready, with the exchange of a request for its tools.
+/// A ready client, with the exchange of its `tools/list` request.
 fn client() -> (HttpClient, ExchangeId) {
     let mut client = crate::common::config();
     client.era_policy = mcp_proto::peer::client::EraPolicy::ModernOnly;
@@ -121,7 +125,7 @@ fn drain(client: &mut HttpClient) {
     }
 }
 
-fn head(headers: Headers) -> Work {
+fn receive_headers(headers: Headers) -> Work {
     let (mut client, exchange) = client();
     Box::new(move || {
         client.handle_head(NOW, exchange, 401, &Shown(&headers));
@@ -130,7 +134,7 @@ fn head(headers: Headers) -> Work {
     })
 }
 
-fn answered(stream: String, size: usize) -> Work {
+fn receive_stream(stream: String, size: usize) -> Work {
     let (mut client, exchange) = client();
     let stream = Bytes::from(stream);
     Box::new(move || {
@@ -145,7 +149,7 @@ fn answered(stream: String, size: usize) -> Work {
     })
 }
 
-fn taken(mut headers: Headers, body: String, size: usize) -> Work {
+fn receive_request(mut headers: Headers, body: String, size: usize) -> Work {
     let mut config = crate::server_common::config();
     config.limits = Limits { message_bytes: 1 << 30, ..Limits::default() };
     let setup = Setup::new(HttpServerConfig::new(config));
@@ -166,7 +170,7 @@ fn schema(schema: String) -> Work {
     Box::new(move || drop(black_box(ParamHeaders::from_schema(&schema))))
 }
 
-/// Headers as a server is shown them.
+/// Headers in a form that implements `Fields`.
 struct Shown<'a>(&'a [(String, String)]);
 
 impl mcp_proto::transport::http::Fields for Shown<'_> {

@@ -1,9 +1,9 @@
-//! What peers send, at any size: shapes by which careless code is led to take quadratic time.
+//! Shapes of input, at any size, for which careless code takes quadratic time.
 //!
-//! The benchmark `growth` measures how the work grows with the size; the test `growth` holds each shape to a size at
-//! which quadratic work does not end within any patience.
+//! The benchmark `growth` measures how the work grows with the size; the test `growth` processes each shape at a size
+//! at which quadratic work would not end in time.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "the benchmark and the test use their parts")]
-#![allow(clippy::unwrap_used, reason = "a shape that is wrong shows where")]
+#![allow(clippy::unwrap_used, reason = "a wrong shape panics at its own line")]
 
 #[cfg(feature = "auth")]
 pub mod auth;
@@ -20,14 +20,14 @@ pub mod wire;
 
 use core::fmt::Write as _;
 
-/// Work on an input that was prepared: only this is measured.
+/// The work on a prepared input: the benchmark measures only this.
 pub type Work = Box<dyn FnOnce()>;
 
 /// One kind of input for one entry point.
 #[derive(Clone, Copy)]
 pub struct Shape {
     pub name: &'static str,
-    /// Prepares an input of about so many bytes.
+    /// Prepares an input of about this many bytes.
     pub prepare: fn(usize) -> Work,
 }
 
@@ -35,7 +35,7 @@ const fn shape(name: &'static str, prepare: fn(usize) -> Work) -> Shape {
     Shape { name, prepare }
 }
 
-/// All shapes that the enabled features have.
+/// The shapes for all enabled features.
 pub fn shapes() -> Vec<Shape> {
     let mut all = Vec::new();
     all.extend(wire::SHAPES);
@@ -53,7 +53,7 @@ pub fn shapes() -> Vec<Shape> {
     all
 }
 
-/// Items with a separator between them, of about `bytes` bytes in all. `@` in the pattern is the number of the item.
+/// Repeats `pattern` with a separator up to about `bytes` bytes. `@` in the pattern stands for the item's number.
 fn repeat(bytes: usize, separator: &str, pattern: &str) -> String {
     let mut text = String::with_capacity(bytes + 1024);
     let mut number = 100_000;
@@ -71,7 +71,7 @@ fn repeat(bytes: usize, separator: &str, pattern: &str) -> String {
     text
 }
 
-/// The same with commas.
+/// Repeats `pattern` with commas: see [`repeat`].
 fn commas(bytes: usize, pattern: &str) -> String {
     repeat(bytes, ",", pattern)
 }

@@ -1,4 +1,4 @@
-//! The vocabulary: what is decoded, checked and written again.
+//! The protocol's types: decoding, checking and encoding.
 
 use std::hint::black_box;
 
@@ -19,7 +19,7 @@ pub const SHAPES: [Shape; 22] = [
             commas(bytes, r#"{"name":"t@","inputSchema":{}}"#)
         ))
     }),
-    shape("schema: odd tools", |bytes| {
+    shape("schema: tools without a string name", |bytes| {
         decode::<ListToolsResult>(format!(r#"{{"tools":[{}]}}"#, commas(bytes, r#"{"name":@}"#)))
     }),
     shape("schema: unknown fields", |bytes| {
@@ -44,7 +44,7 @@ pub const SHAPES: [Shape; 22] = [
             commas(bytes, "\"x@\":1")
         ))
     }),
-    shape("schema: content of no known type", |bytes| {
+    shape("schema: content of unknown types", |bytes| {
         decode::<CallToolResult>(format!(r#"{{"content":[{}]}}"#, commas(bytes, r#"{"a":[],"type":"x@"}"#)))
     }),
     shape("schema: contents of resources", |bytes| {

@@ -1,4 +1,4 @@
-//! A server on a stream, and a client that says too much.
+//! Input from a client to a server on a stream.
 
 use std::hint::black_box;
 
@@ -15,7 +15,7 @@ pub const SHAPES: [Shape; 14] = [
         receive_lines(modern(), requests(bytes, &format!("\"{}@\"", "x".repeat(5000)), "{}"))
     }),
     shape("server: the same id again", |bytes| receive_lines(modern(), requests(bytes, "7", "{}"))),
-    shape("server: requests that are cancelled", |bytes| {
+    shape("server: cancelled requests", |bytes| {
         let request = r#"{"jsonrpc":"2.0","id":@,"method":"tools/list"}"#;
         let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":@}}"#;
         receive_lines(
@@ -23,18 +23,18 @@ pub const SHAPES: [Shape; 14] = [
             repeat(bytes, "\n", &format!("{request}\n{cancelled}")),
         )
     }),
-    shape("server: resources subscribed to", |bytes| {
+    shape("server: resource subscriptions of a session", |bytes| {
         let request =
             r#"{"jsonrpc":"2.0","id":@,"method":"resources/subscribe","params":{"uri":"file:///@"}}"#;
         receive_lines(ServerHarness::legacy_at("2025-11-25"), repeat(bytes, "\n", request))
     }),
-    shape("server: resources listened for", |bytes| {
+    shape("server: resource subscriptions of a listen request", |bytes| {
         receive_lines(modern(), listen(&format!(r#""resourceSubscriptions":[{}]"#, commas(bytes, "\"f:@\""))))
     }),
     shape("server: the same resource again", |bytes| {
         receive_lines(modern(), listen(&format!(r#""resourceSubscriptions":[{}]"#, commas(bytes, "\"f:\""))))
     }),
-    shape("server: tasks listened for", |bytes| {
+    shape("server: task subscriptions of a listen request", |bytes| {
         receive_lines(modern(), listen(&format!(r#""taskIds":[{}]"#, commas(bytes, "\"t@\""))))
     }),
     shape("server: entries of _meta", |bytes| {
@@ -55,7 +55,7 @@ pub const SHAPES: [Shape; 14] = [
             format!(r#"{}{{"jsonrpc":"2.0","id":7,"method":"tools/list"}}"#, " ".repeat(bytes / 1000));
         receive_lines(ServerHarness::legacy_at("2025-03-26"), format!("[{}]", vec![message; 1000].join(",")))
     }),
-    shape("server: what is no message", |bytes| {
+    shape("server: truncated messages", |bytes| {
         receive_lines(modern(), repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@,"params":[[1]"#))
     }),
     shape("server: capabilities of a client", |bytes| {
@@ -76,7 +76,7 @@ fn modern() -> ServerHarness {
     ServerHarness::new(config)
 }
 
-/// Modern requests, at least one, with more entries in `_meta`.
+/// Modern requests, at least one, with additional entries in `_meta`.
 fn requests(bytes: usize, id: &str, meta: &str) -> String {
     let own = meta_of_request().to_string();
     let meta = match (own.strip_suffix('}'), meta.strip_prefix('{')) {
@@ -98,7 +98,7 @@ fn listen(filter: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{params}}}"#)
 }
 
-/// The server is told these lines, and all that follows is taken from it.
+/// The server receives `lines`; all its events and output are polled.
 fn receive_lines(mut s: ServerHarness, lines: String) -> Work {
     let lines = Bytes::from(lines + "\n");
     Box::new(move || {

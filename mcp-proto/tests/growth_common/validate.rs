@@ -1,4 +1,4 @@
-//! JSON Schemas of a server, and values of a client.
+//! Output schemas of a server, and values to check.
 
 use std::hint::black_box;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Shape, commas, repeat, shape};
 
 pub const SHAPES: [Shape; 3] = [
-    shape("validate: output schemas that are listed", |bytes| {
+    shape("validate: listed output schemas", |bytes| {
         let tools: Vec<Tool> = repeat(bytes, " ", "tool@").split(' ').map(tool).collect();
         Box::new(move || {
             let mut schemas = OutputSchemas::default();

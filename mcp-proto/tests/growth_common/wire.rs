@@ -1,4 +1,4 @@
-//! Framing and envelopes.
+//! Input of the framing and of the envelope parser.
 
 use std::hint::black_box;
 
@@ -52,10 +52,10 @@ pub const SHAPES: [Shape; 20] = [
         let message = format!(r#"{{"jsonrpc":"2.0","method":"{text}"}}"#);
         frame(format!("[{}]", vec![message; 1000].join(",")))
     }),
-    shape("rpc: a batch of what is no message", |bytes| {
+    shape("rpc: a batch of invalid messages", |bytes| {
         frame(format!("[{}]", vec!["x".repeat(bytes / 1000); 1000].join(",").replace('x', "1")))
     }),
-    shape("rpc: a message that breaks off", |bytes| {
+    shape("rpc: a truncated message", |bytes| {
         frame(format!(r#"{{"jsonrpc":"2.0","result":[{}"#, commas(bytes, "[@,\"\\\"]\"]")))
     }),
     shape("rpc: recovery of a long message", |bytes| {
