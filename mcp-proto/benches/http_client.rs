@@ -87,8 +87,9 @@ impl Stream {
 
     fn round_trip(&mut self) {
         self.client
-            .request::<CallTool>(NOW, &self.params, RequestOptions::default())
-            .expect("the client is ready");
+            .at(NOW)
+            .request::<CallTool>(&self.params, RequestOptions::default())
+            .expect("it is ready");
         self.answer(RESULT);
     }
 }
@@ -138,8 +139,9 @@ impl Http {
 
     fn ask(&mut self) -> HttpRequest {
         self.client
-            .request::<CallTool>(NOW, &self.params, RequestOptions::default())
-            .expect("the client is ready");
+            .at(NOW)
+            .request::<CallTool>(&self.params, RequestOptions::default())
+            .expect("it is ready");
         self.opened()
     }
 

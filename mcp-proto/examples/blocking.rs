@@ -54,12 +54,12 @@ pub(crate) fn tool_names(mut socket: TcpStream) -> Result<Vec<String>, Box<dyn E
             match event {
                 Event::State(State::Ready) => {
                     let first_page = PaginatedParams::default();
-                    client.request::<ListTools>(now(), &first_page, RequestOptions::default())?;
+                    client.at(now()).request::<ListTools>(&first_page, RequestOptions::default())?;
                 }
                 Event::Outcome { outcome, .. } => {
                     let tools = outcome.decode::<ListTools>()?.tools;
                     names.extend(tools.iter().map(|tool| tool.name.to_string()));
-                    client.close(now());
+                    client.at(now()).close();
                 }
                 Event::Diagnostic(diagnostic) => eprintln!("{diagnostic:?}"),
                 _ => {}

@@ -189,7 +189,7 @@ impl<L: Link + Unpin, H: HandlerMode> Future for ClientDriver<L, H> {
         let this = &mut *self;
         if let Some(problem) = this.startup_error.take() {
             let why = format!("I/O cannot be started: {problem}");
-            this.front.lock(|machine, _| machine.abort(LostReason::Failed(why)));
+            this.front.lock(|machine, now| machine.at(now).abort(LostReason::Failed(why)));
         }
         for _ in 0..ROUNDS {
             // All three in every round, so that reading never waits for writing, nor either for the machine.

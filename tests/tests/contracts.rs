@@ -171,18 +171,20 @@ impl World {
             Action::Call { timeout } => {
                 let mut options = RequestOptions::default();
                 options.timeout = timeout.map(|ms| Duration::from_millis(ms.into()));
-                let accepted = self.pair.client.request::<CallTool>(now, &CallToolParams::new("t"), options);
+                let accepted =
+                    self.pair.client.at(now).request::<CallTool>(&CallToolParams::new("t"), options);
                 self.accepted.extend(accepted);
             }
             Action::List => {
                 let params = PaginatedParams::default();
-                let accepted = self.pair.client.request::<ListTools>(now, &params, RequestOptions::default());
+                let accepted =
+                    self.pair.client.at(now).request::<ListTools>(&params, RequestOptions::default());
                 self.lists.extend(accepted.iter().map(|&request| (request, self.told_version)));
                 self.accepted.extend(accepted);
             }
             Action::Cancel(which) => {
                 if let Some(request) = self.accepted.get(*which) {
-                    self.pair.client.cancel(now, *request, None);
+                    self.pair.client.at(now).cancel(*request, None);
                 }
             }
             Action::Answer { newest } => {
@@ -203,18 +205,18 @@ impl World {
             }
             Action::Task { command } => {
                 let Some(id) = self.tasks.keys().next_back() else { return };
-                let accepted = self.pair.client.task(now, id, *command, RequestOptions::default());
+                let accepted = self.pair.client.at(now).task(id, *command, RequestOptions::default());
                 self.accepted.extend(accepted);
             }
             Action::Watch { on: true } => {
                 if self.watch.is_none() {
                     self.watch =
-                        self.pair.client.watch(now, WatchFilter::new().tools(), WatchStart::Now).ok();
+                        self.pair.client.at(now).watch(WatchFilter::new().tools(), WatchStart::Now).ok();
                 }
             }
             Action::Watch { on: false } => {
                 if let Some(watch) = self.watch.take() {
-                    self.pair.client.unwatch(now, watch);
+                    self.pair.client.at(now).unwatch(watch);
                 }
             }
             Action::Change => {
@@ -254,11 +256,11 @@ impl World {
                     true => Ok(&roots),
                     false => Err(mcp_proto::rpc::ErrorObject::new(-1, "no")),
                 };
-                self.pair.client.respond(now, asked, answer);
+                self.pair.client.at(now).respond(asked, answer);
             }
             Action::Advance(ms) => self.pair.advance(Duration::from_millis((*ms).into())),
             Action::Cut => self.pair.cut("cut"),
-            Action::Close => self.pair.client.close(now),
+            Action::Close => self.pair.client.at(now).close(),
         }
         self.pair.drive();
     }
@@ -422,11 +424,11 @@ proptest! {
             assert_eq!(client.poll_link(), Some(LinkAction::Open));
             client.handle_open(now);
             for _ in 0..requests {
-                client.request::<ListTools>(now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+                client.at(now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).unwrap();
             }
             let discovered = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}}"#;
             client.handle_input(now, Bytes::from(format!("{discovered}\nnoise\n")));
-            client.close(now);
+            client.at(now).close();
             let (mut sent, mut events, mut link) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..2 {
                 for output in order {
@@ -482,7 +484,7 @@ fn a_refused_command_changes_nothing() {
     while client.poll_event().is_some() {}
     let before = format!("{client:?}");
     let now = Instant::ORIGIN;
-    let refused = client.request::<ListTools>(now, &PaginatedParams::default(), RequestOptions::default());
+    let refused = client.at(now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default());
     assert!(matches!(refused, Err(RequestError::Capability { .. })));
     assert_eq!(format!("{client:?}"), before);
     out.clear();
@@ -494,7 +496,7 @@ fn a_refused_command_changes_nothing() {
 fn partial_input_survives_whatever_happens_between_its_parts() {
     let mut client = legacy_client();
     let now = Instant::ORIGIN;
-    let request = client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default()).unwrap();
+    let request = client.at(now).request::<Ping>(&EmptyParams::default(), RequestOptions::default()).unwrap();
     while client.poll_event().is_some() {}
     let mut out = Vec::new();
     let _ = client.poll_transmit(&mut out);
@@ -519,7 +521,7 @@ fn draining_late_costs_no_correctness() {
     let mut client = legacy_client();
     let now = Instant::ORIGIN;
     let requests: Vec<_> = (0..100)
-        .map(|_| client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default()).unwrap())
+        .map(|_| client.at(now).request::<Ping>(&EmptyParams::default(), RequestOptions::default()).unwrap())
         .collect();
     for id in 2..102 {
         client

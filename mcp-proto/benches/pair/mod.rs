@@ -95,7 +95,7 @@ impl Pair {
     /// Sends a request, which the server's application decodes.
     pub(crate) fn ask(&mut self) -> (InboundId, CallToolResult) {
         self.now = self.now + Duration::from_micros(1);
-        self.client.request::<CallTool>(self.now, &self.params, RequestOptions::default()).unwrap();
+        self.client.at(self.now).request::<CallTool>(&self.params, RequestOptions::default()).unwrap();
         assert!(self.upwards());
         let Some(Event::Request { id, params: Some(params), .. }) = self.server.poll_event() else {
             panic!("the server has not received the request")

@@ -157,9 +157,8 @@ pub use request::{Call, Request};
 
 #[cfg(feature = "client")]
 pub use client::{
-    CacheContextEnder, Client, ClientContext, ClientDriver, ClientHandlers, ClientMachine, Event, Pages,
-    PaginatedMethod, Subscription, SubscriptionUpdate, TaskHandle, ToolCallOutcome, Watch, WatchRequest,
-    WatchUpdate, client,
+    CacheContextEnder, Client, ClientContext, ClientDriver, ClientHandlers, Event, Pages, PaginatedMethod,
+    Subscription, SubscriptionUpdate, TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate, client,
 };
 #[cfg(all(feature = "server", feature = "schemars"))]
 pub use router::Structured;

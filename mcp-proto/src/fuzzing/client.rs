@@ -145,7 +145,7 @@ impl Harness {
             harness.apply(operation);
             harness.check();
         }
-        harness.client.abort(LostReason::DriverDropped);
+        harness.client.at(harness.now).abort(LostReason::DriverDropped);
         harness.drain_events();
         for (request, outcomes) in &harness.accepted {
             assert_eq!(*outcomes, 1, "contract 1: {request:?} has {outcomes} outcomes");
@@ -161,44 +161,45 @@ impl Harness {
             Operation::Call { timeout_ms } => {
                 let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
                 let options = RequestOptions { timeout, ..RequestOptions::default() };
-                let accepted = self.client.request::<CallTool>(now, &CallToolParams::new("fuzz"), options);
+                let accepted = self.client.at(now).request::<CallTool>(&CallToolParams::new("fuzz"), options);
                 self.accept(accepted);
             }
             Operation::List => {
-                let accepted = self.client.request::<ListTools>(
-                    now,
-                    &PaginatedParams::default(),
-                    RequestOptions::default(),
-                );
+                let accepted = self
+                    .client
+                    .at(now)
+                    .request::<ListTools>(&PaginatedParams::default(), RequestOptions::default());
                 self.accept(accepted);
             }
             Operation::Listen => {
                 let params = SubscriptionsListenParams::new(crate::schema::SubscriptionFilter::default());
                 let accepted =
-                    self.client.request::<SubscriptionsListen>(now, &params, RequestOptions::default());
+                    self.client.at(now).request::<SubscriptionsListen>(&params, RequestOptions::default());
                 self.accept(accepted);
             }
             Operation::Ping => {
                 let accepted =
-                    self.client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default());
+                    self.client.at(now).request::<Ping>(&EmptyParams::default(), RequestOptions::default());
                 self.accept(accepted);
             }
             Operation::Cancel(which) => {
                 if let Some(request) = pick(&self.accepted_order, *which) {
-                    self.client.cancel(now, request, None);
+                    self.client.at(now).cancel(request, None);
                 }
             }
             Operation::Respond(which) => {
                 if let Some(request) = pick(&self.inbound, *which) {
                     match which % 2 {
-                        0 => self.client.respond(now, request, Ok(&ListRootsResult::new(Vec::new()))),
-                        _ => self.client.respond(now, request, Ok(&ElicitResult::new(ElicitAction::Accept))),
+                        0 => self.client.at(now).respond(request, Ok(&ListRootsResult::new(Vec::new()))),
+                        _ => {
+                            self.client.at(now).respond(request, Ok(&ElicitResult::new(ElicitAction::Accept)))
+                        }
                     }
-                    self.client.respond(now, request, Err(ErrorObject::new(1, "twice")));
+                    self.client.at(now).respond(request, Err(ErrorObject::new(1, "twice")));
                 }
             }
-            Operation::Close => self.client.close(now),
-            Operation::Abort => self.client.abort(LostReason::Closed),
+            Operation::Close => self.client.at(now).close(),
+            Operation::Abort => self.client.at(now).abort(LostReason::Closed),
             Operation::Open => self.client.handle_open(now),
             Operation::OpenFailed => self.client.handle_open_failed("fuzz"),
             Operation::Input(bytes) => self.input(bytes),
@@ -242,7 +243,7 @@ impl Harness {
             }
             Operation::Watch { interest, before } => {
                 let since = if *before { WatchStart::Before } else { WatchStart::Now };
-                let watch = self.client.watch(now, super::watch_filter(*interest), since);
+                let watch = self.client.at(now).watch(super::watch_filter(*interest), since);
                 self.note(&watch);
                 if let Ok(watch) = watch {
                     assert!(self.watches.insert(watch, false).is_none(), "a handle is used twice");
@@ -250,18 +251,18 @@ impl Harness {
             }
             Operation::SetInterest { which, interest } => {
                 if let Some(watch) = self.pick_watch(*which) {
-                    self.client.set_watch_filter(now, watch, super::watch_filter(*interest));
+                    self.client.at(now).set_watch_filter(watch, super::watch_filter(*interest));
                 }
             }
             Operation::Unwatch(which) => {
                 if let Some(watch) = self.pick_watch(*which) {
-                    self.client.unwatch(now, watch);
+                    self.client.at(now).unwatch(watch);
                 }
             }
             Operation::Task { command, timeout_ms } => {
                 let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
                 let options = RequestOptions { timeout, ..RequestOptions::default() };
-                let accepted = self.client.task(now, "t", super::task_command(*command), options);
+                let accepted = self.client.at(now).task("t", super::task_command(*command), options);
                 self.accept(accepted);
             }
             Operation::ServerNotifies { which, what } => {

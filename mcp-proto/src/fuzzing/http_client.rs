@@ -144,7 +144,7 @@ impl Harness {
             harness.apply(operation);
             harness.check();
         }
-        harness.client.abort(harness.now, LostReason::DriverDropped);
+        harness.client.at(harness.now).abort(LostReason::DriverDropped);
         harness.actions();
         harness.events();
         for (request, outcomes) in &harness.accepted {
@@ -167,37 +167,37 @@ impl Harness {
                 let mut params = CallToolParams::new("fuzz");
                 self.markers += 1;
                 params.arguments = Json::new(format!("{{\"marker\":{}}}", self.markers)).ok();
-                let accepted = self.client.request::<CallTool>(now, &params, options);
+                let accepted = self.client.at(now).request::<CallTool>(&params, options);
                 self.accept(accepted);
             }
             Operation::List => {
                 let options = RequestOptions::default().reissue(ReissuePolicy::Always);
-                let accepted = self.client.request::<ListTools>(now, &PaginatedParams::default(), options);
+                let accepted = self.client.at(now).request::<ListTools>(&PaginatedParams::default(), options);
                 self.accept(accepted);
             }
             Operation::Listen => {
                 let params = SubscriptionsListenParams::new(SubscriptionFilter::default());
                 let accepted =
-                    self.client.request::<SubscriptionsListen>(now, &params, RequestOptions::default());
+                    self.client.at(now).request::<SubscriptionsListen>(&params, RequestOptions::default());
                 self.accept(accepted);
             }
             Operation::Notify => {
-                let told = self.client.notify::<RootsListChanged>(now, &EmptyParams::default());
+                let told = self.client.at(now).notify::<RootsListChanged>(&EmptyParams::default());
                 self.note(&told);
             }
             Operation::Cancel(which) => {
                 if let Some(request) = pick(&self.accepted_order, *which) {
-                    self.client.cancel(now, request, None);
+                    self.client.at(now).cancel(request, None);
                 }
             }
             Operation::Respond(which) => {
                 if let Some(request) = pick(&self.inbound, *which) {
-                    self.client.respond(now, request, Ok(&ListRootsResult::new(Vec::new())));
-                    self.client.respond(now, request, Err(ErrorObject::new(1, "twice")));
+                    self.client.at(now).respond(request, Ok(&ListRootsResult::new(Vec::new())));
+                    self.client.at(now).respond(request, Err(ErrorObject::new(1, "twice")));
                 }
             }
-            Operation::Close => self.client.close(now),
-            Operation::Abort => self.client.abort(now, LostReason::Closed),
+            Operation::Close => self.client.at(now).close(),
+            Operation::Abort => self.client.at(now).abort(LostReason::Closed),
             Operation::Head { which, status, kind } => {
                 if let Some(exchange) = self.pick(*which) {
                     self.head(exchange, *status, *kind);
@@ -251,7 +251,7 @@ impl Harness {
             }
             Operation::Watch { interest, before } => {
                 let since = if *before { WatchStart::Before } else { WatchStart::Now };
-                let watch = self.client.watch(now, super::watch_filter(*interest), since);
+                let watch = self.client.at(now).watch(super::watch_filter(*interest), since);
                 self.note(&watch);
                 if let Ok(watch) = watch {
                     assert!(self.watches.insert(watch, false).is_none(), "a handle is used twice");
@@ -259,18 +259,18 @@ impl Harness {
             }
             Operation::SetInterest { which, interest } => {
                 if let Some(watch) = self.pick_watch(*which) {
-                    self.client.set_watch_filter(now, watch, super::watch_filter(*interest));
+                    self.client.at(now).set_watch_filter(watch, super::watch_filter(*interest));
                 }
             }
             Operation::Unwatch(which) => {
                 if let Some(watch) = self.pick_watch(*which) {
-                    self.client.unwatch(now, watch);
+                    self.client.at(now).unwatch(watch);
                 }
             }
             Operation::Task { command, timeout_ms } => {
                 let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
                 let options = RequestOptions { timeout, ..RequestOptions::default() };
-                let accepted = self.client.task(now, "t", super::task_command(*command), options);
+                let accepted = self.client.at(now).task("t", super::task_command(*command), options);
                 self.accept(accepted);
             }
         }

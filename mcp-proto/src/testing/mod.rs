@@ -12,7 +12,7 @@
 //! let mut pair = Pair::new(ClientConfig::new(Implementation::new("client", "1")), config);
 //!
 //! let options = RequestOptions::default();
-//! let request = pair.client.request::<ListTools>(pair.now(), &PaginatedParams::default(), options)?;
+//! let request = pair.client.at(pair.now()).request::<ListTools>(&PaginatedParams::default(), options)?;
 //! pair.drive();
 //! while let Some(event) = pair.server.poll_event() {
 //!     if let Event::Request { id, .. } = event {

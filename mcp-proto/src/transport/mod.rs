@@ -93,7 +93,8 @@ mod sealed {
 /// A peer on its transport.
 ///
 /// **Inputs** are the `handle_*` methods: none of them fails, whatever comes. **Outputs** are the `poll_*` methods.
-/// **Commands** are the methods of the role: [`StreamClient`], [`StreamServer`].
+/// **Commands** are those of the role, given by `at`: [`ClientCommands`](crate::peer::client::ClientCommands),
+/// [`ServerCommands`](crate::peer::server::ServerCommands).
 pub struct Transport<P, F> {
     peer: P,
     framing: F,
@@ -107,16 +108,21 @@ impl<P: Peer, F: Framing> Transport<P, F> {
         Self { peer, framing, waiting_since: None }
     }
 
-    /// Runs a command or an input on the peer, and looks after the write timeout.
+    /// Runs an input on the peer, and settles what comes of it.
     fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut P, &mut F) -> R) -> R {
         let result = act(&mut self.peer, &mut self.framing);
+        self.settle(now);
+        result
+    }
+
+    /// Dispatches deferred messages, and looks after the write timeout.
+    fn settle(&mut self, now: Instant) {
         self.peer.dispatch_deferred(now, &mut self.framing);
         if self.framing.queued() == 0 {
             self.waiting_since = None;
         } else {
             self.waiting_since.get_or_insert(now);
         }
-        result
     }
 
     fn write_deadline(&self) -> Option<Instant> {

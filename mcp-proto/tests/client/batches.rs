@@ -28,7 +28,7 @@ fn requests(events: &[Event]) -> Vec<InboundId> {
 }
 
 fn respond(s: &mut ClientHarness, id: InboundId) {
-    s.client.respond(s.now, id, Ok(&ListRootsResult::new(Vec::new())));
+    s.client.at(s.now).respond(id, Ok(&ListRootsResult::new(Vec::new())));
 }
 
 /// R1
@@ -110,7 +110,8 @@ fn a_request_of_a_batch_that_is_cancelled_no_longer_holds_its_array_back() {
 fn at_a_revision_without_batches_answers_count_and_requests_are_refused_together() {
     let mut s = ClientHarness::legacy_at(with_roots(), "2025-06-18");
     let options = mcp_proto::peer::RequestOptions::default();
-    let own = s.client.request::<mcp_proto::schema::ListTools>(s.now, &Default::default(), options).unwrap();
+    let own =
+        s.client.at(s.now).request::<mcp_proto::schema::ListTools>(&Default::default(), options).unwrap();
     let id = s.expect("tools/list");
     s.send(&json!([
         request("a", "roots/list"),

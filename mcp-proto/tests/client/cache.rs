@@ -27,7 +27,7 @@ fn ask<M: Method>(s: &mut ClientHarness, params: &M::Params) -> RequestId {
 }
 
 fn ask_with<M: Method>(s: &mut ClientHarness, params: &M::Params, options: RequestOptions) -> RequestId {
-    s.client.request::<M>(s.now, params, options).unwrap()
+    s.client.at(s.now).request::<M>(params, options).unwrap()
 }
 
 fn using(cache: CacheMode) -> RequestOptions {
@@ -113,7 +113,7 @@ fn a_known_answer_comes_as_an_event_after_what_was_there_before() {
     let request = ask::<ListTools>(&mut s, &first());
     assert_eq!(s.client.peer().in_flight(), 0);
     // It has its answer already.
-    s.client.cancel(s.now, request, None);
+    s.client.at(s.now).cancel(request, None);
     let ended: Vec<RequestId> = s
         .take_events()
         .into_iter()
@@ -340,17 +340,17 @@ fn what_is_private_is_shown_in_its_own_context_alone() {
     let request = ask::<ReadResource>(&mut s, &late);
     let id = s.expect("resources/read");
 
-    s.client.set_cache_context(CacheContext::new("bob"));
+    s.client.at(s.now).set_cache_context(CacheContext::new("bob"));
     known::<ListTools>(&mut s, &first());
     fetch::<ReadResource>(&mut s, &mine, contents("bob's", 60_000));
     s.answer(&id, contents("alice's, too", 60_000));
     value(s.outcome(request));
     fetch::<ReadResource>(&mut s, &late, contents("bob's, too", 60_000));
 
-    s.client.set_cache_context(CacheContext::new("alice"));
+    s.client.at(s.now).set_cache_context(CacheContext::new("alice"));
     assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "alice's");
     fetch::<ReadResource>(&mut s, &late, contents("alice's again", 60_000));
-    s.client.set_cache_context(CacheContext::new("bob"));
+    s.client.at(s.now).set_cache_context(CacheContext::new("bob"));
     assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
 }
 
@@ -365,7 +365,7 @@ fn client_forgets_private_answers_when_the_context_ends() {
     let request = ask::<ReadResource>(&mut s, &late);
     let id = s.expect("resources/read");
 
-    s.client.end_cache_context();
+    s.client.at(s.now).end_cache_context();
     known::<ListTools>(&mut s, &first());
     fetch::<ReadResource>(&mut s, &mine, contents("bob's", 60_000));
     // The answer of a request that was made before goes to who made it, and is not kept.
@@ -385,7 +385,7 @@ fn client_shows_no_stale_answer_of_another_context() {
     fetch::<ReadResource>(&mut s, &mine, contents("alice's", 60_000));
     let request = ask_with::<ReadResource>(&mut s, &mine, using(CacheMode::Refresh));
     s.expect("resources/read");
-    s.client.end_cache_context();
+    s.client.at(s.now).end_cache_context();
     s.end("gone");
     assert!(!matches!(s.outcome(request), Outcome::Result(_)));
 }
@@ -417,7 +417,7 @@ fn each_request_may_choose() {
     assert_eq!(known::<ListTools>(&mut s, &first())["tools"][0]["name"], "b");
     fetch_with::<ListTools>(&mut s, &first(), using(CacheMode::Refresh), tools("d", 60_000));
     assert_eq!(known::<ListTools>(&mut s, &first())["tools"][0]["name"], "d");
-    s.client.clear_cache();
+    s.client.at(s.now).clear_cache();
     fetch::<ListTools>(&mut s, &first(), tools("e", 60_000));
 }
 
@@ -466,7 +466,7 @@ fn a_request_that_is_no_matter_of_the_cache_costs_nothing_for_it() {
             let options = options.clone();
             let now = s.now;
             down = allocation_counter::measure(|| {
-                s.client.request::<M>(now, params, options).unwrap();
+                s.client.at(now).request::<M>(params, options).unwrap();
                 assert!(s.client.poll_transmit(&mut out));
             })
             .count_total;

@@ -27,7 +27,7 @@ fn the_probe_goes_first_and_alone_with_full_metadata() {
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], capabilities);
     assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "test-client");
-    s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.client.at(s.now).request::<ListTools>(&Default::default(), RequestOptions::default()).unwrap();
     s.expect_silence();
 }
 
@@ -36,12 +36,12 @@ fn a_discovery_result_makes_the_server_modern() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer(&id, discover_result());
-    let server = s.client.server().unwrap();
+    let server = s.client.peer().server().unwrap();
     assert_eq!((server.era, server.revision), (Era::Modern, Revision::V2026_07_28));
     assert_eq!(server.implementation.as_ref().unwrap().name, "scripted");
     assert_eq!(s.states(), [State::Connecting, State::Connected, State::Ready]);
     let verdict = KnownEra { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_server: false };
-    assert_eq!(s.client.known_era(), Some(verdict));
+    assert_eq!(s.client.peer().known_era(), Some(verdict));
 }
 
 /// C2.10, C2.11
@@ -158,7 +158,7 @@ fn silence_to_the_probe_leads_to_the_handshake_and_nothing_is_cancelled() {
     s.answer(&id, initialize_result(LEGACY));
     assert_eq!(s.line()["method"], "notifications/initialized");
     s.expect_silence();
-    assert_eq!(s.client.known_era().unwrap().era, Era::Legacy);
+    assert_eq!(s.client.peer().known_era().unwrap().era, Era::Legacy);
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn both_answered_stays_legacy_and_remembers_modern() {
     let id = s.expect("initialize");
     s.answer(&id, initialize_result(LEGACY));
     s.answer(&probe, discover_result());
-    assert_eq!(s.client.server().unwrap().era, Era::Legacy);
-    assert_eq!(s.client.known_era().unwrap().era, Era::Modern);
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Legacy);
+    assert_eq!(s.client.peer().known_era().unwrap().era, Era::Modern);
 }
 
 /// A1, S2
@@ -182,8 +182,8 @@ fn both_answered_stays_legacy_and_remembers_modern_in_the_other_order_too() {
     let id = s.expect("initialize");
     s.answer(&probe, discover_result());
     s.answer(&id, initialize_result(LEGACY));
-    assert_eq!(s.client.server().unwrap().era, Era::Legacy);
-    let verdict = s.client.known_era().unwrap();
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Legacy);
+    let verdict = s.client.peer().known_era().unwrap();
     assert_eq!((verdict.era, verdict.version), (Era::Modern, Revision::V2026_07_28));
 }
 
@@ -215,11 +215,11 @@ fn an_unsupported_version_without_a_list_fails_the_handshake_as_well() {
 fn after_the_verdict_the_other_era_is_not_spoken() {
     let mut modern = ClientHarness::modern(config());
     let params = InitializeParams::new(LEGACY, ClientCapabilities::default(), Implementation::new("c", "1"));
-    let refused = modern.client.request::<Initialize>(modern.now, &params, RequestOptions::default());
+    let refused = modern.client.at(modern.now).request::<Initialize>(&params, RequestOptions::default());
     assert!(matches!(refused, Err(RequestError::Revision { .. })));
     let mut legacy = ClientHarness::legacy(config());
     let refused =
-        legacy.client.request::<Discover>(legacy.now, &Default::default(), RequestOptions::default());
+        legacy.client.at(legacy.now).request::<Discover>(&Default::default(), RequestOptions::default());
     assert!(matches!(refused, Err(RequestError::Revision { .. })));
 }
 
@@ -229,7 +229,7 @@ fn a_header_mismatch_to_the_probe_means_modern_and_nothing_is_known_of_the_serve
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32020, None);
-    let server = s.client.server().unwrap();
+    let server = s.client.peer().server().unwrap();
     assert_eq!((server.era, server.revision), (Era::Modern, Revision::V2026_07_28));
     assert!(server.capabilities.is_none());
 }
@@ -260,7 +260,7 @@ fn a_late_discovery_waits_for_the_answer_to_the_handshake() {
     s.answer(&probe, discover_result());
     assert_eq!(s.client.state(), State::Initializing);
     s.answer_error(&id, -32022, Some(json!({"supported": [MODERN], "requested": LEGACY})));
-    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Modern);
     s.expect_silence();
 }
 
@@ -274,7 +274,7 @@ fn a_refused_handshake_waits_two_seconds_for_the_probe() {
     s.advance(Duration::from_millis(1900));
     assert_eq!(s.client.state(), State::Initializing);
     s.answer(&probe, discover_result());
-    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Modern);
 }
 
 /// C2.5
@@ -371,7 +371,7 @@ fn a_server_that_dies_on_the_probe_is_opened_afresh_and_spoken_to_in_legacy() {
     let mut s = ClientHarness::open(reopening());
     s.expect("server/discover");
     let request =
-        s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+        s.client.at(s.now).request::<ListTools>(&Default::default(), RequestOptions::default()).unwrap();
     s.end("exit status 1");
     s.accept();
     let id = s.expect("initialize");
@@ -381,7 +381,7 @@ fn a_server_that_dies_on_the_probe_is_opened_afresh_and_spoken_to_in_legacy() {
     s.answer(&id, json!({"tools": []}));
     assert!(matches!(s.outcome(request), Outcome::Result(_)), "the request survived the first process");
     let verdict = KnownEra { era: Era::Legacy, version: Revision::V2025_11_25, probe_breaks_server: true };
-    assert_eq!(s.client.known_era(), Some(verdict));
+    assert_eq!(s.client.peer().known_era(), Some(verdict));
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn a_stream_that_can_not_be_reopened_says_what_to_do() {
     let mut s = ClientHarness::open(config());
     s.expect("server/discover");
     let request =
-        s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+        s.client.at(s.now).request::<ListTools>(&Default::default(), RequestOptions::default()).unwrap();
     s.end("reset");
     assert!(matches!(s.outcome(request), Outcome::Refused(RequestError::Connect(_))));
     let error = s.connect_error();
@@ -445,7 +445,7 @@ fn an_initialize_result_that_names_a_modern_version_is_taken_at_its_word() {
     s.answer_error(&id, -32601, None);
     let id = s.expect("initialize");
     s.answer(&id, initialize_result(MODERN));
-    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Modern);
     s.expect_silence();
 }
 
@@ -500,7 +500,7 @@ fn a_supplied_verdict_that_is_wrong_is_dropped_and_detection_runs_once() {
     s.answer_error(&id, -32601, None);
     let id = s.expect("server/discover");
     s.answer(&id, discover_result());
-    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Modern);
     assert!(s.take_events().into_iter().any(|e| matches!(e, Event::Diagnostic(Diagnostic::KnownEraWrong))));
 }
 

@@ -42,7 +42,7 @@ fn modern() -> ClientHarness {
 /// Calls a tool; its id on the wire.
 fn call(s: &mut ClientHarness, options: RequestOptions) -> (RequestId, Value) {
     let params = CallToolParams::new("slow").with_arguments(json!({"b": 1, "a": [null, "x"]}));
-    let request = s.client.request::<CallTool>(s.now, &params, options).unwrap();
+    let request = s.client.at(s.now).request::<CallTool>(&params, options).unwrap();
     (request, s.expect("tools/call"))
 }
 
@@ -99,7 +99,7 @@ fn cancelled_inputs(s: &mut ClientHarness) -> Vec<InboundId> {
 
 fn respond(s: &mut ClientHarness, id: InboundId, name: &str) {
     let answer = ElicitResult::accept([("name", name.into())]);
-    s.client.respond(s.now, id, Ok(&answer));
+    s.client.at(s.now).respond(id, Ok(&answer));
 }
 
 fn done() -> Value {

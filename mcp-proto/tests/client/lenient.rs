@@ -24,7 +24,7 @@ fn strict() -> ClientConfig {
 }
 
 fn ask<M: Method>(s: &mut ClientHarness, params: &M::Params) -> Result<RequestId, RequestError> {
-    s.client.request::<M>(s.now, params, RequestOptions::default())
+    s.client.at(s.now).request::<M>(params, RequestOptions::default())
 }
 
 fn list(s: &mut ClientHarness) -> (RequestId, Value) {
@@ -203,11 +203,11 @@ fn an_error_without_id_answers_the_handshake_only_if_nothing_was_written_since()
 fn a_request_that_times_out_quotes_the_error_without_id() {
     let mut s = ClientHarness::modern(config());
     let limited = || RequestOptions::default().timeout(Duration::from_secs(5));
-    let early = s.client.request::<ListTools>(s.now, &Default::default(), limited()).unwrap();
+    let early = s.client.at(s.now).request::<ListTools>(&Default::default(), limited()).unwrap();
     s.advance(Duration::from_secs(1));
     s.send_text(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?","data":"x"}}"#);
     s.advance(Duration::from_secs(1));
-    let late = s.client.request::<ListTools>(s.now, &Default::default(), limited()).unwrap();
+    let late = s.client.at(s.now).request::<ListTools>(&Default::default(), limited()).unwrap();
     s.advance(Duration::from_secs(10));
     let Outcome::TimedOut { error_without_id: Some(error), .. } = s.outcome(early) else { panic!() };
     assert_eq!((error.code, &*error.message, &error.data), (-32700, "what?", &None));

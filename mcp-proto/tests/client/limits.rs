@@ -12,7 +12,7 @@ use mcp_proto::schema::{CallTool, CallToolParams, ListTools, PaginatedParams};
 use serde_json::{Value, json};
 
 fn call(s: &mut ClientHarness, options: RequestOptions) -> (RequestId, Value) {
-    let request = s.client.request::<CallTool>(s.now, &CallToolParams::new("slow"), options).unwrap();
+    let request = s.client.at(s.now).request::<CallTool>(&CallToolParams::new("slow"), options).unwrap();
     let id = s.expect("tools/call");
     (request, id)
 }
@@ -84,15 +84,15 @@ fn requests_beyond_the_limits_are_handed_back() {
     call(&mut s, RequestOptions::default());
     call(&mut s, RequestOptions::default());
     let refused =
-        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
+        s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default());
     assert_eq!(refused.unwrap_err(), RequestError::InFlight { limit: 2 });
 
     let mut narrow = config();
     narrow.limits.queued_bytes = 100;
     let mut s = ClientHarness::modern(narrow);
-    s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).unwrap();
     let refused =
-        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
+        s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default());
     assert_eq!(refused.unwrap_err(), RequestError::Overloaded { limit: 100 });
 }
 
@@ -130,8 +130,11 @@ fn a_server_that_takes_nothing_fails_the_connection() {
     config.request_timeout = Duration::MAX;
     config.request_hard_timeout = Duration::MAX;
     let mut s = ClientHarness::modern(config);
-    let request =
-        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    let request = s
+        .client
+        .at(s.now)
+        .request::<ListTools>(&PaginatedParams::default(), RequestOptions::default())
+        .unwrap();
     s.advance(Duration::from_secs(60));
     assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::Failed(_))));
     assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));

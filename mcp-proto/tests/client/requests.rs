@@ -24,7 +24,7 @@ fn listen_params() -> SubscriptionsListenParams {
 }
 
 fn call(s: &mut ClientHarness, options: RequestOptions) -> (RequestId, Value) {
-    let request = s.client.request::<CallTool>(s.now, &CallToolParams::new("slow"), options).unwrap();
+    let request = s.client.at(s.now).request::<CallTool>(&CallToolParams::new("slow"), options).unwrap();
     let id = s.expect("tools/call");
     (request, id)
 }
@@ -38,7 +38,10 @@ fn progress(s: &mut ClientHarness, id: &Value, value: u32) {
 fn every_modern_request_carries_its_metadata() {
     let mut s = ClientHarness::modern(config());
     for _ in 0..2 {
-        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+        s.client
+            .at(s.now)
+            .request::<ListTools>(&PaginatedParams::default(), RequestOptions::default())
+            .unwrap();
         let line = s.line();
         assert_eq!(line["jsonrpc"], "2.0");
         let meta = &line["params"]["_meta"];
@@ -53,7 +56,7 @@ fn the_client_may_be_told_not_to_name_itself() {
     let mut config = config();
     config.send_info = false;
     let mut s = ClientHarness::modern(config);
-    s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).unwrap();
     assert_eq!(s.line()["params"]["_meta"].get("io.modelcontextprotocol/clientInfo"), None);
 }
 
@@ -62,7 +65,7 @@ fn the_client_may_be_told_not_to_name_itself() {
 fn a_legacy_request_carries_no_modern_metadata() {
     let mut s = ClientHarness::legacy(config());
     let options = RequestOptions::default().log_level(LoggingLevel::Debug);
-    s.client.request::<ListTools>(s.now, &PaginatedParams::default(), options).unwrap();
+    s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), options).unwrap();
     let line = s.line();
     assert!(line["params"].get("_meta").is_none(), "{line}");
 }
@@ -120,8 +123,11 @@ fn the_result_type_decides_what_a_modern_result_is() {
 #[test]
 fn input_is_required_only_where_the_method_allows_it() {
     let mut s = ClientHarness::modern(config());
-    let request =
-        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    let request = s
+        .client
+        .at(s.now)
+        .request::<ListTools>(&PaginatedParams::default(), RequestOptions::default())
+        .unwrap();
     let id = s.expect("tools/list");
     s.answer(&id, json!({"resultType": "input_required", "requestState": "x"}));
     assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswerError::ResultType(_))));
@@ -179,7 +185,7 @@ fn the_wait_stands_still_while_the_server_waits_for_this_side() {
     }
     s.expect_silence();
     let roots = ListRootsResult::new(vec![Root::new("file:///home")]);
-    s.client.respond(s.now, question, Ok(&roots));
+    s.client.at(s.now).respond(question, Ok(&roots));
     assert_eq!(s.line()["id"], 1);
     s.advance(Duration::from_secs(10));
     assert_eq!(s.line()["method"], "notifications/cancelled");
@@ -241,14 +247,14 @@ fn progress_of_unknown_or_finished_requests_is_ignored() {
 fn progress_is_asked_for_where_it_may_take_long_or_on_demand() {
     let mut s = ClientHarness::modern(config());
     let mut token = |options| {
-        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), options).unwrap();
+        s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), options).unwrap();
         s.line()["params"]["_meta"].get("progressToken").is_some()
     };
     assert!(!token(RequestOptions::default()));
     assert!(token(RequestOptions::default().progress(ProgressOption::Always)));
     s.client
+        .at(s.now)
         .request::<CallTool>(
-            s.now,
             &CallToolParams::new("x"),
             RequestOptions::default().progress(ProgressOption::Never),
         )
@@ -261,11 +267,11 @@ fn progress_is_asked_for_where_it_may_take_long_or_on_demand() {
 fn a_late_answer_to_a_cancelled_request_is_dropped() {
     let mut s = ClientHarness::modern(config());
     let (request, id) = call(&mut s, RequestOptions::default());
-    s.client.cancel(s.now, request, Some("changed my mind"));
+    s.client.at(s.now).cancel(request, Some("changed my mind"));
     assert_eq!(s.line()["params"], json!({"requestId": id, "reason": "changed my mind"}));
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     s.answer(&id, json!({"content": []}));
-    s.client.cancel(s.now, request, None);
+    s.client.at(s.now).cancel(request, None);
     assert!(s.take_events().is_empty());
     s.expect_silence();
 }
@@ -273,9 +279,12 @@ fn a_late_answer_to_a_cancelled_request_is_dropped() {
 #[test]
 fn a_request_cancelled_before_it_was_sent_never_goes_out() {
     let mut s = ClientHarness::open(config());
-    let request =
-        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
-    s.client.cancel(s.now, request, None);
+    let request = s
+        .client
+        .at(s.now)
+        .request::<ListTools>(&PaginatedParams::default(), RequestOptions::default())
+        .unwrap();
+    s.client.at(s.now).cancel(request, None);
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     let id = s.expect("server/discover");
     s.answer(&id, crate::common::discover_result());
@@ -293,8 +302,7 @@ fn an_answer_to_a_request_never_made_is_reported() {
 #[test]
 fn what_the_server_does_not_declare_is_not_asked() {
     let mut s = ClientHarness::open(config());
-    let queued = s.client.request::<Complete>(
-        s.now,
+    let queued = s.client.at(s.now).request::<Complete>(
         &serde_json::from_str(
             r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}"#,
         )
@@ -313,25 +321,28 @@ fn what_the_server_does_not_declare_is_not_asked() {
             ..
         })
     ));
-    s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).unwrap();
 }
 
 /// R10
 #[test]
 fn what_the_revision_lacks_is_not_asked() {
     let mut modern = ClientHarness::modern(config());
-    let refused = modern.client.request::<Ping>(modern.now, &Default::default(), RequestOptions::default());
+    let refused =
+        modern.client.at(modern.now).request::<Ping>(&Default::default(), RequestOptions::default());
     assert!(matches!(refused, Err(RequestError::Revision { .. })));
     let level = serde_json::from_str(r#"{"level":"debug"}"#).unwrap();
-    let refused = modern.client.request::<SetLoggingLevel>(modern.now, &level, RequestOptions::default());
+    let refused = modern.client.at(modern.now).request::<SetLoggingLevel>(&level, RequestOptions::default());
     assert!(matches!(refused, Err(RequestError::Revision { .. })));
     modern.expect_silence();
 
     let mut legacy = ClientHarness::legacy(config());
-    let refused =
-        legacy.client.request::<SubscriptionsListen>(legacy.now, &listen_params(), RequestOptions::default());
+    let refused = legacy
+        .client
+        .at(legacy.now)
+        .request::<SubscriptionsListen>(&listen_params(), RequestOptions::default());
     assert!(matches!(refused, Err(RequestError::Revision { .. })));
-    legacy.client.request::<Ping>(legacy.now, &Default::default(), RequestOptions::default()).unwrap();
+    legacy.client.at(legacy.now).request::<Ping>(&Default::default(), RequestOptions::default()).unwrap();
 }
 
 /// C7.10
@@ -354,7 +365,7 @@ fn a_legacy_server_is_answered_what_was_declared_and_refused_the_rest() {
         _ => None,
     });
     let roots = ListRootsResult::new(vec![Root::new("file:///home")]);
-    s.client.respond(s.now, asked.unwrap(), Ok(&roots));
+    s.client.at(s.now).respond(asked.unwrap(), Ok(&roots));
     assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": "", "result": {"roots": [{"uri": "file:///home"}]}}));
     for method in ["sampling/createMessage", "elicitation/create", "nonsense"] {
         s.send(&json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": {}}));
@@ -407,7 +418,7 @@ fn client_does_not_answer_a_request_whose_id_is_in_flight() {
         panic!("{events:?}")
     };
     assert_eq!(*id, Id::from(7));
-    s.client.respond(s.now, *first, Ok(&ListRootsResult::new(vec![])));
+    s.client.at(s.now).respond(*first, Ok(&ListRootsResult::new(vec![])));
     assert_eq!((&s.line()["id"], s.try_line()), (&json!(7), None));
 }
 
@@ -423,7 +434,7 @@ fn a_request_that_the_server_cancels_is_not_answered() {
         panic!("{events:?}")
     };
     assert_eq!(id, cancelled);
-    s.client.respond(s.now, *id, Ok(&ListRootsResult::new(vec![])));
+    s.client.at(s.now).respond(*id, Ok(&ListRootsResult::new(vec![])));
     s.expect_silence();
 }
 
@@ -463,7 +474,7 @@ fn the_end_of_the_link_ends_every_request_with_what_is_known() {
     }
     assert_eq!(s.client.state(), State::Disconnected);
     let refused =
-        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
+        s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default());
     assert_eq!(refused.unwrap_err(), RequestError::Closed);
 }
 
@@ -472,7 +483,7 @@ fn the_end_of_the_link_ends_every_request_with_what_is_known() {
 fn closing_lets_requests_finish_and_then_ends_the_link() {
     let mut s = ClientHarness::modern(config());
     let (request, id) = call(&mut s, RequestOptions::default());
-    s.client.close(s.now);
+    s.client.at(s.now).close();
     assert_eq!(s.client.poll_link(), None);
     s.answer(&id, json!({"content": []}));
     assert!(matches!(s.outcome(request), Outcome::Result(_)));
@@ -485,7 +496,7 @@ fn closing_lets_requests_finish_and_then_ends_the_link() {
 fn closing_gives_up_on_what_does_not_finish() {
     let mut s = ClientHarness::modern(config());
     let (request, _) = call(&mut s, RequestOptions::default());
-    s.client.close(s.now);
+    s.client.at(s.now).close();
     s.advance(Duration::from_secs(2));
     assert_eq!(s.line()["method"], "notifications/cancelled");
     assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::Closed)));
@@ -498,10 +509,13 @@ fn closing_gives_up_on_what_does_not_finish() {
 #[test]
 fn the_sending_half_is_closed_only_after_everything_was_taken() {
     let mut s = ClientHarness::modern(config());
-    let request =
-        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
-    s.client.cancel(s.now, request, None);
-    s.client.close(s.now);
+    let request = s
+        .client
+        .at(s.now)
+        .request::<ListTools>(&PaginatedParams::default(), RequestOptions::default())
+        .unwrap();
+    s.client.at(s.now).cancel(request, None);
+    s.client.at(s.now).close();
     assert_eq!(s.client.poll_link(), None);
     while s.try_line().is_some() {}
     assert_eq!(s.client.poll_link(), Some(LinkAction::CloseWrite));
@@ -514,7 +528,8 @@ fn a_subscription_ends_by_result_or_by_cancellation() {
     let listen = |s: &mut ClientHarness| {
         let request = s
             .client
-            .request::<SubscriptionsListen>(s.now, &listen_params(), RequestOptions::default())
+            .at(s.now)
+            .request::<SubscriptionsListen>(&listen_params(), RequestOptions::default())
             .unwrap();
         let id = s.expect("subscriptions/listen");
         (request, id)
@@ -573,7 +588,8 @@ fn the_log_level_is_told_with_each_modern_request_or_once_to_a_legacy_server() {
     let mut modern = ClientHarness::modern(config.clone());
     modern
         .client
-        .request::<ListTools>(modern.now, &PaginatedParams::default(), RequestOptions::default())
+        .at(modern.now)
+        .request::<ListTools>(&PaginatedParams::default(), RequestOptions::default())
         .unwrap();
     assert_eq!(modern.line()["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
 

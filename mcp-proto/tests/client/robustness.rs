@@ -10,7 +10,7 @@ use mcp_proto::schema::{Era, ListRoots, ListTools};
 use serde_json::{Value, json};
 
 fn list(s: &mut ClientHarness) -> RequestId {
-    s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap()
+    s.client.at(s.now).request::<ListTools>(&Default::default(), RequestOptions::default()).unwrap()
 }
 
 fn unknown_answers(events: &[Event]) -> usize {
@@ -26,7 +26,7 @@ fn a_probe_that_is_answered_twice_counts_once() {
     s.answer(&id, discover_result());
     s.answer(&id, discover_result());
     s.answer_error(&id, -32601, None);
-    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Modern);
     s.expect_silence();
 }
 
@@ -145,7 +145,10 @@ fn every_part_of_what_waits_for_the_application_counts_towards_its_limit() {
         small.limits = Limits { event_bytes: 20_000, ..Limits::default() };
         let mut s = ClientHarness::modern(small);
         let params = mcp_proto::schema::CallToolParams::new("t");
-        s.client.request::<mcp_proto::schema::CallTool>(s.now, &params, RequestOptions::default()).unwrap();
+        s.client
+            .at(s.now)
+            .request::<mcp_proto::schema::CallTool>(&params, RequestOptions::default())
+            .unwrap();
         let id = s.expect("tools/call");
         for _ in 0..100 {
             s.send(&message(&id));
@@ -194,7 +197,7 @@ fn a_small_limit_of_events_leaves_room_for_a_result() {
 #[test]
 fn a_client_does_not_ask_what_only_servers_ask() {
     let mut s = ClientHarness::legacy(config());
-    let refused = s.client.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default());
+    let refused = s.client.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default());
     assert!(matches!(refused, Err(RequestError::Revision { .. })), "{refused:?}");
     s.expect_silence();
 }
@@ -235,7 +238,7 @@ fn timeouts_of_zero_do_not_keep_the_clock_standing() {
     hasty.keepalive = None;
     let mut s = ClientHarness::legacy(hasty.clone());
     list(&mut s);
-    s.client.close(s.now);
+    s.client.at(s.now).close();
     s.advance(Duration::ZERO);
     assert!(s.client.is_closed());
 
@@ -272,10 +275,10 @@ fn a_server_that_asks_after_the_end_of_input_is_not_answered() {
         Event::Request { id, .. } => Some(id),
         _ => None,
     });
-    s.client.close(s.now);
+    s.client.at(s.now).close();
     assert_eq!(s.client.poll_link(), Some(LinkAction::CloseWrite));
     s.send(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
-    s.client.respond(s.now, asked.unwrap(), Ok(&mcp_proto::schema::ListRootsResult::new(Vec::new())));
+    s.client.at(s.now).respond(asked.unwrap(), Ok(&mcp_proto::schema::ListRootsResult::new(Vec::new())));
     s.expect_silence();
 }
 

@@ -38,7 +38,7 @@ fn refuse(s: &mut ClientHarness, initialize: &Value) {
 
 fn ends_modern(mut s: ClientHarness) {
     assert_eq!(s.client.state(), State::Ready);
-    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Modern);
     s.expect_silence();
     assert_eq!(s.client.poll_link(), None, "the same process");
 }
@@ -47,14 +47,14 @@ fn ends_modern(mut s: ClientHarness) {
 fn ends_modern_in_a_fresh_process(mut s: ClientHarness) {
     s.expect_silence();
     let request =
-        s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+        s.client.at(s.now).request::<ListTools>(&Default::default(), RequestOptions::default()).unwrap();
     s.accept();
     let probe = s.expect("server/discover");
     s.advance(seconds(10));
     s.expect_silence();
     s.answer(&probe, discover_result());
-    assert_eq!(s.client.server().unwrap().era, Era::Modern);
-    assert!(!s.client.known_era().unwrap().probe_breaks_server);
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Modern);
+    assert!(!s.client.peer().known_era().unwrap().probe_breaks_server);
     let id = s.expect("tools/list");
     s.answer(&id, json!({"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}));
     assert!(matches!(s.outcome(request), Outcome::Result(_)));
@@ -108,12 +108,12 @@ fn slow_server_may_answer_the_probe_shortly_after_initialize() {
     let (mut s, probe, initialize) = both_asked(reopening());
     s.answer(&initialize, initialize_result(LEGACY));
     s.answer_error(&probe, -32601, None);
-    assert_eq!(s.client.server().unwrap().era, Era::Legacy, "there is nothing to wait for any more");
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Legacy, "there is nothing to wait for any more");
 
     let (mut s, _, initialize) = both_asked(reopening());
     s.answer(&initialize, initialize_result(LEGACY));
     s.advance(Duration::from_millis(500));
-    assert_eq!(s.client.server().unwrap().era, Era::Legacy, "a server that is silent to the probe");
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Legacy, "a server that is silent to the probe");
     assert_eq!(s.line()["method"], "notifications/initialized");
 }
 
@@ -129,8 +129,8 @@ fn stream_whose_server_answers_both_stays_legacy() {
             s.answer(&initialize, initialize_result(LEGACY));
             s.answer(&probe, discover_result());
         }
-        assert_eq!(s.client.server().unwrap().era, Era::Legacy);
-        assert_eq!(s.client.known_era().unwrap().era, Era::Modern);
+        assert_eq!(s.client.peer().server().unwrap().era, Era::Legacy);
+        assert_eq!(s.client.peer().known_era().unwrap().era, Era::Modern);
     }
 }
 
@@ -141,8 +141,12 @@ fn slow_server_is_not_started_again_when_there_is_no_time_for_it() {
     let (mut s, probe, initialize) = both_asked(hasty);
     s.answer(&probe, discover_result());
     s.answer(&initialize, initialize_result(LEGACY));
-    assert_eq!(s.client.server().unwrap().era, Era::Legacy, "8 s of 20 s are gone, and it may take 16 s");
-    assert_eq!(s.client.known_era().unwrap().era, Era::Modern);
+    assert_eq!(
+        s.client.peer().server().unwrap().era,
+        Era::Legacy,
+        "8 s of 20 s are gone, and it may take 16 s"
+    );
+    assert_eq!(s.client.peer().known_era().unwrap().era, Era::Modern);
 }
 
 #[test]
@@ -166,7 +170,7 @@ fn second_process_that_ends_on_the_probe_is_followed_by_one_that_is_asked_in_leg
     s.accept();
     let initialize = s.expect("initialize");
     s.answer(&initialize, initialize_result(LEGACY));
-    assert_eq!(s.client.server().unwrap().era, Era::Legacy);
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Legacy);
 }
 
 // --- How long ---
@@ -253,7 +257,7 @@ fn request_gives_up_by_its_own_time_while_the_server_starts() {
     s.expect("server/discover");
     let mut options = RequestOptions::default();
     options.timeout = Some(seconds(3));
-    let request = s.client.request::<ListTools>(s.now, &Default::default(), options).unwrap();
+    let request = s.client.at(s.now).request::<ListTools>(&Default::default(), options).unwrap();
     s.advance(seconds(3));
     match s.outcome(request) {
         Outcome::TimedOut { after, hard: false, error_without_id: None } => assert_eq!(after, seconds(3)),
@@ -283,7 +287,7 @@ fn each_step_of_connecting_is_reported() {
             "waiting for the answer to the era probe (server/discover)"
         ]
     );
-    assert_eq!(s.client.connecting().unwrap().step, ConnectStep::Probe);
+    assert_eq!(s.client.peer().connecting().unwrap().step, ConnectStep::Probe);
     s.advance(seconds(5));
     assert_eq!(
         lines(&mut s),
@@ -301,9 +305,9 @@ fn each_step_of_connecting_is_reported() {
              the server ended the connection during the handshake (initialize): exit status 1"
         ]
     );
-    let remaining = s.client.connecting().unwrap().remaining;
+    let remaining = s.client.peer().connecting().unwrap().remaining;
     assert_eq!(remaining, Some(seconds(115)));
     let id = s.expect("initialize");
     s.answer(&id, initialize_result(LEGACY));
-    assert_eq!(s.client.connecting(), None, "it is ready");
+    assert_eq!(s.client.peer().connecting(), None, "it is ready");
 }

@@ -18,7 +18,7 @@ const FILE: &str = "file:///project/config.json";
 const OTHER: &str = "file:///project/notes/today.md";
 
 fn watch(s: &mut ClientHarness, interest: WatchFilter) -> WatchId {
-    s.client.watch(s.now, interest, WatchStart::Now).unwrap()
+    s.client.at(s.now).watch(interest, WatchStart::Now).unwrap()
 }
 
 /// The next line must be a listen for this filter; returns its id.
@@ -100,7 +100,7 @@ fn a_watch_of_a_modern_server_is_a_listen() {
     assert_eq!(watch_events(&mut s), [(id, "tools".into()), (id, FILE.into())]);
     s.advance(Duration::from_secs(86_400));
     s.expect_silence();
-    s.client.unwatch(s.now, id);
+    s.client.at(s.now).unwatch(id);
     expect_cancelled(&mut s, &listen);
     // What crossed the cancellation concerns nobody.
     s.answer(&listen, json!({"resultType": "complete"}));
@@ -146,7 +146,7 @@ fn a_changed_interest_leaves_no_gap() {
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
     acknowledge(&mut s, &first, json!({"toolsListChanged": true}));
     watch_events(&mut s);
-    s.client.set_watch_filter(s.now, id, WatchFilter::new().tools().resources());
+    s.client.at(s.now).set_watch_filter(id, WatchFilter::new().tools().resources());
     let filter = json!({"toolsListChanged": true, "resourcesListChanged": true});
     let second = expect_listen(&mut s, filter.clone());
     s.expect_silence();
@@ -164,7 +164,7 @@ fn a_changed_interest_leaves_no_gap() {
     notify(&mut s, &second, "resources/list_changed", json!({}));
     assert_eq!(words(watch_events(&mut s)), ["resources"]);
     // Less is of interest: the server is told so as well.
-    s.client.set_watch_filter(s.now, id, WatchFilter::new().resources());
+    s.client.at(s.now).set_watch_filter(id, WatchFilter::new().resources());
     assert_eq!(words(watch_events(&mut s)), ["on"]);
     let third = expect_listen(&mut s, json!({"resourcesListChanged": true}));
     acknowledge(&mut s, &third, json!({"resourcesListChanged": true}));
@@ -189,7 +189,7 @@ fn what_the_server_does_not_grant_is_told_to_those_who_asked_for_it() {
     );
     let expected = [(tools, "on".into()), (rest, format!("on without prompts, {FILE}"))];
     assert_eq!(watch_events(&mut s), expected);
-    let interest = s.client.watches().find(|(id, _)| *id == rest).unwrap().1.clone();
+    let interest = s.client.peer().watches().find(|(id, _)| *id == rest).unwrap().1.clone();
     assert_eq!(interest.resource_uris().collect::<Vec<_>>(), [FILE, OTHER]);
 }
 
@@ -221,7 +221,7 @@ fn a_graceful_end_ends_the_watches() {
         assert_eq!(watch_events(&mut s), [(one, "ended".into()), (other, "ended".into())], "{order:?}");
         s.advance(Duration::from_secs(3600));
         s.expect_silence();
-        assert_eq!(s.client.watches().count(), 0);
+        assert_eq!(s.client.peer().watches().count(), 0);
         // It may be asked again.
         let again = watch(&mut s, WatchFilter::new().tools());
         let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
@@ -424,13 +424,13 @@ fn watches_are_asked_for_once_the_server_is_known_and_on_each_new_connection() {
     s.end("killed");
     assert_eq!(s.client.state(), State::Disconnected);
     assert!(matches!(
-        s.client.watch(s.now, WatchFilter::new().tools(), WatchStart::Now),
+        s.client.at(s.now).watch(WatchFilter::new().tools(), WatchStart::Now),
         Err(RequestError::Closed)
     ));
 
     let mut next = ClientHarness::modern(config);
-    for (_, interest) in s.client.watches() {
-        next.client.watch(next.now, interest.clone(), WatchStart::Before).unwrap();
+    for (_, interest) in s.client.peer().watches() {
+        next.client.at(next.now).watch(interest.clone(), WatchStart::Before).unwrap();
     }
     let listen = expect_listen(&mut next, json!({"toolsListChanged": true}));
     acknowledge(&mut next, &listen, json!({"toolsListChanged": true}));
@@ -453,7 +453,7 @@ fn changes_that_are_not_taken_coalesce() {
     assert_eq!(words(watch_events(&mut s)), ["on", "tools", FILE]);
     // A watch that is gone is told nothing, not even what waited.
     notify(&mut s, &listen, "tools/list_changed", json!({}));
-    s.client.unwatch(s.now, id);
+    s.client.at(s.now).unwatch(id);
     assert_eq!(watch_events(&mut s), []);
 }
 
@@ -480,7 +480,7 @@ fn closing_ends_the_listen() {
     let mut s = ClientHarness::modern(config());
     watch(&mut s, WatchFilter::new().tools());
     let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
-    s.client.close(s.now);
+    s.client.at(s.now).close();
     expect_cancelled(&mut s, &listen);
     assert_eq!(s.client.poll_link(), Some(LinkAction::CloseWrite));
     s.expect_silence();

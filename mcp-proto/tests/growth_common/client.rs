@@ -47,7 +47,7 @@ pub const SHAPES: [Shape; 23] = [
     }),
     shape("client: progress", |bytes| {
         let mut s = modern();
-        s.client.request::<CallTool>(s.now, &CallToolParams::new("t"), RequestOptions::default()).unwrap();
+        s.client.at(s.now).request::<CallTool>(&CallToolParams::new("t"), RequestOptions::default()).unwrap();
         receive_lines(s, message(bytes, "notifications/progress", r#"{"progressToken":2,"progress":@}"#))
     }),
     shape("client: notifications", |bytes| {
@@ -70,7 +70,7 @@ pub const SHAPES: [Shape; 23] = [
         let mut config = open_config();
         config.cache.bytes = 1 << 20;
         let mut s = ClientHarness::modern(config);
-        s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+        s.client.at(s.now).request::<ListTools>(&Default::default(), RequestOptions::default()).unwrap();
         receive_lines(
             s,
             message(bytes, "notifications/resources/updated", r#"{"uri":"file:///a/@/b/c/d/e/f"}"#),
@@ -130,7 +130,7 @@ pub const SHAPES: [Shape; 23] = [
         result["capabilities"]["tasks"] = json!({"requests": {"tools": {"call": {}}}});
         s.answer(&id, result);
         s.line();
-        s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+        s.client.at(s.now).request::<ListTools>(&Default::default(), RequestOptions::default()).unwrap();
         let id = s.expect("tools/list");
         let tools = commas(bytes, r#"{"name":"t@","inputSchema":{},"execution":{"taskSupport":"required"}}"#);
         receive_lines(s, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{tools}]}}}}"#))
@@ -162,7 +162,8 @@ fn modern() -> ClientHarness {
 fn watching() -> ClientHarness {
     let mut s = ClientHarness::legacy(open_config());
     s.client
-        .watch(s.now, WatchFilter::new().resource("file:///a").resource("file:///b"), WatchStart::Now)
+        .at(s.now)
+        .watch(WatchFilter::new().resource("file:///a").resource("file:///b"), WatchStart::Now)
         .unwrap();
     s
 }
@@ -190,7 +191,7 @@ fn receive_lines(mut s: ClientHarness, lines: String) -> Work {
 }
 
 fn call(s: &mut ClientHarness) -> Value {
-    s.client.request::<CallTool>(s.now, &CallToolParams::new("t"), RequestOptions::default()).unwrap();
+    s.client.at(s.now).request::<CallTool>(&CallToolParams::new("t"), RequestOptions::default()).unwrap();
     s.expect("tools/call")
 }
 

@@ -104,7 +104,7 @@ fn client() -> (HttpClient, ExchangeId) {
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
     client.handle_body(NOW, probe, Bytes::from(body));
     client.handle_end(NOW, probe, ExchangeEnd::Complete);
-    client.request::<ListTools>(NOW, &Default::default(), RequestOptions::default()).unwrap();
+    client.at(NOW).request::<ListTools>(&Default::default(), RequestOptions::default()).unwrap();
     let exchange = opened(&mut client);
     (client, exchange)
 }

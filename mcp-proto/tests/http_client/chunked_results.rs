@@ -15,7 +15,7 @@ fn chunked_results_config() -> HttpClientConfig {
 
 fn call_tool(wire: &mut ClientWire) -> RequestId {
     let params = CallToolParams::new("pay");
-    wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
+    wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap()
 }
 
 /// F56

@@ -228,33 +228,30 @@ impl ClientHarness {
                 self.calls += 1;
                 let mut params = CallToolParams::new("pay");
                 params.arguments = Some(serde_json::from_value(json!({"n": self.calls})).unwrap());
-                self.requests.extend(self.client.request::<CallTool>(now, &params, options()));
+                self.requests.extend(self.client.at(now).request::<CallTool>(&params, options()));
             }
             Operation::List => {
-                self.requests.extend(self.client.request::<ListTools>(
-                    now,
-                    &ListToolsParams::new(),
-                    options(),
-                ));
+                self.requests
+                    .extend(self.client.at(now).request::<ListTools>(&ListToolsParams::new(), options()));
             }
             Operation::Listen => {
                 let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
-                self.requests.extend(self.client.request::<SubscriptionsListen>(now, &params, options()));
+                self.requests.extend(self.client.at(now).request::<SubscriptionsListen>(&params, options()));
             }
             Operation::Notify => {
-                let _ = self.client.notify::<RootsListChanged>(now, &EmptyParams::default());
+                let _ = self.client.at(now).notify::<RootsListChanged>(&EmptyParams::default());
             }
             Operation::Respond => {
                 if let Some(id) = self.inbound.pop() {
-                    self.client.respond(now, id, Ok(&EmptyResult::new()));
+                    self.client.at(now).respond(id, Ok(&EmptyResult::new()));
                 }
             }
             Operation::Cancel(at) => {
                 if let Some(request) = self.requests.get(at) {
-                    self.client.cancel(now, *request, Some("enough"));
+                    self.client.at(now).cancel(*request, Some("enough"));
                 }
             }
-            Operation::Close => self.client.close(now),
+            Operation::Close => self.client.at(now).close(),
             Operation::Answer(at) => {
                 if let Some(exchange) = self.pick(at) {
                     let answer = self.expected_answer(exchange);
@@ -364,7 +361,7 @@ fn run(config: &HttpClientConfig, ops: &[Operation], bytewise: bool) -> Vec<Stri
     for op in ops {
         world.run(op);
     }
-    world.client.close(world.now);
+    world.client.at(world.now).close();
     world.actions();
     world.advance(Duration::from_secs(3600));
     world.events();

@@ -23,7 +23,7 @@ fn connect_error(wire: &mut ClientWire) -> ConnectError {
 
 fn assert_ready(wire: &ClientWire, era: Era) {
     assert_eq!(wire.client.state(), State::Ready);
-    assert_eq!(wire.client.server().unwrap().era, era);
+    assert_eq!(wire.client.peer().server().unwrap().era, era);
 }
 
 /// H1
@@ -39,7 +39,7 @@ fn the_probe_is_a_modern_request() {
         wire.stream(&probe);
         wire.event_answer(&probe, &probe.id(), discover_result());
         assert_ready(wire, Era::Modern);
-        let verdict = wire.client.known_era().unwrap();
+        let verdict = wire.client.peer().known_era().unwrap();
         assert_eq!((verdict.era, verdict.version), (Era::Modern, Revision::LATEST));
         wire.end(&probe);
         wire.expect_silence();
@@ -126,7 +126,7 @@ fn a_server_that_is_not_there_is_given_up() {
     scenario(config(), |wire| {
         let params = CallToolParams::new("x");
         let options = RequestOptions::default().timeout(Duration::from_secs(600));
-        let request = wire.client.request::<CallTool>(wire.now, &params, options).unwrap();
+        let request = wire.client.at(wire.now).request::<CallTool>(&params, options).unwrap();
         for _ in 0..4 {
             let probe = wire.expect("server/discover");
             wire.fail(&probe, SentState::No);
@@ -202,7 +202,8 @@ fn the_probe_follows_a_redirect_and_the_connection_goes_on_there() {
         assert_eq!(&*probe.request.url, "http://localhost:3000/mcp/");
         wire.answer(&probe, discover_result());
         wire.client
-            .request::<CallTool>(wire.now, &CallToolParams::new("x"), RequestOptions::default())
+            .at(wire.now)
+            .request::<CallTool>(&CallToolParams::new("x"), RequestOptions::default())
             .unwrap();
         assert_eq!(&*wire.expect("tools/call").request.url, "http://localhost:3000/mcp/");
     });
@@ -246,7 +247,8 @@ fn a_modern_server_that_was_taken_for_one_by_its_refusals_is_asked_again_if_it_i
         wire.refuse(&initialize, 404, -32601, None);
         assert_ready(wire, Era::Modern);
         let params = CallToolParams::new("x");
-        let request = wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap();
+        let request =
+            wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
         let call = wire.expect("tools/call");
         wire.reply(&call, 400, &[("content-type", "text/plain")], "no session");
         assert!(matches!(wire.outcome(request), Outcome::Http(_)));
@@ -262,7 +264,8 @@ fn a_modern_server_that_was_taken_for_one_by_its_refusals_is_asked_again_if_it_i
 fn a_session_may_be_followed_by_a_modern_server() {
     crate::http_common::legacy(config(), |wire, _| {
         let params = CallToolParams::new("x");
-        let request = wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap();
+        let request =
+            wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
         let call = wire.expect("tools/call");
         wire.reply(&call, 404, &[], "");
         let initialize = wire.expect("initialize");

@@ -29,7 +29,7 @@ fn connect_error(wire: &mut ClientWire) -> ConnectError {
 
 fn list_tools(wire: &mut ClientWire, timeout: u64) -> RequestId {
     let options = RequestOptions::default().timeout(Duration::from_secs(timeout));
-    wire.client.request::<ListTools>(wire.now, &Default::default(), options).unwrap()
+    wire.client.at(wire.now).request::<ListTools>(&Default::default(), options).unwrap()
 }
 
 fn refuse_busy(wire: &mut ClientWire, method: &str, status: u16, headers: &[(&str, &str)]) {
@@ -117,7 +117,7 @@ fn request_that_may_not_be_repeated_shows_when_the_server_is_back() {
     modern(config(), |wire| {
         let call = |wire: &mut ClientWire, reissue| {
             let options = RequestOptions::default().reissue(reissue);
-            wire.client.request::<CallTool>(wire.now, &CallToolParams::new("pay"), options).unwrap()
+            wire.client.at(wire.now).request::<CallTool>(&CallToolParams::new("pay"), options).unwrap()
         };
         let request = call(wire, ReissuePolicy::WhereSafe);
         refuse_busy(wire, "tools/call", 503, &[("retry-after", "3")]);
@@ -150,7 +150,7 @@ fn event_stream_with_an_endpoint_is_recognised_as_http_sse() {
             assert!(initialize.request.url.ends_with("/messages?s=2"));
             wire.accept(&initialize);
             wire.event_answer(&events, &initialize.id(), initialize_result(LEGACY));
-            assert_eq!(wire.client.server().unwrap().era, Era::Legacy);
+            assert_eq!(wire.client.peer().server().unwrap().era, Era::Legacy);
         });
     }
     let mut only = config();

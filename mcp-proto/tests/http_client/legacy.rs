@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 
 fn call_tool(wire: &mut ClientWire) -> RequestId {
     let params = CallToolParams::new("pay");
-    wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
+    wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap()
 }
 
 fn list_tools(wire: &mut ClientWire) -> RequestId {
-    wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default()).unwrap()
+    wire.client.at(wire.now).request::<ListTools>(&ListToolsParams::new(), RequestOptions::default()).unwrap()
 }
 
 fn lost_session(wire: &mut ClientWire) -> bool {
@@ -67,7 +67,7 @@ fn debug_shows_no_session_id() {
         wire.answer_initialize(&initialize, LEGACY, SESSION);
         let initialized = wire.expect("notifications/initialized");
         assert_eq!(initialized.header("mcp-session-id"), Some(SESSION));
-        let shown = format!("{:?} {:?} {:?}", wire.client, initialized.request, wire.client.server());
+        let shown = format!("{:?} {:?} {:?}", wire.client, initialized.request, wire.client.peer().server());
         assert!(shown.contains("mcp-session-id"), "{shown}");
         assert!(!shown.contains(SESSION), "{shown}");
     });
@@ -99,7 +99,7 @@ fn a_server_without_sessions_is_as_good() {
         // Without a session there is none to be lost.
         wire.reply(&call, 404, &[], "gone");
         assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 404));
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         wire.expect_silence();
         assert_eq!(wire.closed(), Some(CloseReason::Done));
     });
@@ -148,7 +148,7 @@ fn initialize_is_answered_by_events_too() {
 fn closing_ends_the_session() {
     for status in [200, 204, 405, 404, 500] {
         legacy(config(), |wire, listener| {
-            wire.client.close(wire.now);
+            wire.client.at(wire.now).close();
             wire.expect_abort(&listener);
             let delete = wire.next().unwrap();
             assert_eq!(delete.request.verb, Verb::Delete);
@@ -166,7 +166,7 @@ fn closing_ends_the_session() {
 #[test]
 fn a_server_that_does_not_answer_the_end_is_not_waited_for() {
     legacy(config(), |wire, _| {
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         let delete = wire.next().unwrap();
         wire.advance(Duration::from_secs(3));
         wire.expect_abort(&delete);
@@ -179,7 +179,7 @@ fn closing_lets_requests_finish() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         wire.expect_silence();
         wire.answer(&call, json!({"content": []}));
         wire.result(request);
@@ -194,7 +194,7 @@ fn a_cancelled_request_is_told_of_by_a_notification() {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
         wire.stream(&call);
-        wire.client.cancel(wire.now, request, Some("enough"));
+        wire.client.at(wire.now).cancel(request, Some("enough"));
         let cancelled = wire.expect("notifications/cancelled");
         assert_eq!(cancelled.body["params"], json!({"requestId": call.id(), "reason": "enough"}));
         assert_eq!(cancelled.header("mcp-session-id"), Some(SESSION));
@@ -222,7 +222,7 @@ fn what_the_server_asks_is_answered_by_post() {
             wire.event(stream, &json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"}));
             let events = wire.take_events();
             let Some(Event::Request { id: asked, .. }) = events.last() else { panic!("{events:?}") };
-            wire.client.respond(wire.now, *asked, Ok(&ListRootsResult::new(Vec::new())));
+            wire.client.at(wire.now).respond(*asked, Ok(&ListRootsResult::new(Vec::new())));
             let reply = wire.next().unwrap();
             assert_eq!(reply.request.verb, Verb::Post);
             assert_eq!(reply.body, json!({"jsonrpc": "2.0", "id": id, "result": {"roots": []}}));
@@ -436,7 +436,7 @@ fn closing_while_connecting_breaks_everything_off() {
     scenario(config(), |wire| {
         let request = call_tool(wire);
         let probe = wire.expect("server/discover");
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         wire.expect_abort(&probe);
         assert!(matches!(wire.outcome(request), Outcome::Refused(_)));
         assert_eq!(wire.closed(), Some(CloseReason::Done));

@@ -16,7 +16,7 @@ const POST: &str = "http://localhost:3000/messages?session=7";
 
 fn call_tool(wire: &mut ClientWire) -> RequestId {
     let params = CallToolParams::new("pay");
-    wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
+    wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap()
 }
 
 /// Answers the stream's GET with the endpoint, and the handshake on it.
@@ -57,7 +57,7 @@ fn an_old_server_is_found_by_falling_back_twice() {
         let initialize = wire.expect("initialize");
         wire.reply(&initialize, 404, &[], "");
         open(wire);
-        assert_eq!(wire.client.server().unwrap().revision.as_str(), OLD);
+        assert_eq!(wire.client.peer().server().unwrap().revision.as_str(), OLD);
         wire.expect_silence();
     });
 }
@@ -105,7 +105,7 @@ fn an_accepted_request_is_cancelled_by_a_notification() {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
         wire.reply(&call, 202, &[], "");
-        wire.client.cancel(wire.now, request, None);
+        wire.client.at(wire.now).cancel(request, None);
         assert_eq!(wire.expect("notifications/cancelled").body["params"]["requestId"], call.id());
     });
 }
@@ -167,7 +167,7 @@ fn the_end_of_the_stream_opens_another() {
         let call = wire.expect("tools/call");
         wire.reply(&call, 202, &[], "");
         let params = ListToolsParams::new();
-        let safe = wire.client.request::<ListTools>(wire.now, &params, RequestOptions::default()).unwrap();
+        let safe = wire.client.at(wire.now).request::<ListTools>(&params, RequestOptions::default()).unwrap();
         let list = wire.expect("tools/list");
         wire.reply(&list, 202, &[], "");
         wire.truncate(&events);
@@ -207,7 +207,7 @@ fn a_stream_that_does_not_come_back_ends_the_connection() {
 #[test]
 fn closing_ends_the_stream() {
     legacy_sse_server(|wire, events| {
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         wire.expect_abort(&events);
         wire.expect_silence();
         assert_eq!(wire.closed(), Some(CloseReason::Done));

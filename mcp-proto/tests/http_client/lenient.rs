@@ -15,7 +15,7 @@ fn strict_config() -> HttpClientConfig {
 }
 
 fn list(wire: &mut ClientWire) -> RequestId {
-    wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default()).unwrap()
+    wire.client.at(wire.now).request::<ListTools>(&ListToolsParams::new(), RequestOptions::default()).unwrap()
 }
 
 fn empty_page() -> Value {
@@ -295,7 +295,7 @@ fn client_takes_nothing_else_without_content_type() {
 fn a_null_result_of_ping_is_an_empty_object() {
     legacy(config(), |wire, _| {
         let request =
-            wire.client.request::<Ping>(wire.now, &PingParams::new(), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<Ping>(&PingParams::new(), RequestOptions::default()).unwrap();
         let exchange = wire.expect("ping");
         wire.answer(&exchange, json!(null));
         assert_eq!(wire.result(request), json!({}));

@@ -25,7 +25,8 @@ fn call(name: &str) -> CallToolParams {
 fn each_message_is_a_post_with_its_headers() {
     modern(config(), |wire| {
         let options = RequestOptions::default;
-        let request = wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), options()).unwrap();
+        let request =
+            wire.client.at(wire.now).request::<ListTools>(&ListToolsParams::new(), options()).unwrap();
         let exchange = wire.expect("tools/list");
         assert_eq!(exchange.request.verb, Verb::Post);
         assert_eq!(exchange.header("content-type"), Some("application/json"));
@@ -48,12 +49,12 @@ fn each_message_is_a_post_with_its_headers() {
 fn what_a_message_is_about_is_a_header() {
     modern(config(), |wire| {
         let options = RequestOptions::default;
-        wire.client.request::<CallTool>(wire.now, &call("weather"), options()).unwrap();
+        wire.client.at(wire.now).request::<CallTool>(&call("weather"), options()).unwrap();
         assert_eq!(wire.expect("tools/call").header("mcp-name"), Some("weather"));
-        wire.client.request::<GetPrompt>(wire.now, &GetPromptParams::new("greet"), options()).unwrap();
+        wire.client.at(wire.now).request::<GetPrompt>(&GetPromptParams::new("greet"), options()).unwrap();
         assert_eq!(wire.expect("prompts/get").header("mcp-name"), Some("greet"));
         let params = ReadResourceParams::new("file:///a%20b.txt");
-        wire.client.request::<ReadResource>(wire.now, &params, options()).unwrap();
+        wire.client.at(wire.now).request::<ReadResource>(&params, options()).unwrap();
         assert_eq!(wire.expect("resources/read").header("mcp-name"), Some("file:///a%20b.txt"));
     });
 }
@@ -69,7 +70,7 @@ fn a_name_that_is_no_header_value_is_encoded() {
             ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
             ("a \"quoted\" name", "a \"quoted\" name"),
         ] {
-            wire.client.request::<CallTool>(wire.now, &call(name), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call(name), RequestOptions::default()).unwrap();
             assert_eq!(wire.expect("tools/call").header("mcp-name"), Some(header));
         }
     });
@@ -80,7 +81,7 @@ fn a_name_that_is_no_header_value_is_encoded() {
 fn an_answer_comes_as_events_too_with_progress_before_it() {
     modern(config(), |wire| {
         let request =
-            wire.client.request::<CallTool>(wire.now, &call("slow"), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call("slow"), RequestOptions::default()).unwrap();
         let exchange = wire.expect("tools/call");
         let token = exchange.body["params"]["_meta"]["progressToken"].clone();
         wire.stream(&exchange);
@@ -111,7 +112,7 @@ fn an_error_belongs_to_its_exchange_whatever_its_id() {
     modern(config(), |wire| {
         for id in [json!(null), json!("server-error"), json!(4711)] {
             let request =
-                wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+                wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
             let exchange = wire.expect("tools/call");
             let error = json!({"code": -32602, "message": "unknown tool"});
             wire.reply_json(&exchange, 400, &json!({"jsonrpc": "2.0", "id": id, "error": error}));
@@ -124,7 +125,7 @@ fn an_error_belongs_to_its_exchange_whatever_its_id() {
 fn a_status_without_an_answer_is_an_outcome_with_what_is_known_of_it() {
     modern(config(), |wire| {
         let request =
-            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
         let exchange = wire.expect("tools/call");
         let headers = [
             ("content-type", "text/html"),
@@ -147,7 +148,7 @@ fn a_status_without_an_answer_is_an_outcome_with_what_is_known_of_it() {
 fn an_excerpt_is_bounded() {
     modern(config(), |wire| {
         let request =
-            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.head(&exchange, 500, &[("content-type", "text/plain")]);
         wire.body(&exchange, &"ä".repeat(40_000));
@@ -162,10 +163,10 @@ fn an_excerpt_is_bounded() {
 fn a_cancelled_request_is_broken_off_and_nothing_else_is_said() {
     modern(config(), |wire| {
         let request =
-            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.stream(&exchange);
-        wire.client.cancel(wire.now, request, Some("enough"));
+        wire.client.at(wire.now).cancel(request, Some("enough"));
         wire.expect_abort(&exchange);
         wire.expect_silence();
         assert!(matches!(wire.outcome(request), Outcome::Cancelled));
@@ -181,7 +182,7 @@ fn a_cancelled_request_is_broken_off_and_nothing_else_is_said() {
 fn a_request_whose_time_is_over_is_broken_off() {
     modern(config(), |wire| {
         let options = RequestOptions::default().timeout(Duration::from_secs(3));
-        let request = wire.client.request::<CallTool>(wire.now, &call("x"), options).unwrap();
+        let request = wire.client.at(wire.now).request::<CallTool>(&call("x"), options).unwrap();
         let exchange = wire.expect("tools/call");
         wire.advance(Duration::from_secs(4));
         wire.expect_abort(&exchange);
@@ -195,12 +196,12 @@ fn a_request_that_is_cancelled_before_it_is_sent_is_never_sent() {
     config.client.limits.exchanges = 1;
     modern(config, |wire| {
         let options = RequestOptions::default;
-        let first = wire.client.request::<CallTool>(wire.now, &call("a"), options()).unwrap();
-        let second = wire.client.request::<CallTool>(wire.now, &call("b"), options()).unwrap();
-        let third = wire.client.request::<CallTool>(wire.now, &call("c"), options()).unwrap();
+        let first = wire.client.at(wire.now).request::<CallTool>(&call("a"), options()).unwrap();
+        let second = wire.client.at(wire.now).request::<CallTool>(&call("b"), options()).unwrap();
+        let third = wire.client.at(wire.now).request::<CallTool>(&call("c"), options()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.expect_silence();
-        wire.client.cancel(wire.now, second, None);
+        wire.client.at(wire.now).cancel(second, None);
         wire.expect_no_abort();
         wire.answer(&exchange, json!({"content": []}));
         assert_eq!(wire.expect("tools/call").header("mcp-name"), Some("c"));
@@ -218,10 +219,10 @@ fn exchanges_are_limited_and_subscriptions_are_not_counted() {
     modern(config, |wire| {
         let options = RequestOptions::default;
         for name in ["a", "b", "c", "d"] {
-            wire.client.request::<CallTool>(wire.now, &call(name), options()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call(name), options()).unwrap();
         }
         let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
-        wire.client.request::<SubscriptionsListen>(wire.now, &params, options()).unwrap();
+        wire.client.at(wire.now).request::<SubscriptionsListen>(&params, options()).unwrap();
         let first = wire.expect("tools/call");
         wire.expect("tools/call");
         wire.expect("subscriptions/listen");
@@ -241,11 +242,11 @@ fn a_session_of_a_modern_server_is_ignored_and_nothing_is_listened_to() {
         let headers = [("content-type", "application/json"), ("mcp-session-id", "nonsense")];
         wire.reply(&probe, 200, &headers, &body.to_string());
         wire.expect_silence();
-        wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
         let exchange = wire.expect("tools/call");
         assert_eq!(exchange.header("mcp-session-id"), None);
         wire.answer(&exchange, json!({"content": []}));
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         wire.expect_silence();
         assert!(wire.client.is_closed());
         assert_eq!(wire.client.state(), State::Disconnected);
@@ -257,8 +258,11 @@ fn a_session_of_a_modern_server_is_ignored_and_nothing_is_listened_to() {
 fn a_lost_tool_call_is_lost_and_not_repeated() {
     modern(config(), |wire| {
         for how in ["no head", "cut body", "cut stream", "ended stream"] {
-            let request =
-                wire.client.request::<CallTool>(wire.now, &call("pay"), RequestOptions::default()).unwrap();
+            let request = wire
+                .client
+                .at(wire.now)
+                .request::<CallTool>(&call("pay"), RequestOptions::default())
+                .unwrap();
             let exchange = wire.expect("tools/call");
             match how {
                 "no head" => wire.fail(&exchange, SentState::Maybe),
@@ -291,7 +295,7 @@ fn a_lost_request_that_only_asks_is_made_once_more_as_a_new_one() {
     modern(config(), |wire| {
         let params = ReadResourceParams::new("file:///a");
         let request =
-            wire.client.request::<ReadResource>(wire.now, &params, RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<ReadResource>(&params, RequestOptions::default()).unwrap();
         let first = wire.expect("resources/read");
         wire.stream(&first);
         wire.truncate(&first);
@@ -304,7 +308,7 @@ fn a_lost_request_that_only_asks_is_made_once_more_as_a_new_one() {
         assert_eq!(wire.result(request), json!({"contents": []}));
 
         let request =
-            wire.client.request::<ReadResource>(wire.now, &params, RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<ReadResource>(&params, RequestOptions::default()).unwrap();
         for _ in 0..2 {
             let exchange = wire.expect("resources/read");
             wire.truncate(&exchange);
@@ -319,7 +323,7 @@ fn a_lost_request_that_only_asks_is_made_once_more_as_a_new_one() {
 fn the_caller_decides_whether_a_lost_request_is_repeated() {
     modern(config(), |wire| {
         let always = RequestOptions::default().reissue(ReissuePolicy::Always);
-        let request = wire.client.request::<CallTool>(wire.now, &call("pay"), always).unwrap();
+        let request = wire.client.at(wire.now).request::<CallTool>(&call("pay"), always).unwrap();
         let first = wire.expect("tools/call");
         wire.stream(&first);
         wire.end(&first);
@@ -328,7 +332,7 @@ fn the_caller_decides_whether_a_lost_request_is_repeated() {
         wire.result(request);
 
         let never = RequestOptions::default().reissue(ReissuePolicy::Never);
-        let request = wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), never).unwrap();
+        let request = wire.client.at(wire.now).request::<ListTools>(&ListToolsParams::new(), never).unwrap();
         let exchange = wire.expect("tools/list");
         wire.fail(&exchange, SentState::Maybe);
         assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
@@ -340,7 +344,8 @@ fn a_request_that_never_left_goes_out_again_a_few_times() {
     modern(config(), |wire| {
         let request = wire
             .client
-            .request::<CallTool>(wire.now, &call("pay"), RequestOptions::default().timeout(Duration::MAX))
+            .at(wire.now)
+            .request::<CallTool>(&call("pay"), RequestOptions::default().timeout(Duration::MAX))
             .unwrap();
         let mut pauses = Vec::new();
         for _ in 0..5 {
@@ -367,7 +372,7 @@ fn a_request_that_never_left_goes_out_again_a_few_times() {
 fn a_version_that_is_refused_and_offered_at_once_is_asked_for_once_more() {
     modern(config(), |wire| {
         let request =
-            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
         let first = wire.expect("tools/call");
         wire.refuse(&first, 400, -32022, Some(json!({"supported": [MODERN], "requested": MODERN})));
         let second = wire.expect("tools/call");
@@ -382,8 +387,11 @@ fn a_version_that_is_refused_and_offered_at_once_is_asked_for_once_more() {
 fn a_subscription_that_goes_out_again_is_still_known_by_its_notifications() {
     modern(config(), |wire| {
         let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
-        let request =
-            wire.client.request::<SubscriptionsListen>(wire.now, &params, RequestOptions::default()).unwrap();
+        let request = wire
+            .client
+            .at(wire.now)
+            .request::<SubscriptionsListen>(&params, RequestOptions::default())
+            .unwrap();
         let first = wire.expect("subscriptions/listen");
         wire.truncate(&first);
         let second = wire.expect("subscriptions/listen");
@@ -410,25 +418,25 @@ fn an_answer_that_can_not_be_read_ends_its_request() {
     config.client.limits.message_bytes = 600;
     modern(config, |wire| {
         let options = RequestOptions::default;
-        let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
+        let request = wire.client.at(wire.now).request::<CallTool>(&call("x"), options()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.reply(&exchange, 200, &[("content-type", "application/json")], "{\"jsonrpc\": oops");
         assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::Malformed(_))));
 
-        let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
+        let request = wire.client.at(wire.now).request::<CallTool>(&call("x"), options()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.head(&exchange, 200, &[("content-type", "application/json")]);
         wire.body(&exchange, &"x".repeat(700));
         wire.expect_abort(&exchange);
         assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::TooLong { .. })));
 
-        let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
+        let request = wire.client.at(wire.now).request::<CallTool>(&call("x"), options()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.stream(&exchange);
         wire.event_answer(&exchange, &exchange.id(), json!({"text": "x".repeat(700)}));
         assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::TooLong { .. })));
 
-        let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
+        let request = wire.client.at(wire.now).request::<CallTool>(&call("x"), options()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.stream(&exchange);
         wire.body(
@@ -443,7 +451,7 @@ fn an_answer_that_can_not_be_read_ends_its_request() {
 fn noise_on_a_stream_is_told_and_costs_no_request() {
     modern(config(), |wire| {
         let request =
-            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.stream(&exchange);
         wire.body(&exchange, "data: hello\n\nevent: ping\ndata: 1\n\n");
@@ -460,7 +468,7 @@ fn noise_on_a_stream_is_told_and_costs_no_request() {
 fn what_follows_the_answer_is_taken_for_a_while() {
     modern(config(), |wire| {
         let request =
-            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.stream(&exchange);
         wire.event_answer(&exchange, &exchange.id(), json!({"content": []}));
@@ -478,7 +486,7 @@ fn a_header_that_no_server_takes_is_not_sent() {
     modern(config(), |wire| {
         let long = "x".repeat(20_000);
         let request =
-            wire.client.request::<CallTool>(wire.now, &call(&long), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call(&long), RequestOptions::default()).unwrap();
         wire.expect_silence();
         assert!(matches!(wire.outcome(request), Outcome::Refused(RequestError::Encode(_))));
     });
@@ -488,7 +496,7 @@ fn a_header_that_no_server_takes_is_not_sent() {
 fn a_redirect_is_followed_within_the_origin() {
     modern(config(), |wire| {
         let request =
-            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.reply(&exchange, 307, &[("location", "/mcp/")], "");
         let again = wire.expect("tools/call");
@@ -499,7 +507,7 @@ fn a_redirect_is_followed_within_the_origin() {
         wire.result(request);
 
         let request =
-            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
         let exchange = wire.expect("tools/call");
         assert_eq!(&*exchange.request.url, "http://localhost:3000/mcp");
         wire.reply(&exchange, 307, &[("location", "http://elsewhere.example/mcp")], "");
@@ -512,7 +520,7 @@ fn a_redirect_is_followed_within_the_origin() {
 fn redirects_end() {
     modern(config(), |wire| {
         let request =
-            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
         for _ in 0..6 {
             let exchange = wire.expect("tools/call");
             wire.reply(&exchange, 308, &[("location", "/mcp")], "");
@@ -527,8 +535,11 @@ fn redirects_end() {
 fn a_subscription_that_the_server_cancels_is_over() {
     modern(config(), |wire| {
         let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
-        let request =
-            wire.client.request::<SubscriptionsListen>(wire.now, &params, RequestOptions::default()).unwrap();
+        let request = wire
+            .client
+            .at(wire.now)
+            .request::<SubscriptionsListen>(&params, RequestOptions::default())
+            .unwrap();
         let exchange = wire.expect("subscriptions/listen");
         wire.stream(&exchange);
         let params = json!({"requestId": exchange.id()});
@@ -547,7 +558,7 @@ fn a_subscription_is_repeated_after_something_came_only_if_its_owner_wants_that(
     modern(config(), |wire| {
         let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
         let options = RequestOptions::default().reissue(ReissuePolicy::Always);
-        let request = wire.client.request::<SubscriptionsListen>(wire.now, &params, options).unwrap();
+        let request = wire.client.at(wire.now).request::<SubscriptionsListen>(&params, options).unwrap();
         let exchange = wire.expect("subscriptions/listen");
         wire.stream(&exchange);
         wire.event(&exchange, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
@@ -562,7 +573,7 @@ fn a_subscription_is_repeated_after_something_came_only_if_its_owner_wants_that(
 fn a_refusal_whose_body_is_cut_is_a_refusal() {
     modern(config(), |wire| {
         let request =
-            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.head(&exchange, 503, &[("content-type", "text/plain")]);
         wire.body(&exchange, "over");

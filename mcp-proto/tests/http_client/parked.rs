@@ -36,11 +36,11 @@ fn call_tool(wire: &mut ClientWire) -> RequestId {
 }
 
 fn call_with(wire: &mut ClientWire, options: RequestOptions) -> RequestId {
-    wire.client.request::<CallTool>(wire.now, &CallToolParams::new("pay"), options).unwrap()
+    wire.client.at(wire.now).request::<CallTool>(&CallToolParams::new("pay"), options).unwrap()
 }
 
 fn list_tools(wire: &mut ClientWire) -> RequestId {
-    wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default()).unwrap()
+    wire.client.at(wire.now).request::<ListTools>(&ListToolsParams::new(), RequestOptions::default()).unwrap()
 }
 
 /// Answers 401.

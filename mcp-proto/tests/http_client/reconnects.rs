@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn call_tool(wire: &mut ClientWire) {
     let options = RequestOptions::default().timeout(10 * MINUTE);
-    wire.client.request::<CallTool>(wire.now, &CallToolParams::new("pay"), options).unwrap();
+    wire.client.at(wire.now).request::<CallTool>(&CallToolParams::new("pay"), options).unwrap();
 }
 
 /// Lets a minute pass in which a server answers each exchange like this, and counts those that are GETs.
@@ -139,7 +139,7 @@ fn client_gives_up_an_event_stream_of_http_sse_that_keeps_ending() {
 #[test]
 fn client_does_not_subscribe_again_without_pause() {
     modern(config(), |wire| {
-        wire.client.watch(wire.now, WatchFilter::new().tools(), WatchStart::Now).unwrap();
+        wire.client.at(wire.now).watch(WatchFilter::new().tools(), WatchStart::Now).unwrap();
         let mut listens = 0;
         gets_in_a_minute(wire, |wire, exchange, _| {
             assert_eq!(exchange.body["method"], "subscriptions/listen");

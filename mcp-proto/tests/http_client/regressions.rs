@@ -19,11 +19,11 @@ use std::time::Duration;
 
 fn call_tool(wire: &mut ClientWire) -> RequestId {
     let params = CallToolParams::new("pay");
-    wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
+    wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap()
 }
 
 fn list_tools(wire: &mut ClientWire) -> RequestId {
-    wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default()).unwrap()
+    wire.client.at(wire.now).request::<ListTools>(&ListToolsParams::new(), RequestOptions::default()).unwrap()
 }
 
 /// Another request finds the session gone, and opens the next one; returns the listener of that.
@@ -279,7 +279,7 @@ fn a_notification_that_is_not_answered_is_broken_off() {
     config.client.capabilities = ClientCapabilities::new().with(ClientCapability::RootsListChanged);
     legacy(config, |wire, _| {
         for _ in 0..3 {
-            wire.client.notify::<RootsListChanged>(wire.now, &Default::default()).unwrap();
+            wire.client.at(wire.now).notify::<RootsListChanged>(&Default::default()).unwrap();
         }
         let first = wire.expect("notifications/roots/list_changed");
         let second = wire.expect("notifications/roots/list_changed");
@@ -304,7 +304,7 @@ fn a_request_is_cancelled_while_the_rest_of_its_answer_is_about_to_be_asked_for(
         wire.truncate(&call);
         let due = wire.client.poll_timeout().unwrap();
         wire.client.handle_timeout(due);
-        wire.client.cancel(due, request, None);
+        wire.client.at(due).cancel(request, None);
         let cancelled = wire.expect("notifications/cancelled");
         assert_eq!(cancelled.body["params"]["requestId"], call.id());
         wire.expect_silence();
@@ -411,7 +411,7 @@ fn a_subscription_that_is_cancelled_on_another_stream_is_broken_off() {
         let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
         let listen = |wire: &mut ClientWire| {
             let options = RequestOptions::default();
-            wire.client.request::<SubscriptionsListen>(wire.now, &params, options).unwrap()
+            wire.client.at(wire.now).request::<SubscriptionsListen>(&params, options).unwrap()
         };
         let (one, first) = (listen(wire), wire.expect("subscriptions/listen"));
         let (two, second) = (listen(wire), wire.expect("subscriptions/listen"));

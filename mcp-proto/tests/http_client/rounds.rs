@@ -24,7 +24,7 @@ fn open_config() -> HttpClientConfig {
 
 fn call(wire: &mut ClientWire, options: RequestOptions) -> (RequestId, Exchange) {
     let params = CallToolParams::new("weather").with_arguments(json!({"city": "Zürich"}));
-    let request = wire.client.request::<CallTool>(wire.now, &params, options).unwrap();
+    let request = wire.client.at(wire.now).request::<CallTool>(&params, options).unwrap();
     (request, wire.expect("tools/call"))
 }
 
@@ -56,7 +56,7 @@ fn expect_input_request(wire: &mut ClientWire) -> InboundId {
 }
 
 fn respond(wire: &mut ClientWire, id: InboundId) {
-    wire.client.respond(wire.now, id, Ok(&ListRootsResult::new([])));
+    wire.client.at(wire.now).respond(id, Ok(&ListRootsResult::new([])));
 }
 
 fn headers_but_length(exchange: &Exchange) -> Vec<(String, String)> {
@@ -94,7 +94,8 @@ fn a_round_is_a_new_exchange_with_the_headers_of_the_first() {
 fn parameters_that_are_headers_are_headers_in_each_round() {
     modern(open_config(), |wire| {
         wire.client
-            .request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default())
+            .at(wire.now)
+            .request::<ListTools>(&ListToolsParams::new(), RequestOptions::default())
             .unwrap();
         let list = wire.expect("tools/list");
         let city = json!({"type": "string", "x-mcp-header": "City"});
@@ -136,7 +137,7 @@ fn a_request_is_cancelled_between_two_rounds_without_a_word() {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, input_required_result());
         let id = expect_input_request(wire);
-        wire.client.cancel(wire.now, request, None);
+        wire.client.at(wire.now).cancel(request, None);
         assert!(matches!(wire.outcome(request), Outcome::Cancelled));
         let events = wire.take_events();
         assert!(
@@ -156,7 +157,7 @@ fn a_request_is_cancelled_in_its_second_round_by_ending_that_exchange() {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, state_only_result());
         let second = wire.expect("tools/call");
-        wire.client.cancel(wire.now, request, None);
+        wire.client.at(wire.now).cancel(request, None);
         wire.expect_abort(&second);
         wire.expect_no_abort();
         assert!(matches!(wire.outcome(request), Outcome::Cancelled));
@@ -242,7 +243,7 @@ fn a_lost_answer_of_a_later_round_is_asked_for_again_only_where_that_is_safe() {
 
         let params = ReadResourceParams::new("a:b");
         let request =
-            wire.client.request::<ReadResource>(wire.now, &params, RequestOptions::default()).unwrap();
+            wire.client.at(wire.now).request::<ReadResource>(&params, RequestOptions::default()).unwrap();
         let first = wire.expect("resources/read");
         wire.answer(&first, state_only_result());
         let second = wire.expect("resources/read");
@@ -293,7 +294,7 @@ fn a_connection_that_ends_takes_back_what_was_asked() {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, input_required_result());
         let id = expect_input_request(wire);
-        wire.client.abort(wire.now, LostReason::DriverDropped);
+        wire.client.at(wire.now).abort(LostReason::DriverDropped);
         let events = wire.take_events();
         assert!(
             events.iter().any(|event| matches!(event, Event::RequestCancelled { id: of, .. } if *of == id))
@@ -311,7 +312,7 @@ fn closing_lets_the_last_round_finish() {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, input_required_result());
         let id = expect_input_request(wire);
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         respond(wire, id);
         let second = wire.expect("tools/call");
         wire.answer(&second, final_result());
@@ -328,7 +329,7 @@ fn a_page_is_visited_in_a_legacy_session() {
         let page = json!({"mode": "url", "elicitationId": "p", "url": "https://a.b", "message": "m"});
         wire.refuse(&first, 200, -32042, Some(json!({"elicitations": [page]})));
         let id = expect_input_request(wire);
-        wire.client.respond(wire.now, id, Ok(&ElicitResult::new(ElicitAction::Accept)));
+        wire.client.at(wire.now).respond(id, Ok(&ElicitResult::new(ElicitAction::Accept)));
         wire.expect_silence();
         let params = json!({"elicitationId": "p"});
         let complete =

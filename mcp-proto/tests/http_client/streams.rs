@@ -16,7 +16,7 @@ const MS: Duration = Duration::from_millis(1);
 fn call_tool(wire: &mut ClientWire) -> RequestId {
     let params = CallToolParams::new("pay");
     let options = RequestOptions::default().timeout(Duration::from_secs(300));
-    wire.client.request::<CallTool>(wire.now, &params, options).unwrap()
+    wire.client.at(wire.now).request::<CallTool>(&params, options).unwrap()
 }
 
 fn list_changed() -> serde_json::Value {
@@ -263,7 +263,7 @@ fn a_request_whose_answer_is_being_resumed_is_cancelled_by_a_notification() {
         wire.stream(&call);
         wire.body(&call, "id: p-1\ndata:\n\n");
         wire.truncate(&call);
-        wire.client.cancel(wire.now, request, None);
+        wire.client.at(wire.now).cancel(request, None);
         let cancelled = wire.expect("notifications/cancelled");
         assert_eq!(cancelled.body["params"]["requestId"], call.id());
         wire.accept(&cancelled);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 fn call_tool(wire: &mut ClientWire, name: &str, arguments: Value) -> RequestId {
     let mut params = CallToolParams::new(name);
     params.arguments = Some(serde_json::from_value(arguments).unwrap());
-    wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
+    wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap()
 }
 
 fn page(tools: Value, next: Option<&str>) -> Value {
@@ -38,7 +38,8 @@ fn query() -> Value {
 fn list(wire: &mut ClientWire, tools: Value) -> Value {
     let request = wire
         .client
-        .request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default())
+        .at(wire.now)
+        .request::<ListTools>(&ListToolsParams::new(), RequestOptions::default())
         .unwrap();
     let exchange = wire.expect("tools/list");
     wire.answer(&exchange, page(tools, None));
@@ -188,7 +189,7 @@ fn a_call_that_waits_for_the_tools_can_be_cancelled() {
         let call = wire.expect("tools/call");
         wire.refuse(&call, 400, -32020, None);
         let listing = wire.expect("tools/list");
-        wire.client.cancel(wire.now, request, None);
+        wire.client.at(wire.now).cancel(request, None);
         assert!(matches!(wire.outcome(request), Outcome::Cancelled));
         wire.answer(&listing, page(json!([query()]), None));
         wire.expect_silence();

@@ -14,7 +14,7 @@ use std::time::Duration;
 const FILE: &str = "file:///project/config.json";
 
 fn watch(wire: &mut ClientWire, interest: WatchFilter) -> WatchId {
-    let id = wire.client.watch(wire.now, interest, WatchStart::Now).unwrap();
+    let id = wire.client.at(wire.now).watch(interest, WatchStart::Now).unwrap();
     wire.drain();
     id
 }
@@ -174,7 +174,7 @@ fn a_replaced_stream_is_read_to_its_end() {
         wire.expect_abort(&first);
         wire.event(&second, &tagged_notification(&second, "tools/list_changed", json!({})));
         assert_eq!(take_changes(wire), ["tools"]);
-        wire.client.unwatch(wire.now, tools);
+        wire.client.at(wire.now).unwatch(tools);
         acknowledge(wire);
         wire.advance(Duration::from_secs(2));
         wire.expect_abort(&second);
@@ -221,7 +221,7 @@ fn the_last_watch_closes_the_stream() {
     modern(config(), |wire| {
         let id = watch(wire, WatchFilter::new().tools());
         let listen = acknowledge(wire);
-        wire.client.unwatch(wire.now, id);
+        wire.client.at(wire.now).unwatch(id);
         wire.expect_abort(&listen);
         wire.expect_silence();
         assert_eq!(wire.client.poll_timeout(), None);
@@ -281,7 +281,7 @@ fn a_lost_session_is_subscribed_anew() {
         let words = take_changes(wire);
         assert!(words.contains(&"tools?".to_owned()) && words.contains(&format!("{FILE}?")), "{words:?}");
         assert!(words.iter().filter(|word| *word == "on").count() == 2, "{words:?}");
-        wire.client.unwatch(wire.now, late);
+        wire.client.at(wire.now).unwatch(late);
         assert_eq!(wire.expect("resources/unsubscribe").body["params"]["uri"], "file:///late");
     });
 }
@@ -337,7 +337,7 @@ fn a_session_lost_for_good_leaves_no_outcome_behind() {
         watch(wire, WatchFilter::new().resource(FILE));
         let subscribe = wire.expect("resources/subscribe");
         wire.answer(&subscribe, json!({}));
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         let events = wire.take_events();
         assert!(!events.iter().any(|event| matches!(event, Event::Outcome { .. })), "{events:?}");
         let lost = |event: &Event| matches!(event, Event::Diagnostic(Diagnostic::SessionLost));

@@ -193,7 +193,7 @@ impl Traced {
                         assert_eq!(method.name, "elicitation/create");
                         let alice = [("name", ElicitValue::String("Alice".into()))];
                         let alice = ElicitResult::accept(alice.into_iter().collect::<Map<_>>());
-                        self.pair.client.respond(self.pair.now(), id, Ok(&alice));
+                        self.pair.client.at(self.pair.now()).respond(id, Ok(&alice));
                     }
                     Event::Outcome { request, outcome } => self.outcomes.push((request, outcome)),
                     _ => {}
@@ -205,7 +205,7 @@ impl Traced {
     fn start(&mut self, tool: &str, arguments: Value, options: RequestOptions) -> RequestId {
         let mut params = CallToolParams::new(tool);
         params.arguments = Some(serde_json::from_value(arguments).unwrap());
-        self.pair.client.request::<CallTool>(self.pair.now(), &params, options).unwrap()
+        self.pair.client.at(self.pair.now()).request::<CallTool>(&params, options).unwrap()
     }
 
     #[track_caller]
@@ -240,10 +240,10 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     let mut t = Traced::new(mode, eras);
     t.run("connect", 1);
     assert_eq!(t.pair.client.state(), State::Ready);
-    assert_eq!(t.pair.client.server().map(|server| server.era), Some(era));
+    assert_eq!(t.pair.client.peer().server().map(|server| server.era), Some(era));
     let options = RequestOptions::default;
 
-    t.pair.client.request::<ListTools>(t.pair.now(), &PaginatedParams::default(), options()).unwrap();
+    t.pair.client.at(t.pair.now()).request::<ListTools>(&PaginatedParams::default(), options()).unwrap();
     t.run("tools/list", 1);
     let found = json!({"n": 7, "region": "\u{fc}ber all"});
     t.call("look", found, options(), 1, "ber all");
@@ -253,16 +253,16 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
 
     let call = t.start("hold", json!({}), options());
     t.run("a call to be cancelled", 1);
-    t.pair.client.cancel(t.pair.now(), call, Some("not needed"));
+    t.pair.client.at(t.pair.now()).cancel(call, Some("not needed"));
     t.run("cancel", 1);
 
     let interest = WatchFilter::new().tools().resource(FILE);
-    let watch = t.pair.client.watch(t.pair.now(), interest, WatchStart::Now).unwrap();
+    let watch = t.pair.client.at(t.pair.now()).watch(interest, WatchStart::Now).unwrap();
     t.run("watch", 1);
     t.server.list_changed(ListKind::Tools);
     t.server.resource_updated(FILE);
     t.run("changes", 1);
-    t.pair.client.unwatch(t.pair.now(), watch);
+    t.pair.client.at(t.pair.now()).unwatch(watch);
     t.run("unwatch", 1);
 
     t.call("greet", json!({}), options(), 2, "Hello, Alice!");
@@ -273,13 +273,13 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     task.task = Some(TaskMode::Await);
     t.call("job", json!({}), task, 10, "a job for Alice");
     let id = t.begin_task();
-    t.pair.client.task(t.pair.now(), &id, TaskCommand::Follow, options()).unwrap();
+    t.pair.client.at(t.pair.now()).task(&id, TaskCommand::Follow, options()).unwrap();
     t.run("its task is followed", 5);
     let id = t.begin_task();
-    t.pair.client.task(t.pair.now(), &id, TaskCommand::Cancel, options()).unwrap();
+    t.pair.client.at(t.pair.now()).task(&id, TaskCommand::Cancel, options()).unwrap();
     t.run("its task is cancelled", 2);
 
-    t.pair.client.close(t.pair.now());
+    t.pair.client.at(t.pair.now()).close();
     t.run("close", 2);
     t.trace.lock().unwrap().clone()
 }

@@ -97,7 +97,7 @@ impl Traced {
         while let Some(event) = self.pair.client.poll_event() {
             if let ClientEvent::Request { id, method, .. } = event {
                 assert_eq!(method.name, "elicitation/create");
-                self.pair.client.respond(now, id, Ok(answer));
+                self.pair.client.at(now).respond(id, Ok(answer));
                 answered = true;
             }
         }
@@ -122,10 +122,10 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     let mut t = Traced::new(mode, eras);
     t.run("connect");
     assert_eq!(t.pair.client.state(), State::Ready);
-    assert_eq!(t.pair.client.server().map(|server| server.era), Some(era));
+    assert_eq!(t.pair.client.peer().server().map(|server| server.era), Some(era));
     let options = RequestOptions::default;
 
-    t.pair.client.request::<ListTools>(t.pair.now(), &PaginatedParams::default(), options()).unwrap();
+    t.pair.client.at(t.pair.now()).request::<ListTools>(&PaginatedParams::default(), options()).unwrap();
     t.run("tools/list");
     let list = t.asked();
     t.respond(list, Answer::Result(&tools()));
@@ -135,7 +135,7 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     params.arguments = Some(serde_json::from_value(json!({"a": 1, "text": "\u{e9}\u{2028}\"\\\n"})).unwrap());
     let mut logged = options();
     logged.log_level = (era == Era::Modern).then_some(LoggingLevel::Info);
-    t.pair.client.request::<CallTool>(t.pair.now(), &params, logged).unwrap();
+    t.pair.client.at(t.pair.now()).request::<CallTool>(&params, logged).unwrap();
     t.run("tools/call");
     let call = t.asked();
     for done in 1..=2_u32 {
@@ -151,14 +151,14 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     t.run("its result");
 
     let call =
-        t.pair.client.request::<CallTool>(t.pair.now(), &CallToolParams::new("add"), options()).unwrap();
+        t.pair.client.at(t.pair.now()).request::<CallTool>(&CallToolParams::new("add"), options()).unwrap();
     t.run("a call to be cancelled");
-    t.pair.client.cancel(t.pair.now(), call, Some("not needed"));
+    t.pair.client.at(t.pair.now()).cancel(call, Some("not needed"));
     t.run("cancel");
     while t.pair.server.poll_event().is_some() {}
 
     let interest = WatchFilter::new().tools().resource(FILE);
-    let watch = t.pair.client.watch(t.pair.now(), interest, WatchStart::Now).unwrap();
+    let watch = t.pair.client.at(t.pair.now()).watch(interest, WatchStart::Now).unwrap();
     t.run("watch");
     if era == Era::Legacy {
         while t.pair.server.poll_event().is_some() {}
@@ -166,12 +166,12 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     t.pair.server.list_changed(t.pair.now(), ListKind::Tools);
     t.pair.server.resource_updated(t.pair.now(), FILE);
     t.run("changes");
-    t.pair.client.unwatch(t.pair.now(), watch);
+    t.pair.client.at(t.pair.now()).unwatch(watch);
     t.run("unwatch");
 
     while t.pair.server.poll_event().is_some() {}
     while t.pair.client.poll_event().is_some() {}
-    t.pair.client.request::<CallTool>(t.pair.now(), &CallToolParams::new("greet"), options()).unwrap();
+    t.pair.client.at(t.pair.now()).request::<CallTool>(&CallToolParams::new("greet"), options()).unwrap();
     t.run("a call that needs input");
     let call = t.asked();
     let alice = [("name", ElicitValue::String("Alice".into()))];
@@ -199,7 +199,7 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     t.run("its result");
 
     let params = ReadResourceParams::new("file:///nonesuch");
-    t.pair.client.request::<ReadResource>(t.pair.now(), &params, options()).unwrap();
+    t.pair.client.at(t.pair.now()).request::<ReadResource>(&params, options()).unwrap();
     t.run("resources/read");
     while t.pair.client.poll_event().is_some() {}
     let read = t.asked();
@@ -207,10 +207,10 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     t.run("its error");
 
     if era == Era::Legacy {
-        t.pair.client.request::<Ping>(t.pair.now(), &EmptyParams::default(), options()).unwrap();
+        t.pair.client.at(t.pair.now()).request::<Ping>(&EmptyParams::default(), options()).unwrap();
         t.run("ping");
     }
-    t.pair.client.close(t.pair.now());
+    t.pair.client.at(t.pair.now()).close();
     t.run("close");
     t.out
 }

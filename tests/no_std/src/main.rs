@@ -88,8 +88,8 @@ fn converse() -> Option<()> {
     let mut config = ServerConfig::new(Implementation::new("metal", "1"));
     config.capabilities = config.capabilities.with(ServerCapability::ToolList);
     let mut server = StreamServer::new(config);
-    let request = client.request::<ListTools>(now, &PaginatedParams::default(), RequestOptions::default()).ok()?;
-    (client.poll_link() == Some(LinkAction::OpenChild)).then_some(())?;
+    let request = client.at(now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).ok()?;
+    (client.poll_link() == Some(LinkAction::Open)).then_some(())?;
     client.handle_open(now);
     for _ in 0..8 {
         let mut sent = Vec::new();

@@ -30,7 +30,7 @@ impl World<'_> {
     /// Answers at once, or later.
     pub(super) fn answer_or_park(&mut self, now: Instant, id: InboundId, method: &str, params: Option<&Raw>) {
         if method != "elicitation/create" {
-            return self.pair.client.respond(now, id, Ok(&ListRootsResult::new(Vec::new())));
+            return self.pair.client.at(now).respond(id, Ok(&ListRootsResult::new(Vec::new())));
         }
         let params: Value = serde_json::from_slice(params.expect("a form").as_bytes()).unwrap();
         let message = params["message"].as_str().expect("a message").to_owned();
@@ -48,7 +48,7 @@ impl World<'_> {
                 true => ElicitResult::decline(),
                 false => ElicitResult::accept([("answer", ElicitValue::from(message.as_str()))]),
             };
-            self.pair.client.respond(self.pair.now(), id, Ok(&answer));
+            self.pair.client.at(self.pair.now()).respond(id, Ok(&answer));
         }
     }
 
@@ -104,9 +104,9 @@ impl World<'_> {
                     assert!(!over, "the task {} goes on after its end", report.id);
                 }
             }
-            CallKind::Task { which, command: TaskCommand::Follow, .. } => {
-                self.check_run(self.tasks[which].n, Tool::Job, &result);
-                let legacy = self.pair.client.server().is_some_and(|server| server.era == Era::Legacy);
+            What::Task { which, command: TaskCommand::Follow, .. } => {
+                self.done(self.tasks[which].n, Tool::Job, &result);
+                let legacy = self.pair.client.peer().server().is_some_and(|server| server.era == Era::Legacy);
                 // There, a tool's own error is a failure of the task as well.
                 let failed = legacy && result["isError"] == true;
                 self.task_has_ended(which, if failed { TaskStatus::Failed } else { TaskStatus::Completed });

@@ -257,21 +257,27 @@ impl<'a> World<'a> {
             15..18 | 38..42 => self.list(),
             42..46 => self.task(),
             18..20 => {
-                let request =
-                    self.pair.client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default());
-                self.note_request(CallKind::Other, request.ok());
+                let request = self
+                    .pair
+                    .client
+                    .at(now)
+                    .request::<Ping>(&EmptyParams::default(), RequestOptions::default());
+                self.made(What::Other, request.ok());
             }
             20..23 => {
                 let mut filter = SubscriptionFilter::new();
                 filter.tools_list_changed = Some(true);
                 let params = SubscriptionsListenParams::new(filter);
-                let request =
-                    self.pair.client.request::<SubscriptionsListen>(now, &params, RequestOptions::default());
-                self.note_request(CallKind::Other, request.ok());
+                let request = self
+                    .pair
+                    .client
+                    .at(now)
+                    .request::<SubscriptionsListen>(&params, RequestOptions::default());
+                self.made(What::Other, request.ok());
             }
             23..26 => {
-                if let Some(&request) = self.dice.choose(&self.request_order) {
-                    self.pair.client.cancel(now, request, Some("enough"));
+                if let Some(&request) = self.dice.choose(&self.order) {
+                    self.pair.client.at(now).cancel(request, Some("enough"));
                 }
             }
             26 => {
@@ -287,7 +293,7 @@ impl<'a> World<'a> {
             }
             28 => {
                 // The host has had enough, and begins anew.
-                self.pair.client.abort(now, LostReason::Closed);
+                self.pair.client.at(now).abort(LostReason::Closed);
                 self.take_events();
             }
             29 => self.pair.conditions = self.stormy_weather(),
@@ -308,8 +314,8 @@ impl<'a> World<'a> {
             options.cache = *self.dice.choose(&[CacheMode::Refresh, CacheMode::Bypass]).unwrap();
         }
         let params = PaginatedParams::default();
-        let request = self.pair.client.request::<ListTools>(self.pair.now(), &params, options);
-        self.note_request(CallKind::List { told_version: self.told_version }, request.ok());
+        let request = self.pair.client.at(self.pair.now()).request::<ListTools>(&params, options);
+        self.made(What::List { told: self.told }, request.ok());
     }
 
     /// Asks for a task that is known by its identifier, follows it, or gives it up.
@@ -327,9 +333,9 @@ impl<'a> World<'a> {
     pub fn ask_of_task(&mut self, which: usize, command: TaskCommand) {
         let (now, options) = (self.pair.now(), RequestOptions::default());
         let seen = &self.tasks[which];
-        let over = seen.final_status.is_some();
-        let request = self.pair.client.task(now, &seen.id, command, options);
-        self.note_request(CallKind::Task { which, command, known_ended: over }, request.ok());
+        let over = seen.end.is_some();
+        let request = self.pair.client.at(now).task(&seen.id, command, options);
+        self.made(What::Task { which, command, over }, request.ok());
     }
 
     /// Begins to watch, ends that, or watches something else beside.
@@ -339,14 +345,14 @@ impl<'a> World<'a> {
         let interest = interest.tools();
         match &self.active_watch {
             None => {
-                let id = self.pair.client.watch(now, interest, WatchStart::Now).ok();
-                self.active_watch = id.map(|id| ActiveWatch { id, has_tools: false, known_version: 0 });
+                let id = self.pair.client.at(now).watch(interest, WatchStart::Now).ok();
+                self.watched = id.map(|id| Watched { id, on: false, known: 0 });
             }
             Some(watched) if self.dice.chance(200) => {
-                self.pair.client.unwatch(now, watched.id);
-                self.active_watch = None;
+                self.pair.client.at(now).unwatch(watched.id);
+                self.watched = None;
             }
-            Some(watched) => self.pair.client.set_watch_filter(now, watched.id, interest),
+            Some(watched) => self.pair.client.at(now).set_watch_filter(watched.id, interest),
         }
     }
 
@@ -398,7 +404,7 @@ impl<'a> World<'a> {
             ReissuePolicy::WhereSafe if safe => 2,
             _ => 1,
         };
-        let request = self.pair.client.request::<CallTool>(self.pair.now(), &params, options);
+        let request = self.pair.client.at(self.pair.now()).request::<CallTool>(&params, options);
         self.allowed.insert(n, most);
         self.note_request(CallKind::Call { n, tool }, request.ok());
     }
@@ -529,7 +535,7 @@ impl<'a> World<'a> {
             let mut params = CallToolParams::new("look");
             params.arguments = Some(serde_json::from_value(json!({ "n": n })).unwrap());
             let now = self.pair.now();
-            let request = self.pair.client.request::<CallTool>(now, &params, RequestOptions::default());
+            let request = self.pair.client.at(now).request::<CallTool>(&params, RequestOptions::default());
             let request = request.expect("a request is accepted");
             self.allowed.insert(n, 2);
             self.note_request(CallKind::Call { n, tool: Tool::Plain }, Some(request));
@@ -544,8 +550,8 @@ impl<'a> World<'a> {
 
     pub fn close(&mut self) {
         let now = self.pair.now();
-        self.pair.client.close(now);
-        self.advance(Duration::from_secs(90));
+        self.pair.client.at(now).close();
+        self.pass(Duration::from_secs(90));
         assert!(self.closed && self.pair.client.is_closed(), "close ends: {:?}", self.pair.client);
         assert_eq!(self.pair.client.poll_timeout(), None, "nothing is waited for after the end");
         assert_eq!(self.pair.client.queued(), 0);

@@ -4,7 +4,6 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use super::events::Event;
-use super::machine::ClientMachine;
 use super::watch_queues::WatchQueues;
 use crate::Instant;
 use crate::front::events::Listeners;
@@ -12,7 +11,7 @@ use crate::front::request_slots::{FollowKind, RequestSlots};
 use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
 use crate::front::{Error, Notification};
-use crate::peer::client::{self, CloseReason, ServerInfo, State, TaskCommand};
+use crate::peer::client::{self, ClientTransport, CloseReason, ServerInfo, State, TaskCommand};
 use crate::peer::{InboundId, LostReason, OutgoingRequest, RequestId, RequestOptions};
 use crate::rpc::Raw;
 use crate::schema::MethodInfo;
@@ -46,7 +45,7 @@ pub(crate) struct ClientCore {
 }
 
 impl ClientCore {
-    pub(crate) fn send<M: ClientMachine + ?Sized>(
+    pub(crate) fn send<M: ClientTransport + ?Sized>(
         &mut self,
         machine: &mut M,
         now: Instant,
@@ -54,12 +53,12 @@ impl ClientCore {
         follow: FollowKind,
     ) -> Result<RequestId, Error> {
         self.check_open()?;
-        let request = machine.request(now, request)?;
+        let request = machine.at(now).send(request)?;
         self.slots.open(request, follow);
         Ok(request)
     }
 
-    pub(crate) fn task<M: ClientMachine + ?Sized>(
+    pub(crate) fn task<M: ClientTransport + ?Sized>(
         &mut self,
         machine: &mut M,
         now: Instant,
@@ -68,7 +67,7 @@ impl ClientCore {
         options: RequestOptions,
     ) -> Result<RequestId, Error> {
         self.check_open()?;
-        let request = machine.task(now, id, command, options)?;
+        let request = machine.at(now).task(id, command, options)?;
         self.slots.open(request, FollowKind::Nothing);
         Ok(request)
     }
@@ -125,13 +124,13 @@ impl ClientCore {
     }
 }
 
-impl<M: ClientMachine + ?Sized> Core<M> for ClientCore {
+impl<M: ClientTransport + ?Sized> Core<M> for ClientCore {
     fn drain(&mut self, machine: &mut M, wakers: &mut Wakers) {
         while let Some(event) = machine.poll_event() {
             match event {
                 client::Event::State(state) => {
                     if state == State::Ready {
-                        self.server = machine.server().cloned().map(Arc::new);
+                        self.server = machine.peer().server().cloned().map(Arc::new);
                         wakers.wake_all(&mut self.waiters);
                     }
                     self.publish(&Event::State(state), wakers);
@@ -161,7 +160,7 @@ impl<M: ClientMachine + ?Sized> Core<M> for ClientCore {
                 }
                 client::Event::Watch { watch, state } => self.watch_queues.state(watch, state, wakers),
                 client::Event::Request { id, method, params } => {
-                    let of = machine.on_behalf_of(id);
+                    let of = machine.peer().on_behalf_of(id);
                     self.work.push_back(ClientWork::Start { id, method, params, on_behalf_of: of });
                 }
                 client::Event::RequestCancelled { id, .. } => self.work.push_back(ClientWork::Stop(id)),

@@ -7,14 +7,13 @@ use core::task::{Context, Poll};
 use super::client_tasks::{ClientTasks, ReceiveOutcome, Timestamps};
 use super::core::{ClientCore, ClientWork};
 use super::handlers::{ClientContext, ClientHandlers};
-use super::machine::ClientMachine;
 use crate::Instant;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::Shared;
 use crate::front::{HandlerMode, SendHandlers};
 use crate::inline_map::InlineQueue;
-use crate::peer::client::CloseReason;
+use crate::peer::client::{ClientTransport, CloseReason};
 use crate::peer::{AnyResult, InboundId, LostReason};
 use crate::rpc::Raw;
 
@@ -30,14 +29,14 @@ use crate::rpc::Raw;
 /// Dropping it ends the connection: whatever is in flight is lost as
 /// [`DriverDropped`](crate::peer::LostReason::DriverDropped), and later requests are refused.
 #[must_use = "nothing happens unless the driver is polled"]
-pub struct ClientDriver<M: ClientMachine, H: HandlerMode = SendHandlers> {
+pub struct ClientDriver<M: ClientTransport, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ClientCore, M>>,
     handlers: ClientHandlers<H>,
     running: RunningHandlers<H::HandlerFuture>,
     client_tasks: ClientTasks,
 }
 
-impl<M: ClientMachine, H: HandlerMode> ClientDriver<M, H> {
+impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     pub(super) fn new(shared: Arc<Shared<ClientCore, M>>, handlers: ClientHandlers<H>) -> Self {
         let tasks = RunningHandlers::new(shared.signal().clone());
         Self { shared, handlers, running: tasks, client_tasks: ClientTasks::default() }
@@ -128,7 +127,7 @@ impl<M: ClientMachine, H: HandlerMode> ClientDriver<M, H> {
                     #[cfg(feature = "server")]
                     Reply::Detached(_) => continue,
                 };
-                machine.respond(now, *id, answer);
+                machine.at(now).respond(*id, answer);
             }
         });
     }
@@ -178,7 +177,7 @@ impl<M: ClientMachine, H: HandlerMode> ClientDriver<M, H> {
 }
 
 /// Ends the authorization context of a connection's cache: see
-/// [`ClientMachine::end_cache_context`]. It may be used under a lock of the adapter, so that credentials and context change
+/// [`ClientCommands::end_cache_context`](crate::peer::client::ClientCommands::end_cache_context). It may be used under a lock of the adapter, so that credentials and context change
 /// together: nothing else is locked or woken for it.
 #[derive(Clone)]
 pub struct CacheContextEnder(Arc<super::Connection>);
@@ -186,7 +185,7 @@ pub struct CacheContextEnder(Arc<super::Connection>);
 impl CacheContextEnder {
     /// Forgets private answers, and keeps none of the requests made so far.
     pub fn end(&self) {
-        self.0.with(|_, machine, _, _| machine.end_cache_context());
+        self.0.with(|_, machine, now, _| machine.at(now).end_cache_context());
     }
 }
 
@@ -196,10 +195,10 @@ impl fmt::Debug for CacheContextEnder {
     }
 }
 
-impl<M: ClientMachine, H: HandlerMode> Drop for ClientDriver<M, H> {
+impl<M: ClientTransport, H: HandlerMode> Drop for ClientDriver<M, H> {
     fn drop(&mut self) {
         self.shared.with(|core, machine, now, wakers| {
-            machine.abort(now, LostReason::DriverDropped);
+            machine.at(now).abort(LostReason::DriverDropped);
             crate::front::shared::Core::drain(core, machine, wakers);
             core.handle_driver_dropped(wakers);
         });
@@ -207,7 +206,7 @@ impl<M: ClientMachine, H: HandlerMode> Drop for ClientDriver<M, H> {
     }
 }
 
-impl<M: ClientMachine, H: HandlerMode> fmt::Debug for ClientDriver<M, H> {
+impl<M: ClientTransport, H: HandlerMode> fmt::Debug for ClientDriver<M, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientDriver").finish_non_exhaustive()
     }

@@ -6,7 +6,6 @@ mod core;
 mod driver;
 mod events;
 mod handlers;
-mod machine;
 mod pages;
 mod roots;
 mod subscription;
@@ -29,7 +28,7 @@ use super::request_slots::{FollowKind, RequestLink, SubscriptionItem};
 use super::shared::Shared;
 use super::{Clock, HandlerMode};
 use crate::peer::client::{
-    CacheContext, CloseReason, ConnectProgress, KnownEra, ServerInfo, State, TaskCommand,
+    CacheContext, ClientTransport, CloseReason, ConnectProgress, KnownEra, ServerInfo, State, TaskCommand,
 };
 use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestError, RequestId, RequestOptions};
 use crate::schema::{Method, Notification as Notifies, ProgressParams};
@@ -38,14 +37,13 @@ use self::core::ClientCore;
 pub use driver::{CacheContextEnder, ClientDriver};
 pub use events::Event;
 pub use handlers::{ClientContext, ClientHandlers};
-pub use machine::ClientMachine;
 pub use pages::{Pages, PaginatedMethod};
 pub use subscription::{Subscription, SubscriptionUpdate};
 pub use task::{TaskHandle, ToolCallOutcome};
 pub use watch::{Watch, WatchRequest, WatchUpdate};
 
 /// The connection as handles see it, whatever the machine's own type.
-type Connection = Shared<ClientCore, dyn ClientMachine + Send>;
+type Connection = Shared<ClientCore, dyn ClientTransport + Send>;
 
 /// Joins a machine to a handle for its application and a driver for its transport.
 ///
@@ -57,7 +55,7 @@ pub fn client<M, H>(
     handlers: ClientHandlers<H>,
 ) -> (Client, ClientDriver<M, H>)
 where
-    M: ClientMachine + Send + 'static,
+    M: ClientTransport + Send + 'static,
     H: HandlerMode,
 {
     let shared = Arc::new(Shared::new(ClientCore::default(), machine, clock));
@@ -109,7 +107,7 @@ impl ClientInner {
 
 impl Drop for ClientInner {
     fn drop(&mut self) {
-        self.connection.command(|_, machine, now, _| machine.close(now));
+        self.connection.command(|_, machine, now, _| machine.at(now).close());
     }
 }
 
@@ -139,13 +137,13 @@ impl Client {
     /// It returns when the driver has brought down what it opened: a child process has ended and is reaped, which the
     /// steps of its shutdown bound; an HTTP session is deleted. Where the driver was dropped, it returns at once.
     pub async fn close(&self) -> CloseReason {
-        self.inner.connection.command(|_, machine, now, _| machine.close(now));
+        self.inner.connection.command(|_, machine, now, _| machine.at(now).close());
         self.wait(ClientCore::link_released).await
     }
 
     /// Ends the connection at once: requests in flight are lost.
     pub fn abort(&self) {
-        self.inner.connection.command(|_, machine, now, _| machine.abort(now, LostReason::Closed));
+        self.inner.connection.command(|_, machine, now, _| machine.at(now).abort(LostReason::Closed));
     }
 
     /// What is known of the server, once the connection is ready.
@@ -155,17 +153,17 @@ impl Client {
 
     /// How far the connection has come.
     pub fn state(&self) -> State {
-        self.inner.connection.read(|_, machine| machine.state())
+        self.inner.connection.read(|_, machine| machine.peer().state())
     }
 
     /// The last report on connecting, as of the last [`Event::Connecting`]; `None` once the connection is ready, or over.
     pub fn connecting(&self) -> Option<ConnectProgress> {
-        self.inner.connection.read(|_, machine| machine.connecting().cloned())
+        self.inner.connection.read(|_, machine| machine.peer().connecting().cloned())
     }
 
     /// What the connection found out about the era of the server, for the configuration of the next connection to it.
     pub fn known_era(&self) -> Option<KnownEra> {
-        self.inner.connection.read(|_, machine| machine.known_era())
+        self.inner.connection.read(|_, machine| machine.peer().known_era())
     }
 
     /// What the server says on its own account, from now on. Listening does not keep the connection open.
@@ -200,7 +198,7 @@ impl Client {
                 Some(server) if !N::INFO.revisions.contains(server.revision) => {
                     Err(RequestError::Revision { method: N::NAME.into(), revision: server.revision }.into())
                 }
-                _ => Ok(machine.notify(now, N::NAME, params)?),
+                _ => Ok(machine.at(now).notify_custom(N::NAME, params)?),
             }
         })
     }
@@ -213,7 +211,7 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
     pub fn retry(&self, request: RequestId) {
-        self.inner.connection.command(|_, machine, now, _| machine.retry(now, request));
+        self.inner.connection.command(|_, machine, now, _| machine.at(now).retry(request));
     }
 
     /// Whether the structured results of tools are checked against the output schemas that the server listed last, if
@@ -231,23 +229,23 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
     pub fn set_cache_context(&self, context: CacheContext) {
-        self.inner.connection.command(|_, machine, _, _| machine.set_cache_context(context));
+        self.inner.connection.command(|_, machine, now, _| machine.at(now).set_cache_context(context));
     }
 
     /// Ends the authorization context: private answers are forgotten, and answers of requests that were made before are
     /// not kept. Adapters do so when they log in or out; an application does when it changes credentials of its own.
     pub fn end_cache_context(&self) {
-        self.inner.connection.command(|_, machine, _, _| machine.end_cache_context());
+        self.inner.connection.command(|_, machine, now, _| machine.at(now).end_cache_context());
     }
 
     /// Forgets every answer of the server's that was kept.
     pub fn clear_cache(&self) {
-        self.inner.connection.command(|_, machine, _, _| machine.clear_cache());
+        self.inner.connection.command(|_, machine, now, _| machine.at(now).clear_cache());
     }
 
     /// Reports a deviation, if this client tolerates deviations: returns whether it does.
     pub(super) fn tolerate(&self, leniency: Leniency) -> bool {
-        self.inner.connection.command(|_, machine, _, _| machine.tolerate(leniency))
+        self.inner.connection.command(|_, machine, now, _| machine.at(now).tolerate(leniency))
     }
 
     fn prepare<M: Method>(&self, params: Result<M::Params, Error>) -> Request<M> {
@@ -333,7 +331,7 @@ impl RequestLink for ClientInner {
     fn abandon(&self, request: RequestId, reason: Option<&str>) {
         self.connection.command(|core, machine, now, wakers| {
             core.slots.close(request, wakers);
-            machine.cancel(now, request, reason);
+            machine.at(now).cancel(request, reason);
         });
     }
 

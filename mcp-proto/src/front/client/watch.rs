@@ -123,7 +123,7 @@ impl WatchRequest {
         let kept = interest.clone();
         let id = client.inner.connection.command(|core, machine, now, _| {
             core.check_open()?;
-            let id = machine.watch(now, interest, since)?;
+            let id = machine.at(now).watch(interest, since)?;
             core.watch_queues.open(id);
             Ok::<_, Error>(id)
         })?;
@@ -181,7 +181,7 @@ impl Watch {
         self.client
             .inner
             .connection
-            .command(|_, machine, now, _| machine.set_watch_filter(now, id, interest));
+            .command(|_, machine, now, _| machine.at(now).set_watch_filter(id, interest));
     }
 
     /// Watches the same on another connection, made anew to the same server: all of it counts as what may have changed.
@@ -233,7 +233,7 @@ impl Drop for Watch {
         let id = self.id;
         self.client.inner.connection.command(|core, machine, now, wakers| {
             core.watch_queues.close(id, wakers);
-            machine.unwatch(now, id);
+            machine.at(now).unwatch(id);
         });
     }
 }

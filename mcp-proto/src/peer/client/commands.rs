@@ -1,4 +1,4 @@
-//! What an application asks of a client.
+//! How a client carries out its commands. [`ClientCommands`](super::ClientCommands) has their documentation.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -19,25 +19,8 @@ use super::cache::CacheLookup;
 use super::{Client, CloseReason, LinkAction, Phase};
 
 impl Client {
-    /// Asks the server. Before the connection is ready the request waits, and its time runs.
-    ///
-    /// # Errors
-    /// If it can not be sent; nothing has changed then.
-    pub fn request<M: Method>(
-        &mut self,
-        now: Instant,
-        params: &M::Params,
-        options: RequestOptions,
-        out: &mut dyn Outbox,
-    ) -> Result<RequestId, RequestError> {
-        self.send(now, OutgoingRequest::new::<M>(params, options), out)
-    }
-
-    /// Asks the server, where the method is not known at compile time. As [`request`](Self::request) otherwise.
-    ///
-    /// # Errors
-    /// If it can not be sent; nothing has changed then.
-    pub fn send(
+    /// Sends a request, or queues it until the server is known.
+    pub(crate) fn send(
         &mut self,
         now: Instant,
         request: OutgoingRequest<'_>,
@@ -79,11 +62,8 @@ impl Client {
         }
     }
 
-    /// Tells the server something.
-    ///
-    /// # Errors
-    /// If it can not be sent now: the connection must be ready, and its revision must have the notification.
-    pub fn notify<N: Notification>(
+    /// Sends a notification that the revision in use has.
+    pub(crate) fn notify<N: Notification>(
         &mut self,
         params: &N::Params,
         out: &mut dyn Outbox,
@@ -96,11 +76,8 @@ impl Client {
         self.notify_custom(N::NAME, params, out)
     }
 
-    /// Tells the server something that this crate does not know.
-    ///
-    /// # Errors
-    /// If it can not be sent now, or needs a capability that the client has not declared.
-    pub fn notify_custom(
+    /// Sends a notification of any name.
+    pub(crate) fn notify_custom(
         &mut self,
         method: &str,
         params: &dyn AnyParams,
@@ -126,11 +103,14 @@ impl Client {
         Ok(())
     }
 
-    /// Stops waiting for a request, and tells the server so if it was sent. It ends as [`Outcome::Cancelled`]; one that
-    /// has ended already is left alone.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
-    pub fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
+    /// Cancels a request of this side.
+    pub(crate) fn cancel(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        reason: Option<&str>,
+        out: &mut dyn Outbox,
+    ) {
         let number = request.number();
         let Some(entry) = self.outbound.get(number).filter(|_| !self.tasks.is_own_request(number)) else {
             return;
@@ -146,10 +126,8 @@ impl Client {
         self.advance_close(now);
     }
 
-    /// Closes in an orderly way: takes no more requests, lets those in flight finish within
-    /// [`ClientConfig::close_timeout`](super::ClientConfig::close_timeout), then closes the sending half and waits for
-    /// the server to end, for as long again.
-    pub fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
+    /// Closes in an orderly way.
+    pub(crate) fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
         match self.phase {
             Phase::Ready => {
                 self.phase = Phase::Finishing { until: now + self.config.close_timeout };
@@ -167,7 +145,7 @@ impl Client {
     }
 
     /// Ends everything at once.
-    pub fn abort(&mut self, closed: CloseReason) {
+    pub(crate) fn abort(&mut self, closed: CloseReason) {
         if !self.is_closed() {
             self.finish(closed);
             self.link.push_back(LinkAction::Abort);

@@ -44,7 +44,7 @@ pub struct ClientConfig {
     pub request_hard_timeout: Duration,
     /// The times of connecting.
     pub connect: ConnectTimeouts,
-    /// How long [`close`](super::Client::close) lets requests in flight finish. Default 2 s.
+    /// How long [`close`](super::ClientCommands::close) lets requests in flight finish. Default 2 s.
     pub close_timeout: Duration,
     /// How long queued bytes may wait without any being taken before the connection fails. Default 60 s: a peer that
     /// reads nothing for a minute is not coming back.

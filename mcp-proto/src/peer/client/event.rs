@@ -62,7 +62,7 @@ pub enum Event {
         /// The `subscriptions/listen` request that it belongs to, where it names one (2026-07-28).
         subscription: Option<RequestId>,
     },
-    /// Something has changed that a [watch](super::Client::watch) is interested in. While it waits here it stands for
+    /// Something has changed that a [watch](super::ClientCommands::watch) is interested in. While it waits here it stands for
     /// all further changes of the same.
     Changed {
         /// The watch.

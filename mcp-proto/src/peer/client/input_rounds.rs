@@ -346,11 +346,8 @@ impl Client {
         }
     }
 
-    /// Sends a request again that pauses before its next round, because somebody knows that the time has come: the person
-    /// is done with a page, and the server has not said so. Any other request is left alone.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
-    pub fn retry(&mut self, now: Instant, request: RequestId, out: &mut dyn Outbox) {
+    /// Sends a paused request again at once.
+    pub(crate) fn retry(&mut self, now: Instant, request: RequestId, out: &mut dyn Outbox) {
         if self.rounds.is_paused(request.number()) {
             self.send_round(now, request.number(), out);
             self.advance_close(now);

@@ -30,6 +30,8 @@ mod requests;
 mod tasks;
 mod timers;
 mod tolerance;
+mod transport;
+mod view;
 mod watch;
 
 use alloc::borrow::Cow;
@@ -53,6 +55,8 @@ pub use event::{CloseReason, ConnectError, Diagnostic, Event, ServerInfo};
 pub use link::LinkAction;
 pub use progress::{ConnectProgress, ConnectStep};
 pub use tasks::TaskCommand;
+pub use transport::{ClientLoan, ClientTransport};
+pub use view::ClientCommands;
 pub(crate) use watch::Topic;
 pub use watch::{
     Change, ChangeEvidence, OnServerEnd, WatchConfig, WatchEnd, WatchFilter, WatchId, WatchStart, WatchState,

@@ -17,8 +17,8 @@ use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Ping, Revis
 use super::{Client, CloseReason, Diagnostic, EarlyRequest, Event, PendingReply, Phase};
 
 impl Client {
-    /// Answers what the server asks for. What is answered, cancelled or lost already is left alone.
-    pub fn respond(
+    /// Answers a request of the server.
+    pub(crate) fn respond(
         &mut self,
         now: Instant,
         request: InboundId,

@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn what_may_have_changed_unheard_is_not_answered_from_what_is_kept() {
     let mut s = ClientHarness::modern(config());
-    s.client.watch(s.now, WatchFilter::new().tools().resource("x://a"), WatchStart::Now).unwrap();
+    s.client.at(s.now).watch(WatchFilter::new().tools().resource("x://a"), WatchStart::Now).unwrap();
     let listening = |s: &mut ClientHarness| {
         let id = s.line()["id"].clone();
         let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
@@ -47,7 +47,7 @@ fn what_was_kept_before_a_watch_is_on_is_asked_for_again() {
         (tools, is_asked::<ListPrompts>(s, &first(), list("prompts")))
     };
     assert_eq!(asked(&mut s), (true, true));
-    s.client.watch(s.now, WatchFilter::new().tools().prompts(), WatchStart::Now).unwrap();
+    s.client.at(s.now).watch(WatchFilter::new().tools().prompts(), WatchStart::Now).unwrap();
     let meta = json!({"io.modelcontextprotocol/subscriptionId": s.expect("subscriptions/listen")});
     let granted = json!({"toolsListChanged": true});
     s.notify("notifications/subscriptions/acknowledged", json!({"_meta": meta, "notifications": granted}));

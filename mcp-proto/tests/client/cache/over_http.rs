@@ -5,7 +5,7 @@ use crate::http_common::{ClientWire, config, modern};
 use mcp_proto::transport::http::SentState;
 
 fn list(wire: &mut ClientWire) -> RequestId {
-    wire.client.request::<ListTools>(wire.now, &first(), RequestOptions::default()).unwrap()
+    wire.client.at(wire.now).request::<ListTools>(&first(), RequestOptions::default()).unwrap()
 }
 
 fn fetch(wire: &mut ClientWire, result: Value) -> Value {
@@ -30,7 +30,7 @@ fn with_header(mut result: Value, header: &str) -> Value {
 fn call(wire: &mut ClientWire) -> RequestId {
     let mut params = CallToolParams::new("a");
     params.arguments = Some(serde_json::from_value(json!({"region": "eu"})).unwrap());
-    wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
+    wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap()
 }
 
 /// C8.3: no exchange is opened for what is known.

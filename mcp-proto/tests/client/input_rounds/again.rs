@@ -7,7 +7,7 @@ use super::*;
 fn a_request_goes_out_again_with_the_answers_under_a_new_id() {
     let mut s = modern();
     let params = CallToolParams::new("slow").with_arguments(json!({"b": 1, "a": [null, "x"]}));
-    let request = s.client.request::<CallTool>(s.now, &params, RequestOptions::default()).unwrap();
+    let request = s.client.at(s.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
     let first = s.line();
     require(&mut s, &first["id"], &json!({"who": form("Who?")}));
     let [(id, method, params)] = &input_requests(&mut s)[..] else { panic!() };
@@ -32,11 +32,11 @@ fn a_request_goes_out_again_with_the_answers_under_a_new_id() {
 fn each_of_the_three_methods_goes_round() {
     let mut s = modern();
     let options = RequestOptions::default;
-    s.client.request::<GetPrompt>(s.now, &GetPromptParams::new("p"), options()).unwrap();
+    s.client.at(s.now).request::<GetPrompt>(&GetPromptParams::new("p"), options()).unwrap();
     let id = s.expect("prompts/get");
     require_nothing(&mut s, &id);
     assert_eq!(s.line()["params"]["name"], "p");
-    s.client.request::<ReadResource>(s.now, &ReadResourceParams::new("a:b"), options()).unwrap();
+    s.client.at(s.now).request::<ReadResource>(&ReadResourceParams::new("a:b"), options()).unwrap();
     let id = s.expect("resources/read");
     require_nothing(&mut s, &id);
     assert_eq!(s.line()["params"]["uri"], "a:b");
@@ -53,9 +53,9 @@ fn inputs_are_asked_for_together_and_answered_in_any_order() {
     let methods: Vec<&str> = asked.iter().map(|(_, method, _)| *method).collect();
     assert_eq!(methods, ["elicitation/create", "roots/list", "sampling/createMessage", "elicitation/create"]);
     let message = mcp_proto::schema::CreateMessageResult::new(mcp_proto::schema::Role::Assistant, "hi", "m");
-    s.client.respond(s.now, asked[2].0, Ok(&message));
-    s.client.respond(s.now, asked[3].0, Ok(&ElicitResult::decline()));
-    s.client.respond(s.now, asked[1].0, Ok(&ListRootsResult::new([Root::new("file:///x")])));
+    s.client.at(s.now).respond(asked[2].0, Ok(&message));
+    s.client.at(s.now).respond(asked[3].0, Ok(&ElicitResult::decline()));
+    s.client.at(s.now).respond(asked[1].0, Ok(&ListRootsResult::new([Root::new("file:///x")])));
     s.expect_silence();
     respond(&mut s, asked[0].0, "Ada");
     let again = s.line();
@@ -107,7 +107,7 @@ fn no_state_goes_back_where_none_came() {
         json!({"resultType": "input_required", "inputRequests": {"r": roots()}, "requestState": null}),
     );
     let id = single_input_request(&mut s);
-    s.client.respond(s.now, id, Ok(&ListRootsResult::new([])));
+    s.client.at(s.now).respond(id, Ok(&ListRootsResult::new([])));
     let again = s.line();
     assert_eq!(again["params"].get("requestState"), None);
     assert_eq!(again["params"]["inputResponses"], json!({"r": {"roots": []}}));
@@ -120,7 +120,7 @@ fn each_round_has_its_own_state_and_answers_alone() {
     let (request, id) = call(&mut s, RequestOptions::default());
     require(&mut s, &id, &json!({"r": roots()}));
     let id = single_input_request(&mut s);
-    s.client.respond(s.now, id, Ok(&ListRootsResult::new([])));
+    s.client.at(s.now).respond(id, Ok(&ListRootsResult::new([])));
     let second = s.line();
     s.answer(&second["id"], json!({"resultType": "input_required", "inputRequests": {"q": form("Q?")}}));
     let id = single_input_request(&mut s);
@@ -131,7 +131,7 @@ fn each_round_has_its_own_state_and_answers_alone() {
     s.answer(&third["id"], done());
     expect_done(&mut s, request);
     // A later request knows nothing of it.
-    s.client.request::<CallTool>(s.now, &CallToolParams::new("slow"), RequestOptions::default()).unwrap();
+    s.client.at(s.now).request::<CallTool>(&CallToolParams::new("slow"), RequestOptions::default()).unwrap();
     let other = s.line();
     assert_eq!((other["params"].get("requestState"), other["params"].get("inputResponses")), (None, None));
 }
@@ -170,7 +170,7 @@ fn a_retry_of_the_application_that_is_asked_again_gives_up_its_old_answers() {
     let mut params = CallToolParams::new("slow");
     params.input_responses = Some([("old", ElicitResult::decline().into())].into_iter().collect());
     params.request_state = Some("old".into());
-    s.client.request::<CallTool>(s.now, &params, RequestOptions::default()).unwrap();
+    s.client.at(s.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
     let id = s.expect("tools/call");
     s.answer(&id, json!({"resultType": "input_required", "requestState": "new"}));
     let mut out = Vec::new();
@@ -185,7 +185,8 @@ fn a_request_made_before_the_server_was_known_goes_round_as_well() {
     let mut s = ClientHarness::open(open_config());
     let request = s
         .client
-        .request::<CallTool>(s.now, &CallToolParams::new("early"), RequestOptions::default())
+        .at(s.now)
+        .request::<CallTool>(&CallToolParams::new("early"), RequestOptions::default())
         .unwrap();
     let id = s.expect("server/discover");
     s.answer(&id, crate::common::discover_result());

@@ -9,8 +9,8 @@ fn a_request_is_cancelled_while_the_application_is_asked() {
     let (request, id) = call(&mut s, RequestOptions::default());
     require(&mut s, &id, &json!({"a": roots(), "b": form("B?")}));
     let asked = input_requests(&mut s);
-    s.client.respond(s.now, asked[0].0, Ok(&ListRootsResult::new([])));
-    s.client.cancel(s.now, request, Some("changed my mind"));
+    s.client.at(s.now).respond(asked[0].0, Ok(&ListRootsResult::new([])));
+    s.client.at(s.now).cancel(request, Some("changed my mind"));
     assert_eq!(cancelled_inputs(&mut s), [asked[1].0]);
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     s.expect_silence();
@@ -26,7 +26,7 @@ fn a_request_is_cancelled_in_its_second_round_by_its_second_id() {
     let (request, id) = call(&mut s, RequestOptions::default());
     require_nothing(&mut s, &id);
     let again = s.expect("tools/call");
-    s.client.cancel(s.now, request, None);
+    s.client.at(s.now).cancel(request, None);
     let cancelled = s.line();
     assert_eq!(
         (&cancelled["method"], &cancelled["params"]["requestId"]),
@@ -44,7 +44,7 @@ fn a_request_is_cancelled_while_it_pauses() {
     require_nothing(&mut s, &id);
     let again = s.expect("tools/call");
     require_nothing(&mut s, &again);
-    s.client.cancel(s.now, request, None);
+    s.client.at(s.now).cancel(request, None);
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     s.advance(Duration::from_secs(60));
     s.expect_silence();
@@ -60,7 +60,7 @@ fn answers_and_progress_of_a_round_that_is_over_are_dropped() {
     s.answer(&first, done());
     s.notify("notifications/progress", json!({"progressToken": first, "progress": 1}));
     assert!(s.take_events().is_empty(), "the round is over");
-    s.client.respond(s.now, input, Ok(&ListRootsResult::new([])));
+    s.client.at(s.now).respond(input, Ok(&ListRootsResult::new([])));
     let second = s.expect("tools/call");
     s.answer(&first, json!({"content": []}));
     s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{first},"result":{{"content":["#));

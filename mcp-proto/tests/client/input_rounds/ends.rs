@@ -87,8 +87,8 @@ fn an_answer_that_is_an_error_ends_the_request_and_takes_the_others_back() {
     let (request, id) = call(&mut s, RequestOptions::default());
     require(&mut s, &id, &json!({"a": roots(), "b": form("B?"), "c": roots()}));
     let asked = input_requests(&mut s);
-    s.client.respond(s.now, asked[0].0, Ok(&ListRootsResult::new([])));
-    s.client.respond(s.now, asked[1].0, Err(ErrorObject::new(code::USER_REJECTED, "no")));
+    s.client.at(s.now).respond(asked[0].0, Ok(&ListRootsResult::new([])));
+    s.client.at(s.now).respond(asked[1].0, Err(ErrorObject::new(code::USER_REJECTED, "no")));
     assert_eq!(cancelled_inputs(&mut s), [asked[2].0]);
     match s.outcome(request) {
         Outcome::Input(InputError::Failed { key, error }) => {
@@ -97,7 +97,7 @@ fn an_answer_that_is_an_error_ends_the_request_and_takes_the_others_back() {
         other => panic!("{other:?}"),
     }
     s.expect_silence();
-    s.client.respond(s.now, asked[2].0, Ok(&ListRootsResult::new([])));
+    s.client.at(s.now).respond(asked[2].0, Ok(&ListRootsResult::new([])));
     s.expect_silence();
 }
 
@@ -137,7 +137,7 @@ fn a_connection_lost_while_asking_ends_the_request_and_takes_everything_back() {
     let other = s.expect("tools/call");
     require_nothing(&mut s, &other);
     let asked = input_requests(&mut s);
-    s.client.respond(s.now, asked[0].0, Ok(&ListRootsResult::new([])));
+    s.client.at(s.now).respond(asked[0].0, Ok(&ListRootsResult::new([])));
     s.end("killed");
     assert_eq!(cancelled_inputs(&mut s), [asked[1].0]);
     assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::Disconnected(_))));
@@ -154,8 +154,8 @@ fn closing_lets_a_request_that_is_being_answered_finish() {
     let (request, id) = call(&mut s, RequestOptions::default());
     require(&mut s, &id, &json!({"r": roots()}));
     let input = single_input_request(&mut s);
-    s.client.close(s.now);
-    s.client.respond(s.now, input, Ok(&ListRootsResult::new([])));
+    s.client.at(s.now).close();
+    s.client.at(s.now).respond(input, Ok(&ListRootsResult::new([])));
     let id = s.expect("tools/call");
     s.answer(&id, done());
     expect_done(&mut s, request);
@@ -164,7 +164,7 @@ fn closing_lets_a_request_that_is_being_answered_finish() {
         let (request, id) = call(&mut s, RequestOptions::default());
         require(&mut s, &id, &json!({"r": roots()}));
         let input = single_input_request(&mut s);
-        s.client.close(s.now);
+        s.client.at(s.now).close();
         s.advance(Duration::from_secs(2));
         assert_eq!(cancelled_inputs(&mut s), [input]);
         (request, s)
@@ -186,7 +186,7 @@ fn by_hand_the_request_ends_and_the_retry_is_a_new_one() {
     let mut params = CallToolParams::new("slow");
     params.input_responses = Some([("r", ListRootsResult::new([]).into())].into_iter().collect());
     params.request_state = needed.request_state;
-    s.client.request::<CallTool>(s.now, &params, RequestOptions::default()).unwrap();
+    s.client.at(s.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
     let again = s.line();
     assert_ne!(again["id"], first);
     assert_eq!(again["params"]["requestState"], "S");

@@ -32,7 +32,7 @@ fn a_server_that_asks_for_ever_is_given_up() {
     for _ in 0..2 {
         require(&mut s, &id, &json!({"r": roots()}));
         let input = single_input_request(&mut s);
-        s.client.respond(s.now, input, Ok(&ListRootsResult::new([])));
+        s.client.at(s.now).respond(input, Ok(&ListRootsResult::new([])));
         id = s.expect("tools/call");
     }
     require(&mut s, &id, &json!({"r": roots()}));
@@ -52,7 +52,7 @@ fn what_is_asked_in_between_ends_the_growing_of_pauses() {
     }
     require(&mut s, &id, &json!({"r": roots()}));
     let input = single_input_request(&mut s);
-    s.client.respond(s.now, input, Ok(&ListRootsResult::new([])));
+    s.client.at(s.now).respond(input, Ok(&ListRootsResult::new([])));
     id = s.expect("tools/call");
     require_nothing(&mut s, &id);
     s.expect("tools/call");
@@ -76,7 +76,7 @@ fn the_time_without_progress_stands_still_while_the_application_is_asked() {
     let input = single_input_request(&mut s);
     s.advance(Duration::from_secs(300));
     assert!(!ended(&mut s, request));
-    s.client.respond(s.now, input, Ok(&ListRootsResult::new([])));
+    s.client.at(s.now).respond(input, Ok(&ListRootsResult::new([])));
     let id = s.expect("tools/call");
     s.advance(Duration::from_secs(29));
     assert!(!ended(&mut s, request), "the wait begins anew");
@@ -97,7 +97,7 @@ fn the_hard_maximum_runs_on_over_all_rounds() {
     require(&mut s, &id, &json!({"r": roots()}));
     let input = single_input_request(&mut s);
     s.advance(Duration::from_secs(20));
-    s.client.respond(s.now, input, Ok(&ListRootsResult::new([])));
+    s.client.at(s.now).respond(input, Ok(&ListRootsResult::new([])));
     let id = s.expect("tools/call");
     require(&mut s, &id, &json!({"r": roots()}));
     let input = single_input_request(&mut s);
@@ -122,7 +122,7 @@ fn a_request_without_any_time_ends_as_soon_as_it_is_sent_again() {
     require_nothing(&mut s, &id);
     let id = s.expect("tools/call");
     require_nothing(&mut s, &id);
-    s.client.cancel(s.now, request, None);
+    s.client.at(s.now).cancel(request, None);
     s.advance(Duration::from_secs(1));
     s.expect_silence();
     let (request, id) = call(&mut s, RequestOptions::default().timeout(Duration::ZERO));

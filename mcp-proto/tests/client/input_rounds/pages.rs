@@ -15,7 +15,7 @@ fn refuse(s: &mut ClientHarness, id: &Value, pages: &[Value]) {
 }
 
 fn agree(s: &mut ClientHarness, id: InboundId) {
-    s.client.respond(s.now, id, Ok(&ElicitResult::new(ElicitAction::Accept)));
+    s.client.at(s.now).respond(id, Ok(&ElicitResult::new(ElicitAction::Accept)));
 }
 
 /// C10.9
@@ -23,7 +23,7 @@ fn agree(s: &mut ClientHarness, id: InboundId) {
 fn a_page_is_visited_and_the_request_goes_out_again_when_the_server_says_so() {
     let mut s = legacy();
     let params = CallToolParams::new("slow").with_arguments(json!({"a": 1}));
-    let request = s.client.request::<CallTool>(s.now, &params, RequestOptions::default()).unwrap();
+    let request = s.client.at(s.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
     let first = s.line();
     refuse(&mut s, &first["id"], &[page("p1"), page("p2")]);
     let asked = input_requests(&mut s);
@@ -79,7 +79,7 @@ fn a_person_who_declines_ends_the_request_with_the_servers_error() {
         let (request, id) = call(&mut s, RequestOptions::default());
         refuse(&mut s, &id, &[page("p")]);
         let input = single_input_request(&mut s);
-        s.client.respond(s.now, input, Ok(&answer));
+        s.client.at(s.now).respond(input, Ok(&answer));
         let Outcome::Error(error) = s.outcome(request) else { panic!() };
         assert_eq!(error.code, code::URL_ELICITATION_REQUIRED);
         assert!(error.data.is_some());
@@ -121,7 +121,7 @@ fn cancelling_ends_the_wait_for_a_page() {
     refuse(&mut s, &id, &[page("p")]);
     let input = single_input_request(&mut s);
     agree(&mut s, input);
-    s.client.cancel(s.now, request, None);
+    s.client.at(s.now).cancel(request, None);
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     s.notify("notifications/elicitation/complete", json!({"elicitationId": "p"}));
     s.advance(Duration::from_secs(300));
@@ -133,19 +133,19 @@ fn cancelling_ends_the_wait_for_a_page() {
 fn the_person_says_that_the_page_is_done() {
     let mut s = legacy();
     let (request, id) = call(&mut s, RequestOptions::default());
-    s.client.retry(s.now, request);
+    s.client.at(s.now).retry(request);
     refuse(&mut s, &id, &[page("p")]);
     let input = single_input_request(&mut s);
-    s.client.retry(s.now, request);
+    s.client.at(s.now).retry(request);
     s.expect_silence();
     agree(&mut s, input);
-    s.client.retry(s.now, request);
+    s.client.at(s.now).retry(request);
     let again = s.expect("tools/call");
-    s.client.retry(s.now, request);
+    s.client.at(s.now).retry(request);
     s.expect_silence();
     s.answer(&again, json!({"content": [{"type": "text", "text": "done"}]}));
     expect_done(&mut s, request);
-    s.client.retry(s.now, request);
+    s.client.at(s.now).retry(request);
     s.expect_silence();
 }
 

@@ -30,7 +30,7 @@ fn a_task_that_nobody_follows_is_the_outcome() {
 #[test]
 fn a_task_is_taken_up_again_after_a_restart() {
     let mut s = ClientHarness::open(config());
-    let request = s.client.task(s.now, "task-1", TaskCommand::Follow, RequestOptions::default()).unwrap();
+    let request = s.client.at(s.now).task("task-1", TaskCommand::Follow, RequestOptions::default()).unwrap();
     let probe = s.expect("server/discover");
     let mut discovered = crate::common::discover_result();
     discovered["capabilities"]["extensions"] = json!({EXTENSION: {}});
@@ -45,9 +45,9 @@ fn a_task_is_taken_up_again_after_a_restart() {
 #[test]
 fn a_task_that_was_taken_up_again_is_left_alone_when_nobody_follows_it_any_more() {
     let mut s = with_extension();
-    let follow = s.client.task(s.now, "task-1", TaskCommand::Follow, RequestOptions::default()).unwrap();
+    let follow = s.client.at(s.now).task("task-1", TaskCommand::Follow, RequestOptions::default()).unwrap();
     s.expect("tasks/get");
-    s.client.cancel(s.now, follow, None);
+    s.client.at(s.now).cancel(follow, None);
     assert!(matches!(s.outcome(follow), Outcome::Cancelled));
     s.advance(Duration::from_secs(60));
     let lines: Vec<Value> = core::iter::from_fn(|| s.try_line()).collect();
@@ -67,14 +67,14 @@ fn with_extension() -> ClientHarness {
 #[test]
 fn a_task_is_asked_for_and_given_up_by_its_identifier() {
     let mut s = with_extension();
-    let status = s.client.task(s.now, "task-1", TaskCommand::Status, RequestOptions::default()).unwrap();
+    let status = s.client.at(s.now).task("task-1", TaskCommand::Status, RequestOptions::default()).unwrap();
     let id = s.expect("tasks/get");
     s.answer(&id, task("working"));
     match s.outcome(status) {
         Outcome::Result(raw) => assert_eq!(TaskReport::read(&raw).unwrap().status, TaskStatus::Working),
         other => panic!("{other:?}"),
     }
-    let cancel = s.client.task(s.now, "task-1", TaskCommand::Cancel, RequestOptions::default()).unwrap();
+    let cancel = s.client.at(s.now).task("task-1", TaskCommand::Cancel, RequestOptions::default()).unwrap();
     let id = s.expect("tasks/cancel");
     s.answer(&id, json!({"resultType": "complete"}));
     assert!(matches!(s.outcome(cancel), Outcome::Result(_)));
@@ -84,7 +84,7 @@ fn a_task_is_asked_for_and_given_up_by_its_identifier() {
 fn a_server_without_tasks_is_asked_for_none() {
     let mut s = ClientHarness::modern(config());
     for command in [TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel] {
-        let refused = s.client.task(s.now, "task-1", command, RequestOptions::default());
+        let refused = s.client.at(s.now).task("task-1", command, RequestOptions::default());
         assert!(matches!(refused, Err(RequestError::Capability { .. })), "{refused:?}");
     }
     s.expect_silence();

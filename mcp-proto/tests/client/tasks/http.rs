@@ -14,7 +14,7 @@ use crate::http_common::ClientWire;
 
 fn http_call(wire: &mut ClientWire, options: RequestOptions) -> (RequestId, crate::http_common::Exchange) {
     let params = CallToolParams::new("slow");
-    let request = wire.client.request::<CallTool>(wire.now, &params, options).unwrap();
+    let request = wire.client.at(wire.now).request::<CallTool>(&params, options).unwrap();
     (request, wire.expect("tools/call"))
 }
 
@@ -34,11 +34,11 @@ fn over_http_the_task_is_named_in_a_header() {
             Event::Request { id, .. } => Some(id),
             _ => None,
         });
-        wire.client.respond(wire.now, id.unwrap(), Ok(&ElicitResult::decline()));
+        wire.client.at(wire.now).respond(id.unwrap(), Ok(&ElicitResult::decline()));
         let update = wire.expect("tasks/update");
         assert_eq!(update.header("mcp-name"), Some("task-1"));
         wire.answer(&update, json!({"resultType": "complete"}));
-        wire.client.cancel(wire.now, request, None);
+        wire.client.at(wire.now).cancel(request, None);
         let cancel = wire.expect("tasks/cancel");
         assert_eq!(cancel.header("mcp-name"), Some("task-1"));
         wire.answer(&cancel, json!({"resultType": "complete"}));
@@ -84,15 +84,15 @@ fn over_http_a_legacy_call_cancelled_before_there_is_a_task_cancels_the_task_lat
         let listener = wire.expect_get();
         wire.reply(&listener, 405, &[], "");
         let page = PaginatedParams::default();
-        wire.client.request::<ListTools>(wire.now, &page, RequestOptions::default()).unwrap();
+        wire.client.at(wire.now).request::<ListTools>(&page, RequestOptions::default()).unwrap();
         let listing = wire.expect("tools/list");
         wire.answer(&listing, tools());
         let params = CallToolParams::new("required");
         for answered in [true, false] {
             let request =
-                wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap();
+                wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
             let exchange = wire.expect("tools/call");
-            wire.client.cancel(wire.now, request, None);
+            wire.client.at(wire.now).cancel(request, None);
             assert!(matches!(wire.outcome(request), Outcome::Cancelled));
             wire.expect_silence();
             wire.expect_no_abort();

@@ -129,7 +129,7 @@ fn progress_of_a_legacy_task_is_reported_until_it_ends() {
 fn a_legacy_task_is_cancelled_by_its_own_request_alone() {
     let mut s = legacy();
     let request = started_legacy_task(&mut s);
-    s.client.cancel(s.now, request, None);
+    s.client.at(s.now).cancel(request, None);
     let line = s.line();
     assert_eq!((&line["method"], &line["params"]["taskId"]), (&json!("tasks/cancel"), &json!("task-1")));
     s.expect_silence();
@@ -142,10 +142,10 @@ fn a_legacy_task_is_cancelled_by_its_own_request_alone() {
 fn a_legacy_call_that_is_cancelled_before_there_is_a_task_cancels_the_task_later() {
     let mut s = legacy();
     let (request, line) = call(&mut s, "required", RequestOptions::default());
-    s.client.cancel(s.now, request, None);
+    s.client.at(s.now).cancel(request, None);
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     s.expect_silence();
-    s.client.cancel(s.now, request, None);
+    s.client.at(s.now).cancel(request, None);
     s.answer(&line["id"], json!({"task": legacy_task("working")}));
     assert_eq!(s.line()["params"]["taskId"], "task-1");
     assert!(s.take_events().iter().all(|event| !matches!(event, Event::Outcome { .. })));
@@ -167,10 +167,10 @@ fn a_legacy_call_that_times_out_before_there_is_a_task_sends_no_cancellation() {
 fn a_legacy_server_that_cancels_no_tasks_is_not_asked_to() {
     let mut s = legacy_with(json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}));
     let request = started_legacy_task(&mut s);
-    s.client.cancel(s.now, request, None);
+    s.client.at(s.now).cancel(request, None);
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     s.expect_silence();
-    let refused = s.client.task(s.now, "task-1", TaskCommand::Cancel, RequestOptions::default());
+    let refused = s.client.at(s.now).task("task-1", TaskCommand::Cancel, RequestOptions::default());
     assert!(matches!(refused, Err(RequestError::Capability { .. })));
 }
 

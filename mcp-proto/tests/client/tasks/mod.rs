@@ -95,7 +95,7 @@ pub(crate) fn tools() -> Value {
 }
 
 pub(crate) fn list_tools(s: &mut ClientHarness, page: Value) {
-    s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).unwrap();
     let id = s.expect("tools/list");
     s.answer(&id, page);
     s.take_events();
@@ -114,7 +114,7 @@ pub(crate) fn eliciting() -> ClientHarness {
 // --- What a client does ---
 
 pub(crate) fn call(s: &mut ClientHarness, tool: &str, options: RequestOptions) -> (RequestId, Value) {
-    let request = s.client.request::<CallTool>(s.now, &CallToolParams::new(tool), options).unwrap();
+    let request = s.client.at(s.now).request::<CallTool>(&CallToolParams::new(tool), options).unwrap();
     (request, s.line())
 }
 

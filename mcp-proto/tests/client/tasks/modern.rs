@@ -21,7 +21,7 @@ fn the_extension_is_declared_on_every_request_but_where_no_task_may_come() {
     let probe = s.line();
     assert!(declared(&probe).is_object(), "{probe}");
     s.answer(&probe["id"], crate::common::discover_result());
-    s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).unwrap();
     assert!(declared(&s.line()).is_object());
     let (_, line) = call(&mut s, "slow", RequestOptions::default().task(TaskMode::Never));
     assert!(declared(&line).is_null(), "{line}");
@@ -73,7 +73,7 @@ fn a_server_may_answer_without_a_task() {
 fn a_task_that_may_not_be_is_an_invalid_answer() {
     let mut s = ClientHarness::modern(config());
     let params = ReadResourceParams::new("file:///a");
-    let read = s.client.request::<ReadResource>(s.now, &params, RequestOptions::default()).unwrap();
+    let read = s.client.at(s.now).request::<ReadResource>(&params, RequestOptions::default()).unwrap();
     let id = s.expect("resources/read");
     s.answer(&id, created());
     assert!(
@@ -106,7 +106,7 @@ fn what_a_task_asks_for_is_asked_of_the_application_and_handed_over() {
     assert_eq!(input_requests(&mut s), [], "asked once");
     for id in ids {
         s.expect_silence();
-        s.client.respond(s.now, id, Ok(&ElicitResult::decline()));
+        s.client.at(s.now).respond(id, Ok(&ElicitResult::decline()));
     }
     let line = s.line();
     assert_eq!(line["method"], "tasks/update");
@@ -139,7 +139,7 @@ fn an_error_of_the_application_gives_the_task_up() {
     let id = answer_poll(&mut s);
     s.answer(&id, asking(&["name", "age"]));
     let ids = input_requests(&mut s);
-    s.client.respond(s.now, ids[0], Err(ErrorObject::new(code::INTERNAL_ERROR, "no")));
+    s.client.at(s.now).respond(ids[0], Err(ErrorObject::new(code::INTERNAL_ERROR, "no")));
     assert!(matches!(s.outcome(request), Outcome::Input(InputError::Failed { .. })));
     assert_eq!(s.line()["method"], "tasks/cancel");
 }
@@ -157,7 +157,7 @@ fn what_is_asked_is_withdrawn_when_the_task_ends_without_it() {
     let withdrawn = |event: &Event| matches!(event, Event::RequestCancelled { id, .. } if *id == ids[0]);
     result(s.outcome(request));
     assert!(s.take_events().iter().any(withdrawn));
-    s.client.respond(s.now, ids[0], Ok(&ElicitResult::decline()));
+    s.client.at(s.now).respond(ids[0], Ok(&ElicitResult::decline()));
     s.expect_silence();
 }
 
@@ -180,7 +180,7 @@ fn with_manual_input_the_application_sees_that_a_task_waits_and_answers_itself()
 fn a_cancelled_task_is_cancelled_by_its_own_request() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
-    s.client.cancel(s.now, request, Some("enough"));
+    s.client.at(s.now).cancel(request, Some("enough"));
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     let line = s.line();
     assert_eq!((&line["method"], &line["params"]["taskId"]), (&json!("tasks/cancel"), &json!("task-1")));
@@ -196,7 +196,7 @@ fn a_cancelled_task_is_cancelled_by_its_own_request() {
 fn a_task_that_crosses_the_cancellation_is_cancelled() {
     let mut s = ClientHarness::modern(config());
     let (request, line) = call(&mut s, "slow", RequestOptions::default());
-    s.client.cancel(s.now, request, None);
+    s.client.at(s.now).cancel(request, None);
     assert_eq!(s.line()["method"], "notifications/cancelled");
     s.answer(&line["id"], created());
     assert_eq!(s.line()["method"], "tasks/cancel");
@@ -335,7 +335,7 @@ fn a_lost_connection_ends_the_request_once() {
 fn closing_leaves_the_task_alone() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
-    s.client.close(s.now);
+    s.client.at(s.now).close();
     s.advance(Duration::from_secs(10));
     assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::Closed)));
     let lines: Vec<Value> = core::iter::from_fn(|| s.try_line()).collect();
@@ -346,8 +346,8 @@ fn closing_leaves_the_task_alone() {
 fn closing_waits_for_the_cancellation_to_be_heard() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
-    s.client.cancel(s.now, request, None);
-    s.client.close(s.now);
+    s.client.at(s.now).cancel(request, None);
+    s.client.at(s.now).close();
     let id = s.expect("tasks/cancel");
     assert_eq!(s.client.poll_link(), None);
     s.answer(&id, json!({"resultType": "complete"}));

@@ -69,8 +69,8 @@ impl RandomWalk {
             options = options.hard_timeout(Duration::from_secs(20));
         }
         let begun = match self.random(4) {
-            0 => self.s.client.task(self.s.now, "task-1", TaskCommand::Follow, options),
-            _ => self.s.client.request::<CallTool>(self.s.now, &CallToolParams::new("required"), options),
+            0 => self.s.client.at(self.s.now).task("task-1", TaskCommand::Follow, options),
+            _ => self.s.client.at(self.s.now).request::<CallTool>(&CallToolParams::new("required"), options),
         };
         if let Ok(request) = begun {
             assert!(self.requests.insert(request, false).is_none(), "a handle is used twice");
@@ -124,15 +124,15 @@ impl RandomWalk {
             6 => {
                 let requests: Vec<RequestId> = self.requests.keys().copied().collect();
                 if let Some(request) = self.pick(&requests) {
-                    self.s.client.cancel(self.s.now, request, None);
+                    self.s.client.at(self.s.now).cancel(request, None);
                 }
             }
             7 | 8 => {
                 let asked = self.asked.clone();
                 if let Some(asked) = self.pick(&asked) {
                     match self.random(6) {
-                        0 => self.s.client.respond(self.s.now, asked, Err(ErrorObject::new(1, "no"))),
-                        _ => self.s.client.respond(self.s.now, asked, Ok(&ElicitResult::decline())),
+                        0 => self.s.client.at(self.s.now).respond(asked, Err(ErrorObject::new(1, "no"))),
+                        _ => self.s.client.at(self.s.now).respond(asked, Ok(&ElicitResult::decline())),
                     }
                 }
             }
@@ -178,7 +178,7 @@ impl RandomWalk {
     fn finish(mut self) -> (BTreeMap<String, usize>, usize) {
         match self.random(3) {
             0 => self.s.end("gone"),
-            1 => self.s.client.close(self.s.now),
+            1 => self.s.client.at(self.s.now).close(),
             _ => {
                 // Left to itself, every request ends: the server says nothing any more.
                 self.s.advance(Duration::from_secs(3600));

@@ -43,9 +43,9 @@ fn a_legacy_server_is_asked_once_for_each_resource() {
         .collect();
     assert_eq!(watches, [one, two]);
     assert!(events.iter().any(|event| matches!(event, Event::Notification { .. })), "others hear it as well");
-    s.client.unwatch(s.now, one);
+    s.client.at(s.now).unwatch(one);
     s.expect_silence();
-    s.client.unwatch(s.now, two);
+    s.client.at(s.now).unwatch(two);
     let mut given_up = [s.line(), s.line()];
     given_up.sort_by_key(|line| line["params"]["uri"].to_string());
     assert!(given_up.iter().all(|line| line["method"] == "resources/unsubscribe"));
@@ -58,10 +58,10 @@ fn a_legacy_resource_has_one_request_on_its_way() {
     let mut s = ClientHarness::legacy(config());
     let one = watch(&mut s, WatchFilter::new().resource(FILE));
     let subscribe = expect_about(&mut s, "resources/subscribe", FILE);
-    s.client.unwatch(s.now, one);
+    s.client.at(s.now).unwatch(one);
     s.expect_silence();
     let two = watch(&mut s, WatchFilter::new().resource(FILE));
-    s.client.unwatch(s.now, two);
+    s.client.at(s.now).unwatch(two);
     s.expect_silence();
     answer(&mut s, &subscribe);
     let give_up = expect_about(&mut s, "resources/unsubscribe", FILE);

@@ -8,7 +8,7 @@ fn a_request_that_is_cancelled_is_held_no_longer_and_the_server_is_not_told() {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
         let challenge = reject_unauthorized(wire, &call);
-        wire.client.cancel(wire.now, request, None);
+        wire.client.at(wire.now).cancel(request, None);
         assert!(matches!(wire.outcome(request), Outcome::Cancelled));
         // Whoever saw to it is told.
         wire.expect_abort(&call);
@@ -101,9 +101,9 @@ fn closing_ends_what_is_held_after_a_while() {
             let call = wire.expect("tools/call");
             let challenge = reject_unauthorized(wire, &call);
             if at_once {
-                wire.client.abort(wire.now, LostReason::DriverDropped);
+                wire.client.at(wire.now).abort(LostReason::DriverDropped);
             } else {
-                wire.client.close(wire.now);
+                wire.client.at(wire.now).close();
                 wire.expect_pending(request);
                 wire.advance(minutes(5));
             }
@@ -123,7 +123,7 @@ fn a_request_that_is_held_may_still_be_answered_while_closing() {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
         let challenge = reject_unauthorized(wire, &call);
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         wire.resume(&challenge);
         let call = wire.expect("tools/call");
         wire.answer(&call, json!({"resultType": "complete", "content": []}));

@@ -15,7 +15,7 @@ fn the_listening_stream_is_held_and_asked_for_again() {
         let listener = wire.expect_get();
         assert_eq!(listener.header("mcp-session-id"), Some(SESSION));
         wire.stream(&listener);
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         wire.expect_abort(&listener);
     });
 }
@@ -111,7 +111,7 @@ fn a_notification_is_held_and_sent_again() {
     config.client.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     scenario(config, |wire| {
         wire.open_session(LEGACY, SESSION);
-        wire.client.notify::<RootsListChanged>(wire.now, &EmptyParams::default()).unwrap();
+        wire.client.at(wire.now).notify::<RootsListChanged>(&EmptyParams::default()).unwrap();
         let said = wire.expect("notifications/roots/list_changed");
         let challenge = reject_unauthorized(wire, &said);
         // Its exchange has no time of its own while it is held.
@@ -120,7 +120,7 @@ fn a_notification_is_held_and_sent_again() {
         wire.resume(&challenge);
         let said = wire.expect("notifications/roots/list_changed");
         wire.accept(&said);
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         let delete = wire.next().unwrap();
         assert_eq!(delete.request.verb, Verb::Delete);
         let challenge = reject_unauthorized(wire, &delete);

@@ -80,23 +80,18 @@ impl Cache {
 impl Client {
     // --- Commands ---
 
-    /// Makes requests on behalf of another from now on, as after a new login. What was kept for the former is shown to
-    /// nobody else, and found again once that one is back.
-    pub fn set_cache_context(&mut self, context: CacheContext) {
+    /// Sets the authorization context of later requests.
+    pub(crate) fn set_cache_context(&mut self, context: CacheContext) {
         self.cache.store.set_context(context);
     }
 
-    /// Ends the authorization context, whatever its name: private answers are forgotten, and the answer of a request that
-    /// was made before is not kept. For adapters that change the credentials of requests: they call this before the first
-    /// request goes out with others, and no request goes out with the old ones afterwards.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
-    pub fn end_cache_context(&mut self) {
+    /// Ends the authorization context.
+    pub(crate) fn end_cache_context(&mut self) {
         self.cache.store.end_contexts();
     }
 
-    /// Forgets every answer that was kept.
-    pub fn clear_cache(&mut self) {
+    /// Clears the cache of answers.
+    pub(crate) fn clear_cache(&mut self) {
         self.cache.store.clear();
     }
 

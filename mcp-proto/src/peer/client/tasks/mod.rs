@@ -158,12 +158,8 @@ impl Tasks {
 impl Client {
     // --- Commands ---
 
-    /// Follows a task, asks for it or gives it up, by its identifier alone: after a restart, or for
-    /// [`TaskMode::Handle`]. Before the connection is ready this waits.
-    ///
-    /// # Errors
-    /// If it can not be done; nothing has changed then.
-    pub fn task(
+    /// Follows, queries or cancels a task by its identifier.
+    pub(crate) fn task(
         &mut self,
         now: Instant,
         id: &str,

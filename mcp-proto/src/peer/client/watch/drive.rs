@@ -45,17 +45,8 @@ enum WatchAction {
 impl Client {
     // --- Commands ---
 
-    /// Asks to be told of changes, from any server: how that is done is the machine's business. The watch lasts until
-    /// [`unwatch`](Self::unwatch), until it has [ended](super::WatchState::ExchangeOutcome), or until the connection is over.
-    ///
-    /// Watch first, and fetch once the watch is [on](super::WatchState::On): then nothing is missed between. A change
-    /// may be told more than once.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
-    ///
-    /// # Errors
-    /// If the connection is closed, or closing.
-    pub fn watch(
+    /// Adds a watch.
+    pub(crate) fn watch(
         &mut self,
         now: Instant,
         interest: WatchFilter,
@@ -82,9 +73,8 @@ impl Client {
         Ok(id)
     }
 
-    /// Changes what a watch is interested in. What is of interest before and after is told without a gap. The watch is
-    /// [on](super::WatchState::On) again, and said to be so, once the server has taken note.
-    pub fn set_watch_filter(
+    /// Replaces the filter of a watch.
+    pub(crate) fn set_watch_filter(
         &mut self,
         now: Instant,
         watch: WatchId,
@@ -101,8 +91,8 @@ impl Client {
         }
     }
 
-    /// Ends a watch: it is told nothing more, not even what waits among the events.
-    pub fn unwatch(&mut self, now: Instant, watch: WatchId, out: &mut dyn Outbox) {
+    /// Ends a watch.
+    pub(crate) fn unwatch(&mut self, now: Instant, watch: WatchId, out: &mut dyn Outbox) {
         if let Some(watching) = &mut self.watches {
             watching.remove(watch);
             self.advance_watches(now, out);

@@ -17,7 +17,6 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 
 mod address;
-mod cache;
 mod call;
 mod catalog;
 mod chunked_results;
@@ -46,13 +45,7 @@ use core::fmt;
 
 use bytes::Bytes;
 
-use crate::peer::client::{
-    Client, CloseReason, ConnectProgress, Event, KnownEra, ServerInfo, State, TaskCommand, WatchFilter,
-    WatchId, WatchStart,
-};
-use crate::peer::{AnyParams, AnyResult, InboundId, LostReason, RequestError, RequestId, RequestOptions};
-use crate::rpc::ErrorObject;
-use crate::schema::{Method, Notification};
+use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, State};
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields, Verb};
 use crate::{Instant, Limits};
 
@@ -80,8 +73,8 @@ use timers::{Timer, Timers};
 /// A client whose server is reached over HTTP.
 ///
 /// **Inputs** are the `handle_*` methods: none of them fails, whatever comes, and those for an exchange that is over or
-/// was aborted do nothing. **Outputs** are the `poll_*` methods. **Commands** are the others; a request made before the
-/// server is known waits for that.
+/// was aborted do nothing. **Outputs** are the `poll_*` methods. [`at`](Self::at) gives the **commands**; a request made
+/// before the server is known waits for that.
 ///
 /// ```
 /// use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig};
@@ -183,115 +176,9 @@ impl HttpClient {
         Ok(client)
     }
 
-    // --- Commands ---
-
-    /// Asks the server. Before the connection is ready the request waits, and its time runs.
-    ///
-    /// # Errors
-    /// If it can not be sent; nothing has changed then.
-    pub fn request<M: Method>(
-        &mut self,
-        now: Instant,
-        params: &M::Params,
-        options: RequestOptions,
-    ) -> Result<RequestId, RequestError> {
-        self.send(now, crate::peer::OutgoingRequest::new::<M>(params, options))
-    }
-
-    /// Asks the server, where the method is not known at compile time.
-    ///
-    /// # Errors
-    /// If it can not be sent; nothing has changed then.
-    pub fn send(
-        &mut self,
-        now: Instant,
-        request: crate::peer::OutgoingRequest<'_>,
-    ) -> Result<RequestId, RequestError> {
-        self.run(now, |peer, out| peer.send(now, request, out))
-    }
-
-    /// Follows a task, asks for it or gives it up, by its identifier alone. Before the connection is ready this waits.
-    ///
-    /// # Errors
-    /// If it can not be done; nothing has changed then.
-    pub fn task(
-        &mut self,
-        now: Instant,
-        id: &str,
-        command: TaskCommand,
-        options: RequestOptions,
-    ) -> Result<RequestId, RequestError> {
-        self.run(now, |peer, out| peer.task(now, id, command, options, out))
-    }
-
-    /// Tells the server something.
-    ///
-    /// # Errors
-    /// If it can not be sent now.
-    pub fn notify<N: Notification>(&mut self, now: Instant, params: &N::Params) -> Result<(), RequestError> {
-        self.run(now, |peer, out| peer.notify::<N>(params, out))
-    }
-
-    /// Tells the server something, where the notification is not known at compile time.
-    ///
-    /// # Errors
-    /// If it can not be sent now.
-    pub fn notify_custom(
-        &mut self,
-        now: Instant,
-        method: &str,
-        params: &dyn AnyParams,
-    ) -> Result<(), RequestError> {
-        self.run(now, |peer, out| peer.notify_custom(method, params, out))
-    }
-
-    /// Stops waiting for a request. Its exchange is broken off, which tells a modern server; a legacy one is sent a
-    /// notification.
-    pub fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
-        self.run(now, |peer, out| peer.cancel(now, request, reason, out));
-    }
-
-    /// Sends a request again at once that pauses before it does, because it was answered by asking for input.
-    pub fn retry(&mut self, now: Instant, request: RequestId) {
-        self.run(now, |peer, out| peer.retry(now, request, out));
-    }
-
-    /// Asks to be told of changes: see [`Client::watch`](crate::peer::client::Client::watch).
-    ///
-    /// # Errors
-    /// If the connection is closed, or closing.
-    pub fn watch(
-        &mut self,
-        now: Instant,
-        interest: WatchFilter,
-        since: WatchStart,
-    ) -> Result<WatchId, RequestError> {
-        self.run(now, |peer, out| peer.watch(now, interest, since, out))
-    }
-
-    /// Changes what a watch is interested in, without a gap.
-    pub fn set_watch_filter(&mut self, now: Instant, watch: WatchId, interest: WatchFilter) {
-        self.run(now, |peer, out| peer.set_watch_filter(now, watch, interest, out));
-    }
-
-    /// Ends a watch.
-    pub fn unwatch(&mut self, now: Instant, watch: WatchId) {
-        self.run(now, |peer, out| peer.unwatch(now, watch, out));
-    }
-
-    /// Answers what the server asks for: by a request (legacy revisions), or before it finishes one of this side's.
-    pub fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
-        self.run(now, |peer, out| peer.respond(now, request, answer, out));
-    }
-
-    /// Closes in an orderly way: lets requests in flight finish for a while, then ends the session, if there is one.
-    pub fn close(&mut self, now: Instant) {
-        self.run(now, |peer, out| peer.close(now, out));
-    }
-
-    /// Ends everything at once.
-    pub fn abort(&mut self, now: Instant, why: LostReason) {
-        self.run(now, |peer, _| peer.abort(CloseReason::Lost(why)));
+    /// The commands, given at `now`.
+    pub fn at(&mut self, now: Instant) -> ClientCommands<'_> {
+        ClientCommands::new(self, now)
     }
 
     // --- Inputs ---
@@ -340,7 +227,8 @@ impl HttpClient {
             self.handle_timer(now, timer);
         }
         self.suspend_parked_deadlines(now);
-        self.run(now, |peer, out| peer.handle_timeout(now, out));
+        self.peer.handle_timeout(now, &mut self.outbox);
+        self.advance(now);
     }
 
     // --- Outputs ---
@@ -379,21 +267,6 @@ impl HttpClient {
         self.peer.state()
     }
 
-    /// What is known of the server, once the client is ready.
-    pub fn server(&self) -> Option<&ServerInfo> {
-        self.peer.server()
-    }
-
-    /// The last report on connecting; `None` once the client is ready, or closed.
-    pub fn connecting(&self) -> Option<&ConnectProgress> {
-        self.peer.connecting()
-    }
-
-    /// What this connection found out about the server's era, for the next connection to the same URL.
-    pub fn known_era(&self) -> Option<KnownEra> {
-        self.peer.known_era()
-    }
-
     /// Whether the connection is over. Actions may still be left.
     pub fn is_closed(&self) -> bool {
         self.peer.is_closed()
@@ -413,12 +286,6 @@ impl HttpClient {
 
     fn limits(&self) -> &Limits {
         &self.config.client.limits
-    }
-
-    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Client, &mut HttpOutbox) -> R) -> R {
-        let result = act(&mut self.peer, &mut self.outbox);
-        self.advance(now);
-        result
     }
 
     fn is_detecting(&self) -> bool {
@@ -555,6 +422,36 @@ impl HttpClient {
         if let Some(exchange) = self.remove_exchange(id) {
             self.finish_exchange(now, id, exchange, end);
         }
+    }
+}
+
+impl ClientTransport for HttpClient {
+    fn at(&mut self, now: Instant) -> ClientCommands<'_> {
+        ClientCommands::new(self, now)
+    }
+
+    fn peer(&self) -> &Client {
+        &self.peer
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        Self::handle_timeout(self, now);
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.peer.poll_event()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Self::poll_timeout(self)
+    }
+
+    fn lend(&mut self, _: Instant) -> ClientLoan<'_> {
+        ClientLoan { client: &mut self.peer, outbox: &mut self.outbox }
+    }
+
+    fn settle(&mut self, now: Instant) {
+        self.advance(now);
     }
 }
 

@@ -199,12 +199,6 @@ impl HttpClient {
         self.call_by_wire_id(wire)
     }
 
-    /// Reports a deviation of the server, if the configuration tolerates deviations: returns whether it does.
-    #[cfg(feature = "std")]
-    pub(crate) fn tolerate(&mut self, leniency: Leniency) -> bool {
-        self.peer.tolerate(leniency)
-    }
-
     fn conduct(&self) -> Conduct {
         self.config.client.conduct
     }

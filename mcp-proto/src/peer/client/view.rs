@@ -1,0 +1,209 @@
+//! The commands that an application gives a client, whatever carries its messages.
+
+use core::fmt;
+
+use crate::Instant;
+use crate::peer::{
+    AnyParams, AnyResult, InboundId, LostReason, Outbox, OutgoingRequest, RequestError, RequestId,
+    RequestOptions,
+};
+use crate::rpc::ErrorObject;
+use crate::schema::{Method, Notification};
+
+use super::{
+    CacheContext, Client, ClientLoan, ClientTransport, TaskCommand, WatchFilter, WatchId, WatchStart,
+};
+
+/// The commands of a client, given at one point in time.
+///
+/// Every machine of a client gives them by its method `at`:
+///
+/// ```
+/// use mcp_proto::Instant;
+/// use mcp_proto::peer::RequestOptions;
+/// use mcp_proto::peer::client::ClientConfig;
+/// use mcp_proto::schema::{Implementation, ListTools, PaginatedParams};
+/// use mcp_proto::transport::StreamClient;
+///
+/// let now = Instant::ORIGIN;
+/// let mut client = StreamClient::new(ClientConfig::new(Implementation::new("host", "1.0")));
+/// let tools = client.at(now).request::<ListTools>(&PaginatedParams::new(), RequestOptions::new())?;
+/// client.at(now).cancel(tools, None);
+/// # Ok::<(), mcp_proto::peer::RequestError>(())
+/// ```
+pub struct ClientCommands<'a> {
+    transport: &'a mut dyn ClientTransport,
+    now: Instant,
+}
+
+impl<'a> ClientCommands<'a> {
+    /// The commands of the client on this transport, given at `now`.
+    pub fn new(transport: &'a mut dyn ClientTransport, now: Instant) -> Self {
+        Self { transport, now }
+    }
+
+    /// Runs a command that may write, and lets the transport act on it.
+    fn run<R>(&mut self, act: impl FnOnce(&mut Client, Instant, &mut dyn Outbox) -> R) -> R {
+        let ClientLoan { client, outbox } = self.transport.lend(self.now);
+        let result = act(client, self.now, outbox);
+        self.transport.settle(self.now);
+        result
+    }
+
+    /// The client, for a command that writes nothing: the transport has nothing to act on.
+    fn client(&mut self) -> &mut Client {
+        self.transport.lend(self.now).client
+    }
+
+    // --- Requests ---
+
+    /// Sends a request. Before the connection is ready the request waits, and its time runs.
+    ///
+    /// # Errors
+    /// If it cannot be sent; nothing has changed then.
+    pub fn request<M: Method>(
+        &mut self,
+        params: &M::Params,
+        options: RequestOptions,
+    ) -> Result<RequestId, RequestError> {
+        self.send(OutgoingRequest::new::<M>(params, options))
+    }
+
+    /// Sends a request whose method is not known at compile time. As [`request`](Self::request) otherwise.
+    ///
+    /// # Errors
+    /// If it cannot be sent; nothing has changed then.
+    pub fn send(&mut self, request: OutgoingRequest<'_>) -> Result<RequestId, RequestError> {
+        self.run(|client, now, out| client.send(now, request, out))
+    }
+
+    /// Follows, queries or cancels a task by its identifier alone: after a restart, or for
+    /// [`TaskMode::Handle`](crate::peer::TaskMode::Handle). Before the connection is ready this waits.
+    ///
+    /// # Errors
+    /// If it cannot be sent; nothing has changed then.
+    pub fn task(
+        &mut self,
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+    ) -> Result<RequestId, RequestError> {
+        self.run(|client, now, out| client.task(now, id, command, options, out))
+    }
+
+    /// Cancels a request, and tells the server if the request was sent: a stream and a legacy server get a notification;
+    /// over modern HTTP the exchange is aborted. The request resolves as
+    /// [`Outcome::Cancelled`](crate::peer::Outcome::Cancelled); one that has ended already is left alone.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
+    pub fn cancel(&mut self, request: RequestId, reason: Option<&str>) {
+        self.run(|client, now, out| client.cancel(now, request, reason, out));
+    }
+
+    /// Sends a paused request again at once: the server asked for a page to be visited, and the person is done with it,
+    /// which the server has not said. Any other request is left alone.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
+    pub fn retry(&mut self, request: RequestId) {
+        self.run(|client, now, out| client.retry(now, request, out));
+    }
+
+    /// Answers a request of the server (legacy revisions), or a request for input that came in a result. One that was
+    /// answered, cancelled or lost already is left alone.
+    pub fn respond(&mut self, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
+        self.run(|client, now, out| client.respond(now, request, answer, out));
+    }
+
+    // --- Notifications ---
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// If it cannot be sent now: the connection must be ready, and its revision must have the notification.
+    pub fn notify<N: Notification>(&mut self, params: &N::Params) -> Result<(), RequestError> {
+        self.run(|client, _, out| client.notify::<N>(params, out))
+    }
+
+    /// Sends a notification that is not known at compile time.
+    ///
+    /// # Errors
+    /// If it cannot be sent now, or needs a capability that the client has not declared.
+    pub fn notify_custom(&mut self, method: &str, params: &dyn AnyParams) -> Result<(), RequestError> {
+        self.run(|client, _, out| client.notify_custom(method, params, out))
+    }
+
+    // --- Watches ---
+
+    /// Watches for changes, on any server: the machine picks how. The watch lasts until [`unwatch`](Self::unwatch), until
+    /// it has [ended](super::WatchState::Ended), or until the connection is over.
+    ///
+    /// Watch first, and fetch once the watch is [on](super::WatchState::On): then no change in between is missed. A change
+    /// may be reported more than once.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
+    ///
+    /// # Errors
+    /// If the connection is closed, or closing.
+    pub fn watch(&mut self, filter: WatchFilter, start: WatchStart) -> Result<WatchId, RequestError> {
+        self.run(|client, now, out| client.watch(now, filter, start, out))
+    }
+
+    /// Replaces the filter of a watch. Changes that match both filters are reported without a gap. The watch is
+    /// [on](super::WatchState::On) again, with an event, once the server has acknowledged the new filter.
+    pub fn set_watch_filter(&mut self, watch: WatchId, filter: WatchFilter) {
+        self.run(|client, now, out| client.set_watch_filter(now, watch, filter, out));
+    }
+
+    /// Ends a watch: it has no further events, not even those that are queued.
+    pub fn unwatch(&mut self, watch: WatchId) {
+        self.run(|client, now, out| client.unwatch(now, watch, out));
+    }
+
+    // --- Cache ---
+
+    /// Sets the authorization context of later requests, as after a new login. Private answers cached under another
+    /// context are hidden, and found again once that context is back.
+    pub fn set_cache_context(&mut self, context: CacheContext) {
+        self.client().set_cache_context(context);
+    }
+
+    /// Ends the authorization context, whatever its name: clears private answers, and does not cache the answers of
+    /// requests made before. For adapters that change the credentials of requests: they call this before the first
+    /// request goes out with new credentials, and no request goes out with the old ones afterwards.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
+    pub fn end_cache_context(&mut self) {
+        self.client().end_cache_context();
+    }
+
+    /// Clears the cache of answers.
+    pub fn clear_cache(&mut self) {
+        self.client().clear_cache();
+    }
+
+    // --- The end ---
+
+    /// Closes the connection in an orderly way: takes no more requests, lets those in flight finish within
+    /// [`ClientConfig::close_timeout`](super::ClientConfig::close_timeout), then ends the link. A stream's sending half is
+    /// closed, and the server has as long again to end; over HTTP a legacy session is deleted.
+    pub fn close(&mut self) {
+        self.run(|client, now, out| client.close(now, out));
+    }
+
+    /// Ends the connection at once: requests in flight are lost, and what is queued is not sent.
+    pub fn abort(&mut self, why: LostReason) {
+        self.transport.abort(self.now, why);
+    }
+
+    /// Reports a deviation of the server, if the configuration tolerates deviations: returns whether it does.
+    #[cfg(feature = "std")]
+    pub(crate) fn tolerate(&mut self, leniency: crate::peer::Leniency) -> bool {
+        self.client().tolerate(leniency)
+    }
+}
+
+impl fmt::Debug for ClientCommands<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientCommands").field("now", &self.now).finish_non_exhaustive()
+    }
+}
