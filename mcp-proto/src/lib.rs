@@ -29,8 +29,8 @@
 //!
 //! # The loop
 //!
-//! Every machine is driven alike. Its methods come in four kinds: **commands** (`request`, `cancel`, `respond`, …),
-//! **inputs** (`handle_*`), **outputs** (`poll_*`) and **getters**.
+//! Every machine is driven alike. Its methods come in four kinds: **commands** (`at(now)` gives them: `request`, `cancel`,
+//! `respond`, …), **inputs** (`handle_*`), **outputs** (`poll_*`) and **getters**, most of them by `peer()`.
 //!
 //! ```text
 //! loop {

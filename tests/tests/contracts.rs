@@ -201,7 +201,7 @@ impl World {
                 let id = format!("task {}", self.tasks.len());
                 let created: CreateTaskResult = task(&id, "working");
                 self.tasks.insert(id, (0, TaskStatus::Working));
-                self.pair.server.respond(now, held.id, Answer::Result(&created.stamped()));
+                self.pair.server.at(now).respond(held.id, Answer::Result(&created.stamped()));
             }
             Action::Task { command } => {
                 let Some(id) = self.tasks.keys().next_back() else { return };
@@ -221,18 +221,18 @@ impl World {
             }
             Action::Change => {
                 self.version += 1;
-                self.pair.server.list_changed(now, ListKind::Tools);
+                self.pair.server.at(now).list_changed(ListKind::Tools);
             }
             Action::Progress => {
                 self.progress += 1;
-                if let Some(held) = self.parked.first() {
-                    self.pair.server.progress(now, held.id, &ProgressParams::new(0, self.progress));
+                if let Some(held) = self.held.first() {
+                    self.pair.server.at(now).progress(held.id, &ProgressParams::new(0, self.progress));
                 }
             }
             Action::Fail => {
                 if let Some(held) = self.parked.pop() {
                     let error = mcp_proto::rpc::ErrorObject::new(-32603, "failed");
-                    self.pair.server.respond(now, held.id, Answer::Error(error));
+                    self.pair.server.at(now).respond(held.id, Answer::Error(error));
                 }
             }
             Action::Ask { inputs } => {
@@ -245,7 +245,7 @@ impl World {
                 }
                 // A legacy request can not be answered so, nor a list; then it fails.
                 match held.method.as_str() {
-                    "tools/call" => self.pair.server.respond(now, held.id, Answer::InputRequired(&needed)),
+                    "tools/call" => self.pair.server.at(now).respond(held.id, Answer::InputRequired(&needed)),
                     _ => self.answer(&held),
                 }
             }
@@ -272,20 +272,20 @@ impl World {
         if held.method == "tools/list" {
             let tool = Tool::new("t", self.version.to_string(), serde_json::json!({"type": "object"}));
             let result = ListToolsResult::new([tool]);
-            return self.pair.server.respond(now, held.id, Answer::Result(&result));
+            return self.pair.server.at(now).respond(held.id, Answer::Result(&result));
         }
         let known = match &held.task {
             Some(id) => self.tasks.get_mut(id).map(|known| (id, known)),
             None => None,
         };
         let Some((id, (questions, status))) = known else {
-            return self.pair.server.respond(now, held.id, Answer::Result(&done));
+            return self.pair.server.at(now).respond(held.id, Answer::Result(&done));
         };
         if held.method == "tasks/cancel" && *status == TaskStatus::Working {
             *status = TaskStatus::Cancelled;
         }
         if held.method != "tasks/get" {
-            return self.pair.server.respond(now, held.id, Answer::Result(&EmptyResult::new()));
+            return self.pair.server.at(now).respond(held.id, Answer::Result(&EmptyResult::new()));
         }
         *questions += 1;
         if *questions > 2 && *status == TaskStatus::Working {
@@ -295,7 +295,7 @@ impl World {
         if *status == TaskStatus::Completed {
             result.result = Some(serde_json::json!({"content": [{"type": "text", "text": "done"}]}).into());
         }
-        self.pair.server.respond(now, held.id, Answer::Result(&result));
+        self.pair.server.at(now).respond(held.id, Answer::Result(&result));
     }
 
     /// A list is none from before what was told when it was asked for.

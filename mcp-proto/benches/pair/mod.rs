@@ -107,7 +107,7 @@ impl Pair {
 
     /// Sends the result, which the client's application decodes.
     pub(crate) fn answer(&mut self, id: InboundId, result: &CallToolResult) {
-        self.server.respond(self.now, id, Answer::Result(result));
+        self.server.at(self.now).respond(id, Answer::Result(result));
         assert!(self.downwards());
         let Some(client::Event::Outcome { outcome, .. }) = self.client.poll_event() else {
             panic!("the client has not received the answer")

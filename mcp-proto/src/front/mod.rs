@@ -169,8 +169,7 @@ pub use router::{
 };
 #[cfg(feature = "server")]
 pub use server::{
-    Context, ElicitationCompletion, InputFuture, Progress, ServerDriver, ServerEvent, ServerHandle,
-    ServerMachine, server,
+    Context, ElicitationCompletion, InputFuture, Progress, ServerDriver, ServerEvent, ServerHandle, server,
 };
 #[cfg(all(feature = "server", feature = "seal"))]
 pub use server::{SingleUse, StateId, StateUse, UsedStates};

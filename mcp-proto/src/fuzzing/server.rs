@@ -211,7 +211,7 @@ impl Harness {
             harness.apply(operation);
             harness.check();
         }
-        harness.server.abort(LostReason::DriverDropped);
+        harness.server.at(harness.now).abort(LostReason::DriverDropped);
         harness.drain_events();
         for (request, outcomes) in &harness.accepted {
             assert_eq!(*outcomes, 1, "contract 1: {request:?} has {outcomes} outcomes");
@@ -283,30 +283,33 @@ impl Harness {
                     2 => Answer::Result(&task),
                     _ => Answer::Error(ErrorObject::new(1, "fuzz")),
                 };
-                self.server.respond(now, request, answer);
+                self.server.at(now).respond(request, answer);
                 self.inbound.insert(request, true);
             }
             Operation::Progress { which, value } => {
                 if let Some(request) = pick(&self.inbound_order, *which) {
-                    let sent = self.server.progress(now, request, &ProgressParams::new(0, u32::from(*value)));
+                    let sent =
+                        self.server.at(now).progress(request, &ProgressParams::new(0, u32::from(*value)));
                     assert!(!(sent && self.inbound[&request]), "progress after the end of a request");
                 }
             }
             Operation::Log { which, level } => {
                 let level = if *level { LoggingLevel::Error } else { LoggingLevel::Debug };
                 let request = which.and_then(|which| pick(&self.inbound_order, which));
-                let sent = self.server.log(now, request, &LoggingMessageParams::new(level, "fuzz"));
+                let sent = self.server.at(now).log(request, &LoggingMessageParams::new(level, "fuzz"));
                 self.note(&sent);
             }
             Operation::Changed { list } => {
                 let list = [ListKind::Tools, ListKind::Prompts, ListKind::Resources][usize::from(list % 3)];
-                self.server.list_changed(now, list);
+                self.server.at(now).list_changed(list);
             }
-            Operation::Updated { uri } => self.server.resource_updated(now, &format!("fuzz://{}", uri % 4)),
+            Operation::Updated { uri } => {
+                self.server.at(now).resource_updated(&format!("fuzz://{}", uri % 4))
+            }
             Operation::Request { timeout_ms } => {
                 let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
                 let options = RequestOptions { timeout, ..RequestOptions::default() };
-                let accepted = self.server.request::<ListRoots>(now, &EmptyParams::default(), options);
+                let accepted = self.server.at(now).request::<ListRoots>(&EmptyParams::default(), options);
                 self.note(&accepted);
                 if let Ok(request) = accepted {
                     assert!(self.accepted.insert(request, 0).is_none(), "a handle is used twice");
@@ -315,11 +318,11 @@ impl Harness {
             }
             Operation::Cancel(which) => {
                 if let Some(request) = pick(&self.server_requests, *which) {
-                    self.server.cancel(now, request, None);
+                    self.server.at(now).cancel(request, None);
                 }
             }
-            Operation::Close => self.server.close(now),
-            Operation::Abort => self.server.abort(LostReason::Closed),
+            Operation::Close => self.server.at(now).close(),
+            Operation::Abort => self.server.at(now).abort(LostReason::Closed),
             Operation::Advance { ms } => self.now = now + Duration::from_millis(u64::from(*ms) * 4),
             Operation::Backwards { ms } => {
                 let back = Duration::from_millis((*ms).into());
@@ -338,7 +341,7 @@ impl Harness {
                 if *over {
                     params.status = TaskStatus::Cancelled;
                 }
-                let sent = self.server.task_updated(now, &params);
+                let sent = self.server.at(now).task_updated(&params);
                 self.note(&sent);
             }
             Operation::CallWithState { id, which } => {

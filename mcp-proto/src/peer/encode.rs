@@ -335,8 +335,7 @@ impl Template {
     }
 }
 
-/// A request on its way into a peer: what [`request`](crate::transport::Transport::request) is made of, for
-/// callers that do not know the method at compile time.
+/// A request to send, whose method need not be known at compile time: for the command `send` of a client or server.
 pub struct OutgoingRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) info: Option<&'static MethodInfo>,

@@ -16,7 +16,7 @@
 //! pair.drive();
 //! while let Some(event) = pair.server.poll_event() {
 //!     if let Event::Request { id, .. } = event {
-//!         pair.server.respond(pair.now(), id, Answer::Result(&ListToolsResult::new(List::new())));
+//!         pair.server.at(pair.now()).respond(id, Answer::Result(&ListToolsResult::new(List::new())));
 //!     }
 //! }
 //! pair.drive();

@@ -4,14 +4,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use crate::peer::server::{Answer, CloseReason, Event, ListKind, Server, ServerConfig, Session};
-use crate::peer::{
-    AnyParams, InboundId, LostReason, Outbox, OutgoingRequest, Principal, RequestError, RequestId,
-    RequestOptions,
+use crate::peer::server::{
+    CloseReason, Event, Server, ServerCommands, ServerConfig, ServerLoan, ServerTransport,
 };
+use crate::peer::{LostReason, Outbox};
 use crate::rpc::{Frame, Malformed};
-use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{LoggingMessageParams, Method, NotificationInfo, ProgressParams};
 use crate::{Instant, Limits};
 
 use super::{Framing, MessageFraming, Newline, Peer, Transport};
@@ -37,7 +34,7 @@ use super::{Framing, MessageFraming, Newline, Peer, Transport};
 /// ).as_bytes()));
 /// while let Some(event) = server.poll_event() {
 ///     if let Event::Request { id, .. } = event {
-///         server.respond(now, id, Answer::Result(&ListToolsResult::new(List::new())));
+///         server.at(now).respond(id, Answer::Result(&ListToolsResult::new(List::new())));
 ///     }
 /// }
 /// let mut out = Vec::new();
@@ -62,102 +59,48 @@ impl<F: Framing> Transport<Server, F> {
         Self::with(Server::new(config))
     }
 
-    // --- Commands ---
+    /// The commands, given at `now`.
+    pub fn at(&mut self, now: Instant) -> ServerCommands<'_> {
+        ServerCommands::new(self, now)
+    }
+}
 
-    /// Says on whose behalf the client asks, as the transport has verified it: by the credentials of a socket's other
-    /// end, say.
-    pub fn set_principal(&mut self, principal: Option<Principal>) {
-        self.peer.set_principal(principal);
+impl<F: Framing> ServerTransport for Transport<Server, F> {
+    fn at(&mut self, now: Instant) -> ServerCommands<'_> {
+        ServerCommands::new(self, now)
     }
 
-    /// Answers a request. One that was answered or cancelled already is left alone.
-    pub fn respond(&mut self, now: Instant, request: InboundId, answer: Answer<'_>) {
-        self.run(now, |server, out| server.respond(request, answer, out));
+    fn peer(&self) -> &Server {
+        &self.peer
     }
 
-    /// Reports progress on a request. Returns whether it was sent.
-    pub fn progress(&mut self, now: Instant, request: InboundId, params: &ProgressParams) -> bool {
-        self.run(now, |server, out| server.progress(request, params, out))
+    fn handle_timeout(&mut self, now: Instant) {
+        Self::handle_timeout(self, now);
     }
 
-    /// Logs, on behalf of a request or of the connection. Returns whether it was sent.
-    pub fn log(&mut self, now: Instant, request: Option<InboundId>, params: &LoggingMessageParams) -> bool {
-        self.run(now, |server, out| server.log(request, params, out))
+    fn poll_event(&mut self) -> Option<Event> {
+        self.peer.poll_event()
     }
 
-    /// Tells those who asked that a list has changed.
-    pub fn list_changed(&mut self, now: Instant, list: ListKind) {
-        self.run(now, |server, out| server.list_changed(now, list, out));
+    fn poll_timeout(&self) -> Option<Instant> {
+        Self::poll_timeout(self)
     }
 
-    /// Tells those who asked that a resource has changed.
-    pub fn resource_updated(&mut self, now: Instant, uri: &str) {
-        self.run(now, |server, out| server.resource_updated(now, uri, out));
+    fn is_congested(&self) -> bool {
+        self.queued() > self.peer.config().limits.queued_bytes
     }
 
-    /// Tells those who listen for a task how it is doing (the tasks extension). Returns whether anybody was told.
-    pub fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool {
-        self.run(now, |server, out| server.task_updated(params, out))
+    fn lend(&mut self, _: Instant) -> ServerLoan<'_> {
+        ServerLoan { server: &mut self.peer, outbox: &mut self.framing }
     }
 
-    /// Tells the client of a legacy session something that belongs to no request which is still open. Returns whether it
-    /// was sent.
-    pub fn notify_session(
-        &mut self,
-        now: Instant,
-        info: &'static NotificationInfo,
-        params: &dyn AnyParams,
-    ) -> bool {
-        self.run(now, |server, out| server.notify_session(info, params, out))
+    fn settle(&mut self, now: Instant) {
+        Self::settle(self, now);
     }
 
-    /// Tells the client that the person is done with a page on the web (2025-11-25). Returns whether it was sent.
-    pub fn elicitation_complete(&mut self, now: Instant, id: &str) -> bool {
-        self.run(now, |server, out| server.elicitation_complete(id, out))
-    }
-
-    /// Asks the client (legacy revisions).
-    ///
-    /// # Errors
-    /// If it can not be sent; nothing has changed then.
-    pub fn request<M: Method>(
-        &mut self,
-        now: Instant,
-        params: &M::Params,
-        options: RequestOptions,
-    ) -> Result<RequestId, RequestError> {
-        self.send(now, OutgoingRequest::new::<M>(params, options))
-    }
-
-    /// Asks the client, where the method is not known at compile time.
-    ///
-    /// # Errors
-    /// If it can not be sent; nothing has changed then.
-    pub fn send(&mut self, now: Instant, request: OutgoingRequest<'_>) -> Result<RequestId, RequestError> {
-        self.run(now, |server, out| server.request(now, None, request, out))
-    }
-
-    /// Stops waiting for a request of this side, and tells the client so.
-    pub fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
-        self.run(now, |server, out| server.cancel(request, reason, out));
-    }
-
-    /// Closes in an orderly way: ends subscriptions, and lets requests in flight finish for a while.
-    pub fn close(&mut self, now: Instant) {
-        self.run(now, |server, out| server.close(now, out));
-    }
-
-    /// Ends everything at once.
-    pub fn abort(&mut self, why: LostReason) {
+    fn abort(&mut self, _: Instant, why: LostReason) {
         self.peer.abort(CloseReason::Lost(why));
         self.framing.clear();
-    }
-
-    // --- Getters ---
-
-    /// The legacy session, once a client has opened one.
-    pub fn session(&self) -> Option<&Session> {
-        self.peer.session()
     }
 }
 

@@ -45,7 +45,7 @@ fn serve(mut socket: TcpStream, eras: Eras) {
             if let Event::Request { id, .. } = event {
                 let tool = |name| Tool::new(name, "", json!({ "type": "object" }));
                 let tools = ListToolsResult::new(List::from(vec![tool("add"), tool("subtract")]));
-                server.respond(now(), id, Answer::Result(&tools));
+                server.at(now()).respond(id, Answer::Result(&tools));
             }
         }
         if moved {

@@ -27,9 +27,9 @@ fn the_answers_to_an_array_are_an_array() {
             calls.push(id);
         }
     }
-    client.session.respond(NOW, calls[1], Answer::Result(&result()));
+    client.session.at(NOW).respond(calls[1], Answer::Result(&result()));
     assert!(client.session.poll_head(stream).is_none());
-    client.session.respond(NOW, calls[0], Answer::Result(&result()));
+    client.session.at(NOW).respond(calls[0], Answer::Result(&result()));
     let answers = client.read(stream).json();
     let ids: Vec<&Value> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
     assert_eq!(ids, [&json!(2), &json!(3), &json!(1)]);
@@ -44,11 +44,11 @@ fn an_array_that_becomes_a_stream_has_each_answer_as_an_event() {
     let stream = client.stream(json!([ping(1), call(2), call(3)]));
     let first = expect_request(client.session.poll_event());
     let second = expect_request(client.session.poll_event());
-    client.session.progress(NOW, first, &ProgressParams::new(Id::from("x"), 1u64));
-    client.session.respond(NOW, second, Answer::Result(&result()));
+    client.session.at(NOW).progress(first, &ProgressParams::new(Id::from("x"), 1u64));
+    client.session.at(NOW).respond(second, Answer::Result(&result()));
     let begun = client.read(stream);
     assert!(!begun.ended);
-    client.session.respond(NOW, first, Answer::Result(&result()));
+    client.session.at(NOW).respond(first, Answer::Result(&result()));
     let rest = client.read(stream);
     assert!(rest.ended);
     let ids: Vec<Value> = [begun.messages(), rest.messages()]
@@ -97,7 +97,7 @@ fn an_id_that_comes_twice_in_an_array_is_refused_the_second_time() {
     let stream = client.stream(json!([call(1), call(1)]));
     let first = expect_request(client.session.poll_event());
     assert!(client.session.poll_event().is_none());
-    client.session.respond(NOW, first, Answer::Result(&result()));
+    client.session.at(NOW).respond(first, Answer::Result(&result()));
     let answers = client.read(stream).json();
     assert_eq!(
         (&answers[0]["error"]["code"], &answers[1]["result"]["content"][0]["text"]),
@@ -111,7 +111,7 @@ fn a_handshake_is_never_part_of_an_array() {
     let stream = client.stream(json!([initialize("2025-11-25", json!({})), ping(1)]));
     let answers = client.read(stream).json();
     assert_eq!((&answers[0]["error"]["code"], &answers[1]["id"]), (&json!(-32600), &json!(1)));
-    assert_eq!(client.session.session().unwrap().revision.as_str(), "2025-03-26");
+    assert_eq!(client.session.peer().session().unwrap().revision.as_str(), "2025-03-26");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_cancellation_in_the_middle_of_an_array_leaves_the_other_answers() {
     let stream = client.stream(json!([call(1), call(2)]));
     let first = expect_request(client.session.poll_event());
     expect_request(client.session.poll_event());
-    client.session.respond(NOW, first, Answer::Result(&result()));
+    client.session.at(NOW).respond(first, Answer::Result(&result()));
     client.post_for_answer(
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}),
     );

@@ -112,7 +112,7 @@ impl SessionHarness {
             }
             Step::Respond(place) => {
                 if let Some((_, call)) = Self::pick(&self.calls, *place) {
-                    self.client.session.respond(now, call, Answer::Result(&result()));
+                    self.client.session.at(now).respond(call, Answer::Result(&result()));
                     self.owed.remove(&call);
                     self.calls.retain(|(_, this)| *this != call);
                 }
@@ -121,12 +121,12 @@ impl SessionHarness {
                 if let Some((_, call)) = Self::pick(&self.calls, *place) {
                     self.number += 1;
                     let params = ProgressParams::new(Id::from("x"), self.number);
-                    self.client.session.progress(now, call, &params);
+                    self.client.session.at(now).progress(call, &params);
                 }
             }
             Step::Release(place) => {
                 if let Some((_, call)) = Self::pick(&self.calls, *place) {
-                    self.client.session.close_sse_stream(now, call);
+                    self.client.session.at(now).close_sse_stream(call);
                 }
             }
             Step::Cancel(place) => {
@@ -141,11 +141,11 @@ impl SessionHarness {
                 let of = Self::pick(&self.calls, *place).map(|(_, call)| call);
                 let params = ListRootsParams::new();
                 let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
-                let _ = self.client.session.request(now, of, request);
+                let _ = self.client.session.at(now).send(of, request);
             }
-            Step::Change => self.client.session.list_changed(now, ListKind::Tools),
+            Step::Change => self.client.session.at(now).list_changed(ListKind::Tools),
             Step::Wait(milliseconds) => self.client.advance(Duration::from_millis(*milliseconds)),
-            Step::Close => self.client.session.close(now),
+            Step::Close => self.client.session.at(now).close(),
         }
         self.drain_events();
     }
@@ -291,8 +291,9 @@ fn what_a_session_holds_for_clients_that_do_not_read_is_bounded() {
     config.stored_bytes = 10_000;
     let mut client = SessionClient::with(config, "2025-11-25");
     let (stream, call) = client.call(1);
-    let sent = (1..10_000u64)
-        .filter(|done| client.session.progress(client.now, call, &ProgressParams::new(Id::from("x"), *done)));
+    let sent = (1..10_000u64).filter(|done| {
+        client.session.at(client.now).progress(call, &ProgressParams::new(Id::from("x"), *done))
+    });
     assert!(sent.count() < 200);
     assert!(client.read(stream).body.len() < 12_000);
     let answer = mcp_proto::schema::CallToolResult::text("x".repeat(5_000));
@@ -302,7 +303,7 @@ fn what_a_session_holds_for_clients_that_do_not_read_is_bounded() {
             client.post_request(&post(&call).header("Mcp-Session-Id", client.id.to_string()))
             && let Some(Event::Request { id, .. }) = client.session.poll_event()
         {
-            client.session.respond(client.now, id, Answer::Result(&answer));
+            client.session.at(client.now).respond(id, Answer::Result(&answer));
         }
     }
     assert!(client.session.is_closed());

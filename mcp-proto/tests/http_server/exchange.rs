@@ -35,7 +35,7 @@ fn an_answer_that_comes_first_is_one_json_value() {
     assert!(exchange.poll_head().is_none());
     assert_eq!(exchange.poll_body(), Chunk::Pending);
     let request = expect_request(exchange.poll_event());
-    exchange.respond(NOW, request, Answer::Result(&result()));
+    exchange.at(NOW).respond(request, Answer::Result(&result()));
     let whole = read(&mut exchange);
     assert_eq!(whole.head.status, 200);
     let answer = whole.json();
@@ -50,19 +50,19 @@ fn a_notification_that_comes_first_makes_it_a_stream_that_ends_with_the_answer()
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
-    assert!(exchange.progress(NOW, request, &progress(1)));
+    assert!(exchange.at(NOW).progress(request, &progress(1)));
     let begun = read(&mut exchange);
     assert!(!begun.ended);
     for header in [("x-accel-buffering", "no"), ("cache-control", "no-store, no-transform")] {
         assert!(begun.head.headers.contains(&(header.0, header.1.into())));
     }
     assert_eq!(begun.messages()[0]["params"]["progressToken"], "p");
-    exchange.respond(NOW, request, Answer::Result(&result()));
+    exchange.at(NOW).respond(request, Answer::Result(&result()));
     let rest = read(&mut exchange);
     assert!(rest.ended);
     assert_eq!(rest.messages()[0]["id"], 7);
     // Nothing follows the answer.
-    assert!(!exchange.progress(NOW, request, &progress(2)));
+    assert!(!exchange.at(NOW).progress(request, &progress(2)));
     assert_eq!(exchange.poll_body(), Chunk::End);
 }
 
@@ -74,12 +74,12 @@ fn a_request_may_be_read_in_one_poll_or_in_many() {
         let request = expect_request(exchange.poll_event());
         let mut body = Vec::new();
         for done in 0..5 {
-            exchange.progress(NOW, request, &progress(done));
+            exchange.at(NOW).progress(request, &progress(done));
             while each && let Chunk::Bytes(bytes) = exchange.poll_body() {
                 body.extend_from_slice(&bytes);
             }
         }
-        exchange.respond(NOW, request, Answer::Result(&result()));
+        exchange.at(NOW).respond(request, Answer::Result(&result()));
         body.extend_from_slice(&read(&mut exchange).body);
         body
     };
@@ -144,7 +144,7 @@ fn the_errors_of_a_handler_are_answers_and_those_of_the_protocol_are_not() {
     let status = |error: ErrorObject| {
         let mut exchange = call().exchange(&setup);
         let request = expect_request(exchange.poll_event());
-        exchange.respond(NOW, request, Answer::Error(error));
+        exchange.at(NOW).respond(request, Answer::Error(error));
         let whole = read(&mut exchange);
         whole.json();
         whole.head.status
@@ -161,8 +161,8 @@ fn once_it_is_a_stream_errors_travel_in_it() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
-    exchange.progress(NOW, request, &progress(1));
-    exchange.respond(NOW, request, Answer::Error(missing_capabilities(ClientCapabilities::default())));
+    exchange.at(NOW).progress(request, &progress(1));
+    exchange.at(NOW).respond(request, Answer::Error(missing_capabilities(ClientCapabilities::default())));
     let whole = read(&mut exchange);
     assert_eq!(whole.messages()[1]["error"]["code"], -32021);
 }
@@ -173,15 +173,15 @@ fn the_clients_disconnect_cancels_its_request() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
-    exchange.progress(NOW, request, &progress(1));
+    exchange.at(NOW).progress(request, &progress(1));
     exchange.handle_disconnect(NOW);
     assert!(matches!(exchange.poll_event(), Some(Event::Cancelled { id, .. }) if id == request));
     assert!(matches!(
         exchange.poll_event(),
         Some(Event::Closed(CloseReason::Lost(LostReason::Disconnected(_))))
     ));
-    assert!(!exchange.progress(NOW, request, &progress(2)));
-    exchange.respond(NOW, request, Answer::Result(&result()));
+    assert!(!exchange.at(NOW).progress(request, &progress(2)));
+    exchange.at(NOW).respond(request, Answer::Result(&result()));
     assert_eq!((exchange.poll_body(), exchange.poll_timeout()), (Chunk::End, None));
 }
 
@@ -214,7 +214,7 @@ fn a_session_and_an_event_to_resume_from_mean_nothing() {
     let asked = call().header("Mcp-Session-Id", "00".repeat(16)).header("Last-Event-ID", "1-1");
     let mut exchange = asked.exchange(&setup);
     let request = crate::http_server_common::expect_request(exchange.poll_event());
-    exchange.respond(NOW, request, Answer::Result(&result()));
+    exchange.at(NOW).respond(request, Answer::Result(&result()));
     let whole = read(&mut exchange);
     assert_eq!(whole.head.status, 200);
     assert!(!whole.head.headers.iter().any(|(name, _)| *name == "mcp-session-id"));
@@ -247,10 +247,10 @@ fn a_quiet_stream_shows_that_it_is_alive() {
     assert_eq!(exchange.poll_body(), Chunk::Bytes(":\n\n".into()));
     assert_eq!(exchange.poll_timeout(), Some(seconds(2 * KEEPALIVE)));
     // Whatever is said counts as well.
-    exchange.progress(seconds(20), request, &progress(1));
+    exchange.at(seconds(20)).progress(request, &progress(1));
     assert!(matches!(exchange.poll_body(), Chunk::Bytes(_)));
     assert_eq!(exchange.poll_timeout(), Some(seconds(20 + KEEPALIVE)));
-    exchange.respond(seconds(21), request, Answer::Result(&result()));
+    exchange.at(seconds(21)).respond(request, Answer::Result(&result()));
     read(&mut exchange);
     assert_eq!(exchange.poll_timeout(), None);
 }
@@ -272,7 +272,7 @@ fn a_client_that_reads_nothing_is_given_up() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
-    exchange.progress(NOW, request, &progress(1));
+    exchange.at(NOW).progress(request, &progress(1));
     assert_eq!(exchange.poll_timeout(), Some(seconds(60)));
     exchange.handle_timeout(seconds(60));
     assert!(matches!(exchange.poll_event(), Some(Event::Cancelled { .. })));
@@ -285,10 +285,10 @@ fn what_a_client_leaves_unread_is_bounded() {
     let setup = Setup::new(config_with(|server| server.limits = limits));
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
-    let sent = (0..1000).filter(|done| exchange.progress(NOW, request, &progress(*done))).count();
+    let sent = (0..1000).filter(|done| exchange.at(NOW).progress(request, &progress(*done))).count();
     assert!(sent < 20, "{sent}");
     assert!(read(&mut exchange).body.len() < 1300);
-    assert!(exchange.progress(NOW, request, &progress(1000)));
+    assert!(exchange.at(NOW).progress(request, &progress(1000)));
 }
 
 #[test]
@@ -296,10 +296,10 @@ fn a_client_that_takes_json_alone_is_told_nothing_else() {
     let setup = setup();
     let mut exchange = call().with("Accept", "application/json").exchange(&setup);
     let request = expect_request(exchange.poll_event());
-    exchange.progress(NOW, request, &progress(1));
+    exchange.at(NOW).progress(request, &progress(1));
     exchange.handle_timeout(seconds(KEEPALIVE));
     assert!(exchange.poll_head().is_none());
-    exchange.respond(NOW, request, Answer::Result(&result()));
+    exchange.at(NOW).respond(request, Answer::Result(&result()));
     assert_eq!(read(&mut exchange).json()["id"], 7);
     let listening = modern("l", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     assert_eq!(listening.with("Accept", "application/json").expect_refusal(&setup), (406, -32600));
@@ -310,7 +310,7 @@ fn a_client_that_takes_events_alone_is_answered_by_one() {
     let setup = setup();
     let mut exchange = call().with("Accept", "text/event-stream").exchange(&setup);
     let request = expect_request(exchange.poll_event());
-    exchange.respond(NOW, request, Answer::Result(&result()));
+    exchange.at(NOW).respond(request, Answer::Result(&result()));
     let whole = read(&mut exchange);
     assert_eq!(whole.messages()[0]["id"], 7);
     assert!(whole.ended);
@@ -327,20 +327,20 @@ fn a_subscription_is_a_stream_that_ends_with_its_result() {
     let setup = setup();
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["x:y"]});
     let mut exchange = modern("l", "subscriptions/listen", json!({"notifications": filter})).exchange(&setup);
-    let topics: Vec<Topic> = exchange.topics().cloned().collect();
+    let topics: Vec<Topic> = exchange.peer().topics().cloned().collect();
     assert_eq!(topics, [Topic::List(ListKind::Tools), Topic::Resource("x:y".into())]);
     let begun = read(&mut exchange);
     assert_eq!(begun.messages()[0]["method"], "notifications/subscriptions/acknowledged");
-    exchange.list_changed(NOW, ListKind::Tools);
-    exchange.list_changed(NOW, ListKind::Prompts);
-    exchange.resource_updated(NOW, "x:y");
+    exchange.at(NOW).list_changed(ListKind::Tools);
+    exchange.at(NOW).list_changed(ListKind::Prompts);
+    exchange.at(NOW).resource_updated("x:y");
     let told = read(&mut exchange).messages();
     let methods: Vec<&str> = told.iter().filter_map(|message| message["method"].as_str()).collect();
     assert_eq!(methods, ["notifications/tools/list_changed", "notifications/resources/updated"]);
     for message in &told {
         assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "l");
     }
-    exchange.close(NOW);
+    exchange.at(NOW).close();
     let end = read(&mut exchange);
     assert!(end.ended);
     let end = end.messages();
@@ -355,14 +355,14 @@ fn closing_lets_the_handler_finish_for_a_while() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
-    exchange.close(NOW);
+    exchange.at(NOW).close();
     assert!(exchange.poll_head().is_none());
-    exchange.respond(NOW, request, Answer::Result(&result()));
+    exchange.at(NOW).respond(request, Answer::Result(&result()));
     assert_eq!(read(&mut exchange).json()["id"], 7);
 
     let mut exchange = call().exchange(&setup);
     expect_request(exchange.poll_event());
-    exchange.close(NOW);
+    exchange.at(NOW).close();
     exchange.handle_timeout(seconds(2));
     assert_eq!(read(&mut exchange).json()["error"]["code"], -32603);
 }
@@ -372,7 +372,7 @@ fn one_that_is_given_up_by_this_side_is_answered_that_it_has_failed() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     expect_request(exchange.poll_event());
-    exchange.abort(NOW, LostReason::DriverDropped);
+    exchange.at(NOW).abort(LostReason::DriverDropped);
     let whole = read(&mut exchange);
     assert_eq!(whole.head.status, 503);
     assert_eq!(whole.json()["error"]["code"], -32603);
@@ -384,11 +384,11 @@ fn log_messages_come_only_to_whom_asked_for_them() {
     let message = LoggingMessageParams::new(LoggingLevel::Info, Json::encode("x").unwrap());
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
-    assert!(!exchange.log(NOW, Some(request), &message) && !exchange.log(NOW, None, &message));
+    assert!(!exchange.at(NOW).log(Some(request), &message) && !exchange.at(NOW).log(None, &message));
     let level = json!({"io.modelcontextprotocol/logLevel": "info"});
     let mut exchange = modern(1, "tools/call", json!({"name": "t", "_meta": level})).exchange(&setup);
     let request = expect_request(exchange.poll_event());
-    assert!(exchange.log(NOW, Some(request), &message));
+    assert!(exchange.at(NOW).log(Some(request), &message));
     assert_eq!(read(&mut exchange).messages()[0]["method"], "notifications/message");
 }
 

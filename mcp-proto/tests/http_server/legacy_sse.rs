@@ -90,8 +90,8 @@ fn everything_goes_to_the_one_stream() {
         202
     );
     let call = expect_request(old.client.session.poll_event());
-    old.client.session.list_changed(NOW, ListKind::Tools);
-    old.client.session.respond(NOW, call, Answer::Result(&result()));
+    old.client.session.at(NOW).list_changed(ListKind::Tools);
+    old.client.session.at(NOW).respond(call, Answer::Result(&result()));
     let told = old.take_messages();
     assert_eq!((&told[0]["method"], &told[1]["id"]), (&json!("notifications/tools/list_changed"), &json!(1)));
 }
@@ -114,7 +114,7 @@ fn the_session_ends_with_its_stream() {
 #[test]
 fn a_client_that_does_not_read_loses_its_session() {
     let mut old = LegacySseClient::ready();
-    old.client.session.list_changed(NOW, ListKind::Tools);
+    old.client.session.at(NOW).list_changed(ListKind::Tools);
     old.client.advance(Duration::from_secs(60));
     assert!(old.client.session.is_closed());
 }

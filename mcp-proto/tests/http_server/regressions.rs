@@ -21,11 +21,11 @@ fn a_request_that_was_accepted_is_never_answered_as_if_it_had_not_been() {
         let (waiting, _) = client.call(1);
         let (begun, other) = client.call(2);
         let params = serde_json::from_value(json!({"progressToken": "p", "progress": 1})).unwrap();
-        assert!(client.session.progress(NOW, other, &params));
+        assert!(client.session.at(NOW).progress(other, &params));
         if by_the_client {
             assert_eq!(client.session.delete(NOW).status, 200);
         } else {
-            client.session.abort(NOW, LostReason::DriverDropped);
+            client.session.at(NOW).abort(LostReason::DriverDropped);
         }
         let whole = client.read(waiting);
         assert_eq!(whole.head.status, 200);
@@ -44,7 +44,7 @@ fn an_array_keeps_its_answers_when_the_session_ends() {
     let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(json!([call(1), call(2)]));
     let first = expect_request(client.session.poll_event());
-    client.session.respond(NOW, first, Answer::Result(&result()));
+    client.session.at(NOW).respond(first, Answer::Result(&result()));
     client.session.delete(NOW);
     let answers = client.read(stream).json();
     assert_eq!((&answers[0]["id"], &answers[0]["result"]["content"][0]["text"]), (&json!(1), &json!("done")));

@@ -36,7 +36,7 @@ fn the_answer_to_the_handshake_names_the_session() {
         assert_eq!(answer.status, 200);
         assert!(answer.headers.contains(&("mcp-session-id", id.to_string().into())));
         assert_eq!(body(&answer)["result"]["protocolVersion"], version);
-        assert_eq!(session.session().unwrap().revision.as_str(), version);
+        assert_eq!(session.peer().session().unwrap().revision.as_str(), version);
     }
     let opening = post(&initialize("2025-11-25", json!({}))).with("Accept", "text/event-stream").post(&setup);
     let (_, answer) = Session::open(&setup, id, opening, NOW).unwrap();
@@ -60,7 +60,7 @@ fn an_answer_that_comes_first_is_one_json_value() {
     let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
     assert!(client.session.poll_head(stream).is_none());
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     assert_eq!(client.session.poll_stream(), Some(stream));
     let whole = client.read(stream);
     assert_eq!((whole.head.status, &whole.json()["id"]), (200, &json!(1)));
@@ -94,7 +94,7 @@ fn an_answer_that_can_not_be_read_ends_the_request_that_it_was_to_answer() {
     let mut client = SessionClient::at("2025-11-25");
     let params = ListRootsParams::new();
     let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
-    let request = client.session.request(NOW, None, request).unwrap();
+    let request = client.session.at(NOW).send(None, request).unwrap();
     let malformed =
         post(&json!(null)).body(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#);
     let malformed = malformed.header("Mcp-Session-Id", client.id.to_string());
@@ -112,7 +112,7 @@ fn an_id_that_is_still_unanswered_is_refused_on_the_stream_of_the_second() {
     let (first, call) = client.call(1);
     let second = client.ask(1, "tools/list", json!({}));
     assert_eq!(client.read(second).json()["error"]["code"], -32600);
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     assert_eq!(client.read(first).json()["result"]["content"][0]["text"], "done");
 }
 
@@ -121,10 +121,10 @@ fn several_requests_are_answered_each_on_its_own_stream() {
     let mut client = SessionClient::at("2025-11-25");
     let calls: Vec<_> = (1..=3).map(|id| client.call(id)).collect();
     for (_, call) in &calls {
-        client.session.progress(NOW, *call, &progress(1));
+        client.session.at(NOW).progress(*call, &progress(1));
     }
     for (_, call) in calls.iter().rev() {
-        client.session.respond(NOW, *call, Answer::Result(&result()));
+        client.session.at(NOW).respond(*call, Answer::Result(&result()));
     }
     for (id, (stream, _)) in (1..=3).zip(&calls) {
         let whole = client.read(*stream);
@@ -149,11 +149,11 @@ fn each_message_goes_to_one_stream() {
     let params = ElicitParams::form("Who?", schema);
     let ask = |client: &mut SessionClient, of| {
         let request = OutgoingRequest::new::<Elicit>(&params, RequestOptions::default());
-        client.session.request(NOW, of, request).unwrap()
+        client.session.at(NOW).send(of, request).unwrap()
     };
     let related = ask(&mut client, Some(call));
     ask(&mut client, None);
-    client.session.list_changed(NOW, ListKind::Tools);
+    client.session.at(NOW).list_changed(ListKind::Tools);
     let told = client.read(first).messages();
     assert_eq!((told.len(), &told[0]["method"]), (1, &json!("elicitation/create")));
     let told = client.read(listening).messages();
@@ -164,14 +164,14 @@ fn each_message_goes_to_one_stream() {
     client.post_for_answer(json!({"jsonrpc": "2.0", "id": 1, "result": {"action": "decline"}}));
     let outcome = client.session.poll_event();
     assert!(matches!(outcome, Some(Event::Outcome { request, .. }) if request == related));
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     assert_eq!(client.read(first).messages()[0]["id"], 1);
     // Once its request is answered there is no such stream.
     let late = ask(&mut client, Some(call));
     assert_eq!(client.read(listening).messages().len(), 1);
-    client.session.respond(NOW, other, Answer::Result(&result()));
+    client.session.at(NOW).respond(other, Answer::Result(&result()));
     assert_eq!(client.read(second).json()["id"], 2);
-    client.session.cancel(NOW, late, None);
+    client.session.at(NOW).cancel(late, None);
     assert_eq!(client.read(listening).messages()[0]["method"], "notifications/cancelled");
 }
 
@@ -181,8 +181,8 @@ fn a_request_that_is_given_up_is_cancelled_where_it_was_made() {
     let (stream, call) = client.call(1);
     let params = ListRootsParams::new();
     let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
-    let request = client.session.request(NOW, Some(call), request).unwrap();
-    client.session.cancel(NOW, request, Some("never mind"));
+    let request = client.session.at(NOW).send(Some(call), request).unwrap();
+    client.session.at(NOW).cancel(request, Some("never mind"));
     let messages = client.read(stream).messages();
     assert_eq!(messages[1]["params"], json!({"requestId": messages[0]["id"], "reason": "never mind"}));
 }
@@ -202,7 +202,7 @@ fn a_disconnect_cancels_nothing_and_a_cancellation_does() {
     assert_eq!(client.session.poll_stream(), Some(waiting));
     let whole = client.read(waiting);
     assert_eq!((whole.head.status, whole.body.len(), whole.ended), (202, 0, true));
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     assert_eq!(client.session.poll_stream(), None);
     // Both ids are free again.
     for id in [1, 2] {
@@ -215,7 +215,7 @@ fn a_disconnect_cancels_nothing_and_a_cancellation_does() {
 fn a_stream_that_is_cancelled_ends() {
     let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
-    client.session.progress(NOW, call, &progress(1));
+    client.session.at(NOW).progress(call, &progress(1));
     client.post_for_answer(
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
     );
@@ -231,17 +231,17 @@ fn a_client_that_takes_json_alone_is_told_nothing_else() {
         post(&call).with("Accept", "application/json").header("Mcp-Session-Id", client.id.to_string());
     let PostOutcome::Stream(stream) = client.post_request(&alone) else { panic!() };
     let call = expect_request(client.session.poll_event());
-    client.session.progress(NOW, call, &progress(1));
-    client.session.close_sse_stream(NOW, call);
+    client.session.at(NOW).progress(call, &progress(1));
+    client.session.at(NOW).close_sse_stream(call);
     client.advance(Duration::from_secs(100));
     assert!(client.session.poll_head(stream).is_none());
     // A question has to reach somebody all the same.
     let params = ListRootsParams::new();
     let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
-    client.session.request(client.now, Some(call), request).unwrap();
+    client.session.at(client.now).send(Some(call), request).unwrap();
     let listening = client.listen(None);
     assert_eq!(client.read(listening).messages()[0]["method"], "roots/list");
-    client.session.respond(client.now, call, Answer::Result(&result()));
+    client.session.at(client.now).respond(call, Answer::Result(&result()));
     assert_eq!(client.read(stream).json()["id"], 1);
 }
 
@@ -252,7 +252,7 @@ fn a_session_that_was_ended_is_over_for_everybody() {
     let listening = client.listen(None);
     let (waiting, call) = client.call(1);
     let (begun, other) = client.call(2);
-    client.session.progress(NOW, other, &progress(1));
+    client.session.at(NOW).progress(other, &progress(1));
     assert_eq!(client.session.delete(NOW).status, 200);
     let mut cancelled = Vec::new();
     loop {
@@ -282,8 +282,8 @@ fn closing_lets_requests_finish_for_a_while() {
     let listening = client.listen(None);
     let (first, call) = client.call(1);
     let (second, _) = client.call(2);
-    client.session.close(NOW);
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).close();
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     assert_eq!(client.read(first).json()["id"], 1);
     assert!(!client.session.is_closed());
     client.advance(Duration::from_secs(2));
@@ -307,7 +307,7 @@ fn a_session_expires_when_nobody_has_to_do_with_it_for_long() {
     client.session.handle_disconnect(client.now, stream);
     client.advance(10 * half);
     assert!(!client.session.is_closed() && client.session.idle_since().is_none());
-    client.session.respond(client.now, call, Answer::Result(&result()));
+    client.session.at(client.now).respond(call, Answer::Result(&result()));
     let listening = client.listen(None);
     for _ in 0..1000 {
         client.advance(Duration::from_secs(15));
@@ -327,7 +327,7 @@ fn a_client_that_reads_nothing_loses_its_connection_and_not_its_session() {
     let mut client = SessionClient::at("2025-11-25");
     let listening = client.listen(None);
     client.read(listening);
-    client.session.list_changed(NOW, ListKind::Tools);
+    client.session.at(NOW).list_changed(ListKind::Tools);
     client.advance(Duration::from_secs(60));
     assert!(client.read(listening).ended && !client.session.is_closed());
     let again = client.listen(None);
@@ -338,7 +338,7 @@ fn a_client_that_reads_nothing_loses_its_connection_and_not_its_session() {
 fn a_session_ends_as_its_driver_does() {
     let mut client = SessionClient::at("2025-11-25");
     let (stream, _) = client.call(1);
-    client.session.abort(seconds(1), LostReason::DriverDropped);
+    client.session.at(seconds(1)).abort(LostReason::DriverDropped);
     assert_eq!(client.read(stream).json()["error"]["code"], -32603);
 }
 

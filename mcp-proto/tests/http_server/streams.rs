@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::http_server_common::{NOW, ReceivedEvent, SessionClient, config, result};
 
 fn report(client: &mut SessionClient, call: InboundId, done: u64) {
-    assert!(client.session.progress(client.now, call, &ProgressParams::new(Id::from("x"), done)));
+    assert!(client.session.at(client.now).progress(call, &ProgressParams::new(Id::from("x"), done)));
 }
 
 fn done(messages: &[Value]) -> Vec<u64> {
@@ -51,11 +51,11 @@ fn numbers_are_unique_in_a_session() {
         for (_, call) in &calls {
             report(&mut client, *call, number);
         }
-        client.session.list_changed(NOW, ListKind::Tools);
+        client.session.at(NOW).list_changed(ListKind::Tools);
     }
     let mut events = client.read(listening).events();
     for (stream, call) in calls {
-        client.session.respond(NOW, call, Answer::Result(&result()));
+        client.session.at(NOW).respond(call, Answer::Result(&result()));
         events.extend(client.read(stream).events());
     }
     let ids: BTreeSet<String> = events.iter().filter_map(|event| event.id.clone()).collect();
@@ -89,7 +89,7 @@ fn a_stream_goes_on_where_it_broke() {
         let had: Vec<Value> = had.into_iter().filter_map(|event| event.message).collect();
         let resumed = client.listen(Some(&last));
         report(&mut client, call, 4);
-        client.session.respond(NOW, call, Answer::Result(&result()));
+        client.session.at(NOW).respond(call, Answer::Result(&result()));
         let rest = client.read(resumed);
         assert!(rest.ended);
         let messages = [had, rest.messages()].concat();
@@ -107,7 +107,7 @@ fn an_answer_that_came_while_nobody_was_there_is_fetched() {
     report(&mut client, call, 1);
     let last = last_id(&client.read(stream).events());
     client.session.handle_disconnect(NOW, stream);
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     // More than once, if that connection breaks as well.
     for _ in 0..2 {
         let resumed = client.listen(Some(&last));
@@ -144,10 +144,10 @@ fn events_that_there_never_were_can_not_be_resumed_from() {
 #[test]
 fn what_belongs_to_no_request_waits_for_somebody_to_listen() {
     let mut client = SessionClient::at("2025-11-25");
-    client.session.list_changed(NOW, ListKind::Tools);
+    client.session.at(NOW).list_changed(ListKind::Tools);
     let params = ListRootsParams::new();
     let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
-    client.session.request(NOW, None, request).unwrap();
+    client.session.at(NOW).send(None, request).unwrap();
     let (call_stream, call) = client.call(5);
     client.session.handle_disconnect(NOW, call_stream);
     let first = client.listen(None);
@@ -156,10 +156,10 @@ fn what_belongs_to_no_request_waits_for_somebody_to_listen() {
         (told.len(), &told[0]["method"], &told[1]["method"]),
         (2, &json!("roots/list"), &json!("notifications/tools/list_changed"))
     );
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     // What was taken is not told again.
     client.session.handle_disconnect(NOW, first);
-    client.session.list_changed(NOW, ListKind::Prompts);
+    client.session.at(NOW).list_changed(ListKind::Prompts);
     let second = client.listen(None);
     assert_eq!(client.read(second).messages().len(), 1);
     // Unless the client says that it does not have it.
@@ -172,15 +172,15 @@ fn what_belongs_to_no_request_waits_for_somebody_to_listen() {
 fn a_second_listener_takes_the_place_of_the_first() {
     let mut client = SessionClient::at("2025-06-18");
     let first = client.listen(None);
-    client.session.list_changed(NOW, ListKind::Tools);
+    client.session.at(NOW).list_changed(ListKind::Tools);
     let second = client.listen(None);
-    client.session.list_changed(NOW, ListKind::Prompts);
+    client.session.at(NOW).list_changed(ListKind::Prompts);
     let old = client.read(first);
     assert_eq!((old.body.len(), old.ended), (0, true));
     assert_eq!(client.read(second).messages().len(), 2);
     // The end of the first, noticed late, is not the end of the second.
     client.session.handle_disconnect(NOW, first);
-    client.session.list_changed(NOW, ListKind::Tools);
+    client.session.at(NOW).list_changed(ListKind::Tools);
     assert_eq!(client.read(second).messages().len(), 1);
 }
 
@@ -192,7 +192,7 @@ fn the_end_of_a_broken_connection_that_is_noticed_late_harms_nobody() {
     let last = last_id(&client.read(stream).events());
     let resumed = client.listen(Some(&last));
     client.session.handle_disconnect(NOW, stream);
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     assert_eq!(client.read(resumed).messages()[0]["id"], 1);
 }
 
@@ -201,7 +201,7 @@ fn the_end_of_a_broken_connection_that_is_noticed_late_harms_nobody() {
 fn the_application_may_let_go_of_a_stream() {
     let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
-    client.session.close_sse_stream(NOW, call);
+    client.session.at(NOW).close_sse_stream(call);
     let released = client.read(stream);
     assert!(released.ended);
     let events = released.events();
@@ -210,11 +210,11 @@ fn the_application_may_let_go_of_a_stream() {
     let resumed = client.listen(Some(&last_id(&events)));
     assert_eq!(done(&client.read(resumed).messages()), [1]);
     // Again, in the middle.
-    client.session.close_sse_stream(NOW, call);
+    client.session.at(NOW).close_sse_stream(call);
     let again = client.read(resumed);
     assert_eq!((again.ended, again.events()[0].retry), (true, Some(1000)));
-    client.session.close_sse_stream(NOW, call);
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).close_sse_stream(call);
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     let resumed = client.listen(Some(&last_id(&again.events())));
     let rest = client.read(resumed);
     assert_eq!((&rest.messages()[0]["id"], rest.ended), (&json!(1), true));
@@ -225,9 +225,9 @@ fn a_client_that_could_not_come_back_keeps_its_stream() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
         let mut client = SessionClient::at(version);
         let (stream, call) = client.call(1);
-        client.session.close_sse_stream(NOW, call);
+        client.session.at(NOW).close_sse_stream(call);
         assert!(client.session.poll_head(stream).is_none());
-        client.session.respond(NOW, call, Answer::Result(&result()));
+        client.session.at(NOW).respond(call, Answer::Result(&result()));
         assert_eq!(client.read(stream).json()["id"], 1);
     }
 }
@@ -240,7 +240,7 @@ fn a_request_that_takes_long_gets_a_stream_that_can_be_resumed() {
     let events = client.read(stream).events();
     assert_eq!((events.len(), events[0].data.as_str()), (1, ""));
     client.session.handle_disconnect(client.now, stream);
-    client.session.respond(client.now, call, Answer::Result(&result()));
+    client.session.at(client.now).respond(call, Answer::Result(&result()));
     let resumed = client.listen(Some(&last_id(&events)));
     assert_eq!(client.read(resumed).messages()[0]["id"], 1);
 }
@@ -273,7 +273,7 @@ fn the_oldest_events_go_first() {
     let resumed = client.listen(Some("2-0"));
     assert_eq!(done(&client.read(resumed).messages()), [3, 4, 5, 6]);
     // Of all streams together.
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     let (_, other) = client.call(2);
     for number in 1..=4 {
         report(&mut client, other, number);
@@ -299,7 +299,7 @@ fn what_is_kept_is_bounded_in_bytes_and_the_newest_stays() {
     let last = last_id(&kept.events());
     client.session.handle_disconnect(NOW, resumed);
     let large = mcp_proto::schema::CallToolResult::text("x".repeat(10_000));
-    client.session.respond(NOW, call, Answer::Result(&large));
+    client.session.at(NOW).respond(call, Answer::Result(&large));
     let resumed = client.listen(Some(&last));
     assert_eq!(client.read(resumed).messages()[0]["id"], 1);
 }
@@ -308,7 +308,7 @@ fn what_is_kept_is_bounded_in_bytes_and_the_newest_stays() {
 fn polls_of_a_stream_that_is_over_end_at_once() {
     let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     assert!(client.read(stream).ended);
     assert_eq!(client.session.poll_body(NOW, stream), Chunk::End);
     assert_eq!(client.session.poll_head(stream).unwrap().status, 404);
@@ -328,15 +328,15 @@ fn changes_wait_for_somebody_who_reads_them() {
     let subscribed = client.ask(2, "resources/subscribe", json!({"uri": "note:///a"}));
     client.read(subscribed);
     for _ in 0..10_000 {
-        client.session.list_changed(NOW, ListKind::Tools);
-        client.session.resource_updated(NOW, "note:///a");
+        client.session.at(NOW).list_changed(ListKind::Tools);
+        client.session.at(NOW).resource_updated("note:///a");
     }
     let due = client.session.poll_timeout();
     assert!(
         due.is_none_or(|due| due.saturating_since(NOW) > Duration::from_secs(60)),
         "nothing is tried while nobody reads: {due:?}"
     );
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     let resumed = client.listen(Some("2-0"));
     let resumed = client.read(resumed).messages();
     assert_eq!(resumed.len(), 2, "the answer and what came before it are kept: {resumed:?}");
@@ -346,11 +346,11 @@ fn changes_wait_for_somebody_who_reads_them() {
     assert_eq!(methods, ["notifications/tools/list_changed", "notifications/resources/updated"]);
     // The connection breaks, and the same happens again.
     client.session.handle_disconnect(NOW, listening);
-    client.session.list_changed(NOW, ListKind::Tools);
-    client.session.list_changed(NOW, ListKind::Tools);
+    client.session.at(NOW).list_changed(ListKind::Tools);
+    client.session.at(NOW).list_changed(ListKind::Tools);
     let listening = client.listen(None);
     assert_eq!(client.read(listening).messages().len(), 1);
-    client.session.list_changed(NOW, ListKind::Tools);
+    client.session.at(NOW).list_changed(ListKind::Tools);
     assert_eq!(client.read(listening).messages().len(), 1, "somebody reads again");
 }
 
@@ -360,7 +360,7 @@ fn read_streams(client: &mut SessionClient, calls: u64) -> Vec<String> {
         .map(|id| {
             let (stream, call) = client.call(id);
             report(client, call, id);
-            client.session.respond(client.now, call, Answer::Result(&result()));
+            client.session.at(client.now).respond(call, Answer::Result(&result()));
             let whole = client.read(stream);
             assert!(whole.ended);
             whole.events().first().and_then(|event| event.id.clone()).unwrap()
@@ -402,7 +402,7 @@ fn session_keeps_undelivered_events_when_delivered_ones_need_room() {
     report(&mut client, call, 1);
     let last = last_id(&client.read(broken).events());
     client.session.handle_disconnect(NOW, broken);
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     read_streams(&mut client, 50);
     client.advance(Duration::from_secs(60));
     let resumed = client.listen(Some(&last));
@@ -414,10 +414,10 @@ fn stream_that_ends_before_its_answer_is_not_delivered() {
     let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
     report(&mut client, call, 1);
-    client.session.close_sse_stream(NOW, call);
+    client.session.at(NOW).close_sse_stream(call);
     let released = client.read(stream);
     assert!(released.ended);
-    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.session.at(NOW).respond(call, Answer::Result(&result()));
     client.advance(Duration::from_secs(60));
     let resumed = client.listen(Some(&last_id(&released.events())));
     assert_eq!(client.read(resumed).messages()[0]["id"], 1);

@@ -86,7 +86,7 @@ impl Traced {
     }
 
     fn respond(&mut self, request: InboundId, answer: Answer<'_>) {
-        self.pair.server.respond(self.pair.now(), request, answer);
+        self.pair.server.at(self.pair.now()).respond(request, answer);
     }
 
     /// The client answers what it is asked for.
@@ -141,11 +141,11 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     for done in 1..=2_u32 {
         let mut progress = ProgressParams::new(0, done);
         progress.message = Some(format!("step {done}"));
-        assert!(t.pair.server.progress(t.pair.now(), call, &progress));
+        assert!(t.pair.server.at(t.pair.now()).progress(call, &progress));
         t.run("progress");
     }
     let message = LoggingMessageParams::new(LoggingLevel::Warning, "careful");
-    t.pair.server.log(t.pair.now(), Some(call), &message);
+    t.pair.server.at(t.pair.now()).log(Some(call), &message);
     t.run("a log message");
     t.respond(call, Answer::Result(&CallToolResult::text("done")));
     t.run("its result");
@@ -163,8 +163,8 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     if era == Era::Legacy {
         while t.pair.server.poll_event().is_some() {}
     }
-    t.pair.server.list_changed(t.pair.now(), ListKind::Tools);
-    t.pair.server.resource_updated(t.pair.now(), FILE);
+    t.pair.server.at(t.pair.now()).list_changed(ListKind::Tools);
+    t.pair.server.at(t.pair.now()).resource_updated(FILE);
     t.run("changes");
     t.pair.client.at(t.pair.now()).unwatch(watch);
     t.run("unwatch");
@@ -188,7 +188,7 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
             t.asked()
         }
         _ => {
-            t.pair.server.request::<Elicit>(t.pair.now(), &form(), options()).unwrap();
+            t.pair.server.at(t.pair.now()).request::<Elicit>(&form(), options()).unwrap();
             t.run("the server asks by a request");
             t.answer(&alice);
             t.run("the answer");

@@ -27,7 +27,7 @@ fn task() -> CreateTaskResult {
 fn answer(s: &mut ServerHarness, method: &str, params: Value, result: &dyn AnyResult) -> Value {
     s.modern(1, method, params);
     let request = s.request();
-    s.server.respond(s.now, request, Answer::Result(result));
+    s.server.at(s.now).respond(request, Answer::Result(result));
     s.line()
 }
 
@@ -62,7 +62,7 @@ fn a_result_that_asks_for_input_is_held_to_the_rules_of_one() {
     let mut s = ServerHarness::legacy_at("2025-11-25");
     s.request_with_id(2, "tools/call", json!({"name": "t"}));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::Result(&needed));
+    s.server.at(s.now).respond(request, Answer::Result(&needed));
     assert_eq!(s.code(), -32603);
 }
 
@@ -81,7 +81,7 @@ fn everything_that_input_needs_and_the_client_lacks_is_named_at_once() {
     .into();
     s.modern(1, "tools/call", with_capabilities(json!({})));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::InputRequired(&InputRequiredResult::requests(requests)));
+    s.server.at(s.now).respond(request, Answer::InputRequired(&InputRequiredResult::requests(requests)));
     let error = s.line()["error"].take();
     assert_eq!(error["code"], -32021);
     assert_eq!(error["data"]["requiredCapabilities"], json!({"roots": {}, "sampling": {"tools": {}}}));
@@ -95,7 +95,7 @@ fn what_is_no_request_of_the_protocol_is_never_asked() {
     let requests: InputRequests = [("a", InputRequest::Unknown(unknown))].into();
     s.modern(1, "tools/call", with_capabilities(json!({"roots": {}})));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::InputRequired(&InputRequiredResult::requests(requests)));
+    s.server.at(s.now).respond(request, Answer::InputRequired(&InputRequiredResult::requests(requests)));
     assert_eq!(s.code(), -32603);
 }
 
@@ -108,7 +108,7 @@ fn a_result_that_is_passed_on_as_it_came_keeps_its_own_hints() {
             .unwrap();
     s.modern(1, "tools/list", json!({}));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::Result(&upstream));
+    s.server.at(s.now).respond(request, Answer::Result(&upstream));
     let mut text = Vec::new();
     assert!(s.server.poll_transmit(&mut text));
     let text = String::from_utf8(text).unwrap();
@@ -136,7 +136,7 @@ fn only_complete_results_of_cacheable_methods_carry_hints() {
     needed.request_state = Some("x".into());
     s.modern(2, "resources/read", json!({"uri": "x://y"}));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::InputRequired(&needed));
+    s.server.at(s.now).respond(request, Answer::InputRequired(&needed));
     let result = s.line()["result"].take();
     assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&Value::Null, &Value::Null));
 }
@@ -167,7 +167,7 @@ fn a_custom_method_may_bear_the_name_of_one_that_the_revision_lacks() {
 
 fn error_at(s: &mut ServerHarness, code: i64) -> Value {
     let request = s.request();
-    s.server.respond(s.now, request, Answer::Error(ErrorObject::new(code, "no")));
+    s.server.at(s.now).respond(request, Answer::Error(ErrorObject::new(code, "no")));
     s.code()
 }
 

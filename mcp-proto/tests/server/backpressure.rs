@@ -27,7 +27,7 @@ fn legacy(config: ServerConfig) -> ServerHarness {
 fn fill(s: &mut ServerHarness) {
     s.modern(99, "tools/call", json!({}));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::Result(&CallToolResult::text("x".repeat(MARK + 1))));
+    s.server.at(s.now).respond(request, Answer::Result(&CallToolResult::text("x".repeat(MARK + 1))));
 }
 
 /// Takes what is queued, and lets the server act on that.
@@ -44,7 +44,7 @@ fn dispatched(s: &mut ServerHarness) -> Vec<String> {
     for event in s.events() {
         if let Event::Request { id, context, .. } = event {
             seen.push(context.progress_token.map_or_else(String::new, |token| token.to_string()));
-            s.server.respond(s.now, id, Answer::Result(&tools()));
+            s.server.at(s.now).respond(id, Answer::Result(&tools()));
         }
     }
     seen
@@ -89,7 +89,7 @@ fn requests_queue_behind_those_that_are_held() {
 #[test]
 fn server_handles_pings_cancellations_and_responses_while_it_holds_requests() {
     let mut s = legacy(small());
-    let asked = s.server.request::<ListRoots>(s.now, &EmptyParams::default(), RequestOptions::default());
+    let asked = s.server.at(s.now).request::<ListRoots>(&EmptyParams::default(), RequestOptions::default());
     let (asked, wire) = (asked.unwrap(), s.line()["id"].clone());
     fill(&mut s);
     ask(&mut s, 1);
@@ -179,9 +179,9 @@ fn handshake_that_is_held_is_still_followed_by_its_notification() {
     fill(&mut s);
     s.request_with_id(1, "initialize", initialize("2025-11-25"));
     s.notify("notifications/initialized", json!({}));
-    assert!(s.server.session().is_none());
+    assert!(s.server.peer().session().is_none());
     assert_eq!(ids(&take(&mut s)), [99, 1]);
-    assert!(s.server.session().is_some_and(|session| session.initialized));
+    assert!(s.server.peer().session().is_some_and(|session| session.initialized));
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn close_timeout_does_not_run_while_the_client_has_to_read() {
     s.advance(Duration::from_secs(30));
     assert_eq!(ids(&s.lines()), [99]);
     s.advance(Duration::from_secs(1));
-    s.server.respond(s.now, request, Answer::Result(&tools()));
+    s.server.at(s.now).respond(request, Answer::Result(&tools()));
     assert_eq!(ids(&s.lines()), [1]);
     assert!(matches!(&*s.events(), [Event::Closed(CloseReason::Done)]));
 }
@@ -262,7 +262,7 @@ fn closing_server_refuses_what_it_holds() {
     let mut s = ServerHarness::new(small());
     fill(&mut s);
     ask(&mut s, 1);
-    s.server.close(s.now);
+    s.server.at(s.now).close();
     let lines = s.lines();
     assert_eq!(ids(&lines), [99, 1]);
     assert_eq!(lines[1]["error"]["code"], -32603);

@@ -158,15 +158,15 @@ proptest! {
                         let result = tools();
                         let answer =
                             if error { Answer::Error(ErrorObject::new(1, "no")) } else { Answer::Result(&result) };
-                        s.server.respond(s.now, id, answer);
+                        s.server.at(s.now).respond(id, answer);
                     }
                 }
                 Step::Progress { which } => {
                     if let Some(&id) = asked.iter().rev().nth(which) {
-                        s.server.progress(s.now, id, &ProgressParams::new(0, 1));
+                        s.server.at(s.now).progress(id, &ProgressParams::new(0, 1));
                     }
                 }
-                Step::Changed => s.server.list_changed(s.now, ListKind::Tools),
+                Step::Changed => s.server.at(s.now).list_changed(ListKind::Tools),
                 Step::Read => s.lines().iter().for_each(|line| ledger.read(line)),
                 Step::Wait { ms } => s.advance(Duration::from_millis(ms)),
             }
@@ -174,7 +174,7 @@ proptest! {
         if eof {
             s.server.handle_eof(s.now, "");
         } else {
-            s.server.close(s.now);
+            s.server.at(s.now).close();
         }
         // A client that goes on reading.
         for _ in 0..60 {

@@ -19,7 +19,7 @@ fn a_modern_result_says_what_it_is_who_made_it_and_how_long_it_may_be_kept() {
     let mut s = ServerHarness::new(config());
     s.modern("a", "tools/list", json!({}));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::Result(&tools()));
+    s.server.at(s.now).respond(request, Answer::Result(&tools()));
     let line = s.line();
     assert_eq!(line["id"], "a");
     let result = &line["result"];
@@ -31,7 +31,7 @@ fn a_modern_result_says_what_it_is_who_made_it_and_how_long_it_may_be_kept() {
 
     s.modern("b", "tools/call", json!({"name": "t"}));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::Result(&CallToolResult::text("x")));
+    s.server.at(s.now).respond(request, Answer::Result(&CallToolResult::text("x")));
     let result = s.line()["result"].take();
     assert_eq!(result["resultType"], "complete");
     assert_eq!(result.get("ttlMs"), None, "only what may be kept says how long");
@@ -151,7 +151,7 @@ fn a_second_handshake_is_answered_again() {
     let mut s = ServerHarness::legacy_at("2025-11-25");
     s.request_with_id(2, "initialize", initialize("2025-06-18"));
     assert_eq!(s.line()["result"]["protocolVersion"], "2025-06-18");
-    assert!(!s.server.session().unwrap().initialized);
+    assert!(!s.server.peer().session().unwrap().initialized);
 }
 
 /// R10
@@ -160,7 +160,7 @@ fn a_legacy_result_carries_nothing_modern() {
     let mut s = ServerHarness::legacy_at("2025-11-25");
     s.request_with_id(2, "tools/list", json!({}));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::Result(&tools()));
+    s.server.at(s.now).respond(request, Answer::Result(&tools()));
     let result = s.line()["result"].take();
     assert_eq!(result.as_object().unwrap().keys().collect::<Vec<_>>(), ["tools"]);
 }
@@ -171,7 +171,7 @@ fn modern_requests_are_served_beside_a_legacy_session() {
     let mut s = ServerHarness::legacy_at("2025-06-18");
     s.modern(2, "tools/list", json!({}));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::Result(&tools()));
+    s.server.at(s.now).respond(request, Answer::Result(&tools()));
     assert_eq!(s.line()["result"]["resultType"], "complete");
     s.request_with_id(3, "server/discover", json!({}));
     assert_eq!(s.code(), -32602);
@@ -224,7 +224,7 @@ fn server_does_not_answer_a_request_whose_id_is_in_flight() {
         matches!(&events[..], [Event::Diagnostic(Diagnostic::DuplicateRequest { id, .. })] if *id == Id::from(7)),
         "{events:?}"
     );
-    s.server.respond(s.now, first, Answer::Result(&tools()));
+    s.server.at(s.now).respond(first, Answer::Result(&tools()));
     assert_eq!(s.line()["id"], 7);
     s.modern(7, "tools/list", json!({}));
     s.request();
@@ -265,8 +265,8 @@ fn nothing_more_is_sent_for_a_cancelled_request() {
     assert!(
         matches!(&s.events()[..], [Event::Cancelled { id, reason: Some(reason) }] if *id == request && reason == "enough")
     );
-    assert!(!s.server.progress(s.now, request, &ProgressParams::new(0, 1)));
-    s.server.respond(s.now, request, Answer::Result(&CallToolResult::text("late")));
+    assert!(!s.server.at(s.now).progress(request, &ProgressParams::new(0, 1)));
+    s.server.at(s.now).respond(request, Answer::Result(&CallToolResult::text("late")));
     s.expect_silence();
 }
 
@@ -276,17 +276,18 @@ fn progress_needs_a_token_rises_and_ends_with_the_answer() {
     let mut s = ServerHarness::new(config());
     s.modern(1, "tools/call", json!({"name": "t"}));
     let without = s.request();
-    assert!(!s.server.progress(s.now, without, &ProgressParams::new(0, 1)));
+    assert!(!s.server.at(s.now).progress(without, &ProgressParams::new(0, 1)));
     s.modern(2, "tools/call", json!({"name": "t", "_meta": {"progressToken": 0}}));
     let request = s.request();
-    let mut sent =
-        |value: f64| s.server.progress(s.now, request, &ProgressParams::new("ignored", Number::from(value)));
+    let mut sent = |value: f64| {
+        s.server.at(s.now).progress(request, &ProgressParams::new("ignored", Number::from(value)))
+    };
     assert!(sent(1.0));
     assert!(!sent(1.0));
     assert!(!sent(0.5));
     assert!(sent(1.5));
-    s.server.respond(s.now, request, Answer::Result(&CallToolResult::text("done")));
-    assert!(!s.server.progress(s.now, request, &ProgressParams::new(0, 9)));
+    s.server.at(s.now).respond(request, Answer::Result(&CallToolResult::text("done")));
+    assert!(!s.server.at(s.now).progress(request, &ProgressParams::new(0, 9)));
     let progress: Vec<_> = std::iter::from_fn(|| s.try_line()).collect();
     assert_eq!(progress[0]["params"]["progressToken"], 0);
     assert_eq!(progress.len(), 3);
@@ -299,11 +300,11 @@ fn a_modern_request_is_logged_for_only_as_it_asks() {
     let message = |level| LoggingMessageParams::new(level, "text");
     s.modern(1, "tools/call", json!({"name": "t"}));
     let silent = s.request();
-    assert!(!s.server.log(s.now, Some(silent), &message(LoggingLevel::Emergency)));
+    assert!(!s.server.at(s.now).log(Some(silent), &message(LoggingLevel::Emergency)));
     s.modern(2, "tools/call", json!({"name": "t", "_meta": {"io.modelcontextprotocol/logLevel": "warning"}}));
     let request = s.request();
-    assert!(!s.server.log(s.now, Some(request), &message(LoggingLevel::Info)));
-    assert!(s.server.log(s.now, Some(request), &message(LoggingLevel::Error)));
+    assert!(!s.server.at(s.now).log(Some(request), &message(LoggingLevel::Info)));
+    assert!(s.server.at(s.now).log(Some(request), &message(LoggingLevel::Error)));
     assert_eq!(s.line()["params"]["level"], "error");
     s.modern(3, "tools/call", json!({"name": "t", "_meta": {"io.modelcontextprotocol/logLevel": "loud"}}));
     assert_eq!(s.code(), -32602);
@@ -313,12 +314,12 @@ fn a_modern_request_is_logged_for_only_as_it_asks() {
 fn a_legacy_session_is_logged_to_from_the_level_it_sets() {
     let mut s = ServerHarness::legacy_at("2025-06-18");
     let message = |level| LoggingMessageParams::new(level, "text");
-    assert!(!s.server.log(s.now, None, &message(LoggingLevel::Debug)));
-    assert!(s.server.log(s.now, None, &message(LoggingLevel::Info)));
+    assert!(!s.server.at(s.now).log(None, &message(LoggingLevel::Debug)));
+    assert!(s.server.at(s.now).log(None, &message(LoggingLevel::Info)));
     s.line();
     s.request_with_id(2, "logging/setLevel", json!({"level": "error"}));
     assert_eq!(s.line()["result"], json!({}));
-    assert!(!s.server.log(s.now, None, &message(LoggingLevel::Warning)));
+    assert!(!s.server.at(s.now).log(None, &message(LoggingLevel::Warning)));
     s.request_with_id(3, "logging/setLevel", json!({"level": "loud"}));
     assert_eq!(s.code(), -32602);
 }
@@ -337,19 +338,19 @@ fn a_subscription_is_acknowledged_first_and_told_only_what_it_asked() {
     assert_eq!(acknowledged["params"]["notifications"], granted, "what is not declared is not granted");
     assert!(matches!(&s.events()[..], [Event::Subscribed { uri }] if uri == "a://b"));
 
-    s.server.list_changed(s.now, ListKind::Prompts);
-    s.server.list_changed(s.now, ListKind::Resources);
-    s.server.resource_updated(s.now, "a://c");
+    s.server.at(s.now).list_changed(ListKind::Prompts);
+    s.server.at(s.now).list_changed(ListKind::Resources);
+    s.server.at(s.now).resource_updated("a://c");
     s.expect_silence();
-    s.server.list_changed(s.now, ListKind::Tools);
-    s.server.resource_updated(s.now, "a://b");
+    s.server.at(s.now).list_changed(ListKind::Tools);
+    s.server.at(s.now).resource_updated("a://b");
     for method in ["notifications/tools/list_changed", "notifications/resources/updated"] {
         let line = s.line();
         assert_eq!(line["method"], method);
         assert_eq!(line["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "sub");
     }
     s.notify("notifications/cancelled", json!({"requestId": "sub"}));
-    s.server.list_changed(s.now, ListKind::Tools);
+    s.server.at(s.now).list_changed(ListKind::Tools);
     s.expect_silence();
     assert!(matches!(&s.events()[..], [Event::Unsubscribed { uri }] if uri == "a://b"));
 }
@@ -360,7 +361,7 @@ fn a_server_that_closes_ends_its_subscriptions_by_result_and_notification() {
     let mut s = ServerHarness::new(config());
     s.modern(5, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     s.line();
-    s.server.close(s.now);
+    s.server.at(s.now).close();
     let result = s.line();
     assert_eq!((&result["id"], &result["result"]["resultType"]), (&json!(5), &json!("complete")));
     assert_eq!(result["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5);
@@ -376,17 +377,17 @@ fn a_server_that_closes_ends_its_subscriptions_by_result_and_notification() {
 #[test]
 fn a_legacy_session_subscribes_to_single_resources() {
     let mut s = ServerHarness::legacy_at("2025-11-25");
-    s.server.resource_updated(s.now, "a://b");
+    s.server.at(s.now).resource_updated("a://b");
     s.expect_silence();
     s.request_with_id(2, "resources/subscribe", json!({"uri": "a://b"}));
     assert_eq!(s.line()["result"], json!({}));
-    s.server.resource_updated(s.now, "a://b");
+    s.server.at(s.now).resource_updated("a://b");
     assert_eq!(s.line()["params"], json!({"uri": "a://b"}));
     s.request_with_id(3, "resources/unsubscribe", json!({"uri": "a://b"}));
     s.line();
-    s.server.resource_updated(s.now, "a://b");
+    s.server.at(s.now).resource_updated("a://b");
     s.expect_silence();
-    s.server.list_changed(s.now, ListKind::Tools);
+    s.server.at(s.now).list_changed(ListKind::Tools);
     assert_eq!(s.line()["method"], "notifications/tools/list_changed");
 }
 
@@ -395,7 +396,7 @@ fn a_legacy_session_subscribes_to_single_resources() {
 fn only_a_legacy_client_that_is_ready_is_asked_and_only_what_it_declared() {
     let mut s = ServerHarness::new(config());
     let ask = |s: &mut ServerHarness| {
-        s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default())
+        s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default())
     };
     s.modern(1, "tools/list", json!({}));
     assert_eq!(ask(&mut s), Err(RequestError::NotReady));
@@ -410,14 +411,14 @@ fn only_a_legacy_client_that_is_ready_is_asked_and_only_what_it_declared() {
     let url =
         serde_json::from_str(r#"{"mode":"url","message":"m","url":"https://e.com","elicitationId":"e"}"#)
             .unwrap();
-    let refused = s.server.request::<Elicit>(s.now, &url, RequestOptions::default());
+    let refused = s.server.at(s.now).request::<Elicit>(&url, RequestOptions::default());
     assert!(matches!(refused, Err(RequestError::Capability { .. })), "only forms were declared");
 }
 
 #[test]
 fn a_request_to_the_client_times_out_and_is_cancelled() {
     let mut s = ServerHarness::legacy_at("2025-11-25");
-    s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
     s.line();
     s.now = s.server.poll_timeout().unwrap();
     assert_eq!(s.now.since_origin(), Duration::from_secs(60));
@@ -435,7 +436,7 @@ fn input_is_asked_for_only_where_it_may_be_and_of_what_was_declared() {
     let mut s = ServerHarness::new(config());
     s.modern(1, "tools/call", json!({"name": "t"}));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::InputRequired(&roots));
+    s.server.at(s.now).respond(request, Answer::InputRequired(&roots));
     let error = s.line()["error"].take();
     assert_eq!(
         (&error["code"], &error["data"]),
@@ -444,13 +445,13 @@ fn input_is_asked_for_only_where_it_may_be_and_of_what_was_declared() {
 
     s.modern(2, "tools/list", json!({}));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::InputRequired(&roots));
+    s.server.at(s.now).respond(request, Answer::InputRequired(&roots));
     assert_eq!(s.code(), -32603);
 
     let state = InputRequiredResult { request_state: Some("s".into()), ..InputRequiredResult::new() };
     s.modern(3, "tools/call", json!({"name": "t"}));
     let request = s.request();
-    s.server.respond(s.now, request, Answer::InputRequired(&state));
+    s.server.at(s.now).respond(request, Answer::InputRequired(&state));
     let result = s.line()["result"].take();
     assert_eq!((&result["resultType"], &result["requestState"]), (&json!("input_required"), &json!("s")));
 }
@@ -468,7 +469,7 @@ fn a_batch_is_answered_by_one_array_once_all_of_it_is_there() {
     s.send(&json!([ping, list, nonsense, again, note, 5]).to_string());
     s.expect_silence();
     let request = s.request();
-    s.server.respond(s.now, request, Answer::Result(&tools()));
+    s.server.at(s.now).respond(request, Answer::Result(&tools()));
     let answers = s.line();
     let ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| answer["id"].clone()).collect();
     assert_eq!(ids, [json!("p"), json!("n"), json!("i"), Value::Null, json!("l")]);
@@ -495,7 +496,7 @@ fn what_is_in_flight_at_the_end_of_input_may_finish_for_a_while() {
         })
         .collect();
     s.server.handle_eof(s.now, "");
-    s.server.respond(s.now, requests[0], Answer::Result(&tools()));
+    s.server.at(s.now).respond(requests[0], Answer::Result(&tools()));
     assert_eq!(s.line()["id"], 1);
     assert!(!s.server.is_closed());
     s.now = s.server.poll_timeout().unwrap();
@@ -507,7 +508,7 @@ fn what_is_in_flight_at_the_end_of_input_may_finish_for_a_while() {
 #[test]
 fn the_end_of_input_ends_an_idle_server_at_once() {
     let mut s = ServerHarness::legacy_at("2025-11-25");
-    s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
     s.server.handle_eof(s.now, "");
     assert!(s.server.is_closed());
     assert!(matches!(
@@ -550,11 +551,11 @@ fn an_error_is_passed_on_with_its_data() {
     s.modern(1, "resources/read", json!({"uri": "x://y"}));
     let asked = s.request();
     let error = mcp_proto::peer::server::resource_not_found("x://y", mcp_proto::schema::Revision::LATEST);
-    s.server.respond(s.now, asked, Answer::Error(error));
+    s.server.at(s.now).respond(asked, Answer::Error(error));
     let error = s.line()["error"].take();
     assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(-32602), &json!("x://y")));
     s.modern(2, "resources/read", json!({"uri": "x://y"}));
     let asked = s.request();
-    s.server.respond(s.now, asked, Answer::Error(ErrorObject::new(7, "own")));
+    s.server.at(s.now).respond(asked, Answer::Error(ErrorObject::new(7, "own")));
     assert_eq!(s.code(), 7);
 }

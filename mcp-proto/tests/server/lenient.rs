@@ -44,7 +44,7 @@ fn server_takes_the_decimal_string_and_the_float_of_its_id() {
     for form in ["\"ID\"", "ID.0"] {
         for lenient in [true, false] {
             let mut s = handshake(if lenient { ServerHarness::new(config()) } else { strict() });
-            s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+            s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
             let id = s.line()["id"].to_string();
             answer(&mut s, &form.replace("ID", &id), r#""result":{"roots":[]}"#);
             let (tolerated, outcomes) = take_reports(&mut s);
@@ -60,7 +60,7 @@ fn server_takes_the_decimal_string_and_the_float_of_its_id() {
 #[test]
 fn server_keeps_the_words_of_a_malformed_error() {
     let mut s = handshake(ServerHarness::new(config()));
-    s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
     let id = s.line()["id"].to_string();
     answer(&mut s, &id, r#""error":"no roots here""#);
     let (tolerated, outcomes) = take_reports(&mut s);
@@ -70,7 +70,7 @@ fn server_keeps_the_words_of_a_malformed_error() {
     assert_eq!(error.to_string(), "no roots here");
 
     let mut s = handshake(strict());
-    s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
     let id = s.line()["id"].to_string();
     answer(&mut s, &id, r#""error":"no roots here""#);
     assert!(matches!(take_reports(&mut s).1[..], [Outcome::Invalid(_)]));
@@ -79,7 +79,7 @@ fn server_keeps_the_words_of_a_malformed_error() {
 #[test]
 fn a_log_line_with_the_id_of_a_request_does_not_end_the_request_of_the_server() {
     let mut s = handshake(ServerHarness::new(config()));
-    s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
     let id = s.line()["id"].to_string();
     s.send(&format!(r#"{{"level":"info","id":{id}}}"#));
     assert!(take_reports(&mut s).1.is_empty());
@@ -88,7 +88,7 @@ fn a_log_line_with_the_id_of_a_request_does_not_end_the_request_of_the_server() 
 #[test]
 fn a_request_of_the_server_that_times_out_quotes_the_error_without_id() {
     let mut s = handshake(ServerHarness::new(config()));
-    s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
     assert_eq!(s.line()["method"], "roots/list");
     s.send(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#);
     s.advance(Duration::from_secs(600));
@@ -102,7 +102,7 @@ fn a_request_of_the_server_that_times_out_quotes_the_error_without_id() {
 #[test]
 fn a_null_result_of_ping_is_an_empty_object() {
     let mut s = handshake(ServerHarness::new(config()));
-    s.server.request::<Ping>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<Ping>(&Default::default(), RequestOptions::default()).unwrap();
     let id = s.line()["id"].to_string();
     answer(&mut s, &id, r#""result":null"#);
     let (tolerated, mut outcomes) = take_reports(&mut s);
@@ -114,11 +114,8 @@ fn a_null_result_of_ping_is_an_empty_object() {
 fn server_takes_progress_whose_token_became_a_string() {
     let mut s = handshake(ServerHarness::new(config()));
     s.server
-        .request::<ListRoots>(
-            s.now,
-            &Default::default(),
-            RequestOptions::default().progress(ProgressOption::Always),
-        )
+        .at(s.now)
+        .request::<ListRoots>(&Default::default(), RequestOptions::default().progress(ProgressOption::Always))
         .unwrap();
     let token = s.line()["params"]["_meta"]["progressToken"].to_string();
     s.notify("notifications/progress", json!({"progressToken": token, "progress": 1}));

@@ -40,7 +40,7 @@ fn setting_the_level_over_and_over_fills_nothing() {
     }
     assert_eq!(s.lines().len(), 500);
     assert!(s.events().len() < BOUND);
-    assert_eq!(s.server.session().unwrap().log_level, Some(mcp_proto::schema::LoggingLevel::Debug));
+    assert_eq!(s.server.peer().session().unwrap().log_level, Some(mcp_proto::schema::LoggingLevel::Debug));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn shaking_hands_over_and_over_fills_nothing() {
     }
     assert_eq!(s.lines().len(), 500);
     assert!(s.events().len() < BOUND);
-    assert!(s.server.session().unwrap().initialized);
+    assert!(s.server.peer().session().unwrap().initialized);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn an_answer_makes_room_for_the_next_request() {
     for round in 0..50 {
         s.modern(format!("{round}{}", "x".repeat(3_000)), "tools/list", json!({}));
         let request = s.request();
-        s.server.respond(s.now, request, Answer::Result(&crate::server_common::tools()));
+        s.server.at(s.now).respond(request, Answer::Result(&crate::server_common::tools()));
         assert!(s.line()["result"].is_object(), "{round}");
     }
 }
@@ -160,7 +160,7 @@ fn fill(s: &mut ServerHarness) {
     s.modern(99, "tools/call", json!({}));
     let request = s.request();
     let result = mcp_proto::schema::CallToolResult::text("x".repeat(limit + 1));
-    s.server.respond(s.now, request, Answer::Result(&result));
+    s.server.at(s.now).respond(request, Answer::Result(&result));
 }
 
 fn changes(lines: &[Value]) -> usize {
@@ -178,7 +178,7 @@ fn a_change_that_finds_no_room_is_told_once_there_is_some() {
     s.line();
     fill(&mut s);
     for _ in 0..10 {
-        s.server.list_changed(s.now, ListKind::Tools);
+        s.server.at(s.now).list_changed(ListKind::Tools);
     }
     assert!(s.server.poll_timeout().is_some(), "it is tried again");
     s.advance(Duration::from_secs(5));
@@ -197,8 +197,8 @@ fn the_next_input_brings_out_what_found_no_room() {
     s.modern(1, "subscriptions/listen", filter);
     s.line();
     fill(&mut s);
-    s.server.resource_updated(s.now, "x://y");
-    s.server.resource_updated(s.now, "x://y");
+    s.server.at(s.now).resource_updated("x://y");
+    s.server.at(s.now).resource_updated("x://y");
     s.lines();
     s.notify("notifications/nonsense", json!({}));
     let told = s.lines();

@@ -10,7 +10,6 @@ mod contracts;
 mod eras;
 mod lenient;
 mod limits;
-mod related;
 mod requests;
 mod session;
 mod subscriptions;

@@ -33,7 +33,7 @@ fn sampling() -> CreateMessageParams {
 }
 
 fn roots(s: &mut ServerHarness, options: RequestOptions) -> (RequestId, Value) {
-    let request = s.server.request::<ListRoots>(s.now, &ListRootsParams::new(), options).unwrap();
+    let request = s.server.at(s.now).request::<ListRoots>(&ListRootsParams::new(), options).unwrap();
     (request, s.line()["id"].clone())
 }
 
@@ -52,15 +52,15 @@ fn required_capability(refused: Result<RequestId, RequestError>) -> ClientCapabi
 #[test]
 fn what_waits_for_a_person_or_a_model_has_no_timeout_of_its_own() {
     let mut s = at("2025-11-25", json!({"elicitation": {}, "sampling": {}, "roots": {}}));
-    s.server.request::<Elicit>(s.now, &form(), RequestOptions::default()).unwrap();
-    s.server.request::<CreateMessage>(s.now, &sampling(), RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<Elicit>(&form(), RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<CreateMessage>(&sampling(), RequestOptions::default()).unwrap();
     assert_eq!(s.lines().len(), 2);
     assert_eq!(s.server.poll_timeout(), None);
     s.advance(YEAR);
     assert!(outcomes(&mut s).is_empty());
 
     let limited = RequestOptions::default().timeout(Duration::from_secs(5));
-    s.server.request::<Elicit>(s.now, &form(), limited).unwrap();
+    s.server.at(s.now).request::<Elicit>(&form(), limited).unwrap();
     s.advance(Duration::from_secs(5));
     assert!(matches!(outcomes(&mut s)[..], [Outcome::TimedOut { hard: false, .. }]));
 }
@@ -72,12 +72,12 @@ fn tools_are_not_dropped_where_the_revision_has_none() {
     params.tools = Some(Vec::new().into());
     for version in ["2025-06-18", "2025-11-25"] {
         let mut s = at(version, json!({"sampling": {}}));
-        let refused = s.server.request::<CreateMessage>(s.now, &params, RequestOptions::default());
+        let refused = s.server.at(s.now).request::<CreateMessage>(&params, RequestOptions::default());
         assert_eq!(required_capability(refused), ClientCapability::SamplingTools, "{version}");
         s.expect_silence();
     }
     let mut s = at("2025-11-25", json!({"sampling": {"tools": {}}}));
-    s.server.request::<CreateMessage>(s.now, &params, RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<CreateMessage>(&params, RequestOptions::default()).unwrap();
     assert!(s.line()["params"]["tools"].is_array());
 }
 
@@ -89,11 +89,11 @@ fn a_page_on_the_web_needs_its_own_capability() {
         [("2025-06-18", json!({"elicitation": {}})), ("2025-11-25", json!({"elicitation": {"form": {}}}))]
     {
         let mut s = at(version, capabilities);
-        let refused = s.server.request::<Elicit>(s.now, &params, RequestOptions::default());
+        let refused = s.server.at(s.now).request::<Elicit>(&params, RequestOptions::default());
         assert_eq!(required_capability(refused), ClientCapability::ElicitationUrl, "{version}");
     }
     let mut s = at("2025-11-25", json!({"elicitation": {"url": {}}}));
-    let refused = s.server.request::<Elicit>(s.now, &form(), RequestOptions::default());
+    let refused = s.server.at(s.now).request::<Elicit>(&form(), RequestOptions::default());
     assert_eq!(required_capability(refused), ClientCapability::ElicitationForm);
 }
 
@@ -103,17 +103,17 @@ fn context_of_servers_needs_its_capability_where_there_is_one() {
     let mut params = sampling();
     params.include_context = Some(IncludeContext::AllServers);
     let mut s = at("2025-11-25", json!({"sampling": {}}));
-    let refused = s.server.request::<CreateMessage>(s.now, &params, RequestOptions::default());
+    let refused = s.server.at(s.now).request::<CreateMessage>(&params, RequestOptions::default());
     assert_eq!(required_capability(refused), ClientCapability::SamplingContext);
     let mut s = at("2025-06-18", json!({"sampling": {}}));
-    s.server.request::<CreateMessage>(s.now, &params, RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<CreateMessage>(&params, RequestOptions::default()).unwrap();
     assert_eq!(s.line()["params"]["includeContext"], "allServers");
 }
 
 #[test]
 fn a_server_does_not_ask_what_only_clients_ask() {
     let mut s = at("2025-11-25", json!({}));
-    let refused = s.server.request::<ListTools>(s.now, &PaginatedParams::new(), RequestOptions::default());
+    let refused = s.server.at(s.now).request::<ListTools>(&PaginatedParams::new(), RequestOptions::default());
     assert!(
         matches!(refused, Err(RequestError::Revision { revision: Revision::V2025_11_25, .. })),
         "{refused:?}"
@@ -127,7 +127,7 @@ fn a_modern_only_server_asks_nothing() {
     let mut config = config();
     config.eras = Eras::ModernOnly;
     let mut s = ServerHarness::new(config);
-    let refused = s.server.request::<ListRoots>(s.now, &ListRootsParams::new(), RequestOptions::default());
+    let refused = s.server.at(s.now).request::<ListRoots>(&ListRootsParams::new(), RequestOptions::default());
     assert!(
         matches!(refused, Err(RequestError::Revision { revision: Revision::V2026_07_28, .. })),
         "{refused:?}"
@@ -138,13 +138,13 @@ fn a_modern_only_server_asks_nothing() {
 #[test]
 fn before_it_is_ready_a_client_may_be_pinged_and_nothing_else() {
     let mut s = ServerHarness::new(config());
-    let ping = s.server.request::<Ping>(s.now, &PingParams::new(), RequestOptions::default());
+    let ping = s.server.at(s.now).request::<Ping>(&PingParams::new(), RequestOptions::default());
     assert!(matches!(ping, Err(RequestError::NotReady)));
     s.request_with_id(1, "initialize", crate::server_common::initialize("2025-11-25"));
     s.line();
-    let asked = s.server.request::<ListRoots>(s.now, &ListRootsParams::new(), RequestOptions::default());
+    let asked = s.server.at(s.now).request::<ListRoots>(&ListRootsParams::new(), RequestOptions::default());
     assert!(matches!(asked, Err(RequestError::NotReady)));
-    s.server.request::<Ping>(s.now, &PingParams::new(), RequestOptions::default()).unwrap();
+    s.server.at(s.now).request::<Ping>(&PingParams::new(), RequestOptions::default()).unwrap();
     assert_eq!(s.line()["method"], "ping");
 }
 
@@ -170,7 +170,7 @@ fn progress_of_the_client_extends_the_wait() {
 fn late_and_unknown_answers_change_nothing() {
     let mut s = at("2025-11-25", json!({"roots": {}}));
     let (request, id) = roots(&mut s, RequestOptions::default());
-    s.server.cancel(s.now, request, Some("never mind"));
+    s.server.at(s.now).cancel(request, Some("never mind"));
     assert_eq!(s.line()["params"], json!({"requestId": id, "reason": "never mind"}));
     assert!(matches!(outcomes(&mut s)[..], [Outcome::Cancelled]));
     s.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"roots": []}}).to_string());
@@ -217,7 +217,7 @@ fn the_end_of_the_connection_is_told_to_every_request_with_its_reason() {
 fn closing_gives_requests_up_on_the_wire() {
     let mut s = at("2025-11-25", json!({"roots": {}}));
     let (_, id) = roots(&mut s, RequestOptions::default());
-    s.server.close(s.now);
+    s.server.at(s.now).close();
     let line = s.line();
     assert_eq!((&line["method"], &line["params"]["requestId"]), (&json!("notifications/cancelled"), &id));
     assert!(matches!(outcomes(&mut s)[..], [Outcome::Lost(LostReason::Closed)]));

@@ -16,7 +16,7 @@ enum Step {
 
 /// What the server shows of its session.
 fn phase(s: &ServerHarness) -> &'static str {
-    match s.server.session() {
+    match s.server.peer().session() {
         None => "none",
         Some(session) if session.initialized => "operating",
         Some(_) => "awaiting",
@@ -109,7 +109,7 @@ fn a_batch_is_answered_in_full_while_the_server_closes() {
     let mut s = ServerHarness::legacy_at("2025-03-26");
     s.request_with_id(9, "tools/list", json!({}));
     s.request();
-    s.server.close(s.now);
+    s.server.at(s.now).close();
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
     let batch = json!([request(1, "tools/list", json!({})), cancelled, request(2, "tools/list", json!({}))]);
@@ -136,7 +136,7 @@ fn a_batch_may_mix_what_is_broken_what_is_answered_and_what_is_not() {
     );
     s.expect_silence();
     let asked = s.request();
-    s.server.respond(s.now, asked, Answer::Result(&tools()));
+    s.server.at(s.now).respond(asked, Answer::Result(&tools()));
     let line = s.line();
     let ids: Vec<_> = line.as_array().unwrap().iter().map(|answer| answer["id"].clone()).collect();
     assert_eq!(ids, [json!(1), Value::Null, json!(2), json!(4)]);
@@ -150,7 +150,7 @@ fn a_batch_may_mix_what_is_broken_what_is_answered_and_what_is_not() {
 fn an_answer_in_a_batch_that_can_not_be_read_ends_its_request() {
     let mut s = ServerHarness::legacy_at("2025-03-26");
     let options = mcp_proto::peer::RequestOptions::default();
-    s.server.request::<mcp_proto::schema::Ping>(s.now, &Default::default(), options).unwrap();
+    s.server.at(s.now).request::<mcp_proto::schema::Ping>(&Default::default(), options).unwrap();
     let id = s.line()["id"].clone();
     s.send(
         &json!([{"jsonrpc": "2.0", "id": id, "result": {}, "error": {"code": 1, "message": "m"}}])
@@ -175,7 +175,7 @@ fn what_the_application_leaves_unanswered_is_answered_with_an_error_at_the_end()
         s.modern(1, "tools/list", json!({}));
         let asked = s.request();
         if closing {
-            s.server.close(s.now);
+            s.server.at(s.now).close();
         } else {
             s.server.handle_eof(s.now, "");
         }
@@ -184,7 +184,7 @@ fn what_the_application_leaves_unanswered_is_answered_with_an_error_at_the_end()
         let line = s.line();
         assert_eq!((&line["id"], &line["error"]["code"]), (&json!(1), &json!(-32603)));
         assert!(closed(&mut s).is_some());
-        s.server.respond(s.now, asked, Answer::Result(&tools()));
+        s.server.at(s.now).respond(asked, Answer::Result(&tools()));
         s.expect_silence();
     }
 }
@@ -192,7 +192,7 @@ fn what_the_application_leaves_unanswered_is_answered_with_an_error_at_the_end()
 #[test]
 fn nothing_is_answered_once_the_connection_is_over() {
     let mut s = ServerHarness::new(config());
-    s.server.close(s.now);
+    s.server.at(s.now).close();
     assert_eq!(closed(&mut s), Some(CloseReason::Done));
     s.modern(1, "tools/list", json!({}));
     s.send("nonsense");
@@ -208,8 +208,8 @@ fn a_change_during_the_handshake_is_told_after_it() {
     s.request_with_id(1, "initialize", initialize("2025-11-25"));
     s.line();
     let now = s.now;
-    s.server.list_changed(now, ListKind::Tools);
-    s.server.list_changed(now, ListKind::Tools);
+    s.server.at(now).list_changed(ListKind::Tools);
+    s.server.at(now).list_changed(ListKind::Tools);
     s.expect_silence();
     assert_eq!(s.server.poll_timeout(), None);
     s.notify("notifications/initialized", json!({}));

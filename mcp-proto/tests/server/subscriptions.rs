@@ -33,10 +33,10 @@ fn each_subscription_is_told_under_its_own_id() {
     );
     listen(&mut s, 0, json!({"toolsListChanged": true, "promptsListChanged": true}));
     listen(&mut s, "", json!({"promptsListChanged": true}));
-    s.server.list_changed(s.now, ListKind::Tools);
+    s.server.at(s.now).list_changed(ListKind::Tools);
     let changed = "notifications/tools/list_changed".to_string();
     assert_eq!(notifications(&mut s), [(changed.clone(), json!("one")), (changed, json!(0))]);
-    s.server.list_changed(s.now, ListKind::Prompts);
+    s.server.at(s.now).list_changed(ListKind::Prompts);
     let changed = "notifications/prompts/list_changed".to_string();
     assert_eq!(notifications(&mut s), [(changed.clone(), json!(0)), (changed, json!(""))]);
 }
@@ -52,7 +52,7 @@ fn what_the_server_does_not_declare_is_not_granted() {
         "resourceSubscriptions": ["x://y"], "taskIds": ["t"], "somethingNew": true,
     });
     assert_eq!(listen(&mut s, 1, asked)["params"]["notifications"], json!({}));
-    s.server.list_changed(s.now, ListKind::Tools);
+    s.server.at(s.now).list_changed(ListKind::Tools);
     s.expect_silence();
 }
 
@@ -61,7 +61,7 @@ fn a_resource_named_twice_is_granted_and_told_once() {
     let mut s = ServerHarness::new(config());
     let acknowledged = listen(&mut s, 1, json!({"resourceSubscriptions": ["a:", "b:", "a:"]}));
     assert_eq!(acknowledged["params"]["notifications"]["resourceSubscriptions"], json!(["a:", "b:"]));
-    s.server.resource_updated(s.now, "a:");
+    s.server.at(s.now).resource_updated("a:");
     assert_eq!(s.lines().len(), 1);
 }
 
@@ -71,8 +71,8 @@ fn a_subscription_that_its_client_ends_is_told_nothing_more() {
     let mut s = ServerHarness::new(config());
     listen(&mut s, 1, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:"]}));
     s.notify("notifications/cancelled", json!({"requestId": 1}));
-    s.server.list_changed(s.now, ListKind::Tools);
-    s.server.resource_updated(s.now, "a:");
+    s.server.at(s.now).list_changed(ListKind::Tools);
+    s.server.at(s.now).resource_updated("a:");
     s.expect_silence();
     // The id is free again.
     assert_eq!(listen(&mut s, 1, json!({}))["method"], "notifications/subscriptions/acknowledged");
@@ -135,10 +135,10 @@ fn a_task_is_told_of_to_those_who_named_it() {
         );
         assert_eq!(s.line()["params"]["notifications"]["taskIds"], tasks);
     }
-    s.server.task_updated(s.now, &task("t-1"));
+    s.server.at(s.now).task_updated(&task("t-1"));
     let line = s.line();
     assert_eq!((&line["method"], &line["params"]["taskId"]), (&json!("notifications/tasks"), &json!("t-1")));
     assert_eq!(line["params"]["_meta"][SUBSCRIPTION], 1);
-    s.server.task_updated(s.now, &task("t-3"));
+    s.server.at(s.now).task_updated(&task("t-3"));
     s.expect_silence();
 }

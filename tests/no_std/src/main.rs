@@ -98,7 +98,7 @@ fn converse() -> Option<()> {
         }
         while let Some(event) = server.poll_event() {
             if let server::Event::Request { id, .. } = event {
-                server.respond(now, id, Answer::Result(&ListToolsResult::new(List::new())));
+                server.at(now).respond(id, Answer::Result(&ListToolsResult::new(List::new())));
             }
         }
         let mut sent = Vec::new();

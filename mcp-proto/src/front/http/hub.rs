@@ -12,10 +12,10 @@ use std::sync::Mutex;
 
 use super::events::HttpServerEvent;
 use crate::Instant;
-use crate::front::ServerMachine;
 use crate::front::events::{EventSource, Listeners, QueuedEvent};
 use crate::front::signal::{Signal, Wakers, lock};
 use crate::inline_map::InlineMap;
+use crate::peer::server::ServerTransport;
 use crate::peer::server::{self, ListKind};
 use crate::schema::tasks::TaskUpdatedParams;
 
@@ -73,13 +73,13 @@ impl Mailbox {
 }
 
 /// Tells a machine of what has changed.
-pub(super) fn deliver<M: ServerMachine>(changes: &Changes, machine: &mut M, now: Instant) {
+pub(super) fn deliver<M: ServerTransport>(changes: &Changes, machine: &mut M, now: Instant) {
     for (topic, task) in changes.iter() {
         match (topic, task) {
-            (ChangeTopic::List(list), _) => machine.list_changed(now, *list),
-            (ChangeTopic::Resource(uri), _) => machine.resource_updated(now, uri),
+            (ChangeTopic::List(list), _) => machine.at(now).list_changed(*list),
+            (ChangeTopic::Resource(uri), _) => machine.at(now).resource_updated(uri),
             (ChangeTopic::Task(_), Some(task)) => {
-                machine.task_updated(now, task);
+                machine.at(now).task_updated(task);
             }
             // Nothing is marked so.
             (ChangeTopic::Lists | ChangeTopic::Task(_), _) => {}

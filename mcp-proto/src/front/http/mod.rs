@@ -70,7 +70,6 @@ mod driver;
 mod events;
 mod exchange;
 mod hub;
-mod machine;
 mod modern_exchange;
 mod service;
 mod session;

@@ -37,7 +37,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         let open = || {
             let exchange = Exchange::open(&service.setup, request, now);
             let topics: InlineMap<ChangeTopic, ()> =
-                exchange.topics().filter_map(ChangeTopic::of).map(|topic| (topic, ())).collect();
+                exchange.peer().topics().filter_map(ChangeTopic::of).map(|topic| (topic, ())).collect();
             (exchange, topics)
         };
         let (exchange, subscriber) = if listens { service.hub.open(&signal, open) } else { (open().0, None) };
@@ -67,7 +67,7 @@ impl<H: HandlerMode> ModernExchange<H> {
                     deliver(changes, exchange, now);
                 }
                 if closes {
-                    exchange.close(now);
+                    exchange.at(now).close();
                 }
                 take(exchange, now)
             });

@@ -9,7 +9,8 @@ use super::service::Service;
 use crate::front::server::{Caller, ServerCore};
 use crate::front::shared::Shared;
 use crate::front::signal::Wakers;
-use crate::peer::{LostReason, Principal, server};
+use crate::peer::server::{self, Server, ServerCommands, ServerLoan, ServerTransport};
+use crate::peer::{LostReason, Principal};
 use crate::quota::QuotaOwner;
 use crate::transport::http::server::{Chunk, Post, PostOutcome, ResponseHead, Session, SessionId, StreamId};
 use crate::{Bytes, Instant};
@@ -33,7 +34,7 @@ impl SessionCell {
         owner: QuotaOwner,
         principal: Option<Principal>,
     ) -> Arc<Self> {
-        session.set_principal(principal.clone());
+        session.at(service.now()).set_principal(principal.clone());
         let signal = Arc::default();
         // Lists are told of without having been asked for.
         let subscriber = service.hub.subscribe(&signal, [(ChangeTopic::Lists, ())].into_iter().collect());
@@ -92,7 +93,7 @@ impl SessionCell {
 
     /// Ends the session: another one is to have its place.
     pub(super) fn end(&self) {
-        self.with_session(|session, now| session.abort(now, LostReason::LimitExceeded));
+        self.with_session(|session, now| session.at(now).abort(LostReason::LimitExceeded));
     }
 
     // --- Streams ---
@@ -161,7 +162,7 @@ impl SessionMachine {
         deliver(&changes, self, now);
         if closing && !self.closing {
             self.closing = true;
-            self.session.close(now);
+            self.session.at(now).close();
         }
         self.session.handle_timeout(now);
         self.deadline = self.session.poll_timeout();
@@ -177,9 +178,9 @@ impl SessionMachine {
         }
     }
 
-    /// The next event. What the client subscribes to is told to the hub on the way, under the session's lock: before
-    /// anybody knows of it.
-    pub(super) fn next_event(&mut self) -> Option<server::Event> {
+    /// The next event. A subscription is registered with the hub on the way, under the session's lock: before the
+    /// application learns of it.
+    fn next_event(&mut self) -> Option<server::Event> {
         let event = self.session.poll_event()?;
         match &event {
             server::Event::Subscribed { uri } => {
@@ -193,8 +194,8 @@ impl SessionMachine {
         Some(event)
     }
 
-    /// The next who waits for something that is there now.
-    pub(super) fn next_waker(&mut self) -> Option<Waker> {
+    /// The next waker of a task that waits for the hub's listeners or for a stream that has become readable.
+    fn next_waker(&mut self) -> Option<Waker> {
         if let Some(waker) = self.wakers.next() {
             return Some(waker);
         }
@@ -204,5 +205,43 @@ impl SessionMachine {
             }
         }
         None
+    }
+}
+
+impl ServerTransport for SessionMachine {
+    fn at(&mut self, now: Instant) -> ServerCommands<'_> {
+        self.session.at(now)
+    }
+
+    fn peer(&self) -> &Server {
+        self.session.peer()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.session.handle_timeout(now);
+    }
+
+    fn poll_event(&mut self) -> Option<server::Event> {
+        self.next_event()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.session.poll_timeout()
+    }
+
+    fn poll_waker(&mut self) -> Option<Waker> {
+        self.next_waker()
+    }
+
+    fn has_streams(&self) -> bool {
+        self.session.has_streams()
+    }
+
+    fn lend(&mut self, now: Instant) -> ServerLoan<'_> {
+        self.session.lend(now)
+    }
+
+    fn settle(&mut self, now: Instant) {
+        ServerTransport::settle(&mut self.session, now);
     }
 }

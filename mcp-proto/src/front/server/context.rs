@@ -153,7 +153,7 @@ impl Context {
         if let Some(task) = &self.task {
             return self.progress_of_task(task, params);
         }
-        self.connection.command(|_, machine, now, _| machine.progress(now, self.id, &params));
+        self.connection.command(|_, machine, now, _| machine.at(now).progress(self.id, &params));
     }
 
     /// Logs to the client, if it wants messages of this level: a text, or anything that serializes.
@@ -166,7 +166,7 @@ impl Context {
         if let Some(task) = &self.task {
             return self.log_of_task(task, params);
         }
-        self.connection.command(|_, machine, now, _| machine.log(now, Some(self.id), &params));
+        self.connection.command(|_, machine, now, _| machine.at(now).log(Some(self.id), &params));
     }
 
     /// Whether nobody waits for the answer any more: the request was cancelled or lost, or is answered.
@@ -193,7 +193,7 @@ impl Context {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>
     pub fn close_sse_stream(&self) {
-        self.connection.command(|_, machine, now, _| machine.close_sse_stream(now, self.id));
+        self.connection.command(|_, machine, now, _| machine.at(now).close_sse_stream(self.id));
     }
 
     // --- Asking ---

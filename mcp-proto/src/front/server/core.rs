@@ -2,7 +2,6 @@
 
 use super::CallerAccess;
 use super::events::ServerEvent;
-use super::machine::ServerMachine;
 use crate::Instant;
 use crate::front::events::Listeners;
 use crate::front::request_slots::{FollowKind, RequestSlots};
@@ -10,7 +9,7 @@ use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
 use crate::front::{Error, Notification};
 use crate::inline_map::{InlineMap, InlineQueue};
-use crate::peer::server::{self, CloseReason, RequestContext};
+use crate::peer::server::{self, CloseReason, RequestContext, ServerTransport};
 use crate::peer::{InboundId, LostReason, OutgoingRequest, RequestId};
 use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
@@ -56,18 +55,18 @@ pub(crate) struct ServerCore {
 }
 
 impl ServerCore {
-    pub(crate) fn send<M: ServerMachine + ?Sized>(
+    pub(crate) fn send<M: ServerTransport + ?Sized>(
         &mut self,
         machine: &mut M,
         now: Instant,
-        of: Option<InboundId>,
+        related: Option<InboundId>,
         request: OutgoingRequest<'_>,
         follow: FollowKind,
     ) -> Result<RequestId, Error> {
         if self.driver_gone {
             return Err(Error::Lost(LostReason::DriverDropped));
         }
-        let request = machine.request(now, of, request)?;
+        let request = machine.at(now).send(related, request)?;
         self.slots.open(request, follow);
         Ok(request)
     }
@@ -107,7 +106,7 @@ impl ServerCore {
     }
 }
 
-impl<M: ServerMachine + ?Sized> Core<M> for ServerCore {
+impl<M: ServerTransport + ?Sized> Core<M> for ServerCore {
     fn drain(&mut self, machine: &mut M, wakers: &mut Wakers) {
         while let Some(event) = machine.poll_event() {
             match event {

@@ -7,7 +7,6 @@ use core::task::{Context as TaskContext, Poll};
 
 use super::context::{Context, RequestInfo};
 use super::core::{NewRequest, ServerCore, ServerWork};
-use super::machine::ServerMachine;
 #[cfg(feature = "seal")]
 use super::server_requests::InputRounds;
 use super::suspendable_handler::SuspendableHandler;
@@ -20,7 +19,7 @@ use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
 use crate::front::{Entropy, HandlerMode, SendHandlers};
 use crate::inline_map::InlineMap;
-use crate::peer::server::{Answer, CloseReason, RequestContext};
+use crate::peer::server::{Answer, CloseReason, RequestContext, ServerTransport};
 use crate::peer::{InboundId, LostReason};
 use crate::rpc::{Raw, Text};
 #[cfg(feature = "seal")]
@@ -43,7 +42,7 @@ use crate::schema::Era;
 ///
 /// Dropping the driver ends the connection, and its handlers.
 #[must_use = "nothing happens unless the driver is polled"]
-pub struct ServerDriver<M: ServerMachine, H: HandlerMode = SendHandlers> {
+pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ServerCore, M>>,
     connection: Arc<Connection>,
     entropy: Arc<dyn Entropy>,
@@ -56,7 +55,7 @@ pub struct ServerDriver<M: ServerMachine, H: HandlerMode = SendHandlers> {
     runner: Option<Box<TaskRunner<H>>>,
 }
 
-impl<M: ServerMachine + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
+impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
     /// A driver whose calls become tasks at `service`.
     pub(in crate::front) fn new(
         shared: Arc<Shared<ServerCore, M>>,
@@ -86,7 +85,7 @@ impl<M: ServerMachine + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
     }
 }
 
-impl<M: ServerMachine, H: HandlerMode> ServerDriver<M, H> {
+impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     /// Gives the machine an input, or asks it for an output; what comes of it reaches those who wait for it.
     ///
     /// `act` runs under a lock that the handles take as well: it must not block, nor use them.
@@ -184,21 +183,21 @@ impl<M: ServerMachine, H: HandlerMode> ServerDriver<M, H> {
                 Reply::InputRequired(needed) => Answer::InputRequired(needed),
                 Reply::Error(error) => Answer::Error(error.clone()),
                 Reply::Denied(error, denial) => {
-                    machine.deny(now, id, error.clone(), denial);
+                    machine.at(now).deny(id, error.clone(), denial);
                     core.remove_request(id, wakers);
                     return machine.is_congested();
                 }
                 // It has gone on.
                 Reply::Detached(_) => return false,
             };
-            machine.respond(now, id, answer);
+            machine.at(now).respond(id, answer);
             core.remove_request(id, wakers);
             machine.is_congested()
         })
     }
 }
 
-impl<M: ServerMachine, H: HandlerMode> ServerDriver<M, H> {
+impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     fn start(&mut self, id: InboundId, answering: H::HandlerFuture, context: Context) {
         #[cfg(feature = "seal")]
         self.running.start(id, SuspendableHandler::new(answering, context));
@@ -236,10 +235,10 @@ impl<M: ServerMachine, H: HandlerMode> ServerDriver<M, H> {
     }
 }
 
-impl<M: ServerMachine, H: HandlerMode> Drop for ServerDriver<M, H> {
+impl<M: ServerTransport, H: HandlerMode> Drop for ServerDriver<M, H> {
     fn drop(&mut self) {
         self.shared.with(|core, machine, now, wakers| {
-            machine.abort(now, LostReason::DriverDropped);
+            machine.at(now).abort(LostReason::DriverDropped);
             core.drain(machine, wakers);
             core.handle_driver_dropped(wakers);
         });
@@ -247,7 +246,7 @@ impl<M: ServerMachine, H: HandlerMode> Drop for ServerDriver<M, H> {
     }
 }
 
-impl<M: ServerMachine, H: HandlerMode> fmt::Debug for ServerDriver<M, H> {
+impl<M: ServerTransport, H: HandlerMode> fmt::Debug for ServerDriver<M, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerDriver").field("router", &self.router).finish_non_exhaustive()
     }

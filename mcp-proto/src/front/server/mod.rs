@@ -6,7 +6,6 @@ mod core;
 mod driver;
 mod events;
 mod extensions;
-mod machine;
 mod server_requests;
 mod suspendable_handler;
 
@@ -27,7 +26,7 @@ use super::router::Router;
 use super::shared::Shared;
 use super::tasks::TaskService;
 use super::{Clock, Entropy, HandlerMode};
-use crate::peer::server::{CloseReason, ListKind, Session};
+use crate::peer::server::{CloseReason, ListKind, ServerTransport, Session};
 use crate::peer::{InboundId, Outcome, OutgoingRequest, RequestId};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
@@ -39,13 +38,12 @@ pub(super) use self::server_requests::Sealing;
 pub use context::{Context, Progress};
 pub use driver::ServerDriver;
 pub use events::ServerEvent;
-pub use machine::ServerMachine;
 pub use server_requests::{ElicitationCompletion, InputFuture};
 #[cfg(feature = "seal")]
 pub use server_requests::{SingleUse, StateId, StateUse, UsedStates};
 
 /// The connection as handles see it, whatever the machine's own type.
-pub(super) type Connection = Shared<ServerCore, dyn ServerMachine + Send>;
+pub(super) type Connection = Shared<ServerCore, dyn ServerTransport + Send>;
 
 /// The connection, for what is asked of the client.
 pub(super) struct ServerLink {
@@ -65,7 +63,7 @@ pub fn server<M, H>(
     router: impl Into<Arc<Router<H>>>,
 ) -> (ServerHandle, ServerDriver<M, H>)
 where
-    M: ServerMachine + Send + 'static,
+    M: ServerTransport + Send + 'static,
     H: HandlerMode,
 {
     let router = router.into();
@@ -75,7 +73,7 @@ where
     let home = router.task_registry().map(|desk| {
         let connection = shared.clone();
         let audience = Box::new(move |params: &TaskUpdatedParams| {
-            connection.command(|_, machine, now, _| machine.task_updated(now, params));
+            connection.command(|_, machine, now, _| machine.at(now).task_updated(params));
         });
         Arc::new(TaskService::new(desk.clone(), clock, audience))
     });
@@ -95,13 +93,13 @@ impl ServerHandle {
     ///
     /// The capability must have been [declared](Router::declare).
     pub fn list_changed(&self, list: ListKind) {
-        self.link.connection.command(|_, machine, now, _| machine.list_changed(now, list));
+        self.link.connection.command(|_, machine, now, _| machine.at(now).list_changed(list));
     }
 
     /// Tells the client, if it asked, that a resource has changed.
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         let uri = uri.as_ref();
-        self.link.connection.command(|_, machine, now, _| machine.resource_updated(now, uri));
+        self.link.connection.command(|_, machine, now, _| machine.at(now).resource_updated(uri));
     }
 
     /// Logs to the client on behalf of no request, if it wants messages of this level (2025-11-25 and earlier).
@@ -110,7 +108,7 @@ impl ServerHandle {
         let Ok(data) = Json::encode(&data) else { return };
         let mut params = LoggingMessageParams::new(level, data);
         params.logger = logger;
-        self.link.connection.command(|_, machine, now, _| machine.log(now, None, &params));
+        self.link.connection.command(|_, machine, now, _| machine.at(now).log(None, &params));
     }
 
     /// Asks the client on behalf of no request (2025-11-25 and earlier).
@@ -120,7 +118,7 @@ impl ServerHandle {
 
     /// The legacy session, once the client has opened one.
     pub fn session(&self) -> Option<Session> {
-        self.link.connection.read(|_, machine| machine.session().cloned())
+        self.link.connection.read(|_, machine| machine.peer().session().cloned())
     }
 
     /// What the client says on its own account, from now on.
@@ -137,7 +135,7 @@ impl ServerHandle {
 
     /// Closes the connection in an orderly way, and waits until it is over.
     pub async fn close(&self) -> CloseReason {
-        self.link.connection.command(|_, machine, now, _| machine.close(now));
+        self.link.connection.command(|_, machine, now, _| machine.at(now).close());
         self.closed().await
     }
 }
@@ -212,7 +210,7 @@ impl request_slots::RequestLink for ServerLink {
     fn abandon(&self, request: RequestId, reason: Option<&str>) {
         self.connection.command(|core, machine, now, wakers| {
             core.slots.close(request, wakers);
-            machine.cancel(now, request, reason);
+            machine.at(now).cancel(request, reason);
         });
     }
 }

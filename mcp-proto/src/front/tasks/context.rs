@@ -28,7 +28,7 @@ impl Context {
         if self.era() == Era::Legacy && task.accept_progress(&params.progress) {
             params.meta.insert(meta::RELATED_TASK, related_task_meta(task.id()));
             self.connection()
-                .command(|_, machine, now, _| machine.notify_session(now, Progress::INFO, &params));
+                .command(|_, machine, now, _| machine.at(now).notify_session(Progress::INFO, &params));
         }
     }
 
@@ -36,13 +36,13 @@ impl Context {
     pub(in crate::front) fn log_of_task(&self, task: &RunningTask, mut params: LoggingMessageParams) {
         if self.era() == Era::Legacy && !task.has_ended() {
             params.meta.insert(meta::RELATED_TASK, related_task_meta(task.id()));
-            self.connection().command(|_, machine, now, _| machine.log(now, None, &params));
+            self.connection().command(|_, machine, now, _| machine.at(now).log(None, &params));
         }
     }
 
     /// Tells a client of 2025-11-25 how its task is doing.
     pub(super) fn notify_task_status(&self, params: &TaskStatusParams) {
         self.connection()
-            .command(|_, machine, now, _| machine.notify_session(now, TaskStatusChanged::INFO, params));
+            .command(|_, machine, now, _| machine.at(now).notify_session(TaskStatusChanged::INFO, params));
     }
 }

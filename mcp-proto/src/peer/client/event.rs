@@ -79,8 +79,8 @@ pub enum Event {
         /// How it is doing now.
         state: WatchState,
     },
-    /// The server asks for something: by a request of its own (legacy revisions), or before it finishes one of this side
-    /// (see [`Client::on_behalf_of`](super::Client::on_behalf_of)). Answer with [`respond`](super::Client::respond).
+    /// A request of the server (legacy revisions), or a request for input that came in a result (see
+    /// [`Client::on_behalf_of`](super::Client::on_behalf_of)). Answer with [`respond`](super::ClientCommands::respond).
     Request {
         /// What to answer by.
         id: InboundId,

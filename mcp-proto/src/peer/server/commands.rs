@@ -1,4 +1,5 @@
-//! What an application asks of a server.
+//! How a server carries out the commands to answer and to close. [`ServerCommands`](super::ServerCommands) has their
+//! documentation.
 
 use alloc::format;
 
@@ -24,13 +25,8 @@ pub enum Answer<'a> {
 }
 
 impl Server {
-    /// Answers a request. One that was answered or cancelled already is left alone.
-    ///
-    /// An answer that the protocol does not allow for this request is replaced by an error: -32603 for one that does
-    /// not encode or is of a kind that is not possible there, -32021 for one that asks for input of a kind that the
-    /// client did not declare, or makes a task for a client that did not declare tasks. [`Diagnostic::AnswerReplaced`]
-    /// tells of it.
-    pub fn respond(&mut self, request: InboundId, answer: Answer<'_>, out: &mut dyn Outbox) {
+    /// Answers a request.
+    pub(crate) fn respond(&mut self, request: InboundId, answer: Answer<'_>, out: &mut dyn Outbox) {
         if self.subscriptions.get(request).is_some() {
             return;
         }
@@ -78,10 +74,8 @@ impl Server {
         })
     }
 
-    /// Closes in an orderly way: takes no more requests, ends subscriptions by their results, gives up this side's own
-    /// requests, lets those in flight finish within [`ServerConfig::close_timeout`](super::ServerConfig::close_timeout),
-    /// and answers the rest with an error.
-    pub fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
+    /// Closes in an orderly way.
+    pub(crate) fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
         self.begin_close(now, false, out);
     }
 
@@ -105,7 +99,7 @@ impl Server {
     }
 
     /// Ends everything at once.
-    pub fn abort(&mut self, closed: CloseReason) {
+    pub(crate) fn abort(&mut self, closed: CloseReason) {
         if !self.is_closed() {
             self.finish(closed);
         }

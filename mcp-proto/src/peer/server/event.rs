@@ -14,7 +14,7 @@ use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, Progr
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The client asks: answer with [`respond`](super::Server::respond).
+    /// A request of the client: answer with [`respond`](super::ServerCommands::respond).
     Request {
         /// What to answer by.
         id: InboundId,

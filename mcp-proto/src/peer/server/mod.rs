@@ -19,6 +19,8 @@ mod seal;
 mod session;
 mod subscribe;
 mod subscriptions;
+mod transport;
+mod view;
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -41,6 +43,8 @@ pub use event::{CloseReason, Diagnostic, Event, RequestContext};
 pub use seal::{NONCE_BYTES, OpenedState, SealError, SealKey, Sealer};
 pub use session::Session;
 pub use subscriptions::{ListKind, Topic};
+pub use transport::{ServerLoan, ServerTransport};
+pub use view::ServerCommands;
 
 #[cfg(feature = "http")]
 pub(crate) use admit::unsupported_version;
@@ -201,8 +205,8 @@ impl Server {
 
     // --- Commands ---
 
-    /// Says on whose behalf the client asks from now on, as the transport has verified it. Each request is told with it.
-    pub fn set_principal(&mut self, principal: Option<Principal>) {
+    /// Sets the principal of later requests.
+    pub(crate) fn set_principal(&mut self, principal: Option<Principal>) {
         self.principal = principal;
     }
 

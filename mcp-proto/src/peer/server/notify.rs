@@ -22,11 +22,13 @@ use super::{Diagnostic, ListKind, Server, Session};
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl Server {
-    /// Reports progress on a request. Returns whether it was sent: the client must have asked for it, each report must
-    /// exceed the one before, and none follows the answer. The token in `params` is replaced by the client's.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
-    pub fn progress(&mut self, request: InboundId, params: &ProgressParams, out: &mut dyn Outbox) -> bool {
+    /// Reports progress on a request.
+    pub(crate) fn progress(
+        &mut self,
+        request: InboundId,
+        params: &ProgressParams,
+        out: &mut dyn Outbox,
+    ) -> bool {
         let Some((id, served)) = self.inbound.get(request) else { return false };
         let Some(token) = served.progress_token.clone() else { return false };
         if served.progress.as_ref().is_some_and(|last| !exceeds(&params.progress, last)) {
@@ -41,11 +43,8 @@ impl Server {
         sent
     }
 
-    /// Logs, on behalf of a request or of the connection. Returns whether it was sent: a modern client must have asked
-    /// for this level with the request; a legacy one is sent what it asked for, or from `info` upwards until it asks.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
-    pub fn log(
+    /// Logs, on behalf of a request or of the connection.
+    pub(crate) fn log(
         &mut self,
         request: Option<InboundId>,
         params: &LoggingMessageParams,
@@ -77,24 +76,20 @@ impl Server {
         self.session.as_ref().and_then(|session| session.log_level).unwrap_or(LoggingLevel::Info)
     }
 
-    /// Tells those who asked that a list has changed. While too much waits to be sent, or nobody reads what is sent, it is
-    /// kept in mind, and then told once, however often the list has changed.
-    pub fn list_changed(&mut self, now: Instant, list: ListKind, out: &mut dyn Outbox) {
+    /// Notifies subscriptions that a list has changed.
+    pub(crate) fn list_changed(&mut self, now: Instant, list: ListKind, out: &mut dyn Outbox) {
         if self.config.capabilities.has(list.capability()) {
             self.notify_changed(now, Topic::List(list), out);
         }
     }
 
-    /// Tells those who asked that a resource has changed; as [`list_changed`](Self::list_changed) otherwise. A change
-    /// of something below a resource is told under the URI that was subscribed to.
-    pub fn resource_updated(&mut self, now: Instant, uri: &str, out: &mut dyn Outbox) {
+    /// Notifies subscriptions that a resource has changed.
+    pub(crate) fn resource_updated(&mut self, now: Instant, uri: &str, out: &mut dyn Outbox) {
         self.notify_changed(now, Topic::Resource(uri.into()), out);
     }
 
-    /// Tells those who listen for a task how it is doing (the tasks extension). Returns whether anybody was told.
-    ///
-    /// <https://modelcontextprotocol.io/extensions/tasks>
-    pub fn task_updated(&mut self, params: &TaskUpdatedParams, out: &mut dyn Outbox) -> bool {
+    /// Sends the status of a task to the subscriptions to it.
+    pub(crate) fn task_updated(&mut self, params: &TaskUpdatedParams, out: &mut dyn Outbox) -> bool {
         let topic = Topic::Task(params.task_id.as_str().into());
         let listening: alloc::vec::Vec<Subscriber> = self.subscriptions.subscribers_of(&topic).collect();
         if listening.is_empty() || !self.has_room(out) {
@@ -106,9 +101,8 @@ impl Server {
         true
     }
 
-    /// Tells the client of a legacy session something that belongs to no request which is still open: how a task is
-    /// doing, say. Returns whether it was sent: the revision must have it, and the client must have said that it is ready.
-    pub fn notify_session(
+    /// Sends a notification that belongs to no open request of a legacy session.
+    pub(crate) fn notify_session(
         &mut self,
         info: &'static NotificationInfo,
         params: &dyn AnyParams,
@@ -119,11 +113,8 @@ impl Server {
         info.revisions.contains(revision) && self.notify(info.name, None, params, revision, out)
     }
 
-    /// Tells the client that the person is done with the page on the web that it was asked to show under this id. Returns
-    /// whether it was sent: only in a session of 2025-11-25, and never by modern servers, whose clients ask again.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
-    pub fn elicitation_complete(&mut self, id: &str, out: &mut dyn Outbox) -> bool {
+    /// Notifies the client that the interaction with a page is complete.
+    pub(crate) fn elicitation_complete(&mut self, id: &str, out: &mut dyn Outbox) -> bool {
         let revision = match self.session.as_ref().filter(|session| session.initialized) {
             Some(session) if session.revision.differences().url_elicitation_error => session.revision,
             _ => return false,

@@ -99,7 +99,7 @@ impl Server {
         }
     }
 
-    /// The link has ended, or will bring nothing more: as [`close`](Self::close), but that requests of this side are
+    /// The link has ended, or will bring nothing more: as [`close`](super::ServerCommands::close), but that requests of this side are
     /// lost at once, by `detail`, and that held requests are served first. Answers may still be taken from the queue, for
     /// a client that only closed its sending half.
     pub fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {

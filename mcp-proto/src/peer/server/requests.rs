@@ -1,4 +1,4 @@
-//! What a server asks of its client: only a legacy one, in its session.
+//! The requests of a server to its client, in a legacy session.
 
 use alloc::string::ToString;
 use core::time::Duration;
@@ -18,20 +18,11 @@ use crate::schema::{ClientCapability, CreateMessage, Direction, Elicit, Method, 
 use super::{Eras, Phase, Server, Session};
 
 impl Server {
-    /// Asks the client: only in a legacy session, and only what the client has declared. To ask a modern client, answer
-    /// its request with [`Answer::InputRequired`](super::Answer::InputRequired).
-    ///
-    /// `of` is the client's request on whose behalf this one is made: where each request has a stream of its own, this
-    /// one goes out on that. It changes nothing once that request is answered.
-    ///
-    /// What waits for a person or a model has no timeout unless the options give it one.
-    ///
-    /// # Errors
-    /// If it can not be sent; nothing has changed then.
-    pub fn request(
+    /// Sends a request to the client of a legacy session, on the stream of `related` where that is unanswered.
+    pub(crate) fn send(
         &mut self,
         now: Instant,
-        of: Option<InboundId>,
+        related: Option<InboundId>,
         request: OutgoingRequest<'_>,
         out: &mut dyn Outbox,
     ) -> Result<RequestId, RequestError> {
@@ -65,16 +56,15 @@ impl Server {
             request.params.write_params(buffer, revision, entries)
         })
         .map_err(|error| RequestError::Encode(error.to_string()))?;
-        let related = of.and_then(|of| self.inbound.get(of)).map(|(id, _)| id);
+        let related = related.and_then(|related| self.inbound.get(related)).map(|(id, _)| id);
         out.commit(MessageKind::Request { id: number, method: request.method, related, revision });
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);
         Ok(RequestId::new(number))
     }
 
-    /// Stops waiting for a request of this side, and tells the client so. It ends as [`Outcome::Cancelled`]; one that
-    /// has ended already is left alone.
-    pub fn cancel(&mut self, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
+    /// Cancels a request of this side.
+    pub(crate) fn cancel(&mut self, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
         if self.outbound.remove(request.number()).is_some() {
             out.cancel(request.number(), reason);
             self.resolve(request.number(), Outcome::Cancelled);
@@ -140,3 +130,6 @@ fn undeclared_context(session: &Session, info: &MethodInfo, params: &Raw) -> Opt
     let SamplingFields { context } = params.decode().ok()?;
     matches!(context, Some("thisServer" | "allServers")).then_some(needed)
 }
+
+#[cfg(test)]
+mod tests;

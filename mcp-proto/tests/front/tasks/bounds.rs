@@ -104,7 +104,7 @@ fn a_task_of_somebody_else_does_not_exist() {
     let mut s = ServerHarness::modern_with(router, with_extension());
     let principal = |s: &mut ServerHarness, name: Option<&str>| {
         let principal = name.map(Principal::new);
-        s.driver.lock(|machine, _| machine.set_principal(principal));
+        s.driver.lock(|machine, now| machine.at(now).set_principal(principal));
     };
     principal(&mut s, Some("alice"));
     let id = begin(&mut s, "hold")["taskId"].clone();

@@ -161,7 +161,7 @@ impl ElicitationCompletion {
 
     /// Tells the client. Returns whether it is still there to be told.
     pub fn notify(&self) -> bool {
-        self.connection.command(|_, machine, now, _| machine.elicitation_complete(now, &self.id))
+        self.connection.command(|_, machine, now, _| machine.at(now).elicitation_complete(&self.id))
     }
 }
 

@@ -5,14 +5,11 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::server::{self as peer, ListKind, Server, Topic};
-use crate::peer::{Denial, InboundId, LostReason, OutgoingRequest, RequestError, RequestId};
+use crate::peer::server::{self as peer, Server, ServerCommands, ServerLoan, ServerTransport};
+use crate::peer::{Denial, InboundId, LostReason, Outbox};
 use crate::quota::BytePermit;
 use crate::rpc::{ErrorObject, Frame, Message};
-use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{LoggingMessageParams, ProgressParams};
 
-use super::commands::commands;
 use super::output::{ExchangeOutput, Stage};
 use super::response::{Chunk, ResponseHead};
 use super::{ModernRequest, Setup};
@@ -22,13 +19,16 @@ use super::{ModernRequest, Setup};
 /// The answer is one JSON value if the first thing to be sent is the reply, and a stream of events otherwise. The
 /// client's disconnect cancels the request.
 ///
-/// **Inputs** are the `handle_*` methods, **outputs** the `poll_*` methods; they depend on no order.
+/// **Inputs** are the `handle_*` methods, **outputs** the `poll_*` methods; they depend on no order. [`at`](Self::at) gives
+/// the **commands**.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#receiving-messages>
 pub struct Exchange {
     setup: Setup,
     server: Server,
     output: ExchangeOutput,
+    /// How many bytes were queued when the current command or input began.
+    queued_before: usize,
     /// When the client last took something, or there was nothing to take.
     waiting_since: Option<Instant>,
     /// When a comment is due.
@@ -46,6 +46,7 @@ impl Exchange {
             setup: setup.clone(),
             server: Server::from_prepared(setup.modern()),
             output: ExchangeOutput::new(request.accepts, request.permit.as_ref().map(BytePermit::account)),
+            queued_before: 0,
             waiting_since: None,
             comment_at: None,
             body: request.permit,
@@ -58,10 +59,19 @@ impl Exchange {
         exchange
     }
 
+    /// The commands, given at `now`.
+    pub fn at(&mut self, now: Instant) -> ServerCommands<'_> {
+        ServerCommands::new(self, now)
+    }
+
     fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Server, &mut ExchangeOutput) -> R) -> R {
-        use crate::peer::Outbox;
-        let before = self.output.queued();
+        self.queued_before = self.output.queued();
         let result = act(&mut self.server, &mut self.output);
+        self.settle(now);
+        result
+    }
+
+    fn settle(&mut self, now: Instant) {
         if self.server.is_closed() {
             self.output.end();
         }
@@ -71,14 +81,13 @@ impl Exchange {
         } else {
             self.waiting_since.get_or_insert(now);
         }
-        if queued > before {
+        if queued > self.queued_before {
             self.comment_at = self.next_comment(now);
         }
         if self.output.is_over() {
             self.body = None;
         }
         self.output.update_permit();
-        result
     }
 
     fn write_deadline(&self) -> Option<Instant> {
@@ -121,18 +130,13 @@ impl Exchange {
         }
     }
 
-    // --- Commands ---
-
-    /// Answers a request with an error because it is denied: with the status and the header of the [denial](Denial), or, if
-    /// something was sent already, by the error alone.
-    pub fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
-        self.run(now, |server, out| {
-            out.deny(denial);
-            server.respond(request, peer::Answer::Error(error), out);
-        });
-    }
-
     // --- Outputs ---
+
+    /// The next event, in the order in which it happened.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<peer::Event> {
+        self.server.poll_event()
+    }
 
     /// The head of the answer, once it is known what it is.
     #[must_use]
@@ -156,9 +160,57 @@ impl Exchange {
             .flatten()
             .min()
     }
+
+    // --- Getters ---
+
+    /// Whether it is over. What is queued may still be sent.
+    pub fn is_closed(&self) -> bool {
+        self.server.is_closed()
+    }
+
+    /// The server, for its getters.
+    pub fn peer(&self) -> &Server {
+        &self.server
+    }
 }
 
-commands!(Exchange);
+impl ServerTransport for Exchange {
+    fn at(&mut self, now: Instant) -> ServerCommands<'_> {
+        ServerCommands::new(self, now)
+    }
+
+    fn peer(&self) -> &Server {
+        &self.server
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        Self::handle_timeout(self, now);
+    }
+
+    fn poll_event(&mut self) -> Option<peer::Event> {
+        self.server.poll_event()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Self::poll_timeout(self)
+    }
+
+    fn lend(&mut self, _: Instant) -> ServerLoan<'_> {
+        self.queued_before = self.output.queued();
+        ServerLoan { server: &mut self.server, outbox: &mut self.output }
+    }
+
+    fn settle(&mut self, now: Instant) {
+        Self::settle(self, now);
+    }
+
+    fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
+        self.run(now, |server, out| {
+            out.deny(denial);
+            server.respond(request, peer::Answer::Error(error), out);
+        });
+    }
+}
 
 impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

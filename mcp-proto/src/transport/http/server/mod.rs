@@ -40,7 +40,6 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
 
-mod commands;
 mod config;
 mod exchange;
 mod forwarded;

@@ -12,16 +12,12 @@ use core::fmt;
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::peer::server::{self as peer, ListKind, Server, Topic};
-use crate::peer::{Denial, InboundId, LostReason, OutgoingRequest, Principal, RequestError, RequestId};
+use crate::peer::server::{self as peer, Server, ServerCommands, ServerLoan, ServerTransport};
+use crate::peer::{Denial, InboundId, LostReason};
 use crate::quota::{ByteAccount, BytePermit};
 use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Malformed, Message, code};
-use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{
-    Cancelled, CancelledParams, Initialize, LoggingMessageParams, Method, Notification, ProgressParams,
-};
+use crate::schema::{Cancelled, CancelledParams, Initialize, Method, Notification};
 
-use super::commands::commands;
 use super::request_intake::{AcceptedTypes, SESSION_QUERY};
 use super::response::{Chunk, HttpResponse, ResponseHead, session_header};
 use super::route::PostContent;
@@ -38,10 +34,12 @@ const DUPLICATE_ID: &str = "a request with this id is still unanswered";
 /// Each request that is posted is answered on a stream of its own, by one JSON value if nothing else is to be said
 /// before, and by events otherwise; what belongs to no request goes to the stream that the client opens with GET, or
 /// waits for it. Events are numbered and kept, so that a stream can be continued where it broke. At 2025-11-25 a stream
-/// begins with a number alone, and the application may [release](Self::release) it.
+/// begins with a number alone, and the application may
+/// [close](ServerCommands::close_sse_stream) it.
 ///
 /// **Inputs** are the `handle_*` methods, [`listen`](Self::listen) and [`delete`](Self::delete), **outputs** the
-/// `poll_*` methods; they depend on no order.
+/// `poll_*` methods; they depend on no order. [`at`](Self::at) gives the **commands**: among them
+/// [`set_principal`](ServerCommands::set_principal), which binds the session to its client, so that it is unknown to others.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
 pub struct Session {
@@ -107,6 +105,11 @@ impl Session {
         (session, stream)
     }
 
+    /// The commands, given at `now`.
+    pub fn at(&mut self, now: Instant) -> ServerCommands<'_> {
+        ServerCommands::new(self, now)
+    }
+
     fn new(setup: &Setup, transport: SessionTransport, now: Instant) -> Self {
         Self {
             setup: setup.clone(),
@@ -132,13 +135,17 @@ impl Session {
     fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Server, &mut ResponseStreams) -> R) -> R {
         self.streams.now = now;
         let result = act(&mut self.server, &mut self.streams);
+        self.settle(now);
+        result
+    }
+
+    fn settle(&mut self, now: Instant) {
         if self.server.is_closed() && !self.closed {
             self.closed = true;
             self.streams.close();
         }
         self.update_idle(now);
         self.streams.update_permit();
-        result
     }
 
     fn update_idle(&mut self, now: Instant) {
@@ -367,40 +374,19 @@ impl Session {
         });
     }
 
-    // --- Commands ---
-
-    /// Says on whose behalf its client asks. Requests of anybody else are not for this session: to them it is unknown.
-    pub fn set_principal(&mut self, principal: Option<Principal>) {
-        self.server.set_principal(principal);
-    }
-
     /// Charges queued bytes and stored events to an account of the byte budget. [`open`](Self::open) takes the account of
     /// the request.
     pub fn charge(&mut self, account: &ByteAccount) {
         self.streams.charge(account);
     }
 
-    /// Answers a request with an error because it is denied: with the status and the header of the [denial](Denial), or, if
-    /// something was sent already or the answer is one of several, by the error alone.
-    pub fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
-        self.run(now, |server, lanes| {
-            lanes.denial = Some(denial.clone());
-            server.respond(request, peer::Answer::Error(error), lanes);
-            lanes.denial = None;
-        });
-    }
-
-    /// Lets go of the connection that waits for the answer to a request: the client comes back for it (2025-11-25).
-    /// Does nothing where clients do not.
-    pub fn close_sse_stream(&mut self, now: Instant, request: InboundId) {
-        self.run(now, |server, lanes| {
-            if let Some(id) = server.wire_id(request) {
-                lanes.close_sse_stream(id);
-            }
-        });
-    }
-
     // --- Outputs ---
+
+    /// The next event, in the order in which it happened.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<peer::Event> {
+        self.server.poll_event()
+    }
 
     /// The head of the answer on a stream, once it is known what it is; an empty 404 if there is no such stream.
     #[must_use]
@@ -431,9 +417,14 @@ impl Session {
 
     // --- Getters ---
 
-    /// What the handshake has established.
-    pub fn session(&self) -> Option<&peer::Session> {
-        self.server.session()
+    /// Whether it is over. What is queued may still be sent.
+    pub fn is_closed(&self) -> bool {
+        self.server.is_closed()
+    }
+
+    /// The server, for its getters.
+    pub fn peer(&self) -> &Server {
+        &self.server
     }
 
     /// Since when no stream is open, no request is being answered and nothing was posted.
@@ -448,7 +439,56 @@ impl Session {
     }
 }
 
-commands!(Session);
+impl ServerTransport for Session {
+    fn at(&mut self, now: Instant) -> ServerCommands<'_> {
+        ServerCommands::new(self, now)
+    }
+
+    fn peer(&self) -> &Server {
+        &self.server
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        Self::handle_timeout(self, now);
+    }
+
+    fn poll_event(&mut self) -> Option<peer::Event> {
+        self.server.poll_event()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Self::poll_timeout(self)
+    }
+
+    fn has_streams(&self) -> bool {
+        true
+    }
+
+    fn lend(&mut self, now: Instant) -> ServerLoan<'_> {
+        self.streams.now = now;
+        ServerLoan { server: &mut self.server, outbox: &mut self.streams }
+    }
+
+    fn settle(&mut self, now: Instant) {
+        Self::settle(self, now);
+    }
+
+    fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
+        self.run(now, |server, streams| {
+            streams.denial = Some(denial.clone());
+            server.respond(request, peer::Answer::Error(error), streams);
+            streams.denial = None;
+        });
+    }
+
+    fn close_sse_stream(&mut self, now: Instant, request: InboundId) {
+        self.run(now, |server, streams| {
+            if let Some(id) = server.wire_id(request) {
+                streams.close_sse_stream(id);
+            }
+        });
+    }
+}
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

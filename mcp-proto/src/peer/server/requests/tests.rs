@@ -1,17 +1,20 @@
-//! To which request of the client a message of the server belongs: what a transport with a stream per request goes by.
+//! To which request of the client a request of the server is related: transports with a stream per request go by it.
 
-use mcp_proto::peer::server::{Answer, Event, Server};
-use mcp_proto::peer::{InboundId, MessageKind, Outbox, OutgoingRequest, RequestOptions};
-use mcp_proto::rpc;
-use mcp_proto::schema::{List, ListRoots, ListRootsParams, ListToolsResult};
-use mcp_proto::{Bytes, Instant};
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
 use serde_json::{Value, json};
 
-use crate::server_common::config;
+use super::*;
+use crate::Bytes;
+use crate::peer::RequestOptions;
+use crate::peer::server::{Answer, Event, ServerConfig};
+use crate::rpc;
+use crate::schema::{Implementation, List, ListRoots, ListRootsParams, ListToolsResult, ServerCapability};
 
 const NOW: Instant = Instant::ORIGIN;
 
-/// Keeps what each request of the server was said to be related to.
+/// Records to what each request of the server is related.
 #[derive(Default)]
 struct Recorder {
     buffer: Vec<u8>,
@@ -44,7 +47,9 @@ fn receive(server: &mut Server, out: &mut Recorder, message: &Value) {
 
 /// A server in a session that is answering a request with the id "seven".
 fn server_with_request() -> (Server, Recorder, InboundId) {
-    let (mut server, mut out) = (Server::new(config()), Recorder::default());
+    let mut config = ServerConfig::new(Implementation::new("test-server", "2.0"));
+    config.capabilities = config.capabilities.with(ServerCapability::Tools);
+    let (mut server, mut out) = (Server::new(config), Recorder::default());
     let params = json!({
         "protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": {"name": "c", "version": "1"},
     });
@@ -55,7 +60,7 @@ fn server_with_request() -> (Server, Recorder, InboundId) {
     );
     receive(&mut server, &mut out, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     receive(&mut server, &mut out, &json!({"jsonrpc": "2.0", "id": "seven", "method": "tools/list"}));
-    let asked = std::iter::from_fn(|| server.poll_event())
+    let asked = core::iter::from_fn(|| server.poll_event())
         .find_map(|event| if let Event::Request { id, .. } = event { Some(id) } else { None });
     (server, out, asked.unwrap())
 }
@@ -63,11 +68,11 @@ fn server_with_request() -> (Server, Recorder, InboundId) {
 fn roots(server: &mut Server, out: &mut Recorder, of: Option<InboundId>) {
     let params = ListRootsParams::new();
     let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
-    server.request(NOW, of, request, out).unwrap();
+    server.send(NOW, of, request, out).unwrap();
 }
 
 #[test]
-fn a_request_is_related_to_the_one_on_whose_behalf_it_is_made() {
+fn request_is_related_to_the_client_request_it_is_made_for() {
     let (mut server, mut out, of) = server_with_request();
     roots(&mut server, &mut out, Some(of));
     roots(&mut server, &mut out, None);
@@ -75,7 +80,7 @@ fn a_request_is_related_to_the_one_on_whose_behalf_it_is_made() {
 }
 
 #[test]
-fn once_the_clients_request_is_answered_nothing_is_related_to_it() {
+fn request_is_not_related_to_an_answered_client_request() {
     let (mut server, mut out, of) = server_with_request();
     server.respond(of, Answer::Result(&ListToolsResult::new(List::new())), &mut out);
     roots(&mut server, &mut out, Some(of));

@@ -1,0 +1,193 @@
+//! The commands that an application gives a server, whatever carries its messages.
+
+use core::fmt;
+
+use crate::Instant;
+use crate::peer::{
+    AnyParams, Denial, InboundId, LostReason, Outbox, OutgoingRequest, Principal, RequestError, RequestId,
+    RequestOptions,
+};
+use crate::rpc::ErrorObject;
+use crate::schema::tasks::TaskUpdatedParams;
+use crate::schema::{LoggingMessageParams, Method, NotificationInfo, ProgressParams};
+
+use super::{Answer, ListKind, Server, ServerLoan, ServerTransport};
+
+/// The commands of a server, given at one point in time.
+///
+/// Every machine of a server gives them by its method `at`:
+///
+/// ```
+/// use mcp_proto::Instant;
+/// use mcp_proto::peer::server::{ListKind, ServerConfig};
+/// use mcp_proto::schema::Implementation;
+/// use mcp_proto::transport::StreamServer;
+///
+/// let now = Instant::ORIGIN;
+/// let mut server = StreamServer::new(ServerConfig::new(Implementation::new("demo", "1.0")));
+/// server.at(now).list_changed(ListKind::Tools);
+/// server.at(now).close();
+/// assert!(server.is_closed());
+/// ```
+pub struct ServerCommands<'a> {
+    transport: &'a mut dyn ServerTransport,
+    now: Instant,
+}
+
+impl<'a> ServerCommands<'a> {
+    /// The commands of the server on this transport, given at `now`.
+    pub fn new(transport: &'a mut dyn ServerTransport, now: Instant) -> Self {
+        Self { transport, now }
+    }
+
+    /// Runs a command that may write, and lets the transport act on it.
+    fn run<R>(&mut self, act: impl FnOnce(&mut Server, Instant, &mut dyn Outbox) -> R) -> R {
+        let ServerLoan { server, outbox } = self.transport.lend(self.now);
+        let result = act(server, self.now, outbox);
+        self.transport.settle(self.now);
+        result
+    }
+
+    // --- Answers ---
+
+    /// Answers a request. One that was answered or cancelled already is left alone.
+    ///
+    /// An answer that the protocol does not allow for this request is replaced by an error: -32603 for one that does
+    /// not encode or is of a kind that is not possible there, -32021 for one that asks for input of a kind that the
+    /// client did not declare, or makes a task for a client that did not declare tasks.
+    /// [`Diagnostic::AnswerReplaced`](super::Diagnostic::AnswerReplaced) reports it.
+    pub fn respond(&mut self, request: InboundId, answer: Answer<'_>) {
+        self.run(|server, _, out| server.respond(request, answer, out));
+    }
+
+    /// Answers a request with an error because access is denied. Over HTTP the answer has the status and the header of
+    /// the [denial](Denial), unless a part of it was sent already or it is one of several; elsewhere the error is all
+    /// there is.
+    pub fn deny(&mut self, request: InboundId, error: ErrorObject, denial: &Denial) {
+        self.transport.deny(self.now, request, error, denial);
+    }
+
+    /// Closes the stream that waits for the answer to a request: the client comes back for it (2025-11-25 over HTTP).
+    /// Does nothing where clients do not.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>
+    pub fn close_sse_stream(&mut self, request: InboundId) {
+        self.transport.close_sse_stream(self.now, request);
+    }
+
+    // --- Notifications ---
+
+    /// Reports progress on a request. Returns whether it was sent: the client must have asked for it, each report must
+    /// exceed the one before, and none follows the answer. The token in `params` is replaced by the client's.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
+    pub fn progress(&mut self, request: InboundId, params: &ProgressParams) -> bool {
+        self.run(|server, _, out| server.progress(request, params, out))
+    }
+
+    /// Logs, on behalf of a request or of the connection. Returns whether it was sent: a modern client must have asked
+    /// for this level with the request; a legacy one gets the level that it asked for, or `info` and above until it asks.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
+    pub fn log(&mut self, request: Option<InboundId>, params: &LoggingMessageParams) -> bool {
+        self.run(|server, _, out| server.log(request, params, out))
+    }
+
+    /// Notifies the client's subscriptions that a list has changed. While too much output is queued, or no stream is
+    /// open to carry it, the change is remembered, and then sent once, however often the list has changed.
+    pub fn list_changed(&mut self, list: ListKind) {
+        self.run(|server, now, out| server.list_changed(now, list, out));
+    }
+
+    /// Notifies the client's subscriptions that a resource has changed; as [`list_changed`](Self::list_changed) otherwise.
+    /// A change of a sub-resource is reported under the URI that was subscribed to.
+    pub fn resource_updated(&mut self, uri: &str) {
+        self.run(|server, now, out| server.resource_updated(now, uri, out));
+    }
+
+    /// Sends the status of a task to the client's subscriptions to it (the tasks extension). Returns whether there was
+    /// one.
+    ///
+    /// <https://modelcontextprotocol.io/extensions/tasks>
+    pub fn task_updated(&mut self, params: &TaskUpdatedParams) -> bool {
+        self.run(|server, _, out| server.task_updated(params, out))
+    }
+
+    /// Sends the client of a legacy session a notification that belongs to no open request, such as the status of a
+    /// task. Returns whether it was sent: the revision must have it, and the client must have said that it is ready.
+    pub fn notify_session(&mut self, info: &'static NotificationInfo, params: &dyn AnyParams) -> bool {
+        self.run(|server, _, out| server.notify_session(info, params, out))
+    }
+
+    /// Notifies the client that the interaction with the page it showed under this id is complete. Returns whether it was
+    /// sent: only in a session of 2025-11-25, never by modern servers, whose clients ask again.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
+    pub fn elicitation_complete(&mut self, id: &str) -> bool {
+        self.run(|server, _, out| server.elicitation_complete(id, out))
+    }
+
+    // --- Requests to the client ---
+
+    /// Sends the client a request: only in a legacy session, and only one that the client has declared. To ask a modern
+    /// client, answer its request with [`Answer::InputRequired`].
+    ///
+    /// A request that waits for a person or a model has no timeout unless the options give it one.
+    ///
+    /// # Errors
+    /// If it cannot be sent; nothing has changed then.
+    pub fn request<M: Method>(
+        &mut self,
+        params: &M::Params,
+        options: RequestOptions,
+    ) -> Result<RequestId, RequestError> {
+        self.send(None, OutgoingRequest::new::<M>(params, options))
+    }
+
+    /// Sends the client a request whose method is not known at compile time, or that belongs to a request of the client,
+    /// `related`: where that has a stream of its own and is unanswered, the request goes out on it. As
+    /// [`request`](Self::request) otherwise.
+    ///
+    /// # Errors
+    /// If it cannot be sent; nothing has changed then.
+    pub fn send(
+        &mut self,
+        related: Option<InboundId>,
+        request: OutgoingRequest<'_>,
+    ) -> Result<RequestId, RequestError> {
+        self.run(|server, now, out| server.send(now, related, request, out))
+    }
+
+    /// Cancels a request of this side, and notifies the client. The request resolves as
+    /// [`Outcome::Cancelled`](crate::peer::Outcome::Cancelled); one that has ended already is left alone.
+    pub fn cancel(&mut self, request: RequestId, reason: Option<&str>) {
+        self.run(|server, _, out| server.cancel(request, reason, out));
+    }
+
+    // --- The connection ---
+
+    /// Sets the principal on whose behalf the client asks from now on, as the transport has verified it: by the
+    /// credentials of a socket's other end, say. The context of each later request carries it.
+    pub fn set_principal(&mut self, principal: Option<Principal>) {
+        // This writes nothing: the transport has nothing to act on.
+        self.transport.lend(self.now).server.set_principal(principal);
+    }
+
+    /// Closes the connection in an orderly way: takes no more requests, ends subscriptions by their results, cancels this
+    /// side's own requests, lets those in flight finish within
+    /// [`ServerConfig::close_timeout`](super::ServerConfig::close_timeout), and answers the rest with an error.
+    pub fn close(&mut self) {
+        self.run(|server, now, out| server.close(now, out));
+    }
+
+    /// Ends the connection at once: requests in flight are not answered, and what is queued need not be sent.
+    pub fn abort(&mut self, why: LostReason) {
+        self.transport.abort(self.now, why);
+    }
+}
+
+impl fmt::Debug for ServerCommands<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerCommands").field("now", &self.now).finish_non_exhaustive()
+    }
+}
