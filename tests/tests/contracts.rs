@@ -225,7 +225,7 @@ impl World {
             }
             Action::Progress => {
                 self.progress += 1;
-                if let Some(held) = self.held.first() {
+                if let Some(held) = self.parked.first() {
                     self.pair.server.at(now).progress(held.id, &ProgressParams::new(0, self.progress));
                 }
             }

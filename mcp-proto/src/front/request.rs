@@ -132,7 +132,9 @@ impl<M: Method> Request<M> {
             }
         });
         match request.state {
-            State::Draft { link, params, options } => Call::send(link, params, options, FollowKind::Progress),
+            State::Draft { link, params, options } => {
+                Call::start(link, params, options, FollowKind::Progress)
+            }
             State::Sent(call) => Ok(call),
             State::Finished => Err(Error::Finished),
         }
@@ -148,7 +150,7 @@ impl<M: Method> Request<M> {
     #[cfg(feature = "client")]
     pub(super) fn send(self, set: impl FnOnce(&mut RequestOptions)) -> Result<Call<M>, Error> {
         match self.with(set).state {
-            State::Draft { link, params, options } => Call::send(link, params, options, FollowKind::Nothing),
+            State::Draft { link, params, options } => Call::start(link, params, options, FollowKind::Nothing),
             State::Sent(call) => Ok(call),
             State::Finished => Err(Error::Finished),
         }
@@ -172,7 +174,7 @@ impl<M: Method> Future for Request<M> {
             if let State::Draft { link, params, options } =
                 core::mem::replace(&mut this.state, State::Finished)
             {
-                this.state = State::Sent(Call::send(link, params, options, follow)?);
+                this.state = State::Sent(Call::start(link, params, options, follow)?);
             }
         }
         let State::Sent(call) = &mut this.state else { return Poll::Ready(Err(Error::Finished)) };
@@ -221,7 +223,7 @@ pub struct Call<M: Method> {
 pub(super) struct CalledTool(#[cfg(feature = "schema-validate")] Option<Box<str>>);
 
 impl<M: Method> Call<M> {
-    fn send(
+    fn start(
         link: Arc<dyn RequestLink>,
         params: Result<M::Params, Error>,
         options: RequestOptions,

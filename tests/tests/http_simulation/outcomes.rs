@@ -104,8 +104,8 @@ impl World<'_> {
                     assert!(!over, "the task {} goes on after its end", report.id);
                 }
             }
-            What::Task { which, command: TaskCommand::Follow, .. } => {
-                self.done(self.tasks[which].n, Tool::Job, &result);
+            CallKind::Task { which, command: TaskCommand::Follow, .. } => {
+                self.check_run(self.tasks[which].n, Tool::Job, &result);
                 let legacy = self.pair.client.peer().server().is_some_and(|server| server.era == Era::Legacy);
                 // There, a tool's own error is a failure of the task as well.
                 let failed = legacy && result["isError"] == true;

@@ -262,7 +262,7 @@ impl<'a> World<'a> {
                     .client
                     .at(now)
                     .request::<Ping>(&EmptyParams::default(), RequestOptions::default());
-                self.made(What::Other, request.ok());
+                self.note_request(CallKind::Other, request.ok());
             }
             20..23 => {
                 let mut filter = SubscriptionFilter::new();
@@ -273,10 +273,10 @@ impl<'a> World<'a> {
                     .client
                     .at(now)
                     .request::<SubscriptionsListen>(&params, RequestOptions::default());
-                self.made(What::Other, request.ok());
+                self.note_request(CallKind::Other, request.ok());
             }
             23..26 => {
-                if let Some(&request) = self.dice.choose(&self.order) {
+                if let Some(&request) = self.dice.choose(&self.request_order) {
                     self.pair.client.at(now).cancel(request, Some("enough"));
                 }
             }
@@ -315,7 +315,7 @@ impl<'a> World<'a> {
         }
         let params = PaginatedParams::default();
         let request = self.pair.client.at(self.pair.now()).request::<ListTools>(&params, options);
-        self.made(What::List { told: self.told }, request.ok());
+        self.note_request(CallKind::List { told_version: self.told_version }, request.ok());
     }
 
     /// Asks for a task that is known by its identifier, follows it, or gives it up.
@@ -333,9 +333,9 @@ impl<'a> World<'a> {
     pub fn ask_of_task(&mut self, which: usize, command: TaskCommand) {
         let (now, options) = (self.pair.now(), RequestOptions::default());
         let seen = &self.tasks[which];
-        let over = seen.end.is_some();
+        let over = seen.final_status.is_some();
         let request = self.pair.client.at(now).task(&seen.id, command, options);
-        self.made(What::Task { which, command, over }, request.ok());
+        self.note_request(CallKind::Task { which, command, known_ended: over }, request.ok());
     }
 
     /// Begins to watch, ends that, or watches something else beside.
@@ -346,11 +346,11 @@ impl<'a> World<'a> {
         match &self.active_watch {
             None => {
                 let id = self.pair.client.at(now).watch(interest, WatchStart::Now).ok();
-                self.watched = id.map(|id| Watched { id, on: false, known: 0 });
+                self.active_watch = id.map(|id| ActiveWatch { id, has_tools: false, known_version: 0 });
             }
             Some(watched) if self.dice.chance(200) => {
                 self.pair.client.at(now).unwatch(watched.id);
-                self.watched = None;
+                self.active_watch = None;
             }
             Some(watched) => self.pair.client.at(now).set_watch_filter(watched.id, interest),
         }
@@ -551,7 +551,7 @@ impl<'a> World<'a> {
     pub fn close(&mut self) {
         let now = self.pair.now();
         self.pair.client.at(now).close();
-        self.pass(Duration::from_secs(90));
+        self.advance(Duration::from_secs(90));
         assert!(self.closed && self.pair.client.is_closed(), "close ends: {:?}", self.pair.client);
         assert_eq!(self.pair.client.poll_timeout(), None, "nothing is waited for after the end");
         assert_eq!(self.pair.client.queued(), 0);

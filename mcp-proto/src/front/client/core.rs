@@ -5,14 +5,13 @@ use alloc::sync::Arc;
 
 use super::events::Event;
 use super::watch_queues::WatchQueues;
-use crate::Instant;
 use crate::front::events::Listeners;
-use crate::front::request_slots::{FollowKind, RequestSlots};
+use crate::front::request_slots::RequestSlots;
 use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
 use crate::front::{Error, Notification};
-use crate::peer::client::{self, ClientTransport, CloseReason, ServerInfo, State, TaskCommand};
-use crate::peer::{InboundId, LostReason, OutgoingRequest, RequestId, RequestOptions};
+use crate::peer::client::{self, ClientTransport, CloseReason, ServerInfo, State};
+use crate::peer::{InboundId, LostReason, RequestId};
 use crate::rpc::Raw;
 use crate::schema::MethodInfo;
 
@@ -45,34 +44,7 @@ pub(crate) struct ClientCore {
 }
 
 impl ClientCore {
-    pub(crate) fn send<M: ClientTransport + ?Sized>(
-        &mut self,
-        machine: &mut M,
-        now: Instant,
-        request: OutgoingRequest<'_>,
-        follow: FollowKind,
-    ) -> Result<RequestId, Error> {
-        self.check_open()?;
-        let request = machine.at(now).send(request)?;
-        self.slots.open(request, follow);
-        Ok(request)
-    }
-
-    pub(crate) fn task<M: ClientTransport + ?Sized>(
-        &mut self,
-        machine: &mut M,
-        now: Instant,
-        id: &str,
-        command: TaskCommand,
-        options: RequestOptions,
-    ) -> Result<RequestId, Error> {
-        self.check_open()?;
-        let request = machine.at(now).task(id, command, options)?;
-        self.slots.open(request, FollowKind::Nothing);
-        Ok(request)
-    }
-
-    /// Whether commands are still taken.
+    /// Refuses commands once the driver is dropped.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if !self.driver_dropped {
             return Ok(());

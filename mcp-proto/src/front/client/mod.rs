@@ -309,11 +309,21 @@ impl EventSource<Event> for ConnectionEvents {
 
 impl RequestLink for ClientInner {
     fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error> {
-        self.connection.command(|core, machine, now, _| core.send(machine, now, request, follow))
+        self.connection.command(|core, machine, now, _| {
+            core.check_open()?;
+            let request = machine.at(now).send(request)?;
+            core.slots.open(request, follow);
+            Ok(request)
+        })
     }
 
     fn task(&self, id: &str, command: TaskCommand, options: RequestOptions) -> Result<RequestId, Error> {
-        self.connection.command(|core, machine, now, _| core.task(machine, now, id, command, options))
+        self.connection.command(|core, machine, now, _| {
+            core.check_open()?;
+            let request = machine.at(now).task(id, command, options)?;
+            core.slots.open(request, FollowKind::Nothing);
+            Ok(request)
+        })
     }
 
     fn missed_progress(&self, request: RequestId) -> u64 {

@@ -2,15 +2,14 @@
 
 use super::CallerAccess;
 use super::events::ServerEvent;
-use crate::Instant;
 use crate::front::events::Listeners;
-use crate::front::request_slots::{FollowKind, RequestSlots};
+use crate::front::request_slots::RequestSlots;
 use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
 use crate::front::{Error, Notification};
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::server::{self, CloseReason, RequestContext, ServerTransport};
-use crate::peer::{InboundId, LostReason, OutgoingRequest, RequestId};
+use crate::peer::{InboundId, LostReason};
 use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
 
@@ -55,20 +54,9 @@ pub(crate) struct ServerCore {
 }
 
 impl ServerCore {
-    pub(crate) fn send<M: ServerTransport + ?Sized>(
-        &mut self,
-        machine: &mut M,
-        now: Instant,
-        related: Option<InboundId>,
-        request: OutgoingRequest<'_>,
-        follow: FollowKind,
-    ) -> Result<RequestId, Error> {
-        if self.driver_gone {
-            return Err(Error::Lost(LostReason::DriverDropped));
-        }
-        let request = machine.at(now).send(related, request)?;
-        self.slots.open(request, follow);
-        Ok(request)
+    /// Refuses commands once the driver is dropped.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.driver_gone { Err(Error::Lost(LostReason::DriverDropped)) } else { Ok(()) }
     }
 
     /// The driver is gone: whatever the machine still had to say is settled.

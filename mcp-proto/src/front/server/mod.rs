@@ -191,8 +191,12 @@ impl EventSource<ServerEvent> for ConnectionEvents {
 
 impl request_slots::RequestLink for ServerLink {
     fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error> {
-        self.connection
-            .command(|core, machine, now, _| core.send(machine, now, self.on_behalf_of, request, follow))
+        self.connection.command(|core, machine, now, _| {
+            core.check_open()?;
+            let request = machine.at(now).send(self.on_behalf_of, request)?;
+            core.slots.open(request, follow);
+            Ok(request)
+        })
     }
 
     fn missed_progress(&self, request: RequestId) -> u64 {
