@@ -117,6 +117,9 @@ mod url;
 
 #[cfg(feature = "auth")]
 pub mod auth;
+#[cfg(feature = "client")]
+#[cfg_attr(not(feature = "http"), allow(unreachable_pub, reason = "part of the HTTP client's configuration"))]
+mod backoff;
 pub mod codec;
 pub mod consent;
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]

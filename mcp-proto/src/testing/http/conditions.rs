@@ -5,6 +5,8 @@ use core::num::NonZeroUsize;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
+use crate::backoff::SeededRng;
+
 /// What becomes of one exchange on its way.
 ///
 /// ```
@@ -180,28 +182,18 @@ impl NetworkConditions {
 
 /// Chance that repeats itself: the same seed gives the same numbers.
 #[derive(Clone, Debug)]
-pub struct SimulationRng(u64);
+pub struct SimulationRng(SeededRng);
 
 impl SimulationRng {
     /// The dice of a seed.
     pub fn new(seed: u64) -> Self {
         // Neighbouring seeds should have nothing in common.
-        let mut dice = Self(seed);
-        Self(dice.next_u64())
-    }
-
-    /// `SplitMix64`.
-    fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Self(SeededRng::new(SeededRng::new(seed).next_u64()))
     }
 
     /// A number below `end`; 0 if there is none.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next_u64().checked_rem(end).unwrap_or(0)
+        self.0.next_u64().checked_rem(end).unwrap_or(0)
     }
 
     /// Whether something happens that does so in so many of a thousand cases.

@@ -18,8 +18,8 @@ use crate::schema::{
     UnsubscribeResource, UnsubscribeResourceParams,
 };
 
-use super::backoff::RetryClass;
 use super::modern_subscription::ListenUpdate;
+use super::retry_class::RetryClass;
 use super::{
     Topic, WatchFilter, WatchId, WatchMechanism, WatchRegistry, WatchStart, legacy_subscriptions,
     modern_subscription,

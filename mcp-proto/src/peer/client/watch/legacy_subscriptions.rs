@@ -16,9 +16,10 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::backoff::BackoffTimer;
 
 use super::WatchConfig;
-use super::backoff::{BackoffTimer, RefusalKind, RetryClass};
+use super::retry_class::{RefusalKind, RetryClass};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SubscriptionState {
@@ -63,7 +64,7 @@ impl LegacySubscriptions {
             in_flight: BTreeMap::new(),
             due: BTreeSet::new(),
             failed: BTreeSet::new(),
-            backoff: BackoffTimer::new(config),
+            backoff: config.backoff_timer(),
         }
     }
 

@@ -3,12 +3,12 @@
 //! Each watch has an interest of its own. All of them together are what the server is asked to tell: a modern one by one
 //! request that [listens](modern_subscription), a legacy one by a [subscription](legacy_subscriptions) for each resource.
 
-mod backoff;
 mod drive;
 mod filter;
 mod legacy_subscriptions;
 mod modern_subscription;
 mod notify;
+mod retry_class;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -17,6 +17,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::backoff::{Backoff, BackoffTimer};
 use crate::peer::Outcome;
 use crate::peer::client::{Event, ServerInfo};
 use crate::peer::event_queue::EventQueue;
@@ -54,6 +55,16 @@ pub struct WatchConfig {
     /// What tells the chance of this client from that of others. Over HTTP it is the
     /// [seed](crate::transport) of the transport. Default 0.
     pub seed: u64,
+}
+
+impl WatchConfig {
+    /// The pauses between attempts to hear a server again.
+    fn backoff_timer(&self) -> BackoffTimer {
+        /// How often a server that answers may refuse before that is taken as final.
+        const MAX_REFUSALS: u32 = 5;
+        let Self { first_pause: first, longest_pause: longest, seed, .. } = *self;
+        BackoffTimer::new(Backoff { first, longest, attempts: MAX_REFUSALS }, seed)
+    }
 }
 
 impl Default for WatchConfig {

@@ -18,9 +18,10 @@ use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::backoff::BackoffTimer;
 use crate::peer::Outcome;
 
-use super::backoff::{BackoffTimer, RefusalKind, RetryClass};
+use super::retry_class::{RefusalKind, RetryClass};
 use super::{ChannelKind, OnServerEnd, WatchConfig, WatchFilter};
 
 /// How long a listen must last to count as one that works, whether anything comes on it or not.
@@ -97,7 +98,7 @@ impl ModernSubscription {
             opening: None,
             open: None,
             replaced: BTreeMap::new(),
-            backoff: BackoffTimer::new(config),
+            backoff: config.backoff_timer(),
         }
     }
 

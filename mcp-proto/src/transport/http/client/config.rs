@@ -4,6 +4,7 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::peer::client::ClientConfig;
 
 use super::address::RedactedUrl;
@@ -108,51 +109,4 @@ pub enum ListenPolicy {
     IfOffered,
     /// It is never asked for.
     Never,
-}
-
-/// The pauses before something is tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
-    /// The first pause; each further one is twice as long. Half of each is left to chance. Default 500 ms.
-    pub first: Duration,
-    /// The longest pause. Default 30 s.
-    pub longest: Duration,
-    /// How often something is tried again before it counts as failed; while connecting 3 times at most, as somebody may
-    /// be waiting who mistyped the address. Default 5.
-    pub attempts: u32,
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self { first: Duration::from_millis(500), longest: Duration::from_secs(30), attempts: 5 }
-    }
-}
-
-impl Backoff {
-    /// The pause after `failures` failures, the first of which is number 0.
-    pub(super) fn pause(&self, failures: u32, chance: &mut JitterRng) -> Duration {
-        let whole = self.first.saturating_mul(2u32.saturating_pow(failures)).min(self.longest);
-        let nanos = u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX) / 2;
-        whole.saturating_sub(Duration::from_nanos(chance.below(nanos)))
-    }
-}
-
-/// Numbers that differ from one client to the next: `SplitMix64`.
-#[derive(Debug)]
-pub(super) struct JitterRng(u64);
-
-impl JitterRng {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// A number from 0 to `limit`, both included.
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        limit.checked_add(1).and_then(|limit| mixed.checked_rem(limit)).unwrap_or(mixed)
-    }
 }

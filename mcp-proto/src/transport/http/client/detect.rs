@@ -57,6 +57,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::backoff::{Backoff, SeededRng};
 use crate::peer::client::handshake::{self, DiscoverAnswer, ServerDescription};
 use crate::peer::client::{
     ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra,
@@ -65,8 +66,6 @@ use crate::peer::client::{
 use crate::peer::{Conduct, Leniency};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{ClientCapabilities, Era, Json, Revision};
-
-use super::config::{Backoff, JitterRng};
 
 pub(super) use reply::Reply;
 use reply::{ReplyClass, UnexpectedReply, is_modern};
@@ -149,7 +148,7 @@ pub(super) struct HttpEraDetection {
     tolerate: bool,
     conduct: Conduct,
     timeouts: ConnectTimeouts,
-    rng: JitterRng,
+    rng: SeededRng,
     step: HttpDetectStep,
     probes: u8,
     /// The version that was probed last.
@@ -191,7 +190,7 @@ impl HttpEraDetection {
             tolerate: config.tolerate_unknown_version,
             conduct: config.conduct,
             timeouts: config.connect,
-            rng: JitterRng::new(seed),
+            rng: SeededRng::new(seed),
             step: HttpDetectStep::Idle,
             probes: 0,
             probed_version: Revision::LATEST,

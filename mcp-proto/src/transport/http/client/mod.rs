@@ -45,12 +45,20 @@ use core::fmt;
 
 use bytes::Bytes;
 
-use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, State};
+use crate::backoff::SeededRng;
+use crate::peer::client::{
+    Client, CloseReason, ConnectProgress, Event, KnownEra, ServerInfo, State, TaskCommand, WatchFilter,
+    WatchId, WatchStart,
+};
+use crate::peer::{AnyParams, AnyResult, InboundId, LostReason, RequestError, RequestId, RequestOptions};
+use crate::rpc::ErrorObject;
+use crate::schema::{Method, Notification};
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields, Verb};
 use crate::{Instant, Limits};
 
+pub use crate::backoff::Backoff;
 pub use address::UrlError;
-pub use config::{Backoff, HttpClientConfig, ListenPolicy};
+pub use config::{HttpClientConfig, ListenPolicy};
 pub use outbox::{Action, HttpRequest};
 pub use parked::{AuthorizationRequired, UnauthorizedPolicy};
 
@@ -58,7 +66,6 @@ use address::Address;
 use call::Call;
 use catalog::{ToolCatalog, ToolRelisting};
 use close::CloseState;
-use config::JitterRng;
 use connect::DetectionRequest;
 use detect::HttpEraDetection;
 use exchange::{ClientExchange, ExchangeKind, ResponseState};
@@ -103,7 +110,7 @@ pub struct HttpClient {
     /// The server's endpoint.
     url: Address,
     detection: HttpEraDetection,
-    rng: JitterRng,
+    rng: SeededRng,
     exchanges: BTreeMap<ExchangeId, ClientExchange>,
     parking: ParkingState,
     next_exchange: u64,
@@ -146,7 +153,7 @@ impl HttpClient {
             url,
             detection: HttpEraDetection::new(&config.client, config.seed, config.backoff)
                 .retry_unreachable(config.retry_unreachable),
-            rng: JitterRng::new(config.seed),
+            rng: SeededRng::new(config.seed),
             exchanges: BTreeMap::new(),
             parking: ParkingState::default(),
             next_exchange: 1,

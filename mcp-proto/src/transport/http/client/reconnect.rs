@@ -12,7 +12,8 @@
 
 use core::time::Duration;
 
-use super::config::{Backoff, JitterRng};
+use crate::backoff::{Backoff, SeededRng};
+
 use super::response::ResumePoint;
 
 /// The shortest pause: a server that ends every stream at once would otherwise be asked as fast as the network allows.
@@ -64,7 +65,7 @@ impl Reconnects {
         brought: StreamProgress,
         wish: Duration,
         backoff: &Backoff,
-        chance: &mut JitterRng,
+        rng: &mut SeededRng,
     ) -> Duration {
         let pause = match brought {
             StreamProgress::Message => {
@@ -79,7 +80,7 @@ impl Reconnects {
                 pause
             }
             StreamProgress::Nothing if self.failures == 0 => Duration::ZERO,
-            StreamProgress::Nothing => backoff.pause(self.failures, chance),
+            StreamProgress::Nothing => backoff.pause(self.failures, rng),
         };
         self.failures = self.failures.saturating_add(1);
         let floor =

@@ -1,0 +1,105 @@
+//! Exponential backoff with jitter, for everything that a client tries again.
+
+use core::time::Duration;
+
+use crate::Instant;
+
+/// The pauses before something is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first pause; each further one is twice as long. Up to half of each is taken away at random. Default 500 ms.
+    pub first: Duration,
+    /// The longest pause. Default 30 s.
+    pub longest: Duration,
+    /// How often something is tried again before it counts as failed; while connecting at most 3 times, because a user
+    /// who mistyped the address may be waiting. Default 5.
+    pub attempts: u32,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { first: Duration::from_millis(500), longest: Duration::from_secs(30), attempts: 5 }
+    }
+}
+
+impl Backoff {
+    /// The pause after `failures` failures, the first of which is number 0.
+    pub(crate) fn pause(&self, failures: u32, rng: &mut SeededRng) -> Duration {
+        let longest = self.first.saturating_mul(2u32.saturating_pow(failures)).min(self.longest);
+        let half = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX) / 2;
+        longest.saturating_sub(Duration::from_nanos(rng.up_to(half)))
+    }
+}
+
+/// A [`Backoff`] that counts the failures of one operation and knows when its next attempt is due.
+#[derive(Debug)]
+pub(crate) struct BackoffTimer {
+    backoff: Backoff,
+    failures: u32,
+    rng: SeededRng,
+    due: Option<Instant>,
+}
+
+impl BackoffTimer {
+    /// The shortest pause, whatever is configured: without one the client would do nothing else.
+    const MIN_PAUSE: Duration = Duration::from_millis(10);
+
+    pub(crate) fn new(backoff: Backoff, seed: u64) -> Self {
+        Self { backoff, failures: 0, rng: SeededRng::new(seed), due: None }
+    }
+
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Whether the pause is not over yet.
+    pub(crate) fn is_waiting(&self, now: Instant) -> bool {
+        self.due.is_some_and(|due| due > now)
+    }
+
+    /// Ends the pause.
+    pub(crate) fn clear(&mut self) {
+        self.due = None;
+    }
+
+    /// The operation succeeded: forgets its failures.
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Whether the operation has failed as often as the backoff allows attempts.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.failures >= self.backoff.attempts
+    }
+
+    /// The operation failed: schedules the next attempt, not sooner than after `least`.
+    pub(crate) fn fail(&mut self, now: Instant, least: Duration) {
+        let pause = self.backoff.pause(self.failures, &mut self.rng);
+        self.failures = self.failures.saturating_add(1);
+        self.due = Some(now + pause.max(least).max(Self::MIN_PAUSE));
+    }
+}
+
+/// A generator of pseudo-random numbers that repeat with their seed: `SplitMix64`. Not for secrets.
+#[derive(Clone, Debug)]
+pub(crate) struct SeededRng(u64);
+
+impl SeededRng {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from 0 to `limit`, both included.
+    pub(crate) fn up_to(&mut self, limit: u64) -> u64 {
+        let number = self.next_u64();
+        limit.checked_add(1).and_then(|limit| number.checked_rem(limit)).unwrap_or(number)
+    }
+}
