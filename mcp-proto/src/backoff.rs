@@ -24,7 +24,7 @@ impl Default for Backoff {
 
 impl Backoff {
     /// The pause after `failures` failures, the first of which is number 0.
-    pub(crate) fn pause(&self, failures: u32, rng: &mut SeededRng) -> Duration {
+    pub(crate) fn pause(&self, failures: u32, rng: &mut SplitMix64) -> Duration {
         let longest = self.first.saturating_mul(2u32.saturating_pow(failures)).min(self.longest);
         let half = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX) / 2;
         longest.saturating_sub(Duration::from_nanos(rng.up_to(half)))
@@ -36,7 +36,7 @@ impl Backoff {
 pub(crate) struct BackoffTimer {
     backoff: Backoff,
     failures: u32,
-    rng: SeededRng,
+    rng: SplitMix64,
     due: Option<Instant>,
 }
 
@@ -45,7 +45,7 @@ impl BackoffTimer {
     const MIN_PAUSE: Duration = Duration::from_millis(10);
 
     pub(crate) fn new(backoff: Backoff, seed: u64) -> Self {
-        Self { backoff, failures: 0, rng: SeededRng::new(seed), due: None }
+        Self { backoff, failures: 0, rng: SplitMix64::new(seed), due: None }
     }
 
     pub(crate) fn due(&self) -> Option<Instant> {
@@ -82,9 +82,9 @@ impl BackoffTimer {
 
 /// A generator of pseudo-random numbers that repeat with their seed: `SplitMix64`. Not for secrets.
 #[derive(Clone, Debug)]
-pub(crate) struct SeededRng(u64);
+pub(crate) struct SplitMix64(u64);
 
-impl SeededRng {
+impl SplitMix64 {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -9,8 +9,8 @@ use crate::HumanDuration;
 #[cfg(feature = "client")]
 use crate::peer::client::CloseReason;
 use crate::peer::{
-    DecodeError, HttpError, InputError, InvalidAnswerError, LostReason, Outcome, RequestError, TaskReport,
-    quote_error_without_id,
+    DecodeError, InputError, InvalidAnswerError, LostReason, Outcome, RequestError, TaskReport,
+    TransportError, quote_error_without_id,
 };
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::FormError;
@@ -54,8 +54,8 @@ pub enum Error {
     },
     /// The other side answered with something that is no answer.
     Invalid(InvalidAnswerError),
-    /// The exchange of HTTP ended with a status and no answer.
-    Http(HttpError),
+    /// The transport's exchange ended with a status instead of an answer: over HTTP.
+    Transport(TransportError),
     /// The other side answered with a result that is not what the method promises.
     Decode {
         /// The method.
@@ -137,7 +137,7 @@ impl Error {
         match self {
             Self::Peer(_)
             | Self::Invalid(_)
-            | Self::Http(_)
+            | Self::Transport(_)
             | Self::Decode { .. }
             | Self::InputRequired(_)
             | Self::Task(_)
@@ -159,22 +159,22 @@ impl Error {
     /// What the server said, if it has to be told first who asks, or that is not enough for it: a status of 401, or of
     /// 403 with a challenge.
     #[cfg(feature = "client")]
-    pub fn unauthorized(&self) -> Option<&HttpError> {
+    pub fn unauthorized(&self) -> Option<&TransportError> {
         use crate::peer::client::ConnectError;
 
-        fn connecting(error: &ConnectError) -> Option<&HttpError> {
+        fn connecting(error: &ConnectError) -> Option<&TransportError> {
             match error {
-                ConnectError::Http { error, .. } => Some(error),
+                ConnectError::Transport { error, .. } => Some(error),
                 ConnectError::AllFailed(tried) => tried.last().and_then(connecting),
                 _ => None,
             }
         }
         let http = match self {
-            Self::Http(error) => error,
+            Self::Transport(error) => error,
             Self::Closed(CloseReason::Connect(error)) => connecting(error)?,
             _ => return None,
         };
-        (http.status == 401 || (http.status == 403 && http.challenge.is_some())).then_some(http)
+        http.needs_authorization.then_some(http)
     }
 
     /// The code of the other side's error.
@@ -275,7 +275,7 @@ impl fmt::Display for Error {
             Self::TaskCancelled { message: None } => f.write_str("the server gave the task up"),
             Self::TaskCancelled { message: Some(why) } => write!(f, "the server gave the task up: {why}"),
             Self::Invalid(invalid) => invalid.fmt(f),
-            Self::Http(error) => error.fmt(f),
+            Self::Transport(error) => error.fmt(f),
             Self::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
             #[cfg(all(feature = "client", feature = "schema-validate"))]
             Self::Output { tool, error: fault, .. } => {
@@ -307,7 +307,7 @@ impl core::error::Error for Error {
             Self::Peer(error) => Some(error),
             Self::Decode { error, .. } => Some(error),
             Self::Input(fault) => Some(fault),
-            Self::Http(error) => Some(error),
+            Self::Transport(error) => Some(error),
             #[cfg(all(feature = "client", feature = "schema-validate"))]
             Self::Output { error: fault, .. } => Some(fault),
             Self::Form(error) => Some(error),
@@ -330,7 +330,7 @@ impl From<Outcome> for Error {
             Outcome::TaskCancelled { message } => Self::TaskCancelled { message },
             Outcome::Error(error) => Self::Peer(error),
             Outcome::Invalid(invalid) => Self::Invalid(invalid),
-            Outcome::Http(error) => Self::Http(error),
+            Outcome::Transport(error) => Self::Transport(error),
             Outcome::Lost(lost) => Self::Lost(lost),
             Outcome::TimedOut { after, hard: maximum, error_without_id: unaddressed } => {
                 Self::TimedOut { after, hard_timeout: maximum, unaddressed }

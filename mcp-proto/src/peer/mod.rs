@@ -23,6 +23,7 @@ pub(crate) mod related;
 #[cfg(feature = "server")]
 pub mod server;
 mod task;
+mod transport_error;
 
 pub use crate::schema::CacheHint;
 pub use conduct::{Conduct, Leniency};
@@ -33,11 +34,10 @@ pub use input_error::InputError;
 pub use options::{CacheMode, InputMode, ProgressOption, ReissuePolicy, RequestOptions, TaskMode};
 pub use outbound::RequestId;
 pub use outbox::{MessageKind, Outbox};
-pub use outcome::{
-    DecodeError, HttpError, InvalidAnswerError, LostReason, Outcome, RequestError, RequiredCapability,
-};
+pub use outcome::{DecodeError, InvalidAnswerError, LostReason, Outcome, RequestError, RequiredCapability};
 pub use principal::Principal;
 pub use task::TaskReport;
+pub use transport_error::{RetryAdvice, TransportError};
 
 pub(crate) use inbound::{Inbound, InsertError};
 pub(crate) use outbound::{Outbound, OutboundEntry, Stage, StoredParams, TaskOptions};

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use crate::HumanDuration;
 use crate::peer::event_queue::MakeOwned;
-use crate::peer::{InputError, TaskReport};
+use crate::peer::{InputError, TaskReport, TransportError};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapability, Method, Revision, ServerCapability};
 
@@ -33,8 +33,8 @@ pub enum Outcome {
     Error(ErrorObject),
     /// The peer answered with something that is no answer to this request.
     Invalid(InvalidAnswerError),
-    /// The exchange of HTTP ended with a status and no answer.
-    Http(HttpError),
+    /// The transport's exchange ended with a status instead of an answer: over HTTP.
+    Transport(TransportError),
     /// The connection ended first; whether the peer has acted on the request is not known.
     Lost(LostReason),
     /// No answer came in time. If the request was sent, the peer has been told that nobody waits any more.
@@ -64,7 +64,7 @@ impl Outcome {
             Self::Invalid(InvalidAnswerError::Malformed(text) | InvalidAnswerError::ResultType(text)) => {
                 text.len()
             }
-            Self::Http(error) => error.bytes(),
+            Self::Transport(error) => error.bytes(),
             Self::Input(fault) => fault.bytes(),
             Self::Task(report) => report.bytes(),
             Self::TaskCancelled { message } => message.as_ref().map_or(0, String::len),
@@ -138,7 +138,7 @@ impl fmt::Display for Outcome {
             Self::TaskCancelled { message: Some(why) } => write!(f, "the server gave the task up: {why}"),
             Self::Error(error) => write!(f, "the peer answered with an error: {error}"),
             Self::Invalid(invalid) => invalid.fmt(f),
-            Self::Http(error) => error.fmt(f),
+            Self::Transport(error) => error.fmt(f),
             Self::Lost(lost) => lost.fmt(f),
             Self::TimedOut { after, hard: false, error_without_id: unaddressed } => {
                 write!(f, "no answer and no progress within {}", HumanDuration(*after))?;
@@ -188,82 +188,6 @@ impl fmt::Display for InvalidAnswerError {
         }
     }
 }
-
-/// What an exchange of HTTP brought instead of an answer.
-///
-/// ```
-/// use mcp_proto::peer::HttpError;
-///
-/// let error = HttpError::new(404, "<html>\n  Not here</html>");
-/// assert_eq!(error.to_string(), "HTTP status 404: <html> Not here</html>");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HttpError {
-    /// The status.
-    pub status: u16,
-    /// How the body begins: at most [`EXCERPT`](Self::EXCERPT) characters, without line breaks and what else is not
-    /// for display.
-    pub excerpt: String,
-    /// How the server wants the client to authenticate: its `WWW-Authenticate` headers, joined by commas.
-    pub challenge: Option<String>,
-    /// How long the server wants the client to wait before it asks again.
-    pub retry_after: Option<Duration>,
-    /// Where the server redirects to, of a redirect that was not followed.
-    pub location: Option<Box<str>>,
-    /// Why this side has not authorized itself, where it was to: what the client's own authorization says, not the server.
-    pub unauthorized: Option<Box<str>>,
-}
-
-impl HttpError {
-    /// How many characters of a body are kept: enough to see which program wrote it, and why.
-    pub const EXCERPT: usize = 512;
-
-    /// A status, and the body as far as it was read.
-    pub fn new(status: u16, body: &str) -> Self {
-        let mut excerpt = String::new();
-        let mut room = Self::EXCERPT;
-        for word in body.split(|char: char| char.is_whitespace() || char.is_control()) {
-            let gap = if excerpt.is_empty() || word.is_empty() { "" } else { " " };
-            for char in gap.chars().chain(word.chars()).take(room) {
-                excerpt.push(char);
-                room = room.saturating_sub(1);
-            }
-            if room == 0 {
-                break;
-            }
-        }
-        Self { status, excerpt, challenge: None, retry_after: None, location: None, unauthorized: None }
-    }
-
-    /// How many bytes of the peer's it holds.
-    pub(crate) fn bytes(&self) -> usize {
-        let length = |text: Option<&str>| text.map_or(0, str::len);
-        let texts = [self.excerpt.len(), length(self.challenge.as_deref()), length(self.location.as_deref())];
-        texts.into_iter().fold(0, usize::saturating_add)
-    }
-}
-
-impl fmt::Display for HttpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HTTP status {}", self.status)?;
-        if let Some(why) = &self.unauthorized {
-            write!(f, " ({why})")?;
-        }
-        if let Some(location) = &self.location {
-            write!(f, " (it redirects to {location}, which is not followed)")?;
-        }
-        if let Some(pause) = self.retry_after {
-            write!(f, " (retry after {})", HumanDuration(pause))?;
-        }
-        match &*self.excerpt {
-            "" => Ok(()),
-            excerpt => write!(f, ": {excerpt}"),
-        }
-    }
-}
-
-impl core::error::Error for HttpError {}
 
 /// Why an answer can no longer come.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::http_common::{
     ClientWire, LEGACY, MODERN, SESSION, config, discover_result, legacy_config, scenario,
 };
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, KnownEra, State};
-use mcp_proto::peer::{HttpError, Outcome, RequestError, RequestOptions};
+use mcp_proto::peer::{Outcome, RequestError, RequestOptions, TransportError};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, Revision};
 use mcp_proto::transport::http::SentState;
 use serde_json::json;
@@ -182,8 +182,9 @@ fn a_server_that_wants_a_login_says_so() {
             let challenge =
                 "Bearer resource_metadata=\"http://localhost/.well-known/oauth-protected-resource\"";
             wire.reply(&probe, status, &[("www-authenticate", challenge)], "who are you?");
-            let ConnectError::Http { error: HttpError { status: told, challenge: asked, .. }, .. } =
-                connect_error(wire)
+            let ConnectError::Transport {
+                error: TransportError { status: told, challenge: asked, .. }, ..
+            } = connect_error(wire)
             else {
                 panic!()
             };
@@ -214,7 +215,7 @@ fn a_redirect_to_elsewhere_is_a_failure() {
     scenario(config(), |wire| {
         let probe = wire.expect("server/discover");
         wire.reply(&probe, 308, &[("location", "https://localhost:3000/mcp")], "");
-        assert!(matches!(connect_error(wire), ConnectError::Http { error, .. } if error.status == 308));
+        assert!(matches!(connect_error(wire), ConnectError::Transport { error, .. } if error.status == 308));
         wire.expect_silence();
     });
 }
@@ -251,7 +252,7 @@ fn a_modern_server_that_was_taken_for_one_by_its_refusals_is_asked_again_if_it_i
             wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
         let call = wire.expect("tools/call");
         wire.reply(&call, 400, &[("content-type", "text/plain")], "no session");
-        assert!(matches!(wire.outcome(request), Outcome::Http(_)));
+        assert!(matches!(wire.outcome(request), Outcome::Transport(_)));
         let probe = wire.expect("server/discover");
         wire.reply(&probe, 404, &[], "");
         wire.open_session(LEGACY, SESSION);

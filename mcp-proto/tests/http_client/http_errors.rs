@@ -94,7 +94,7 @@ fn server_is_not_waited_for_beyond_the_time_of_the_request() {
         let request = list_tools(wire, 10);
         refuse_busy(wire, "tools/list", 429, &[("retry-after", "10")]);
         let outcome = wire.outcome(request);
-        assert!(matches!(outcome, Outcome::Http(_)), "{outcome:?}");
+        assert!(matches!(outcome, Outcome::Transport(_)), "{outcome:?}");
         assert_eq!(outcome.to_string(), "HTTP status 429 (retry after 10 s): too much at once");
     });
 }
@@ -108,7 +108,7 @@ fn server_that_always_says_later_is_given_up() {
             assert_eq!(wire.advance_to_timeout(), Duration::from_millis(100));
         }
         refuse_busy(wire, "tools/list", 429, &[("retry-after", "0")]);
-        assert!(matches!(wire.outcome(request), Outcome::Http(_)));
+        assert!(matches!(wire.outcome(request), Outcome::Transport(_)));
     });
 }
 

@@ -98,8 +98,8 @@ fn a_server_without_sessions_is_as_good() {
         assert_eq!(call.header("mcp-session-id"), None);
         // Without a session there is none to be lost.
         wire.reply(&call, 404, &[], "gone");
-        assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 404));
-        wire.client.at(wire.now).close();
+        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 404));
+        wire.client.close(wire.now);
         wire.expect_silence();
         assert_eq!(wire.closed(), Some(CloseReason::Done));
     });

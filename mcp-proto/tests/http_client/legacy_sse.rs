@@ -90,7 +90,7 @@ fn a_message_that_is_refused_ends_its_request() {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
         wire.reply(&call, 400, &[], "no such session");
-        assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 400));
+        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 400));
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
         wire.refuse(&call, 400, -32602, None);

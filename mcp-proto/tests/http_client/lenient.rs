@@ -273,7 +273,7 @@ fn client_takes_a_message_without_content_type_to_the_message_limit() {
             let exchange = wire.expect("tools/list");
             let body = json!({"jsonrpc": "2.0", "id": exchange.id(), "result": empty_page()}).to_string();
             wire.reply(&exchange, 200, headers, &body);
-            assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 200));
+            assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 200));
         });
     }
 }
@@ -285,7 +285,7 @@ fn client_takes_nothing_else_without_content_type() {
             let request = list(wire);
             let exchange = wire.expect("tools/list");
             wire.reply(&exchange, 200, &[], body);
-            assert!(matches!(wire.outcome(request), Outcome::Http(_)));
+            assert!(matches!(wire.outcome(request), Outcome::Transport(_)));
             assert!(take_leniencies(wire).is_empty());
         });
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::http_common::{MODERN, config, discover_result, modern, scenario};
 use mcp_proto::peer::client::{Event, State};
 use mcp_proto::peer::{
-    HttpError, InvalidAnswerError, LostReason, Outcome, ReissuePolicy, RequestError, RequestOptions,
+    InvalidAnswerError, LostReason, Outcome, ReissuePolicy, RequestError, RequestOptions, TransportError,
 };
 use mcp_proto::schema::{
     CallTool, CallToolParams, GetPrompt, GetPromptParams, ListTools, ListToolsParams, ReadResource,
@@ -134,11 +134,12 @@ fn a_status_without_an_answer_is_an_outcome_with_what_is_known_of_it() {
             ("retry-after", "7"),
         ];
         wire.reply(&exchange, 401, &headers, "<h1>No</h1>");
-        let Outcome::Http(HttpError { status, excerpt, challenge, retry_after, .. }) = wire.outcome(request)
+        let Outcome::Transport(TransportError { status, detail, challenge, retry_after, .. }) =
+            wire.outcome(request)
         else {
             panic!()
         };
-        assert_eq!((status, &*excerpt), (401, "<h1>No</h1>"));
+        assert_eq!((status, &*detail), (401, "<h1>No</h1>"));
         assert_eq!(challenge.as_deref(), Some("Bearer realm=\"a\", Basic"));
         assert_eq!(retry_after, Some(Duration::from_secs(7)));
     });
@@ -153,8 +154,8 @@ fn an_excerpt_is_bounded() {
         wire.head(&exchange, 500, &[("content-type", "text/plain")]);
         wire.body(&exchange, &"ä".repeat(40_000));
         wire.expect_abort(&exchange);
-        let Outcome::Http(error) = wire.outcome(request) else { panic!() };
-        assert_eq!(error.excerpt.chars().count(), 512);
+        let Outcome::Transport(error) = wire.outcome(request) else { panic!() };
+        assert_eq!(error.detail.chars().count(), 512);
     });
 }
 
@@ -511,7 +512,7 @@ fn a_redirect_is_followed_within_the_origin() {
         let exchange = wire.expect("tools/call");
         assert_eq!(&*exchange.request.url, "http://localhost:3000/mcp");
         wire.reply(&exchange, 307, &[("location", "http://elsewhere.example/mcp")], "");
-        assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 307));
+        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 307));
         wire.expect_silence();
     });
 }
@@ -525,7 +526,7 @@ fn redirects_end() {
             let exchange = wire.expect("tools/call");
             wire.reply(&exchange, 308, &[("location", "/mcp")], "");
         }
-        assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 308));
+        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 308));
         wire.expect_silence();
     });
 }
@@ -579,7 +580,7 @@ fn a_refusal_whose_body_is_cut_is_a_refusal() {
         wire.body(&exchange, "over");
         wire.truncate(&exchange);
         assert!(
-            matches!(wire.outcome(request), Outcome::Http(error) if error.status == 503 && error.excerpt == "over")
+            matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 503 && error.detail == "over")
         );
     });
 }

@@ -57,7 +57,7 @@ fn minutes(minutes: u64) -> Duration {
 
 fn http_refusal(outcome: Outcome) -> (u16, String, Option<String>) {
     match outcome {
-        Outcome::Http(error) => (error.status, error.excerpt, error.unauthorized.map(String::from)),
+        Outcome::Transport(error) => (error.status, error.detail, error.unauthorized.map(String::from)),
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -177,7 +177,7 @@ fn what_is_given_up_ends_as_the_server_refused_it() {
         let call = wire.expect("tools/call");
         let challenge = reject_unauthorized(wire, &call);
         wire.give_up(&challenge);
-        let Outcome::Http(error) = wire.outcome(request) else { panic!() };
+        let Outcome::Transport(error) = wire.outcome(request) else { panic!() };
         assert_eq!(error.challenge.as_deref(), Some(CHALLENGE));
         assert_eq!(error.to_string(), "HTTP status 401 (nobody logged in): who are you?");
         // Whatever else is said of it comes too late.

@@ -199,10 +199,10 @@ fn a_challenge_is_kept_beside_an_error() {
                 let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
                 wire.reply(&call, status, &headers, &body);
                 match wire.outcome(request) {
-                    Outcome::Http(http) if kept => {
+                    Outcome::Transport(http) if kept => {
                         assert_eq!(http.status, status);
                         assert_eq!(http.challenge.is_some(), headers.len() > 1);
-                        assert!(http.excerpt.contains("who are you?"));
+                        assert!(http.detail.contains("who are you?"));
                     }
                     Outcome::Error(error) if !kept => assert_eq!(error.code, -32001),
                     other => panic!("{status}: {other:?}"),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use mcp_proto::auth::{Requirement, Scopes};
 use mcp_proto::front;
-use mcp_proto::peer::HttpError;
+use mcp_proto::peer::TransportError;
 use mcp_proto::peer::client::{CloseReason, ConnectError};
 use mcp_proto::rpc::ErrorObject;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ impl ErrorReport {
         self.with_kind("refused")
     }
 
-    fn with_http_error(mut self, error: &HttpError) -> Self {
+    fn http(mut self, error: &TransportError) -> Self {
         self.0.code = Some(error.status.into());
         self.with_kind("http")
     }
@@ -172,8 +172,8 @@ impl From<front::Error> for CommandError {
         }
         let report = ErrorReport::new(error.to_string());
         Self::Server(match &error {
-            front::Error::Peer(object) => report.with_peer_error(object),
-            front::Error::Http(http) => report.with_http_error(http),
+            front::Error::Peer(object) => report.peer(object),
+            front::Error::Transport(http) => report.http(http),
             front::Error::TimedOut { .. } => timeout(report),
             front::Error::Closed(CloseReason::Connect(error)) => connecting(report, error),
             error if error.is_disconnect() => report.with_kind("connection"),
@@ -188,10 +188,8 @@ impl From<front::Error> for CommandError {
 /// A server that did not become ready.
 fn connecting(report: ErrorReport, error: &ConnectError) -> ErrorReport {
     match error {
-        ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => {
-            report.with_peer_error(error)
-        }
-        ConnectError::Http { error, .. } => report.with_http_error(error),
+        ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => report.peer(error),
+        ConnectError::Transport { error, .. } => report.http(error),
         error if error.is_timeout() => timeout(report),
         ConnectError::AllFailed(tried) => match tried.last() {
             Some(last) => connecting(report, last),

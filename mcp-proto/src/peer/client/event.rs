@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::HumanDuration;
 use crate::peer::event_queue::MakeOwned;
-use crate::peer::{HttpError, InboundId, Leniency, LostReason, Outcome, RequestId, TaskReport};
+use crate::peer::{InboundId, Leniency, LostReason, Outcome, RequestId, TaskReport, TransportError};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
 use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
 
@@ -208,7 +208,7 @@ pub enum Diagnostic {
         /// Its method, or that it is a reply.
         message: String,
         /// What the server said.
-        error: HttpError,
+        error: TransportError,
     },
     /// The server refused a request for now, and said when to come back: it is sent again then (HTTP).
     RequestDelayed {
@@ -217,7 +217,7 @@ pub enum Diagnostic {
         /// How long the client waits, as the server asked.
         pause: Duration,
         /// The server's refusal.
-        error: HttpError,
+        error: TransportError,
     },
     /// What the server says of its own accord is not heard, or not any more (legacy revisions over HTTP).
     EventStreamUnavailable {
@@ -260,7 +260,7 @@ impl Diagnostic {
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
             Self::ToolExcluded { name, reason } => name.len().saturating_add(reason.len()),
             Self::RequestDelayed { method, error, .. } => method.len().saturating_add(error.bytes()),
-            Self::MessageRejected { message: what, error } => what.len().saturating_add(error.excerpt.len()),
+            Self::MessageRejected { message: what, error } => what.len().saturating_add(error.detail.len()),
             Self::EventStreamUnavailable { detail } => detail.len(),
             Self::AnsweredStale { reason: why, .. } => why.len(),
             Self::ForbiddenBatch
@@ -377,12 +377,12 @@ pub enum ConnectError {
         /// What is wrong with the answer.
         reason: String,
     },
-    /// The exchange of HTTP ended with a status and no answer to the handshake.
-    Http {
+    /// The transport's exchange ended with a status instead of an answer to the handshake: over HTTP.
+    Transport {
         /// What was being tried.
         during: &'static str,
         /// The status, and how the body begins.
-        error: HttpError,
+        error: TransportError,
     },
     /// No connection to the server can be made as long as nothing changes: its host is unknown, it refuses connections,
     /// or its certificate is not accepted. With a message that names host and port.
@@ -474,7 +474,7 @@ impl ConnectError {
                 let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
                 error.message.len().saturating_add(data)
             }
-            Self::Http { error, .. } => error.bytes(),
+            Self::Transport { error, .. } => error.bytes(),
             Self::NotReady { last, .. } => last.as_ref().map_or(0, |last| last.bytes()),
             Self::NoCommonVersion { theirs, .. } => {
                 theirs.iter().fold(0, |sum, version| sum.saturating_add(version.len()))
@@ -499,7 +499,7 @@ impl fmt::Display for ConnectError {
             Self::Unexpected { during, reason: what } => {
                 write!(f, "the server's answer to {during} is not valid: {what}")
             }
-            Self::Http { during, error } => write!(f, "the server answered {during} with {error}"),
+            Self::Transport { during, error } => write!(f, "the server answered {during} with {error}"),
             Self::Unreachable(detail) => f.write_str(detail),
             Self::Failed { during, detail } => write!(f, "{during} failed: {detail}"),
             Self::HeadersChanged { error } => {

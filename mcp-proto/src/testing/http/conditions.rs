@@ -5,7 +5,7 @@ use core::num::NonZeroUsize;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use crate::backoff::SeededRng;
+use crate::backoff::SplitMix64;
 
 /// What becomes of one exchange on its way.
 ///
@@ -182,13 +182,13 @@ impl NetworkConditions {
 
 /// Chance that repeats itself: the same seed gives the same numbers.
 #[derive(Clone, Debug)]
-pub struct SimulationRng(SeededRng);
+pub struct SimulationRng(SplitMix64);
 
 impl SimulationRng {
     /// The dice of a seed.
     pub fn new(seed: u64) -> Self {
         // Neighbouring seeds should have nothing in common.
-        Self(SeededRng::new(SeededRng::new(seed).next_u64()))
+        Self(SplitMix64::new(SplitMix64::new(seed).next_u64()))
     }
 
     /// A number below `end`; 0 if there is none.

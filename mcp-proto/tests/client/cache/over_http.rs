@@ -104,7 +104,7 @@ fn an_old_answer_does_if_no_other_is_to_be_had() {
         let forbidden = list(wire);
         let exchange = wire.expect("tools/list");
         wire.reply(&exchange, 403, &[("content-type", "text/plain")], "no");
-        assert!(matches!(wire.outcome(forbidden), Outcome::Http(_)));
+        assert!(matches!(wire.outcome(forbidden), Outcome::Transport(_)));
 
         let broken = list(wire);
         for _ in 0..2 {

@@ -129,7 +129,7 @@ fn a_server_that_keeps_no_session_is_given_up() {
             let call = wire.expect("tools/call");
             wire.reply(&call, 404, &[], "");
         }
-        assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 404));
+        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 404));
     });
 }
 

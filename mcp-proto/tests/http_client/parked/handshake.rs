@@ -43,7 +43,9 @@ fn a_probe_that_is_given_up_fails_the_connection_with_the_reason() {
         let probe = wire.expect("server/discover");
         let challenge = reject_unauthorized(wire, &probe);
         wire.give_up(&challenge);
-        let Some(CloseReason::Connect(ConnectError::Http { error, .. })) = wire.closed() else { panic!() };
+        let Some(CloseReason::Connect(ConnectError::Transport { error, .. })) = wire.closed() else {
+            panic!()
+        };
         assert_eq!((error.status, error.unauthorized.as_deref()), (401, Some("nobody logged in")));
         assert_eq!(error.challenge.as_deref(), Some(CHALLENGE));
     });

@@ -22,7 +22,7 @@ use memchr::memmem;
 use serde::Deserialize;
 
 use crate::Instant;
-use crate::peer::{CacheMode, HttpError, LostReason, Outcome, OutgoingRequest, RequestError};
+use crate::peer::{CacheMode, LostReason, Outcome, OutgoingRequest, RequestError};
 use crate::rpc::{Raw, code};
 use crate::schema::{
     CacheScope, Direction, Era, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method as _,
@@ -235,7 +235,7 @@ fn is_transport_failure(outcome: &Outcome) -> bool {
         Outcome::Lost(LostReason::Disconnected(_) | LostReason::Failed(_) | LostReason::KeepaliveFailed)
         | Outcome::TimedOut { .. }
         | Outcome::Refused(RequestError::Connect(_)) => true,
-        Outcome::Http(HttpError { status, .. }) => *status == 429 || (500..600).contains(status),
+        Outcome::Transport(error) => error.is_unavailable,
         _ => false,
     }
 }

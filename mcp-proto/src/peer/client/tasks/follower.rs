@@ -27,7 +27,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::task::{TaskReport, TaskSnapshot};
-use crate::peer::{InvalidAnswerError, Outcome};
+use crate::peer::{InvalidAnswerError, Outcome, RetryAdvice};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::TaskStatus;
 use crate::schema::{Era, ResultType, result_type};
@@ -478,7 +478,7 @@ impl Follower {
                     | code::INVALID_REQUEST
                     | code::MISSING_REQUIRED_CLIENT_CAPABILITY
             ),
-            Outcome::Http(error) => matches!(error.status, 400..=404 | 410),
+            Outcome::Transport(error) => error.retry == RetryAdvice::Never,
             Outcome::Refused(_) | Outcome::Cancelled => true,
             _ => false,
         };
@@ -488,7 +488,7 @@ impl Follower {
         }
         self.unchanged_polls = self.unchanged_polls.saturating_add(1);
         let wish = match &outcome {
-            Outcome::Http(error) => error.retry_after.unwrap_or_default().min(MAX_INTERVAL),
+            Outcome::Transport(error) => error.retry_after.unwrap_or_default().min(MAX_INTERVAL),
             _ => Duration::ZERO,
         };
         self.due = Some(now + self.interval().max(wish));

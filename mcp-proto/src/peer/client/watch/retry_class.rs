@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::peer::{HttpError, LostReason, Outcome, RequestError};
+use crate::peer::{LostReason, Outcome, RequestError, RetryAdvice, TransportError};
 use crate::rpc::code;
 
 /// What an outcome means for somebody who wants to go on.
@@ -27,7 +27,7 @@ impl From<Outcome> for RetryClass {
         match outcome {
             // Either is the server's own doing: one page wants the result, another the notification.
             Outcome::Result(_) | Outcome::Lost(LostReason::Ended) => Self::Done,
-            Outcome::Http(HttpError { status: 408 | 425 | 429 | 500.., retry_after, .. }) => {
+            Outcome::Transport(TransportError { retry: RetryAdvice::Later, retry_after, .. }) => {
                 Self::Lost(retry_after.unwrap_or_default())
             }
             Outcome::Lost(_)

@@ -20,7 +20,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::Diagnostic;
-use crate::peer::{HttpError, LostReason, Outcome, ReissuePolicy, RequestError};
+use crate::peer::{LostReason, Outcome, ReissuePolicy, RequestError, TransportError};
 use crate::rpc::{ErrorObject, Frame, Id, Message, Raw, Response, code};
 use crate::schema::{
     CallTool, Cancelled, Direction, ListTools, Method, MethodInfo, Notification, Revision,
@@ -360,9 +360,7 @@ impl HttpClient {
         }
         match ended {
             // An error has no place for the challenge, which says how to log in.
-            ExchangeOutcome::Answer { http, answer: Err(_), .. }
-                if http.status == 401 || (http.status == 403 && http.challenge.is_some()) =>
-            {
+            ExchangeOutcome::Answer { http, answer: Err(_), .. } if http.needs_authorization => {
                 self.resolve_refused(now, number, generation, http);
             }
             ExchangeOutcome::Answer { http, answer: Err(error), has_request_id: own } => {
@@ -457,7 +455,7 @@ impl HttpClient {
         }
     }
 
-    fn resolve_refused(&mut self, now: Instant, number: i64, generation: u32, http: HttpError) {
+    fn resolve_refused(&mut self, now: Instant, number: i64, generation: u32, http: TransportError) {
         let Some(call) = self.calls.get(&number) else { return };
         if headers::is_modern(call.revision) {
             if matches!(http.status, 400 | 404 | 405) {
@@ -466,14 +464,14 @@ impl HttpClient {
         } else {
             let lost = match http.status {
                 404 => true,
-                400 => call.renewals == 0 && mentions_session(&http.excerpt),
+                400 => call.renewals == 0 && mentions_session(&http.detail),
                 _ => false,
             };
             if lost && self.resend_in_new_session(now, number, generation) {
                 return;
             }
         }
-        self.fail_call(now, number, Outcome::Http(http));
+        self.fail_call(now, number, Outcome::Transport(http));
     }
 
     /// The session that carried a request is gone: it was not accepted, and goes out in the next one.
@@ -510,7 +508,7 @@ impl HttpClient {
     /// The server refused a request for now, and said when to come back. Returns whether it is sent again then.
     ///
     /// <https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3>
-    fn honor_retry_after(&mut self, now: Instant, number: i64, http: &HttpError) -> bool {
+    fn honor_retry_after(&mut self, now: Instant, number: i64, http: &TransportError) -> bool {
         let (429 | 503, Some(pause)) = (http.status, http.retry_after) else { return false };
         let in_time = self.peer.deadline_of(number).is_none_or(|deadline| now + pause < deadline);
         if !in_time || !self.is_repeatable(number, false) {

@@ -17,13 +17,14 @@ use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::codec::SseEvent;
-use crate::peer::{HttpError, InvalidAnswerError};
+use crate::peer::InvalidAnswerError;
 use crate::rpc::{ErrorObject, Raw, write};
 use crate::transport::http::ExchangeId;
 
 use super::HttpClient;
 use super::exchange::ExchangeKind;
 use super::response::ExchangeOutcome;
+use super::status::http_error;
 
 const CONTENT: &str = "content";
 
@@ -111,7 +112,7 @@ impl HttpClient {
             "complete" => self.finish_chunked_result(number, &event.data),
             "error" => Some(match parse_error(&event.data) {
                 Some(error) => ExchangeOutcome::Answer {
-                    http: HttpError::new(200, ""),
+                    http: http_error(200, ""),
                     answer: Err(error),
                     has_request_id: true,
                 },
@@ -136,7 +137,7 @@ impl HttpClient {
         fragments.add(members);
         if fragments.bytes > limit {
             let too_long = InvalidAnswerError::TooLong { bytes: fragments.bytes };
-            return Some(ExchangeOutcome::Invalid(too_long, HttpError::new(200, "")));
+            return Some(ExchangeOutcome::Invalid(too_long, http_error(200, "")));
         }
         if let Ok(text) = core::str::from_utf8(data)
             && let Ok(fragment) = Raw::new(text)
@@ -161,7 +162,7 @@ impl HttpClient {
         fragments.add(members);
         Some(match fragments.finish() {
             Some(result) => ExchangeOutcome::Answer {
-                http: HttpError::new(200, ""),
+                http: http_error(200, ""),
                 answer: Ok(result),
                 has_request_id: true,
             },
@@ -171,5 +172,5 @@ impl HttpClient {
 }
 
 fn invalid_outcome(what: &str) -> ExchangeOutcome {
-    ExchangeOutcome::Invalid(InvalidAnswerError::Malformed(what.into()), HttpError::new(200, ""))
+    ExchangeOutcome::Invalid(InvalidAnswerError::Malformed(what.into()), http_error(200, ""))
 }

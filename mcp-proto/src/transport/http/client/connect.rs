@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::{Diagnostic, KnownEra, ServerInfo};
-use crate::peer::{HttpError, LostReason, Outcome};
+use crate::peer::{LostReason, Outcome, TransportError};
 use crate::schema::{Discover, Era, Method, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
@@ -160,7 +160,11 @@ impl HttpClient {
                 self.resume_detection(now);
                 let found = matches!(
                     ended,
-                    ExchangeOutcome::Answer { http: HttpError { status: 200..300, .. }, answer: Ok(_), .. }
+                    ExchangeOutcome::Answer {
+                        http: TransportError { status: 200..300, .. },
+                        answer: Ok(_),
+                        ..
+                    }
                 );
                 self.session.id = session.filter(|_| found && self.legacy_sse.is_none()).map(Arc::from);
                 let act = self.detection.handle_initialize(now, to_reply(ended));

@@ -57,7 +57,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::backoff::{Backoff, SeededRng};
+use crate::backoff::{Backoff, SplitMix64};
 use crate::peer::client::handshake::{self, DiscoverAnswer, ServerDescription};
 use crate::peer::client::{
     ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra,
@@ -148,7 +148,7 @@ pub(super) struct HttpEraDetection {
     tolerate: bool,
     conduct: Conduct,
     timeouts: ConnectTimeouts,
-    rng: SeededRng,
+    rng: SplitMix64,
     step: HttpDetectStep,
     probes: u8,
     /// The version that was probed last.
@@ -190,7 +190,7 @@ impl HttpEraDetection {
             tolerate: config.tolerate_unknown_version,
             conduct: config.conduct,
             timeouts: config.connect,
-            rng: SeededRng::new(seed),
+            rng: SplitMix64::new(seed),
             step: HttpDetectStep::Idle,
             probes: 0,
             probed_version: Revision::LATEST,

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::{CloseReason, ConnectError};
-use crate::peer::{HttpError, LostReason};
+use crate::peer::{LostReason, RetryAdvice};
 use crate::transport::http::{ExchangeId, Verb};
 
 use super::HttpClient;
@@ -22,6 +22,7 @@ use super::detect::Reply;
 use super::exchange::ExchangeKind;
 use super::listen::STABLE_AFTER;
 use super::response::{ExchangeOutcome, ResumePoint};
+use super::status::http_error;
 use super::timers::Timer;
 
 #[derive(Debug, Default)]
@@ -72,7 +73,7 @@ impl HttpClient {
         let Some(endpoint) = exchange.url.resolve_same_origin(reference) else {
             self.abort_exchange(id);
             let what = "the endpoint that it names is not at the same origin";
-            return self.fail_events(now, Reply::Other(HttpError::new(200, what)), what, None);
+            return self.fail_events(now, Reply::Other(http_error(200, what)), what, None);
         };
         events.endpoint = Some(endpoint);
         events.endpoint_since = Some(now);
@@ -161,7 +162,7 @@ impl HttpClient {
             ConnectError::Failed { .. } | ConnectError::TimedOut { .. } | ConnectError::NotReady { .. } => {
                 true
             }
-            ConnectError::Http { error, .. } => matches!(error.status, 408 | 425 | 429 | 500..),
+            ConnectError::Transport { error, .. } => error.retry == RetryAdvice::Later,
             _ => false,
         };
         if !temporary || self.peer.server().is_none() {

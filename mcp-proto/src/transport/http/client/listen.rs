@@ -17,6 +17,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::peer::RetryAdvice;
 use crate::peer::client::Diagnostic;
 use crate::schema::{Era, Revision};
 use crate::transport::http::{ExchangeId, Verb};
@@ -109,7 +110,7 @@ impl HttpClient {
                 if error.status == 404 && known && self.renew_session(now) {
                     return;
                 }
-                if !matches!(error.status, 408 | 425 | 429 | 500..) || !known {
+                if error.retry != RetryAdvice::Later || !known {
                     self.peer.note_event_stream_lost();
                     if !matches!(error.status, 404 | 405) {
                         let detail = format!("{error}");
@@ -203,7 +204,7 @@ impl HttpClient {
                 self.resume_later(now, number, trail, brought);
             }
             ExchangeOutcome::NoAnswer(error) | ExchangeOutcome::Broken { refused: Some(error), .. }
-                if matches!(error.status, 408 | 425 | 429 | 500..) && !failed =>
+                if error.retry == RetryAdvice::Later && !failed =>
             {
                 let retry = error.retry_after.or(before.retry);
                 self.resume_later(

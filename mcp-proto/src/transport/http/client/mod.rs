@@ -36,6 +36,7 @@ mod read;
 mod reconnect;
 mod response;
 mod session;
+mod status;
 mod timers;
 
 use alloc::boxed::Box;
@@ -45,7 +46,7 @@ use core::fmt;
 
 use bytes::Bytes;
 
-use crate::backoff::SeededRng;
+use crate::backoff::SplitMix64;
 use crate::peer::client::{
     Client, CloseReason, ConnectProgress, Event, KnownEra, ServerInfo, State, TaskCommand, WatchFilter,
     WatchId, WatchStart,
@@ -110,7 +111,7 @@ pub struct HttpClient {
     /// The server's endpoint.
     url: Address,
     detection: HttpEraDetection,
-    rng: SeededRng,
+    rng: SplitMix64,
     exchanges: BTreeMap<ExchangeId, ClientExchange>,
     parking: ParkingState,
     next_exchange: u64,
@@ -153,7 +154,7 @@ impl HttpClient {
             url,
             detection: HttpEraDetection::new(&config.client, config.seed, config.backoff)
                 .retry_unreachable(config.retry_unreachable),
-            rng: SeededRng::new(config.seed),
+            rng: SplitMix64::new(config.seed),
             exchanges: BTreeMap::new(),
             parking: ParkingState::default(),
             next_exchange: 1,

@@ -16,7 +16,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::Instant;
-use crate::peer::HttpError;
+use crate::peer::TransportError;
 use crate::peer::client::{ConnectProgress, ConnectStep};
 use crate::transport::http::ExchangeId;
 
@@ -98,7 +98,7 @@ impl HttpClient {
             let ClientExchange { kind: purpose, generation, response: reading, .. } = held;
             if let ResponseState::Parked(mut ended) = reading {
                 if let Some(http) = ended.http_error_mut() {
-                    http.unauthorized = Some(HttpError::new(0, detail).excerpt.into());
+                    http.unauthorized = Some(TransportError::excerpt(detail).into());
                 }
                 self.resolve_exchange(now, purpose, generation, None, *ended);
             }
@@ -121,7 +121,7 @@ impl HttpClient {
     ) -> Option<(ClientExchange, ExchangeOutcome)> {
         let refusal = ended.http_error_mut();
         let refusal = refusal
-            .filter(|http| http.status == 401 || (http.status == 403 && http.challenge.is_some()))
+            .filter(|http| http.needs_authorization)
             .filter(|_| self.config.authorization == UnauthorizedPolicy::Park && !self.peer.is_closed());
         let Some(http) = refusal else { return Some((exchange, ended)) };
         let challenge = AuthorizationRequired {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::codec::{SseEvent, SseItem};
 use crate::peer::client::Diagnostic;
-use crate::peer::{Conduct, HttpError, InvalidAnswerError, Leniency, Outcome};
+use crate::peer::{Conduct, InvalidAnswerError, Leniency, Outcome};
 use crate::rpc::{self, Frame, Id, Kind, Malformed, MalformedKind, Message, Response};
 use crate::schema::{Cancelled, CancelledParams, Notification as _};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
@@ -20,6 +20,7 @@ use super::call::{CallOwner, CallState};
 use super::connect::DetectionRequest;
 use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
 use super::response::{BufferedBody, EventBody, ExchangeOutcome, FinishedBody};
+use super::status::http_error;
 use super::timers::Timer;
 
 /// How much may follow an answer on its stream, in bytes of events. Servers end the stream, or say a word or two more.
@@ -147,7 +148,7 @@ impl HttpClient {
                 let invalid = InvalidAnswerError::Malformed(describe_foreign_result(foreign));
                 let (purpose, generation) = (exchange.kind.clone(), exchange.generation);
                 self.drain_after_answer(now, id);
-                let ended = ExchangeOutcome::Invalid(invalid, HttpError::new(200, ""));
+                let ended = ExchangeOutcome::Invalid(invalid, http_error(200, ""));
                 return self.resolve_exchange(now, purpose, generation, None, ended);
             }
             // It waits to go out, or has gone out again under another id.
@@ -166,7 +167,7 @@ impl HttpClient {
         self.note_deviations(&mut response);
         let Some(exchange) = self.exchanges.get(&id) else { return };
         let what = response.outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        let http = HttpError::new(status, &what);
+        let http = http_error(status, &what);
         let (mut purpose, generation) = (exchange.kind.clone(), exchange.generation);
         let session = self.exchanges.get_mut(&id).and_then(|exchange| exchange.new_session.take());
         match (&purpose, self.detection_requests.last().copied()) {
@@ -300,7 +301,7 @@ impl HttpClient {
             }
             return;
         }
-        let http = HttpError::new(200, "");
+        let http = http_error(200, "");
         let (purpose, generation) = match (&exchange.kind, self.detection_requests.last().copied()) {
             (ExchangeKind::Events, Some(DetectionRequest { wire_id: wire, .. })) => {
                 (ExchangeKind::Initialize { wire, body: Bytes::new() }, exchange.generation)
@@ -446,7 +447,7 @@ impl HttpClient {
         let trail = events.resume_point(self.limits().header_bytes);
         match end {
             ExchangeEnd::Complete => {
-                let error = HttpError::new(events.status, "the event stream ended without an answer");
+                let error = http_error(events.status, "the event stream ended without an answer");
                 ExchangeOutcome::Unanswered(error, trail)
             }
             _ => ExchangeOutcome::Broken { sent: SentState::Maybe, detail, refused: None, trail },

@@ -12,7 +12,7 @@
 
 use core::time::Duration;
 
-use crate::backoff::{Backoff, SeededRng};
+use crate::backoff::{Backoff, SplitMix64};
 
 use super::response::ResumePoint;
 
@@ -65,7 +65,7 @@ impl Reconnects {
         brought: StreamProgress,
         wish: Duration,
         backoff: &Backoff,
-        rng: &mut SeededRng,
+        rng: &mut SplitMix64,
     ) -> Duration {
         let pause = match brought {
             StreamProgress::Message => {

@@ -10,16 +10,17 @@ use core::{fmt, mem};
 use bytes::Bytes;
 
 use crate::codec::{Sse, media};
-use crate::peer::{Conduct, HttpError, InvalidAnswerError, Leniency};
+use crate::peer::{Conduct, InvalidAnswerError, Leniency, TransportError};
 use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
 use crate::transport::http::{Fields, SentState, header};
 
 use super::http_date;
+use super::status::http_error;
 
 /// How much is read of a body that can be no message. The beginning of it is shown to people.
 const NON_MESSAGE_BYTES: usize = 64 * 1024;
 /// How much of a body is looked at to be shown, in bytes. UTF-8 has at most four to a character.
-const EXCERPT_BYTES: usize = 4 * HttpError::EXCERPT;
+const EXCERPT_BYTES: usize = 4 * TransportError::MAX_DETAIL;
 
 /// What the body of an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub(super) struct AnswerHead {
     pub(super) encoding: Option<String>,
     pub(super) dpop_nonce: Option<String>,
     /// What is told of it if it turns out to be an error; the body is still to come.
-    pub(super) error: HttpError,
+    pub(super) error: TransportError,
 }
 
 impl AnswerHead {
@@ -62,13 +63,14 @@ impl AnswerHead {
         let odd_type = text("content-type").filter(|_| content == BodyType::Unexpected);
         let session = text(header::SESSION_ID)
             .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
-        let mut error = HttpError::new(status, "");
+        let mut error = http_error(status, "");
         error.challenge = challenge(fields, header_bytes);
+        error.needs_authorization |= status == 403 && error.challenge.is_some();
         error.retry_after = text("retry-after")
             .and_then(|value| http_date::parse_retry_after(&value, text("date").as_deref()));
         let location = text("location");
         if (300..400).contains(&status) {
-            error.location = location.as_deref().map(|location| HttpError::new(0, location).excerpt.into());
+            error.location = location.as_deref().map(|location| TransportError::excerpt(location).into());
         }
         let encoding = text("content-encoding").filter(|encoding| {
             !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") && !matches!(status, 204 | 304)
@@ -110,7 +112,7 @@ fn challenge(fields: &dyn Fields, header_bytes: usize) -> Option<String> {
 /// The beginning of a body, for people.
 fn excerpt(body: &[u8]) -> String {
     let head = body.get(..EXCERPT_BYTES).unwrap_or(body);
-    HttpError::new(0, &String::from_utf8_lossy(head)).excerpt
+    TransportError::excerpt(&String::from_utf8_lossy(head))
 }
 
 /// A body that is read when it is whole.
@@ -121,7 +123,7 @@ pub(super) struct BufferedBody {
     unexpected_type: Option<String>,
     conduct: Conduct,
     encoding: Option<String>,
-    error: HttpError,
+    error: TransportError,
     body: BodyBuffer,
     bytes: usize,
     /// Whether the body begins as JSON does, once that is known.
@@ -135,7 +137,7 @@ pub(super) struct FinishedBody {
     /// What the body holds.
     pub(super) message: Result<Option<Frame>, InvalidAnswerError>,
     /// What is reported of the exchange if the body holds no answer.
-    pub(super) error: HttpError,
+    pub(super) error: TransportError,
     /// The deviation that was tolerated in reading the body.
     pub(super) leniency: Option<Leniency>,
 }
@@ -213,15 +215,15 @@ impl BufferedBody {
         let body = mem::replace(&mut self.body, BodyBuffer::Empty).join();
         if let Some(encoding) = self.encoding.take() {
             let what = format!("the server sent content-encoding: {encoding}, which was not asked for");
-            self.error.excerpt = HttpError::new(0, &what).excerpt;
-            let invalid = InvalidAnswerError::Malformed(self.error.excerpt.clone());
+            self.error.detail = TransportError::excerpt(&what);
+            let invalid = InvalidAnswerError::Malformed(self.error.detail.clone());
             let found = if self.is_success() { Err(invalid) } else { Ok(None) };
             return FinishedBody { message: found, error: self.error, leniency: None };
         }
         let found = self.parse_body(&body, depth);
         // An answer needs no excerpt.
         if !self.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_))))) {
-            self.error.excerpt = excerpt(&body);
+            self.error.detail = excerpt(&body);
         }
         let untyped = self.content != BodyType::Json && self.is_success();
         let leniency = (untyped && matches!(found, Ok(Some(_))))
@@ -256,11 +258,11 @@ impl BufferedBody {
     }
 
     /// What is known if the rest of the body never comes: nothing but the status of a refusal.
-    pub(super) fn into_truncated_error(mut self) -> Option<HttpError> {
+    pub(super) fn into_truncated_error(mut self) -> Option<TransportError> {
         if self.is_success() {
             return None;
         }
-        self.error.excerpt = excerpt(&self.body.join());
+        self.error.detail = excerpt(&self.body.join());
         Some(self.error)
     }
 }
@@ -325,26 +327,26 @@ pub(super) enum ExchangeOutcome {
     /// With the answer.
     Answer {
         /// The status, and what else is told of the exchange if the answer is a refusal.
-        http: HttpError,
+        http: TransportError,
         answer: Result<Raw, ErrorObject>,
         /// Whether it bears the id of the request.
         has_request_id: bool,
     },
     /// With something that is no answer.
-    NoAnswer(HttpError),
+    NoAnswer(TransportError),
     /// With an answer that can not be read.
-    Invalid(InvalidAnswerError, HttpError),
+    Invalid(InvalidAnswerError, TransportError),
     /// The stream ended in an orderly way, and the answer was not in it.
-    Unanswered(HttpError, ResumePoint),
+    Unanswered(TransportError, ResumePoint),
     /// The connection failed.
-    Broken { sent: SentState, detail: String, refused: Option<HttpError>, trail: ResumePoint },
+    Broken { sent: SentState, detail: String, refused: Option<TransportError>, trail: ResumePoint },
     /// No connection could be made, and none can as long as nothing changes.
     Unreachable { detail: String },
 }
 
 impl ExchangeOutcome {
     /// What is told of it, where it is a refusal by its status.
-    pub(super) fn http_error_mut(&mut self) -> Option<&mut HttpError> {
+    pub(super) fn http_error_mut(&mut self) -> Option<&mut TransportError> {
         match self {
             Self::Answer { http, answer: Err(_), .. } | Self::NoAnswer(http) => Some(http),
             Self::Broken { refused, .. } => refused.as_mut(),
@@ -359,7 +361,7 @@ impl ExchangeOutcome {
     pub(super) fn into_get_outcome(self) -> Self {
         match self {
             Self::Answer { http, answer: Err(error), .. } if !(200..300).contains(&http.status) => {
-                Self::NoAnswer(HttpError { excerpt: HttpError::new(0, &error.to_string()).excerpt, ..http })
+                Self::NoAnswer(TransportError { detail: TransportError::excerpt(&error.to_string()), ..http })
             }
             ended => ended,
         }

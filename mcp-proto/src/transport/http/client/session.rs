@@ -6,8 +6,8 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::peer::LostReason;
 use crate::peer::client::{CloseReason, Diagnostic};
-use crate::peer::{HttpError, LostReason};
 use crate::schema::{Era, Initialized, Notification};
 
 use crate::transport::http::{ExchangeId, SentState};
@@ -16,6 +16,7 @@ use super::HttpClient;
 use super::exchange::ExchangeKind;
 use super::outbox::OneWayMessage;
 use super::response::{ExchangeOutcome, ResumePoint};
+use super::status::http_error;
 use super::timers::Timer;
 
 /// Whether requests go out.
@@ -202,7 +203,7 @@ impl HttpClient {
             ExchangeOutcome::Broken { detail, .. } if opens => {
                 return self.retry_post_later(now, post, &detail);
             }
-            _ => (200, HttpError::new(200, "")),
+            _ => (200, http_error(200, "")),
         };
         let lost = status == 404 && self.renew_session(now);
         if lost {

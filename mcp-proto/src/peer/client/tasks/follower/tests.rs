@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use super::{FollowAction, Follower, MAX_FAILURES, ResultWait, TaskInputMode, TaskSnapshot};
 use crate::Instant;
-use crate::peer::{HttpError, LostReason, Outcome};
+use crate::peer::{LostReason, Outcome, RetryAdvice, TransportError};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::Era;
 

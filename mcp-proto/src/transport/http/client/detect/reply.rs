@@ -3,9 +3,10 @@
 use alloc::string::String;
 use core::time::Duration;
 
-use crate::peer::HttpError;
+use crate::peer::TransportError;
 use crate::peer::client::ConnectError;
 use crate::rpc::{ErrorObject, Raw, code};
+use crate::transport::http::client::status::http_error;
 
 /// What became of an exchange.
 #[derive(Debug)]
@@ -13,9 +14,9 @@ pub(in crate::transport::http::client) enum Reply {
     /// A result.
     Result { status: u16, result: Raw },
     /// An error of JSON-RPC, and the exchange that it came in.
-    Error { error: ErrorObject, http: HttpError },
+    Error { error: ErrorObject, http: TransportError },
     /// A status, and nothing that is a message.
-    Other(HttpError),
+    Other(TransportError),
     /// No answer, or one that broke off.
     Failed { detail: String, retry_after: Option<Duration> },
     /// There is no connection, nor will there be if it is tried again.
@@ -59,7 +60,7 @@ impl UnexpectedReply {
             Reply::Unreachable { detail } => {
                 return Self { class: ReplyClass::Forbidden, error: ConnectError::Unreachable(detail) };
             }
-            Reply::Result { status, result } => (None, HttpError::new(status, result.as_str())),
+            Reply::Result { status, result } => (None, http_error(status, result.as_str())),
             // A status of success explains nothing; the error does.
             Reply::Error { error, http } if (200..300).contains(&http.status) => {
                 let error = ConnectError::Refused { during, error };
@@ -78,6 +79,6 @@ impl UnexpectedReply {
             200..=299 | 400..=499 => ReplyClass::NotUnderstood,
             _ => ReplyClass::Forbidden,
         };
-        Self { class: meaning, error: ConnectError::Http { during, error: http } }
+        Self { class: meaning, error: ConnectError::Transport { during, error: http } }
     }
 }

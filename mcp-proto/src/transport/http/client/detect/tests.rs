@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::time::Duration;
 
+use super::super::status::http_error;
 use super::{Backoff, HttpDetectAction, HttpEraDetection, Reply};
 use crate::Instant;
-use crate::peer::HttpError;
 use crate::peer::client::{ClientConfig, ConnectError, EraPolicy, KnownEra};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapabilities, ClientCapability, Era, Implementation, Revision};
@@ -153,11 +153,11 @@ fn initialized(version: &str) -> Reply {
 
 fn error_with(status: u16, code: i64, data: &str) -> Reply {
     let error = ErrorObject::new(code, "no").with_data(raw(data));
-    Reply::Error { error, http: HttpError::new(status, "{error}") }
+    Reply::Error { error, http: http_error(status, "{error}") }
 }
 
 fn error(status: u16, code: i64) -> Reply {
-    Reply::Error { error: ErrorObject::new(code, "no"), http: HttpError::new(status, "{error}") }
+    Reply::Error { error: ErrorObject::new(code, "no"), http: http_error(status, "{error}") }
 }
 
 fn unsupported(status: u16, versions: &[&str]) -> Reply {
@@ -167,11 +167,11 @@ fn unsupported(status: u16, versions: &[&str]) -> Reply {
 }
 
 fn html(status: u16) -> Reply {
-    Reply::Other(HttpError::new(status, "<html>nothing here</html>"))
+    Reply::Other(http_error(status, "<html>nothing here</html>"))
 }
 
 fn empty(status: u16) -> Reply {
-    Reply::Other(HttpError::new(status, ""))
+    Reply::Other(http_error(status, ""))
 }
 
 fn failed() -> Reply {
@@ -179,7 +179,7 @@ fn failed() -> Reply {
 }
 
 fn busy(status: u16, seconds: u64) -> Reply {
-    let mut http = HttpError::new(status, "busy");
+    let mut http = http_error(status, "busy");
     http.retry_after = Some(Duration::from_secs(seconds));
     Reply::Other(http)
 }

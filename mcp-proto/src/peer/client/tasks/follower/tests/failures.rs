@@ -2,9 +2,21 @@
 
 use super::*;
 
+/// An error with advice about repeating the request.
+fn transport_error(retry: RetryAdvice) -> TransportError {
+    let mut error = TransportError::new("HTTP", 0, "");
+    error.retry = retry;
+    error
+}
+
 #[test]
 fn a_question_that_fails_is_asked_again_a_few_times() {
-    for failure in [lost, || error(code::INTERNAL_ERROR), || Outcome::Http(HttpError::new(503, ""))] {
+    for failure in [
+        lost,
+        || error(code::INTERNAL_ERROR),
+        || Outcome::Transport(transport_error(RetryAdvice::Later)),
+        || Outcome::Transport(transport_error(RetryAdvice::Unknown)),
+    ] {
         let mut run = FollowerRun::modern();
         for _ in 0..MAX_FAILURES {
             run.wait();
@@ -39,7 +51,7 @@ fn what_asking_again_does_not_change_is_not_asked_again() {
         error(code::INVALID_PARAMS),
         error(code::METHOD_NOT_FOUND),
         error(code::MISSING_REQUIRED_CLIENT_CAPABILITY),
-        Outcome::Http(HttpError::new(404, "")),
+        Outcome::Transport(transport_error(RetryAdvice::Never)),
     ] {
         let mut run = FollowerRun::modern();
         run.wait();
@@ -54,9 +66,9 @@ fn what_asking_again_does_not_change_is_not_asked_again() {
 fn a_server_that_says_when_to_come_again_is_left_alone_until_then() {
     let mut run = FollowerRun::modern();
     run.wait();
-    let mut busy = HttpError::new(429, "");
+    let mut busy = transport_error(RetryAdvice::Later);
     busy.retry_after = Some(Duration::from_secs(20));
-    run.follower.handle_get(run.now, Outcome::Http(busy));
+    run.follower.handle_get(run.now, Outcome::Transport(busy));
     assert_eq!(run.wait(), Duration::from_secs(20));
 }
 

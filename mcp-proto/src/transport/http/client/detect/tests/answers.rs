@@ -62,7 +62,7 @@ fn a_server_that_is_not_modern_is_a_typed_error_where_only_modern_ones_are_wante
             let act = run.probe(reply);
             match row(status, body) {
                 Row::Again => assert_eq!(act, "wait"),
-                Row::Failure => assert!(matches!(run.failure(), ConnectError::Http { .. })),
+                Row::Failure => assert!(matches!(run.failure(), ConnectError::Transport { .. })),
                 Row::Older | Row::Other => {
                     assert!(matches!(run.failure(), ConnectError::LegacyServer { .. }), "{act}");
                     assert!(act.contains(&quoted(status, body)), "{act}");
@@ -297,12 +297,12 @@ fn a_stream_of_events_that_is_opened_anew_asks_for_the_handshake_again() {
 fn a_challenge_is_part_of_the_failure() {
     for reply in [Reply::Other, |http| Reply::Error { error: ErrorObject::new(-32001, "log in"), http }] {
         for status in [401, 403] {
-            let mut http = HttpError::new(status, "log in");
+            let mut http = http_error(status, "log in");
             http.challenge = Some("Bearer".into());
             let mut run = Run::new(&config());
             run.probe(reply(http.clone()));
             let kept = |error: &ConnectError| match error {
-                ConnectError::Http { error, .. } => error.challenge.as_deref() == Some("Bearer"),
+                ConnectError::Transport { error, .. } => error.challenge.as_deref() == Some("Bearer"),
                 _ => false,
             };
             assert!(kept(run.failure()), "{:?}", run.last);

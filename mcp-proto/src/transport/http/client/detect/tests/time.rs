@@ -67,7 +67,7 @@ fn a_server_that_says_when_to_come_back_is_left_alone_until_then() {
     assert_eq!(run.wait(), (Duration::from_secs(17), PROBE.into()));
     assert_eq!(run.probe(busy(429, 0)), "wait");
     assert_eq!(run.wait(), (Duration::ZERO, PROBE.into()));
-    let mut http = HttpError::new(429, "{error}");
+    let mut http = http_error(429, "{error}");
     http.retry_after = Some(Duration::from_secs(3));
     assert_eq!(run.probe(Reply::Error { error: ErrorObject::new(SERVER_ERROR, "slow down"), http }), "wait");
     assert_eq!(run.wait(), (Duration::from_secs(3), PROBE.into()));

@@ -1,0 +1,115 @@
+//! What a transport reports of an exchange that ended without an answer.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use crate::HumanDuration;
+
+/// An exchange of the transport that ended with a status instead of an answer.
+///
+/// Only transports with an exchange for each message report it: HTTP does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransportError {
+    /// The name of the protocol that the status belongs to, for messages: `HTTP`.
+    pub protocol: &'static str,
+    /// The status of the exchange.
+    pub status: u16,
+    /// Whether the same request may succeed later.
+    pub retry: RetryAdvice,
+    /// How long the server wants the client to wait before it asks again.
+    pub retry_after: Option<Duration>,
+    /// Whether the server, or a gateway before it, is unable to answer anything now.
+    pub is_unavailable: bool,
+    /// Whether the server wants the client to authenticate itself, or to be granted more.
+    pub needs_authorization: bool,
+    /// How the body begins: at most [`MAX_DETAIL`](Self::MAX_DETAIL) characters, without line breaks and other
+    /// characters that cannot be displayed.
+    pub detail: String,
+    /// How the server wants the client to authenticate: its `WWW-Authenticate` headers, joined by commas.
+    pub challenge: Option<String>,
+    /// The target of a redirect that was not followed.
+    pub location: Option<Box<str>>,
+    /// Why the client could not authorize itself for the server: the message of its own authorization, not the server's.
+    pub unauthorized: Option<Box<str>>,
+}
+
+/// Whether it helps to repeat a request that ended with a [`TransportError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryAdvice {
+    /// The same request may succeed later: the server or a gateway is busy, or failed.
+    Later,
+    /// The status does not say.
+    Unknown,
+    /// The server rejected the request, and will reject it again.
+    Never,
+}
+
+impl TransportError {
+    /// The length of [`detail`](Self::detail) in characters: enough to see which program wrote a body, and why.
+    pub const MAX_DETAIL: usize = 512;
+
+    /// An error that says nothing but its status, and how the body begins.
+    pub(crate) fn new(protocol: &'static str, status: u16, body: &str) -> Self {
+        Self {
+            protocol,
+            status,
+            retry: RetryAdvice::Unknown,
+            retry_after: None,
+            is_unavailable: false,
+            needs_authorization: false,
+            detail: Self::excerpt(body),
+            challenge: None,
+            location: None,
+            unauthorized: None,
+        }
+    }
+
+    /// The beginning of a text that the server chose, made fit for display: at most
+    /// [`MAX_DETAIL`](Self::MAX_DETAIL) characters on one line.
+    pub(crate) fn excerpt(text: &str) -> String {
+        let mut excerpt = String::new();
+        let mut room = Self::MAX_DETAIL;
+        for word in text.split(|char: char| char.is_whitespace() || char.is_control()) {
+            let gap = if excerpt.is_empty() || word.is_empty() { "" } else { " " };
+            for char in gap.chars().chain(word.chars()).take(room) {
+                excerpt.push(char);
+                room = room.saturating_sub(1);
+            }
+            if room == 0 {
+                break;
+            }
+        }
+        excerpt
+    }
+
+    /// How many bytes of the server's it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let length = |text: Option<&str>| text.map_or(0, str::len);
+        let texts = [self.detail.len(), length(self.challenge.as_deref()), length(self.location.as_deref())];
+        texts.into_iter().fold(0, usize::saturating_add)
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} status {}", self.protocol, self.status)?;
+        if let Some(why) = &self.unauthorized {
+            write!(f, " ({why})")?;
+        }
+        if let Some(location) = &self.location {
+            write!(f, " (it redirects to {location}, which is not followed)")?;
+        }
+        if let Some(pause) = self.retry_after {
+            write!(f, " (retry after {})", HumanDuration(pause))?;
+        }
+        match &*self.detail {
+            "" => Ok(()),
+            detail => write!(f, ": {detail}"),
+        }
+    }
+}
+
+impl core::error::Error for TransportError {}
