@@ -109,7 +109,6 @@ impl<M: ClientTransport + ?Sized> Core<M> for ClientCore {
                 }
                 client::Event::Connecting(progress) => self.publish(&Event::Connecting(progress), wakers),
                 client::Event::Progress { request, params } => self.slots.progress(request, params, wakers),
-                #[cfg(feature = "http")]
                 client::Event::PartialResult { request, fragment } => {
                     self.publish(&Event::PartialResult { request, fragment }, wakers);
                 }

@@ -6,7 +6,6 @@ use crate::front::Notification;
 use crate::front::events::ListenerEvent;
 use crate::peer::client::{CloseReason, ConnectProgress, Diagnostic, State};
 use crate::peer::{RequestId, TaskReport};
-#[cfg(feature = "http")]
 use crate::rpc::Raw;
 
 /// Something that concerns the connection rather than one request.
@@ -21,9 +20,8 @@ pub enum Event {
     /// The server sent a notification that belongs to no request and no [`Subscription`](super::Subscription) of this
     /// side.
     Notification(Notification),
-    /// A part of a result, of a server that sends it in parts (an opt-in of
-    /// [`HttpClientConfig`](crate::transport::http::client::HttpClientConfig)). The request's own answer has them all.
-    #[cfg(feature = "http")]
+    /// A part of a result, of a server that sends results in parts: only of a transport that is configured to accept
+    /// them, as the HTTP client can be. The request's own answer has all parts.
     PartialResult {
         /// The request: see [`Call::id`](crate::front::Call::id).
         request: RequestId,
@@ -53,7 +51,6 @@ impl Event {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Notification(notification) => notification.bytes(),
-            #[cfg(feature = "http")]
             Self::PartialResult { fragment, .. } => fragment.as_bytes().len(),
             Self::TaskStatus { report, .. } => report.bytes(),
             Self::Connecting(progress) => progress.bytes(),
@@ -75,7 +72,6 @@ impl ListenerEvent for Event {
     fn make_owned(&mut self) {
         match self {
             Self::Notification(notification) => notification.make_owned(),
-            #[cfg(feature = "http")]
             Self::PartialResult { fragment, .. } => *fragment = fragment.detached(),
             Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
             _ => {}

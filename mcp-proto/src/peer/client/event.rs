@@ -30,9 +30,8 @@ pub enum Event {
         /// The progress.
         params: ProgressParams,
     },
-    /// A part of a result, of a server that sends it in parts (an opt-in of
-    /// [`HttpClientConfig`](crate::transport::http::client::HttpClientConfig)). The outcome has them all.
-    #[cfg(feature = "http")]
+    /// A part of a result, of a server that sends results in parts: only of a transport that is configured to accept
+    /// them, as the HTTP client can be. The outcome has all parts.
     PartialResult {
         /// The request.
         request: RequestId,
@@ -111,7 +110,6 @@ impl MakeOwned for Event {
             }
             Self::Request { params, .. } => *params = params.as_ref().map(Raw::detached),
             Self::Outcome { outcome, .. } => outcome.make_owned(),
-            #[cfg(feature = "http")]
             Self::PartialResult { fragment, .. } => *fragment = fragment.detached(),
             Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
             _ => {}

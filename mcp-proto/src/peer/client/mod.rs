@@ -19,6 +19,8 @@ mod config;
 mod detect;
 mod event;
 #[cfg(feature = "http")]
+mod exchange_answers;
+#[cfg(feature = "http")]
 mod external_handshake;
 pub(crate) mod handshake;
 mod input_requests;
@@ -27,6 +29,8 @@ mod link;
 mod progress;
 mod receive;
 mod requests;
+#[cfg(feature = "http")]
+mod suspended_deadlines;
 mod tasks;
 mod timers;
 mod tolerance;

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use crate::Instant;
 use crate::peer::client::Diagnostic;
 use crate::rpc::{ErrorObject, Raw};
-use crate::schema::{CallTool, ListTools, Method};
+use crate::schema::{CallTool, ListTools, ListToolsParams, Method};
 use crate::transport::http::param_headers::{ExcludedTool, ListedTool, ParamHeaders, ToolList};
 
 use super::HttpClient;
@@ -128,7 +128,9 @@ impl HttpClient {
 
     fn request_tools_page(&mut self) {
         let Some(relist) = &mut self.relisting else { return };
-        let number = self.peer.list_tools(relist.cursor.as_deref(), &mut self.outbox);
+        let mut params = ListToolsParams::new();
+        params.cursor = relist.cursor.as_deref().map(Into::into);
+        let number = self.peer.write_transport_request(ListTools::NAME, &params, &mut self.outbox);
         let Some((revision, body)) = self.outbox.take_last_request(number) else { return };
         relist.number = number;
         relist.pages = relist.pages.saturating_add(1);

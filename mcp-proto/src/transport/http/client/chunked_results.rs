@@ -17,7 +17,8 @@ use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::codec::SseEvent;
-use crate::peer::InvalidAnswerError;
+use crate::peer::client::Event;
+use crate::peer::{InvalidAnswerError, RequestId};
 use crate::rpc::{ErrorObject, Raw, write};
 use crate::transport::http::ExchangeId;
 
@@ -142,7 +143,8 @@ impl HttpClient {
         if let Ok(text) = core::str::from_utf8(data)
             && let Ok(fragment) = Raw::new(text)
         {
-            self.peer.push_fragment(number, fragment);
+            let (request, bytes) = (RequestId::new(number), fragment.as_bytes().len());
+            self.peer.push_event(Event::PartialResult { request, fragment }, bytes);
         }
         None
     }

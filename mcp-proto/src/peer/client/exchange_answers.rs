@@ -1,0 +1,94 @@
+//! Answers that the transport matches with requests by their exchange.
+//!
+//! Where each request has an exchange of its own, an answer belongs to the request of its exchange, whatever id it
+//! bears. A request is known by its number here; its id on the wire changes when it goes out again.
+
+use crate::Instant;
+use crate::peer::encode::MetaEntries;
+use crate::peer::{AnyParams, Outbox, Outcome, ReissuePolicy, Stage};
+use crate::rpc::{ErrorObject, Raw};
+use crate::schema::{MethodInfo, Revision};
+
+use super::{Client, Diagnostic, Event};
+
+impl Client {
+    /// The method of a request that was sent and has not ended, and whether it may be sent again.
+    pub(crate) fn sent_request(&self, number: i64) -> Option<(Option<&'static MethodInfo>, ReissuePolicy)> {
+        let entry = self.outbound.get(number).filter(|entry| entry.stage == Stage::Sent)?;
+        Some((entry.info, entry.reissue))
+    }
+
+    /// The id on the wire of a request that was sent and has not ended: another one in each input round.
+    pub(crate) fn wire_id(&self, number: i64) -> Option<i64> {
+        let entry = self.outbound.get(number).filter(|entry| entry.stage == Stage::Sent)?;
+        Some(entry.wire_id(number))
+    }
+
+    /// The number of the request that has this id on the wire.
+    pub(crate) fn number_for_wire(&self, wire: i64) -> i64 {
+        self.outbound.number_for_wire(wire)
+    }
+
+    /// Gives a request that goes out again an id that was never used before, and returns it.
+    pub(crate) fn renumber(&mut self, number: i64) -> i64 {
+        self.outbound.renumber(number)
+    }
+
+    /// Ends a request with its answer.
+    pub(crate) fn handle_answer(
+        &mut self,
+        now: Instant,
+        number: i64,
+        answer: Result<Raw, ErrorObject>,
+        out: &mut dyn Outbox,
+    ) {
+        // A request that has become a task has had its answer.
+        if self.sent_request(number).is_some()
+            && let Some(entry) = self.outbound.remove(number)
+        {
+            self.resolve_round(now, number, entry, answer, out);
+            self.advance_tasks(now, out);
+            self.advance_close(now);
+        }
+    }
+
+    /// Ends a request whose exchange brought no answer.
+    pub(crate) fn handle_no_answer(
+        &mut self,
+        now: Instant,
+        number: i64,
+        outcome: Outcome,
+        out: &mut dyn Outbox,
+    ) {
+        if self.sent_request(number).is_some() && self.take_outbound(number).is_some() {
+            self.resolve(number, outcome);
+            self.advance_tasks(now, out);
+            self.advance_close(now);
+        }
+    }
+
+    /// Writes a request of the transport's own, and returns its id. The transport takes its answer.
+    pub(crate) fn write_transport_request(
+        &mut self,
+        method: &'static str,
+        params: &dyn AnyParams,
+        out: &mut dyn Outbox,
+    ) -> i64 {
+        let number = self.outbound.mint();
+        let protocol = self.protocol.clone();
+        let entries = MetaEntries { protocol: protocol.as_ref(), ..MetaEntries::default() };
+        let revision = self.revision().unwrap_or(Revision::LATEST);
+        self.write_own_request(number, method, params, revision, entries, out);
+        number
+    }
+
+    /// Queues an event of the transport that holds `bytes` of the server's; drops it if too many wait.
+    pub(crate) fn push_event(&mut self, event: Event, bytes: usize) {
+        self.events.push_or_drop(event, bytes);
+    }
+
+    /// Reports something that ended no request.
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnose(diagnostic);
+    }
+}
