@@ -1,5 +1,6 @@
 //! How a client behaves.
 
+use alloc::string::String;
 use core::time::Duration;
 
 use super::CacheConfig;
@@ -102,6 +103,23 @@ pub enum EraPolicy {
     ModernOnly,
     /// Start with the legacy handshake.
     LegacyOnly,
+}
+
+impl EraPolicy {
+    /// The versions that the policy allows, newest first.
+    pub(crate) fn versions(self) -> impl Iterator<Item = Revision> {
+        let (modern, legacy) = match self {
+            Self::Auto => (Revision::MODERN, Revision::LEGACY),
+            Self::ModernOnly => (Revision::MODERN, [].as_slice()),
+            Self::LegacyOnly => ([].as_slice(), Revision::LEGACY),
+        };
+        modern.iter().chain(legacy).copied()
+    }
+
+    /// The newest version that the policy allows and the server offers.
+    pub(crate) fn choose_version(self, offered: &[String]) -> Option<Revision> {
+        self.versions().find(|version| offered.iter().any(|offered| offered == version.as_str()))
+    }
 }
 
 /// What a connection found out about the era of a server, for the next connection to the same server.

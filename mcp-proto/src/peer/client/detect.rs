@@ -39,7 +39,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::{Conduct, Leniency};
 use crate::rpc::{ErrorObject, Raw, code};
-use crate::schema::{ClientCapabilities, Era, Json, Revision};
+use crate::schema::{ClientCapabilities, Era, Revision};
 
 use super::handshake::{self, DiscoverAnswer, InitializeAnswer, ServerDescription};
 use super::{ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra};
@@ -310,17 +310,15 @@ impl EraDetection {
                     }
                     return self.probe(now, asked, true);
                 }
-                match handshake::choose_version(&versions) {
+                match self.era_policy.choose_version(&versions) {
                     Some(version) if version.era() == Era::Modern => self.probe(now, version, false),
-                    Some(version) if self.era_policy == EraPolicy::Auto => {
-                        self.handshake(now, version, ProbeStatus::Refused)
-                    }
-                    _ => self.no_common_version(versions),
+                    Some(version) => self.handshake(now, version, ProbeStatus::Refused),
+                    None => self.no_common_version(versions),
                 }
             }
             code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
                 match handshake::required_capabilities(error.data.as_ref()) {
-                    Some((names, _)) if !repeated && names.iter().all(|name| self.has_capability(name)) => {
+                    Some((names, _)) if !repeated && handshake::declares_all(&self.capabilities, &names) => {
                         self.probe(now, asked, true)
                     }
                     Some((_, required)) => self.fail(ConnectError::MissingCapabilities { required }),
@@ -434,14 +432,10 @@ impl EraDetection {
         }
         let versions = handshake::offered_versions(error.data.as_ref())?;
         self.version_chosen = true;
-        Some(match handshake::choose_version(&versions) {
-            Some(version) if version.era() == Era::Modern && self.era_policy == EraPolicy::Auto => {
-                self.finish(Era::Modern, version, None)
-            }
-            Some(version) if version.era() == Era::Legacy => {
-                self.handshake(now, version, ProbeStatus::Refused)
-            }
-            _ => self.no_common_version(versions),
+        Some(match self.era_policy.choose_version(&versions) {
+            Some(version) if version.era() == Era::Modern => self.finish(Era::Modern, version, None),
+            Some(version) => self.handshake(now, version, ProbeStatus::Refused),
+            None => self.no_common_version(versions),
         })
     }
 
@@ -577,7 +571,7 @@ impl EraDetection {
     }
 
     fn finish_discovered(&mut self, now: Instant, discovered: DiscoverAnswer) -> DetectAction {
-        match handshake::choose_version(&discovered.versions) {
+        match self.era_policy.choose_version(&discovered.versions) {
             Some(version) if version.era() == Era::Modern => {
                 self.finish(Era::Modern, version, Some(discovered.server))
             }
@@ -602,22 +596,8 @@ impl EraDetection {
         DetectAction::Finish { era, revision, server }
     }
 
-    fn has_capability(&self, name: &str) -> bool {
-        let declared = Json::encode(&self.capabilities).ok();
-        let map = declared.and_then(|json| json.decode::<alloc::collections::BTreeMap<String, Json>>().ok());
-        map.is_some_and(|map| map.contains_key(name))
-    }
-
     fn no_common_version(&mut self, theirs: Vec<String>) -> DetectAction {
-        let known = Revision::MODERN.iter().chain(Revision::LEGACY);
-        let ours = known
-            .filter(|revision| match self.era_policy {
-                EraPolicy::Auto => true,
-                EraPolicy::ModernOnly => revision.era() == Era::Modern,
-                EraPolicy::LegacyOnly => revision.era() == Era::Legacy,
-            })
-            .map(|revision| revision.as_str())
-            .collect();
+        let ours = self.era_policy.versions().map(Revision::as_str).collect();
         self.fail(ConnectError::NoCommonVersion { ours, theirs })
     }
 

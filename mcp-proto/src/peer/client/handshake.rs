@@ -1,6 +1,7 @@
 //! What an answer to the probe or to `initialize` says, read leniently: one odd field costs that field alone.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::rpc::Raw;
-use crate::schema::{Era, Implementation, Revision, ServerCapabilities};
+use crate::schema::{ClientCapabilities, Era, Implementation, Json, Revision, ServerCapabilities};
 
 use super::ServerInfo;
 
@@ -136,12 +137,13 @@ pub(crate) fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, 
         required: &'a RawValue,
     }
     let data: Data<'_> = object(data?)?;
-    let map: alloc::collections::BTreeMap<String, &RawValue> = field(Some(data.required))?;
+    let map: BTreeMap<String, &RawValue> = field(Some(data.required))?;
     Some((map.into_keys().collect(), data.required.get().into()))
 }
 
-/// The newest version that both sides know: a modern one first.
-pub(crate) fn choose_version(versions: &[String]) -> Option<Revision> {
-    let offered = |revision: &&Revision| versions.iter().any(|version| version == revision.as_str());
-    Revision::MODERN.iter().chain(Revision::LEGACY).find(offered).copied()
+/// Whether capabilities include all of these top-level entries.
+pub(crate) fn declares_all(capabilities: &ClientCapabilities, names: &[String]) -> bool {
+    let declared = Json::encode(capabilities).ok();
+    let map = declared.and_then(|json| json.decode::<BTreeMap<String, Json>>().ok());
+    map.is_some_and(|map| names.iter().all(|name| map.contains_key(name)))
 }

@@ -258,7 +258,7 @@ impl Client {
         // Both were answered: this connection stays legacy, and the next one begins modern.
         let Some(discovered) = answer.ok().as_ref().and_then(handshake::read_discover) else { return };
         if let (Some(version), Some(verdict)) =
-            (handshake::choose_version(&discovered.versions), &mut self.known_era)
+            (self.config.era_policy.choose_version(&discovered.versions), &mut self.known_era)
         {
             verdict.era = version.era();
             verdict.version = version;

@@ -12,8 +12,10 @@ impl EraDetection {
         initialized: InitializeAnswer,
         discovered: &DiscoverAnswer,
     ) -> DetectAction {
-        let modern =
-            handshake::choose_version(&discovered.versions).filter(|version| version.era() == Era::Modern);
+        let modern = self
+            .era_policy
+            .choose_version(&discovered.versions)
+            .filter(|version| version.era() == Era::Modern);
         if let Some(version) = modern
             && Revision::parse(&initialized.version).is_none_or(|accepted| accepted.era() == Era::Legacy)
             && self.can_restart_as_modern()

@@ -50,7 +50,6 @@ mod steps;
 mod tests;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -65,7 +64,7 @@ use crate::peer::client::{
 };
 use crate::peer::{Conduct, Leniency};
 use crate::rpc::{ErrorObject, code};
-use crate::schema::{ClientCapabilities, Era, Json, Revision};
+use crate::schema::{ClientCapabilities, Era, Revision};
 
 pub(super) use reply::Reply;
 use reply::{ReplyClass, UnexpectedReply, is_modern};
@@ -367,7 +366,7 @@ impl HttpEraDetection {
                     }
                     return self.start_probe(now, asked, true);
                 }
-                match self.choose_version(&versions) {
+                match self.policy.choose_version(&versions) {
                     Some(version) if version.era() == Era::Modern => self.start_probe(now, version, false),
                     Some(version) => {
                         self.handshake_version_chosen = true;
@@ -384,7 +383,7 @@ impl HttpEraDetection {
             }
             code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
                 match handshake::required_capabilities(error.data.as_ref()) {
-                    Some((names, _)) if !repeated && names.iter().all(|name| self.has_capability(name)) => {
+                    Some((names, _)) if !repeated && handshake::declares_all(&self.capabilities, &names) => {
                         self.start_probe(now, asked, true)
                     }
                     Some((_, required)) => self.fail(ConnectError::MissingCapabilities { required }),
@@ -476,7 +475,7 @@ impl HttpEraDetection {
                     return self.fail(refusal(error));
                 };
                 self.handshake_version_chosen = true;
-                match self.choose_version(&versions) {
+                match self.policy.choose_version(&versions) {
                     Some(version) if version.era() == Era::Legacy => {
                         self.start_handshake(now, version, way, lead)
                     }
@@ -594,25 +593,5 @@ impl HttpEraDetection {
         progress.reason = self.last_error.as_ref().or(self.failed_steps.last()).cloned().map(Box::new);
         progress.remaining = self.deadline.map(until);
         Some(progress)
-    }
-
-    /// The versions that the mode allows, newest first.
-    fn allowed_versions(&self) -> impl Iterator<Item = Revision> {
-        let (modern, legacy) = match self.policy {
-            EraPolicy::Auto => (Revision::MODERN, Revision::LEGACY),
-            EraPolicy::ModernOnly => (Revision::MODERN, [].as_slice()),
-            EraPolicy::LegacyOnly => ([].as_slice(), Revision::LEGACY),
-        };
-        modern.iter().chain(legacy).copied()
-    }
-
-    fn choose_version(&self, versions: &[String]) -> Option<Revision> {
-        self.allowed_versions().find(|revision| versions.iter().any(|version| version == revision.as_str()))
-    }
-
-    fn has_capability(&self, name: &str) -> bool {
-        let declared = Json::encode(&self.capabilities).ok();
-        let map = declared.and_then(|json| json.decode::<BTreeMap<String, Json>>().ok());
-        map.is_some_and(|map| map.contains_key(name))
     }
 }

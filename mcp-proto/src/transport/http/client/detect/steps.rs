@@ -114,7 +114,7 @@ impl HttpEraDetection {
     }
 
     pub(super) fn finish_discovered(&mut self, now: Instant, discovered: DiscoverAnswer) -> HttpDetectAction {
-        match self.choose_version(&discovered.versions) {
+        match self.policy.choose_version(&discovered.versions) {
             Some(version) if version.era() == Era::Modern => {
                 self.finish(version, HandshakeTarget::Endpoint, Some(discovered.server))
             }
@@ -138,7 +138,7 @@ impl HttpEraDetection {
                     during: INITIALIZE,
                     reason: format!("nothing of {} travels beside a stream of events", version.as_str()),
                 }),
-            Some(version) if self.allowed_versions().any(|allowed| allowed == version) => {
+            Some(version) if self.policy.versions().any(|allowed| allowed == version) => {
                 self.finish(version, way, Some(initialized.server))
             }
             None if self.tolerate => self.finish(asked, way, Some(initialized.server)),
@@ -174,7 +174,7 @@ impl HttpEraDetection {
     }
 
     pub(super) fn fail_no_common_version(&mut self, theirs: Vec<String>) -> HttpDetectAction {
-        let ours = self.allowed_versions().map(Revision::as_str).collect();
+        let ours = self.policy.versions().map(Revision::as_str).collect();
         self.fail(ConnectError::NoCommonVersion { ours, theirs })
     }
 
