@@ -26,75 +26,17 @@ use crate::schema::{
     CallTool, Cancelled, Direction, ListTools, Method, MethodInfo, Notification, Revision,
     SubscriptionsListen,
 };
-use crate::transport::http::{ExchangeId, SentState, Verb};
+use crate::transport::http::{SentState, Verb};
 
-use super::chunked_results::ResultChunks;
+use super::call_table::{Call, CallOwner, CallState};
+use super::client_session::SendGate;
 use super::exchange::ExchangeKind;
 use super::headers::RequestHeaders;
 use super::outbox::OneWayMessage;
-use super::reconnect::{MIN_PAUSE, Reconnects, StreamProgress};
+use super::reconnect::{MIN_PAUSE, StreamProgress};
 use super::response::{ExchangeOutcome, ResumePoint};
-use super::session::SendGate;
 use super::timers::Timer;
 use super::{HttpClient, headers};
-
-/// Who wants the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallOwner {
-    /// The application.
-    Application,
-    /// The peer, for itself: a ping.
-    Peer,
-    /// This transport, to learn of the tools' headers.
-    ToolListing,
-}
-
-/// Where a request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallState {
-    /// In the queue.
-    Queued,
-    /// In an exchange.
-    InExchange(ExchangeId),
-    /// It, or the rest of its answer, is asked for again later.
-    BackingOff,
-    /// With the server, which answers elsewhere (HTTP+SSE).
-    Accepted,
-    /// Waiting for the tools to be listed.
-    AwaitingTools,
-}
-
-#[derive(Debug)]
-pub(super) struct Call {
-    pub(super) owner: CallOwner,
-    pub(super) method: Box<str>,
-    pub(super) revision: Revision,
-    /// Its id on the wire.
-    pub(super) wire_id: i64,
-    /// The message, as long as it may have to go out again.
-    pub(super) body: Option<Bytes>,
-    pub(super) state: CallState,
-    /// Whether it does not count as an exchange, because it lasts.
-    pub(super) is_long_lived: bool,
-    /// Whether it counts as one now.
-    pub(super) has_slot: bool,
-    /// How often in a row it never left.
-    pub(super) failures: u32,
-    /// The streams of its answer that have ended.
-    pub(super) reconnects: Reconnects,
-    /// Where its answer broke off.
-    pub(super) resume_point: Option<ResumePoint>,
-    /// What has come of its result, of a server that sends it in parts.
-    pub(super) chunks: Option<Box<ResultChunks>>,
-    /// Whether it has gone out once more because its answer was lost.
-    reissued: bool,
-    /// Whether it has gone out once more because of its headers.
-    pub(super) headers_retried: bool,
-    /// Whether it has gone out once more because of its version.
-    version_retried: bool,
-    /// How often its session was lost.
-    renewals: u32,
-}
 
 impl HttpClient {
     // --- Sending ---
@@ -106,8 +48,9 @@ impl HttpClient {
         let info = MethodInfo::find(&method, Direction::ClientToServer, revision);
         // What the peer asks for itself it does not cancel, and a server may leave any of it unanswered.
         if owner == CallOwner::Peer
-            && let Some(before) = self.own_calls.insert(method.clone(), id)
-            && let Some(Call { state: CallState::InExchange(exchange), .. }) = self.take_call(before)
+            && let Some(before) = self.calls.replace_peer_call(&method, id)
+            && let Some(call) = self.take_call(before)
+            && let Some(exchange) = call.exchange()
         {
             self.abort_exchange(exchange);
         }
@@ -131,7 +74,7 @@ impl HttpClient {
             return;
         }
         self.enqueue(number, CallOwner::Application, method, revision, body, false);
-        if let Some(call) = self.calls.get_mut(&number) {
+        if let Some(call) = self.calls.get_mut(number) {
             call.wire_id = wire;
         }
     }
@@ -146,30 +89,13 @@ impl HttpClient {
         lasting: bool,
     ) {
         self.outbox.enqueue_request(number, body.len(), lasting);
-        let call = Call {
-            owner,
-            method,
-            revision,
-            wire_id: number,
-            body: Some(body),
-            state: CallState::Queued,
-            is_long_lived: lasting,
-            has_slot: false,
-            failures: 0,
-            reconnects: Reconnects::default(),
-            resume_point: None,
-            chunks: None,
-            reissued: false,
-            headers_retried: false,
-            version_retried: false,
-            renewals: 0,
-        };
+        let call = Call::queued(owner, method, revision, number, body, lasting);
         self.calls.insert(number, call);
     }
 
     /// Sends a request that was waiting.
     pub(super) fn send_call(&mut self, now: Instant, number: i64) {
-        let Some(call) = self.calls.get(&number) else { return };
+        let Some(call) = self.calls.get(number) else { return };
         let Some(body) = call.body.clone() else { return };
         match self.call_headers(call, &body) {
             Ok(headers) => {
@@ -177,13 +103,7 @@ impl HttpClient {
                 let exchange =
                     self.begin_exchange(ExchangeKind::Call(number), Verb::Post, url, headers, body);
                 self.suspend_sent_deadline(number);
-                if let Some(call) = self.calls.get_mut(&number) {
-                    call.state = CallState::InExchange(exchange);
-                    if !call.is_long_lived && !call.has_slot {
-                        call.has_slot = true;
-                        self.used_slots = self.used_slots.saturating_add(1);
-                    }
-                }
+                self.calls.enter_exchange(number, exchange);
             }
             Err(refusal) => self.fail_call(now, number, Outcome::Refused(refusal)),
         }
@@ -207,8 +127,8 @@ impl HttpClient {
 
     /// Puts a request back into the queue, at its old place.
     pub(super) fn requeue(&mut self, now: Instant, number: i64) {
-        self.free_slot(number);
-        let Some(call) = self.calls.get_mut(&number) else { return };
+        self.calls.free_slot(number);
+        let Some(call) = self.calls.get_mut(number) else { return };
         call.resume_point = None;
         call.chunks = None;
         call.state = CallState::Queued;
@@ -226,23 +146,16 @@ impl HttpClient {
 
     fn assign_new_id(&mut self, number: i64) {
         let wire = self.peer.renumber(number);
-        let Some(call) = self.calls.get_mut(&number) else { return };
+        let Some(call) = self.calls.get_mut(number) else { return };
         let renamed = call.body.as_ref().and_then(|body| headers::with_request_id(body, &call.method, wire));
         call.body = renamed;
         call.wire_id = wire;
     }
 
-    pub(super) fn free_slot(&mut self, number: i64) {
-        if let Some(call) = self.calls.get_mut(&number).filter(|call| call.has_slot) {
-            call.has_slot = false;
-            self.used_slots = self.used_slots.saturating_sub(1);
-        }
-    }
-
     /// The head of the answer is a success: what is kept of the request only to send it again may go.
     pub(super) fn note_success(&mut self, number: i64) {
         let safe = self.may_reissue(number, false);
-        if let Some(call) = self.calls.get_mut(&number)
+        if let Some(call) = self.calls.get_mut(number)
             && !safe
         {
             call.body = None;
@@ -253,10 +166,9 @@ impl HttpClient {
 
     /// Takes a request out, wherever it is; its exchange is left to the caller.
     pub(super) fn take_call(&mut self, number: i64) -> Option<Call> {
-        self.free_slot(number);
         self.outbox.remove_request(number);
         self.timers.clear(Timer::Call(number));
-        self.calls.remove(&number)
+        self.calls.remove(number)
     }
 
     /// A request has its answer.
@@ -295,10 +207,10 @@ impl HttpClient {
         number: i64,
         answer: Result<Raw, ErrorObject>,
     ) {
-        let place = self.calls.get(&number).map(|call| call.state);
+        let exchange = self.calls.exchange_of(number);
         self.note_answered();
         self.answer_call(now, number, answer);
-        if let Some(CallState::InExchange(exchange)) = place {
+        if let Some(exchange) = exchange {
             self.drain_after_answer(now, exchange);
         }
     }
@@ -308,13 +220,11 @@ impl HttpClient {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
     pub(super) fn cancel_call(&mut self, number: i64, reason: Option<&str>) {
         let Some(call) = self.take_call(number) else { return };
-        self.forget_waiting_call(number);
+        self.tools.forget_waiting_call(number);
         let sent = match call.state {
-            CallState::Queued | CallState::AwaitingTools => false,
-            CallState::BackingOff => call.resume_point.is_some(),
-            CallState::Accepted => true,
-            // If the rest of its answer was about to be asked for, the server works on it.
+            // If the rest of its answer was about to be requested, the server works on it.
             CallState::InExchange(exchange) => self.abort_exchange(exchange) || call.resume_point.is_some(),
+            _ => call.is_with_server(),
         };
         if sent && !headers::is_modern(call.revision) {
             self.post_cancelled(call.wire_id, reason, call.revision);
@@ -324,8 +234,8 @@ impl HttpClient {
     /// Nobody waits for the answer any more, and the server is not told.
     pub(super) fn forget_call(&mut self, number: i64) {
         let Some(call) = self.take_call(number) else { return };
-        self.forget_waiting_call(number);
-        if let CallState::InExchange(exchange) = call.state {
+        self.tools.forget_waiting_call(number);
+        if let Some(exchange) = call.exchange() {
             self.abort_exchange(exchange);
         }
     }
@@ -349,7 +259,7 @@ impl HttpClient {
         generation: u32,
         ended: ExchangeOutcome,
     ) {
-        if !self.calls.contains_key(&number) {
+        if !self.calls.contains(number) {
             return;
         }
         let mut ended = ended;
@@ -405,7 +315,7 @@ impl HttpClient {
         error: &ErrorObject,
         own: bool,
     ) -> bool {
-        let Some(call) = self.calls.get_mut(&number) else { return false };
+        let Some(call) = self.calls.get_mut(number) else { return false };
         if !headers::is_modern(call.revision) {
             let unknown_method = own && error.code == code::METHOD_NOT_FOUND;
             let lost = match status {
@@ -413,7 +323,7 @@ impl HttpClient {
                 // Widely used servers do not say 404. A request is sent once more for that, not for ever.
                 400 => {
                     !own && call.renewals == 0
-                        && (self.session.has_answered || mentions_session(&error.message))
+                        && (self.session.has_answered() || mentions_session(&error.message))
                 }
                 _ => false,
             };
@@ -425,7 +335,7 @@ impl HttpClient {
             {
                 call.headers_retried = true;
                 call.state = CallState::AwaitingTools;
-                self.free_slot(number);
+                self.calls.free_slot(number);
                 self.relist_tools(now, number, error.clone());
                 true
             }
@@ -442,7 +352,7 @@ impl HttpClient {
             code::HEADER_MISMATCH
             | code::UNSUPPORTED_PROTOCOL_VERSION
             | code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
-                self.is_era_proven = true;
+                self.detection.set_era_proven(true);
                 false
             }
             _ => {
@@ -456,7 +366,7 @@ impl HttpClient {
     }
 
     fn resolve_refused(&mut self, now: Instant, number: i64, generation: u32, http: TransportError) {
-        let Some(call) = self.calls.get(&number) else { return };
+        let Some(call) = self.calls.get(number) else { return };
         if headers::is_modern(call.revision) {
             if matches!(http.status, 400 | 404 | 405) {
                 self.redetect_era(now);
@@ -478,14 +388,14 @@ impl HttpClient {
     fn resend_in_new_session(&mut self, now: Instant, number: i64, generation: u32) -> bool {
         /// A server that loses more sessions than this while one request is made is not going to answer it.
         const MAX_RENEWALS: u32 = 3;
-        let Some(call) = self.calls.get_mut(&number) else { return false };
+        let Some(call) = self.calls.get_mut(number) else { return false };
         if call.body.is_none() || call.renewals >= MAX_RENEWALS {
             return false;
         }
-        if generation == self.session.generation && !self.renew_session(now) {
+        if generation == self.session.generation() && !self.renew_session(now) {
             return false;
         }
-        if let Some(call) = self.calls.get_mut(&number) {
+        if let Some(call) = self.calls.get_mut(number) {
             call.renewals = call.renewals.saturating_add(1);
         }
         self.requeue(now, number);
@@ -495,7 +405,7 @@ impl HttpClient {
     /// A request never left.
     fn retry_unsent(&mut self, now: Instant, number: i64, detail: &str) {
         let backoff = self.config.backoff;
-        let Some(call) = self.calls.get_mut(&number) else { return };
+        let Some(call) = self.calls.get_mut(number) else { return };
         if call.failures >= backoff.attempts || call.body.is_none() {
             return self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
         }
@@ -515,7 +425,7 @@ impl HttpClient {
             return false;
         }
         let attempts = self.config.backoff.attempts;
-        let Some(call) = self.calls.get_mut(&number).filter(|call| call.failures < attempts) else {
+        let Some(call) = self.calls.get_mut(number).filter(|call| call.failures < attempts) else {
             return false;
         };
         call.failures = call.failures.saturating_add(1);
@@ -525,10 +435,8 @@ impl HttpClient {
             error: http.clone(),
         });
         self.assign_new_id(number);
-        self.free_slot(number);
-        if let Some(call) = self.calls.get_mut(&number) {
-            call.state = CallState::BackingOff;
-        }
+        self.calls.free_slot(number);
+        self.calls.set_state(number, CallState::BackingOff);
         self.timers.set(Timer::Call(number), now + pause.max(MIN_PAUSE));
         true
     }
@@ -536,13 +444,13 @@ impl HttpClient {
     /// The connection that was to bring an answer broke.
     pub(super) fn handle_broken_call(&mut self, now: Instant, number: i64, detail: &str, trail: ResumePoint) {
         let resumable = self.is_resumable();
-        let Some(call) = self.calls.get_mut(&number) else { return };
+        let Some(call) = self.calls.get_mut(number) else { return };
         if !headers::is_modern(call.revision) && resumable && trail.last_event.is_some() {
             let brought = StreamProgress::from(&trail);
             return self.resume_later(now, number, trail, brought);
         }
         if self.may_reissue(number, trail.has_events) {
-            if let Some(call) = self.calls.get_mut(&number) {
+            if let Some(call) = self.calls.get_mut(number) {
                 call.reissued = true;
             }
             return self.requeue_with_new_id(now, number);
@@ -552,19 +460,19 @@ impl HttpClient {
 
     /// Where to go on. The ids of events mean something within their session alone.
     fn resume_point_within(&self, generation: u32, trail: ResumePoint) -> ResumePoint {
-        let last_event = trail.last_event.filter(|_| generation == self.session.generation);
+        let last_event = trail.last_event.filter(|_| generation == self.session.generation());
         ResumePoint { last_event, ..trail }
     }
 
     /// Whether a request may be made once more although the server may have acted on it, and `note_read` whether something
     /// has come of it.
     fn may_reissue(&self, number: i64, heard: bool) -> bool {
-        self.calls.get(&number).is_some_and(|call| !call.reissued) && self.is_repeatable(number, heard)
+        self.calls.get(number).is_some_and(|call| !call.reissued) && self.is_repeatable(number, heard)
     }
 
     /// Whether making a request twice is as good as making it once.
     fn is_repeatable(&self, number: i64, heard: bool) -> bool {
-        let Some(call) = self.calls.get(&number) else { return false };
+        let Some(call) = self.calls.get(number) else { return false };
         let Some(body) = &call.body else { return false };
         let Some((info, wish)) = self.peer.sent_request(number) else { return false };
         match wish {
@@ -581,12 +489,12 @@ impl HttpClient {
 
     /// A pause is over.
     pub(super) fn resume_or_send(&mut self, now: Instant, number: i64) {
-        let Some(call) = self.calls.get(&number).filter(|call| call.state == CallState::BackingOff) else {
+        let Some(call) = self.calls.get(number).filter(|call| call.state == CallState::BackingOff) else {
             return;
         };
-        match (&call.resume_point, self.gate) {
+        match (&call.resume_point, self.session.gate()) {
             (Some(_), _) => self.request_resumption(number),
-            (None, SendGate::Open) if call.has_slot => self.send_call(now, number),
+            (None, SendGate::Open) if call.has_slot() => self.send_call(now, number),
             // The session was lost meanwhile, or others have taken its place among the exchanges.
             (None, _) => self.requeue(now, number),
         }

@@ -1,29 +1,13 @@
 //! The end, orderly or not.
 
-use alloc::vec::Vec;
-
 use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::LinkAction;
-use crate::transport::http::{ExchangeId, Verb};
+use crate::transport::http::Verb;
 
-use super::HttpClient;
 use super::exchange::ExchangeKind;
-use super::session::SendGate;
-
-/// How far closing has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CloseState {
-    /// Nobody has asked for it.
-    Open,
-    /// What was said last is on its way.
-    Draining,
-    /// The session is being ended.
-    DeletingSession,
-    /// Everything has been let go.
-    Closed,
-}
+use super::{CloseState, HttpClient};
 
 impl HttpClient {
     /// What the peer wants of the link, which for it is all exchanges together.
@@ -45,10 +29,10 @@ impl HttpClient {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
     pub(super) fn finish_closing(&mut self, now: Instant) {
-        if self.closing != CloseState::Draining || self.posts_in_flight > 0 || self.outbox.has_posts() {
+        if self.closing != CloseState::Draining || self.exchanges.posts() > 0 || self.outbox.has_posts() {
             return;
         }
-        match self.session.id {
+        match self.session.id() {
             Some(_) => {
                 self.closing = CloseState::DeletingSession;
                 let headers = self.session_headers().delete();
@@ -69,22 +53,16 @@ impl HttpClient {
         self.peer.handle_closed(now, "", &mut self.outbox);
     }
 
-    /// Breaks off whatever is under way.
+    /// Aborts everything under way.
     pub(super) fn abort_all(&mut self) {
         self.closing = CloseState::Closed;
-        self.gate = SendGate::Closed;
-        let exchanges: Vec<ExchangeId> = self.exchanges.keys().copied().collect();
-        for exchange in exchanges {
+        for exchange in self.exchanges.ids() {
             self.abort_exchange(exchange);
         }
         self.calls.clear();
-        self.used_slots = 0;
-        self.posts_in_flight = 0;
-        self.paused_posts.clear();
-        self.pending_initialized = None;
-        self.relisting = None;
-        self.detection_requests.clear();
-        self.session.id = None;
+        self.session.end();
+        self.tools.end_relisting();
+        self.handshakes.take_exchanges();
         self.timers.clear_all();
         self.outbox.clear();
     }

@@ -8,7 +8,7 @@ use crate::backoff::Backoff;
 use crate::peer::client::ClientConfig;
 
 use super::address::RedactedUrl;
-use super::parked::UnauthorizedPolicy;
+use super::authorization::UnauthorizedPolicy;
 
 /// The configuration of an [`HttpClient`](super::HttpClient).
 ///

@@ -1,8 +1,6 @@
 //! The server's era: carrying out what [`HttpEraDetection`](super::detect::HttpEraDetection) wants, and bringing it what came of that.
 
 use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use bytes::Bytes;
 
@@ -12,21 +10,13 @@ use crate::peer::{LostReason, Outcome, TransportError};
 use crate::schema::{Discover, Era, Method, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
-use super::call::CallState;
+use super::call_table::CallState;
 use super::detect::{HttpDetectAction, Reply};
 use super::exchange::ExchangeKind;
 use super::headers::RequestHeaders;
 use super::headers::SessionHeaders;
 use super::response::{AnswerHead, ExchangeOutcome};
-use super::session::SendGate;
 use super::{HttpClient, headers};
-
-/// The request of detection that is under way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DetectionRequest {
-    pub(super) exchange: ExchangeId,
-    pub(super) wire_id: i64,
-}
 
 impl HttpClient {
     /// Does what detection wants.
@@ -53,7 +43,7 @@ impl HttpClient {
                 }
             }
         }
-        if !self.is_detection_paused() {
+        if !self.detection.is_paused() {
             self.peer.set_connect_progress(self.detection.progress(now));
         }
     }
@@ -70,7 +60,7 @@ impl HttpClient {
             .unwrap_or_else(|_| headers::sessionless_headers());
         let purpose = ExchangeKind::Probe { wire, body: body.clone(), revision };
         let exchange = self.begin_exchange(purpose, Verb::Post, self.url.clone(), headers, body);
-        self.detection_requests.push(DetectionRequest { exchange, wire_id: wire });
+        self.handshakes.push(exchange, wire);
     }
 
     fn send_initialize(&mut self, version: Revision) {
@@ -84,18 +74,18 @@ impl HttpClient {
         let purpose = ExchangeKind::Initialize { wire, body: body.clone() };
         let url = self.post_url();
         let exchange = self.begin_exchange(purpose, Verb::Post, url, headers::sessionless_headers(), body);
-        self.detection_requests.push(DetectionRequest { exchange, wire_id: wire });
+        self.handshakes.push(exchange, wire);
     }
 
-    /// What the last step asked. What was asked before it, and not answered in time, may still be.
+    /// The request of the last step of detection.
     fn current_handshake(&self) -> Option<&ExchangeKind> {
-        let last = self.detection_requests.last()?;
-        self.exchanges.get(&last.exchange).map(|exchange| &exchange.kind)
+        let last = self.handshakes.last()?;
+        self.exchanges.get(last.exchange).map(|exchange| &exchange.kind)
     }
 
-    /// Whatever the last step was waiting for, nobody waits for it any more.
+    /// Aborts the requests of detection.
     fn abandon_handshake(&mut self) {
-        for DetectionRequest { exchange, .. } in core::mem::take(&mut self.detection_requests) {
+        for exchange in self.handshakes.take_exchanges() {
             self.abort_exchange(exchange);
         }
     }
@@ -103,25 +93,17 @@ impl HttpClient {
     fn finish_detection(&mut self, now: Instant, server: ServerInfo, verdict: KnownEra) {
         let era = server.era;
         self.abandon_handshake();
-        if era == Era::Modern {
-            self.session.id = None;
-        }
         // A modern server that was recognised by its description is one; by a memory of it, it may be another by now.
-        self.is_era_proven = era == Era::Legacy || server.capabilities.is_some();
+        self.detection.set_era_proven(era == Era::Legacy || server.capabilities.is_some());
         self.fail_other_era_calls(now, era);
-        self.gate = match era {
-            Era::Modern => SendGate::Open,
-            Era::Legacy => SendGate::Closed,
-        };
+        self.session.begin(era);
         self.peer.finish_detection(now, server, verdict, &mut self.outbox);
     }
 
     /// Requests that were refused with the last session, and are written for a server of the other era.
     fn fail_other_era_calls(&mut self, now: Instant, era: Era) {
-        let strange = self.calls.iter().filter(|(_, call)| call.revision.era() != era);
-        let strange: Vec<i64> = strange.map(|(&number, _)| number).collect();
-        for number in strange {
-            if let Some(CallState::InExchange(exchange)) = self.calls.get(&number).map(|call| call.state) {
+        for number in self.calls.numbers(|call| call.revision.era() != era) {
+            if let Some(exchange) = self.calls.exchange_of(number) {
                 self.abort_exchange(exchange);
             }
             let why = "the server speaks another era than before";
@@ -131,9 +113,9 @@ impl HttpClient {
 
     /// A modern server answered as if it were none: if it was only remembered to be one, it is asked.
     pub(super) fn redetect_era(&mut self, now: Instant) {
-        if !self.is_era_proven && self.peer.restart_detection() {
-            self.is_era_proven = true;
-            self.gate = SendGate::Closed;
+        if !self.detection.is_era_proven() && self.peer.restart_detection() {
+            self.detection.set_era_proven(true);
+            self.session.close_gate();
             let act = self.detection.redetect(now);
             self.perform_detection(now, act);
         }
@@ -150,13 +132,13 @@ impl HttpClient {
     ) {
         match purpose {
             ExchangeKind::Probe { wire, .. } => {
-                self.detection_requests.retain(|handshake| handshake.wire_id != wire);
+                self.handshakes.remove(wire);
                 self.resume_detection(now);
                 let act = self.detection.handle_probe(now, to_reply(ended));
                 self.perform_detection(now, act);
             }
             ExchangeKind::Initialize { wire, .. } => {
-                self.detection_requests.retain(|handshake| handshake.wire_id != wire);
+                self.handshakes.remove(wire);
                 self.resume_detection(now);
                 let found = matches!(
                     ended,
@@ -166,7 +148,7 @@ impl HttpClient {
                         ..
                     }
                 );
-                self.session.id = session.filter(|_| found && self.legacy_sse.is_none()).map(Arc::from);
+                self.session.set_id(session.filter(|_| found && self.legacy_sse.is_none()));
                 let act = self.detection.handle_initialize(now, to_reply(ended));
                 self.perform_detection(now, act);
             }
@@ -186,7 +168,7 @@ impl HttpClient {
     /// What every request of the session carries.
     pub(super) fn session_headers(&self) -> SessionHeaders<'_> {
         let server = self.peer.server().filter(|server| server.era == Era::Legacy);
-        SessionHeaders { session: self.session.id.as_deref(), revision: server.map(|server| server.revision) }
+        SessionHeaders { session: self.session.id(), revision: server.map(|server| server.revision) }
     }
 
     /// The head of a redirect: the request goes out again, to where it says.
@@ -197,8 +179,8 @@ impl HttpClient {
         if !matches!(head.status, 307 | 308) {
             return false;
         }
-        let Some(exchange) = self.exchanges.get(&id) else { return false };
-        if exchange.generation != self.session.generation {
+        let Some(exchange) = self.exchanges.get(id) else { return false };
+        if exchange.generation != self.session.generation() {
             // Its session is gone. A request was not accepted in it, and waits for the next one.
             let ExchangeKind::Call(number) = exchange.kind else { return false };
             self.drain_after_answer(now, id);
@@ -215,7 +197,7 @@ impl HttpClient {
         }
         self.drain_after_answer(now, id);
         let again = self.begin_exchange(purpose.clone(), verb, target, headers, body);
-        if let Some(exchange) = self.exchanges.get_mut(&again) {
+        if let Some(exchange) = self.exchanges.get_mut(again) {
             exchange.redirects = redirects;
             exchange.authorization_attempts = resumed;
         }
@@ -240,7 +222,7 @@ impl HttpClient {
                 (Verb::Post, headers::sessionless_headers(), body.clone())
             }
             ExchangeKind::Call(number) => {
-                let call = self.calls.get(number)?;
+                let call = self.calls.get(*number)?;
                 let body = call.body.clone()?;
                 (Verb::Post, self.call_headers(call, &body).ok()?, body)
             }
@@ -268,20 +250,17 @@ impl HttpClient {
     pub(super) fn move_exchange(&mut self, purpose: &ExchangeKind, from: ExchangeId, to: ExchangeId) {
         match purpose {
             ExchangeKind::Probe { wire, .. } | ExchangeKind::Initialize { wire, .. } => {
-                self.detection_requests.retain(|handshake| handshake.wire_id != *wire);
-                self.detection_requests.push(DetectionRequest { exchange: to, wire_id: *wire });
+                self.handshakes.move_to(to, *wire);
             }
             ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => {
-                if let Some(call) =
-                    self.calls.get_mut(number).filter(|call| call.state == CallState::InExchange(from))
-                {
-                    call.state = CallState::InExchange(to);
+                if self.calls.exchange_of(*number) == Some(from) {
+                    self.calls.set_state(*number, CallState::InExchange(to));
                 }
             }
-            ExchangeKind::Listen { .. } => self.listener.exchange = Some(to),
+            ExchangeKind::Listen { .. } => self.listener.open(to),
             ExchangeKind::Events => {
                 if let Some(events) = &mut self.legacy_sse {
-                    events.exchange = Some(to);
+                    events.move_to(to);
                 }
             }
             ExchangeKind::Post(_) | ExchangeKind::Delete => {}

@@ -176,6 +176,10 @@ pub(super) struct HttpEraDetection {
     /// How long the timer was set for.
     timer_duration: Duration,
     deadline: Option<Instant>,
+    /// Since when the time of detection stands still, because its exchange is parked.
+    paused_since: Option<Instant>,
+    /// Whether the server has shown itself to be of the era that was detected or remembered.
+    is_era_proven: bool,
 }
 
 impl HttpEraDetection {
@@ -207,6 +211,8 @@ impl HttpEraDetection {
             timer: None,
             timer_duration: Duration::ZERO,
             deadline: None,
+            paused_since: None,
+            is_era_proven: false,
         }
     }
 
@@ -216,9 +222,10 @@ impl HttpEraDetection {
         self
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// When [`handle_timeout`](Self::handle_timeout) is due; `None` while detection is paused.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        [self.timer, self.deadline].into_iter().flatten().min()
+        let deadline = [self.timer, self.deadline].into_iter().flatten().min();
+        deadline.filter(|_| !self.is_paused())
     }
 
     /// Whether a verdict was dropped since this was last asked.
@@ -566,10 +573,36 @@ impl HttpEraDetection {
         }
     }
 
-    /// The server was not waited for, for so long.
-    pub(super) fn extend_deadlines(&mut self, by: Duration) {
-        self.timer = self.timer.map(|timer| timer + by);
-        self.deadline = self.deadline.map(|end| end + by);
+    // --- Pauses ---
+
+    /// Stops the time of detection: its exchange is parked until the client is authorized.
+    pub(super) fn pause(&mut self, now: Instant) {
+        self.paused_since.get_or_insert(now);
+    }
+
+    /// Lets the time of detection go on; returns whether it stood still.
+    pub(super) fn resume(&mut self, now: Instant) -> bool {
+        let Some(since) = self.paused_since.take() else { return false };
+        let pause = now.saturating_since(since);
+        self.timer = self.timer.map(|timer| timer + pause);
+        self.deadline = self.deadline.map(|end| end + pause);
+        true
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused_since.is_some()
+    }
+
+    // --- Proof of the era ---
+
+    /// Notes whether the server has shown itself to be of the era that was detected: one that is only remembered to be
+    /// modern may be another by now.
+    pub(super) fn set_era_proven(&mut self, proven: bool) {
+        self.is_era_proven = proven;
+    }
+
+    pub(super) fn is_era_proven(&self) -> bool {
+        self.is_era_proven
     }
 
     // --- Getters ---

@@ -65,6 +65,30 @@ pub(super) struct ClientExchange {
 }
 
 impl ClientExchange {
+    /// An exchange whose request waits to be sent.
+    pub(super) fn new(kind: ExchangeKind, url: Address, generation: u32) -> Self {
+        Self {
+            kind,
+            url,
+            redirects: 0,
+            authorization_attempts: 0,
+            generation,
+            new_session: None,
+            dpop_nonce: None,
+            response: ResponseState::AwaitingHead,
+            trailing_bytes_left: None,
+        }
+    }
+
+    pub(super) fn is_parked(&self) -> bool {
+        matches!(self.response, ResponseState::Parked(_))
+    }
+
+    /// Whether its response has brought the answer.
+    pub(super) fn is_answered(&self) -> bool {
+        self.trailing_bytes_left.is_some()
+    }
+
     /// Whether it carries one request, whose result is the only one that its response may hold.
     pub(super) fn carries_one_request(&self) -> bool {
         matches!(

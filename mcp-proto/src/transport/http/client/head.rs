@@ -6,22 +6,22 @@ use crate::Instant;
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields};
 
 use super::HttpClient;
+use super::client_session::POST_RESPONSE_TIMEOUT;
 use super::exchange::{ExchangeKind, ResponseState};
 use super::response::{AnswerHead, BodyType, BufferedBody, EventBody};
-use super::session;
 use super::timers::Timer;
 
 impl HttpClient {
     pub(super) fn take_head(&mut self, now: Instant, id: ExchangeId, status: u16, fields: &dyn Fields) {
         let limits = *self.limits();
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
         if status < 200 || !matches!(exchange.response, ResponseState::AwaitingHead) {
             return;
         }
         let conduct = self.config.client.conduct;
         let mut head = AnswerHead::read(status, fields, limits.header_bytes);
         let redirected = self.follow_redirect(now, id, &head);
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
         if redirected {
             exchange.response =
                 ResponseState::Buffered(Box::new(BufferedBody::new(head, limits.message_bytes, conduct)));
@@ -49,7 +49,7 @@ impl HttpClient {
             ExchangeKind::Call(number) if success => self.note_success(number),
             ExchangeKind::Post(_) => {
                 // Whatever it has to say, nobody waits for it.
-                self.timers.set(Timer::Drain(id), now + session::POST_RESPONSE_TIMEOUT);
+                self.timers.set(Timer::Drain(id), now + POST_RESPONSE_TIMEOUT);
                 if success {
                     self.handle_post_accepted(id);
                 }

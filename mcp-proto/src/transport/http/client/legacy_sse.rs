@@ -5,7 +5,6 @@
 //! <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
 
 use alloc::string::ToString;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -17,26 +16,13 @@ use crate::transport::http::{ExchangeId, Verb};
 
 use super::HttpClient;
 use super::address::Address;
-use super::call::CallState;
+use super::call_table::CallState;
 use super::detect::Reply;
 use super::exchange::ExchangeKind;
-use super::listen::STABLE_AFTER;
+use super::legacy_sse_stream::{EndedStream, LegacySseStream};
 use super::response::{ExchangeOutcome, ResumePoint};
 use super::status::http_error;
 use super::timers::Timer;
-
-#[derive(Debug, Default)]
-pub(super) struct LegacySse {
-    pub(super) exchange: Option<ExchangeId>,
-    /// Where to send to, once the server has said so.
-    pub(super) endpoint: Option<Address>,
-    /// Whether a session has been opened over it: what fails now is not the first attempt.
-    had_session: bool,
-    /// How often in a row it ended.
-    pub(super) failures: u32,
-    /// When the server said so.
-    endpoint_since: Option<Instant>,
-}
 
 impl HttpClient {
     /// Asks for the stream.
@@ -44,16 +30,14 @@ impl HttpClient {
         let headers = self.session_headers().get(None);
         let url = self.url.clone();
         let exchange = self.begin_exchange(ExchangeKind::Events, Verb::Get, url, headers, Bytes::new());
-        let events = self.legacy_sse.get_or_insert_default();
-        events.exchange = Some(exchange);
-        events.endpoint = None;
+        self.legacy_sse.get_or_insert_default().open(exchange);
         self.timers.set(Timer::Events, now + self.config.legacy_sse_timeout);
     }
 
     /// The server is asked in another way.
     pub(super) fn close_events(&mut self) {
         self.timers.clear(Timer::Events);
-        if let Some(exchange) = self.legacy_sse.take().and_then(|events| events.exchange) {
+        if let Some(exchange) = self.legacy_sse.take().and_then(|events| events.exchange()) {
             self.abort_exchange(exchange);
         }
     }
@@ -65,19 +49,17 @@ impl HttpClient {
 
     /// The first event: where messages are to be sent.
     pub(super) fn handle_endpoint(&mut self, now: Instant, id: ExchangeId, data: &Bytes) {
-        let Some(events) = self.legacy_sse.as_mut().filter(|events| events.endpoint.is_none()) else {
+        let Some(events) = self.legacy_sse.as_mut().filter(|events| events.endpoint().is_none()) else {
             return;
         };
-        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let Some(exchange) = self.exchanges.get(id) else { return };
         let reference = core::str::from_utf8(data).unwrap_or_default().trim();
         let Some(endpoint) = exchange.url.resolve_same_origin(reference) else {
             self.abort_exchange(id);
             let what = "the endpoint that it names is not at the same origin";
             return self.fail_events(now, Reply::Other(http_error(200, what)), what, None);
         };
-        events.endpoint = Some(endpoint);
-        events.endpoint_since = Some(now);
-        let known = core::mem::replace(&mut events.had_session, true);
+        let known = events.set_endpoint(now, endpoint);
         self.timers.clear(Timer::Events);
         self.resume_detection(now);
         let act = match self.peer.server().filter(|_| known) {
@@ -115,7 +97,7 @@ impl HttpClient {
 
     /// Neither head nor endpoint came in time.
     pub(super) fn time_out_events(&mut self, now: Instant) {
-        if let Some(exchange) = self.legacy_sse.as_mut().and_then(|events| events.exchange.take()) {
+        if let Some(exchange) = self.legacy_sse.as_mut().and_then(LegacySseStream::take_exchange) {
             self.abort_exchange(exchange);
         }
         let detail = "no `endpoint` event came in time";
@@ -125,25 +107,21 @@ impl HttpClient {
     fn fail_events(&mut self, now: Instant, reply: Reply, detail: &str, retry: Option<Duration>) {
         self.resume_detection(now);
         let Some(events) = &mut self.legacy_sse else { return };
-        events.exchange = None;
-        let had_endpoint = events.endpoint.take().is_some();
-        if !events.had_session {
+        let had_session = events.had_session();
+        let EndedStream { had_endpoint, was_stable } = events.end(now);
+        if !had_session {
             let act = self.detection.handle_events(now, Err(reply));
             return self.perform_detection(now, act);
         }
-        let since = events.endpoint_since.take();
-        if since.is_some_and(|since| now.saturating_since(since) >= STABLE_AFTER) {
-            // It works, even if there was nothing to ask: somebody on the way ends streams that are idle.
-            events.failures = 0;
-            self.session.fruitless_renewals = 0;
+        if was_stable {
+            self.session.note_stable();
         }
-        if had_endpoint && !self.detection_requests.is_empty() {
-            // Whatever was being asked has no way to be answered any more.
-            self.session.fruitless_renewals = self.session.fruitless_renewals.saturating_add(1);
+        if had_endpoint && !self.handshakes.is_empty() {
+            // The answer to the handshake was to come on the stream.
+            self.session.note_fruitless();
         }
         let backoff = self.config.backoff;
-        let failures = events.failures.max(self.session.fruitless_renewals);
-        events.failures = failures.saturating_add(1);
+        let failures = events.count_failure(self.session.fruitless_renewals());
         if self.peer.restart_detection() {
             self.discard_session(now);
             self.fail_accepted_calls(now, detail);
@@ -171,11 +149,11 @@ impl HttpClient {
         let exchange = self
             .legacy_sse
             .as_mut()
-            .filter(|events| events.had_session)
-            .and_then(|events| events.exchange.take());
+            .filter(|events| events.had_session())
+            .and_then(LegacySseStream::take_exchange);
         let Some(exchange) = exchange else { return false };
         self.abort_exchange(exchange);
-        self.session.fruitless_renewals = self.session.fruitless_renewals.saturating_add(1);
+        self.session.note_fruitless();
         let detail = error.to_string();
         self.fail_events(now, Reply::Failed { detail: detail.clone(), retry_after: None }, &detail, None);
         true
@@ -183,16 +161,13 @@ impl HttpClient {
 
     /// What the server had accepted can not be answered any more.
     fn fail_accepted_calls(&mut self, now: Instant, detail: &str) {
-        let broken = self
-            .calls
-            .iter()
-            .filter(|(_, call)| matches!(call.state, CallState::Accepted | CallState::InExchange(_)));
-        let broken: Vec<(i64, CallState)> = broken.map(|(&number, call)| (number, call.state)).collect();
-        for (number, place) in broken {
-            if let CallState::InExchange(exchange) = place {
-                let held = self.is_parked(exchange);
+        let accepted =
+            self.calls.numbers(|call| matches!(call.state, CallState::Accepted | CallState::InExchange(_)));
+        for number in accepted {
+            if let Some(exchange) = self.calls.exchange_of(number) {
+                let is_parked = self.exchanges.is_parked(exchange);
                 self.abort_exchange(exchange);
-                if held {
+                if is_parked {
                     self.requeue(now, number);
                     continue;
                 }
@@ -203,7 +178,7 @@ impl HttpClient {
 
     /// The time of the stream is over: it should have begun by now, or is to be asked for again.
     pub(super) fn handle_events_timer(&mut self, now: Instant) {
-        match self.legacy_sse.as_ref().map(|events| events.exchange) {
+        match self.legacy_sse.as_ref().map(LegacySseStream::exchange) {
             Some(Some(_)) => self.time_out_events(now),
             Some(None) => self.open_events(now),
             None => {}
@@ -223,15 +198,13 @@ impl HttpClient {
     pub(super) fn mark_accepted(&mut self, purpose: &ExchangeKind) {
         let &ExchangeKind::Call(number) = purpose else { return };
         self.note_success(number);
-        self.free_slot(number);
-        if let Some(call) = self.calls.get_mut(&number) {
-            call.state = CallState::Accepted;
-        }
+        self.calls.free_slot(number);
+        self.calls.set_state(number, CallState::Accepted);
     }
 
     /// Where messages go.
     pub(super) fn post_url(&self) -> Address {
-        let endpoint = self.legacy_sse.as_ref().and_then(|events| events.endpoint.clone());
-        endpoint.unwrap_or_else(|| self.url.clone())
+        let endpoint = self.legacy_sse.as_ref().and_then(LegacySseStream::endpoint);
+        endpoint.unwrap_or(&self.url).clone()
     }
 }

@@ -13,38 +13,20 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
-use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::RetryAdvice;
 use crate::peer::client::Diagnostic;
 use crate::schema::{Era, Revision};
-use crate::transport::http::{ExchangeId, Verb};
+use crate::transport::http::Verb;
 
 use super::HttpClient;
-use super::call::CallState;
+use super::call_table::CallState;
 use super::config::ListenPolicy;
 use super::exchange::ExchangeKind;
-use super::reconnect::{MIN_PAUSE, Reconnects, StreamProgress};
+use super::reconnect::StreamProgress;
 use super::response::{ExchangeOutcome, ResumePoint};
 use super::timers::Timer;
-
-/// How long a stream must last to count as one that works, whether anything comes on it or not.
-pub(super) const STABLE_AFTER: Duration = Duration::from_secs(10);
-
-/// The stream of what the server says of its own accord.
-#[derive(Debug, Default)]
-pub(super) struct Listener {
-    pub(super) exchange: Option<ExchangeId>,
-    last_event: Option<Arc<str>>,
-    /// How long the server wants to be left alone.
-    retry: Option<Duration>,
-    /// When the stream began, if the server has ever offered one in this session.
-    started_at: Option<Instant>,
-    /// The streams that have ended.
-    reconnects: Reconnects,
-}
 
 impl HttpClient {
     /// Asks for the server's own messages, now that the session has begun.
@@ -56,7 +38,7 @@ impl HttpClient {
             return;
         }
         if self.config.listen == ListenPolicy::IfOffered {
-            self.listener = Listener::default();
+            self.listener.stop();
             self.open_listener();
         } else {
             self.peer.note_event_stream_lost();
@@ -64,26 +46,26 @@ impl HttpClient {
     }
 
     pub(super) fn open_listener(&mut self) {
-        let last_event = self.listener.last_event.clone();
+        let last_event = self.listener.last_event();
         let headers = self.session_headers().get(last_event.as_deref());
         let purpose = ExchangeKind::Listen { last_event };
         let url = self.url.clone();
         let exchange = self.begin_exchange(purpose, Verb::Get, url, headers, bytes::Bytes::new());
-        self.listener.exchange = Some(exchange);
+        self.listener.open(exchange);
     }
 
     pub(super) fn stop_listening(&mut self) {
         self.timers.clear(Timer::Listen);
-        if let Some(exchange) = core::mem::take(&mut self.listener).exchange {
+        if let Some(exchange) = self.listener.stop() {
             self.abort_exchange(exchange);
         }
     }
 
     /// A stream that was asked for has begun.
     pub(super) fn note_stream(&mut self, now: Instant, purpose: &ExchangeKind) {
-        self.session.offers_stream = true;
+        self.session.note_stream_offered();
         if let ExchangeKind::Listen { last_event } = purpose {
-            self.listener.started_at = Some(now);
+            self.listener.start(now);
             // From an event on nothing is missed.
             if last_event.is_none() {
                 self.peer.note_event_stream_open();
@@ -93,11 +75,10 @@ impl HttpClient {
 
     /// The stream of the server's own messages has ended, or was refused.
     pub(super) fn handle_listener_end(&mut self, now: Instant, generation: u32, ended: ExchangeOutcome) {
-        if generation != self.session.generation {
+        if generation != self.session.generation() {
             return;
         }
-        self.listener.exchange = None;
-        let began = self.listener.started_at.take();
+        let began = self.listener.end();
         let (trail, detail) = match ended {
             ExchangeOutcome::Unanswered(_, trail) => (trail, String::from("the stream ended")),
             ExchangeOutcome::Broken { detail, trail, refused: None, .. } => (trail, detail),
@@ -106,7 +87,7 @@ impl HttpClient {
             | ExchangeOutcome::Invalid(_, error)
             | ExchangeOutcome::Broken { refused: Some(error), .. } => {
                 // Whoever never offered the stream does not have to say so in any particular way.
-                let known = self.session.offers_stream;
+                let known = self.session.offers_stream();
                 if error.status == 404 && known && self.renew_session(now) {
                     return;
                 }
@@ -124,18 +105,14 @@ impl HttpClient {
                 (ResumePoint::default(), format!("status {}", http.status))
             }
         };
-        let steady = began.is_some_and(|began| now.saturating_since(began) >= STABLE_AFTER);
-        let brought = if steady { StreamProgress::Message } else { StreamProgress::from(&trail) };
-        self.listener.retry = trail.retry.or(self.listener.retry);
-        self.listener.last_event = trail.last_event.or(self.listener.last_event.take());
-        let backoff = self.config.backoff;
-        if brought == StreamProgress::Nothing && self.listener.reconnects.failures() >= backoff.attempts {
-            self.peer.note_event_stream_lost();
-            return self.peer.report(Diagnostic::EventStreamUnavailable { detail });
+        let Self { listener, config, rng, .. } = self;
+        match listener.next_pause(now, began, trail, config.retry, &config.backoff, rng) {
+            Some(pause) => self.timers.set(Timer::Listen, now + pause),
+            None => {
+                self.peer.note_event_stream_lost();
+                self.peer.report(Diagnostic::EventStreamUnavailable { detail });
+            }
         }
-        let wish = self.listener.retry.unwrap_or(self.config.retry);
-        let pause = self.listener.reconnects.next_pause(brought, wish, &backoff, &mut self.rng);
-        self.timers.set(Timer::Listen, now + pause.max(MIN_PAUSE));
     }
 
     // --- The rest of an answer ---
@@ -158,7 +135,7 @@ impl HttpClient {
         brought: StreamProgress,
     ) {
         let backoff = self.config.backoff;
-        let Some(call) = self.calls.get_mut(&number) else { return };
+        let Some(call) = self.calls.get_mut(number) else { return };
         let wish = trail.retry.unwrap_or(self.config.retry);
         let pause = call.reconnects.next_pause(brought, wish, &backoff, &mut self.rng);
         call.resume_point = Some(trail);
@@ -168,15 +145,13 @@ impl HttpClient {
 
     /// Asks for the rest of an answer.
     pub(super) fn request_resumption(&mut self, number: i64) {
-        let trail = self.calls.get(&number).and_then(|call| call.resume_point.as_ref());
+        let trail = self.calls.get(number).and_then(|call| call.resume_point.as_ref());
         let Some(last_event) = trail.and_then(|trail| trail.last_event.clone()) else { return };
         let headers = self.session_headers().get(Some(&last_event));
         let purpose = ExchangeKind::Resume { number, last_event };
         let url = self.url.clone();
         let exchange = self.begin_exchange(purpose, Verb::Get, url, headers, bytes::Bytes::new());
-        if let Some(call) = self.calls.get_mut(&number) {
-            call.state = CallState::InExchange(exchange);
-        }
+        self.calls.set_state(number, CallState::InExchange(exchange));
     }
 
     /// What came of the rest of an answer.
@@ -187,7 +162,7 @@ impl HttpClient {
         generation: u32,
         ended: ExchangeOutcome,
     ) {
-        let Some(call) = self.calls.get_mut(&number) else { return };
+        let Some(call) = self.calls.get_mut(number) else { return };
         let before = call.resume_point.clone().unwrap_or_default();
         let failed = call.reconnects.failures() > self.config.backoff.attempts;
         match ended {
@@ -217,7 +192,9 @@ impl HttpClient {
             ExchangeOutcome::NoAnswer(error) => {
                 call.resume_point = None;
                 // A server that has had streams by GET, and knows no such thing any more, has lost the session.
-                if error.status == 404 && self.session.offers_stream && generation == self.session.generation
+                if error.status == 404
+                    && self.session.offers_stream()
+                    && generation == self.session.generation()
                 {
                     self.renew_session(now);
                 }

@@ -17,31 +17,38 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 
 mod address;
+mod authorization;
+mod cache;
 mod call;
-mod catalog;
+mod call_table;
 mod chunked_results;
+mod client_session;
 mod close;
 mod config;
 mod connect;
 mod detect;
 mod exchange;
+mod exchange_table;
+mod handshakes;
 mod head;
 mod headers;
 mod http_date;
 mod legacy_sse;
+mod legacy_sse_stream;
 mod listen;
+mod listener;
 mod outbox;
 mod parked;
 mod read;
 mod reconnect;
+mod relist;
 mod response;
+mod result_chunks;
 mod session;
 mod status;
 mod timers;
+mod tool_catalog;
 
-use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 use core::fmt;
 
 use bytes::Bytes;
@@ -59,24 +66,23 @@ use crate::{Instant, Limits};
 
 pub use crate::backoff::Backoff;
 pub use address::UrlError;
+pub use authorization::{AuthorizationRequired, UnauthorizedPolicy};
 pub use config::{HttpClientConfig, ListenPolicy};
 pub use outbox::{Action, HttpRequest};
-pub use parked::{AuthorizationRequired, UnauthorizedPolicy};
 
 use address::Address;
-use call::Call;
-use catalog::{ToolCatalog, ToolRelisting};
-use close::CloseState;
-use connect::DetectionRequest;
+use call_table::CallTable;
+use client_session::{ClientSession, SendGate};
 use detect::HttpEraDetection;
 use exchange::{ClientExchange, ExchangeKind, ResponseState};
+use exchange_table::ExchangeTable;
+use handshakes::Handshakes;
 use headers::RequestHeaders;
-use legacy_sse::LegacySse;
-use listen::Listener;
-use outbox::{HttpOutbox, OneWayMessage, PeerOutput};
-use parked::ParkingState;
-use session::{ClientSession, SendGate};
+use legacy_sse_stream::LegacySseStream;
+use listener::Listener;
+use outbox::{HttpOutbox, PeerOutput};
 use timers::{Timer, Timers};
+use tool_catalog::ToolCatalog;
 
 /// A client whose server is reached over HTTP.
 ///
@@ -111,34 +117,30 @@ pub struct HttpClient {
     /// The server's endpoint.
     url: Address,
     detection: HttpEraDetection,
+    handshakes: Handshakes,
     rng: SplitMix64,
-    exchanges: BTreeMap<ExchangeId, ClientExchange>,
-    parking: ParkingState,
-    next_exchange: u64,
-    calls: BTreeMap<i64, Call>,
-    /// The last request of each method that the peer made for itself.
-    own_calls: BTreeMap<Box<str>, i64>,
-    /// How many requests count as exchanges now.
-    used_slots: usize,
-    /// How many notifications and replies are on their way.
-    posts_in_flight: usize,
-    /// Notifications and replies that never left, and go out again later.
-    paused_posts: VecDeque<OneWayMessage>,
     timers: Timers,
-    gate: SendGate,
+    exchanges: ExchangeTable,
+    calls: CallTable,
     session: ClientSession,
-    /// The notification that opens the session, if it has to go out again.
-    pending_initialized: Option<OneWayMessage>,
-    /// What detection has asked, and was not answered yet: several, if an answer was slow.
-    detection_requests: Vec<DetectionRequest>,
     listener: Listener,
-    /// The one stream of HTTP+SSE, where the server speaks that.
-    legacy_sse: Option<LegacySse>,
+    /// The one event stream of HTTP+SSE, where the server speaks that.
+    legacy_sse: Option<LegacySseStream>,
     tools: ToolCatalog,
-    relisting: Option<ToolRelisting>,
-    /// Whether the server has shown itself to be of the era it is taken to be of.
-    is_era_proven: bool,
     closing: CloseState,
+}
+
+/// How far closing has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CloseState {
+    /// The client is not closing.
+    Open,
+    /// The last messages are on their way.
+    Draining,
+    /// The session is being ended.
+    DeletingSession,
+    /// All exchanges are gone.
+    Closed,
 }
 
 impl HttpClient {
@@ -154,25 +156,15 @@ impl HttpClient {
             url,
             detection: HttpEraDetection::new(&config.client, config.seed, config.backoff)
                 .retry_unreachable(config.retry_unreachable),
+            handshakes: Handshakes::default(),
             rng: SplitMix64::new(config.seed),
-            exchanges: BTreeMap::new(),
-            parking: ParkingState::default(),
-            next_exchange: 1,
-            calls: BTreeMap::new(),
-            own_calls: BTreeMap::new(),
-            used_slots: 0,
-            posts_in_flight: 0,
-            paused_posts: VecDeque::new(),
             timers: Timers::default(),
-            gate: SendGate::Closed,
+            exchanges: ExchangeTable::default(),
+            calls: CallTable::default(),
             session: ClientSession::default(),
-            pending_initialized: None,
-            detection_requests: Vec::new(),
             listener: Listener::default(),
             legacy_sse: None,
             tools: ToolCatalog::default(),
-            relisting: None,
-            is_era_proven: false,
             closing: CloseState::Open,
             config,
         };
@@ -199,7 +191,7 @@ impl HttpClient {
 
     /// A piece of the body of an answer has come. However it is cut, the outcome is the same.
     pub fn handle_body(&mut self, now: Instant, exchange: ExchangeId, piece: Bytes) {
-        let Some(entry) = self.exchanges.get_mut(&exchange) else { return };
+        let Some(entry) = self.exchanges.get_mut(exchange) else { return };
         match &mut entry.response {
             ResponseState::AwaitingHead | ResponseState::Parked(_) => {}
             ResponseState::Buffered(whole) => {
@@ -267,7 +259,7 @@ impl HttpClient {
     /// Whether more of a body is welcome. It is advice: what comes nevertheless is taken, and events that wait too long
     /// are shed.
     pub fn wants_body(&self, exchange: ExchangeId) -> bool {
-        self.exchanges.contains_key(&exchange) && self.peer.wants_read()
+        self.exchanges.contains(exchange) && self.peer.wants_read()
     }
 
     /// How far the connection has come.
@@ -301,12 +293,12 @@ impl HttpClient {
     }
 
     fn detect_deadline(&self) -> Option<Instant> {
-        self.detection.deadline().filter(|_| self.is_detecting() && !self.is_detection_paused())
+        self.detection.deadline().filter(|_| self.is_detecting())
     }
 
     /// Takes what the peer has said since, and sends what may be sent.
     fn advance(&mut self, now: Instant) {
-        self.record_unparked(now);
+        self.exchanges.record_unparked(now);
         loop {
             self.peer.advance_watches(now, &mut self.outbox);
             while let Some(said) = self.outbox.next_peer_output() {
@@ -338,11 +330,11 @@ impl HttpClient {
 
     /// Sends what waits, as far as there is room.
     fn send_waiting(&mut self, now: Instant) {
-        if self.gate != SendGate::Open {
+        if self.session.gate() != SendGate::Open {
             return;
         }
         let most = self.limits().exchanges;
-        while self.posts_in_flight < most
+        while self.exchanges.posts() < most
             && let Some(post) = self.outbox.next_post()
         {
             self.send_post(now, post);
@@ -350,7 +342,7 @@ impl HttpClient {
         while let Some(number) = self.outbox.next_long_lived() {
             self.send_call(now, number);
         }
-        while self.used_slots < most
+        while self.calls.used_slots() < most
             && let Some(number) = self.outbox.next_request()
         {
             self.send_call(now, number);
@@ -381,38 +373,15 @@ impl HttpClient {
         headers: RequestHeaders,
         body: Bytes,
     ) -> ExchangeId {
-        let exchange = ExchangeId::new(self.next_exchange);
-        self.next_exchange = self.next_exchange.saturating_add(1);
-        if matches!(purpose, ExchangeKind::Post(_)) {
-            self.posts_in_flight = self.posts_in_flight.saturating_add(1);
-        }
-        self.outbox.push_open(HttpRequest { exchange, verb, url: url.text(), headers, body });
-        let generation = self.session.generation;
-        let reading = ResponseState::AwaitingHead;
-        let entry = ClientExchange {
-            kind: purpose,
-            url,
-            redirects: 0,
-            authorization_attempts: 0,
-            generation,
-            new_session: None,
-            dpop_nonce: None,
-            response: reading,
-            trailing_bytes_left: None,
-        };
-        self.exchanges.insert(exchange, entry);
+        let text = url.text();
+        let exchange = self.exchanges.open(purpose, url, self.session.generation());
+        self.outbox.push_open(HttpRequest { exchange, verb, url: text, headers, body });
         exchange
     }
 
     fn remove_exchange(&mut self, id: ExchangeId) -> Option<ClientExchange> {
-        let exchange = self.exchanges.remove(&id)?;
+        let exchange = self.exchanges.remove(id)?;
         self.timers.clear(Timer::Drain(id));
-        if matches!(exchange.kind, ExchangeKind::Post(_)) {
-            self.posts_in_flight = self.posts_in_flight.saturating_sub(1);
-        }
-        if matches!(exchange.response, ResponseState::Parked(_)) {
-            self.note_unparked();
-        }
         Some(exchange)
     }
 
@@ -420,11 +389,11 @@ impl HttpClient {
     fn abort_exchange(&mut self, id: ExchangeId) -> bool {
         let Some(exchange) = self.remove_exchange(id) else { return false };
         let begun = self.outbox.abort(id);
-        begun && !matches!(exchange.response, ResponseState::Parked(_))
+        begun && !exchange.is_parked()
     }
 
     fn handle_exchange_end(&mut self, now: Instant, id: ExchangeId, end: ExchangeEnd) {
-        if self.is_parked(id) {
+        if self.exchanges.is_parked(id) {
             return;
         }
         if let Some(exchange) = self.remove_exchange(id) {

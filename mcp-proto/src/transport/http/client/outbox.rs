@@ -15,7 +15,7 @@ use crate::schema::Revision;
 use crate::transport::http::{ExchangeId, Verb};
 
 use super::address::RedactedUrl;
-use super::parked::AuthorizationRequired;
+use super::authorization::AuthorizationRequired;
 
 /// What is to be done with an exchange.
 #[derive(Clone, Debug)]

@@ -11,78 +11,24 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use core::fmt;
-
 use crate::Instant;
 use crate::peer::TransportError;
 use crate::peer::client::{ConnectProgress, ConnectStep};
 use crate::transport::http::ExchangeId;
 
 use super::HttpClient;
-use super::call::{CallOwner, CallState};
+use super::authorization::{AuthorizationRequired, UnauthorizedPolicy};
+use super::call_table::{CallOwner, CallState};
+use super::client_session::{POST_RESPONSE_TIMEOUT, SendGate};
 use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
 use super::response::ExchangeOutcome;
-use super::session::{self, SendGate};
 use super::timers::Timer;
-
-/// What to do with an exchange that is refused because this side is not authorized: with 401, or with 403 and a challenge.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UnauthorizedPolicy {
-    /// What it is for ends with that.
-    #[default]
-    Report,
-    /// It is held, and told of as [`Action::Challenge`](super::Action::Challenge). Whoever sees to the authorization ends
-    /// that by [`resume`](HttpClient::resume) or [`refuse`](HttpClient::refuse); there is no other limit to it than that
-    /// of the request.
-    Park,
-}
-
-/// An exchange is held, because the server wants to know more of who asks.
-#[derive(Clone)]
-pub struct AuthorizationRequired {
-    /// The exchange. It has ended, and its name is what it is resumed or refused by.
-    pub exchange: ExchangeId,
-    /// Its status, 401 or 403.
-    pub status: u16,
-    /// The `WWW-Authenticate` headers, joined by commas; as long as [`Limits::header_bytes`](crate::Limits::header_bytes).
-    pub header: Option<String>,
-    /// The nonce for the next proof of possession, by RFC 9449.
-    pub dpop_nonce: Option<String>,
-    /// How often this request was resumed before.
-    pub attempt: u32,
-}
-
-impl fmt::Debug for AuthorizationRequired {
-    /// Without what may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Challenge")
-            .field("exchange", &self.exchange)
-            .field("status", &self.status)
-            .field("attempt", &self.attempt)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What is known of all that is held.
-#[derive(Debug, Default)]
-pub(super) struct ParkingState {
-    /// How many exchanges are held.
-    count: usize,
-    /// Whether there is one less since this was last looked at.
-    has_unparked: bool,
-    /// When that was last noticed. What waited behind it has waited for the server since then only.
-    last_unparked: Option<Instant>,
-    /// Since when what detection has asked is held.
-    detection_since: Option<Instant>,
-}
 
 impl HttpClient {
     /// This side is authorized now, as far as it knows: what was held goes out again, in another exchange. Nothing happens
     /// if this exchange is held no longer.
     pub fn resume(&mut self, now: Instant, exchange: ExchangeId) {
-        if self.is_parked(exchange) {
+        if self.exchanges.is_parked(exchange) {
             self.reopen_exchange(now, exchange);
             self.advance(now);
         }
@@ -91,7 +37,7 @@ impl HttpClient {
     /// This side will not be authorized, for people to read why: what was held ends as the server has refused it. Nothing
     /// happens if this exchange is held no longer.
     pub fn refuse(&mut self, now: Instant, exchange: ExchangeId, detail: &str) {
-        if self.is_parked(exchange)
+        if self.exchanges.is_parked(exchange)
             && let Some(held) = self.remove_exchange(exchange)
         {
             self.outbox.withdraw_challenge(exchange);
@@ -104,10 +50,6 @@ impl HttpClient {
             }
             self.advance(now);
         }
-    }
-
-    pub(super) fn is_parked(&self, id: ExchangeId) -> bool {
-        self.exchanges.get(&id).is_some_and(|exchange| matches!(exchange.response, ResponseState::Parked(_)))
     }
 
     /// Holds an exchange that has come to this, if it was refused for what authorization may change; gives back what it
@@ -139,31 +81,15 @@ impl HttpClient {
             }
             ExchangeKind::Call(number) if self.is_relisting(*number) => self.timers.clear(Timer::Relist),
             ExchangeKind::Post(post) => {
-                if session::opens_session(post) && self.gate == SendGate::Opening {
+                if self.session.is_opened_by(post) {
                     self.timers.clear(Timer::Opening);
                 }
-                self.posts_in_flight = self.posts_in_flight.saturating_add(1);
             }
             _ => {}
         }
-        self.parking.count = self.parking.count.saturating_add(1);
-        self.exchanges
-            .insert(id, ClientExchange { response: ResponseState::Parked(Box::new(ended)), ..exchange });
+        self.exchanges.park(id, exchange, ended);
         self.outbox.push_challenge(challenge);
         None
-    }
-
-    /// An exchange that was held is taken out.
-    pub(super) fn note_unparked(&mut self) {
-        self.parking.count = self.parking.count.saturating_sub(1);
-        self.parking.has_unparked = true;
-    }
-
-    /// Notes when something was held last.
-    pub(super) fn record_unparked(&mut self, now: Instant) {
-        if core::mem::take(&mut self.parking.has_unparked) {
-            self.parking.last_unparked = Some(now);
-        }
     }
 
     fn reopen_exchange(&mut self, now: Instant, id: ExchangeId) {
@@ -172,15 +98,15 @@ impl HttpClient {
         let ClientExchange {
             kind: purpose, url, redirects, generation, authorization_attempts: resumed, ..
         } = held;
-        let outdated = generation != self.session.generation;
+        let outdated = generation != self.session.generation();
         if let ExchangeKind::Call(number) = purpose
-            && (outdated || self.gate != SendGate::Open)
+            && (outdated || self.session.gate() != SendGate::Open)
         {
             return self.requeue(now, number);
         }
         let (false, Some((verb, headers, body))) = (outdated, self.rebuild_request(&purpose)) else { return };
         let again = self.begin_exchange(purpose.clone(), verb, url, headers, body);
-        if let Some(exchange) = self.exchanges.get_mut(&again) {
+        if let Some(exchange) = self.exchanges.get_mut(again) {
             exchange.redirects = redirects;
             exchange.authorization_attempts = resumed.saturating_add(1);
         }
@@ -199,8 +125,8 @@ impl HttpClient {
             }
             ExchangeKind::Post(post) => {
                 self.limit_post_response(now, again);
-                if session::opens_session(post) && self.gate == SendGate::Opening {
-                    self.timers.set(Timer::Opening, now + session::POST_RESPONSE_TIMEOUT);
+                if self.session.is_opened_by(post) {
+                    self.timers.set(Timer::Opening, now + POST_RESPONSE_TIMEOUT);
                 }
             }
             ExchangeKind::Listen { .. } | ExchangeKind::Delete => {}
@@ -208,49 +134,40 @@ impl HttpClient {
     }
 
     fn is_relisting(&self, number: i64) -> bool {
-        self.calls.get(&number).is_some_and(|call| call.owner == CallOwner::ToolListing)
+        self.calls.get(number).is_some_and(|call| call.owner == CallOwner::ToolListing)
     }
 
     // --- What stands still ---
 
     /// What detection has asked is held: its time stands still.
     fn pause_detection(&mut self, now: Instant) {
-        self.parking.detection_since.get_or_insert(now);
+        self.detection.pause(now);
         self.peer.set_connect_progress(Some(ConnectProgress::new(ConnectStep::Authorization)));
     }
 
     /// Detection has asked once more, or has heard something.
     pub(super) fn resume_detection(&mut self, now: Instant) {
-        if let Some(since) = self.parking.detection_since.take() {
-            self.detection.extend_deadlines(now.saturating_since(since));
+        if self.detection.resume(now) {
             self.peer.set_connect_progress(self.detection.progress(now));
         }
     }
 
-    /// Whether the time of detection stands still.
-    pub(super) fn is_detection_paused(&self) -> bool {
-        self.parking.detection_since.is_some()
-    }
-
     /// A request has left the queue: the time that it stood there behind what was held does not count.
     pub(super) fn suspend_sent_deadline(&mut self, number: i64) {
-        if let Some(until) = self.parking.last_unparked {
-            self.peer.suspend_deadline_until(number, until);
+        if let Some(since) = self.exchanges.last_unparked() {
+            self.peer.suspend_deadline_until(number, since);
         }
     }
 
-    /// Gives requests their time again that were held, or stood behind what was.
+    /// Suspends the deadlines of requests that are parked, or queued behind parked exchanges.
     pub(super) fn suspend_parked_deadlines(&mut self, now: Instant) {
-        let held = (self.parking.count > 0).then_some(now).or(self.parking.last_unparked);
-        let Some(until) = held else { return };
         let Self { peer, calls, exchanges, .. } = self;
-        peer.suspend_deadlines(now, |number| match calls.get(&number).map(|call| call.state) {
-            Some(CallState::InExchange(exchange)) => {
-                let exchange = exchanges.get(&exchange)?;
-                matches!(exchange.response, ResponseState::Parked(_)).then_some(now)
-            }
+        let since = if exchanges.has_parked() { Some(now) } else { exchanges.last_unparked() };
+        let Some(since) = since else { return };
+        peer.suspend_deadlines(now, |number| match calls.state(number) {
+            Some(CallState::InExchange(exchange)) => exchanges.is_parked(exchange).then_some(now),
             // It is in the queue, or waits until the server is known.
-            Some(CallState::Queued | CallState::AwaitingTools) | None => Some(until),
+            Some(CallState::Queued | CallState::AwaitingTools) | None => Some(since),
             Some(CallState::BackingOff | CallState::Accepted) => None,
         });
     }

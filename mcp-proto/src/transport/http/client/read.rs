@@ -16,9 +16,9 @@ use crate::schema::{Cancelled, CancelledParams, Notification as _};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
 use super::HttpClient;
-use super::call::{CallOwner, CallState};
-use super::connect::DetectionRequest;
+use super::call_table::{CallOwner, CallState};
 use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
+use super::handshakes::Handshake;
 use super::response::{BufferedBody, EventBody, ExchangeOutcome, FinishedBody};
 use super::status::http_error;
 use super::timers::Timer;
@@ -39,7 +39,7 @@ impl HttpClient {
                 response: ResponseState::Events(events),
                 trailing_bytes_left: rest,
                 ..
-            }) = self.exchanges.get_mut(&id)
+            }) = self.exchanges.get_mut(id)
             else {
                 return;
             };
@@ -72,17 +72,17 @@ impl HttpClient {
         if name.is_empty() || name == "message" {
             return self.handle_text(now, id, &event.data);
         }
-        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let Some(exchange) = self.exchanges.get(id) else { return };
         match (&exchange.kind, name) {
             (ExchangeKind::Events, "endpoint") => self.handle_endpoint(now, id, &event.data),
             (ExchangeKind::Probe { .. } | ExchangeKind::Initialize { .. }, "endpoint")
-                if exchange.trailing_bytes_left.is_none() =>
+                if !exchange.is_answered() =>
             {
                 let act = self.detection.handle_endpoint();
                 self.perform_detection(now, act);
             }
             (&(ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. }), _)
-                if self.config.chunked_results && exchange.trailing_bytes_left.is_none() =>
+                if self.config.chunked_results && !exchange.is_answered() =>
             {
                 self.handle_chunk_event(now, id, number, &event);
             }
@@ -99,10 +99,10 @@ impl HttpClient {
 
     /// A message on a stream.
     fn handle_frame(&mut self, now: Instant, id: ExchangeId, frame: Frame) {
-        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let Some(exchange) = self.exchanges.get(id) else { return };
         match frame {
             Frame::Single(Message::Response(response)) => {
-                if exchange.trailing_bytes_left.is_some() && self.call_answered_by(&response).is_none() {
+                if exchange.is_answered() && self.call_answered_by(&response).is_none() {
                     return;
                 }
                 self.handle_response(now, id, response);
@@ -122,14 +122,14 @@ impl HttpClient {
 
     /// An answer on a stream: to the request that the stream is for, if it can be.
     fn handle_response(&mut self, now: Instant, id: ExchangeId, mut response: Response) {
-        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let Some(exchange) = self.exchanges.get(id) else { return };
         if self.conduct() == Conduct::Strict
             && let Some(deviation) = response.deviation.take()
         {
             return self.handle_malformed(now, id, *deviation);
         }
         let expected =
-            if exchange.trailing_bytes_left.is_none() { self.expected_id(&exchange.kind) } else { None };
+            if !exchange.is_answered() { self.expected_id(&exchange.kind) } else { None };
         let named = response.id.as_ref().and_then(|id| self.conduct().number_of(id));
         let own = named.is_some() && named == expected;
         if !own && let Some(number) = self.call_answered_by(&response) {
@@ -153,7 +153,7 @@ impl HttpClient {
             }
             // It waits to go out, or has gone out again under another id.
             if let (Some(wire), Some(id)) = (named, &response.id)
-                && self.calls.contains_key(&self.peer.number_for_wire(wire))
+                && self.calls.contains(self.peer.number_for_wire(wire))
             {
                 return self.peer.report(Diagnostic::UnknownAnswer(id.clone()));
             }
@@ -165,12 +165,12 @@ impl HttpClient {
             _ => 200,
         };
         self.note_deviations(&mut response);
-        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let Some(exchange) = self.exchanges.get(id) else { return };
         let what = response.outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let http = http_error(status, &what);
         let (mut purpose, generation) = (exchange.kind.clone(), exchange.generation);
-        let session = self.exchanges.get_mut(&id).and_then(|exchange| exchange.new_session.take());
-        match (&purpose, self.detection_requests.last().copied()) {
+        let session = self.exchanges.get_mut(id).and_then(|exchange| exchange.new_session.take());
+        match (&purpose, self.handshakes.last()) {
             // On the one stream of HTTP+SSE only the handshake is expected.
             (ExchangeKind::Events, Some(handshake)) => {
                 purpose = ExchangeKind::Initialize { wire: handshake.wire_id, body: Bytes::new() };
@@ -187,9 +187,9 @@ impl HttpClient {
         match purpose {
             ExchangeKind::Probe { wire, .. } | ExchangeKind::Initialize { wire, .. } => Some(*wire),
             ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => {
-                self.calls.get(number).map(|call| call.wire_id)
+                self.calls.get(*number).map(|call| call.wire_id)
             }
-            ExchangeKind::Events => self.detection_requests.last().map(|handshake| handshake.wire_id),
+            ExchangeKind::Events => self.handshakes.last().map(|handshake| handshake.wire_id),
             _ => None,
         }
     }
@@ -219,13 +219,8 @@ impl HttpClient {
     /// The request with the server that has this id.
     fn call_by_wire_id(&self, wire: i64) -> Option<i64> {
         let number = self.peer.number_for_wire(wire);
-        let call = self.calls.get(&number).filter(|call| call.wire_id == wire)?;
-        let with_server = match call.state {
-            CallState::InExchange(_) | CallState::Accepted => true,
-            CallState::BackingOff => call.resume_point.is_some(),
-            CallState::Queued | CallState::AwaitingTools => false,
-        };
-        with_server.then_some(number)
+        let call = self.calls.get(number).filter(|call| call.wire_id == wire)?;
+        call.is_with_server().then_some(number)
     }
 
     /// Messages that are no answers, or several at once.
@@ -257,7 +252,7 @@ impl HttpClient {
 
     /// The peer may have ended a request by what it was told: by a batch, or because the server gave a subscription up.
     fn drop_ended_call(&mut self, now: Instant, number: i64) {
-        let ended = self.calls.get(&number).filter(|call| call.owner == CallOwner::Application);
+        let ended = self.calls.get(number).filter(|call| call.owner == CallOwner::Application);
         // If it is with the server all the same, then in another round.
         let ended = ended.filter(|call| self.peer.wire_id(number) != Some(call.wire_id));
         let Some(place) = ended.map(|call| call.state) else { return };
@@ -270,10 +265,10 @@ impl HttpClient {
 
     /// Something on a stream that is no message, or one that was too long.
     fn handle_malformed(&mut self, now: Instant, id: ExchangeId, malformed: Malformed) {
-        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let Some(exchange) = self.exchanges.get(id) else { return };
         let recovered = &malformed.recovered;
         let named = recovered.id.as_ref().and_then(|id| self.conduct().number_of(id));
-        let answer = exchange.trailing_bytes_left.is_none()
+        let answer = !exchange.is_answered()
             && malformed.may_be_answer()
             && match (&recovered.id, self.expected_id(&exchange.kind)) {
                 (_, None) => false,
@@ -284,7 +279,7 @@ impl HttpClient {
         let elsewhere = other.and_then(|wire| self.call_by_wire_id(wire));
         if !answer && elsewhere.is_none() {
             // As with an answer that can be read, to what waits to go out.
-            if other.is_some_and(|wire| self.calls.contains_key(&self.peer.number_for_wire(wire))) {
+            if other.is_some_and(|wire| self.calls.contains(self.peer.number_for_wire(wire))) {
                 return self.peer.report(Diagnostic::Malformed(Box::new(malformed)));
             }
             return self.peer.handle_malformed(now, malformed, &mut self.outbox);
@@ -294,7 +289,7 @@ impl HttpClient {
             _ => InvalidAnswerError::Malformed(alloc::format!("{malformed}")),
         };
         if let Some(number) = elsewhere {
-            let place = self.calls.get(&number).map(|call| call.state);
+            let place = self.calls.state(number);
             self.fail_call(now, number, Outcome::Invalid(invalid));
             if let Some(CallState::InExchange(exchange)) = place {
                 self.drain_after_answer(now, exchange);
@@ -302,8 +297,8 @@ impl HttpClient {
             return;
         }
         let http = http_error(200, "");
-        let (purpose, generation) = match (&exchange.kind, self.detection_requests.last().copied()) {
-            (ExchangeKind::Events, Some(DetectionRequest { wire_id: wire, .. })) => {
+        let (purpose, generation) = match (&exchange.kind, self.handshakes.last()) {
+            (ExchangeKind::Events, Some(Handshake { wire_id: wire, .. })) => {
                 (ExchangeKind::Initialize { wire, body: Bytes::new() }, exchange.generation)
             }
             (purpose, _) => (purpose.clone(), exchange.generation),
@@ -316,11 +311,11 @@ impl HttpClient {
 
     /// The answer has come: what follows it on the stream is taken for a while.
     pub(super) fn drain_after_answer(&mut self, now: Instant, id: ExchangeId) {
-        if self.is_parked(id) {
+        if self.exchanges.is_parked(id) {
             self.abort_exchange(id);
         }
-        if let Some(exchange) = self.exchanges.get_mut(&id)
-            && exchange.trailing_bytes_left.is_none()
+        if let Some(exchange) = self.exchanges.get_mut(id)
+            && !exchange.is_answered()
         {
             exchange.trailing_bytes_left = Some(TRAILING_BYTES);
             self.timers.set(Timer::Drain(id), now + TRAILING_TIME);
@@ -388,7 +383,7 @@ impl HttpClient {
         mut exchange: ClientExchange,
         end: ExchangeEnd,
     ) {
-        if exchange.trailing_bytes_left.is_some() {
+        if exchange.is_answered() {
             return;
         }
         let status = match &exchange.response {

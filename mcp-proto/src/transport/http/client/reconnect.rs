@@ -22,6 +22,9 @@ pub(super) const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// is found to have it no later than this.
 const MAX_IDLE_PAUSE: Duration = Duration::from_secs(2);
 
+/// How long a stream must last to count as one that works, whether anything arrives on it or not.
+pub(super) const STABLE_AFTER: Duration = Duration::from_secs(10);
+
 /// The most useful thing that a stream has delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamProgress {

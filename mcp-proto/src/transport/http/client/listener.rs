@@ -1,0 +1,74 @@
+//! The stream of a legacy server's own messages, requested by GET.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use crate::Instant;
+use crate::backoff::{Backoff, SplitMix64};
+use crate::transport::http::ExchangeId;
+
+use super::reconnect::{MIN_PAUSE, Reconnects, STABLE_AFTER, StreamProgress};
+use super::response::ResumePoint;
+
+/// The stream of a legacy server's own messages, through its reconnects.
+#[derive(Debug, Default)]
+pub(super) struct Listener {
+    exchange: Option<ExchangeId>,
+    last_event: Option<Arc<str>>,
+    /// How long the server wants to be left alone.
+    retry: Option<Duration>,
+    /// When the present stream began.
+    started_at: Option<Instant>,
+    /// The streams that have ended.
+    reconnects: Reconnects,
+}
+
+impl Listener {
+    /// The event after which the next stream goes on.
+    pub(super) fn last_event(&self) -> Option<Arc<str>> {
+        self.last_event.clone()
+    }
+
+    /// The stream is requested, or its request goes on in another exchange.
+    pub(super) fn open(&mut self, exchange: ExchangeId) {
+        self.exchange = Some(exchange);
+    }
+
+    /// The server has begun the stream.
+    pub(super) fn start(&mut self, now: Instant) {
+        self.started_at = Some(now);
+    }
+
+    /// The stream ended, or was refused; returns when it began.
+    pub(super) fn end(&mut self) -> Option<Instant> {
+        self.exchange = None;
+        self.started_at.take()
+    }
+
+    /// Forgets the stream; returns its exchange.
+    pub(super) fn stop(&mut self) -> Option<ExchangeId> {
+        core::mem::take(self).exchange
+    }
+
+    /// The pause before the next stream, where the last one ran since `began` and delivered up to `trail`; `None` if
+    /// too many have failed in a row.
+    pub(super) fn next_pause(
+        &mut self,
+        now: Instant,
+        began: Option<Instant>,
+        trail: ResumePoint,
+        default_retry: Duration,
+        backoff: &Backoff,
+        rng: &mut SplitMix64,
+    ) -> Option<Duration> {
+        let was_stable = began.is_some_and(|began| now.saturating_since(began) >= STABLE_AFTER);
+        let progress = if was_stable { StreamProgress::Message } else { StreamProgress::from(&trail) };
+        self.retry = trail.retry.or(self.retry);
+        self.last_event = trail.last_event.or(self.last_event.take());
+        if progress == StreamProgress::Nothing && self.reconnects.failures() >= backoff.attempts {
+            return None;
+        }
+        let retry = self.retry.unwrap_or(default_retry);
+        Some(self.reconnects.next_pause(progress, retry, backoff, rng).max(MIN_PAUSE))
+    }
+}

@@ -1,0 +1,192 @@
+//! What is known of the server's tools: which of their parameters are headers, and which may be called twice.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters>
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::Deserialize;
+
+use crate::rpc::{ErrorObject, Raw};
+use crate::schema::{CallTool, Method};
+use crate::transport::http::param_headers::{ExcludedTool, ListedTool, ParamHeaders, ToolList};
+
+use super::headers::tool_name;
+
+/// The most pages of tools that the client lists of its own: more than any server has.
+const MAX_PAGES: u32 = 64;
+
+#[derive(Debug)]
+struct CatalogTool {
+    headers: Option<ParamHeaders>,
+    /// Whether the server declares that calling it twice does no more than calling it once.
+    is_repeatable: bool,
+}
+
+impl CatalogTool {
+    /// About how many bytes it holds that the server has chosen.
+    fn bytes(&self, name: &str) -> usize {
+        self.headers.as_ref().map_or(0, ParamHeaders::bytes).saturating_add(name.len())
+    }
+}
+
+/// The tools that the server listed, as far as more is known of them than their name, and the listing of them under way.
+#[derive(Debug, Default)]
+pub(super) struct ToolCatalog {
+    tools: BTreeMap<Box<str>, CatalogTool>,
+    bytes: usize,
+    relisting: Option<ToolRelisting>,
+}
+
+/// A listing of the tools by this transport, because a call had the wrong headers.
+#[derive(Debug, Default)]
+struct ToolRelisting {
+    /// The calls that wait for it, each with the error that it ends with if the listing fails.
+    waiting_calls: BTreeMap<i64, ErrorObject>,
+    /// The request of the present page.
+    number: i64,
+    pages: u32,
+    cursor: Option<String>,
+}
+
+/// A listing of the tools that is over.
+#[derive(Debug)]
+pub(super) struct EndedRelisting {
+    /// The request of its last page.
+    pub(super) number: i64,
+    /// The calls that waited for it, each with the error that it ends with if the listing failed.
+    pub(super) waiting_calls: Vec<(i64, ErrorObject)>,
+}
+
+/// What follows a page of tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextPage {
+    /// The next page is requested.
+    Request,
+    /// That was the last one.
+    None,
+    /// The page cannot be read.
+    Unreadable,
+}
+
+impl ToolCatalog {
+    /// The parameters of a tool call that are headers.
+    pub(super) fn param_headers(&self, method: &str, body: &[u8]) -> Option<&ParamHeaders> {
+        if method != CallTool::NAME || self.tools.is_empty() {
+            return None;
+        }
+        self.tools.get(&*tool_name(body)?)?.headers.as_ref()
+    }
+
+    /// Whether the server declares that the call may be made twice.
+    pub(super) fn is_repeatable(&self, body: &[u8]) -> bool {
+        tool_name(body).and_then(|name| self.tools.get(&*name)).is_some_and(|tool| tool.is_repeatable)
+    }
+
+    /// Records a page of tools. Returns the page without the tools that cannot be called over HTTP, and those tools.
+    ///
+    /// A legacy server knows nothing of headers, so that any of its tools can be called.
+    pub(super) fn record_page(
+        &mut self,
+        page: Raw,
+        modern: bool,
+        max_bytes: usize,
+    ) -> (Raw, Vec<ExcludedTool>) {
+        let list = ToolList::read(page.clone());
+        for ListedTool { name, headers, read_only, idempotent } in list.tools {
+            let headers = headers.filter(|_| modern);
+            self.insert(name, CatalogTool { headers, is_repeatable: read_only || idempotent }, max_bytes);
+        }
+        if !modern {
+            return (page, Vec::new());
+        }
+        for excluded in &list.excluded {
+            self.remove(&excluded.name);
+        }
+        (list.result, list.excluded)
+    }
+
+    /// Records a tool. If that needs more than `max_bytes`, forgets all: a call that lacks its headers for that is
+    /// refused, which lists the tools anew.
+    fn insert(&mut self, name: Box<str>, tool: CatalogTool, max_bytes: usize) {
+        self.remove(&name);
+        if tool.headers.is_none() && !tool.is_repeatable {
+            return;
+        }
+        let bytes = tool.bytes(&name);
+        if self.bytes.saturating_add(bytes) > max_bytes {
+            self.tools.clear();
+            self.bytes = 0;
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.tools.insert(name, tool);
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(tool) = self.tools.remove(name) {
+            self.bytes = self.bytes.saturating_sub(tool.bytes(name));
+        }
+    }
+
+    // --- Listing anew ---
+
+    /// A call waits until the tools are listed, and ends with `error` if that fails. Returns whether a listing begins
+    /// with that.
+    pub(super) fn await_relisting(&mut self, number: i64, error: ErrorObject) -> bool {
+        let begins = self.relisting.is_none();
+        self.relisting.get_or_insert_default().waiting_calls.insert(number, error);
+        begins
+    }
+
+    /// A call no longer waits.
+    pub(super) fn forget_waiting_call(&mut self, number: i64) {
+        if let Some(relisting) = &mut self.relisting {
+            relisting.waiting_calls.remove(&number);
+        }
+    }
+
+    pub(super) fn is_relisting(&self) -> bool {
+        self.relisting.is_some()
+    }
+
+    /// The cursor of the page to request.
+    pub(super) fn cursor(&self) -> Option<&str> {
+        self.relisting.as_ref()?.cursor.as_deref()
+    }
+
+    /// A page is requested by the request `number`.
+    pub(super) fn begin_page(&mut self, number: i64) {
+        if let Some(relisting) = &mut self.relisting {
+            relisting.number = number;
+            relisting.pages = relisting.pages.saturating_add(1);
+        }
+    }
+
+    /// Reads which page follows the one that has arrived. A server that names the same cursor twice has no more.
+    pub(super) fn read_next_page(&mut self, page: &Raw) -> NextPage {
+        #[derive(Deserialize)]
+        struct Page {
+            #[serde(default, rename = "nextCursor")]
+            next: Option<String>,
+        }
+        let Some(relisting) = &mut self.relisting else { return NextPage::None };
+        match page.decode::<Page>() {
+            Ok(Page { next: Some(next) })
+                if relisting.pages < MAX_PAGES && relisting.cursor.as_ref() != Some(&next) =>
+            {
+                relisting.cursor = Some(next);
+                NextPage::Request
+            }
+            Ok(_) => NextPage::None,
+            Err(_) => NextPage::Unreadable,
+        }
+    }
+
+    /// Ends the listing, if there is one.
+    pub(super) fn end_relisting(&mut self) -> Option<EndedRelisting> {
+        let ToolRelisting { waiting_calls, number, .. } = self.relisting.take()?;
+        Some(EndedRelisting { number, waiting_calls: waiting_calls.into_iter().collect() })
+    }
+}
