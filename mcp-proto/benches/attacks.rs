@@ -216,7 +216,7 @@ fn progress() -> Vec<(&'static str, u64)> {
     send(format!("{}\n", json!({"jsonrpc": "2.0", "id": discover, "result": result})));
     let call = client.call_tool("slow", json!({})).start().expect("a call");
     let token = id(&send(String::new()));
-    let (bytes, ()) = held(|| {
+    let (bytes, ()) = heap_growth(|| {
         for progress in 0..200 {
             let params = json!({"progressToken": token, "progress": progress, "message": "A".repeat(MIB)});
             let report = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});

@@ -78,7 +78,7 @@ impl ErrorReport {
         self.with_kind("refused")
     }
 
-    fn http(mut self, error: &TransportError) -> Self {
+    fn with_transport_error(mut self, error: &TransportError) -> Self {
         self.0.code = Some(error.status.into());
         self.with_kind("http")
     }
@@ -167,13 +167,13 @@ impl From<front::Error> for CommandError {
                 403 => ("this needs more than was agreed to", demand.and_then(|demand| demand.scope)),
                 _ => ("the server wants to know who asks", None),
             };
-            let report = ErrorReport::new(format!("{what}: {http}")).with_http_error(http);
+            let report = ErrorReport::new(format!("{what}: {http}")).with_transport_error(http);
             return Self::Unauthorized { report, scopes };
         }
         let report = ErrorReport::new(error.to_string());
         Self::Server(match &error {
-            front::Error::Peer(object) => report.peer(object),
-            front::Error::Transport(http) => report.http(http),
+            front::Error::Peer(object) => report.with_peer_error(object),
+            front::Error::Transport(http) => report.with_transport_error(http),
             front::Error::TimedOut { .. } => timeout(report),
             front::Error::Closed(CloseReason::Connect(error)) => connecting(report, error),
             error if error.is_disconnect() => report.with_kind("connection"),
@@ -188,8 +188,10 @@ impl From<front::Error> for CommandError {
 /// A server that did not become ready.
 fn connecting(report: ErrorReport, error: &ConnectError) -> ErrorReport {
     match error {
-        ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => report.peer(error),
-        ConnectError::Transport { error, .. } => report.http(error),
+        ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => {
+            report.with_peer_error(error)
+        }
+        ConnectError::Transport { error, .. } => report.with_transport_error(error),
         error if error.is_timeout() => timeout(report),
         ConnectError::AllFailed(tried) => match tried.last() {
             Some(last) => connecting(report, last),

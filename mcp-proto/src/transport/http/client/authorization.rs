@@ -5,9 +5,6 @@ use core::fmt;
 
 use crate::transport::http::ExchangeId;
 
-#[cfg(doc)]
-use super::HttpClient;
-
 /// What the client does with an exchange that the server refuses for lack of authorization: with 401, or with 403 and a
 /// challenge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,14 +14,14 @@ pub enum UnauthorizedPolicy {
     Report,
     /// The exchange is parked, and reported as
     /// [`Action::AuthorizationRequired`](super::Action::AuthorizationRequired), until
-    /// [`resume`](HttpClient::resume) or [`refuse`](HttpClient::refuse). The hard timeout of the request still counts.
+    /// [`resume`](super::HttpClient::resume) or [`refuse`](super::HttpClient::refuse). The hard timeout of the request still counts.
     Park,
 }
 
 /// An exchange that is parked until the client is authorized.
 #[derive(Clone)]
 pub struct AuthorizationRequired {
-    /// The exchange. It has ended; [`resume`](HttpClient::resume) and [`refuse`](HttpClient::refuse) take its id.
+    /// The exchange. It has ended; [`resume`](super::HttpClient::resume) and [`refuse`](super::HttpClient::refuse) take its id.
     pub exchange: ExchangeId,
     /// Its status, 401 or 403.
     pub status: u16,

@@ -129,9 +129,7 @@ impl HttpClient {
     pub(super) fn requeue(&mut self, now: Instant, number: i64) {
         self.calls.free_slot(number);
         let Some(call) = self.calls.get_mut(number) else { return };
-        call.resume_point = None;
-        call.chunks = None;
-        call.state = CallState::Queued;
+        call.queue_again();
         match &call.body {
             Some(body) => self.outbox.enqueue_request(number, body.len(), call.is_long_lived),
             None => self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(String::new()))),
@@ -146,10 +144,9 @@ impl HttpClient {
 
     fn assign_new_id(&mut self, number: i64) {
         let wire = self.peer.renumber(number);
-        let Some(call) = self.calls.get_mut(number) else { return };
-        let renamed = call.body.as_ref().and_then(|body| headers::with_request_id(body, &call.method, wire));
-        call.body = renamed;
-        call.wire_id = wire;
+        if let Some(call) = self.calls.get_mut(number) {
+            call.set_wire_id(wire);
+        }
     }
 
     /// The head of the answer is a success: what is kept of the request only to send it again may go.
@@ -333,8 +330,7 @@ impl HttpClient {
             code::HEADER_MISMATCH
                 if *call.method == *CallTool::NAME && !call.headers_retried && call.body.is_some() =>
             {
-                call.headers_retried = true;
-                call.state = CallState::AwaitingTools;
+                call.await_tools();
                 self.calls.free_slot(number);
                 self.relist_tools(now, number, error.clone());
                 true
@@ -410,8 +406,7 @@ impl HttpClient {
             return self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
         }
         let pause = backoff.pause(call.failures, &mut self.rng);
-        call.failures = call.failures.saturating_add(1);
-        call.state = CallState::BackingOff;
+        call.back_off();
         self.timers.set(Timer::Call(number), now + pause);
     }
 
@@ -428,7 +423,7 @@ impl HttpClient {
         let Some(call) = self.calls.get_mut(number).filter(|call| call.failures < attempts) else {
             return false;
         };
-        call.failures = call.failures.saturating_add(1);
+        call.back_off();
         self.peer.report(Diagnostic::RequestDelayed {
             method: call.method.clone().into(),
             pause,
@@ -436,7 +431,6 @@ impl HttpClient {
         });
         self.assign_new_id(number);
         self.calls.free_slot(number);
-        self.calls.set_state(number, CallState::BackingOff);
         self.timers.set(Timer::Call(number), now + pause.max(MIN_PAUSE));
         true
     }

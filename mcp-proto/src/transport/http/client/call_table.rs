@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crate::schema::Revision;
 use crate::transport::http::ExchangeId;
 
+use super::headers;
 use super::reconnect::Reconnects;
 use super::response::ResumePoint;
 use super::result_chunks::ResultChunks;
@@ -111,6 +112,42 @@ impl Call {
 
     pub(super) fn has_slot(&self) -> bool {
         self.has_slot
+    }
+
+    /// Goes back into the queue. Nothing of an answer is kept.
+    pub(super) fn queue_again(&mut self) {
+        self.resume_point = None;
+        self.chunks = None;
+        self.state = CallState::Queued;
+    }
+
+    /// Takes another id on the wire.
+    pub(super) fn set_wire_id(&mut self, wire_id: i64) {
+        self.body = self.body.as_ref().and_then(|body| headers::with_request_id(body, &self.method, wire_id));
+        self.wire_id = wire_id;
+    }
+
+    /// Waits for a pause after a failure.
+    pub(super) fn back_off(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+        self.state = CallState::BackingOff;
+    }
+
+    /// Waits for a pause, after which the rest of its answer is requested.
+    pub(super) fn await_resumption(&mut self, resume_point: ResumePoint) {
+        self.resume_point = Some(resume_point);
+        self.state = CallState::BackingOff;
+    }
+
+    /// The rest of its answer is not available.
+    pub(super) fn stop_resuming(&mut self) {
+        self.resume_point = None;
+    }
+
+    /// Waits until the tools are listed.
+    pub(super) fn await_tools(&mut self) {
+        self.headers_retried = true;
+        self.state = CallState::AwaitingTools;
     }
 
     /// Whether the server may be working on it.

@@ -13,8 +13,7 @@ use crate::transport::http::{ExchangeId, Verb};
 use super::call_table::CallState;
 use super::detect::{HttpDetectAction, Reply};
 use super::exchange::ExchangeKind;
-use super::headers::RequestHeaders;
-use super::headers::SessionHeaders;
+use super::headers::{RequestHeaders, SessionHeaders};
 use super::response::{AnswerHead, ExchangeOutcome};
 use super::{HttpClient, headers};
 
@@ -198,8 +197,7 @@ impl HttpClient {
         self.drain_after_answer(now, id);
         let again = self.begin_exchange(purpose.clone(), verb, target, headers, body);
         if let Some(exchange) = self.exchanges.get_mut(again) {
-            exchange.redirects = redirects;
-            exchange.authorization_attempts = resumed;
+            exchange.continue_after(redirects, resumed);
         }
         if matches!(purpose, ExchangeKind::Post(_)) {
             self.limit_post_response(now, again);

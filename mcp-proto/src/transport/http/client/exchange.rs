@@ -11,7 +11,7 @@ use crate::schema::Revision;
 
 use super::address::Address;
 use super::outbox::OneWayMessage;
-use super::response::{BufferedBody, EventBody, ExchangeOutcome};
+use super::response::{AnswerHead, BufferedBody, EventBody, ExchangeOutcome};
 
 /// What an exchange is for.
 #[derive(Clone, Debug)]
@@ -60,8 +60,8 @@ pub(super) struct ClientExchange {
     /// The nonce of RFC 9449 that the head brought.
     pub(super) dpop_nonce: Option<String>,
     pub(super) response: ResponseState,
-    /// What is left of what may follow the answer, in bytes, once it has come.
-    pub(super) trailing_bytes_left: Option<usize>,
+    /// How many bytes may still follow the answer, once it has arrived.
+    trailing_bytes_left: Option<usize>,
 }
 
 impl ClientExchange {
@@ -82,6 +82,31 @@ impl ClientExchange {
 
     pub(super) fn is_parked(&self) -> bool {
         matches!(self.response, ResponseState::Parked(_))
+    }
+
+    /// Takes what the head of its response says of the exchange.
+    pub(super) fn take_head(&mut self, head: &mut AnswerHead) {
+        self.new_session = head.session.take().filter(|_| head.is_success());
+        self.dpop_nonce = head.dpop_nonce.take();
+    }
+
+    /// Carries on an exchange that went before it.
+    pub(super) fn continue_after(&mut self, redirects: u8, authorization_attempts: u32) {
+        self.redirects = redirects;
+        self.authorization_attempts = authorization_attempts;
+    }
+
+    /// Its response has brought the answer: so many bytes may follow it.
+    pub(super) fn limit_trailing(&mut self, bytes: usize) {
+        self.trailing_bytes_left = Some(bytes);
+    }
+
+    /// Counts bytes that may follow the answer; returns whether they are within the limit.
+    pub(super) fn count_trailing(&mut self, bytes: usize) -> bool {
+        let Some(left) = &mut self.trailing_bytes_left else { return true };
+        let rest = left.checked_sub(bytes);
+        *left = rest.unwrap_or(0);
+        rest.is_some()
     }
 
     /// Whether its response has brought the answer.

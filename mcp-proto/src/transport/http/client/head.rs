@@ -29,8 +29,7 @@ impl HttpClient {
         }
         let success = head.is_success();
         let encoded = head.encoding.is_some();
-        exchange.new_session = head.session.take().filter(|_| success);
-        exchange.dpop_nonce = head.dpop_nonce.take();
+        exchange.take_head(&mut head);
         let purpose = exchange.kind.clone();
         let streams =
             success && !encoded && head.content == BodyType::Events && status != 202 && status != 204;

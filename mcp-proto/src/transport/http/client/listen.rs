@@ -138,8 +138,7 @@ impl HttpClient {
         let Some(call) = self.calls.get_mut(number) else { return };
         let wish = trail.retry.unwrap_or(self.config.retry);
         let pause = call.reconnects.next_pause(brought, wish, &backoff, &mut self.rng);
-        call.resume_point = Some(trail);
-        call.state = CallState::BackingOff;
+        call.await_resumption(trail);
         self.timers.set(Timer::Call(number), now + pause);
     }
 
@@ -190,7 +189,7 @@ impl HttpClient {
                 );
             }
             ExchangeOutcome::NoAnswer(error) => {
-                call.resume_point = None;
+                call.stop_resuming();
                 // A server that has had streams by GET, and knows no such thing any more, has lost the session.
                 if error.status == 404
                     && self.session.offers_stream()
@@ -198,7 +197,7 @@ impl HttpClient {
                 {
                     self.renew_session(now);
                 }
-                let detail = format!("the rest of the answer can not be had: {error}");
+                let detail = format!("the rest of the answer cannot be had: {error}");
                 self.handle_broken_call(now, number, &detail, ResumePoint::default());
             }
             ExchangeOutcome::Unreachable { .. } if !failed => {
@@ -212,7 +211,7 @@ impl HttpClient {
             ExchangeOutcome::Unanswered(..)
             | ExchangeOutcome::Broken { .. }
             | ExchangeOutcome::Unreachable { .. } => {
-                call.resume_point = None;
+                call.stop_resuming();
                 self.handle_broken_call(
                     now,
                     number,

@@ -18,7 +18,6 @@
 
 mod address;
 mod authorization;
-mod cache;
 mod call;
 mod call_table;
 mod chunked_results;
@@ -54,13 +53,7 @@ use core::fmt;
 use bytes::Bytes;
 
 use crate::backoff::SplitMix64;
-use crate::peer::client::{
-    Client, CloseReason, ConnectProgress, Event, KnownEra, ServerInfo, State, TaskCommand, WatchFilter,
-    WatchId, WatchStart,
-};
-use crate::peer::{AnyParams, AnyResult, InboundId, LostReason, RequestError, RequestId, RequestOptions};
-use crate::rpc::ErrorObject;
-use crate::schema::{Method, Notification};
+use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, State};
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields, Verb};
 use crate::{Instant, Limits};
 

@@ -1,13 +1,14 @@
-//! Exchanges that were refused because this side is not authorized: they are held while somebody sees to that.
+//! Exchanges parked after 401, or 403 with a challenge, until the client is authorized.
 //!
-//! An exchange that is held is over for the driver. It keeps its place among the others, and what it is for stands still:
+//! A parked exchange is over for the driver. It keeps its place among the others, and the time of its request stands
+//! still:
 //!
-//! | what comes | what follows |
+//! | input | what follows |
 //! |---|---|
 //! | [`resume`](HttpClient::resume) | the same request, in a new exchange |
-//! | [`refuse`](HttpClient::refuse) | what follows the refusal where nothing is held |
-//! | its request is cancelled, or its time is over whatever happens | it is gone; the server, which refused it, is not told |
-//! | another session, or an end of the connection | a request waits for the next session; anything else is gone |
+//! | [`refuse`](HttpClient::refuse) | what follows the refusal where nothing is parked |
+//! | its request is cancelled, or its hard timeout is over | it is gone; the server, which refused it, is not told |
+//! | another session, or the end of the connection | a request waits for the next session; anything else is gone |
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
@@ -25,8 +26,8 @@ use super::response::ExchangeOutcome;
 use super::timers::Timer;
 
 impl HttpClient {
-    /// This side is authorized now, as far as it knows: what was held goes out again, in another exchange. Nothing happens
-    /// if this exchange is held no longer.
+    /// Sends the request of a parked exchange again, in a new exchange, once the client is authorized. Does nothing if
+    /// the exchange is not parked any more.
     pub fn resume(&mut self, now: Instant, exchange: ExchangeId) {
         if self.exchanges.is_parked(exchange) {
             self.reopen_exchange(now, exchange);
@@ -34,8 +35,8 @@ impl HttpClient {
         }
     }
 
-    /// This side will not be authorized, for people to read why: what was held ends as the server has refused it. Nothing
-    /// happens if this exchange is held no longer.
+    /// Ends a parked exchange as the server has refused it, because the client cannot be authorized; `detail` says why.
+    /// Does nothing if the exchange is not parked any more.
     pub fn refuse(&mut self, now: Instant, exchange: ExchangeId, detail: &str) {
         if self.exchanges.is_parked(exchange)
             && let Some(held) = self.remove_exchange(exchange)
@@ -52,8 +53,7 @@ impl HttpClient {
         }
     }
 
-    /// Holds an exchange that has come to this, if it was refused for what authorization may change; gives back what it
-    /// has come to otherwise.
+    /// Parks an exchange that was refused for lack of authorization, if the configuration says so; gives back any other.
     pub(super) fn park(
         &mut self,
         now: Instant,
@@ -107,8 +107,7 @@ impl HttpClient {
         let (false, Some((verb, headers, body))) = (outdated, self.rebuild_request(&purpose)) else { return };
         let again = self.begin_exchange(purpose.clone(), verb, url, headers, body);
         if let Some(exchange) = self.exchanges.get_mut(again) {
-            exchange.redirects = redirects;
-            exchange.authorization_attempts = resumed.saturating_add(1);
+            exchange.continue_after(redirects, resumed.saturating_add(1));
         }
         self.move_exchange(&purpose, id, again);
         match &purpose {
@@ -139,20 +138,20 @@ impl HttpClient {
 
     // --- What stands still ---
 
-    /// What detection has asked is held: its time stands still.
+    /// Stops the time of detection: its request is parked.
     fn pause_detection(&mut self, now: Instant) {
         self.detection.pause(now);
         self.peer.set_connect_progress(Some(ConnectProgress::new(ConnectStep::Authorization)));
     }
 
-    /// Detection has asked once more, or has heard something.
+    /// Lets the time of detection go on.
     pub(super) fn resume_detection(&mut self, now: Instant) {
         if self.detection.resume(now) {
             self.peer.set_connect_progress(self.detection.progress(now));
         }
     }
 
-    /// A request has left the queue: the time that it stood there behind what was held does not count.
+    /// A request has left the queue: the time that it stood there behind parked exchanges does not count.
     pub(super) fn suspend_sent_deadline(&mut self, number: i64) {
         if let Some(since) = self.exchanges.last_unparked() {
             self.peer.suspend_deadline_until(number, since);

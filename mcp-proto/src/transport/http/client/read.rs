@@ -35,28 +35,16 @@ impl HttpClient {
     pub(super) fn read_events(&mut self, now: Instant, id: ExchangeId) {
         loop {
             // Each event may end the exchange.
-            let Some(ClientExchange {
-                response: ResponseState::Events(events),
-                trailing_bytes_left: rest,
-                ..
-            }) = self.exchanges.get_mut(id)
-            else {
-                return;
+            let Some(exchange) = self.exchanges.get_mut(id) else { return };
+            let ResponseState::Events(events) = &mut exchange.response else { return };
+            let Some(item) = events.poll_item() else { return };
+            let bytes = match &item {
+                SseItem::Event(event) => event.data.len(),
+                SseItem::TooLong { bytes, .. } => *bytes,
             };
-            let Some(item) = events.sse.poll_item() else { return };
-            events.has_events = true;
-            if let Some(rest) = rest {
-                let bytes = match &item {
-                    SseItem::Event(event) => event.data.len(),
-                    SseItem::TooLong { bytes, .. } => *bytes,
-                };
-                match rest.checked_sub(bytes) {
-                    Some(left) => *rest = left,
-                    None => {
-                        self.abort_exchange(id);
-                        return;
-                    }
-                }
+            if !exchange.count_trailing(bytes) {
+                self.abort_exchange(id);
+                return;
             }
             match item {
                 SseItem::Event(event) => self.handle_event(now, id, event),
@@ -128,8 +116,7 @@ impl HttpClient {
         {
             return self.handle_malformed(now, id, *deviation);
         }
-        let expected =
-            if !exchange.is_answered() { self.expected_id(&exchange.kind) } else { None };
+        let expected = if !exchange.is_answered() { self.expected_id(&exchange.kind) } else { None };
         let named = response.id.as_ref().and_then(|id| self.conduct().number_of(id));
         let own = named.is_some() && named == expected;
         if !own && let Some(number) = self.call_answered_by(&response) {
@@ -317,7 +304,7 @@ impl HttpClient {
         if let Some(exchange) = self.exchanges.get_mut(id)
             && !exchange.is_answered()
         {
-            exchange.trailing_bytes_left = Some(TRAILING_BYTES);
+            exchange.limit_trailing(TRAILING_BYTES);
             self.timers.set(Timer::Drain(id), now + TRAILING_TIME);
         }
     }

@@ -9,7 +9,7 @@ use core::{fmt, mem};
 
 use bytes::Bytes;
 
-use crate::codec::{Sse, media};
+use crate::codec::{Sse, SseItem, media};
 use crate::peer::{Conduct, InvalidAnswerError, Leniency, TransportError};
 use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
 use crate::transport::http::{Fields, SentState, header};
@@ -282,13 +282,20 @@ impl BodyBuffer {
 pub(super) struct EventBody {
     pub(super) sse: Sse,
     pub(super) status: u16,
-    /// Whether any event has come on it.
-    pub(super) has_events: bool,
+    /// Whether any event has arrived on it.
+    has_events: bool,
 }
 
 impl EventBody {
     pub(super) fn new(status: u16, message_bytes: usize) -> Self {
         Self { sse: Sse::new(message_bytes), status, has_events: false }
+    }
+
+    /// The next event on it.
+    pub(super) fn poll_item(&mut self) -> Option<SseItem> {
+        let item = self.sse.poll_item()?;
+        self.has_events = true;
+        Some(item)
     }
 
     /// Where to go on if the stream breaks off.
