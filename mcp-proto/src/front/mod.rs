@@ -117,12 +117,11 @@ mod error;
 mod events;
 #[cfg(all(feature = "auth", feature = "server"))]
 pub mod guard;
-mod handler_mode;
+mod handler;
 mod notification;
 #[cfg(all(feature = "client", feature = "schema-validate"))]
 mod outputs;
 mod queue;
-mod reply;
 mod request;
 mod request_slots;
 mod running_handlers;
@@ -146,13 +145,27 @@ pub use entropy::Entropy;
 pub use error::ListError;
 pub use error::{Error, ErrorOrigin, PagesError};
 pub use events::Events;
-pub use handler_mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
+#[cfg(feature = "server")]
+pub use handler::arguments::NoArguments;
+#[cfg(feature = "server")]
+pub use handler::context::Context;
+pub use handler::error::{HandlerError, IntoAnswer};
+#[cfg(all(feature = "server", feature = "seal"))]
+pub use handler::input_rounds::{SingleUse, StateId, StateUse, UsedStates};
+pub use handler::mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
+#[cfg(all(feature = "server", feature = "schemars"))]
+pub use handler::output::Structured;
+#[cfg(feature = "server")]
+pub use handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput};
+#[cfg(feature = "server")]
+pub use handler::progress::Progress;
+#[doc(hidden)]
+pub use handler::reply::Reply;
+#[cfg(feature = "server")]
+pub use handler::server_requests::{ElicitationCompletion, InputFuture};
 pub use notification::Notification;
 #[cfg(all(feature = "client", feature = "schema-validate"))]
 pub use outputs::OutputChecks;
-#[doc(hidden)]
-pub use reply::Reply;
-pub use reply::{HandlerError, IntoAnswer};
 pub use request::{Call, Request};
 
 #[cfg(feature = "client")]
@@ -160,16 +173,7 @@ pub use client::{
     CacheContextEnder, Client, ClientContext, ClientDriver, ClientHandlers, Event, Pages, PaginatedMethod,
     Subscription, SubscriptionUpdate, TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate, client,
 };
-#[cfg(all(feature = "server", feature = "schemars"))]
-pub use router::Structured;
 #[cfg(feature = "server")]
-pub use router::{
-    CompletionOutput, NoArguments, PromptOutput, ResourceOutput, ResultOrInput, Router, RouterError,
-    TemplateError, ToolOutput,
-};
+pub use router::{Router, RouterError, TemplateError};
 #[cfg(feature = "server")]
-pub use server::{
-    Context, ElicitationCompletion, InputFuture, Progress, ServerDriver, ServerEvent, ServerHandle, server,
-};
-#[cfg(all(feature = "server", feature = "seal"))]
-pub use server::{SingleUse, StateId, StateUse, UsedStates};
+pub use server::{ServerDriver, ServerEvent, ServerHandle, server};

@@ -7,7 +7,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 use super::Error;
-use super::request_slots::RequestLink;
 use super::signal::lock;
 use crate::schema::{CallToolParams, CallToolResult, ListToolsResult, Method};
 use crate::validate::{Lookup, OutputError, OutputSchemas, check, compile};
@@ -63,11 +62,11 @@ pub(crate) fn called_tool<M: Method>(params: &M::Params) -> Option<Box<str>> {
 
 /// Lets a result through: learns from it what tools promise, or holds it to that.
 pub(crate) fn check_result<M: Method>(
-    link: &dyn RequestLink,
+    outputs: Option<&OutputChecker>,
     tool: Option<&str>,
     result: M::Result,
 ) -> Result<M::Result, Error> {
-    let Some(outputs) = link.outputs() else { return Ok(result) };
+    let Some(outputs) = outputs else { return Ok(result) };
     let any = &result as &dyn Any;
     if let Some(listed) = any.downcast_ref::<ListToolsResult>() {
         lock(&outputs.schemas).learn(&listed.tools);

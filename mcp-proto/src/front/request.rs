@@ -290,8 +290,9 @@ impl<M: Method> Call<M> {
     pub(super) fn decode_outcome(&self, outcome: Outcome) -> Result<M::Result, Error> {
         let result = outcome.decode::<M>().map_err(Error::from);
         #[cfg(all(feature = "client", feature = "schema-validate"))]
-        let result = result
-            .and_then(|result| super::outputs::check_result::<M>(&*self.link, self.tool.as_deref(), result));
+        let result = result.and_then(|result| {
+            super::outputs::check_result::<M>(self.link.outputs(), self.tool.as_deref(), result)
+        });
         result
     }
 

@@ -99,7 +99,7 @@ fn a_server_without_sessions_is_as_good() {
         // Without a session there is none to be lost.
         wire.reply(&call, 404, &[], "gone");
         assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 404));
-        wire.client.close(wire.now);
+        wire.client.at(wire.now).close();
         wire.expect_silence();
         assert_eq!(wire.closed(), Some(CloseReason::Done));
     });

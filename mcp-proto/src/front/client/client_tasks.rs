@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use std::time::SystemTime;
 
-use crate::front::reply::{Reply, decode_params};
+use crate::front::handler::params::decode_params;
+use crate::front::handler::reply::Reply;
 use crate::peer::{InboundId, related};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::TaskStatus;

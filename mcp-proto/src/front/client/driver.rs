@@ -8,7 +8,7 @@ use super::client_tasks::{ClientTasks, ReceiveOutcome, Timestamps};
 use super::core::{ClientCore, ClientWork};
 use super::handlers::{ClientContext, ClientHandlers};
 use crate::Instant;
-use crate::front::reply::Reply;
+use crate::front::handler::reply::Reply;
 use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::Shared;
 use crate::front::{HandlerMode, SendHandlers};

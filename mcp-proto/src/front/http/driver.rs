@@ -30,7 +30,7 @@ pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
     /// When each of them is to be polled at the latest.
     timers: BTreeSet<(Instant, SessionId)>,
     /// The tasks that were begun by any request.
-    tasks: Option<TaskRunner<H>>,
+    tasks: Option<TaskRunner<Router<H>>>,
 }
 
 struct SessionRun<H: HandlerMode> {

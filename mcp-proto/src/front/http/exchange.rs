@@ -9,8 +9,8 @@ use core::time::Duration;
 use super::modern_exchange::ModernExchange;
 use super::service::Service;
 use super::session::SessionCell;
+use crate::front::handler::caller::{Caller, CallerAccess};
 use crate::front::router::Router;
-use crate::front::server::{Caller, CallerAccess};
 use crate::front::{HandlerMode, SendHandlers};
 use crate::peer::Principal;
 use crate::quota::QuotaOwner;
@@ -76,9 +76,9 @@ impl<H: HandlerMode> HttpExchange<H> {
         router: &Arc<Router<H>>,
         head: &RequestHead<'_>,
         principal: Option<Principal>,
-        allowed: CallerAccess,
+        access: CallerAccess,
     ) -> Self {
-        let caller = Caller { owner: head.owner(principal.as_ref()), allowed };
+        let caller = Caller { owner: head.owner(principal.as_ref()), access };
         let stage = match RequestIntake::new(&service.setup, head) {
             _ if service.is_closing() => Stage::Answer(closing_answer()),
             Ok(mut intake) => {

@@ -57,22 +57,22 @@ impl Service {
         config: HttpServerConfig,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        desk: Option<&Arc<TaskRegistry>>,
+        task_registry: Option<&Arc<TaskRegistry>>,
     ) -> Self {
         let sessions = Sessions::new(config.max_sessions);
         let bytes = Mutex::new(ByteBudget::new(config.byte_limits));
         let hub = Arc::<Hub>::default();
-        let home = desk.map(|desk| {
+        let task_service = task_registry.map(|registry| {
             let listening = hub.clone();
-            let audience = Box::new(move |params: &TaskUpdatedParams| listening.task_updated(params));
-            Arc::new(TaskService::new(desk.clone(), clock.clone(), audience))
+            let listener = Box::new(move |params: &TaskUpdatedParams| listening.task_updated(params));
+            Arc::new(TaskService::new(registry.clone(), clock.clone(), listener))
         });
         Self {
             setup: Setup::new(config),
             clock,
             entropy,
             hub,
-            task_service: home,
+            task_service,
             session_signal: Arc::default(),
             closing: AtomicBool::new(false),
             exchanges: Mutex::default(),
@@ -159,7 +159,14 @@ impl Service {
         let id = self.fresh_id();
         match Session::open(&self.setup, id, post, self.now()) {
             Ok((session, answer)) => {
-                match self.admit(SessionCell::new(self, id, session, owner, principal)) {
+                match self.admit(SessionCell::new(
+                    &self.hub,
+                    self.clock.clone(),
+                    id,
+                    session,
+                    owner,
+                    principal,
+                )) {
                     Ok(_) => answer,
                     Err(SessionLimitReached) => HttpResponse::too_many_sessions(None),
                 }
@@ -180,7 +187,7 @@ impl Service {
         let id = self.fresh_id();
         let (mut session, stream) = Session::open_legacy(&self.setup, id, self.now());
         session.charge(&self.account(&owner));
-        match self.admit(SessionCell::new(self, id, session, owner, principal)) {
+        match self.admit(SessionCell::new(&self.hub, self.clock.clone(), id, session, owner, principal)) {
             Ok(cell) => Ok((cell, stream)),
             Err(SessionLimitReached) => Err(HttpResponse::too_many_sessions(None)),
         }

@@ -4,9 +4,10 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::task::{Context, Poll, Waker};
 
-use super::hub::{ChangeTopic, Mailbox, Subscriber, deliver};
-use super::service::Service;
-use crate::front::server::{Caller, ServerCore};
+use super::hub::{ChangeTopic, Hub, Mailbox, Subscriber, deliver};
+use crate::front::Clock;
+use crate::front::handler::caller::Caller;
+use crate::front::server::ServerCore;
 use crate::front::shared::Shared;
 use crate::front::signal::Wakers;
 use crate::peer::server::{self, Server, ServerCommands, ServerLoan, ServerTransport};
@@ -28,16 +29,17 @@ pub(super) struct SessionCell {
 
 impl SessionCell {
     pub(super) fn new(
-        service: &Service,
+        hub: &Arc<Hub>,
+        clock: Arc<dyn Clock>,
         id: SessionId,
         mut session: Session,
         owner: QuotaOwner,
         principal: Option<Principal>,
     ) -> Arc<Self> {
-        session.at(service.now()).set_principal(principal.clone());
+        session.at(clock.now()).set_principal(principal.clone());
         let signal = Arc::default();
         // Lists are told of without having been asked for.
-        let subscriber = service.hub.subscribe(&signal, [(ChangeTopic::Lists, ())].into_iter().collect());
+        let subscriber = hub.subscribe(&signal, [(ChangeTopic::Lists, ())].into_iter().collect());
         let mailbox = subscriber.mailbox().clone();
         let machine = SessionMachine {
             session,
@@ -48,7 +50,7 @@ impl SessionCell {
             deadline: None,
         };
         let core = ServerCore::default();
-        let shared = Arc::new(Shared::with_signal(signal, core, machine, service.clock.clone()));
+        let shared = Arc::new(Shared::with_signal(signal, core, machine, clock));
         Arc::new(Self { id, owner, principal, mailbox, shared })
     }
 

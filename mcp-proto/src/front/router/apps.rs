@@ -3,8 +3,9 @@
 use alloc::string::String;
 use core::future::Future;
 
-use super::{Context, Handler, HandlerMode, ResourceOutput, Router, RouterError};
-use crate::schema::{CallToolResult, ContentBlock, Resource, apps};
+use super::{Context, Handler, HandlerMode, Router, RouterError};
+use crate::front::handler::output::ResourceOutput;
+use crate::schema::{Resource, apps};
 
 impl<M: HandlerMode> Router<M> {
     /// A page that tools may name by [`Tool::with_page`](crate::schema::Tool::with_page): HTML, at a `ui:` URI. The
@@ -52,21 +53,5 @@ impl<M: HandlerMode> Router<M> {
         templates.any(|entry| {
             entry.item.0.mime_type.as_deref() == Some(apps::MEDIA_TYPE) && entry.item.1.matches(uri).is_some()
         })
-    }
-}
-
-/// Sees to it that there is text where a structured result is all there is, and always for a tool with a page.
-pub(super) fn add_text(result: &mut CallToolResult, has_page: bool) {
-    let wanting = if has_page {
-        !result.content.iter().any(|block| block.as_text().is_some())
-    } else {
-        result.content.is_empty()
-    };
-    match &result.structured_content {
-        Some(structured) if wanting => result.content.push(ContentBlock::text(structured.as_str())),
-        None if wanting && has_page => {
-            result.content.push(ContentBlock::text("The result is on the tool's page."))
-        }
-        _ => {}
     }
 }

@@ -1,9 +1,7 @@
 //! How long and by whom the results of a router may be kept.
 
-use super::output::{ResourceOutput, ResultOrInput};
 use super::{HandlerMode, Router};
-use crate::front::reply::HandlerError;
-use crate::schema::{CacheHint, Cached, IntoResult, Method, ReadResourceResult};
+use crate::schema::{CacheHint, Method};
 
 impl<M: HandlerMode> Router<M> {
     /// Says how long and by whom the results of a method may be kept that do not say so themselves: lists, resources,
@@ -27,20 +25,5 @@ impl<M: HandlerMode> Router<M> {
     pub fn cache<T: Method<Result: crate::schema::Cacheable>>(mut self, hint: CacheHint) -> Self {
         self.cache_hints.insert(T::NAME, hint);
         self
-    }
-}
-
-impl<T: ResourceOutput> ResourceOutput for Cached<T> {
-    fn into_read_result(
-        self,
-        uri: &str,
-        mime_type: Option<&str>,
-    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
-        Ok(match self.result.into_read_result(uri, mime_type)? {
-            ResultOrInput::Result(result) => {
-                ResultOrInput::Result(Cached::new(self.hint, result).into_result())
-            }
-            needed @ ResultOrInput::InputRequired(_) => needed,
-        })
     }
 }

@@ -3,9 +3,9 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::tasks::unknown_tool;
 use super::{Context, HandlerMode, Router};
-use crate::front::reply::{Reply, decode_params, params_error};
+use crate::front::handler::params::{decode_params, params_error};
+use crate::front::handler::reply::Reply;
 use crate::front::tasks::{self, TaskService};
 use crate::peer::server::resource_not_found;
 use crate::rpc::{ErrorObject, Raw, code};
@@ -168,4 +168,8 @@ impl<M: HandlerMode> Router<M> {
 fn required(prompt: &Prompt) -> impl Iterator<Item = &str> {
     let arguments = prompt.arguments.iter().flatten();
     arguments.filter(|argument| argument.required == Some(true)).map(|argument| argument.name.as_str())
+}
+
+pub(super) fn unknown_tool(name: &str) -> ErrorObject {
+    ErrorObject::new(code::INVALID_PARAMS, alloc::format!("there is no tool {name:?}"))
 }

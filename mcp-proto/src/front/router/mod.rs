@@ -2,19 +2,19 @@
 
 mod apps;
 mod cache;
-mod dispatch;
+pub(super) mod dispatch;
 mod error;
-mod output;
+mod input_checks;
 mod prompts;
 mod registry;
+mod replies;
 mod resources;
-#[cfg(feature = "schemars")]
-mod schema;
 mod schema_checks;
 #[cfg(feature = "auth")]
 mod scopes;
 #[cfg(feature = "seal")]
 mod sealing;
+mod task_tool;
 mod tasks;
 mod uri;
 
@@ -28,10 +28,19 @@ use core::future::Future;
 
 use serde::de::DeserializeOwned;
 
-use super::reply::{IntoAnswer, Reply, decode_as, decode_params};
-use super::server::Context;
+use super::handler::context::Context;
+use super::handler::error::IntoAnswer;
+#[cfg(feature = "seal")]
+use super::handler::input_rounds::Sealing;
+#[cfg(feature = "schemars")]
+use super::handler::json_schema;
+use super::handler::mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
+use super::handler::output::{CompletionOutput, ResultOrInput, ToolOutput};
+use super::handler::params::{decode_as, decode_params};
+use super::handler::reply::Reply;
 use super::tasks::TaskRegistry;
-use super::{Handler, HandlerMode, LocalHandlers, SendHandlers};
+#[cfg(feature = "auth")]
+use crate::auth::Scopes;
 use crate::peer::server::ServerConfig;
 use crate::rpc::Raw;
 use crate::schema::{
@@ -44,17 +53,14 @@ use crate::schema::{
 use crate::transport::http::param_headers::ParamHeaders;
 
 pub use error::RouterError;
-#[cfg(feature = "schemars")]
-pub use output::Structured;
-pub use output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput};
+#[cfg(feature = "schema-validate")]
+use input_checks::InputChecks;
+use input_checks::object_schema;
 use registry::Registry;
+use replies::{reply, tool_reply};
+use task_tool::TaskTool;
 pub use uri::TemplateError;
 use uri::UriTemplate;
-
-use tasks::TaskTool;
-
-pub(crate) use dispatch::Dispatch;
-pub(in crate::front) use schema_checks::OutputCheck;
 
 /// How many items a page has unless told otherwise: clients that read one page alone still see all of most servers.
 const DEFAULT_PAGE_SIZE: usize = 1000;
@@ -104,15 +110,15 @@ pub struct Router<M: HandlerMode = SendHandlers> {
     task_registry: Option<Arc<TaskRegistry>>,
     task_tools: BTreeMap<String, TaskTool>,
     #[cfg(feature = "seal")]
-    sealing: Arc<super::server::Sealing>,
+    sealing: Arc<Sealing>,
     /// The parameters of tools that clients repeat as headers of HTTP.
     #[cfg(feature = "http")]
     param_headers: BTreeMap<String, ParamHeaders>,
     /// What tools need of the tokens that they are called with.
     #[cfg(feature = "auth")]
-    scopes: scopes::ToolScopes,
+    scopes: BTreeMap<String, Arc<Scopes>>,
     #[cfg(feature = "schema-validate")]
-    input_checks: schema_checks::InputChecks,
+    input_checks: InputChecks,
     error: Option<RouterError>,
 }
 
@@ -162,7 +168,7 @@ impl<M: HandlerMode> Router<M> {
     pub fn with_info(info: Implementation) -> Self {
         Self {
             #[cfg(feature = "seal")]
-            sealing: Arc::new(super::server::Sealing::new(info.name.clone())),
+            sealing: Arc::new(Sealing::new(info.name.clone())),
             info,
             instructions: None,
             capabilities: ServerCapabilities::new(),
@@ -179,9 +185,9 @@ impl<M: HandlerMode> Router<M> {
             #[cfg(feature = "http")]
             param_headers: BTreeMap::new(),
             #[cfg(feature = "auth")]
-            scopes: scopes::ToolScopes::default(),
+            scopes: BTreeMap::new(),
             #[cfg(feature = "schema-validate")]
-            input_checks: schema_checks::InputChecks::default(),
+            input_checks: InputChecks::default(),
             error: None,
         }
     }
@@ -213,7 +219,7 @@ impl<M: HandlerMode> Router<M> {
         H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
     {
         let name = name.into();
-        let Some(input) = schema::of_arguments::<A>() else {
+        let Some(input) = json_schema::of_arguments::<A>() else {
             self.record_error(RouterError::InputSchema { tool: name });
             return self;
         };
@@ -258,7 +264,7 @@ impl<M: HandlerMode> Router<M> {
                     .map(|arguments| (arguments, ()))
                     .map_err(|error| invalid_arguments(&call.name, &error, context))
             },
-            move |(), output| check.reply(output),
+            move |(), output| tool_reply(check.check(output)),
         );
         self.add_tool(tool, erased)
     }
@@ -271,8 +277,10 @@ impl<M: HandlerMode> Router<M> {
         H: Fn(CallToolParams, Context) -> F + Handler<M, CallToolParams, Context, F>,
     {
         let check = self.output_check(&tool);
-        let erased = handler
-            .erase(|call: CallToolParams, _: &Context| Ok((call, ())), move |(), output| check.reply(output));
+        let erased = handler.erase(
+            |call: CallToolParams, _: &Context| Ok((call, ())),
+            move |(), output| tool_reply(check.check(output)),
+        );
         self.add_tool(tool, erased)
     }
 
@@ -280,7 +288,7 @@ impl<M: HandlerMode> Router<M> {
         if !is_tool_name(&tool.name) {
             self.record_error(RouterError::ToolName { name: tool.name.clone() });
         }
-        match schema_checks::object_schema(&tool.input_schema) {
+        match object_schema(&tool.input_schema) {
             Some(schema) => tool.input_schema = schema,
             None => self.record_error(RouterError::InputSchema { tool: tool.name.clone() }),
         }
@@ -315,7 +323,7 @@ impl<M: HandlerMode> Router<M> {
                 Err(error) => Err(Reply::Error(error)),
             },
             |revision: Revision, output: F::Output| {
-                output::reply(output.into_complete_result().map(ResultOrInput::Result), revision)
+                reply(output.into_complete_result().map(ResultOrInput::Result), revision)
             },
         );
         self.methods.insert(Complete::NAME.into(), erased);
@@ -352,7 +360,7 @@ impl<M: HandlerMode> Router<M> {
             },
             |revision: Revision, output: F::Output| {
                 let answer = output.into_answer().map(IntoResult::into_result);
-                output::reply(answer.map(ResultOrInput::<T::Result>::Result), revision)
+                reply(answer.map(ResultOrInput::<T::Result>::Result), revision)
             },
         );
         self.methods.insert(T::NAME.into(), erased);
@@ -393,7 +401,7 @@ impl<M: HandlerMode> Router<M> {
                 Err(error) => Err(Reply::Error(error)),
             },
             |revision: Revision, output: F::Output| {
-                output::reply(output.into_answer().map(ResultOrInput::Result), revision)
+                reply(output.into_answer().map(ResultOrInput::Result), revision)
             },
         );
         self.custom_methods.push(method.clone());
@@ -484,10 +492,6 @@ impl<M: HandlerMode> fmt::Debug for Router<M> {
             .finish_non_exhaustive()
     }
 }
-
-/// The arguments of a tool that takes none. Whatever a client sends is ignored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-pub struct NoArguments {}
 
 /// S8.4
 fn is_tool_name(name: &str) -> bool {

@@ -4,9 +4,11 @@ use core::future::Future;
 
 use serde::de::DeserializeOwned;
 
-use super::output::{self, PromptOutput};
+use super::replies::prompt_reply;
 use super::{Context, Router, RouterError, from_strings};
-use crate::front::reply::{Reply, params_error};
+use crate::front::handler::output::PromptOutput;
+use crate::front::handler::params::params_error;
+use crate::front::handler::reply::Reply;
 use crate::front::{Handler, HandlerMode};
 use crate::schema::{GetPromptParams, Prompt, Revision, ServerCapability};
 
@@ -52,9 +54,7 @@ impl<M: HandlerMode> Router<M> {
                     .map(|arguments| (arguments, context.revision()))
                     .map_err(|error| Reply::Error(params_error("prompts/get", &error)))
             },
-            move |revision: Revision, output: F::Output| {
-                output::prompt_reply(output, described.as_deref(), revision)
-            },
+            move |revision: Revision, output: F::Output| prompt_reply(output, described.as_deref(), revision),
         );
         self.add_prompt(prompt, erased)
     }
@@ -70,9 +70,7 @@ impl<M: HandlerMode> Router<M> {
         let described = prompt.description.clone();
         let erased = handler.erase(
             |get: GetPromptParams, context: &Context| Ok((get, context.revision())),
-            move |revision: Revision, output: F::Output| {
-                output::prompt_reply(output, described.as_deref(), revision)
-            },
+            move |revision: Revision, output: F::Output| prompt_reply(output, described.as_deref(), revision),
         );
         self.add_prompt(prompt, erased)
     }

@@ -6,10 +6,12 @@ use core::future::Future;
 
 use serde::de::DeserializeOwned;
 
-use super::output::{self, ResourceOutput};
+use super::replies::reply;
 use super::uri::{self, UriTemplate};
 use super::{Context, Router, RouterError, TemplateMatch, from_strings};
-use crate::front::reply::{Reply, params_error};
+use crate::front::handler::output::ResourceOutput;
+use crate::front::handler::params::params_error;
+use crate::front::handler::reply::Reply;
 use crate::front::{Handler, HandlerMode};
 use crate::schema::{ReadResourceParams, Resource, ResourceTemplate, Revision, ServerCapability};
 
@@ -37,7 +39,7 @@ impl<M: HandlerMode> Router<M> {
                 Ok((read.uri.clone(), (read.uri, context.revision())))
             },
             move |(uri, revision): (String, Revision), output: F::Output| {
-                output::reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
+                reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
             },
         );
         if !uri::has_scheme(&resource.uri) {
@@ -100,7 +102,7 @@ impl<M: HandlerMode> Router<M> {
                 Err(error) => Err(Reply::Error(params_error("resources/read", &error))),
             },
             move |(uri, revision): (String, Revision), output: F::Output| {
-                output::reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
+                reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
             },
         );
         match UriTemplate::parse(&template.uri_template) {

@@ -1,85 +1,27 @@
 //! Tools held to their schemas.
 
 #[cfg(feature = "schema-validate")]
-use alloc::{collections::BTreeMap, format, string::String, sync::Arc};
+use alloc::sync::Arc;
 
-use super::{Router, ToolOutput, output};
+use super::Router;
 #[cfg(feature = "schema-validate")]
 use super::{RouterError, invalid_arguments};
 use crate::front::HandlerMode;
-use crate::front::reply::Reply;
-use crate::schema::{Json, Tool};
+use crate::front::handler::output_check::OutputCheck;
+use crate::schema::Tool;
 #[cfg(feature = "schema-validate")]
 use crate::{
-    front::{Context, reply::HandlerError},
-    rpc::{ErrorObject, code},
-    schema::{CallToolParams, CallToolResult},
-    validate::{Bounds, Schema, check_structured},
+    front::Context,
+    front::handler::reply::Reply,
+    schema::{CallToolParams, Json},
+    validate::{Bounds, Schema},
 };
-
-/// The schema of a tool's arguments, whose `type` is `object`: arguments are nothing else, so it need not be written.
-pub(super) fn object_schema(schema: &Json) -> Option<Json> {
-    let mut fields: serde_json::Map<_, _> = schema.decode().ok()?;
-    match fields.get("type") {
-        Some(kind) => (kind == "object").then(|| schema.clone()),
-        None => {
-            fields.insert("type".into(), "object".into());
-            Some(serde_json::Value::from(fields).into())
-        }
-    }
-}
-
-/// What the results of a tool are held to: without the feature `schema-validate`, to what its page needs alone.
-#[derive(Clone, Default)]
-pub(in crate::front) struct OutputCheck {
-    has_page: bool,
-    #[cfg(feature = "schema-validate")]
-    schema: Option<Arc<Schema>>,
-}
-
-impl OutputCheck {
-    /// What to answer for what a handler returned.
-    #[cfg(not(feature = "schema-validate"))]
-    pub(in crate::front) fn reply(&self, output: impl ToolOutput) -> Reply {
-        output::tool_reply(output, self.has_page)
-    }
-
-    /// What to answer for what a handler returned.
-    #[cfg(feature = "schema-validate")]
-    pub(in crate::front) fn reply(&self, output: impl ToolOutput) -> Reply {
-        let answered = output.into_tool_result().and_then(|answered| {
-            if let super::ResultOrInput::Result(result) = &answered {
-                self.validate(result)?;
-            }
-            Ok(answered)
-        });
-        output::tool_reply(answered, self.has_page)
-    }
-
-    /// S8.6. The client must not get what it was not promised; and it is no failure that the model could do better
-    /// about, so that it is not told of it by `isError`.
-    #[cfg(feature = "schema-validate")]
-    fn validate(&self, result: &CallToolResult) -> Result<(), HandlerError> {
-        let Some(schema) = &self.schema else { return Ok(()) };
-        check_structured(schema, result).map_err(|fault| {
-            ErrorObject::new(code::INTERNAL_ERROR, format!("the tool has failed: {fault}")).into()
-        })
-    }
-}
 
 #[cfg(not(feature = "schema-validate"))]
 impl<M: HandlerMode> Router<M> {
     pub(super) fn output_check(&mut self, tool: &Tool) -> OutputCheck {
-        OutputCheck { has_page: tool.page().is_some() }
+        OutputCheck::new(tool.page().is_some())
     }
-}
-
-/// What the arguments of tools are held to.
-#[cfg(feature = "schema-validate")]
-#[derive(Default)]
-pub(super) struct InputChecks {
-    bounds: Bounds,
-    schemas: BTreeMap<String, Arc<Schema>>,
 }
 
 /// Checks against schemas.
@@ -103,7 +45,7 @@ impl<M: HandlerMode> Router<M> {
 
     pub(super) fn output_check(&mut self, tool: &Tool) -> OutputCheck {
         let schema = tool.output_schema.as_ref().and_then(|schema| self.compile(tool, "output", schema));
-        OutputCheck { has_page: tool.page().is_some(), schema }
+        OutputCheck::with_schema(tool.page().is_some(), schema)
     }
 
     fn compile(&mut self, tool: &Tool, which: &'static str, schema: &Json) -> Option<Arc<Schema>> {

@@ -1,19 +1,15 @@
 //! What tools need of the tokens that they are called with.
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::{Context, HandlerMode, Router, RouterError};
-use crate::auth::Scopes;
 use crate::auth::server::parse_scopes;
-use crate::front::reply::{Reply, decode_params};
+use crate::front::handler::params::decode_params;
+use crate::front::handler::reply::Reply;
 use crate::peer::server::resource_not_found;
 use crate::rpc::Raw;
 use crate::schema::{CallTool, Method as _};
-
-/// The scopes of tools, by their names.
-pub(super) type ToolScopes = BTreeMap<String, Arc<Scopes>>;
 
 /// Scopes.
 impl<M: HandlerMode> Router<M> {

@@ -4,8 +4,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::{HandlerMode, Router};
-use crate::front::SingleUse;
-use crate::front::server::Sealing;
+use crate::front::handler::input_rounds::{Sealing, SingleUse};
 use crate::peer::server::Sealer;
 
 impl<M: HandlerMode> Router<M> {

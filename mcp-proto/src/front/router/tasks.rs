@@ -9,15 +9,20 @@ use core::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::dispatch::Dispatch;
-use super::{Router, RouterError, ToolOutput, invalid_arguments};
-use crate::front::reply::{HandlerError, Reply};
+use super::dispatch::{Dispatch, unknown_tool};
+use super::replies::tool_reply;
+use super::task_tool::{TaskTool, TaskTrigger};
+use super::{Router, RouterError, invalid_arguments};
+use crate::front::handler::context::Context;
+use crate::front::handler::detached::{DetachedCall, DetachedWork};
+use crate::front::handler::error::HandlerError;
+use crate::front::handler::mode::{Handler, HandlerMode};
+use crate::front::handler::output::ToolOutput;
+use crate::front::handler::reply::Reply;
 use crate::front::running_handlers::SendFuture;
 use crate::front::tasks::{
-    DetachedCall, DetachedWork, TaskChoice, TaskConfig, TaskListing, TaskRegistry, TaskService, TaskSpec,
-    TaskWork,
+    TaskChoice, TaskConfig, TaskHandlers, TaskListing, TaskRegistry, TaskService, TaskSpec, TaskWork,
 };
-use crate::front::{Context, Handler, HandlerMode};
 use crate::peer::server::{TaskAccess, missing_capabilities};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::legacy::{self, TaskMetadata};
@@ -25,22 +30,6 @@ use crate::schema::{
     CallToolParams, ClientCapabilities, ClientCapability, Era, Json, Method as _, ServerCapability,
     TaskSupport, Tool, ToolExecution,
 };
-
-/// How a tool becomes a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TaskTool {
-    choice: TaskChoice,
-    trigger: TaskTrigger,
-}
-
-/// When a tool becomes a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TaskTrigger {
-    /// Before its handler begins.
-    OnCall,
-    /// When its handler says so.
-    Detached,
-}
 
 /// Tasks.
 impl<M: HandlerMode> Router<M> {
@@ -107,7 +96,7 @@ impl<M: HandlerMode> Router<M> {
     ///     tool,
     ///     TaskChoice::Optional,
     ///     async |NoArguments {}, cx: Context| {
-    ///         // CallKind is asked here is asked before there is a task.
+    ///         // What is asked here is asked before there is a task.
     ///         let draft = "the draft";
     ///         Ok(DetachedWork::new(async move |cx: Context| {
     ///             cx.status("printing");
@@ -141,7 +130,7 @@ impl<M: HandlerMode> Router<M> {
                     let rest = rest.with_check(check.clone());
                     Reply::Detached(Box::new(DetachedCall { tool, metadata: asked, context, work: rest }))
                 }
-                Err(error) => check.reply(Err::<(), _>(error)),
+                Err(error) => tool_reply(check.check(Err::<(), _>(error))),
             },
         );
         self.register_task_tool(tool, choice, TaskTrigger::Detached, |router, tool| {
@@ -217,18 +206,7 @@ impl<M: HandlerMode> Router<M> {
                 let ttl = requested_ttl(asked.as_ref(), &context);
                 dispatch_started::<M>(home.begin(TaskSpec { work: TaskWork::Detached(rest), context, ttl }))
             }
-            (Ok(_), _) => Dispatch::Later(M::wrap_future(rest.begin(context))),
-        }
-    }
-
-    /// Begins what a task does.
-    pub(crate) fn begin_task(&self, work: TaskWork, context: Context) -> M::HandlerFuture {
-        match work {
-            TaskWork::Detached(rest) => M::wrap_future(rest.begin(context)),
-            TaskWork::Call(call) => match self.tools.get(&call.name) {
-                Some(entry) => (entry.handler)(call, context),
-                None => M::wrap_future(Box::pin(core::future::ready(Reply::Error(unknown_tool(&call.name))))),
-            },
+            (Ok(_), _) => Dispatch::Later(M::wrap_future(begin_detached(rest, context))),
         }
     }
 
@@ -270,6 +248,26 @@ impl<M: HandlerMode> Router<M> {
     }
 }
 
+impl<M: HandlerMode> TaskHandlers for Router<M> {
+    type HandlerFuture = M::HandlerFuture;
+
+    fn begin_task(&self, work: TaskWork, context: Context) -> M::HandlerFuture {
+        match work {
+            TaskWork::Detached(rest) => M::wrap_future(begin_detached(rest, context)),
+            TaskWork::Call(call) => match self.tools.get(&call.name) {
+                Some(entry) => (entry.handler)(call, context),
+                None => M::wrap_future(Box::pin(core::future::ready(Reply::Error(unknown_tool(&call.name))))),
+            },
+        }
+    }
+}
+
+/// Begins the rest of a call whose handler has run.
+fn begin_detached(work: DetachedWork, context: Context) -> SendFuture<Reply> {
+    let working = work.begin(context);
+    Box::pin(async move { tool_reply(working.await) })
+}
+
 /// How a call goes on that was to begin a task.
 fn dispatch_started<M: HandlerMode>(begun: Result<SendFuture<Reply>, Reply>) -> Dispatch<M::HandlerFuture> {
     match begun {
@@ -282,8 +280,4 @@ fn dispatch_started<M: HandlerMode>(begun: Result<SendFuture<Reply>, Reply>) -> 
 fn requested_ttl(asked: Option<&TaskMetadata>, context: &Context) -> Option<Duration> {
     let asked = asked.filter(|_| context.era() == Era::Legacy)?;
     asked.ttl.map(Duration::from_millis)
-}
-
-pub(super) fn unknown_tool(name: &str) -> ErrorObject {
-    ErrorObject::new(code::INVALID_PARAMS, format!("there is no tool {name:?}"))
 }

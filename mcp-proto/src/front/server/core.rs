@@ -1,8 +1,8 @@
 //! What a server's handles and its driver share.
 
-use super::CallerAccess;
 use super::events::ServerEvent;
 use crate::front::events::Listeners;
+use crate::front::handler::caller::Caller;
 use crate::front::request_slots::RequestSlots;
 use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
@@ -10,7 +10,6 @@ use crate::front::{Error, Notification};
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::server::{self, CloseReason, RequestContext, ServerTransport};
 use crate::peer::{InboundId, LostReason};
-use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
 
 /// What the driver has to do for the client's requests.
@@ -26,16 +25,6 @@ pub(crate) struct NewRequest {
     pub(crate) params: Option<Raw>,
     pub(crate) context: RequestContext,
     pub(crate) caller: Caller,
-}
-
-/// Who makes the requests of a connection, as far as the machine does not know.
-#[derive(Clone, Default)]
-pub(crate) struct Caller {
-    /// The owner of requests without a principal.
-    pub(crate) owner: QuotaOwner,
-    /// What their token allows.
-    #[cfg_attr(not(feature = "auth"), allow(dead_code, reason = "there are no tokens"))]
-    pub(crate) allowed: CallerAccess,
 }
 
 #[derive(Default)]

@@ -5,15 +5,16 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context as TaskContext, Poll};
 
-use super::context::{Context, RequestInfo};
 use super::core::{NewRequest, ServerCore, ServerWork};
-#[cfg(feature = "seal")]
-use super::server_requests::InputRounds;
 use super::suspendable_handler::SuspendableHandler;
-use super::{Caller, Connection};
 use crate::Instant;
-use crate::front::reply::Reply;
-use crate::front::router::{Dispatch, Router};
+use crate::front::handler::connection::HandlerConnection;
+use crate::front::handler::context::Context;
+use crate::front::handler::inbound_request::InboundRequest;
+use crate::front::handler::input_rounds::InputRounds;
+use crate::front::handler::reply::Reply;
+use crate::front::router::Router;
+use crate::front::router::dispatch::Dispatch;
 use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
@@ -44,7 +45,7 @@ use crate::schema::Era;
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ServerCore, M>>,
-    connection: Arc<Connection>,
+    connection: Arc<dyn HandlerConnection>,
     entropy: Arc<dyn Entropy>,
     router: Arc<Router<H>>,
     /// Requests whose handlers have not been started yet, because the client leaves too many answers unread.
@@ -52,7 +53,7 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     running: RunningHandlers<SuspendableHandler<H::HandlerFuture>>,
     /// Where calls that become tasks go, and who runs them if they run here.
     task_service: Option<Arc<TaskService>>,
-    runner: Option<Box<TaskRunner<H>>>,
+    runner: Option<Box<TaskRunner<Router<H>>>>,
 }
 
 impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
@@ -61,25 +62,24 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
         shared: Arc<Shared<ServerCore, M>>,
         entropy: Arc<dyn Entropy>,
         router: Arc<Router<H>>,
-        home: Option<Arc<TaskService>>,
+        task_service: Option<Arc<TaskService>>,
     ) -> Self {
-        let tasks = RunningHandlers::new(shared.signal().clone());
-        let waiting = InlineMap::new();
         Self {
             connection: shared.clone(),
+            running: RunningHandlers::new(shared.signal().clone()),
             shared,
             entropy,
             router,
-            waiting,
-            running: tasks,
-            task_service: home,
+            waiting: InlineMap::new(),
+            task_service,
             runner: None,
         }
     }
 
-    /// The same, which runs the tasks at its home as well.
+    /// The same driver, which also runs the tasks of its service.
     pub(super) fn with_task_runner(mut self) -> Self {
-        let runner = |home: &Arc<TaskService>| Box::new(TaskRunner::new(home.clone(), self.router.clone()));
+        let runner =
+            |service: &Arc<TaskService>| Box::new(TaskRunner::new(service.clone(), self.router.clone()));
         self.runner = self.task_service.as_ref().map(runner);
         self
     }
@@ -149,10 +149,17 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     /// Begins to answer a request. Returns whether the client leaves too many answers unread.
     fn begin(&mut self, request: NewRequest) -> bool {
         let NewRequest { id, method, params, context, caller } = request;
-        let served = self.request_info(&method, params.as_ref(), context, caller);
-        let context = Context::new(self.connection.clone(), id, served);
-        let home = self.task_service.as_ref();
-        match catch_panic(|| self.router.dispatch(&method, params, context.clone(), home)) {
+        let input_rounds = self.input_rounds(&method, params.as_ref(), &context);
+        let request = InboundRequest {
+            connection: self.connection.clone(),
+            id,
+            context,
+            caller,
+            entropy: self.entropy.clone(),
+        };
+        let context = Context::new(request, input_rounds);
+        let service = self.task_service.as_ref();
+        match catch_panic(|| self.router.dispatch(&method, params, context.clone(), service)) {
             Ok(Dispatch::Later(answering)) => self.start(id, answering, context),
             Ok(Dispatch::Now(reply)) => return self.answer(id, reply),
             Err(panicked) => return self.answer(id, panicked.into()),
@@ -198,40 +205,27 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 }
 
 impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
-    fn start(&mut self, id: InboundId, answering: H::HandlerFuture, context: Context) {
-        #[cfg(feature = "seal")]
-        self.running.start(id, SuspendableHandler::new(answering, context));
-        #[cfg(not(feature = "seal"))]
-        {
-            drop(context);
-            self.running.start(id, SuspendableHandler::new(answering));
-        }
+    fn start(&mut self, id: InboundId, handler: H::HandlerFuture, context: Context) {
+        self.running.start(id, SuspendableHandler::new(handler, context));
     }
 
+    /// The input rounds of a request, at the revision that has them.
     #[cfg(feature = "seal")]
-    fn request_info(
+    fn input_rounds(
         &self,
         method: &Text,
         params: Option<&Raw>,
-        request: RequestContext,
-        caller: Caller,
-    ) -> RequestInfo {
-        let rounds = (request.era == Era::Modern).then(|| {
+        request: &RequestContext,
+    ) -> Option<InputRounds> {
+        (request.era == Era::Modern).then(|| {
             let (sealing, entropy) = (self.router.sealing().clone(), self.entropy.clone());
             InputRounds::new(method.clone(), params.cloned(), sealing, entropy)
-        });
-        RequestInfo { request, entropy: self.entropy.clone(), caller, input_rounds: rounds }
+        })
     }
 
     #[cfg(not(feature = "seal"))]
-    fn request_info(
-        &self,
-        _: &Text,
-        _: Option<&Raw>,
-        request: RequestContext,
-        caller: Caller,
-    ) -> RequestInfo {
-        RequestInfo { request, entropy: self.entropy.clone(), caller }
+    fn input_rounds(&self, _: &Text, _: Option<&Raw>, _: &RequestContext) -> Option<InputRounds> {
+        None
     }
 }
 

@@ -1,12 +1,9 @@
 //! The server's handle.
 
-mod access;
-mod context;
 mod core;
 mod driver;
 mod events;
-mod extensions;
-mod server_requests;
+mod link;
 mod suspendable_handler;
 
 use ::core::fmt;
@@ -18,39 +15,21 @@ use alloc::sync::Arc;
 
 use serde::Serialize;
 
-use super::error::Error;
 use super::events::{self as listening, EventSource, Events};
 use super::request::Request;
-use super::request_slots::{self, FollowKind};
 use super::router::Router;
 use super::shared::Shared;
 use super::tasks::TaskService;
 use super::{Clock, Entropy, HandlerMode};
 use crate::peer::server::{CloseReason, ListKind, ServerTransport, Session};
-use crate::peer::{InboundId, Outcome, OutgoingRequest, RequestId};
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
+use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method};
 
-pub(super) use self::access::CallerAccess;
-pub(super) use self::core::{Caller, ServerCore};
-#[cfg(feature = "seal")]
-pub(super) use self::server_requests::Sealing;
-pub use context::{Context, Progress};
+use self::link::{Connection, ServerLink};
+
+pub(super) use self::core::ServerCore;
 pub use driver::ServerDriver;
 pub use events::ServerEvent;
-pub use server_requests::{ElicitationCompletion, InputFuture};
-#[cfg(feature = "seal")]
-pub use server_requests::{SingleUse, StateId, StateUse, UsedStates};
-
-/// The connection as handles see it, whatever the machine's own type.
-pub(super) type Connection = Shared<ServerCore, dyn ServerTransport + Send>;
-
-/// The connection, for what is asked of the client.
-pub(super) struct ServerLink {
-    pub(super) connection: Arc<Connection>,
-    /// The client's request on whose behalf it is asked, if it is on behalf of one.
-    pub(super) on_behalf_of: Option<InboundId>,
-}
 
 /// Joins a machine to the router that answers for it, a handle for its application and a driver for its transport.
 ///
@@ -70,14 +49,14 @@ where
     let shared = Arc::new(Shared::new(ServerCore::default(), machine, clock.clone()));
     let handle =
         ServerHandle { link: Arc::new(ServerLink { connection: shared.clone(), on_behalf_of: None }) };
-    let home = router.task_registry().map(|desk| {
+    let task_service = router.task_registry().map(|registry| {
         let connection = shared.clone();
-        let audience = Box::new(move |params: &TaskUpdatedParams| {
+        let listener = Box::new(move |params: &TaskUpdatedParams| {
             connection.command(|_, machine, now, _| machine.at(now).task_updated(params));
         });
-        Arc::new(TaskService::new(desk.clone(), clock, audience))
+        Arc::new(TaskService::new(registry.clone(), clock, listener))
     });
-    (handle, ServerDriver::new(shared, entropy, router, home).with_task_runner())
+    (handle, ServerDriver::new(shared, entropy, router, task_service).with_task_runner())
 }
 
 /// What an application holds of one connection of its server: to tell the client of changes, to hear of its end.
@@ -104,7 +83,7 @@ impl ServerHandle {
 
     /// Logs to the client on behalf of no request, if it wants messages of this level (2025-11-25 and earlier).
     pub fn log(&self, level: LoggingLevel, logger: Option<String>, data: impl Serialize) {
-        // What does not serialize can not be told.
+        // Data that does not serialize cannot be sent.
         let Ok(data) = Json::encode(&data) else { return };
         let mut params = LoggingMessageParams::new(level, data);
         params.logger = logger;
@@ -146,7 +125,7 @@ impl fmt::Debug for ServerHandle {
     }
 }
 
-/// Somebody who waits for the end of the connection.
+/// A task that waits for the end of the connection.
 struct CloseWaiter<'a> {
     connection: &'a Connection,
     key: Option<u64>,
@@ -186,35 +165,5 @@ impl EventSource<ServerEvent> for ConnectionEvents {
 
     fn leave(&self, key: u64) {
         self.0.with(|core, _, _, wakers| core.listeners.remove(key, wakers));
-    }
-}
-
-impl request_slots::RequestLink for ServerLink {
-    fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error> {
-        self.connection.command(|core, machine, now, _| {
-            core.check_open()?;
-            let request = machine.at(now).send(self.on_behalf_of, request)?;
-            core.slots.open(request, follow);
-            Ok(request)
-        })
-    }
-
-    fn missed_progress(&self, request: RequestId) -> u64 {
-        self.connection.with(|core, _, _, _| core.slots.missed_progress(request))
-    }
-
-    fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {
-        self.connection.with(|core, _, _, wakers| core.slots.poll_progress(request, waker, wakers))
-    }
-
-    fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome> {
-        self.connection.with(|core, _, _, wakers| core.slots.poll_outcome(request, waker, wakers))
-    }
-
-    fn abandon(&self, request: RequestId, reason: Option<&str>) {
-        self.connection.command(|core, machine, now, wakers| {
-            core.slots.close(request, wakers);
-            machine.at(now).cancel(request, reason);
-        });
     }
 }

@@ -4,38 +4,25 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 
-#[cfg(feature = "seal")]
-use super::context::Context;
-use crate::front::reply::Reply;
+use crate::front::handler::context::Context;
+use crate::front::handler::reply::Reply;
 
-/// A handler that is running. If it asks a client of 2026-07-28 by its result, it ends where it can not go on.
+/// A handler that is running. One that needs input of a client of 2026-07-28 ends where it cannot go on.
 pub(super) struct SuspendableHandler<F> {
-    answering: F,
-    /// Whose attempt it is part of.
-    #[cfg(feature = "seal")]
+    future: F,
+    /// The context whose input rounds the handler is part of.
     context: Option<Context>,
 }
 
 impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
-    #[cfg(feature = "seal")]
-    pub(super) fn new(answering: F, context: Context) -> Self {
-        Self { answering, context: context.input_rounds().is_some().then_some(context) }
+    pub(super) fn new(future: F, context: Context) -> Self {
+        Self { future, context: context.input_rounds().is_some().then_some(context) }
     }
 
-    #[cfg(not(feature = "seal"))]
-    pub(super) fn new(answering: F) -> Self {
-        Self { answering }
-    }
-
-    /// It waits, and has not woken itself: the answer, if only the client can help.
+    /// The handler waits, and has not woken itself: the answer, if only the client can help.
     pub(super) fn stalled(&mut self) -> Option<Reply> {
-        #[cfg(feature = "seal")]
-        if let Some(context) = &self.context
-            && let Some(rounds) = context.input_rounds()
-        {
-            return rounds.suspend_if_stalled(context);
-        }
-        None
+        let context = self.context.as_ref()?;
+        context.input_rounds()?.suspend_if_stalled(context.inbound_request()).map(Reply::from)
     }
 }
 
@@ -43,16 +30,13 @@ impl<F: Future<Output = Reply> + Unpin> Future for SuspendableHandler<F> {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
-        let this = &mut *self;
-        let answering = Pin::new(&mut this.answering);
-        #[cfg(feature = "seal")]
-        if let Some(rounds) = this.context.as_ref().and_then(Context::input_rounds) {
-            rounds.start_poll();
-            return match answering.poll(cx) {
-                Poll::Ready(reply) => Poll::Ready(rounds.finish().unwrap_or(reply)),
-                Poll::Pending => rounds.end_poll(cx).map_or(Poll::Pending, Poll::Ready),
-            };
+        let Self { future, context } = &mut *self;
+        let future = Pin::new(future);
+        let Some(rounds) = context.as_ref().and_then(Context::input_rounds) else { return future.poll(cx) };
+        rounds.start_poll();
+        match future.poll(cx) {
+            Poll::Ready(reply) => Poll::Ready(rounds.finish().map_or(reply, Reply::from)),
+            Poll::Pending => rounds.end_poll(cx).map_or(Poll::Pending, |reply| Poll::Ready(reply.into())),
         }
-        answering.poll(cx)
     }
 }

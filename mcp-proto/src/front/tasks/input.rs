@@ -1,26 +1,62 @@
 //! What the handler of a task asks of the client: in 2026-07-28 by the task itself, in 2025-11-25 by a request, for which
 //! the status of the task prepares the client.
 
+use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::RunningTask;
-use crate::front::server::ServerLink;
-use crate::front::{Context, Error, Request};
+use crate::front::handler::inbound_request::InboundRequest;
+use crate::front::handler::task::{HandlerTask, TaskFuture, related_task_meta};
+use crate::front::request_slots::RequestLink;
+use crate::front::{Error, Request};
 use crate::peer::server::required_capability;
 use crate::peer::{RequestError, RequiredCapability};
 use crate::rpc::Raw;
-use crate::schema::{CreateMessage, Elicit, Era, InputRequest, ListRoots, Meta, Method, ResultFields};
+use crate::schema::{
+    CreateMessage, Elicit, Era, InputRequest, ListRoots, Meta, Method, Number, ResultFields,
+};
 
-/// Asks the client on behalf of a task, under a key like `key`. The answer is not decoded.
-pub(crate) async fn request_task_input(
-    task: &Arc<RunningTask>,
-    context: &Context,
+impl HandlerTask for RunningTask {
+    fn id(&self) -> &str {
+        self.id()
+    }
+
+    fn set_status(&self, message: String) {
+        self.status(message);
+    }
+
+    fn accept_progress(&self, progress: &Number) -> bool {
+        self.accept_progress(progress)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended()
+    }
+
+    fn wait_ended(&self) -> TaskFuture<'_, ()> {
+        Box::pin(self.wait_ended())
+    }
+
+    fn request_input<'a>(
+        self: Arc<Self>,
+        request: &'a InboundRequest,
+        key: &'a str,
+        input: InputRequest,
+    ) -> TaskFuture<'a, Result<Raw, Error>> {
+        Box::pin(request_input(self, request, key, input))
+    }
+}
+
+async fn request_input(
+    task: Arc<RunningTask>,
+    request: &InboundRequest,
     key: &str,
-    request: InputRequest,
+    input: InputRequest,
 ) -> Result<Raw, Error> {
-    let method = request.method().unwrap_or_default();
+    let method = input.method().unwrap_or_default();
     if let Some(needed) =
-        required_capability(&request).filter(|needed| !context.client_capabilities().has(*needed))
+        required_capability(&input).filter(|needed| !request.client_capabilities().has(*needed))
     {
         return Err(Error::NotSent(RequestError::Capability {
             method: method.into(),
@@ -28,40 +64,35 @@ pub(crate) async fn request_task_input(
         }));
     }
     // The task has ended, and its handler is about to be dropped.
-    let Some(open) = task.request_input(key, request.clone()) else { return Err(Error::Cancelled) };
-    match context.era() {
+    let Some(open) = task.open_input(key, input.clone()) else { return Err(Error::Cancelled) };
+    match request.context.era {
         Era::Modern => open.answer().await.ok_or(Error::Cancelled),
-        Era::Legacy => send_as_request(task, context, request).await,
+        Era::Legacy => send_as_request(&task, request, input).await,
     }
 }
 
 async fn send_as_request(
-    task: &Arc<RunningTask>,
-    context: &Context,
-    request: InputRequest,
+    task: &RunningTask,
+    request: &InboundRequest,
+    input: InputRequest,
 ) -> Result<Raw, Error> {
-    let connection = context.connection().clone();
     // Where requests have streams of their own, the client awaits this one on that of `tasks/result`.
-    let of = if connection.read(|_, machine| machine.has_streams()) {
-        Some(task.next_result_request().await)
-    } else {
-        None
-    };
-    let link = Arc::new(ServerLink { connection, on_behalf_of: of });
-    let related = task.related_meta();
-    match request {
+    let of = if request.connection.has_streams() { Some(task.next_result_request().await) } else { None };
+    let link = request.connection.clone().request_link(of);
+    let related = related_task_meta(task.id());
+    match input {
         InputRequest::Elicit(params) => send::<Elicit>(link, params, related).await,
         InputRequest::CreateMessage(params) => send::<CreateMessage>(link, params, related).await,
         InputRequest::ListRoots(params) => send::<ListRoots>(link, params, related).await,
         InputRequest::Unknown(_) => {
-            let refusal = RequestError::Revision { method: "".into(), revision: context.revision() };
+            let refusal = RequestError::Revision { method: "".into(), revision: request.revision() };
             Err(Error::NotSent(refusal))
         }
     }
 }
 
 async fn send<M: Method<Result: ResultFields>>(
-    link: Arc<ServerLink>,
+    link: Arc<dyn RequestLink>,
     params: M::Params,
     related: Meta,
 ) -> Result<Raw, Error> {

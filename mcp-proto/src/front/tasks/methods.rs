@@ -3,16 +3,17 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::registry::{TaskLookup, store_failed};
-use super::runner::refresh_interval;
+use super::errors::{runs_elsewhere, store_failed};
+use super::registry::TaskLookup;
 use super::running::RunningTask;
 use super::{StoreError, StoredTaskState, TaskRecord, TaskService};
-use crate::front::Context;
-use crate::front::reply::{Reply, decode_params};
+use crate::front::handler::context::Context;
+use crate::front::handler::params::decode_params;
+use crate::front::handler::reply::Reply;
+use crate::front::handler::task::related_task;
 use crate::front::running_handlers::SendFuture;
 use crate::peer::server::missing_capabilities;
 use crate::rpc::{ErrorObject, Raw, code};
@@ -222,7 +223,7 @@ impl TaskRequest {
                 TaskLookup::Stored(record) if record.state.is_terminal() => break record.state,
                 TaskLookup::Stored(record) => {
                     self.require_shared_store()?;
-                    self.service.sleep(refresh_interval(record.poll_interval)).await?;
+                    self.service.sleep(record.refresh_interval()).await?;
                 }
             }
         };
@@ -274,16 +275,6 @@ fn result_of(id: &str, result: &Json) -> Result<EmptyResult, ErrorObject> {
     let mut result: EmptyResult = result.decode().map_err(|error| {
         ErrorObject::new(code::INTERNAL_ERROR, format!("the result that was kept can't be read: {error}"))
     })?;
-    result.meta.insert(meta::RELATED_TASK, related_task_meta(id));
+    result.meta.insert(meta::RELATED_TASK, related_task(id));
     Ok(result)
-}
-
-/// What marks a message as that of a task (2025-11-25).
-pub(super) fn related_task_meta(id: &str) -> Json {
-    let task = legacy::RelatedTask::new(String::from(id));
-    Json::encode(&task).unwrap_or_else(|_| Json::null())
-}
-
-fn runs_elsewhere() -> ErrorObject {
-    ErrorObject::new(code::INTERNAL_ERROR, "the task runs in another instance of this server")
 }

@@ -22,7 +22,7 @@
 //! | | 2026-07-28, extension `io.modelcontextprotocol/tasks` | 2025-11-25 |
 //! |---|---|---|
 //! | who asks for a task | nobody: the server decides, for clients that declare the extension | the client, by `task` |
-//! | a client that can't have one | the tool runs as any other, or -32021 if it is [required](TaskChoice::InputRequirement) | the same, or -32601 |
+//! | a client that can't have one | the tool runs as any other, or -32021 if it is [required](TaskChoice::Required) | the same, or -32601 |
 //! | input | `tasks/get` shows what is asked for, `tasks/update` answers | requests of the server, on the stream of `tasks/result` over HTTP |
 //! | the result | in `tasks/get` | by `tasks/result`, which waits |
 //! | the client is told | by `notifications/tasks`, if it listens | by `notifications/tasks/status`, and of progress |
@@ -44,9 +44,10 @@
 
 mod answers;
 mod config;
-mod context;
-mod detached;
+mod errors;
+mod handlers;
 mod input;
+mod key;
 mod memory;
 mod methods;
 mod record;
@@ -59,16 +60,15 @@ mod store;
 mod wire;
 
 pub use config::{TaskChoice, TaskConfig, TaskListing};
-#[doc(hidden)]
-pub use detached::DetachedCall;
-pub use detached::DetachedWork;
 pub use memory::{MemoryLimits, MemoryStore};
 pub use record::{StoredTaskState, TaskRecord};
 pub use store::{StoreError, StoreFuture, TaskPage, TaskStore};
 
-pub(crate) use input::request_task_input;
+pub use super::handler::detached::DetachedWork;
+
+pub(super) use handlers::{TaskHandlers, TaskWork};
 pub(super) use methods::answer;
-pub(crate) use registry::TaskRegistry;
-pub(crate) use runner::TaskRunner;
-pub(crate) use running::RunningTask;
-pub(crate) use service::{TaskService, TaskSpec, TaskWork};
+pub(super) use registry::TaskRegistry;
+pub(super) use runner::TaskRunner;
+use running::RunningTask;
+pub(super) use service::{TaskService, TaskSpec};

@@ -86,6 +86,12 @@ impl TaskRecord {
         self.expires_at().is_some_and(|end| end <= now)
     }
 
+    /// How long to wait before the task is looked up again. A store is not asked more often than this, however often
+    /// clients ask.
+    pub(super) fn refresh_interval(&self) -> Duration {
+        self.poll_interval.max(Duration::from_millis(100))
+    }
+
     /// The record as JSON, for a store that keeps text. It is no message of the protocol.
     ///
     /// ```

@@ -2,19 +2,18 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use std::sync::Mutex;
 
+use super::errors::{store_failed, unknown_task};
 use super::running::RunningTask;
-use super::{StoreError, TaskConfig, TaskRecord};
+use super::{TaskConfig, TaskRecord};
 use crate::UnixTime;
-use crate::front::reply::Reply;
 use crate::front::signal::lock;
-use crate::peer::{Denial, Principal};
+use crate::peer::Principal;
 use crate::quota::{QuotaError, QuotaOwner, Shares};
-use crate::rpc::{ErrorObject, code};
+use crate::rpc::ErrorObject;
 
 /// The tasks of a router, over all its connections: how it has them, and those that run.
 pub(crate) struct TaskRegistry {
@@ -97,23 +96,4 @@ pub(super) enum TaskLookup {
     Running(Arc<RunningTask>),
     /// It does not, or not any more.
     Stored(Box<TaskRecord>),
-}
-
-/// That a task belongs to somebody else is not told.
-fn unknown_task(id: &str) -> ErrorObject {
-    ErrorObject::new(code::INVALID_PARAMS, format!("there is no task {id:?}, or none any more"))
-}
-
-/// What to answer to a call for which there is no room among the tasks.
-pub(super) fn no_capacity(what: &str) -> Reply {
-    Reply::Denied(ErrorObject::new(code::INTERNAL_ERROR, what), Denial::NoRoom)
-}
-
-/// What to answer if the store fails.
-pub(super) fn store_failed(error: StoreError) -> ErrorObject {
-    let code = match error {
-        StoreError::Cursor => code::INVALID_PARAMS,
-        _ => code::INTERNAL_ERROR,
-    };
-    ErrorObject::new(code, format!("{error}"))
 }

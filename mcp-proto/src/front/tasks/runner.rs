@@ -8,19 +8,22 @@ use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 
+use super::errors::{server_ended, store_failed};
+use super::handlers::{TaskHandlers, TaskWork};
+use super::key::TaskKey;
 use super::running::{RunningTask, encode_result};
-use super::service::{NewTask, TaskKey, TaskService, server_ended};
-use super::{StoreError, StoredTaskState, TaskRecord, TaskWork};
+use super::service::{NewTask, TaskService};
+use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::Instant;
-use crate::front::reply::Reply;
-use crate::front::router::Router;
+use crate::front::handler::context::Context;
+use crate::front::handler::reply::Reply;
 use crate::front::running_handlers::catch_panic;
 use crate::front::signal::{TaskWaker, Wakers};
-use crate::front::{Context, HandlerMode};
 use crate::peer::server::adapt_error;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::TaskStatus;
-use crate::schema::{Era, ResultType};
+use crate::schema::tasks::legacy::TaskStatusChanged;
+use crate::schema::{Era, Notification as _, ResultType};
 
 /// How often the store is asked to forget tasks whose time is over, while there may be such.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -29,16 +32,10 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// what is asked.
 const MAX_CONFLICTS: u8 = 8;
 
-/// How long to wait before a task is looked up again, given its poll interval. A store is not asked more often than this,
-/// however often clients ask.
-pub(super) fn refresh_interval(poll_interval: Duration) -> Duration {
-    poll_interval.max(Duration::from_millis(100))
-}
-
 /// Runs tasks. It belongs to a driver, which polls it.
-pub(crate) struct TaskRunner<H: HandlerMode> {
+pub(in crate::front) struct TaskRunner<H: TaskHandlers> {
     service: Arc<TaskService>,
-    router: Arc<Router<H>>,
+    handlers: Arc<H>,
     runs: BTreeMap<TaskKey, TaskRun<H>>,
     /// When the time of each is over.
     timers: BTreeSet<(Instant, TaskKey)>,
@@ -47,11 +44,11 @@ pub(crate) struct TaskRunner<H: HandlerMode> {
     sweep: ExpirySweep,
 }
 
-impl<H: HandlerMode> TaskRunner<H> {
-    pub(in crate::front) fn new(home: Arc<TaskService>, router: Arc<Router<H>>) -> Self {
+impl<H: TaskHandlers> TaskRunner<H> {
+    pub(in crate::front) fn new(home: Arc<TaskService>, handlers: Arc<H>) -> Self {
         let cleaning = ExpirySweep::new(&home);
         let (runs, timers, looks) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { service: home, router, runs, timers, refreshes: looks, sweep: cleaning }
+        Self { service: home, handlers, runs, timers, refreshes: looks, sweep: cleaning }
     }
 
     /// Does what there is to do, and leaves the driver's waker for when there is more.
@@ -123,13 +120,13 @@ impl<H: HandlerMode> TaskRunner<H> {
             .config
             .store
             .is_shared()
-            .then(|| now + refresh_interval(run.task.initial().poll_interval));
+            .then(|| now + run.task.initial().refresh_interval());
         self.refreshes.extend(run.next_refresh.map(|due| (due, key)));
     }
 
     fn run(&mut self, key: TaskKey) {
         let Some(run) = self.runs.get_mut(&key) else { return };
-        if run.poll(&self.service, &self.router).is_ready() {
+        if run.poll(&self.service, &self.handlers).is_ready() {
             self.remove(key);
         }
     }
@@ -157,7 +154,7 @@ impl<H: HandlerMode> TaskRunner<H> {
     }
 }
 
-impl<H: HandlerMode> Drop for TaskRunner<H> {
+impl<H: TaskHandlers> Drop for TaskRunner<H> {
     fn drop(&mut self) {
         for order in self.service.close() {
             order.task.set_created(Err(StoreError::Failed("the server has ended".into())));
@@ -169,7 +166,7 @@ impl<H: HandlerMode> Drop for TaskRunner<H> {
             run.task.set_created(Err(StoreError::Failed("the server has ended".into())));
             run.task.end(StoredTaskState::Failed(server_ended()));
             // A store that does things at once is told; another finds out when the time of the task is over.
-            let _ = run.poll(&self.service, &self.router);
+            let _ = run.poll(&self.service, &self.handlers);
             self.service.registry.remove(&run.task);
             run.task.mark_saved();
             run.task.waker().retire();
@@ -178,7 +175,7 @@ impl<H: HandlerMode> Drop for TaskRunner<H> {
 }
 
 /// One task that runs.
-struct TaskRun<H: HandlerMode> {
+struct TaskRun<H: TaskHandlers> {
     task: Arc<RunningTask>,
     waker: Waker,
     /// That of the task.
@@ -215,7 +212,7 @@ enum StoreResult {
     Refreshed(Result<Option<TaskRecord>, StoreError>),
 }
 
-impl<H: HandlerMode> TaskRun<H> {
+impl<H: TaskHandlers> TaskRun<H> {
     fn new(home: &TaskService, order: NewTask, deadline: Option<Instant>) -> Self {
         let NewTask { task: live, work, context, .. } = order;
         let (store, seed, now) = (home.registry.config.store.clone(), live.initial().clone(), home.now());
@@ -244,7 +241,7 @@ impl<H: HandlerMode> TaskRun<H> {
     }
 
     /// Ready once there is nothing left to do.
-    fn poll(&mut self, home: &TaskService, router: &Router<H>) -> Poll<()> {
+    fn poll(&mut self, home: &TaskService, handlers: &H) -> Poll<()> {
         self.task.waker().arm();
         let waker = self.waker.clone();
         let mut cx = TaskContext::from_waker(&waker);
@@ -262,7 +259,7 @@ impl<H: HandlerMode> TaskRun<H> {
             }
             if !answered {
                 answered = true;
-                self.poll_handler(router, &mut cx);
+                self.poll_handler(handlers, &mut cx);
             }
             if self.storing.is_none()
                 && let Some(changes) = self.task.take_unsaved()
@@ -277,7 +274,7 @@ impl<H: HandlerMode> TaskRun<H> {
 
     // --- The handler ---
 
-    fn poll_handler(&mut self, router: &Router<H>, cx: &mut TaskContext<'_>) {
+    fn poll_handler(&mut self, handlers: &H, cx: &mut TaskContext<'_>) {
         loop {
             if self.task.has_ended() {
                 let (work, handler) = (self.work.take(), self.handler.take());
@@ -286,7 +283,7 @@ impl<H: HandlerMode> TaskRun<H> {
             }
             if let Some(work) = self.work.take() {
                 let context = self.context.clone();
-                match catch_panic(|| router.begin_task(work, context)) {
+                match catch_panic(|| handlers.begin_task(work, context)) {
                     Ok(handler) => self.handler = Some(handler),
                     Err(panicked) => return self.finish(panicked.into()),
                 }
@@ -338,7 +335,8 @@ impl<H: HandlerMode> TaskRun<H> {
         (home.listener)(&record.updated());
         let status = record.legacy_status();
         if self.context.era() == Era::Legacy && status != self.published_status {
-            self.context.notify_task_status(&record.legacy_changed());
+            let changed = record.legacy_changed();
+            self.context.connection().notify_session(TaskStatusChanged::INFO, &changed);
         }
         self.published_status = status;
     }
@@ -418,7 +416,7 @@ impl<H: HandlerMode> TaskRun<H> {
             StoreResult::Created(created) => {
                 self.version = created.is_ok().then_some(0);
                 if let Err(error) = &created {
-                    self.task.end(StoredTaskState::Failed(super::registry::store_failed(error.clone())));
+                    self.task.end(StoredTaskState::Failed(store_failed(error.clone())));
                 }
                 self.task.set_created(created);
             }

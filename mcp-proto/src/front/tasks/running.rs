@@ -11,8 +11,7 @@ use core::time::Duration;
 use std::sync::Mutex;
 
 use super::answers::matching_answers;
-use super::methods::related_task_meta;
-use super::service::TaskKey;
+use super::key::TaskKey;
 use super::wire::tool_error;
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::UnixTime;
@@ -22,7 +21,7 @@ use crate::peer::server::exceeds;
 use crate::peer::{InboundId, Principal};
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Raw};
-use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Meta, Number, meta};
+use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Number};
 
 /// A task that runs.
 pub(crate) struct RunningTask {
@@ -134,11 +133,6 @@ impl RunningTask {
         self.initial.ttl
     }
 
-    /// What marks messages as those of the task (2025-11-25).
-    pub(in crate::front) fn related_meta(&self) -> Meta {
-        [(meta::RELATED_TASK, related_task_meta(self.id()))].into_iter().collect()
-    }
-
     pub(super) fn waker(&self) -> &Arc<TaskWaker<TaskKey>> {
         &self.waker
     }
@@ -157,7 +151,7 @@ impl RunningTask {
         }
     }
 
-    pub(in crate::front) fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         lock(&self.state).end.is_some()
     }
 
@@ -185,7 +179,7 @@ impl RunningTask {
     }
 
     /// Says how it is doing, in words.
-    pub(in crate::front) fn status(&self, message: String) {
+    pub(super) fn status(&self, message: String) {
         self.change(|state| {
             state.message = Some(message);
             Some(())
@@ -223,7 +217,7 @@ impl RunningTask {
     }
 
     /// Whether a report of progress is further than the last.
-    pub(in crate::front) fn accept_progress(&self, progress: &Number) -> bool {
+    pub(super) fn accept_progress(&self, progress: &Number) -> bool {
         let mut state = lock(&self.state);
         let further = state.progress.as_ref().is_none_or(|last| exceeds(progress, last));
         if further && state.end.is_none() {
@@ -304,7 +298,7 @@ impl RunningTask {
     }
 
     /// Waits until it has ended.
-    pub(in crate::front) async fn wait_ended(&self) {
+    pub(super) async fn wait_ended(&self) {
         self.wait_until(|state| state.end.as_ref().map(drop)).await;
     }
 
@@ -333,7 +327,7 @@ impl RunningTask {
     // --- Input ---
 
     /// Asks for something, under a key like `key` that was never used before.
-    pub(super) fn request_input(self: &Arc<Self>, key: &str, request: InputRequest) -> Option<OpenInput> {
+    pub(super) fn open_input(self: &Arc<Self>, key: &str, request: InputRequest) -> Option<OpenInput> {
         let key = self.change(|state| {
             let mut unique = key.to_string();
             let mut next: u64 = 1;

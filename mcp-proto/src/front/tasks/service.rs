@@ -7,28 +7,21 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use std::sync::Mutex;
 
-use super::registry::{no_capacity, store_failed};
+use super::errors::{no_capacity, server_ended, store_failed};
+use super::handlers::TaskWork;
+use super::key::TaskKey;
 use super::running::RunningTask;
 use super::sleep::{SleepFuture, SleepQueue};
-use super::{DetachedWork, StoreError, StoredTaskState, TaskRecord, TaskRegistry};
+use super::{StoreError, StoredTaskState, TaskRecord, TaskRegistry};
 use crate::UnixTime;
-use crate::front::reply::Reply;
+use crate::front::Clock;
+use crate::front::handler::context::Context;
+use crate::front::handler::reply::Reply;
 use crate::front::running_handlers::SendFuture;
 use crate::front::signal::{Signal, TaskWaker, lock};
-use crate::front::{Clock, Context};
 use crate::quota::QuotaError;
-use crate::rpc::{ErrorObject, code};
+use crate::schema::Era;
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{CallToolParams, Era};
-
-/// A task among those of one runner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct TaskKey(pub(super) u64);
-
-impl TaskKey {
-    /// The runner's own work.
-    pub(super) const HOUSEKEEPING: Self = Self(0);
-}
 
 /// Tells those who listen for a task.
 pub(super) type TaskListener = Box<dyn Fn(&TaskUpdatedParams) + Send + Sync>;
@@ -61,14 +54,6 @@ pub(super) struct NewTask {
     pub(super) context: Context,
 }
 
-/// What a task does.
-pub(crate) enum TaskWork {
-    /// The handler of a tool.
-    Call(CallToolParams),
-    /// What a handler has left to do.
-    Detached(DetachedWork),
-}
-
 /// A task that is to begin.
 pub(crate) struct TaskSpec {
     pub(in crate::front) work: TaskWork,
@@ -80,18 +65,17 @@ pub(crate) struct TaskSpec {
 
 impl TaskService {
     pub(in crate::front) fn new(
-        desk: Arc<TaskRegistry>,
+        registry: Arc<TaskRegistry>,
         clock: Arc<dyn Clock>,
-        audience: TaskListener,
+        listener: TaskListener,
     ) -> Self {
-        let (pauses, intake) = (SleepQueue::default(), Mutex::default());
         Self {
-            registry: desk,
+            registry,
             clock,
             signal: Arc::default(),
-            listener: audience,
-            sleeps: pauses,
-            new_tasks: intake,
+            listener,
+            sleeps: SleepQueue::default(),
+            new_tasks: Mutex::default(),
         }
     }
 
@@ -101,7 +85,7 @@ impl TaskService {
 
     /// Waits for so long, for a request of a client.
     pub(super) fn sleep(&self, duration: Duration) -> SleepFuture<'_> {
-        SleepFuture::new(self, self.clock.now() + duration)
+        SleepFuture::new(&self.sleeps, &*self.clock, &self.signal, self.clock.now() + duration)
     }
 
     /// Begins a task. The call is answered once the store has it; if nobody waits for that answer any more, there is no
@@ -113,7 +97,7 @@ impl TaskService {
         let TaskSpec { work, context, ttl } = start;
         let now = self.now();
         let seed = TaskRecord {
-            id: context.random_id(),
+            id: context.inbound_request().random_id(),
             owner: context.principal().cloned(),
             quota_owner: context.owner(),
             version: 0,
@@ -172,11 +156,6 @@ impl TaskService {
         intake.closed = true;
         core::mem::take(&mut intake.tasks)
     }
-}
-
-/// What is said of tasks that end because nothing runs them any more.
-pub(super) fn server_ended() -> ErrorObject {
-    ErrorObject::new(code::INTERNAL_ERROR, "the server has ended before the task has")
 }
 
 /// A task that its client does not know of yet.

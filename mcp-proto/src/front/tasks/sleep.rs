@@ -6,10 +6,11 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::sync::Mutex;
 
-use super::TaskService;
-use super::service::server_ended;
+use super::errors::server_ended;
+use super::key::TaskKey;
 use crate::Instant;
-use crate::front::signal::{Wakers, lock};
+use crate::front::Clock;
+use crate::front::signal::{Signal, Wakers, lock};
 use crate::rpc::ErrorObject;
 
 /// Those who wait, at most one for each request that is being answered.
@@ -61,14 +62,21 @@ impl SleepQueue {
 
 /// A wait.
 pub(super) struct SleepFuture<'a> {
-    service: &'a TaskService,
+    queue: &'a SleepQueue,
+    clock: &'a dyn Clock,
+    signal: &'a Signal<TaskKey>,
     until: Instant,
     key: Option<SleepKey>,
 }
 
 impl<'a> SleepFuture<'a> {
-    pub(super) fn new(home: &'a TaskService, until: Instant) -> Self {
-        Self { service: home, until, key: None }
+    pub(super) fn new(
+        queue: &'a SleepQueue,
+        clock: &'a dyn Clock,
+        signal: &'a Signal<TaskKey>,
+        until: Instant,
+    ) -> Self {
+        Self { queue, clock, signal, until, key: None }
     }
 }
 
@@ -77,13 +85,13 @@ impl Future for SleepFuture<'_> {
     type Output = Result<(), ErrorObject>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { service: home, until, key } = self.get_mut();
+        let Self { queue, clock, signal, until, key } = self.get_mut();
         let mut wakers = Wakers::default();
         let left = cx.waker().clone();
-        let is_over = home.clock.now() >= *until;
+        let is_over = clock.now() >= *until;
         let is_new = key.is_none();
         let polled = {
-            let mut table = lock(&home.sleeps.0);
+            let mut table = lock(&queue.0);
             if table.closed {
                 Poll::Ready(Err(server_ended()))
             } else if is_over {
@@ -100,7 +108,7 @@ impl Future for SleepFuture<'_> {
         wakers.release();
         if is_new && polled.is_pending() {
             // The driver's timer may have to be earlier now.
-            home.signal.notify();
+            signal.notify();
         }
         polled
     }
@@ -108,7 +116,7 @@ impl Future for SleepFuture<'_> {
 
 impl Drop for SleepFuture<'_> {
     fn drop(&mut self) {
-        let waker = self.key.and_then(|key| lock(&self.service.sleeps.0).waiting.remove(&key));
+        let waker = self.key.and_then(|key| lock(&self.queue.0).waiting.remove(&key));
         drop(waker);
     }
 }

@@ -1,27 +1,9 @@
 //! JSON Schemas of Rust types.
 
-use alloc::borrow::Cow;
+use schemars::JsonSchema;
+use schemars::generate::{Contract, SchemaSettings};
 
-use schemars::generate::{Contract, SchemaGenerator, SchemaSettings};
-use schemars::{JsonSchema, Schema};
-
-use super::NoArguments;
 use crate::schema::Json;
-
-/// S8.5
-impl JsonSchema for NoArguments {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "NoArguments".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schemars::json_schema!({ "type": "object", "additionalProperties": false })
-    }
-}
 
 /// The schema of what `T` is written as: an output.
 pub(crate) fn of_output<T: JsonSchema>() -> Option<Json> {

@@ -1,7 +1,7 @@
 //! Extensions that the client of a request declares.
 
-use super::Context;
-use crate::front::HandlerError;
+use super::context::Context;
+use super::error::HandlerError;
 use crate::peer::server::missing_capabilities;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{ClientCapabilities, Era, Json};
@@ -13,7 +13,7 @@ impl Context {
         self.client_capabilities().extension(identifier)
     }
 
-    /// The settings of an extension that the request can not do without.
+    /// The settings of an extension that the request cannot do without.
     ///
     /// ```
     /// use mcp_proto::front::{Context, HandlerError};

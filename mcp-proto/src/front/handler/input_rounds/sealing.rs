@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 use std::sync::OnceLock;
 
-use super::SingleUse;
+use super::single_use::SingleUse;
 use crate::front::Entropy;
 use crate::peer::server::{SealKey, Sealer};
 

@@ -4,21 +4,19 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::future::Future;
 
-use super::super::Context;
-use crate::front::ToolOutput;
-use crate::front::reply::Reply;
-use crate::front::router::OutputCheck;
+use super::context::Context;
+use super::output::ToolOutput;
+use super::output_check::{OutputCheck, ToolResult};
 use crate::front::running_handlers::SendFuture;
 use crate::schema::tasks::legacy::TaskMetadata;
 
 /// What is left to do of a tool's work, as a task: see [`Router::detaching_tool`](crate::front::Router::detaching_tool).
 pub struct DetachedWork {
     work: Box<DetachedFn>,
-    /// What its result is held to.
     check: OutputCheck,
 }
 
-type DetachedFn = dyn FnOnce(Context, OutputCheck) -> SendFuture<Reply> + Send;
+type DetachedFn = dyn FnOnce(Context, OutputCheck) -> SendFuture<ToolResult> + Send;
 
 impl DetachedWork {
     /// Work that is begun with a context of its own, in which asking the client and reporting status concern the task.
@@ -26,27 +24,27 @@ impl DetachedWork {
     where
         F: Future<Output: ToolOutput> + Send + 'static,
     {
-        let work = Box::new(|context, check: OutputCheck| -> SendFuture<Reply> {
+        let work = Box::new(|context, check: OutputCheck| -> SendFuture<ToolResult> {
             let working = work(context);
-            Box::pin(async move { check.reply(working.await) })
+            Box::pin(async move { check.check(working.await) })
         });
         Self { work, check: OutputCheck::default() }
     }
 
-    /// The same of a tool whose results are held to this.
+    /// The same work, whose result is held to the promises of its tool.
     pub(in crate::front) fn with_check(self, check: OutputCheck) -> Self {
         Self { check, ..self }
     }
 
-    /// Begins it.
-    pub(in crate::front) fn begin(self, context: Context) -> SendFuture<Reply> {
+    /// Begins the work.
+    pub(in crate::front) fn begin(self, context: Context) -> SendFuture<ToolResult> {
         (self.work)(context, self.check)
     }
 }
 
 impl fmt::Debug for DetachedWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Detached").finish_non_exhaustive()
+        f.debug_struct("DetachedWork").finish_non_exhaustive()
     }
 }
 

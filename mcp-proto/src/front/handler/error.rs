@@ -1,57 +1,11 @@
-//! What handlers say, without its type.
+//! Why a handler has no result.
 
-use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::{String, ToString};
 use core::any::Any;
-use core::fmt;
 
-use super::running_handlers::HandlerPanic;
-use crate::peer::{AnyResult, Denial};
-use crate::rpc::{ErrorObject, Raw, code};
-use crate::schema::{InputRequiredResult, Method, Params};
-
-/// The answer of a handler.
-#[doc(hidden)]
-pub enum Reply {
-    Result(Box<dyn AnyResult + Send>),
-    InputRequired(InputRequiredResult),
-    Error(ErrorObject),
-    /// It is not worked on: an error, and why.
-    Denied(ErrorObject, Denial),
-    /// There is more to do, as a task where the client can have one.
-    #[cfg(feature = "server")]
-    Detached(Box<super::tasks::DetachedCall>),
-}
-
-impl Reply {
-    pub(crate) fn result(result: impl AnyResult + Send + 'static) -> Self {
-        Self::Result(Box::new(result))
-    }
-
-    pub(crate) fn error(code: i64, message: impl Into<String>) -> Self {
-        Self::Error(ErrorObject::new(code, message))
-    }
-}
-
-impl From<HandlerPanic> for Reply {
-    fn from(_: HandlerPanic) -> Self {
-        Self::error(code::INTERNAL_ERROR, "the handler of this request failed unexpectedly")
-    }
-}
-
-impl fmt::Debug for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Result(_) => f.write_str("Result"),
-            Self::InputRequired(_) => f.write_str("InputRequired"),
-            Self::Error(error) => f.debug_tuple("Error").field(error).finish(),
-            Self::Denied(error, _) => f.debug_tuple("Denied").field(error).finish(),
-            #[cfg(feature = "server")]
-            Self::Detached(_) => f.write_str("Detached"),
-        }
-    }
-}
+#[cfg(feature = "server")]
+use crate::peer::Denial;
+use crate::rpc::{ErrorObject, code};
 
 /// Why a handler has no result. Any error becomes one by `?`.
 ///
@@ -70,10 +24,10 @@ impl fmt::Debug for Reply {
 /// # assert!(read("..").is_err());
 /// ```
 #[derive(Debug)]
-pub struct HandlerError(HandlerErrorKind);
+pub struct HandlerError(pub(super) HandlerErrorKind);
 
 #[derive(Debug)]
-enum HandlerErrorKind {
+pub(super) enum HandlerErrorKind {
     /// In words, for the one who asked.
     Message(String),
     /// Exactly this.
@@ -131,26 +85,6 @@ impl HandlerError {
         }
     }
 
-    /// What a tool answers: the error as a result that the model is shown, or the protocol's concern.
-    #[cfg(feature = "server")]
-    pub(crate) fn into_message(self) -> Result<String, Reply> {
-        match self.0 {
-            HandlerErrorKind::Message(message) => Ok(message),
-            HandlerErrorKind::Protocol(error) => Err(Reply::Error(error)),
-            HandlerErrorKind::Denied { error, denial } => Err(Reply::Denied(error, denial)),
-            HandlerErrorKind::NoResource(uri) => Ok(format!("there is no resource {uri}")),
-        }
-    }
-
-    /// What anything else answers; `no_resource` makes the error of a resource that does not exist.
-    #[cfg(feature = "server")]
-    pub(crate) fn into_reply(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> Reply {
-        match self.0 {
-            HandlerErrorKind::Denied { error, denial } => Reply::Denied(error, denial),
-            kind => Reply::Error(Self(kind).into_object(no_resource)),
-        }
-    }
-
     /// The error to send; `no_resource` makes that of a resource that does not exist.
     pub(crate) fn into_object(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> ErrorObject {
         match self.0 {
@@ -187,25 +121,6 @@ impl<E: core::error::Error + Send + Sync + 'static> From<E> for HandlerError {
         }
         Self(HandlerErrorKind::Message(message))
     }
-}
-
-/// Decodes parameters as those of `M`; absent ones are an empty object.
-pub(crate) fn decode_params<M: Method>(params: Option<Raw>) -> Result<M::Params, ErrorObject> {
-    decode_as(M::NAME, params)
-}
-
-/// Decodes the parameters of a method that is known by its name.
-pub(crate) fn decode_as<P: Params>(method: &str, params: Option<Raw>) -> Result<P, ErrorObject> {
-    let decoded = match &params {
-        Some(raw) => raw.decode(),
-        None => serde_json::from_str("{}"),
-    };
-    decoded.map_err(|error| params_error(method, &error))
-}
-
-/// What to say of parameters that do not fit.
-pub(crate) fn params_error(method: &str, error: &dyn fmt::Display) -> ErrorObject {
-    ErrorObject::new(code::INVALID_PARAMS, format!("these are no parameters of {method}: {error}"))
 }
 
 /// What a handler may return: its result, or that or a [`HandlerError`].

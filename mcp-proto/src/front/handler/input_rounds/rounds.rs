@@ -7,7 +7,7 @@
 //! | `OpenChild` | the handler is done, or waits for nothing but answers that are not there |
 //! | `Over` | it does not |
 //!
-//! Whatever is wrong with a state or an answer ends the request: the handler is dropped, and can not go on as if it had
+//! Whatever is wrong with a state or an answer ends the request: the handler is dropped, and cannot go on as if it had
 //! not been asked for it.
 
 use alloc::collections::BTreeMap;
@@ -22,25 +22,25 @@ use std::sync::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::decode;
+use super::round_reply::RoundReply;
 use super::sealing::Sealing;
 use super::single_use::{StateId, StateUse};
 use super::state_binding::state_binding;
 use crate::UnixTime;
-use crate::front::reply::{HandlerError, Reply};
+use crate::front::handler::error::HandlerError;
+use crate::front::handler::inbound_request::InboundRequest;
 use crate::front::running_handlers::SendFuture;
-use crate::front::server::context::Context;
 use crate::front::signal::{Waiters, Wakers, lock};
 use crate::front::{Entropy, Error};
 use crate::peer::server::{NONCE_BYTES, missing_capabilities, required_capability};
-use crate::peer::{Principal, RequestError};
+use crate::peer::{Outcome, Principal, RequestError};
 use crate::rpc::{ErrorObject, Raw, Text, code};
 use crate::schema::{
     ClientCapabilities, Direction, FormError, InputRequest, InputRequiredResult, Map, Method, MethodInfo,
 };
 
 /// The attempt that a handler of 2026-07-28 is part of.
-pub(crate) struct InputRounds {
+pub(in crate::front) struct InputRounds {
     method: Text,
     params: Option<Raw>,
     sealing: Arc<Sealing>,
@@ -52,7 +52,7 @@ pub(crate) struct InputRounds {
 struct RoundsState {
     phase: Phase,
     /// What the request is answered by instead of what the handler says.
-    override_reply: Option<Reply>,
+    override_reply: Option<RoundReply>,
     /// Finds out whether the state was used before.
     claim: Option<SendFuture<Result<StateUse, HandlerError>>>,
     /// Whether the handler is being polled: whoever else comes has to have that done again.
@@ -112,7 +112,7 @@ fn invalid(what: impl Into<String>) -> ErrorObject {
 }
 
 impl InputRounds {
-    pub(crate) fn new(
+    pub(in crate::front) fn new(
         method: Text,
         params: Option<Raw>,
         sealing: Arc<Sealing>,
@@ -124,37 +124,41 @@ impl InputRounds {
     // --- Of the handler ---
 
     /// The client's answer to a question.
-    pub(super) async fn request_input<M: Method>(
+    pub(in crate::front) async fn request_input<M: Method>(
         &self,
-        context: &Context,
+        request: &InboundRequest,
         key: String,
-        request: InputRequest,
+        input: InputRequest,
         take: impl FnOnce(M::Result) -> Result<M::Result, FormError>,
     ) -> Result<M::Result, Error> {
-        let (name, revision) = (&*self.method, context.revision());
+        let (name, revision) = (&*self.method, request.revision());
         let asked_in = MethodInfo::find(name, Direction::ClientToServer, revision);
         if !asked_in.is_some_and(|info| info.input_required) {
             return Err(RequestError::Revision { method: M::NAME.into(), revision }.into());
         }
-        let mut waiting = RoundWaiter::new(self, context, Some(key));
-        let raw = poll_fn(|cx| waiting.poll_answer(cx, &request)).await?;
-        let what = match decode::<M>(raw).and_then(|answer| take(answer).map_err(Error::Form)) {
+        let mut waiting = RoundWaiter::new(self, request, Some(key));
+        let raw = poll_fn(|cx| waiting.poll_answer(cx, &input)).await?;
+        let what = match Outcome::Result(raw)
+            .decode::<M>()
+            .map_err(Error::from)
+            .and_then(|answer| take(answer).map_err(Error::Form))
+        {
             Ok(answer) => return Ok(answer),
             Err(error) => error.to_string(),
         };
         let key = waiting.key.as_deref().unwrap_or_default();
-        self.fail_request(context, invalid(format!("this is no answer to {key:?}: {what}")));
+        self.fail_request(request, invalid(format!("this is no answer to {key:?}: {what}")));
         drop(waiting);
         pending().await
     }
 
     /// What was kept under `key` in an earlier attempt, or what `work` makes, which is kept from now on.
-    pub(in crate::front::server) async fn run_once<T, F>(&self, context: &Context, key: &str, work: F) -> T
+    pub(in crate::front) async fn run_once<T, F>(&self, request: &InboundRequest, key: &str, work: F) -> T
     where
         T: Serialize + DeserializeOwned,
         F: Future<Output = T>,
     {
-        let mut waiting = RoundWaiter::new(self, context, None);
+        let mut waiting = RoundWaiter::new(self, request, None);
         let kept = poll_fn(|cx| waiting.poll_stored(cx, key)).await;
         let what = match kept {
             Some(kept) => match kept.decode() {
@@ -174,7 +178,7 @@ impl InputRounds {
                 }
             }
         };
-        self.fail_request(context, ErrorObject::new(code::INTERNAL_ERROR, what));
+        self.fail_request(request, ErrorObject::new(code::INTERNAL_ERROR, what));
         drop(waiting);
         pending().await
     }
@@ -182,12 +186,12 @@ impl InputRounds {
     // --- Of the driver ---
 
     /// The handler is about to be polled.
-    pub(in crate::front::server) fn start_poll(&self) {
+    pub(in crate::front) fn start_poll(&self) {
         lock(&self.inner).polled = true;
     }
 
-    /// The handler was polled. Returns how the request is answered if it can not go on.
-    pub(in crate::front::server) fn end_poll(&self, cx: &mut TaskContext<'_>) -> Option<Reply> {
+    /// The handler was polled. Returns how the request is answered if it cannot go on.
+    pub(in crate::front) fn end_poll(&self, cx: &mut TaskContext<'_>) -> Option<RoundReply> {
         let claim = {
             let mut inner = lock(&self.inner);
             inner.polled = false;
@@ -207,7 +211,7 @@ impl InputRounds {
     }
 
     /// The handler waits, and not for itself. Returns what the client is asked for, if nothing else can help.
-    pub(in crate::front::server) fn suspend_if_stalled(&self, context: &Context) -> Option<Reply> {
+    pub(in crate::front) fn suspend_if_stalled(&self, request: &InboundRequest) -> Option<RoundReply> {
         let mut wakers = Wakers::default();
         let round = {
             let mut inner = lock(&self.inner);
@@ -222,11 +226,11 @@ impl InputRounds {
             }
         };
         wakers.release();
-        Some(self.suspend(round?, context.unix_time(), context))
+        Some(self.suspend(round?, request.unix_time(), request))
     }
 
     /// Nothing is answered any more. Returns what the request is answered by instead of what the handler says.
-    pub(in crate::front::server) fn finish(&self) -> Option<Reply> {
+    pub(in crate::front) fn finish(&self) -> Option<RoundReply> {
         let mut wakers = Wakers::default();
         let (refused, phase) = {
             let mut inner = lock(&self.inner);
@@ -241,18 +245,18 @@ impl InputRounds {
     // --- States ---
 
     /// Opens the state that came with the request, if nobody has.
-    fn open(&self, context: &Context) {
-        let now = context.unix_time();
+    fn open(&self, request: &InboundRequest) {
+        let now = request.unix_time();
         {
             let mut inner = lock(&self.inner);
             let Phase::Untouched = inner.phase else { return };
             // Whoever comes meanwhile waits.
             inner.phase = Phase::Checking(Round::default());
         }
-        let opened = self.read_attempt(now, context.principal());
+        let opened = self.read_attempt(now, request.principal());
         let claim = match (&opened, &self.sealing.single_use) {
             (Ok(AttemptStart { state: Some((state, expires)), .. }), Some(store)) => {
-                Some(store.claim(*state, &context.owner(), now, *expires))
+                Some(store.claim(*state, &request.owner(), now, *expires))
             }
             _ => None,
         };
@@ -265,7 +269,7 @@ impl InputRounds {
                     inner.claim = claim;
                 }
                 Ok(AttemptStart { round, .. }) => inner.phase = Phase::Open(round),
-                Err(error) => inner.override_reply = Some(Reply::Error(error)),
+                Err(error) => inner.override_reply = Some(RoundReply::Error(error)),
             }
             wakers.wake_all(&mut inner.waiters);
         }
@@ -279,7 +283,7 @@ impl InputRounds {
         principal: Option<&Principal>,
     ) -> Result<AttemptStart, ErrorObject> {
         let brought = self.params.as_ref().map(Raw::decode::<AttemptParams>).transpose();
-        let brought = brought.map_err(|error| invalid(format!("the answers can not be read: {error}")))?;
+        let brought = brought.map_err(|error| invalid(format!("the answers cannot be read: {error}")))?;
         let Some(AttemptParams { answers, state }) = brought else { return Ok(AttemptStart::default()) };
         let mut begun = AttemptStart::default();
         begun.round.fresh = answers.unwrap_or_default();
@@ -297,7 +301,7 @@ impl InputRounds {
 
     fn state_binding(&self, principal: Option<&Principal>) -> Result<Vec<u8>, ErrorObject> {
         state_binding(&self.sealing.server, principal, &self.method, self.params.as_ref())
-            .map_err(|error| invalid(format!("the parameters of {} can not be read: {error}", &*self.method)))
+            .map_err(|error| invalid(format!("the parameters of {} cannot be read: {error}", &*self.method)))
     }
 
     /// It is known whether the state was used before.
@@ -313,15 +317,16 @@ impl InputRounds {
                     }
                 }
                 Ok(StateUse::Repeated) => {
-                    inner.override_reply = Some(Reply::Error(invalid("the request state was used before")));
+                    inner.override_reply =
+                        Some(RoundReply::Error(invalid("the request state was used before")));
                 }
                 Err(refused) => {
                     let denied = refused.into_denial();
-                    let what = "the request state can not be checked now";
+                    let what = "the request state cannot be checked now";
                     let error = ErrorObject::new(code::INTERNAL_ERROR, what);
                     inner.override_reply = Some(match denied {
-                        Some(denial) => Reply::Denied(error, denial),
-                        None => Reply::Error(error),
+                        Some(denial) => RoundReply::Denied(error, denial),
+                        None => RoundReply::Error(error),
                     });
                 }
             }
@@ -331,44 +336,44 @@ impl InputRounds {
     }
 
     /// Asks the client for what is wanted, and gives it the rest to keep.
-    fn suspend(&self, round: Round, now: UnixTime, context: &Context) -> Reply {
+    fn suspend(&self, round: Round, now: UnixTime, request: &InboundRequest) -> RoundReply {
         let mut missing: Option<ClientCapabilities> = None;
-        for needed in round.wanted.iter().filter_map(|(_, request, _)| required_capability(request)) {
-            if !context.client_capabilities().has(needed) {
+        for needed in round.wanted.iter().filter_map(|(_, input, _)| required_capability(input)) {
+            if !request.client_capabilities().has(needed) {
                 missing = Some(missing.unwrap_or_default().with(needed));
             }
         }
         if let Some(missing) = missing {
-            return Reply::Error(missing_capabilities(missing));
+            return RoundReply::Error(missing_capabilities(missing));
         }
         let sealed = serde_json::to_vec(&round.sealed)
             .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
-            .and_then(|payload| Ok((payload, self.state_binding(context.principal())?)));
+            .and_then(|payload| Ok((payload, self.state_binding(request.principal())?)));
         let (payload, bound_to) = match sealed {
             Ok(sealed) => sealed,
-            Err(error) => return Reply::Error(error),
+            Err(error) => return RoundReply::Error(error),
         };
         let mut nonce = [0; NONCE_BYTES];
         self.entropy.fill(&mut nonce);
         let sealer = self.sealing.sealer(&*self.entropy);
         let state = sealer.seal(nonce, &bound_to, now + self.sealing.lifetime, &payload);
         let requests: Map<InputRequest> =
-            round.wanted.into_iter().map(|(key, request, _)| (key, request)).collect();
-        Reply::InputRequired(InputRequiredResult {
+            round.wanted.into_iter().map(|(key, input, _)| (key, input)).collect();
+        RoundReply::InputRequired(InputRequiredResult {
             request_state: Some(state),
             ..InputRequiredResult::requests(requests)
         })
     }
 
     /// The request is answered by an error, whatever the handler does.
-    fn fail_request(&self, context: &Context, error: ErrorObject) {
+    fn fail_request(&self, request: &InboundRequest, error: ErrorObject) {
         let polled = {
             let mut inner = lock(&self.inner);
-            inner.override_reply.get_or_insert(Reply::Error(error));
+            inner.override_reply.get_or_insert(RoundReply::Error(error));
             inner.polled
         };
         if !polled {
-            context.wake_handler();
+            request.wake_handler();
         }
     }
 }
@@ -376,7 +381,7 @@ impl InputRounds {
 /// Somebody who waits for the client's answer, or for what was kept.
 struct RoundWaiter<'a> {
     rounds: &'a InputRounds,
-    context: &'a Context,
+    request: &'a InboundRequest,
     waiter_key: Option<u64>,
     /// What is asked for.
     key: Option<String>,
@@ -394,11 +399,11 @@ enum WaiterRole {
 }
 
 impl<'a> RoundWaiter<'a> {
-    fn new(rounds: &'a InputRounds, context: &'a Context, key: Option<String>) -> Self {
-        Self { rounds, context, waiter_key: None, key, role: WaiterRole::None }
+    fn new(rounds: &'a InputRounds, request: &'a InboundRequest, key: Option<String>) -> Self {
+        Self { rounds, request, waiter_key: None, key, role: WaiterRole::None }
     }
 
-    fn poll_answer(&mut self, cx: &TaskContext<'_>, request: &InputRequest) -> Poll<Result<Raw, Error>> {
+    fn poll_answer(&mut self, cx: &TaskContext<'_>, input: &InputRequest) -> Poll<Result<Raw, Error>> {
         let key = self.key.clone().unwrap_or_default();
         let mut conflict = false;
         let polled = self.poll(cx.waker(), |round, stake| {
@@ -408,9 +413,9 @@ impl<'a> RoundWaiter<'a> {
             if *stake == WaiterRole::None {
                 *stake = WaiterRole::AwaitsInput;
                 match round.wanted.iter_mut().find(|(wanted, ..)| *wanted == key) {
-                    None => round.wanted.push((key.clone(), request.clone(), 1)),
+                    None => round.wanted.push((key.clone(), input.clone(), 1)),
                     Some((_, wanted, by)) => {
-                        conflict = wanted != request;
+                        conflict = wanted != input;
                         *by = by.saturating_add(1);
                     }
                 }
@@ -419,7 +424,7 @@ impl<'a> RoundWaiter<'a> {
         });
         if conflict {
             let what = format!("the server asks for two things as {key:?}");
-            self.rounds.fail_request(self.context, ErrorObject::new(code::INTERNAL_ERROR, what));
+            self.rounds.fail_request(self.request, ErrorObject::new(code::INTERNAL_ERROR, what));
         }
         polled
     }
@@ -443,7 +448,7 @@ impl<'a> RoundWaiter<'a> {
         waker: &Waker,
         look: impl FnOnce(&mut Round, &mut WaiterRole) -> Option<R>,
     ) -> Poll<Result<R, Error>> {
-        self.rounds.open(self.context);
+        self.rounds.open(self.request);
         let left = waker.clone();
         let mut wakers = Wakers::default();
         let (polled, outside) = {
@@ -470,7 +475,7 @@ impl<'a> RoundWaiter<'a> {
         wakers.release();
         // By another task, on its own: the handler waits for that, and would not be looked at.
         if outside {
-            self.context.wake_handler();
+            self.request.wake_handler();
         }
         polled
     }
@@ -493,13 +498,13 @@ impl Drop for RoundWaiter<'_> {
         };
         wakers.release();
         if outside {
-            self.context.wake_handler();
+            self.request.wake_handler();
         }
     }
 }
 
 impl Round {
-    /// What the client has answered, now or before. It may answer before it is asked, and can not take back what it has
+    /// What the client has answered, now or before. It may answer before it is asked, and cannot take back what it has
     /// said: other answers have followed from that.
     fn answer(&mut self, key: &str) -> Option<Raw> {
         if let Some((key, answer)) = self.fresh.remove_entry(key) {

@@ -1,15 +1,13 @@
-//! What handlers may return.
+//! The values that handlers of the server may return.
 
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::apps::add_text;
-use crate::front::reply::{HandlerError, Reply};
-use crate::peer::server::resource_not_found;
+use super::error::HandlerError;
 use crate::schema::{
-    CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, InputRequiredResult, Json,
-    PromptMessage, ReadResourceResult, ResourceContents, Revision,
+    Cached, CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, InputRequiredResult,
+    IntoResult, Json, PromptMessage, ReadResourceResult, ResourceContents,
 };
 
 /// A result, or what the client has to supply before there is one (2026-07-28).
@@ -119,7 +117,7 @@ pub struct Structured<T>(pub T);
 #[cfg(feature = "schemars")]
 impl<T: serde::Serialize + schemars::JsonSchema> ToolOutput for Structured<T> {
     fn output_schema() -> Option<Json> {
-        super::schema::of_output::<T>()
+        super::json_schema::of_output::<T>()
     }
 
     fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
@@ -133,7 +131,7 @@ impl<T: serde::Serialize + schemars::JsonSchema> ToolOutput for Structured<T> {
 /// - [`ResourceContents`], or a `Vec` of them
 /// - a [`ReadResourceResult`]
 /// - [`Cached`](crate::schema::Cached), with any of these, to say how long it may be kept; otherwise it is as
-///   [`Router::cache`](super::Router::cache) says
+///   [`Router::cache`](crate::front::Router::cache) says
 /// - [`ResultOrInput`], to ask the client first where need be (2026-07-28)
 /// - a `Result` of any of these and a [`HandlerError`]
 pub trait ResourceOutput: Sized {
@@ -220,6 +218,21 @@ impl<T: ResourceOutput> ResourceOutput for Result<T, HandlerError> {
         mime_type: Option<&str>,
     ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
         self?.into_read_result(uri, mime_type)
+    }
+}
+
+impl<T: ResourceOutput> ResourceOutput for Cached<T> {
+    fn into_read_result(
+        self,
+        uri: &str,
+        mime_type: Option<&str>,
+    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+        Ok(match self.result.into_read_result(uri, mime_type)? {
+            ResultOrInput::Result(result) => {
+                ResultOrInput::Result(Cached::new(self.hint, result).into_result())
+            }
+            needed @ ResultOrInput::InputRequired(_) => needed,
+        })
     }
 }
 
@@ -324,46 +337,5 @@ impl CompletionOutput for Vec<String> {
 impl<T: CompletionOutput> CompletionOutput for Result<T, HandlerError> {
     fn into_complete_result(self) -> Result<CompleteResult, HandlerError> {
         self?.into_complete_result()
-    }
-}
-
-/// A tool's answer: what goes wrong is told to the model, unless it is the protocol's concern.
-pub(super) fn tool_reply(output: impl ToolOutput, has_page: bool) -> Reply {
-    match output.into_tool_result() {
-        Ok(ResultOrInput::Result(mut result)) => {
-            add_text(&mut result, has_page);
-            Reply::result(result)
-        }
-        Ok(ResultOrInput::InputRequired(needed)) => Reply::InputRequired(needed),
-        Err(error) => match error.into_message() {
-            Ok(message) => Reply::result(CallToolResult::error(message)),
-            Err(reply) => reply,
-        },
-    }
-}
-
-/// The answer to a request for a prompt, which is described as it is listed unless it describes itself.
-pub(crate) fn prompt_reply(output: impl PromptOutput, described: Option<&str>, revision: Revision) -> Reply {
-    let answered = output.into_prompt_result().map(|answered| match answered {
-        ResultOrInput::Result(mut result) => {
-            if result.description.is_none() {
-                result.description = described.map(String::from);
-            }
-            ResultOrInput::Result(result)
-        }
-        needed @ ResultOrInput::InputRequired(_) => needed,
-    });
-    reply(answered, revision)
-}
-
-/// Any other answer.
-pub(crate) fn reply<R: crate::peer::AnyResult + Send + 'static>(
-    answered: Result<ResultOrInput<R>, HandlerError>,
-    revision: Revision,
-) -> Reply {
-    match answered {
-        Ok(ResultOrInput::Result(result)) => Reply::result(result),
-        Ok(ResultOrInput::InputRequired(needed)) => Reply::InputRequired(needed),
-        Err(error) => error.into_reply(|uri| resource_not_found(uri, revision)),
     }
 }

@@ -1,0 +1,47 @@
+//! How handlers learn that their request was cancelled.
+
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+
+use super::context::Context;
+
+impl Context {
+    /// Whether nobody waits for the answer any more: the request was cancelled or lost, or is answered.
+    ///
+    /// A handler is dropped then, and learns of it in no other way; this is for work that it has given to a thread.
+    pub fn is_cancelled(&self) -> bool {
+        match self.task() {
+            Some(task) => task.has_ended(),
+            None => !self.connection().is_active(self.id()),
+        }
+    }
+
+    /// Waits until nobody waits for the answer any more. See [`is_cancelled`](Self::is_cancelled).
+    pub async fn cancelled(&self) {
+        if let Some(task) = self.task() {
+            return task.wait_ended().await;
+        }
+        let mut waiting = CancellationWaiter { context: self, key: None };
+        poll_fn(|cx| waiting.poll(cx.waker())).await;
+    }
+}
+
+/// A task that waits for the end of a request.
+struct CancellationWaiter<'a> {
+    context: &'a Context,
+    key: Option<u64>,
+}
+
+impl CancellationWaiter<'_> {
+    fn poll(&mut self, waker: &Waker) -> Poll<()> {
+        self.context.connection().poll_inactive(self.context.id(), &mut self.key, waker)
+    }
+}
+
+impl Drop for CancellationWaiter<'_> {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            self.context.connection().remove_waiter(self.context.id(), self.key);
+        }
+    }
+}

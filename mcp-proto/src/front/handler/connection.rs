@@ -1,0 +1,56 @@
+//! The connection that a request came by, as its handler uses it.
+
+use alloc::sync::Arc;
+use core::task::{Poll, Waker};
+
+use crate::UnixTime;
+use crate::front::request_slots::RequestLink;
+use crate::peer::{AnyParams, InboundId};
+use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
+
+/// The connection of a handler's client. The server implements it for each of its transports.
+pub(in crate::front) trait HandlerConnection: Send + Sync {
+    // --- Notifications ---
+
+    /// Reports progress on a request, if the client asked for reports.
+    fn progress(&self, request: InboundId, params: &ProgressParams);
+
+    /// Logs on behalf of a request or of the connection, if the client wants messages of this level.
+    fn log(&self, request: Option<InboundId>, params: &LoggingMessageParams);
+
+    /// Sends a notification of a legacy session that belongs to no open request.
+    fn notify_session(&self, info: &'static NotificationInfo, params: &dyn AnyParams);
+
+    /// Tells the client that the user has finished with a web page (2025-11-25). Returns whether it was sent.
+    fn elicitation_complete(&self, id: &str) -> bool;
+
+    // --- Requests of the client ---
+
+    /// Whether a request is neither answered nor cancelled.
+    fn is_active(&self, request: InboundId) -> bool;
+
+    /// Ready once a request is not active; until then `waker` waits under `key`.
+    fn poll_inactive(&self, request: InboundId, key: &mut Option<u64>, waker: &Waker) -> Poll<()>;
+
+    /// Removes the waker that waits under `key` in [`poll_inactive`](Self::poll_inactive).
+    fn remove_waiter(&self, request: InboundId, key: Option<u64>);
+
+    /// Closes the stream that would carry the answer of a request, where the client can fetch the answer later.
+    fn close_sse_stream(&self, request: InboundId);
+
+    /// Schedules the handler of a request to be polled by its driver.
+    fn wake_handler(&self, request: InboundId);
+
+    // --- Requests of the server ---
+
+    /// The link for requests to the client, on behalf of one of its own requests or of none.
+    fn request_link(self: Arc<Self>, on_behalf_of: Option<InboundId>) -> Arc<dyn RequestLink>;
+
+    /// Whether each request of a legacy client has its own stream, which carries the server's requests on its behalf.
+    fn has_streams(&self) -> bool;
+
+    // --- Time ---
+
+    /// The time of day.
+    fn unix_time(&self) -> UnixTime;
+}

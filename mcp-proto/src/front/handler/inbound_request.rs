@@ -1,0 +1,60 @@
+//! The client's request, without what its handler has made of it.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use super::caller::Caller;
+use super::connection::HandlerConnection;
+use crate::UnixTime;
+use crate::front::Entropy;
+use crate::peer::server::RequestContext;
+use crate::peer::{InboundId, Principal};
+use crate::quota::QuotaOwner;
+use crate::schema::{ClientCapabilities, Revision};
+
+/// A request that a handler answers: what it declares, who makes it and the connection it came by.
+pub(in crate::front) struct InboundRequest {
+    pub(in crate::front) connection: Arc<dyn HandlerConnection>,
+    pub(in crate::front) id: InboundId,
+    pub(in crate::front) context: RequestContext,
+    pub(in crate::front) caller: Caller,
+    pub(in crate::front) entropy: Arc<dyn Entropy>,
+}
+
+impl InboundRequest {
+    pub(in crate::front) fn revision(&self) -> Revision {
+        self.context.revision
+    }
+
+    pub(in crate::front) fn client_capabilities(&self) -> &ClientCapabilities {
+        &self.context.client_capabilities
+    }
+
+    pub(in crate::front) fn principal(&self) -> Option<&Principal> {
+        self.context.principal.as_ref()
+    }
+
+    /// The owner whose quota the request uses.
+    pub(in crate::front) fn owner(&self) -> QuotaOwner {
+        self.principal().map_or_else(|| self.caller.owner.clone(), |principal| principal.clone().into())
+    }
+
+    /// The time of day.
+    #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "sealed states expire"))]
+    pub(super) fn unix_time(&self) -> UnixTime {
+        self.connection.unix_time()
+    }
+
+    /// An unguessable id in letters and digits.
+    pub(in crate::front) fn random_id(&self) -> String {
+        let mut bytes = [0; 16];
+        self.entropy.fill(&mut bytes);
+        bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
+    }
+
+    /// Has the handler polled again, after another task has changed what it waits for.
+    #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "input rounds alone need it"))]
+    pub(super) fn wake_handler(&self) {
+        self.connection.wake_handler(self.id);
+    }
+}

@@ -1,0 +1,74 @@
+//! Results of tools, held to what the tools promise.
+
+#[cfg(feature = "schema-validate")]
+use alloc::{format, sync::Arc};
+
+use super::error::HandlerError;
+use super::output::{ResultOrInput, ToolOutput};
+use crate::schema::{CallToolResult, ContentBlock};
+#[cfg(feature = "schema-validate")]
+use crate::{
+    rpc::{ErrorObject, code},
+    validate::{Schema, check_structured},
+};
+
+/// The result of a tool's handler, whatever type it returned.
+pub(in crate::front) type ToolResult = Result<ResultOrInput<CallToolResult>, HandlerError>;
+
+/// The promises that a tool's results are held to: its output schema (with the feature `schema-validate`), and text
+/// beside its page.
+#[derive(Clone, Default)]
+pub(in crate::front) struct OutputCheck {
+    has_page: bool,
+    #[cfg(feature = "schema-validate")]
+    schema: Option<Arc<Schema>>,
+}
+
+impl OutputCheck {
+    #[cfg(not(feature = "schema-validate"))]
+    pub(in crate::front) fn new(has_page: bool) -> Self {
+        Self { has_page }
+    }
+
+    #[cfg(feature = "schema-validate")]
+    pub(in crate::front) fn with_schema(has_page: bool, schema: Option<Arc<Schema>>) -> Self {
+        Self { has_page, schema }
+    }
+
+    /// The result as the client gets it.
+    pub(in crate::front) fn check(&self, output: impl ToolOutput) -> ToolResult {
+        let mut output = output.into_tool_result()?;
+        if let ResultOrInput::Result(result) = &mut output {
+            #[cfg(feature = "schema-validate")]
+            self.validate(result)?;
+            add_text(result, self.has_page);
+        }
+        Ok(output)
+    }
+
+    /// S8.6. The client must not get what it was not promised. The model could not do better about it, so that the error
+    /// is the protocol's and no result with `isError`.
+    #[cfg(feature = "schema-validate")]
+    fn validate(&self, result: &CallToolResult) -> Result<(), HandlerError> {
+        let Some(schema) = &self.schema else { return Ok(()) };
+        check_structured(schema, result).map_err(|error| {
+            ErrorObject::new(code::INTERNAL_ERROR, format!("the tool has failed: {error}")).into()
+        })
+    }
+}
+
+/// Adds text where a structured result is all there is, and always for a tool with a page.
+fn add_text(result: &mut CallToolResult, has_page: bool) {
+    let wanting = if has_page {
+        !result.content.iter().any(|block| block.as_text().is_some())
+    } else {
+        result.content.is_empty()
+    };
+    match &result.structured_content {
+        Some(structured) if wanting => result.content.push(ContentBlock::text(structured.as_str())),
+        None if wanting && has_page => {
+            result.content.push(ContentBlock::text("The result is on the tool's page."))
+        }
+        _ => {}
+    }
+}

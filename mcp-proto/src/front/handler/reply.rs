@@ -1,0 +1,92 @@
+//! The answer of a handler, whatever the type of its result.
+
+use alloc::boxed::Box;
+#[cfg(feature = "server")]
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+#[cfg(feature = "server")]
+use super::detached::DetachedCall;
+#[cfg(feature = "server")]
+use super::error::{HandlerError, HandlerErrorKind};
+#[cfg(feature = "server")]
+use super::input_rounds::RoundReply;
+use crate::front::running_handlers::HandlerPanic;
+use crate::peer::{AnyResult, Denial};
+use crate::rpc::{ErrorObject, code};
+use crate::schema::InputRequiredResult;
+
+/// The answer of a handler.
+#[doc(hidden)]
+pub enum Reply {
+    Result(Box<dyn AnyResult + Send>),
+    InputRequired(InputRequiredResult),
+    Error(ErrorObject),
+    /// The server denies the request: the error, and the reason.
+    Denied(ErrorObject, Denial),
+    /// The rest of the work runs as a task where the client can have one.
+    #[cfg(feature = "server")]
+    Detached(Box<DetachedCall>),
+}
+
+impl Reply {
+    pub(crate) fn result(result: impl AnyResult + Send + 'static) -> Self {
+        Self::Result(Box::new(result))
+    }
+
+    pub(crate) fn error(code: i64, message: impl Into<String>) -> Self {
+        Self::Error(ErrorObject::new(code, message))
+    }
+}
+
+impl From<HandlerPanic> for Reply {
+    fn from(_: HandlerPanic) -> Self {
+        Self::error(code::INTERNAL_ERROR, "the handler of this request failed unexpectedly")
+    }
+}
+
+#[cfg(feature = "server")]
+impl From<RoundReply> for Reply {
+    fn from(reply: RoundReply) -> Self {
+        match reply {
+            RoundReply::InputRequired(needed) => Self::InputRequired(needed),
+            RoundReply::Error(error) => Self::Error(error),
+            RoundReply::Denied(error, denial) => Self::Denied(error, denial),
+        }
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Result(_) => f.write_str("Result"),
+            Self::InputRequired(_) => f.write_str("InputRequired"),
+            Self::Error(error) => f.debug_tuple("Error").field(error).finish(),
+            Self::Denied(error, _) => f.debug_tuple("Denied").field(error).finish(),
+            #[cfg(feature = "server")]
+            Self::Detached(_) => f.write_str("Detached"),
+        }
+    }
+}
+
+#[cfg(feature = "server")]
+impl HandlerError {
+    /// What a tool answers: the error as a result that the model is shown, or the protocol's concern.
+    pub(crate) fn into_message(self) -> Result<String, Reply> {
+        match self.0 {
+            HandlerErrorKind::Message(message) => Ok(message),
+            HandlerErrorKind::Protocol(error) => Err(Reply::Error(error)),
+            HandlerErrorKind::Denied { error, denial } => Err(Reply::Denied(error, denial)),
+            HandlerErrorKind::NoResource(uri) => Ok(format!("there is no resource {uri}")),
+        }
+    }
+
+    /// What anything else answers; `no_resource` makes the error of a resource that does not exist.
+    pub(crate) fn into_reply(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> Reply {
+        match self.0 {
+            HandlerErrorKind::Denied { error, denial } => Reply::Denied(error, denial),
+            kind => Reply::Error(Self(kind).into_object(no_resource)),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The notification that the user has finished with a web page.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+
+use crate::front::handler::connection::HandlerConnection;
+
+/// Tells the client that asked for it that the person is done with a page on the web (2025-11-25): see
+/// [`InputFuture::completion`](super::InputFuture::completion).
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
+#[derive(Clone)]
+pub struct ElicitationCompletion {
+    pub(super) connection: Arc<dyn HandlerConnection>,
+    pub(super) id: String,
+}
+
+impl ElicitationCompletion {
+    /// The id by which the client knows the page: random, to be found again by whoever serves it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Tells the client. Returns whether it is still there to be told.
+    pub fn notify(&self) -> bool {
+        self.connection.elicitation_complete(&self.id)
+    }
+}
+
+impl fmt::Debug for ElicitationCompletion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ElicitationCompletion").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,113 @@
+//! A question to the client, as the future of its answer.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context as TaskContext, Poll};
+
+use super::elicitation_completion::ElicitationCompletion;
+use crate::front::Error;
+use crate::front::handler::context::Context;
+use crate::front::handler::input_rounds::InputRounds;
+use crate::front::handler::task::HandlerTask;
+use crate::front::running_handlers::SendFuture;
+use crate::peer::Outcome;
+use crate::schema::{
+    CreateMessage, CreateMessageParams, FormError, InputRequest, ListRoots, ListRootsParams, Method,
+};
+
+/// How the client is asked.
+pub(super) enum InputMechanism<'a> {
+    /// By a request, which is refused unless the client is a legacy one.
+    ServerRequests,
+    /// By the result of the client's request (2026-07-28).
+    InputRounds(&'a InputRounds),
+    /// By a task.
+    Task(&'a Arc<dyn HandlerTask>),
+}
+
+impl<'a> InputMechanism<'a> {
+    pub(super) fn of(context: &'a Context) -> Self {
+        match (context.task(), context.input_rounds()) {
+            (Some(task), _) => Self::Task(task),
+            (None, Some(rounds)) => Self::InputRounds(rounds),
+            (None, None) => Self::ServerRequests,
+        }
+    }
+}
+
+impl Context {
+    /// Asks the client's model. As [`elicit`](Self::elicit).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling>
+    pub fn sample(&self, key: impl Into<String>, params: CreateMessageParams) -> InputFuture<CreateMessage> {
+        InputFuture::new(self, key.into(), params)
+    }
+
+    /// Asks where the server may work. As [`elicit`](Self::elicit).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
+    pub fn roots(&self, key: impl Into<String>) -> InputFuture<ListRoots> {
+        InputFuture::new(self, key.into(), ListRootsParams::new())
+    }
+}
+
+/// A question to the client: the future of its answer. See [`Context::elicit`].
+///
+/// Nothing is asked before it is polled. To ask several things at once, join several of these.
+#[must_use = "nothing is asked unless it is awaited"]
+pub struct InputFuture<M: Method> {
+    pub(super) future: SendFuture<Result<M::Result, Error>>,
+    pub(super) completion: Option<ElicitationCompletion>,
+}
+
+impl<M> InputFuture<M>
+where
+    M: Method<Params: Into<InputRequest> + Send>,
+{
+    pub(super) fn new(context: &Context, key: String, params: M::Params) -> Self {
+        Self::with_check(context, key, params, Ok)
+    }
+
+    /// A question whose answer `take` checks.
+    pub(super) fn with_check(
+        context: &Context,
+        key: String,
+        params: M::Params,
+        take: impl FnOnce(M::Result) -> Result<M::Result, FormError> + Send + 'static,
+    ) -> Self {
+        let context = context.clone();
+        let future = Box::pin(async move {
+            let answer = match InputMechanism::of(&context) {
+                InputMechanism::ServerRequests => context.request::<M>(params).await?,
+                InputMechanism::Task(task) => {
+                    let answer = task.clone().request_input(context.inbound_request(), &key, params.into());
+                    Outcome::Result(answer.await?).decode::<M>()?
+                }
+                InputMechanism::InputRounds(rounds) => {
+                    let request = context.inbound_request();
+                    return rounds.request_input::<M>(request, key, params.into(), take).await;
+                }
+            };
+            take(answer).map_err(Error::Form)
+        });
+        Self { future, completion: None }
+    }
+}
+
+impl<M: Method> Future for InputFuture<M> {
+    type Output = Result<M::Result, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.future.as_mut().poll(cx)
+    }
+}
+
+impl<M: Method> fmt::Debug for InputFuture<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InputFuture").field("method", &M::NAME).finish_non_exhaustive()
+    }
+}

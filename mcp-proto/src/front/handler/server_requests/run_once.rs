@@ -1,0 +1,44 @@
+//! Work that is done once, however often its handler runs.
+
+use core::future::Future;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::input_future::InputMechanism;
+use crate::front::handler::context::Context;
+
+impl Context {
+    /// Does `work` once, however often the handler is run for one request of a client: the value is kept by the client of
+    /// 2026-07-28, sealed, until the request is answered. Each piece of work has a key of its own.
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Context, HandlerError};
+    /// # use mcp_proto::schema::{ElicitParams, ElicitSchema, Map};
+    /// # async fn reserve(seat: u32) -> Result<u64, std::io::Error> { Ok(7) }
+    /// async fn book(cx: Context, seat: u32) -> Result<String, HandlerError> {
+    ///     // What can fail says so by what serializes.
+    ///     let reserved = cx.run_once("reservation", async { reserve(seat).await.map_err(|error| error.to_string()) }).await;
+    ///     let reservation = reserved.map_err(HandlerError::new)?;
+    ///     let form = ElicitParams::form("Who travels?", ElicitSchema::new(Map::new()));
+    ///     let traveller = cx.elicit("traveller", form).await?;
+    ///     # drop(traveller);
+    ///     Ok(format!("Booked: {reservation}"))
+    /// }
+    /// ```
+    ///
+    /// The client can not read or change the value, and can not give it to another principal or another request. It can
+    /// come back with it more than once, unless each state is used once (`Router::single_use`).
+    pub async fn run_once<T, F>(&self, key: impl AsRef<str>, work: F) -> T
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = T>,
+    {
+        match InputMechanism::of(self) {
+            InputMechanism::InputRounds(rounds) => {
+                rounds.run_once(self.inbound_request(), key.as_ref(), work).await
+            }
+            InputMechanism::ServerRequests | InputMechanism::Task(_) => work.await,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The connection, as handlers and requests of the server use it.
+
+use alloc::sync::Arc;
+use core::task::{Poll, Waker};
+
+use super::core::ServerCore;
+use crate::UnixTime;
+use crate::front::Error;
+use crate::front::handler::connection::HandlerConnection;
+use crate::front::request_slots::{FollowKind, RequestLink};
+use crate::front::shared::Shared;
+use crate::peer::server::ServerTransport;
+use crate::peer::{AnyParams, InboundId, Outcome, OutgoingRequest, RequestId};
+use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
+
+/// The connection as handles see it, whatever the machine's own type.
+pub(super) type Connection = Shared<ServerCore, dyn ServerTransport + Send>;
+
+/// The connection, for requests to the client.
+pub(super) struct ServerLink {
+    pub(super) connection: Arc<Connection>,
+    /// The client's request on whose behalf it is asked, if there is one.
+    pub(super) on_behalf_of: Option<InboundId>,
+}
+
+impl RequestLink for ServerLink {
+    fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error> {
+        self.connection.command(|core, machine, now, _| {
+            core.check_open()?;
+            let request = machine.at(now).send(self.on_behalf_of, request)?;
+            core.slots.open(request, follow);
+            Ok(request)
+        })
+    }
+
+    fn missed_progress(&self, request: RequestId) -> u64 {
+        self.connection.with(|core, _, _, _| core.slots.missed_progress(request))
+    }
+
+    fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {
+        self.connection.with(|core, _, _, wakers| core.slots.poll_progress(request, waker, wakers))
+    }
+
+    fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome> {
+        self.connection.with(|core, _, _, wakers| core.slots.poll_outcome(request, waker, wakers))
+    }
+
+    fn abandon(&self, request: RequestId, reason: Option<&str>) {
+        self.connection.command(|core, machine, now, wakers| {
+            core.slots.close(request, wakers);
+            machine.at(now).cancel(request, reason);
+        });
+    }
+}
+
+impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCore, M> {
+    fn progress(&self, request: InboundId, params: &ProgressParams) {
+        self.command(|_, machine, now, _| machine.at(now).progress(request, params));
+    }
+
+    fn log(&self, request: Option<InboundId>, params: &LoggingMessageParams) {
+        self.command(|_, machine, now, _| machine.at(now).log(request, params));
+    }
+
+    fn notify_session(&self, info: &'static NotificationInfo, params: &dyn AnyParams) {
+        self.command(|_, machine, now, _| machine.at(now).notify_session(info, params));
+    }
+
+    fn elicitation_complete(&self, id: &str) -> bool {
+        self.command(|_, machine, now, _| machine.at(now).elicitation_complete(id))
+    }
+
+    fn is_active(&self, request: InboundId) -> bool {
+        self.read(|core, _| core.active.contains_key(&request))
+    }
+
+    fn poll_inactive(&self, request: InboundId, key: &mut Option<u64>, waker: &Waker) -> Poll<()> {
+        let left = waker.clone();
+        self.with(|core, _, _, wakers| match core.active.get_mut(&request) {
+            Some(waiters) => {
+                waiters.wait(key, left, wakers);
+                Poll::Pending
+            }
+            None => {
+                wakers.discard(Some(left));
+                Poll::Ready(())
+            }
+        })
+    }
+
+    fn remove_waiter(&self, request: InboundId, key: Option<u64>) {
+        self.with(|core, _, _, wakers| {
+            if let Some(waiters) = core.active.get_mut(&request) {
+                waiters.leave(key, wakers);
+            }
+        });
+    }
+
+    fn close_sse_stream(&self, request: InboundId) {
+        self.command(|_, machine, now, _| machine.at(now).close_sse_stream(request));
+    }
+
+    fn wake_handler(&self, request: InboundId) {
+        self.signal().mark_ready(request);
+        self.signal().notify();
+    }
+
+    fn request_link(self: Arc<Self>, on_behalf_of: Option<InboundId>) -> Arc<dyn RequestLink> {
+        Arc::new(ServerLink { connection: self, on_behalf_of })
+    }
+
+    fn has_streams(&self) -> bool {
+        self.read(|_, machine| machine.has_streams())
+    }
+
+    fn unix_time(&self) -> UnixTime {
+        Self::unix_time(self)
+    }
+}

@@ -1,0 +1,37 @@
+//! The errors that requests about tasks are answered with.
+
+use alloc::format;
+
+use super::StoreError;
+use crate::front::handler::reply::Reply;
+use crate::peer::Denial;
+use crate::rpc::{ErrorObject, code};
+
+/// The error for a task that does not exist, or belongs to another client: its client must not know which.
+pub(super) fn unknown_task(id: &str) -> ErrorObject {
+    ErrorObject::new(code::INVALID_PARAMS, format!("there is no task {id:?}, or none any more"))
+}
+
+/// The reply to a call for which there is no room among the tasks.
+pub(super) fn no_capacity(what: &str) -> Reply {
+    Reply::Denied(ErrorObject::new(code::INTERNAL_ERROR, what), Denial::NoRoom)
+}
+
+/// The error for a failure of the store.
+pub(super) fn store_failed(error: StoreError) -> ErrorObject {
+    let code = match error {
+        StoreError::Cursor => code::INVALID_PARAMS,
+        _ => code::INTERNAL_ERROR,
+    };
+    ErrorObject::new(code, format!("{error}"))
+}
+
+/// The error for tasks that another instance would have to change, without a store that both share.
+pub(super) fn runs_elsewhere() -> ErrorObject {
+    ErrorObject::new(code::INTERNAL_ERROR, "the task runs in another instance of this server")
+}
+
+/// The error of tasks that end with their runner.
+pub(super) fn server_ended() -> ErrorObject {
+    ErrorObject::new(code::INTERNAL_ERROR, "the server has ended before the task has")
+}
