@@ -1,36 +1,37 @@
 //! The Model Context Protocol as a **sans-IO state machine**: bytes and clock readings go in; bytes to send, events and
-//! the next deadline come out. No socket, no process, no thread, no clock and no random source is inside.
+//! the next deadline come out. It opens no socket, starts no process or thread, and reads no clock or random source.
 //!
-//! **In scope**: both roles, all five revisions (2024-11-05 to 2026-07-28) and both eras, the era that a peer speaks and
-//! how to find it out, framing, correlation, timeouts, progress, cancellation, limits.
-//! **Out of scope**: opening connections, starting processes, reading clocks: that is what an adapter does. `mcp-smol`
-//! and `mcp-hyper` are two; another is an afternoon's work.
+//! **In scope**: both roles, all five revisions (2024-11-05 to 2026-07-28), both eras and their detection, framing,
+//! request correlation, timeouts, progress, cancellation, limits, authorization.
+//! **Out of scope**: opening connections, starting processes, reading clocks. Adapters do that: `mcp-smol` for child
+//! processes and streams, `mcp-hyper` for HTTP. Another one is an afternoon's work.
 //!
 //! # Layers
 //!
-//! Each knows only those above it in this picture:
+//! A layer uses only the layers above it in this picture:
 //!
 //! ```text
-//! codec    framing alone          lines: bounded, resynchronising · event streams · header values, media types
-//! rpc      JSON-RPC 2.0           envelopes with raw payloads · ids · the table of pending requests · errors
-//! schema   the MCP vocabulary     typed params and results of every method of every revision, one table of methods
-//! consent  what to show and refuse  pages to visit, icons, what tools may do
-//! peer     what messages mean     client: era detection, lifecycle, input rounds, tasks, watches, what may be kept
-//!                                 server: dispatch, both eras, subscriptions, sealed states
-//! quota    who holds how much     fair shares of what a server holds: owners, counts, one byte budget
-//! auth     who may            OAuth for HTTP: discovery, grants, tokens, proofs; no exchange is made from here
-//! transport  how messages travel  newline stream · message channel · Streamable HTTP and HTTP+SSE
-//! front    (std) async handles    Client, Server and Router on core::task and a mutex: no executor, no spawn
+//! codec      framing               lines (bounded, resynchronising) · server-sent events · header values, media types
+//! rpc        JSON-RPC 2.0          envelopes with raw payloads · ids · pending requests · errors
+//! schema     the MCP vocabulary    typed params and results of every method of every revision
+//! validate   JSON Schema           arguments and results of tools, form values (feature schema-validate)
+//! consent    user consent          pages to open, icons, tool behaviour: what a host shows before it acts
+//! quota      fair shares           owners, counts and the byte budget of a server
+//! peer       MCP semantics         client: era detection, lifecycle, input rounds, tasks, watches, cache
+//!                                  server: dispatch, both eras, subscriptions, sealed request state
+//! transport  how messages travel   newline stream · message channel · Streamable HTTP and HTTP+SSE
+//! auth       OAuth 2.1             authorization of HTTP requests: client and resource server
+//! front      async handles         Client, Server and Router on core::task (feature std): no executor, no spawn
 //! ```
 //!
-//! A tool call goes down through them once and comes up once: [`rpc`] encodes it straight into the transport's buffer;
-//! an answer is delimited in one pass, found in the table by its id, and decoded by the method that was asked, never by
-//! guessing.
+//! A tool call enters each layer once on its way down and once on its way up. [`rpc`] encodes the request into the
+//! transport's buffer. The answer is delimited in one pass, matched by its id, and decoded by the requested method's
+//! result type.
 //!
 //! # The loop
 //!
-//! Every machine is driven alike. Its methods come in four kinds: **commands** (`at(now)` gives them: `request`, `cancel`,
-//! `respond`, …), **inputs** (`handle_*`), **outputs** (`poll_*`) and **getters**, most of them by `peer()`.
+//! Every machine is driven in the same way. Its methods come in four kinds: **commands** (`request`, `cancel`,
+//! `respond`, …), **inputs** (`handle_*`), **outputs** (`poll_*`) and **getters**.
 //!
 //! ```text
 //! loop {
@@ -42,26 +43,26 @@
 //! }
 //! ```
 //!
-//! Acting on an event makes output: a request, an answer, the end of the link. A loop that waits after one pass sends it
-//! only when something else happens. `examples/blocking.rs` is this loop as a program.
+//! A command that is given while acting on an event makes new output. A loop that waits after a single pass leaves that
+//! output unsent until something else happens. `examples/blocking.rs` is this loop as a program.
 //!
-//! Over HTTP a client has `poll_action` in the place of the first two, and heads, bodies and ends as inputs; a server
-//! is an exchange at a time: `transport::http` has both loops.
+//! An HTTP client has `poll_action` in place of `poll_link` and `poll_transmit`, and takes heads, bodies and ends of
+//! responses as inputs. An HTTP server has one machine for each exchange. `transport::http` documents both loops.
 //!
-//! # What holds, whatever the other side does
+//! # Contracts
 //!
-//!  1. Every request accepted ends with exactly one outcome, while the machine is driven or once it is dropped.
+//!  1. Every accepted request has exactly one outcome, while the machine is driven or once it is dropped.
 //!  2. Any method may be called in any order at any time. Draining late costs latency and bounded memory, never
 //!     correctness.
-//!  3. The outputs do not depend on each other's order.
-//!  4. However the input is cut into chunks, the same events and the same bytes come out.
+//!  3. The outputs do not depend on the order in which they are polled.
+//!  4. However the input is split into chunks, the events and the output bytes are the same.
 //!  5. After `handle_timeout(t)`, `poll_timeout` is later than `t` or `None`. A spurious call does nothing.
-//!  6. What is to be sent and what is to be told are queued apart: a slow application stalls no ping and no reply.
-//!  7. An idle poll costs O(1), an operation O(log n) of what is in flight, an input of n bytes O(n log n).
-//!  8. Everything that a peer can grow has a limit with a default, in bytes too: [`Limits`]. A server over HTTP shares what
-//!     it holds fairly between its clients.
+//!  6. Outgoing messages and events have separate queues: a slow application delays no ping and no reply.
+//!  7. An idle poll costs O(1), an operation O(log n) of the requests in flight, an input of n bytes O(n log n).
+//!  8. Everything that a peer can grow has a limit with a default, in bytes too: [`Limits`]. An HTTP server shares its
+//!     limits fairly between its clients.
 //!  9. A peer's fault is an event or an outcome: never a panic, never an error of an input method, never silence.
-//! 10. Misuse on this side returns a small typed error and changes nothing.
+//! 10. Local misuse returns a small typed error and changes nothing.
 //! 11. Errors made here are never mistaken for errors received from the peer.
 //! 12. Partial input lives in the machine, so dropping a future loses none.
 //! 13. The same inputs and clock readings give the same outputs.
@@ -75,15 +76,15 @@
 //! | `std` | yes | the async front |
 //! | `client`, `server` | yes | the roles |
 //! | `http` | no | the HTTP transports |
-//! | `seal` | no | servers that ask clients of 2026-07-28 within their handlers, by sealed states |
+//! | `seal` | no | sealed request state: handlers ask clients of 2026-07-28 for input |
 //! | `auth` | no | OAuth over HTTP |
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
-//! | `schemars` | no | input schemas of typed tool handlers, from the argument's type |
+//! | `schemars` | no | input schemas of typed tool handlers, derived from their argument types |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
 //! | `testing` | no | `testing`: two peers on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |
 //!
-//! Without `std` the crate needs `alloc` alone.
+//! Without `std` the crate needs only `alloc`.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
