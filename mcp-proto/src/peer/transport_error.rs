@@ -51,6 +51,16 @@ impl TransportError {
     /// The length of [`detail`](Self::detail) in characters: enough to see which program wrote a body, and why.
     pub const MAX_DETAIL: usize = 512;
 
+    /// How many bytes of the server's it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let length = |text: Option<&str>| text.map_or(0, str::len);
+        let texts = [self.detail.len(), length(self.challenge.as_deref()), length(self.location.as_deref())];
+        texts.into_iter().fold(0, usize::saturating_add)
+    }
+}
+
+#[cfg(any(test, feature = "http"))]
+impl TransportError {
     /// An error that says nothing but its status, and how the body begins.
     pub(crate) fn new(protocol: &'static str, status: u16, body: &str) -> Self {
         Self {
@@ -83,13 +93,6 @@ impl TransportError {
             }
         }
         excerpt
-    }
-
-    /// How many bytes of the server's it holds.
-    pub(crate) fn bytes(&self) -> usize {
-        let length = |text: Option<&str>| text.map_or(0, str::len);
-        let texts = [self.detail.len(), length(self.challenge.as_deref()), length(self.location.as_deref())];
-        texts.into_iter().fold(0, usize::saturating_add)
     }
 }
 

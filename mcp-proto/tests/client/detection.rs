@@ -476,6 +476,20 @@ fn legacy_only_never_probes() {
     assert!(matches!(s.connect_error(), ConnectError::Refused { .. }));
 }
 
+#[test]
+fn legacy_only_client_takes_the_newest_legacy_version_of_a_list_with_modern_ones() {
+    let mut legacy = config();
+    legacy.era_policy = EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(legacy);
+    let id = s.expect("initialize");
+    s.answer_error(&id, -32022, Some(json!({"supported": [MODERN, "2025-06-18", "2025-03-26"]})));
+    let line = s.line();
+    assert_eq!(
+        (&line["method"], &line["params"]["protocolVersion"]),
+        (&json!("initialize"), &json!("2025-06-18"))
+    );
+}
+
 /// C2.2
 #[test]
 fn a_supplied_legacy_verdict_starts_with_the_handshake() {
