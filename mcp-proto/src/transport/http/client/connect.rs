@@ -1,4 +1,4 @@
-//! The server's era: carrying out what [`HttpEraDetection`](super::detect::HttpEraDetection) wants, and bringing it what came of that.
+//! Runs [`HttpEraDetection`](super::detect::HttpEraDetection): sends its requests, and hands it what came of them.
 
 use alloc::string::String;
 

@@ -16,6 +16,21 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 
+// `HttpClient` is made of parts, each with its own type and file, which do not know `HttpClient`:
+//
+// | part | what it owns |
+// |---|---|
+// | `detect`, `handshakes` | the detection of the server's era, and its requests under way |
+// | `exchange_table`, `exchange`, `response` | the exchanges under way, and what has arrived of each |
+// | `call_table`, `result_chunks` | the requests that have not ended |
+// | `client_session` | the session, its gate, and the messages that wait for it |
+// | `listener`, `legacy_sse_stream`, `reconnect` | the streams requested by GET |
+// | `tool_catalog` | the headers and the safety of tools |
+// | `outbox`, `timers` | what goes out, and when something is due |
+//
+// The other files orchestrate them, as `impl HttpClient`: `connect` (detection), `call`, `session`, `listen`,
+// `legacy_sse`, `parked`, `relist`, `chunked_results`, `close`; `head` and `read` for what arrives.
+
 mod address;
 mod authorization;
 mod call;
