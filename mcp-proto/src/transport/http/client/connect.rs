@@ -2,19 +2,15 @@
 
 use alloc::string::String;
 
-use bytes::Bytes;
-
 use crate::Instant;
 use crate::peer::client::{Diagnostic, KnownEra, ServerInfo};
 use crate::peer::{LostReason, Outcome, TransportError};
 use crate::schema::{Discover, Era, Method, Revision};
-use crate::transport::http::{ExchangeId, Verb};
+use crate::transport::http::Verb;
 
-use super::call_table::CallState;
 use super::detect::{HttpDetectAction, Reply};
 use super::exchange::ExchangeKind;
-use super::headers::{RequestHeaders, SessionHeaders};
-use super::response::{AnswerHead, ExchangeOutcome};
+use super::response::ExchangeOutcome;
 use super::{HttpClient, headers};
 
 impl HttpClient {
@@ -161,107 +157,6 @@ impl HttpClient {
             ExchangeKind::Events => self.handle_events_end(now, ended),
             ExchangeKind::Post(post) => self.handle_post_end(now, post, generation, ended),
             ExchangeKind::Delete => self.handle_delete_end(now),
-        }
-    }
-
-    /// What every request of the session carries.
-    pub(super) fn session_headers(&self) -> SessionHeaders<'_> {
-        let server = self.peer.server().filter(|server| server.era == Era::Legacy);
-        SessionHeaders { session: self.session.id(), revision: server.map(|server| server.revision) }
-    }
-
-    /// The head of a redirect: the request goes out again, to where it says.
-    ///
-    /// Returns whether it was followed.
-    pub(super) fn follow_redirect(&mut self, now: Instant, id: ExchangeId, head: &AnswerHead) -> bool {
-        const MAX_REDIRECTS: u8 = 5;
-        if !matches!(head.status, 307 | 308) {
-            return false;
-        }
-        let Some(exchange) = self.exchanges.get(id) else { return false };
-        if exchange.generation != self.session.generation() {
-            // Its session is gone. A request was not accepted in it, and waits for the next one.
-            let ExchangeKind::Call(number) = exchange.kind else { return false };
-            self.drain_after_answer(now, id);
-            self.requeue(now, number);
-            return true;
-        }
-        let target = head.location.as_deref().and_then(|location| exchange.url.resolve_same_origin(location));
-        let (Some(target), true) = (target, exchange.redirects < MAX_REDIRECTS) else { return false };
-        let (purpose, redirects) = (exchange.kind.clone(), exchange.redirects.saturating_add(1));
-        let resumed = exchange.authorization_attempts;
-        let Some((verb, headers, body)) = self.rebuild_request(&purpose) else { return false };
-        if head.status == 308 && exchange.url == self.url {
-            self.url = target.clone();
-        }
-        self.drain_after_answer(now, id);
-        let again = self.begin_exchange(purpose.clone(), verb, target, headers, body);
-        if let Some(exchange) = self.exchanges.get_mut(again) {
-            exchange.continue_after(redirects, resumed);
-        }
-        if matches!(purpose, ExchangeKind::Post(_)) {
-            self.limit_post_response(now, again);
-        }
-        self.move_exchange(&purpose, id, again);
-        true
-    }
-}
-
-impl HttpClient {
-    /// The request that an exchange begins with, written once more.
-    pub(super) fn rebuild_request(&self, purpose: &ExchangeKind) -> Option<(Verb, RequestHeaders, Bytes)> {
-        let session = self.session_headers();
-        Some(match purpose {
-            ExchangeKind::Probe { body, revision, .. } => {
-                let headers = headers::modern_headers(Discover::NAME, *revision, body, None).ok()?;
-                (Verb::Post, headers, body.clone())
-            }
-            ExchangeKind::Initialize { body, .. } => {
-                (Verb::Post, headers::sessionless_headers(), body.clone())
-            }
-            ExchangeKind::Call(number) => {
-                let call = self.calls.get(*number)?;
-                let body = call.body.clone()?;
-                (Verb::Post, self.call_headers(call, &body).ok()?, body)
-            }
-            ExchangeKind::Post(post) => {
-                let headers = match &post.notification {
-                    Some((method, revision)) if headers::is_modern(*revision) => {
-                        headers::modern_headers(method, *revision, &post.body, None).ok()?
-                    }
-                    _ => session.post(),
-                };
-                (Verb::Post, headers, post.body.clone())
-            }
-            ExchangeKind::Resume { last_event, .. } => {
-                (Verb::Get, session.get(Some(last_event)), Bytes::new())
-            }
-            ExchangeKind::Listen { last_event } => {
-                (Verb::Get, session.get(last_event.as_deref()), Bytes::new())
-            }
-            ExchangeKind::Events => (Verb::Get, session.get(None), Bytes::new()),
-            ExchangeKind::Delete => (Verb::Delete, session.delete(), Bytes::new()),
-        })
-    }
-
-    /// An exchange goes on as another.
-    pub(super) fn move_exchange(&mut self, purpose: &ExchangeKind, from: ExchangeId, to: ExchangeId) {
-        match purpose {
-            ExchangeKind::Probe { wire, .. } | ExchangeKind::Initialize { wire, .. } => {
-                self.handshakes.move_to(to, *wire);
-            }
-            ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => {
-                if self.calls.exchange_of(*number) == Some(from) {
-                    self.calls.set_state(*number, CallState::InExchange(to));
-                }
-            }
-            ExchangeKind::Listen { .. } => self.listener.open(to),
-            ExchangeKind::Events => {
-                if let Some(events) = &mut self.legacy_sse {
-                    events.move_to(to);
-                }
-            }
-            ExchangeKind::Post(_) | ExchangeKind::Delete => {}
         }
     }
 }

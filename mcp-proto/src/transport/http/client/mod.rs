@@ -29,7 +29,8 @@
 // | `outbox`, `timers` | what goes out, and when something is due |
 //
 // The other files orchestrate them, as `impl HttpClient`: `connect` (detection), `call`, `session`, `listen`,
-// `legacy_sse`, `parked`, `relist`, `chunked_results`, `close`; `head` and `read` for what arrives.
+// `legacy_sse`, `parked`, `resend`, `relist`,
+// `chunked_results`, `close`; `head` and `read` for what arrives.
 
 mod address;
 mod authorization;
@@ -56,6 +57,7 @@ mod parked;
 mod read;
 mod reconnect;
 mod relist;
+mod resend;
 mod response;
 mod result_chunks;
 mod session;

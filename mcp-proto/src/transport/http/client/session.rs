@@ -12,6 +12,7 @@ use crate::transport::http::{ExchangeId, SentState};
 use super::HttpClient;
 use super::client_session::POST_RESPONSE_TIMEOUT;
 use super::exchange::ExchangeKind;
+use super::headers::SessionHeaders;
 use super::outbox::OneWayMessage;
 use super::response::{ExchangeOutcome, ResumePoint};
 use super::status::http_error;
@@ -55,6 +56,12 @@ impl HttpClient {
             }
             self.handle_broken_call(now, number, "the session was lost", ResumePoint::default());
         }
+    }
+
+    /// The headers that every request of the session carries.
+    pub(super) fn session_headers(&self) -> SessionHeaders<'_> {
+        let server = self.peer.server().filter(|server| server.era == Era::Legacy);
+        SessionHeaders { session: self.session.id(), revision: server.map(|server| server.revision) }
     }
 
     // --- Notifications and replies ---
