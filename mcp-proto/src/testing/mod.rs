@@ -21,7 +21,7 @@
 //! }
 //! pair.drive();
 //! assert!(pair.outcome(request).unwrap().decode::<ListTools>().is_ok());
-//! # Ok::<(), mcp_proto::peer::Refusal>(())
+//! # Ok::<(), mcp_proto::peer::RequestError>(())
 //! ```
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken contract is reported by a panic")]
 

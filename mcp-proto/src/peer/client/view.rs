@@ -27,7 +27,7 @@ use super::{
 ///
 /// let now = Instant::ORIGIN;
 /// let mut client = StreamClient::new(ClientConfig::new(Implementation::new("host", "1.0")));
-/// let tools = client.at(now).request::<ListTools>(&PaginatedParams::new(), RequestOptions::new())?;
+/// let tools = client.at(now).request::<ListTools>(&PaginatedParams::new(), RequestOptions::default())?;
 /// client.at(now).cancel(tools, None);
 /// # Ok::<(), mcp_proto::peer::RequestError>(())
 /// ```

@@ -102,7 +102,7 @@ use tool_catalog::ToolCatalog;
 ///
 /// ```
 /// use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig};
-/// use mcp_proto::transport::http::{End, Verb};
+/// use mcp_proto::transport::http::{ExchangeEnd, Verb};
 /// use mcp_proto::peer::client::{ClientConfig, State};
 /// use mcp_proto::schema::Implementation;
 /// use mcp_proto::{Bytes, Instant};
@@ -116,7 +116,7 @@ use tool_catalog::ToolCatalog;
 /// let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}"#;
 /// client.handle_head(now, probe.exchange, 200, &[("content-type", "application/json")]);
 /// client.handle_body(now, probe.exchange, Bytes::from_static(answer.as_bytes()));
-/// client.handle_end(now, probe.exchange, End::Complete);
+/// client.handle_end(now, probe.exchange, ExchangeEnd::Complete);
 /// assert_eq!(client.state(), State::Ready);
 /// # Ok::<(), mcp_proto::transport::http::client::UrlError>(())
 /// ```
