@@ -1,8 +1,8 @@
-//! Where the front reads the time.
+//! The clocks of the front. This file is the only one in the crate that reads the clocks of the operating system.
 #![expect(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "the one clock that the crate has to offer, for adapters to pass in"
+    reason = "the only system clock of the crate, for adapters to pass in"
 )]
 
 use alloc::sync::Arc;
@@ -51,7 +51,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 }
 
 /// The clocks of the operating system: the monotonic one, counted from the moment this value was made, and the time of
-/// day.
+/// day. Nothing else in the crate reads them.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     origin: std::time::Instant,

@@ -98,6 +98,23 @@ it.
 //! A driver future has one waker, its task's: [`ClientDriver::poll`] leaves it under the lock in which nothing was found
 //! to do, and commands and handlers call it.
 //!
+//! # The parts, and their order
+//!
+//! Each part imports only those above it; within a part, no two files import each other.
+//!
+//! - small files that both roles share: `error`, `clock`, `entropy`, `signal`, `queue`, `events`, `shared`, `request`,
+//!   `request_slots`, `running_handlers`
+//! - `handler`: what handlers take, ask of the client and return
+//! - `tasks`: the registry of tasks, their stores, and the runner of their handlers
+//! - `router`: which handler answers which request
+//! - `server`: the handle and the driver of one connection
+//! - `http`: the exchanges, the sessions and the driver of a server over HTTP
+//!
+//! `client` stands beside `tasks` to `http`, and `guard` beside `server`.
+//!
+//! Time comes from a [`Clock`]; [`SystemClock`] is the only place in the crate that reads the clocks of the operating
+//! system.
+//!
 //! # What holds
 //!
 //! - Every request ends exactly once: with its answer, at its timeout, with the connection, or with its driver

@@ -12,6 +12,7 @@ mod subscription;
 mod task;
 mod watch;
 mod watch_queues;
+mod watch_update;
 
 use ::core::fmt;
 use ::core::future::poll_fn;
@@ -40,7 +41,8 @@ pub use handlers::{ClientContext, ClientHandlers};
 pub use pages::{Pages, PaginatedMethod};
 pub use subscription::{Subscription, SubscriptionUpdate};
 pub use task::{TaskHandle, ToolCallOutcome};
-pub use watch::{Watch, WatchRequest, WatchUpdate};
+pub use watch::{Watch, WatchRequest};
+pub use watch_update::WatchUpdate;
 
 /// The connection as handles see it, whatever the machine's own type.
 type Connection = Shared<ClientCore, dyn ClientTransport + Send>;

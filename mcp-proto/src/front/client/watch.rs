@@ -9,33 +9,9 @@ use futures_core::Stream;
 
 use super::Client;
 use super::watch_queues::WatchItem;
+use super::watch_update::WatchUpdate;
 use crate::front::error::Error;
-use crate::peer::client::{Change, ChangeEvidence, WatchFilter, WatchId, WatchStart};
-
-/// What a watch has to tell.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum WatchUpdate {
-    /// Changes are told from now on: what is fetched after this is kept up to date.
-    Active {
-        /// What the server does not tell of, of what is of interest.
-        missing: WatchFilter,
-    },
-    /// The server is not heard for now, and is asked again. Once it is heard, everything is told as what may have changed.
-    Interrupted,
-    /// Something has changed, or may have.
-    Changed {
-        /// What.
-        change: Change,
-        /// How that is known.
-        evidence: ChangeEvidence,
-    },
-    /// So many updates were lost here, because they were not taken in time: anything may have changed.
-    Missed {
-        /// How many.
-        count: u64,
-    },
-}
+use crate::peer::client::{WatchFilter, WatchId, WatchStart};
 
 impl Client {
     /// Begins to watch what changes on the server, of whatever era it is.
@@ -50,7 +26,7 @@ impl Client {
     ///     match update {
     ///         WatchUpdate::Changed { change: Change::Tools, .. } => println!("list the tools again"),
     ///         WatchUpdate::Changed { change: Change::Resource(uri), .. } => println!("read {uri} again"),
-    ///         WatchUpdate::On { missing } if !missing.is_empty() => println!("poll the rest"),
+    ///         WatchUpdate::Active { missing } if !missing.is_empty() => println!("poll the rest"),
     ///         _ => {}
     ///     }
     /// }

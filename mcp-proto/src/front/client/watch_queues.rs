@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use core::task::{Poll, Waker};
 
-use super::watch::WatchUpdate;
+use super::watch_update::WatchUpdate;
 use crate::front::Error;
 use crate::front::queue::MAX_BYTES;
 use crate::front::signal::Wakers;

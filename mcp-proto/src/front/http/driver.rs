@@ -43,7 +43,8 @@ struct SessionRun<H: HandlerMode> {
 
 impl<H: HandlerMode> HttpServerDriver<H> {
     pub(super) fn new(service: Arc<Service>, router: Arc<Router<H>>) -> Self {
-        let tasks = service.task_service.as_ref().map(|home| TaskRunner::new(home.clone(), router.clone()));
+        let tasks =
+            service.task_service.as_ref().map(|service| TaskRunner::new(service.clone(), router.clone()));
         Self { service, router, sessions: BTreeMap::new(), timers: BTreeSet::new(), tasks }
     }
 

@@ -30,7 +30,7 @@ impl<M: HandlerMode> Router<M> {
         method: &str,
         params: Option<Raw>,
         context: Context,
-        home: Option<&Arc<TaskService>>,
+        service: Option<&Arc<TaskService>>,
     ) -> Dispatch<M::HandlerFuture> {
         if let Some(handler) = self.methods.get(method) {
             #[cfg(feature = "auth")]
@@ -40,14 +40,14 @@ impl<M: HandlerMode> Router<M> {
             };
             return Dispatch::Later(handler(params, context));
         }
-        if let Some(home) = home
-            && let Some(answering) = tasks::answer(home, method, params.as_ref(), &context, self.page_size)
+        if let Some(service) = service
+            && let Some(answering) = tasks::answer(service, method, params.as_ref(), &context, self.page_size)
         {
             return Dispatch::Later(M::wrap_future(answering));
         }
         let declared = |capability| self.capabilities.has(capability);
         let dispatched = match method {
-            CallTool::NAME if declared(ServerCapability::Tools) => self.call_tool(params, context, home),
+            CallTool::NAME if declared(ServerCapability::Tools) => self.call_tool(params, context, service),
             ListTools::NAME if declared(ServerCapability::Tools) => self.list_tools(params),
             ReadResource::NAME if declared(ServerCapability::Resources) => {
                 self.read_resource(params, context)
@@ -71,7 +71,7 @@ impl<M: HandlerMode> Router<M> {
         &self,
         params: Option<Raw>,
         context: Context,
-        home: Option<&Arc<TaskService>>,
+        service: Option<&Arc<TaskService>>,
     ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let call = decode_params::<CallTool>(params)?;
         let Some(entry) = self.tools.get(&call.name) else { return Err(unknown_tool(&call.name)) };
@@ -84,7 +84,7 @@ impl<M: HandlerMode> Router<M> {
         if let Err(reply) = self.check_arguments(&call, &context) {
             return Ok(Dispatch::Now(reply));
         }
-        if let Some(begun) = self.begin_call(&call, &context, home)? {
+        if let Some(begun) = self.begin_call(&call, &context, service)? {
             return Ok(begun);
         }
         Ok(Dispatch::Later((entry.handler)(call, context)))

@@ -16,6 +16,7 @@ mod scopes;
 mod sealing;
 mod task_tool;
 mod tasks;
+mod tools;
 mod uri;
 
 use alloc::borrow::Cow;
@@ -32,10 +33,8 @@ use super::handler::context::Context;
 use super::handler::error::IntoAnswer;
 #[cfg(feature = "seal")]
 use super::handler::input_rounds::Sealing;
-#[cfg(feature = "schemars")]
-use super::handler::json_schema;
 use super::handler::mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
-use super::handler::output::{CompletionOutput, ResultOrInput, ToolOutput};
+use super::handler::output::{CompletionOutput, ResultOrInput};
 use super::handler::params::{decode_as, decode_params};
 use super::handler::reply::Reply;
 use super::tasks::TaskRegistry;
@@ -44,10 +43,9 @@ use crate::auth::Scopes;
 use crate::peer::server::ServerConfig;
 use crate::rpc::Raw;
 use crate::schema::{
-    CacheHint, CallToolParams, CallToolResult, Complete, CompleteParams, CustomParams, EmptyResult,
-    GetPromptParams, Implementation, IntoResult, Json, Map, Meta, Method, MethodInfo, Prompt,
-    ReadResourceParams, Resource, ResourceTemplate, ResultFields, Revision, ServerCapabilities,
-    ServerCapability, Tool,
+    CacheHint, CallToolParams, Complete, CompleteParams, CustomParams, EmptyResult, GetPromptParams,
+    Implementation, IntoResult, Json, Map, Meta, Method, MethodInfo, Prompt, ReadResourceParams, Resource,
+    ResourceTemplate, ResultFields, Revision, ServerCapabilities, ServerCapability, Tool,
 };
 #[cfg(feature = "http")]
 use crate::transport::http::param_headers::ParamHeaders;
@@ -55,9 +53,8 @@ use crate::transport::http::param_headers::ParamHeaders;
 pub use error::RouterError;
 #[cfg(feature = "schema-validate")]
 use input_checks::InputChecks;
-use input_checks::object_schema;
 use registry::Registry;
-use replies::{reply, tool_reply};
+use replies::reply;
 use task_tool::TaskTool;
 pub use uri::TemplateError;
 use uri::UriTemplate;
@@ -199,116 +196,7 @@ impl<M: HandlerMode> Router<M> {
         self
     }
 
-    // --- Tools ---
-
-    /// A tool whose handler takes `A`. Its input schema is that of `A`, and its output schema that of what the handler
-    /// returns, where that has one.
-    ///
-    /// Arguments that do not fit `A` never reach the handler: the model is told what is wrong with them.
-    #[cfg(feature = "schemars")]
-    #[must_use]
-    pub fn tool<A, F, H>(
-        mut self,
-        name: impl Into<String>,
-        description: impl Into<String>,
-        handler: H,
-    ) -> Self
-    where
-        A: DeserializeOwned + schemars::JsonSchema + 'static,
-        F: Future<Output: ToolOutput> + 'static,
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
-    {
-        let name = name.into();
-        let Some(input) = json_schema::of_arguments::<A>() else {
-            self.record_error(RouterError::InputSchema { tool: name });
-            return self;
-        };
-        let mut tool = Tool::new(name, description, input);
-        tool.output_schema = F::Output::output_schema();
-        self.tool_with(tool, handler)
-    }
-
-    /// A tool described by hand, whose handler takes `A`.
-    ///
-    /// ```
-    /// use mcp_proto::front::Router;
-    /// use mcp_proto::schema::Tool;
-    /// use serde::Deserialize;
-    /// use serde_json::json;
-    ///
-    /// #[derive(Deserialize)]
-    /// struct Echo {
-    ///     text: String,
-    /// }
-    ///
-    /// let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
-    /// let router = Router::new("echo", "1.0.0")
-    ///     .tool_with(Tool::new("echo", "Says it again", schema), async |Echo { text }, _| text);
-    /// # drop(router);
-    /// ```
-    #[must_use]
-    pub fn tool_with<A, F, H>(mut self, tool: Tool, handler: H) -> Self
-    where
-        A: DeserializeOwned + 'static,
-        F: Future<Output: ToolOutput> + 'static,
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
-    {
-        let check = self.output_check(&tool);
-        let erased = handler.erase(
-            |call: CallToolParams, context: &Context| {
-                let decoded = match &call.arguments {
-                    Some(arguments) => arguments.decode(),
-                    None => serde_json::from_str("{}"),
-                };
-                decoded
-                    .map(|arguments| (arguments, ()))
-                    .map_err(|error| invalid_arguments(&call.name, &error, context))
-            },
-            move |(), output| tool_reply(check.check(output)),
-        );
-        self.add_tool(tool, erased)
-    }
-
-    /// A tool whose handler takes the call as it came.
-    #[must_use]
-    pub fn tool_raw<F, H>(mut self, tool: Tool, handler: H) -> Self
-    where
-        F: Future<Output: ToolOutput> + 'static,
-        H: Fn(CallToolParams, Context) -> F + Handler<M, CallToolParams, Context, F>,
-    {
-        let check = self.output_check(&tool);
-        let erased = handler.erase(
-            |call: CallToolParams, _: &Context| Ok((call, ())),
-            move |(), output| tool_reply(check.check(output)),
-        );
-        self.add_tool(tool, erased)
-    }
-
-    fn add_tool(mut self, mut tool: Tool, handler: M::Handler<CallToolParams, Context>) -> Self {
-        if !is_tool_name(&tool.name) {
-            self.record_error(RouterError::ToolName { name: tool.name.clone() });
-        }
-        match object_schema(&tool.input_schema) {
-            Some(schema) => tool.input_schema = schema,
-            None => self.record_error(RouterError::InputSchema { tool: tool.name.clone() }),
-        }
-        #[cfg(feature = "schema-validate")]
-        self.add_input_check(&tool);
-        #[cfg(feature = "http")]
-        match ParamHeaders::from_schema(tool.input_schema.as_str()) {
-            Ok(None) => {}
-            Ok(Some(headers)) => {
-                self.param_headers.insert(tool.name.clone(), headers);
-            }
-            Err(error) => self.record_error(RouterError::ParamHeader { tool: tool.name.clone(), error }),
-        }
-        if let Err(name) = self.tools.insert(tool.name.clone(), tool, handler) {
-            self.record_error(RouterError::Duplicate { kind: "tool", name });
-        }
-        self.declare(ServerCapability::Tools)
-    }
-
-    // --- Anything else ---
+    // --- Methods and capabilities ---
 
     /// Who says what could be typed into an argument of a prompt or a template.
     #[must_use]
@@ -490,22 +378,6 @@ impl<M: HandlerMode> fmt::Debug for Router<M> {
             .field("resources", &self.resources.iter().map(|entry| &entry.item.uri).collect::<Vec<_>>())
             .field("prompts", &self.prompts.iter().map(|entry| &entry.item.name).collect::<Vec<_>>())
             .finish_non_exhaustive()
-    }
-}
-
-/// S8.4
-fn is_tool_name(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    (1..=128).contains(&name.len()) && name.chars().all(allowed)
-}
-
-/// Arguments that do not fit: the model's concern or the program's, as the revision has it.
-fn invalid_arguments(tool: &str, error: &dyn fmt::Display, context: &Context) -> Reply {
-    let message = alloc::format!("the arguments do not fit the tool {tool}: {error}");
-    if context.revision().differences().invalid_arguments_are_results {
-        Reply::result(CallToolResult::error(message))
-    } else {
-        Reply::error(crate::rpc::code::INVALID_PARAMS, message)
     }
 }
 

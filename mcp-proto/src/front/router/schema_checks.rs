@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 
 use super::Router;
 #[cfg(feature = "schema-validate")]
-use super::{RouterError, invalid_arguments};
+use super::{RouterError, tools::invalid_arguments};
 use crate::front::HandlerMode;
 use crate::front::handler::output_check::OutputCheck;
 use crate::schema::Tool;

@@ -12,7 +12,8 @@ use serde::de::DeserializeOwned;
 use super::dispatch::{Dispatch, unknown_tool};
 use super::replies::tool_reply;
 use super::task_tool::{TaskTool, TaskTrigger};
-use super::{Router, RouterError, invalid_arguments};
+use super::tools::invalid_arguments;
+use super::{Router, RouterError};
 use crate::front::handler::context::Context;
 use crate::front::handler::detached::{DetachedCall, DetachedWork};
 use crate::front::handler::error::HandlerError;
@@ -166,8 +167,8 @@ impl<M: HandlerMode> Router<M> {
 
     /// Who may listen for which task.
     pub(super) fn task_access(&self) -> Option<TaskAccess> {
-        let desk = self.task_registry.clone()?;
-        Some(TaskAccess::new(move |task, principal| desk.is_watchable(task, principal)))
+        let registry = self.task_registry.clone()?;
+        Some(TaskAccess::new(move |task, principal| registry.is_watchable(task, principal)))
     }
 
     /// Begins a call as a task, if it is to be one before its handler begins.
@@ -175,18 +176,18 @@ impl<M: HandlerMode> Router<M> {
         &self,
         call: &CallToolParams,
         context: &Context,
-        home: Option<&Arc<TaskService>>,
+        service: Option<&Arc<TaskService>>,
     ) -> Result<Option<Dispatch<M::HandlerFuture>>, ErrorObject> {
         let task = self.task_tools.get(&call.name);
         if task.is_none() && self.task_registry.is_none() {
             return Ok(None);
         }
         let becomes = self.becomes_task(&call.name, call.task.as_ref(), context)?;
-        match (task, home) {
-            (Some(TaskTool { trigger: TaskTrigger::OnCall, .. }), Some(home)) if becomes => {
+        match (task, service) {
+            (Some(TaskTool { trigger: TaskTrigger::OnCall, .. }), Some(service)) if becomes => {
                 let ttl = requested_ttl(call.task.as_ref(), context);
                 let start = TaskSpec { work: TaskWork::Call(call.clone()), context: context.clone(), ttl };
-                Ok(Some(dispatch_started::<M>(home.begin(start))))
+                Ok(Some(dispatch_started::<M>(service.begin(start))))
             }
             _ => Ok(None),
         }
@@ -196,15 +197,19 @@ impl<M: HandlerMode> Router<M> {
     pub(crate) fn detach(
         &self,
         detachment: DetachedCall,
-        home: Option<&Arc<TaskService>>,
+        service: Option<&Arc<TaskService>>,
     ) -> Dispatch<M::HandlerFuture> {
         let DetachedCall { tool, metadata: asked, context, work: rest } = detachment;
         let becomes = self.becomes_task(&tool, asked.as_ref(), &context);
-        match (becomes, home) {
+        match (becomes, service) {
             (Err(error), _) => Dispatch::Now(Reply::Error(error)),
-            (Ok(true), Some(home)) => {
+            (Ok(true), Some(service)) => {
                 let ttl = requested_ttl(asked.as_ref(), &context);
-                dispatch_started::<M>(home.begin(TaskSpec { work: TaskWork::Detached(rest), context, ttl }))
+                dispatch_started::<M>(service.begin(TaskSpec {
+                    work: TaskWork::Detached(rest),
+                    context,
+                    ttl,
+                }))
             }
             (Ok(_), _) => Dispatch::Later(M::wrap_future(begin_detached(rest, context))),
         }

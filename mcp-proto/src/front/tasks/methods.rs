@@ -35,7 +35,7 @@ enum TaskMethod {
 
 /// Answers a request that concerns tasks; `None` if it does not. A page of a list has `page` tasks.
 pub(in crate::front) fn answer(
-    home: &Arc<TaskService>,
+    service: &Arc<TaskService>,
     method: &str,
     params: Option<&Raw>,
     context: &Context,
@@ -52,7 +52,7 @@ pub(in crate::front) fn answer(
         _ => return None,
     };
     let asked =
-        TaskRequest { service: home.clone(), context: context.clone(), params: params.cloned(), page };
+        TaskRequest { service: service.clone(), context: context.clone(), params: params.cloned(), page };
     Some(Box::pin(async move {
         let answered = match asking {
             TaskMethod::Get => asked.get().await,

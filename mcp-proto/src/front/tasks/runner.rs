@@ -45,10 +45,10 @@ pub(in crate::front) struct TaskRunner<H: TaskHandlers> {
 }
 
 impl<H: TaskHandlers> TaskRunner<H> {
-    pub(in crate::front) fn new(home: Arc<TaskService>, handlers: Arc<H>) -> Self {
-        let cleaning = ExpirySweep::new(&home);
+    pub(in crate::front) fn new(service: Arc<TaskService>, handlers: Arc<H>) -> Self {
+        let cleaning = ExpirySweep::new(&service);
         let (runs, timers, looks) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { service: home, handlers, runs, timers, refreshes: looks, sweep: cleaning }
+        Self { service, handlers, runs, timers, refreshes: looks, sweep: cleaning }
     }
 
     /// Does what there is to do, and leaves the driver's waker for when there is more.
@@ -213,9 +213,10 @@ enum StoreResult {
 }
 
 impl<H: TaskHandlers> TaskRun<H> {
-    fn new(home: &TaskService, order: NewTask, deadline: Option<Instant>) -> Self {
+    fn new(service: &TaskService, order: NewTask, deadline: Option<Instant>) -> Self {
         let NewTask { task: live, work, context, .. } = order;
-        let (store, seed, now) = (home.registry.config.store.clone(), live.initial().clone(), home.now());
+        let (store, seed, now) =
+            (service.registry.config.store.clone(), live.initial().clone(), service.now());
         let storing = Box::pin(async move {
             // What is over makes room for what begins; if that fails, there is room or none.
             let _ = store.expire(now).await;
@@ -241,14 +242,14 @@ impl<H: TaskHandlers> TaskRun<H> {
     }
 
     /// Ready once there is nothing left to do.
-    fn poll(&mut self, home: &TaskService, handlers: &H) -> Poll<()> {
+    fn poll(&mut self, service: &TaskService, handlers: &H) -> Poll<()> {
         self.task.waker().arm();
         let waker = self.waker.clone();
         let mut cx = TaskContext::from_waker(&waker);
         let mut answered = false;
         loop {
             if let Some(stored) = self.poll_store(&mut cx) {
-                self.handle_stored(home, stored);
+                self.handle_stored(service, stored);
                 if self.version.is_none() {
                     return Poll::Ready(());
                 }
@@ -264,7 +265,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             if self.storing.is_none()
                 && let Some(changes) = self.task.take_unsaved()
             {
-                self.save(home, changes);
+                self.save(service, changes);
                 continue;
             }
             let done = self.task.has_ended() && self.storing.is_none() && !self.retains_result;
@@ -331,8 +332,8 @@ impl<H: TaskHandlers> TaskRun<H> {
 
     // --- Those who are told ---
 
-    fn publish(&mut self, home: &TaskService, record: &TaskRecord) {
-        (home.listener)(&record.updated());
+    fn publish(&mut self, service: &TaskService, record: &TaskRecord) {
+        (service.listener)(&record.updated());
         let status = record.legacy_status();
         if self.context.era() == Era::Legacy && status != self.published_status {
             let changed = record.legacy_changed();
@@ -362,38 +363,38 @@ impl<H: TaskHandlers> TaskRun<H> {
         Some(stored)
     }
 
-    fn save(&mut self, home: &TaskService, changes: u64) {
+    fn save(&mut self, service: &TaskService, changes: u64) {
         let Some(version) = self.version else { return };
         self.saving = changes;
         self.pending_publish = self.task.take_unpublished().or(self.pending_publish.take());
         let record = TaskRecord { version, ..self.task.record() };
-        let store = home.registry.config.store.clone();
+        let store = service.registry.config.store.clone();
         self.storing = Some(Box::pin(async move { StoreResult::Updated(store.update(record).await) }));
     }
 
     /// The store has what it was told, or has failed. Those who listen are told no sooner: what they answer may reach an
     /// instance that knows the store alone.
-    fn handle_saved(&mut self, home: &TaskService) {
+    fn handle_saved(&mut self, service: &TaskService) {
         self.task.set_saved(self.saving);
         if let Some(record) = self.pending_publish.take() {
-            self.publish(home, &record);
+            self.publish(service, &record);
         }
     }
 
     /// Looks whether others have changed it. What is being stored would find that out as well.
-    fn refresh(&mut self, home: &TaskService) {
+    fn refresh(&mut self, service: &TaskService) {
         if self.storing.is_some() || self.version.is_none() || self.task.has_ended() {
             return;
         }
         if core::mem::take(&mut self.save_failed) {
             return self.task.mark_unsaved();
         }
-        let (store, id) = (home.registry.config.store.clone(), self.task.initial().id.clone());
+        let (store, id) = (service.registry.config.store.clone(), self.task.initial().id.clone());
         self.storing = Some(Box::pin(async move { StoreResult::Refreshed(store.get(&id).await) }));
     }
 
     /// Learns what others have made of it.
-    fn merge(&mut self, home: &TaskService, record: Option<TaskRecord>) {
+    fn merge(&mut self, service: &TaskService, record: Option<TaskRecord>) {
         match record {
             // Answers that were taken need not be there any longer.
             Some(record) if !record.state.is_terminal() => {
@@ -407,11 +408,11 @@ impl<H: TaskHandlers> TaskRun<H> {
         }
         self.task.mark_saved();
         if let Some(record) = self.task.take_unpublished() {
-            self.publish(home, &record);
+            self.publish(service, &record);
         }
     }
 
-    fn handle_stored(&mut self, home: &TaskService, stored: StoreResult) {
+    fn handle_stored(&mut self, service: &TaskService, stored: StoreResult) {
         match stored {
             StoreResult::Created(created) => {
                 self.version = created.is_ok().then_some(0);
@@ -423,31 +424,33 @@ impl<H: TaskHandlers> TaskRun<H> {
             StoreResult::Updated(Ok(())) => {
                 self.conflicts = 0;
                 self.version = self.version.map(|version| version.saturating_add(1));
-                self.handle_saved(home);
+                self.handle_saved(service);
             }
             StoreResult::Updated(Err(StoreError::Conflict)) if self.conflicts < MAX_CONFLICTS => {
                 self.conflicts = self.conflicts.saturating_add(1);
-                let (store, id) = (home.registry.config.store.clone(), self.task.initial().id.clone());
+                let (store, id) = (service.registry.config.store.clone(), self.task.initial().id.clone());
                 self.storing = Some(Box::pin(async move { StoreResult::Reread(store.get(&id).await) }));
             }
             StoreResult::Updated(Err(error)) | StoreResult::Reread(Err(error)) => {
-                self.handle_save_failure(home, &error)
+                self.handle_save_failure(service, &error)
             }
             StoreResult::Refreshed(Ok(Some(record))) if Some(record.version) <= self.version => {}
             // There is a next time.
             StoreResult::Refreshed(Err(_)) => {}
-            StoreResult::Reread(Ok(record)) | StoreResult::Refreshed(Ok(record)) => self.merge(home, record),
+            StoreResult::Reread(Ok(record)) | StoreResult::Refreshed(Ok(record)) => {
+                self.merge(service, record)
+            }
         }
     }
 
     /// What the next change will tell the store anyway is let go, until others look. What the task has come to is not.
-    fn handle_save_failure(&mut self, home: &TaskService, error: &StoreError) {
+    fn handle_save_failure(&mut self, service: &TaskService, error: &StoreError) {
         let is_over = self.task.has_ended();
         if is_over && *error == StoreError::Full && !self.retains_result && !self.task.is_result_lost() {
             let message = "there is no room to keep the result of the task";
             return self.task.fail_unsaved(ErrorObject::new(code::INTERNAL_ERROR, message));
         }
-        self.handle_saved(home);
+        self.handle_saved(service);
         self.save_failed = !is_over;
         self.retains_result = is_over && self.deadline.is_some();
     }
@@ -464,8 +467,8 @@ struct ExpirySweep {
 }
 
 impl ExpirySweep {
-    fn new(home: &TaskService) -> Self {
-        let state = TaskWaker::new(TaskKey::HOUSEKEEPING, home.signal.clone());
+    fn new(service: &TaskService) -> Self {
+        let state = TaskWaker::new(TaskKey::HOUSEKEEPING, service.signal.clone());
         let waker = Waker::from(state.clone());
         Self { state, waker, next: None, last: Instant::ORIGIN, running: None }
     }
@@ -480,10 +483,10 @@ impl ExpirySweep {
         self.next.filter(|_| self.running.is_none())
     }
 
-    fn poll(&mut self, home: &TaskService, now: Instant) {
+    fn poll(&mut self, service: &TaskService, now: Instant) {
         if self.due().is_some_and(|due| due <= now) {
             self.next = (self.last >= now).then(|| now + SWEEP_INTERVAL);
-            let (store, time) = (home.registry.config.store.clone(), home.now());
+            let (store, time) = (service.registry.config.store.clone(), service.now());
             self.running = Some(Box::pin(async move {
                 // It is tried again.
                 let _ = store.expire(time).await;
