@@ -4,9 +4,9 @@
 //! and polls it for what is to be fetched for it:
 //!
 //! ```text
-//! guard.admit(&head, now) → Answer: server.answered(answer)
-//!                         | PendingVerification: poll it → Ok(authorized): server.exchange_for(&head, authorized)
-//!                                              | Err(answer):    server.answered(answer)
+//! guard.check(&head, now) → Answer: server.answered_exchange(answer)
+//!                         | Verifying: poll it → Ok(authorized): server.exchange_for(&head, authorized)
+//!                                              | Err(answer):    server.answered_exchange(answer)
 //! guard.poll_fetch(cx)    → make the exchange, then guard.handle_fetched(now, id, …)
 //! ```
 //!
@@ -41,7 +41,7 @@
 //!
 //! let now = Now { instant: Instant::ORIGIN, unix: UnixTime::EPOCH };
 //! let head = RequestHead { method: "POST", path: "/mcp", fields: &[("authorization", "Bearer of-a-local-tool")], client: None };
-//! let GuardDecision::PendingVerification(mut verifying) = guard.admit(&head, now) else { panic!() };
+//! let GuardDecision::Verifying(mut verifying) = guard.check(&head, now) else { panic!() };
 //! let mut cx = Context::from_waker(Waker::noop());
 //! let Poll::Ready(Ok(authorized)) = core::pin::Pin::new(&mut verifying).poll(&mut cx) else { panic!() };
 //! assert!(authorized.grants(&Scopes::parse("")));
@@ -195,6 +195,6 @@ impl Future for PendingVerification {
 
 impl fmt::Debug for PendingVerification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verifying").field("presented", &self.presented).finish_non_exhaustive()
+        f.debug_struct("PendingVerification").field("presented", &self.presented).finish_non_exhaustive()
     }
 }

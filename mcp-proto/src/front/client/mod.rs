@@ -117,7 +117,7 @@ impl Client {
     /// Waits until the server is known.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the connection can not be made, or is over.
+    /// [`Error::Closed`] if the connection cannot be made, or is over.
     pub async fn ready(&self) -> Result<Arc<ServerInfo>, Error> {
         self.wait(|core| match (&core.closed, &core.server) {
             (Some(closed), _) => Some(Err(Error::Closed(closed.clone()))),

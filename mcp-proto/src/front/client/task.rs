@@ -30,11 +30,11 @@ impl Request<CallTool> {
     /// to take the task up again, after a restart too.
     ///
     /// ```
-    /// # use mcp_proto::front::{ToolCallOutcome, Client, Error};
+    /// # use mcp_proto::front::{Client, Error, ToolCallOutcome};
     /// # use serde_json::json;
     /// # async fn example(client: Client) -> Result<(), Error> {
-    /// let report = match client.call_tool("audit", json!({ "year": 2025 })).task().await? {
-    ///     ToolCallOutcome::Done(report) => report,
+    /// let report = match client.call_tool("audit", json!({ "year": 2025 })).start_task().await? {
+    ///     ToolCallOutcome::Completed(report) => report,
     ///     ToolCallOutcome::Task(task) => {
     ///         println!("{} is {:?}", task.id(), task.status().await?.status);
     ///         task.wait().await?

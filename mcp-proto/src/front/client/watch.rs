@@ -149,7 +149,7 @@ impl Watch {
         &self.filter
     }
 
-    /// Watches this from now on. What is watched before and after is told without a gap; an [`On`](WatchUpdate::On)
+    /// Watches this from now on. What is watched before and after is told without a gap; an [`Active`](WatchUpdate::Active)
     /// says when the rest is told too.
     pub fn set_filter(&mut self, interest: WatchFilter) {
         self.filter = interest.clone();

@@ -5,7 +5,7 @@ use alloc::string::String;
 use crate::rpc::Id;
 use crate::schema::{Number, ProgressParams};
 
-/// How far the work on a request has come: see [`Context::progress`](super::Context::progress).
+/// How far the work on a request has come: see [`Context::progress`](super::context::Context::progress).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     done: Number,

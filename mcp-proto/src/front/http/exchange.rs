@@ -207,7 +207,7 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     // --- Getters ---
 
-    /// Whose quota the request uses. One that was [answered](super::HttpServer::answered) before it was authenticated
+    /// Whose quota the request uses. One that was [answered](super::HttpServer::answered_exchange) before it was authenticated
     /// uses none.
     pub fn owner(&self) -> &QuotaOwner {
         &self.caller.owner

@@ -237,7 +237,7 @@ impl HttpHandle {
         self.service.hub.resources()
     }
 
-    /// How many bytes the server holds for all its clients, out of [`HttpServerConfig::bytes`].
+    /// How many bytes the server holds for all its clients, out of [`HttpServerConfig::byte_limits`].
     pub fn bytes_used(&self) -> usize {
         self.service.bytes_used()
     }

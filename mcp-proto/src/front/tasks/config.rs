@@ -37,7 +37,7 @@ pub struct TaskConfig {
     /// 1,000.
     pub running: usize,
     /// How many of them may be of one owner, which is a principal or an address. Default 100. Those over standard input and
-    /// output, and over local sockets, are bounded by [`modern_exchange`](Self::modern_exchange) alone.
+    /// output, and over local sockets, are bounded by [`running`](Self::running) alone.
     pub running_each: usize,
     /// Whether clients of 2025-11-25 may list tasks.
     pub listing: TaskListing,

@@ -3,8 +3,8 @@
 //! | phase | how it ends |
 //! |---|---|
 //! | `Untouched` | the handler asks, or wants to know what it has kept: the state that came with the request is opened |
-//! | `CheckerVerifier` | it is known whether that state was used before |
-//! | `OpenChild` | the handler is done, or waits for nothing but answers that are not there |
+//! | `Checking` | it is known whether that state was used before |
+//! | `Open` | the handler is done, or waits for nothing but answers that are not there |
 //! | `Over` | it does not |
 //!
 //! Whatever is wrong with a state or an answer ends the request: the handler is dropped, and cannot go on as if it had
