@@ -64,7 +64,7 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// A store of these limits.
     pub fn new(limits: MemoryLimits) -> Self {
-        let shelf = TaskTable {
+        let table = TaskTable {
             tasks: BTreeMap::new(),
             by_owner: BTreeMap::new(),
             expiry: BTreeSet::new(),
@@ -72,7 +72,7 @@ impl MemoryStore {
             counts: Shares::new(limits.tasks),
             bytes: Shares::new(limits.bytes),
         };
-        Self { table: Mutex::new(shelf) }
+        Self { table: Mutex::new(table) }
     }
 
     /// How many tasks it keeps.

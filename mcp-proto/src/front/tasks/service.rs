@@ -125,17 +125,17 @@ impl TaskService {
 
     /// Leaves a task to the runner.
     fn enqueue(&self, seed: TaskRecord, work: TaskWork, context: Context) -> Result<Arc<RunningTask>, Reply> {
-        let mut intake = lock(&self.new_tasks);
-        if intake.closed {
+        let mut new_tasks = lock(&self.new_tasks);
+        if new_tasks.closed {
             return Err(Reply::Error(server_ended()));
         }
-        intake.last = intake.last.saturating_add(1);
-        let key = TaskKey(intake.last);
+        new_tasks.last = new_tasks.last.saturating_add(1);
+        let key = TaskKey(new_tasks.last);
         let waker = TaskWaker::new(key, self.signal.clone());
         let live = Arc::new(RunningTask::new(seed, self.clock.clone(), waker));
         self.registry.insert(&live).map_err(|QuotaError| no_capacity("too many tasks are running"))?;
         let context = context.for_task(live.clone());
-        intake.tasks.push(NewTask { key, task: live.clone(), work, context });
+        new_tasks.tasks.push(NewTask { key, task: live.clone(), work, context });
         Ok(live)
     }
 
@@ -152,9 +152,9 @@ impl TaskService {
     /// Nothing runs any more. Returns what had not begun.
     pub(super) fn close(&self) -> Vec<NewTask> {
         self.sleeps.close();
-        let mut intake = lock(&self.new_tasks);
-        intake.closed = true;
-        core::mem::take(&mut intake.tasks)
+        let mut new_tasks = lock(&self.new_tasks);
+        new_tasks.closed = true;
+        core::mem::take(&mut new_tasks.tasks)
     }
 }
 
