@@ -27,7 +27,7 @@ pub(super) enum Protocol {
 }
 
 impl Preface {
-    /// Reads until there is no doubt. `note_read` is told of every byte.
+    /// Reads until the protocol is certain. Calls `heard` for every read.
     pub(super) fn poll_read<Io: AsyncRead + Unpin>(
         &mut self,
         io: &mut Io,

@@ -29,7 +29,7 @@ const PARAMETERS: usize = 32;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
-    /// The scheme, as it was written: compare with [`is`](Self::is).
+    /// The scheme, as it was written: compare with [`is_scheme`](Self::is_scheme).
     pub scheme: String,
     parameters: Vec<(String, String)>,
 }

@@ -70,7 +70,7 @@ pub enum CacheMode {
 ///
 /// A server of 2026-07-28 decides by itself among the clients that are ready for it. One of 2025-11-25 is asked for a
 /// task, if it and the tool allow that: a tool that requires it in any case, one that allows it for
-/// [`ClientInner`](Self::ClientInner). What tools allow is known from the last lists of them.
+/// [`Handle`](Self::Handle). What tools allow is known from the last lists of them.
 ///
 /// A request that has become a task has no end but that of the task: [`RequestOptions::timeout`] is over with, and
 /// [`RequestOptions::hard_timeout`] goes on only where it was set for the request. Cancelling it cancels the task.

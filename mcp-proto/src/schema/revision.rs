@@ -11,7 +11,7 @@ use crate::rpc::code;
 ///
 /// let revision = Revision::parse("2025-11-25").unwrap();
 /// assert!(revision < Revision::LATEST);
-/// assert_eq!(revision.era(), Era::LegacyDiscovery);
+/// assert_eq!(revision.era(), Era::Legacy);
 /// ```
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>

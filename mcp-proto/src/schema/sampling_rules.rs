@@ -123,7 +123,7 @@ impl ModelPreferences {
     ///
     /// let hint = |name: &str| ModelHint { name: Some(name.into()), ..ModelHint::new() };
     /// let mut preferences = ModelPreferences::new();
-    /// preferences.hints = Some(vec![with_hint("large"), with_hint("small")]);
+    /// preferences.hints = Some(vec![hint("large"), hint("small")]);
     /// assert_eq!(preferences.choose(["small-1", "small-2"]), Some("small-1"));
     /// assert_eq!(preferences.choose(["small-1", "large-1"]), Some("large-1"));
     /// assert_eq!(preferences.choose(["medium"]), None);

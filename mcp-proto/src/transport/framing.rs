@@ -12,7 +12,7 @@ use crate::peer::{MessageKind, Outbox};
 use crate::rpc::{Id, write};
 use crate::schema::{Cancelled, Notification, Revision};
 
-/// A way of framing. It is implemented by [`Newline`] and [`BufferedBody`].
+/// A way of framing. It is implemented by [`Newline`] and [`MessageFraming`].
 pub trait Framing: Outbox + sealed::Sealed {
     #[doc(hidden)]
     fn new(limits: &Limits) -> Self;

@@ -187,8 +187,8 @@ pub enum RedirectPaths {
     Shared,
     /// Where this client registers by itself with an issuer that does not announce `iss`, a segment that only this issuer
     /// is given is added to the path. The host must serve every path below the redirect URI, and tell
-    /// [`Redirect::read`](super::Redirect::read) the URL and not the query alone: an answer without `iss` at the path of
-    /// another issuer, or at none, ends the login with [`OtherAnswer`](super::AuthError::OtherAnswer).
+    /// [`Redirect::parse`](super::Redirect::parse) the URL and not the query alone: an answer without `iss` at the path of
+    /// another issuer, or at none, ends the login with [`RedirectIssuerMismatch`](super::AuthError::RedirectIssuerMismatch).
     PerIssuer,
 }
 
@@ -209,7 +209,7 @@ pub enum LoginMode {
     #[default]
     Interactive,
     /// There is not: tokens that are kept are used and renewed, and where a page would be needed
-    /// [that is said](super::AuthError::NeedsPerson). Nothing is registered for it.
+    /// [that is said](super::AuthError::LoginRequired). Nothing is registered for it.
     NonInteractive,
 }
 
@@ -485,7 +485,7 @@ pub enum AuthConfigError {
     ClientIdDocument,
     /// This way of asking for tokens needs credentials, and there are none.
     Credentials,
-    /// The issuer of a [registration](AuthConfig::registered) is no URL without user name, query and fragment.
+    /// The issuer of a [registration](AuthConfig::preregistrations) is no URL without user name, query and fragment.
     Issuer,
     /// The identity provider's URL is none that credentials may be sent to.
     IdentityProvider,

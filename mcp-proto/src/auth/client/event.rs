@@ -15,7 +15,7 @@ use super::record::Record;
 #[non_exhaustive]
 pub enum Action {
     /// Make this exchange, following no redirect, reading no more of the body than its limit and connecting only to
-    /// addresses that [`reach`](super::AuthClient::reach) allows. Then
+    /// addresses that [`fetch_policy`](super::AuthClient::fetch_policy) allows. Then
     /// [`handle_answer`](super::AuthClient::handle_answer) or [`handle_failed`](super::AuthClient::handle_failed).
     Fetch(Fetch),
     /// Break that exchange off; nothing need be told of it.

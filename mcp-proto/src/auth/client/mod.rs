@@ -214,7 +214,7 @@ impl AuthClient {
     }
 
     /// Forgets everything, and gives the token back. [`Event::LoggedOut`] tells when that is done, after
-    /// [`Event::NotForgotten`] if what is kept could not be removed. Whatever waits fails first.
+    /// [`Event::RemovalFailed`] if what is kept could not be removed. Whatever waits fails first.
     pub fn logout(&mut self, now: Now) {
         self.end_context();
         let leaving = self.flow.as_ref().is_some_and(|flow| flow.purpose == FlowPurpose::Logout);

@@ -78,12 +78,12 @@ impl AccessError {
 }
 
 impl Rules {
-    /// The answer to a request that is refused. `unknown_request_id` is the id of an error that answers no request in particular.
-    pub(super) fn error_response(&self, fault: &AccessError, unnamed: ErrorId<'static>) -> HttpResponse {
+    /// The answer to a request that is refused. `error_id` is the id of a JSON-RPC error that answers no particular request.
+    pub(super) fn error_response(&self, fault: &AccessError, error_id: ErrorId<'static>) -> HttpResponse {
         let status = fault.status();
         let mut answer = HttpResponse::refusal(
             status,
-            unnamed,
+            error_id,
             code::INVALID_REQUEST,
             sanitize_description(fault.description()),
         );

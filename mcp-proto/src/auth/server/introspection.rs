@@ -94,7 +94,7 @@ const ANSWER_BYTES: usize = 16 * 1024;
 
 /// Asks the issuer of tokens what they are good for.
 ///
-/// Answers are kept in here for a [moment](IntrospectionConfig::keep), by a hash of the token. Many requests with one token
+/// Answers are kept in here for a [moment](IntrospectionConfig::cache_ttl), by a hash of the token. Many requests with one token
 /// ask once.
 ///
 /// Who a token names is told as `JwtChecker` does.

@@ -22,7 +22,7 @@
 //! | what | where | how long |
 //! |---|---|---|
 //! | the keys of issuers | `JwtChecker` | until they are fetched again: see `JwtConfig` |
-//! | what issuers say of tokens, by a hash of the token | [`IntrospectionChecker`] | see [`IntrospectionConfig::keep`] |
+//! | what issuers say of tokens, by a hash of the token | [`IntrospectionChecker`] | see [`IntrospectionConfig::cache_ttl`] |
 //! | which proofs of possession came, by a hash | [`ReplayCache`] | as long as a proof is good |
 //!
 //! A token is looked at once for each request, when that comes. What it has begun, such as a stream, goes on when the token

@@ -253,7 +253,7 @@ impl Protection {
         }
     }
 
-    /// Holds what is known of a token to what every request needs. `replay_cache` are those that came before.
+    /// Holds what is known of a token to what every request needs. `proofs` are those that came before.
     ///
     /// # Errors
     /// The answer to a request that is refused.

@@ -180,7 +180,7 @@ impl Hub {
         wakers.release();
     }
 
-    /// Marks what has `handle_saved` for all who are interested in one of `topics`.
+    /// Marks the change as pending for every subscriber of one of `topics`.
     fn publish(&self, topics: &[ChangeTopic], changed: &ChangeTopic, task: Option<&Arc<TaskUpdatedParams>>) {
         let interested: Vec<Arc<Mailbox>> = {
             let index = lock(&self.0);

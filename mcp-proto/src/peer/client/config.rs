@@ -13,7 +13,7 @@ use super::WatchConfig;
 /// The configuration of a client.
 ///
 /// ```
-/// use mcp_proto::peer::client::{ClientConfig, HandlerMode};
+/// use mcp_proto::peer::client::{ClientConfig, EraPolicy};
 /// use mcp_proto::schema::Implementation;
 ///
 /// let mut config = ClientConfig::new(Implementation::new("my-host", "1.0.0"));

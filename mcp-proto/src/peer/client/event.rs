@@ -438,7 +438,7 @@ pub enum ConnectError {
     ),
     /// The server answered the era probe as a modern one and accepted `initialize` as well: this process of it serves
     /// legacy, and another one is started for the modern era. The connection fails with this only as a part of
-    /// [`Tried`](Self::Tried).
+    /// [`AllFailed`](Self::AllFailed).
     BothErasAnswered,
     /// The server ended on the era probe, and the link can not be opened a second time.
     ProbeBrokeServer {

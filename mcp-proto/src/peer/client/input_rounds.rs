@@ -429,7 +429,7 @@ impl InputRound {
     }
 }
 
-/// A time that doubles with each of `times`, up to the `longest_header`; none at all before the first.
+/// A time that doubles with each of `times`, up to `longest`; none at all before the first.
 fn doubled(first: Duration, times: Option<u32>, longest: Duration) -> Duration {
     match times {
         None => Duration::ZERO,

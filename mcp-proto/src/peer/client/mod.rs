@@ -5,8 +5,8 @@
 //! | [`Disconnected`](State::Disconnected) | nothing is open | `Connecting` once a link is asked for |
 //! | [`Connecting`](State::Connecting) | the link is being opened | `Connected`, or `Disconnected` if that fails |
 //! | [`Connected`](State::Connected) | the era is probed | `Ready` (modern), `Initializing` (legacy) |
-//! | [`Initializing`](State::Initializing) | `initialize` is on its way | `InitializeAnswer`, or `Ready` if the server turns out to be modern |
-//! | [`InitializeAnswer`](State::InitializeAnswer) | the server has answered | `Ready` with `notifications/initialized` |
+//! | [`Initializing`](State::Initializing) | `initialize` is on its way | `Initialized`, or `Ready` if the server turns out to be modern |
+//! | [`Initialized`](State::Initialized) | the server has answered | `Ready` with `notifications/initialized` |
 //! | [`Ready`](State::Ready) | requests go out | `Disconnected` |
 //!
 //! From any state but the first, the end of the link leads to `Disconnected`; during `Connected` and `Initializing` a

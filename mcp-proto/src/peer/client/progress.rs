@@ -46,7 +46,7 @@ impl fmt::Display for ConnectStep {
 ///
 /// [`Event::Connecting`](super::Event::Connecting) reports each change, and
 /// [`Client::connecting`](super::Client::connecting) has the last report. Its `Display` form is such a line, without a
-/// line break of its own; `kind` may quote the server.
+/// line break of its own; `reason` may quote the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectProgress {

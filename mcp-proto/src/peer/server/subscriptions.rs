@@ -222,7 +222,7 @@ impl Subscriptions {
 }
 
 /// What of `asked` a server with the capabilities `declared` grants to a client with those of `client`; of tasks, what
-/// `is_watchable` says.
+/// `hears` says.
 ///
 /// # Errors
 /// If the client asks for tasks and has not declared that it knows them.

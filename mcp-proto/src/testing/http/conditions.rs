@@ -13,7 +13,7 @@ use crate::backoff::SplitMix64;
 /// use std::time::Duration;
 /// use mcp_proto::testing::http::{ExchangePlan, Fault};
 ///
-/// let fate = ExchangePlan { fault: Some(Fault::RefusedRequest), ..ExchangePlan::default() };
+/// let fate = ExchangePlan { fault: Some(Fault::Refused), ..ExchangePlan::default() };
 /// assert_eq!(fate.request, Duration::from_millis(1));
 /// ```
 #[derive(Clone, Debug)]
@@ -99,9 +99,9 @@ pub enum TruncationReport {
 pub struct NetworkConditions {
     /// How long a request, or a part of an answer, is under way.
     pub latency: RangeInclusive<Duration>,
-    /// [`Fault::RefusedRequest`]
+    /// [`Fault::Refused`]
     pub refused: u16,
-    /// [`Fault::LostReason`]
+    /// [`Fault::Lost`]
     pub lost: u16,
     /// [`Fault::Headless`]
     pub headless: u16,
@@ -111,15 +111,15 @@ pub struct NetworkConditions {
     pub replaced: u16,
     /// [`Fault::Redirected`]
     pub redirected: u16,
-    /// [`ExchangePlan::again`]
+    /// [`ExchangePlan::duplicate_after`]
     pub duplicated: u16,
     /// [`ExchangePlan::buffered`]
     pub buffered: u16,
-    /// [`ExchangePlan::idle`]
+    /// [`ExchangePlan::idle_timeout`]
     pub idle: u16,
     /// [`ExchangePlan::chunk`], of 1 to 40 bytes.
     pub chunked: u16,
-    /// [`Cut::Hidden`]
+    /// [`TruncationReport::Hidden`]
     pub hidden: u16,
 }
 

@@ -20,7 +20,7 @@
 //!         let headers = vec![("content-type".into(), "application/json".into())];
 //!         self.0.push((exchange, HttpOutput::End));
 //!         self.0.push((exchange, HttpOutput::Body(Bytes::from_static(body.as_bytes()))));
-//!         self.0.push((exchange, HttpOutput::ResponseHead { status: 200, headers }));
+//!         self.0.push((exchange, HttpOutput::Head { status: 200, headers }));
 //!     }
 //!     fn handle_disconnect(&mut self, _now: Instant, _exchange: u64) {}
 //!     fn handle_timeout(&mut self, _now: Instant) {}

@@ -18,7 +18,7 @@ use crate::schema::Json;
 ///
 /// A good token is of a [trusted issuer](super::TrustedIssuer) and signed by one of its keys with an algorithm that is
 /// allowed, has not lapsed and is in force, names somebody, and is of a type that is taken. Whom it is for, and what for,
-/// is [seen to](super::super::Protection::settle) afterwards.
+/// is [seen to](super::super::Protection::check_token) afterwards.
 ///
 /// Who it names is its subject (`sub`) at its issuer, or, where there is none, the client itself. The principal is
 /// `ISSUER#SUBJECT`, or `ISSUER?client_id=CLIENT`: an issuer has neither `#` nor `?`.

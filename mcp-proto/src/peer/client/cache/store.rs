@@ -184,7 +184,7 @@ impl CacheStore {
 
     // --- Keeping ---
 
-    /// The answer to a request has come; `read_freshness` is what it says of how long it may be kept.
+    /// The answer to a request has come; `lease` is what it says of how long it may be kept.
     pub(super) fn insert(&mut self, now: Instant, fill: CacheFill, result: &Raw, lease: Option<Freshness>) {
         let CacheFill { request, requested_at: since, .. } = &fill;
         // What was asked for later, and has come before, is newer.

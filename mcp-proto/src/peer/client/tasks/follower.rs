@@ -256,7 +256,7 @@ impl Follower {
         }
     }
 
-    /// The answer to an `Act::SubscriptionUpdate`, in their order.
+    /// The answer to an `FollowAction::Update`, in their order.
     pub(super) fn handle_update(&mut self, now: Instant, outcome: Outcome) {
         let Some(mut update) = self.updating.take() else { return };
         if self.is_over {

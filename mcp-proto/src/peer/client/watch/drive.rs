@@ -223,7 +223,7 @@ impl Client {
 /// For a transport whose streams come and go (legacy revisions over HTTP).
 #[cfg(feature = "http")]
 impl Client {
-    /// Messages travel in exchanges of their own; `initial` tells this client's chance from that of others.
+    /// Messages travel in exchanges of their own; `seed` makes this client's pauses differ from those of others.
     pub(crate) fn set_separate_exchanges(&mut self, seed: u64) {
         self.channel = super::ChannelKind::Separate;
         self.config.watch.seed = seed;

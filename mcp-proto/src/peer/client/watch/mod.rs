@@ -234,7 +234,7 @@ impl WatchRegistry {
         }
     }
 
-    /// What a watch is told of, but for what is `connections_to_open`.
+    /// The covered part of a watch's filter: without what is `missing`.
     pub(super) fn covered_topics(&self, id: WatchId, missing: &WatchFilter) -> Vec<Topic> {
         let interest = self.watches.get(&id).map(|watch| watch.filter.0.difference(&missing.0));
         interest.into_iter().flatten().cloned().collect()

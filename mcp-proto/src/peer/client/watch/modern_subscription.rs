@@ -102,7 +102,7 @@ impl ModernSubscription {
         }
     }
 
-    /// What is to be done now, where `combined_filter` is of interest. To be asked until it is to rest.
+    /// What is to be done now, where `wanted` is of interest. To be asked until it is to rest.
     pub(super) fn next(&mut self, now: Instant, wanted: &WatchFilter) -> ListenAction {
         if let Some((&number, _)) = self.replaced.iter().find(|&(_, &until)| until <= now) {
             self.replaced.remove(&number);

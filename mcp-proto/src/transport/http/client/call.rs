@@ -458,7 +458,7 @@ impl HttpClient {
         ResumePoint { last_event, ..trail }
     }
 
-    /// Whether a request may be made once more although the server may have acted on it, and `note_read` whether something
+    /// Whether a request may be made once more although the server may have acted on it, and `heard` whether something
     /// has come of it.
     fn may_reissue(&self, number: i64, heard: bool) -> bool {
         self.calls.get(number).is_some_and(|call| !call.reissued) && self.is_repeatable(number, heard)

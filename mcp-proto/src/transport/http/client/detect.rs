@@ -184,7 +184,7 @@ pub(super) struct HttpEraDetection {
 }
 
 impl HttpEraDetection {
-    /// `initial` is what the pauses between attempts depend on.
+    /// `seed` is what the pauses between attempts depend on.
     pub(super) fn new(config: &ClientConfig, seed: u64, backoff: Backoff) -> Self {
         Self {
             backoff: Backoff { attempts: backoff.attempts.min(MAX_RETRIES), ..backoff },

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! loop {
-//!     drain poll_action    → OpenChild: send the request, Abort: break the exchange off
+//!     drain poll_action    → Open: send the request, Abort: break the exchange off
 //!     drain poll_event     → act
 //!     again, until neither has anything
 //!     wait for: a head → handle_head | a piece of a body → handle_body | an end → handle_end
@@ -111,7 +111,7 @@ use tool_catalog::ToolCatalog;
 /// let client = ClientConfig::new(Implementation::new("host", "1.0"));
 /// let mut client = HttpClient::new(HttpClientConfig::new(client, "http://localhost/mcp"), now)?;
 ///
-/// let Some(Action::OpenChild(probe)) = client.poll_action() else { panic!() };
+/// let Some(Action::Open(probe)) = client.poll_action() else { panic!() };
 /// assert_eq!(probe.verb, Verb::Post);
 /// let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}"#;
 /// client.handle_head(now, probe.exchange, 200, &[("content-type", "application/json")]);

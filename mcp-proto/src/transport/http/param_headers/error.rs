@@ -40,7 +40,7 @@ pub enum ParamHeaderError {
         /// Where it stands in the schema.
         at: String,
     },
-    /// More parameters are marked than [`ParamHeaders::MOST`](super::ParamHeaders::MOST).
+    /// More parameters are marked than [`ParamHeaders::MAX_HEADERS`](super::ParamHeaders::MAX_HEADERS).
     TooMany,
 }
 

@@ -3,14 +3,14 @@
 //! Whoever has an HTTP implementation drives it like this, for each request:
 //!
 //! ```text
-//! RequestIntake::new(setup, head)        the head is checked                → Err(Answer): send it
+//! RequestIntake::new(setup, head)  the head is checked            → Err(Answer): send it
 //! intake.handle_body(bytes) …     the body is collected, bounded     → Err(Answer): send it
 //! intake.finish()                 → RequestRoute:
 //!     Answer                      send it
 //!     Modern                      Exchange::open; then its head and body, until it ends
-//!     OpenChild                        Session::open, kept by its id; send the answer
+//!     Open                        Session::open, kept by its id; send the answer
 //!     Session                     find it; Session::handle_post
-//!     ListenPolicy, Delete              find it; Session::listen, Session::delete
+//!     Listen, Delete              find it; Session::listen, Session::delete
 //!     LegacyEvents, LegacyPost    the same for clients of 2024-11-05
 //! ```
 //!

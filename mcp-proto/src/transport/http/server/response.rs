@@ -148,7 +148,7 @@ impl HttpResponse {
         Self::error(503, id, &over_budget()).with_header("retry-after", RETRY_AFTER_SECS)
     }
 
-    /// The answer to what is no message. `unknown_request_id` is the id of an error whose request could not be read.
+    /// The answer to what is no message. `unnamed` is the id of an error whose request could not be read.
     pub(super) fn malformed(malformed: &Malformed, unnamed: ErrorId<'_>) -> Self {
         let id = malformed.recovered.id.as_ref().filter(|_| malformed.recovered.kind != Some(Kind::Response));
         Self::refusal(400, id.map_or(unnamed, ErrorId::Known), malformed.code(), format!("{malformed}"))

@@ -25,13 +25,13 @@ pub(crate) enum Fault {
 
 /// A refusal of the server.
 #[derive(Clone, Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct CannedError {
     pub(crate) status: u16,
     pub(crate) header: Option<String>,
     pub(crate) nonce: Option<String>,
 }
 
-impl Refusal {
+impl CannedError {
     pub(crate) fn at(&self, used: Option<TokenGeneration>, attempt: u32) -> RefusedRequest<'_> {
         RefusedRequest {
             status: self.status,
@@ -170,12 +170,12 @@ impl World {
     }
 
     /// A request to the server.
-    pub(crate) fn request(&mut self, headers: &[(&'static str, Secret)]) -> Result<(), Refusal> {
+    pub(crate) fn request(&mut self, headers: &[(&'static str, Secret)]) -> Result<(), CannedError> {
         let header = |name: &str| {
             let found = headers.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| value.expose().to_owned())
         };
-        let refuse = |status, challenge: String| Refusal { status, header: Some(challenge), nonce: None };
+        let refuse = |status, challenge: String| CannedError { status, header: Some(challenge), nonce: None };
         let unknown = || refuse(401, self.challenge.clone());
         let authorization = header("authorization").ok_or_else(unknown)?;
         let (scheme, token) = authorization.split_once(' ').unwrap();
@@ -190,7 +190,7 @@ impl World {
             assert_eq!(claims["htu"], SERVER);
             if self.nonce.as_deref().is_some_and(|nonce| claims["nonce"] != nonce) {
                 let nonce = self.nonce.clone();
-                return Err(Refusal { nonce, ..refuse(401, r#"DPoP error="use_dpop_nonce""#.into()) });
+                return Err(CannedError { nonce, ..refuse(401, r#"DPoP error="use_dpop_nonce""#.into()) });
             }
             self.proofs.push(proof);
         }
