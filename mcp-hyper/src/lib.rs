@@ -33,22 +33,32 @@
 //!
 //! | Feature | |
 //! |---|---|
-//! | `seal` (default) | servers that ask clients of 2026-07-28 within their handlers |
-//! | `platform-roots` (default) | TLS that trusts what the system trusts |
-//! | `bundled-roots` | TLS that trusts what Mozilla trusts, if not `platform-roots` |
-//! | `auth` | OAuth: `auth::Authorization` for clients, `ServerOptions::protect` for servers |
-//! | `auth-jwt` | the same for servers by signed tokens, and with proofs of possession |
+//! | `client` (default) | clients of servers at a URL |
+//! | `server` (default) | servers, and services to embed |
+//! | `platform-roots` (default) | TLS with the system's root certificates |
+//! | `bundled-roots` | TLS with Mozilla's root certificates, unless `platform-roots` is enabled |
+//! | `auth` | OAuth: `auth::Authorization` for clients (implies `client`), `ServerOptions::protect` for servers |
+//! | `auth-jwt` | servers that verify signed tokens and proofs of possession; implies `auth` and `server` |
 //! | `tls` | TLS with [roots of the application](ClientOptions::tls); both others imply it |
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+#![cfg_attr(
+    not(all(feature = "client", feature = "server")),
+    allow(dead_code, unreachable_pub, reason = "one role alone does not use all that both share")
+)]
+
+#[cfg(not(any(feature = "client", feature = "server")))]
+compile_error!("no role chosen: enable the feature `client`, `server` or both");
 
 #[cfg(feature = "auth")]
 pub mod auth;
+#[cfg(feature = "client")]
 mod client;
 mod fields;
 mod io;
 mod runtime;
+#[cfg(feature = "server")]
 mod server;
 mod smol_socket;
 mod time;
@@ -60,6 +70,7 @@ pub use mcp_proto;
 
 #[cfg(feature = "auth")]
 pub use client::AuthDriver;
+#[cfg(feature = "client")]
 pub use client::{
     ClientDriver, ClientOptions, ConnectError, HeaderError, HeaderErrorKind, Proxy, ProxyError, WireEvent,
     connect,
@@ -67,6 +78,7 @@ pub use client::{
 #[cfg(feature = "tls")]
 pub use futures_rustls::rustls;
 pub use runtime::{Endpoint, Runtime, Smol, Stream};
+#[cfg(feature = "server")]
 pub use server::{
     Connection, ConnectionError, ConnectionLimit, ConnectionTask, HttpService, Listener, PeerAddress,
     ResponseBody, ResponseFuture, ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions,

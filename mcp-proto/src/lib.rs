@@ -76,7 +76,7 @@
 //! | `std` | yes | the async front |
 //! | `client`, `server` | yes | the roles |
 //! | `http` | no | the HTTP transports |
-//! | `seal` | no | sealed request state: handlers ask clients of 2026-07-28 for input |
+//! | `seal` | no | servers that ask clients of 2026-07-28 within their handlers, by sealed states; the adapters enable it with `server` |
 //! | `auth` | no | OAuth over HTTP |
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
 //! | `schemars` | no | input schemas of typed tool handlers, derived from their argument types |

@@ -37,6 +37,14 @@
 //! here move bytes, tell the time and open and close links. They spawn no tasks and need no particular executor
 //! (readiness and timers come from [`async_io`], which brings its own thread where no `block_on` of its own runs).
 //!
+//! # Features
+//!
+//! | Feature | |
+//! |---|---|
+//! | `client` (default) | clients of child processes and sockets |
+//! | `server` (default) | servers on standard streams and sockets |
+//! | `schemars` | input schemas of typed tool handlers, from the argument's type |
+//!
 //! # Systems
 //!
 //! Developed and tested on Linux. Other Unix systems share all of the code but the lookups in `/proc` and the
@@ -47,9 +55,17 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+#![cfg_attr(
+    not(all(feature = "client", feature = "server")),
+    allow(dead_code, unreachable_pub, reason = "one role alone does not use all that both share")
+)]
+
+#[cfg(not(any(feature = "client", feature = "server")))]
+compile_error!("no role chosen: enable the feature `client`, `server` or both");
 
 mod alarm;
 mod child;
+#[cfg(feature = "client")]
 mod client;
 mod command;
 mod environment;
@@ -62,6 +78,7 @@ mod pump;
 mod reactor;
 #[cfg(unix)]
 mod ready_io;
+#[cfg(feature = "server")]
 mod server;
 mod shutdown;
 mod spawn_error;
@@ -71,6 +88,7 @@ mod stdio;
 pub use mcp_proto;
 
 pub use child::{Child, Exit, Process};
+#[cfg(feature = "client")]
 pub use client::{
     ChildLink, ClientDriver, ClientOptions, StreamLink, WireDirection, connect, connect_stream,
 };
@@ -81,6 +99,7 @@ pub use killer::Killer;
 pub use pipe::{ChildStdin, ChildStdout};
 pub use preview::{CommandPreview, Risk};
 pub use reactor::start_reactor;
+#[cfg(feature = "server")]
 pub use server::{ServerDriver, ServerOptions, serve, serve_stdio};
 pub use shutdown::{ShutdownStep, ShutdownTimeouts};
 pub use spawn_error::{SpawnError, SpawnErrorKind};
