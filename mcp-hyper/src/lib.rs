@@ -39,6 +39,7 @@
 //! | `bundled-roots` | TLS with Mozilla's root certificates, unless `platform-roots` is enabled |
 //! | `auth` | OAuth: `auth::Authorization` for clients (implies `client`), `ServerOptions::protect` for servers |
 //! | `auth-jwt` | servers that verify signed tokens and proofs of possession; implies `auth` and `server` |
+//! | `schemars` | input schemas of typed tool handlers, from the argument's type |
 //! | `tls` | TLS with [roots of the application](ClientOptions::tls); both others imply it |
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -67,6 +68,15 @@ mod tls;
 
 pub use http;
 pub use mcp_proto;
+pub use mcp_proto::schema;
+pub use mcp_proto::{
+    CallToolResult, ContentBlock, ElicitAction, ElicitParams, ElicitSchema, Error, HandlerError,
+    Implementation, PrimitiveSchema, Tool, ToolAnnotations,
+};
+#[cfg(feature = "client")]
+pub use mcp_proto::{Client, ClientContext, ClientHandlers};
+#[cfg(feature = "server")]
+pub use mcp_proto::{Context, Router};
 
 #[cfg(feature = "auth")]
 pub use client::AuthDriver;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hyper::rt::{Sleep, Timer};
 use mcp_proto::UnixTime;
-use mcp_proto::front::{Clock, SystemClock};
+use mcp_proto::adapter::{Clock, SystemClock};
 
 /// The timers of a runtime.
 pub(crate) type Timers = Arc<dyn Timer + Send + Sync>;

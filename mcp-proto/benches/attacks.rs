@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use mcp_proto::adapter::{Clock, Entropy};
 use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
-use mcp_proto::front::{ClientHandlers, Clock, Entropy, NoArguments, Router};
+use mcp_proto::front::{ClientHandlers, NoArguments, Router};
 use mcp_proto::peer::client::{ClientConfig, EraPolicy};
 use mcp_proto::schema::{Implementation, Tool};
 use mcp_proto::transport::StreamClient;
@@ -193,7 +194,7 @@ fn progress() -> Vec<(&'static str, u64)> {
     config.era_policy = EraPolicy::ModernOnly;
     let clock = Arc::new(ManualClock::default());
     let (client, mut driver) =
-        mcp_proto::front::client(StreamClient::new(config), clock, ClientHandlers::new());
+        mcp_proto::adapter::client(StreamClient::new(config), clock, ClientHandlers::new());
     driver.lock(|machine, now| {
         let _ = machine.poll_link();
         machine.handle_open(now);

@@ -15,8 +15,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use mcp_proto::Bytes;
+use mcp_proto::adapter::{Entropy, SystemClock};
 use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
-use mcp_proto::front::{self, Entropy, NoArguments, Router, SystemClock};
+use mcp_proto::front::{self, NoArguments, Router};
 use mcp_proto::schema::{ServerCapability, Tool};
 use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 use measure::{heap_growth, measure};

@@ -15,9 +15,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use mcp_proto::front::{
-    self, Client, ClientDriver, ClientHandlers, Entropy, Router, ServerDriver, SystemClock,
-};
+use mcp_proto::adapter::{self, ClientDriver, Entropy, ServerDriver, SystemClock};
+use mcp_proto::front::{Client, ClientHandlers, Router};
 use mcp_proto::peer::client::{ClientConfig, EraPolicy, LinkAction, State};
 use mcp_proto::schema::{Era, Implementation, Tool};
 use mcp_proto::transport::{StreamClient, StreamServer};
@@ -85,10 +84,10 @@ impl Front {
         let router = Router::new("echo", "1.0.0").tool_with(tool, async |Echo { message }, _| message);
         let clock = Arc::new(SystemClock::new());
         let machine = StreamServer::new(router.config());
-        let (_, server) = front::server(machine, clock.clone(), Arc::new(NoEntropy), router);
+        let (_, server) = adapter::server(machine, clock.clone(), Arc::new(NoEntropy), router);
         let mut config = ClientConfig::new(Implementation::new("benchmark", "1.0.0"));
         config.era_policy = mode;
-        let (client, driver) = front::client(StreamClient::new(config), clock, ClientHandlers::new());
+        let (client, driver) = adapter::client(StreamClient::new(config), clock, ClientHandlers::new());
         let (up, down) = Default::default();
         let mut front = Self { client, driver, server, up, down };
         while front.carry() {}

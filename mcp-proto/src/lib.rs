@@ -116,6 +116,8 @@ mod time;
 )]
 mod url;
 
+#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+pub mod adapter;
 #[cfg(feature = "auth")]
 pub mod auth;
 #[cfg(feature = "client")]
@@ -148,5 +150,15 @@ pub mod transport;
 pub mod validate;
 
 pub use bytes::Bytes;
+#[cfg(all(feature = "std", feature = "client"))]
+pub use front::{Client, ClientContext, ClientHandlers};
+#[cfg(all(feature = "std", feature = "server"))]
+pub use front::{Context, Router};
+#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+pub use front::{Error, HandlerError};
 pub use limits::Limits;
+pub use schema::{
+    CallToolResult, ContentBlock, ElicitAction, ElicitParams, ElicitSchema, Implementation, PrimitiveSchema,
+    Tool, ToolAnnotations,
+};
 pub use time::{HumanDuration, Instant, UnixTime};

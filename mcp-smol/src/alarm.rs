@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use async_io::Timer;
 use futures_lite::Stream as _;
 use mcp_proto::Instant;
-use mcp_proto::front::{Clock, SystemClock};
+use mcp_proto::adapter::{Clock, SystemClock};
 
 /// One timer, set anew only when the timeout has changed.
 pub(crate) struct Alarm {

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::front::{self, Client, Error, HandlerMode, SendHandlers, SystemClock};
+use mcp_proto::adapter::{self, SystemClock};
+use mcp_proto::front::{Client, Error, HandlerMode, SendHandlers};
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::client::{CloseReason, LinkAction};
 use mcp_proto::transport::StreamClient;
@@ -100,16 +101,16 @@ where
     ClientOptions::default().connect_stream(reader, writer)
 }
 
-/// The future that carries a client's messages, keeps its time and runs its [handlers](front::ClientHandlers).
+/// The future that carries a client's messages, keeps its time and runs its [handlers](mcp_proto::front::ClientHandlers).
 ///
 /// Spawn it on any executor, or poll it beside the work; nothing happens otherwise. It is `Send` unless the handlers are
-/// [`LocalHandlers`](front::LocalHandlers). It ends once the connection is over and a child process is gone, with an error unless this
+/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). It ends once the connection is over and a child process is gone, with an error unless this
 /// side closed it: the same that the client's requests got.
 ///
 /// Dropping it ends the connection at once, and a child process as [`Process`](crate::Process) says.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ClientDriver<L, H: HandlerMode = SendHandlers> {
-    front: front::ClientDriver<StreamClient, H>,
+    front: adapter::ClientDriver<StreamClient, H>,
     link: L,
     alarm: Alarm,
     wire: options::Tap,
@@ -133,7 +134,7 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
         config.can_reopen = link.can_reopen();
         let clock = Arc::new(SystemClock::new());
         let problem = start_reactor().err();
-        let (client, front) = front::client(StreamClient::new(config), clock.clone(), handlers);
+        let (client, front) = adapter::client(StreamClient::new(config), clock.clone(), handlers);
         (client, Self { front, link, alarm: Alarm::new(clock), wire, startup_error: problem, unwritten: 0 })
     }
 

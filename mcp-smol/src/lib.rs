@@ -86,6 +86,15 @@ mod stderr;
 mod stdio;
 
 pub use mcp_proto;
+pub use mcp_proto::schema;
+pub use mcp_proto::{
+    CallToolResult, ContentBlock, ElicitAction, ElicitParams, ElicitSchema, Error, HandlerError,
+    Implementation, PrimitiveSchema, Tool, ToolAnnotations,
+};
+#[cfg(feature = "client")]
+pub use mcp_proto::{Client, ClientContext, ClientHandlers};
+#[cfg(feature = "server")]
+pub use mcp_proto::{Context, Router};
 
 pub use child::{Child, Exit, Process};
 #[cfg(feature = "client")]

@@ -13,9 +13,8 @@ use std::time::Duration;
 
 use async_io::Timer;
 use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
-use mcp_proto::front::{
-    self, Clock as _, HandlerMode, Router, RouterError, SendHandlers, ServerHandle, SystemClock,
-};
+use mcp_proto::adapter::{self, SystemClock};
+use mcp_proto::front::{HandlerMode, Router, RouterError, SendHandlers, ServerHandle};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::{CloseReason, ServerConfig};
 use mcp_proto::transport::StreamServer;
@@ -98,7 +97,7 @@ where
 /// The future that carries a server's messages, keeps its time and runs its handlers.
 ///
 /// Spawn it on any executor, or await it; nothing happens otherwise. It is `Send` unless the router is
-/// [`LocalHandlers`](front::LocalHandlers). It ends when the client has ended its side, or the [`ServerHandle`] has closed the
+/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). It ends when the client has ended its side, or the [`ServerHandle`] has closed the
 /// connection, and what was in flight is answered: then it closes what it writes to.
 ///
 /// # Errors
@@ -116,7 +115,7 @@ where
 /// [`ServerConfig::write_timeout`] ends the connection.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServerDriver<R, W, H: HandlerMode = SendHandlers> {
-    front: front::ServerDriver<StreamServer, H>,
+    front: adapter::ServerDriver<StreamServer, H>,
     pump: Pump<R, W>,
     alarm: Alarm,
     /// Why nothing can be served at all.
@@ -149,8 +148,8 @@ impl<R, W, H: HandlerMode> ServerDriver<R, W, H> {
         let problem = router.check().map_err(invalid).and_then(|()| start_reactor()).err();
         let clock = Arc::new(SystemClock::new());
         let mut machine = StreamServer::new(config);
-        machine.at(clock.now()).set_principal(principal);
-        let (handle, front) = front::server(machine, clock.clone(), Arc::new(SystemEntropy), router);
+        machine.set_principal(principal);
+        let (handle, front) = adapter::server(machine, clock.clone(), Arc::new(SystemEntropy), router);
         let pump = Pump::new(reader, writer);
         let driver = Self {
             front,

@@ -1,4 +1,4 @@
-//! OAuth: what drives the machine of [`mcp_proto::auth::client`], and the places where tokens are kept.
+//! OAuth: the client's authorization and token stores, and what servers that require tokens need.
 
 mod authorizer;
 mod handle;
@@ -10,11 +10,20 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_lite::future::Boxed;
-use mcp_proto::auth::Secret;
-use mcp_proto::auth::client::{AssertionRequest, AuthConfig, Event, RedirectPaths};
+use mcp_proto::auth::client::{AssertionRequest, RedirectPaths};
 
 pub(crate) use authorizer::{Authorizer, ExchangeAction};
 pub use handle::{AuthHandle, LoginError};
+pub use mcp_proto::auth::Secret;
+pub use mcp_proto::auth::client::{AuthConfig, Event};
+#[cfg(feature = "auth-jwt")]
+pub use mcp_proto::auth::server::JwtConfig;
+#[cfg(feature = "server")]
+pub use mcp_proto::auth::server::{IntrospectionConfig, Protection};
+#[cfg(feature = "auth-jwt")]
+pub use mcp_proto::front::guard::JwtVerifier;
+#[cfg(feature = "server")]
+pub use mcp_proto::front::guard::{Guard, IntrospectionVerifier};
 pub use redirects::LoopbackRedirects;
 pub use store::{FileStore, MemoryStore, StoreFuture, TokenStore};
 

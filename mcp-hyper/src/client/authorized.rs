@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use mcp_proto::front::{Clock as _, HandlerMode};
+use mcp_proto::adapter::Clock as _;
+use mcp_proto::front::HandlerMode;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
 use super::transport::{Transport, TransportEvent};

@@ -24,7 +24,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use mcp_proto::front::{self, Client, Clock, Error, HandlerMode, SendHandlers};
+use mcp_proto::adapter::{self, Clock};
+use mcp_proto::front::{Client, Error, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::CloseReason;
 use mcp_proto::transport::http::client::{Action, HttpClient};
 
@@ -80,16 +81,16 @@ pub fn connect(url: impl Into<String>) -> Result<(Client, ClientDriver), Connect
     ClientOptions::default().connect(url)
 }
 
-/// The future that carries a client's messages, keeps its time and runs its [handlers](front::ClientHandlers).
+/// The future that carries a client's messages, keeps its time and runs its [handlers](mcp_proto::front::ClientHandlers).
 ///
 /// Spawn it on any executor, or poll it beside the work; nothing happens otherwise. It is `Send` unless the handlers are
-/// [`LocalHandlers`](front::LocalHandlers). It polls all of its connections itself and spawns nothing, and what is idle costs nothing. It ends
+/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). It polls all of its connections itself and spawns nothing, and what is idle costs nothing. It ends
 /// once the client is closed, with an error unless this side closed it: the same that the client's requests got.
 ///
 /// Dropping it ends every exchange and connection at once.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ClientDriver<H: HandlerMode = SendHandlers, R = Smol> {
-    front: front::ClientDriver<HttpClient, H>,
+    front: adapter::ClientDriver<HttpClient, H>,
     transport: Transport<R>,
     #[cfg(feature = "auth")]
     authorizer: Option<crate::auth::Authorizer>,

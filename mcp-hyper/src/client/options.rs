@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use mcp_proto::front::{self, Client, ClientHandlers, Clock as _, HandlerMode, SendHandlers};
+use mcp_proto::adapter::{self, Clock as _};
+use mcp_proto::front::{Client, ClientHandlers, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts, KnownEra};
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UrlError};
@@ -330,7 +331,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         }
         let machine = HttpClient::new(self.config.clone(), clock.now()).map_err(ConnectError::Url)?;
         let (transport, handlers) = self.transport()?;
-        let (client, front) = front::client(machine, clock.clone(), handlers);
+        let (client, front) = adapter::client(machine, clock.clone(), handlers);
         #[cfg(feature = "auth")]
         if let Some(desk) = &desk {
             desk.link_cache(front.cache_context_ender());

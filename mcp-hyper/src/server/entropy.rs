@@ -1,6 +1,6 @@
 //! The system's randomness.
 
-use mcp_proto::front::Entropy;
+use mcp_proto::adapter::Entropy;
 
 /// What ids and keys are made of.
 pub(super) struct SystemEntropy;

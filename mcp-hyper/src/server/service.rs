@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper::{Request, Response};
 #[cfg(feature = "auth")]
-use mcp_proto::front::Clock as _;
+use mcp_proto::adapter::Clock as _;
 #[cfg(feature = "auth")]
 use mcp_proto::front::guard::GuardDecision;
 use mcp_proto::front::http::HttpServer;

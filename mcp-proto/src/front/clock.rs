@@ -15,7 +15,7 @@ use crate::{Instant, UnixTime};
 ///
 /// ```
 /// use core::time::Duration;
-/// use mcp_proto::front::Clock;
+/// use mcp_proto::adapter::Clock;
 /// use mcp_proto::{Instant, UnixTime};
 ///
 /// /// A clock that stands still.

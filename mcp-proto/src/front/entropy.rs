@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 /// others. An adapter asks the operating system; tests may count.
 ///
 /// ```
-/// use mcp_proto::front::Entropy;
+/// use mcp_proto::adapter::Entropy;
 ///
 /// /// Good for tests alone.
 /// struct Fixed;

@@ -1,4 +1,4 @@
-//! The async front: [`Client`] and [`Server`](server) handles on `core::task` and a mutex.
+//! The async front: `Client` and `Server` handles on `core::task` and a mutex.
 //!
 //! It is written once, for every runtime and transport. There is no executor in it, no clock, no I/O, and nothing is
 //! spawned: an *adapter* such as `mcp-smol` supplies one future per connection, the **driver**, and whoever runs that
@@ -90,12 +90,12 @@ it.
 //!
 //! # An adapter
 //!
-//! An adapter makes a machine of [`transport`](crate::transport), joins it to a handle with [`client`] or [`server`](server), and
+//! An adapter makes a machine of [`transport`](crate::transport), joins it to a handle with the functions of [`adapter`](crate::adapter), and
 //! polls the driver. This one is complete; its transport is two buffers in memory.
 //!
 #![cfg_attr(all(feature = "client", feature = "server"), doc = include_str!("memory.md"))]
 //!
-//! A driver future has one waker, its task's: [`ClientDriver::poll`] leaves it under the lock in which nothing was found
+//! A driver future has one waker, its task's: `ClientDriver::poll` leaves it under the lock in which nothing was found
 //! to do, and commands and handlers call it.
 //!
 //! # The parts, and their order
@@ -128,8 +128,8 @@ it.
 //! - The driver of a [`SendHandlers`] router is `Send`; handlers of a [`LocalHandlers`] one need not be.
 //! - What is queued for a listener is bounded, and what was lost is counted: [`Events`].
 
-mod clock;
-mod entropy;
+pub(crate) mod clock;
+pub(crate) mod entropy;
 mod error;
 mod events;
 #[cfg(all(feature = "auth", feature = "server"))]
@@ -146,18 +146,19 @@ mod shared;
 mod signal;
 
 #[cfg(feature = "client")]
-mod client;
+pub(crate) mod client;
 #[cfg(all(feature = "server", feature = "http"))]
 pub mod http;
 #[cfg(feature = "server")]
 mod router;
 #[cfg(feature = "server")]
-mod server;
+pub(crate) mod server;
 #[cfg(feature = "server")]
 pub mod tasks;
 
-pub use clock::{Clock, SystemClock};
-pub use entropy::Entropy;
+pub(crate) use clock::Clock;
+#[cfg(feature = "server")]
+pub(crate) use entropy::Entropy;
 #[cfg(feature = "client")]
 pub use error::ListError;
 pub use error::{Error, ErrorOrigin, PagesError};
@@ -187,10 +188,17 @@ pub use request::{Call, Request};
 
 #[cfg(feature = "client")]
 pub use client::{
-    CacheContextEnder, Client, ClientContext, ClientDriver, ClientHandlers, Event, Pages, PaginatedMethod,
-    Subscription, SubscriptionUpdate, TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate, client,
+    CacheContextEnder, Client, ClientContext, ClientHandlers, Event, Pages, PaginatedMethod, Subscription,
+    SubscriptionUpdate, TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate,
+};
+#[cfg(all(feature = "server", feature = "schemars"))]
+pub use router::Structured;
+#[cfg(feature = "server")]
+pub use router::{
+    CompletionOutput, NoArguments, PromptOutput, ResourceOutput, ResultOrInput, Router, RouterError,
+    TemplateError, ToolOutput,
 };
 #[cfg(feature = "server")]
-pub use router::{Router, RouterError, TemplateError};
-#[cfg(feature = "server")]
-pub use server::{ServerDriver, ServerEvent, ServerHandle, server};
+pub use server::{Context, ElicitationCompletion, InputFuture, Progress, ServerEvent, ServerHandle};
+#[cfg(all(feature = "server", feature = "seal"))]
+pub use server::{SingleUse, StateId, StateUse, UsedStates};

@@ -5,7 +5,8 @@ use core::task::{Context, Poll, Waker};
 use std::sync::Arc;
 
 use mcp_proto::Bytes;
-use mcp_proto::front::{self, NoArguments, Router};
+use mcp_proto::adapter;
+use mcp_proto::front::{NoArguments, Router};
 use mcp_proto::schema::Tool;
 use mcp_proto::transport::StreamServer;
 use serde_json::{Value, json};
@@ -52,8 +53,12 @@ fn server_runs_no_more_handlers_than_its_client_takes_answers_of() {
     config.limits.queued_bytes = AT_ONCE * ANSWER - ANSWER / 2;
     config.limits.reply_bytes = 2 * ANSWER;
     let machine = StreamServer::new(config);
-    let (_, mut driver) =
-        front::server(machine, Arc::new(TestClock::default()), Arc::new(CountingEntropy::default()), router);
+    let (_, mut driver) = adapter::server(
+        machine,
+        Arc::new(TestClock::default()),
+        Arc::new(CountingEntropy::default()),
+        router,
+    );
 
     let read: String = (0..100).map(|id| call(id, ["quick", "slow"][id % 2])).collect();
     driver.lock(|machine, now| machine.handle_input(now, Bytes::from(read)));
@@ -99,8 +104,12 @@ fn client_cancels_a_call_whose_handler_has_not_been_started() {
     let mut config = router.config();
     config.limits.queued_bytes = ANSWER / 2;
     let machine = StreamServer::new(config);
-    let (_, mut driver) =
-        front::server(machine, Arc::new(TestClock::default()), Arc::new(CountingEntropy::default()), router);
+    let (_, mut driver) = adapter::server(
+        machine,
+        Arc::new(TestClock::default()),
+        Arc::new(CountingEntropy::default()),
+        router,
+    );
     let mut cx = Context::from_waker(Waker::noop());
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
     let read = format!("{}{}{}{cancel}\n", call(0, "count"), call(1, "count"), call(2, "count"));

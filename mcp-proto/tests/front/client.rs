@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex};
 use crate::front_common::{
     ClientHarness, answer, boxed, config, error, pending, poll, progress, ready, text,
 };
-use mcp_proto::front::{
-    Client, ClientDriver, ClientHandlers, Error, ErrorOrigin, Event, Events, PagesError, Request,
-};
+use mcp_proto::adapter::ClientDriver;
+use mcp_proto::front::{Client, ClientHandlers, Error, ErrorOrigin, Event, Events, PagesError, Request};
 use mcp_proto::peer::client::CacheContext;
 use mcp_proto::peer::{CacheMode, RequestError, RequestOptions};
 use mcp_proto::schema::{CallTool, PromptReference};

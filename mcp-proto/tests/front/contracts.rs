@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::front_common::{CountingEntropy, TestClock, config};
 use mcp_proto::Bytes;
-use mcp_proto::front::{
-    self, Call, Client, ClientDriver, ClientHandlers, Context, Error, Progress, Router, ServerDriver,
-};
+use mcp_proto::adapter::{self, ClientDriver, ServerDriver};
+use mcp_proto::front::{Call, Client, ClientHandlers, Context, Error, Progress, Router};
 use mcp_proto::peer::client::{EraPolicy, LinkAction};
 use mcp_proto::schema::{CallTool, Elicit, ElicitParams, ElicitResult, ElicitSchema, Map, Tool};
 use mcp_proto::transport::{StreamClient, StreamServer};
@@ -143,12 +142,12 @@ impl Simulation {
         let router = router(contexts.clone());
         let entropy = Arc::new(CountingEntropy::default());
         let machine = StreamServer::new(router.config());
-        let (_, server_driver) = front::server(machine, clock.clone(), entropy, router);
+        let (_, server_driver) = adapter::server(machine, clock.clone(), entropy, router);
         let handlers = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
         let mut config = config();
         config.era_policy = mode;
         config.capabilities = handlers.capabilities().clone();
-        let (client, client_driver) = front::client(StreamClient::new(config), clock.clone(), handlers);
+        let (client, client_driver) = adapter::client(StreamClient::new(config), clock.clone(), handlers);
         Self {
             client,
             client_driver: Some(client_driver),

@@ -198,7 +198,7 @@ fn a_long_stream_is_kept_alive() {
     caller.advance_to_timeout();
     assert_eq!(caller.bytes, before, "it is too early");
     web.advance(Duration::from_secs(15));
-    assert!(due <= mcp_proto::front::Clock::now(&*web.clock));
+    assert!(due <= mcp_proto::adapter::Clock::now(&*web.clock));
     caller.advance_to_timeout();
     assert!(caller.bytes > before);
     caller.expect_silence();

@@ -8,7 +8,7 @@ use std::thread;
 use crate::front_common::TestClock;
 use crate::http_front_common::router;
 use mcp_proto::Bytes;
-use mcp_proto::front::Entropy;
+use mcp_proto::adapter::Entropy;
 use mcp_proto::front::http::http_server;
 use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 use serde_json::json;

@@ -249,7 +249,7 @@ fn tools_of_a_local_router_need_not_be_send() {
 #[test]
 fn the_driver_of_a_router_may_move_to_another_thread() {
     fn moved<T: Send + 'static>() {}
-    moved::<mcp_proto::front::ServerDriver<mcp_proto::transport::StreamServer>>();
+    moved::<mcp_proto::adapter::ServerDriver<mcp_proto::transport::StreamServer>>();
     moved::<mcp_proto::front::Context>();
     moved::<mcp_proto::front::ServerHandle>();
 }
@@ -267,7 +267,7 @@ fn one_router_serves_many_connections() {
         let machine = mcp_proto::transport::StreamServer::new(router.config());
         let clock = std::sync::Arc::new(crate::front_common::TestClock::default());
         let entropy = std::sync::Arc::new(crate::front_common::CountingEntropy::default());
-        let (handle, driver) = mcp_proto::front::server(machine, clock, entropy, router.clone());
+        let (handle, driver) = mcp_proto::adapter::server(machine, clock, entropy, router.clone());
         drop((handle, driver));
     }
 }

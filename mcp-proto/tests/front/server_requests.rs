@@ -19,7 +19,8 @@ use crate::http_front_common::HttpHarness;
 use crate::router_common::ServerHarness;
 use futures_lite::future::{poll_once, yield_now, zip};
 use mcp_proto::UnixTime;
-use mcp_proto::front::{self, ClientHandlers};
+use mcp_proto::adapter;
+use mcp_proto::front::ClientHandlers;
 use mcp_proto::front::{
     Context, ElicitationCompletion, Error, HandlerError, NoArguments, ResultOrInput, Router, SingleUse,
     StateId, StateUse, UsedStates,

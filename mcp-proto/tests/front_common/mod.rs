@@ -10,9 +10,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::task::Wake;
 
-use mcp_proto::front::{
-    self, Client, ClientDriver, ClientHandlers, Clock, Entropy, HandlerMode, SendHandlers,
-};
+use mcp_proto::adapter::{self, ClientDriver, Clock, Entropy};
+use mcp_proto::front::{Client, ClientHandlers, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::{ClientConfig, LinkAction, State};
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::StreamClient;
@@ -148,7 +147,7 @@ impl<H: HandlerMode> ClientHarness<H> {
     pub fn open(mut config: ClientConfig, handlers: ClientHandlers<H>) -> Self {
         config.capabilities = handlers.capabilities().clone();
         let clock = Arc::new(TestClock::default());
-        let (client, driver) = front::client(StreamClient::new(config), clock.clone(), handlers);
+        let (client, driver) = adapter::client(StreamClient::new(config), clock.clone(), handlers);
         let (wakes, waker) = WakeCounter::new();
         let mut front =
             Self { client, driver, clock, wakes, waker, lines: VecDeque::new(), links: Vec::new() };

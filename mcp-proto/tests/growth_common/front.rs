@@ -5,8 +5,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use mcp_proto::adapter::{Entropy, SystemClock};
+use mcp_proto::front::Router;
 use mcp_proto::front::http::{HttpServer, http_server};
-use mcp_proto::front::{Entropy, Router, SystemClock};
 use mcp_proto::schema::{Prompt, ResourceTemplate, Tool};
 use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 use mcp_proto::{Bytes, Limits};

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use mcp_proto::Bytes;
+use mcp_proto::adapter;
 use mcp_proto::codec::{Sse, SseItem};
 use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use mcp_proto::front::{self, HandlerMode, NoArguments, Router, SendHandlers};
@@ -122,7 +123,7 @@ impl<H: HandlerMode> HttpHarness<H> {
     fn admit(&self, head: &RequestHead<'_>) -> HttpExchange<H> {
         #[cfg(feature = "auth")]
         if let Some(guard) = &self.guard {
-            use front::Clock as _;
+            use adapter::Clock as _;
             use front::guard::GuardDecision;
 
             let now = mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() };

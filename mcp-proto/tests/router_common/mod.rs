@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mcp_proto::Bytes;
-use mcp_proto::front::{self, HandlerMode, Router, SendHandlers, ServerDriver, ServerHandle};
+use mcp_proto::adapter::{self, ServerDriver};
+use mcp_proto::front::{HandlerMode, Router, SendHandlers, ServerHandle};
 use mcp_proto::transport::StreamServer;
 use serde_json::{Value, json};
 
@@ -72,7 +73,7 @@ impl<H: HandlerMode> ServerHarness<H> {
         let machine = StreamServer::new(router.config());
         let clock = Arc::new(TestClock::default());
         let (handle, driver) =
-            front::server(machine, clock.clone(), Arc::new(CountingEntropy::default()), router);
+            adapter::server(machine, clock.clone(), Arc::new(CountingEntropy::default()), router);
         let (wakes, waker) = WakeCounter::new();
         Self { handle, driver, clock, wakes, waker, lines: VecDeque::new(), next: 1, meta: None }
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use mcp_hyper::auth::{AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, TokenStore as _};
 use mcp_hyper::{AuthDriver, ClientOptions};
+use mcp_proto::adapter::{Clock as _, SystemClock};
 use mcp_proto::auth::client::{
     AuthConfig, AuthError, AuthorizationPage, ClientCredentials, DpopKey, Event, Preregistration, TokenStatus,
 };
 use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, TokenKind, canonical_resource};
-use mcp_proto::front::{Clock as _, SystemClock};
 use serde_json::json;
 
 use crate::connect;

@@ -27,7 +27,8 @@
 //! use mcp_proto::Bytes;
 //! use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 //! use mcp_proto::front::http::http_server;
-//! use mcp_proto::front::{Entropy, NoArguments, Router, SystemClock};
+//! use mcp_proto::adapter::{Entropy, SystemClock};
+//! use mcp_proto::front::{NoArguments, Router};
 //! use mcp_proto::schema::{Json, Tool};
 //!
 //! /// Where ids and keys come from. An adapter asks the operating system.

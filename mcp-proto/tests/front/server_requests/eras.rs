@@ -37,7 +37,7 @@ fn a_client_is_asked_whatever_its_era() {
         let clock = Arc::new(TestClock::default());
         let machine = StreamServer::new(router().config());
         let (_, mut server) =
-            front::server(machine, clock.clone(), Arc::new(CountingEntropy::default()), router());
+            adapter::server(machine, clock.clone(), Arc::new(CountingEntropy::default()), router());
         let handlers = ClientHandlers::new().elicitation(async |asked: ElicitParams, _| {
             let ElicitParams::Form(form) = asked else { return ElicitResult::decline() };
             let (field, _) = form.requested_schema.properties.iter().next().unwrap();
@@ -47,7 +47,7 @@ fn a_client_is_asked_whatever_its_era() {
         let mut config = crate::front_common::config();
         config.era_policy = mode;
         config.capabilities = handlers.capabilities().clone();
-        let (client, mut driver) = front::client(StreamClient::new(config), clock, handlers);
+        let (client, mut driver) = adapter::client(StreamClient::new(config), clock, handlers);
         let mut call = client.call_tool("steps", json!({})).start().unwrap();
         let mut cx = TaskContext::from_waker(Waker::noop());
         let (mut up, mut down) = (Vec::new(), Vec::new());

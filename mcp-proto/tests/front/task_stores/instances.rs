@@ -1,7 +1,8 @@
 //! Several instances of a server that have one store.
 
 use futures_lite::future::try_zip;
-use mcp_proto::front::{Clock as _, HandlerError};
+use mcp_proto::adapter::Clock as _;
+use mcp_proto::front::HandlerError;
 use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitSchema, PrimitiveSchema, StringSchema};
 
 use super::*;

@@ -1,0 +1,12 @@
+//! What adapters need: drivers, the machines that drivers poll, clocks and random seeds.
+//!
+//! An adapter makes a machine of [`transport`](crate::transport), joins it to a handle and a driver with `client` or
+//! `server`, and polls the driver. [`front`](crate::front) has a complete one.
+
+pub use crate::front::clock::{Clock, SystemClock};
+pub use crate::front::entropy::Entropy;
+
+#[cfg(feature = "client")]
+pub use crate::front::client::{ClientDriver, ClientMachine, client};
+#[cfg(feature = "server")]
+pub use crate::front::server::{ServerDriver, ServerMachine, server};
