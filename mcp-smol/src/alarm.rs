@@ -10,7 +10,7 @@ use futures_lite::Stream as _;
 use mcp_proto::Instant;
 use mcp_proto::adapter::{Clock, SystemClock};
 
-/// One timer, set anew only when the timeout has changed.
+/// A timer that is reset only when the deadline has changed.
 pub(crate) struct Alarm {
     clock: Arc<SystemClock>,
     deadline: Option<Instant>,
@@ -27,14 +27,14 @@ impl Alarm {
         if self.deadline != deadline {
             self.deadline = deadline;
             match deadline {
-                // One that is far beyond the life of the process never comes.
+                // A deadline far beyond the life of the process never fires.
                 Some(deadline) => self.timer.set_after(deadline.saturating_since(self.clock.now())),
                 None => self.timer = Timer::never(),
             }
         }
-        let rung = Pin::new(&mut self.timer).poll_next(cx).is_ready();
-        if rung {
-            // The machine may still want the same deadline if its clock reads a little less: ask again then.
+        let has_fired = Pin::new(&mut self.timer).poll_next(cx).is_ready();
+        if has_fired {
+            // The machine may still want the same deadline if its clock reads slightly less: set the timer again then.
             self.deadline = None;
             return Poll::Ready(());
         }

@@ -19,24 +19,23 @@ use crate::pipe::{ChildStdin, ChildStdout};
 use crate::shutdown::{self, ShutdownStep, ShutdownTimeouts};
 use crate::stderr::Stderr;
 
-/// A child and both its streams; take it apart to hand them to whatever drives the conversation.
+/// A child process with its standard input and output; take it apart to hand the streams to a driver.
 ///
-/// Dropping it ends the child, as [`Process`] says.
+/// Dropping it ends the child: see [`Process`].
 #[derive(Debug)]
 pub struct Child {
-    /// To write to.
+    /// The child's standard input.
     pub stdin: ChildStdin,
-    /// To read from.
+    /// The child's standard output.
     pub stdout: ChildStdout,
-    /// The process itself.
+    /// The process itself, with its standard error.
     pub process: Process,
 }
 
 impl Child {
-    /// Closes the child's input and brings it to its end; see [`Process::shutdown`].
+    /// Closes the child's input and shuts the child down; see [`Process::shutdown`].
     ///
-    /// What it still writes meanwhile is read and discarded, so that a full pipe does not keep it from
-    /// leaving.
+    /// Output that the child still writes is read and discarded, so that a full pipe does not keep it from exiting.
     pub async fn shutdown(self) -> Exit {
         let Self { stdin, stdout, process } = self;
         drop(stdin);
@@ -44,7 +43,7 @@ impl Child {
     }
 }
 
-/// Never returns: what matters is when the child ends.
+/// Reads and discards the child's output. Never returns: the exit of the child ends it.
 async fn discard(mut stdout: ChildStdout) -> Exit {
     let mut chunk = vec![0; 4 * 1024];
     while let Ok(1..) = poll_fn(|cx| Pin::new(&mut stdout).poll_read(cx, &mut chunk)).await {}
@@ -52,23 +51,22 @@ async fn discard(mut stdout: ChildStdout) -> Exit {
     future::pending().await
 }
 
-/// A running child without its streams.
+/// A running child process without its input and output streams.
 ///
-/// It leads a process group of its own (on Windows: a job object), and everything here ends the whole of it:
-/// a server behind `npx` or a shell goes with its wrapper, also when the wrapper is gone already. What has
-/// deliberately left the group, as daemons do by `setsid`, stays.
+/// It leads a process group of its own (on Windows: a job object), and every method here acts on the whole group:
+/// a server behind `npx` or a shell ends with its wrapper, also when the wrapper has already exited. A process
+/// that deliberately left the group, as daemons do by `setsid`, keeps running.
 ///
 /// # Dropping it
 ///
-/// [`shutdown`](Self::shutdown) is how to part with a child. Dropping ends it too, but there is nobody to
-/// wait for it, and the next thing to happen may be the end of this program. So the group is sent SIGTERM at
-/// once, not only after a wait for the closed input to take effect. What then remains is killed after
-/// [`ShutdownTimeouts::terminate`], and reaped, by a thread that lives only for that; no executor is needed. If this
-/// program ends before that, what ignores both the end of its input and SIGTERM stays behind. On Windows the
-/// job is closed at once, which kills.
+/// Call [`shutdown`](Self::shutdown) to end a child. Dropping the handle ends the child too, but cannot wait for it,
+/// and this program may exit next. So the drop sends SIGTERM to the group at once, without first waiting for the
+/// closed input to take effect. After [`ShutdownTimeouts::terminate`] a short-lived thread kills the remaining
+/// processes and reaps the child; no executor is needed. If this program ends before that, a process that ignores
+/// both the end of its input and SIGTERM keeps running. On Windows the drop closes the job at once, which kills.
 #[derive(Debug)]
 pub struct Process {
-    /// Gone only while being dropped.
+    /// `None` only while being dropped.
     tree: Option<Tree>,
     id: u32,
     stderr: Stderr,
@@ -81,14 +79,14 @@ impl Process {
         Self { id: tree.id(), tree: Some(tree), stderr, shutdown, killer: Killer::default() }
     }
 
-    /// The operating system's number for the process; on Unix also that of its group. It stays reserved while
-    /// this handle lives.
+    /// The operating system's process id; on Unix also the id of its group. It stays reserved while this handle
+    /// lives.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// What the child writes to its standard error.
+    /// The child's standard error.
     #[must_use]
     pub fn stderr(&self) -> Stderr {
         self.stderr.clone()
@@ -96,18 +94,18 @@ impl Process {
 
     /// Waits for the child to exit by itself.
     ///
-    /// Only watches: what the child may have left behind in its group goes on, until
-    /// [`shutdown`](Self::shutdown) or the drop of this handle, which also clears the zombie away.
+    /// Only watches: processes that the child left behind in its group keep running until
+    /// [`shutdown`](Self::shutdown) or the drop of this handle, which also reaps the zombie.
     ///
     /// # Errors
     ///
-    /// The system's, above all if somebody else in this program reaps all children or SIGCHLD is ignored.
+    /// The system's error, usually because other code in this program reaps all children or ignores SIGCHLD.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         poll_fn(|cx| self.poll_wait(cx)).await
     }
 
-    /// The same as [`wait`](Self::wait), for a driver that polls other things too. Wakes the task that polled
-    /// last.
+    /// Polls for the child's exit: [`wait`](Self::wait) for a driver that polls other sources too. Wakes the task that
+    /// polled last.
     ///
     /// # Errors
     ///
@@ -119,12 +117,12 @@ impl Process {
         }
     }
 
-    /// Has the shutdown steps cut short once `killer` says so.
+    /// Makes `killer` cut the shutdown steps short.
     pub(crate) fn set_killer(&mut self, killer: &Killer) {
         self.killer = killer.clone();
     }
 
-    /// Asks the child and its whole group to terminate, without waiting (SIGTERM; nothing on Windows).
+    /// Sends SIGTERM to the child and its whole group, without waiting (on Windows: does nothing).
     pub fn terminate(&mut self) {
         if let Some(tree) = &mut self.tree {
             tree.terminate();
@@ -138,13 +136,12 @@ impl Process {
         }
     }
 
-    /// Brings the child and its whole group to their end: waits for the closed input to take effect, then
-    /// asks, then kills, each after the time set by [`Command::shutdown`](crate::Command::shutdown).
-    /// Afterwards there is neither process nor zombie.
+    /// Ends the child and its whole group: waits for the closed input to take effect, then sends SIGTERM, then
+    /// kills, each after the time set by [`Command::shutdown`](crate::Command::shutdown).
+    /// Afterwards neither process nor zombie remains.
     ///
-    /// **Close or drop the [`ChildStdin`] first**, or the first wait is in vain; and go on reading the
-    /// [`ChildStdout`] or drop it. [`Child::shutdown`] does both. Dropping this future is dropping the
-    /// process.
+    /// **Close or drop the [`ChildStdin`] first**, or the first wait is in vain; and keep reading the
+    /// [`ChildStdout`] or drop it. [`Child::shutdown`] does both. Dropping this future drops the process.
     ///
     /// Specification 2026-07-28, basic/transports/stdio, Shutdown.
     pub async fn shutdown(mut self) -> Exit {
@@ -162,7 +159,7 @@ impl Drop for Process {
         if tree.is_over() {
             return;
         }
-        // Before anything else, as the thread may never get its turn.
+        // First of all, as the thread may never be scheduled.
         if Tree::CAN_TERMINATE {
             tree.terminate()
         } else {
@@ -172,7 +169,7 @@ impl Drop for Process {
             return;
         }
         let times = ShutdownTimeouts { close: Duration::ZERO, ..self.shutdown };
-        // With its standard error, as one who takes his leave there would die of its being closed.
+        // Keeps standard error open: a child that writes there while it exits would die of SIGPIPE.
         let orphan = (tree, self.stderr.clone());
         let (hand_over, taken) = mpsc::sync_channel::<(Tree, Stderr)>(1);
         let end = move || {
@@ -192,28 +189,27 @@ impl Drop for Process {
     }
 }
 
-/// How a child ended.
+/// The exit of a child: its status, the shutdown step that ended it, and its last standard error.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Exit {
-    /// Its status; absent if it could not be learnt, because somebody else reaped it or the kernel would not
-    /// let it go.
+    /// Exit status; `None` if it is unknown, because other code reaped the child or the kernel did not end it.
     pub status: Option<ExitStatus>,
-    /// What it took. Concerns the program that was spawned; what it left behind is always asked, then killed.
+    /// The step that ended the spawned program. Processes that it left behind always get SIGTERM, then SIGKILL.
     pub step: ShutdownStep,
-    /// The end of what it wrote to its standard error; see [`Stderr::tail`].
+    /// The end of its standard error; see [`Stderr::tail`].
     pub stderr: String,
 }
 
 impl Exit {
-    /// Whether it left with status zero.
+    /// Whether it exited with status zero.
     #[must_use]
     pub fn success(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
 }
 
-/// A sentence and, if there is something, the last lines of standard error.
+/// A sentence, followed by the last lines of standard error if there are any.
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {

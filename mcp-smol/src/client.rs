@@ -1,4 +1,4 @@
-//! Clients: a connection is a handle for the application and a driver that moves bytes for it.
+//! Clients: each connection has a handle for the application and a driver that moves its bytes.
 
 mod child;
 mod link;
@@ -28,13 +28,13 @@ use link::{Link, LinkEvent};
 pub use options::{ClientOptions, WireDirection};
 pub use stream::StreamLink;
 
-/// How often the driver goes round before it lets others have a turn. Each round reads one block at most, of 64 KiB; the
-/// detour through the executor costs nothing beside that.
+/// Rounds per poll before the driver yields to other tasks. Each round reads at most one block of 64 KiB, beside
+/// which the detour through the executor costs nothing.
 const ROUNDS: usize = 4;
 
 /// Starts a server as a child process and talks to it, with default [options](ClientOptions).
 ///
-/// The process is started when the driver is first polled. Dropping the last [`Client`] ends it: in an orderly way while
+/// The process starts when the driver is first polled. Dropping the last [`Client`] ends it: in an orderly way while
 /// the driver runs, at once if the driver is dropped.
 ///
 /// ```no_run
@@ -57,7 +57,7 @@ const ROUNDS: usize = 4;
 /// # }
 /// ```
 ///
-/// The driver is an ordinary future. Where nothing can be spawned, it runs beside what uses the client:
+/// The driver is an ordinary future. Without an executor to spawn it on, run it beside the code that uses the client:
 ///
 /// ```no_run
 /// # use mcp_smol::Command;
@@ -101,22 +101,23 @@ where
     ClientOptions::default().connect_stream(reader, writer)
 }
 
-/// The future that carries a client's messages, keeps its time and runs its [handlers](mcp_proto::front::ClientHandlers).
+/// The future that moves a client's messages, fires its timers and runs its [handlers](front::ClientHandlers).
 ///
-/// Spawn it on any executor, or poll it beside the work; nothing happens otherwise. It is `Send` unless the handlers are
-/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). It ends once the connection is over and a child process is gone, with an error unless this
-/// side closed it: the same that the client's requests got.
+/// Spawn it on any executor, or poll it beside the work; nothing happens otherwise. It is `Send` unless the handlers
+/// are
+/// [`LocalHandlers`](front::LocalHandlers). It ends once the connection is over and the child process has exited: with
+/// an error unless this side closed the connection, the same error that the client's requests got.
 ///
-/// Dropping it ends the connection at once, and a child process as [`Process`](crate::Process) says.
+/// Dropping it ends the connection at once, and the child process as described at [`Process`](crate::Process).
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ClientDriver<L, H: HandlerMode = SendHandlers> {
     front: adapter::ClientDriver<StreamClient, H>,
     link: L,
     alarm: Alarm,
     wire: options::Tap,
-    /// Why nothing can be done at all.
+    /// Error that kept the driver from doing anything.
     startup_error: Option<io::Error>,
-    /// How much of the output was unwritten when that was last looked at.
+    /// Unwritten bytes of output at the last poll.
     unwritten: usize,
 }
 
@@ -138,7 +139,7 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
         (client, Self { front, link, alarm: Alarm::new(clock), wire, startup_error: problem, unwritten: 0 })
     }
 
-    /// Carries out what the machine wants of the link. Ready if there was anything, as more may follow from it.
+    /// Carries out the machine's actions on the link. Ready if there were any, as more may follow.
     fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self { front, link, wire, unwritten, .. } = self;
         let mut sent = None;
@@ -155,7 +156,7 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
             sent = transmitted.as_ref().and_then(|outgoing| wire.is_on().then(|| outgoing.to_vec()));
             if action.is_some() || transmitted.is_some() { Poll::Ready(action) } else { Poll::Pending }
         });
-        // Whatever takes its time, or is foreign, comes after the lock is released.
+        // Slow or foreign code runs only after the lock is released.
         if let Some(sent) = sent {
             wire.show(WireDirection::Sent, &sent);
         }
@@ -167,7 +168,7 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
         })
     }
 
-    /// Hands over what the link brings. Ready if there was anything.
+    /// Hands the link's input to the machine. Ready if there was any.
     fn poll_link(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.link.poll_event(cx).map(|event| {
             if let LinkEvent::Input(bytes) = &event {
@@ -188,16 +189,16 @@ impl<L: Link + Unpin, H: HandlerMode> Future for ClientDriver<L, H> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Some(problem) = this.startup_error.take() {
-            let why = format!("I/O cannot be started: {problem}");
-            this.front.lock(|machine, now| machine.at(now).abort(LostReason::Failed(why)));
+        if let Some(error) = this.startup_error.take() {
+            let reason = format!("could not start the I/O reactor: {error}");
+            this.front.lock(|machine, _| machine.abort(LostReason::Failed(reason)));
         }
         for _ in 0..ROUNDS {
-            // All three in every round, so that reading never waits for writing, nor either for the machine.
+            // All three in every round, so that reading waits neither for writing nor for the machine.
             this.link.poll_write(cx);
             let acted = this.poll_machine(cx);
-            let happened = this.poll_link(cx);
-            if acted.is_ready() || happened.is_ready() {
+            let event = this.poll_link(cx);
+            if acted.is_ready() || event.is_ready() {
                 continue;
             }
             if let Some(closed) = this.front.closed()

@@ -1,4 +1,4 @@
-//! How a child is described and started.
+//! Description and start of a child process.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ use crate::shutdown::ShutdownTimeouts;
 use crate::spawn_error::SpawnError;
 use crate::stderr::Stderr;
 
-/// A program to run as a child, with pipes to its standard streams; reads like [`std::process::Command`].
+/// Command line of a child with pipes to its standard streams; reads like [`std::process::Command`].
 ///
 /// It can be spawned any number of times.
 ///
@@ -53,10 +53,10 @@ pub struct Command {
 }
 
 impl Command {
-    /// A command for `program`: a path, or a name to look up in the `PATH` that the child gets.
+    /// A command for `program`: a path, or a name to look up in the child's `PATH`.
     ///
-    /// On Windows a name is looked up with the extensions of `PATHEXT`, so that `npx` finds `npx.cmd`; batch
-    /// files are run through `cmd.exe` with their arguments escaped, by std.
+    /// On Windows the name is looked up with the extensions of `PATHEXT`, so that `npx` finds `npx.cmd`; std runs
+    /// batch files through `cmd.exe` and escapes their arguments.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self {
             program: program.as_ref().to_owned(),
@@ -69,7 +69,7 @@ impl Command {
         }
     }
 
-    /// Adds an argument. No shell takes part in it.
+    /// Adds an argument. It is passed as it is: no shell interprets it.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
         self
@@ -81,37 +81,37 @@ impl Command {
         self
     }
 
-    /// Sets a variable on top of what [`environment`](Self::environment) lets through.
+    /// Sets a variable in addition to those that [`environment`](Self::environment) passes on.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Sets variables on top of what [`environment`](Self::environment) lets through.
+    /// Sets variables in addition to those that [`environment`](Self::environment) passes on.
     pub fn envs<N: AsRef<OsStr>, V: AsRef<OsStr>>(self, variables: impl IntoIterator<Item = (N, V)>) -> Self {
         variables.into_iter().fold(self, |command, (name, value)| command.env(name, value))
     }
 
-    /// What the child inherits of our environment. Default: [`Environment::Allowed`].
+    /// Which variables the child inherits from this process. Default: [`Environment::Allowed`].
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
         self
     }
 
-    /// The directory to run in. Default: ours.
+    /// Working directory of the child. Default: that of this process.
     pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
         self.directory = Some(directory.as_ref().to_owned());
         self
     }
 
-    /// How long the steps of [`Process::shutdown`] may take.
+    /// Time limits of the steps of [`Process::shutdown`].
     pub fn shutdown(mut self, times: ShutdownTimeouts) -> Self {
         self.shutdown = times;
         self
     }
 
-    /// How many bytes of standard error are kept. Default 64 KiB: a long stack trace with what led to it. The
-    /// memory is taken as it fills.
+    /// How many bytes of standard error to keep. Default 64 KiB: a long stack trace with the lines that led to it.
+    /// Memory is allocated as it fills.
     pub fn stderr_bytes(mut self, bytes: usize) -> Self {
         self.stderr_bytes = bytes;
         self
@@ -119,12 +119,12 @@ impl Command {
 
     /// Starts the program, at the head of a process group (on Windows: in a job object) of its own.
     ///
-    /// An interrupt typed at the terminal therefore reaches this process only. The child sees the end of its
-    /// input when we end, in whatever way.
+    /// So an interrupt typed at the terminal reaches this process only. The child reads the end of its input when
+    /// this process ends, however it ends.
     ///
     /// # Errors
     ///
-    /// [`SpawnError`] says what was tried and what was missing.
+    /// [`SpawnError`] says which program was looked for, where, and why it could not be started.
     pub fn spawn(&self) -> Result<Child, SpawnError> {
         let environment = self.child_environment();
         self.try_spawn(&environment).map_err(|error| {
@@ -180,7 +180,7 @@ impl Command {
         self.program.clone()
     }
 
-    /// Left alone if it cannot be found, so that the system's own error is reported.
+    /// Returns the name unchanged if it cannot be found, so that the system reports its own error.
     #[cfg(windows)]
     fn resolved_program(&self, environment: &[(OsString, OsString)]) -> OsString {
         let path = environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value);
@@ -203,7 +203,7 @@ fn is_path(name: &OsStr) -> bool {
     if cfg!(windows) { name.eq_ignore_ascii_case("PATH") } else { name == "PATH" }
 }
 
-/// Without the values of variables, which may be secrets.
+/// Omits the values of variables, which may be secrets.
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command")

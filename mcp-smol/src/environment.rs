@@ -1,13 +1,12 @@
-//! Which variables of this process a child gets to see.
+//! Environment variables that a child process inherits.
 
 use std::ffi::{OsStr, OsString};
 
-/// What a child inherits of this process's environment, before [`Command::env`](crate::Command::env) adds to
-/// it.
+/// What a child inherits of this process's environment, before [`Command::env`](crate::Command::env) adds to it.
 ///
-/// A server is somebody else's program. Handing it every variable hands it every token and key that happens
-/// to be exported, and lets variables meant for another program (`PYTHONHOME`, `NODE_PATH`) break it. So the
-/// default is a list of what programs need in order to run at all.
+/// A server is a third party's program. Passing on every variable would pass on every exported token and key, and
+/// variables meant for another program (`PYTHONHOME`, `NODE_PATH`) could break it. So the default is a list of
+/// the variables that programs need to run at all.
 ///
 /// On Unix these are `HOME`, `LANG`, `LANGUAGE`, everything that begins with `LC_`, `LOGNAME`, `PATH`,
 /// `SHELL`, `TERM`, `TMPDIR`, `TZ`, `USER`, the base directories `XDG_CACHE_HOME`, `XDG_CONFIG_HOME`,
@@ -22,9 +21,9 @@ pub enum Environment {
     /// The variables listed above.
     #[default]
     Allowed,
-    /// Everything this process has.
+    /// Every variable of this process.
     Whole,
-    /// Nothing at all; not even `PATH`, unless it is added.
+    /// No variable at all; not even `PATH`, unless added.
     Nothing,
 }
 
@@ -72,7 +71,7 @@ const ALLOWED: &[&str] = &[
 ];
 
 impl Environment {
-    /// The part of `variables` that a child inherits.
+    /// Selects the variables that a child inherits.
     pub(crate) fn select(
         self,
         variables: impl Iterator<Item = (OsString, OsString)>,
@@ -88,7 +87,7 @@ impl Environment {
 fn is_allowed(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     if cfg!(windows) {
-        // Names are case-insensitive there: it is usually spelt `Path`.
+        // Windows variable names are case-insensitive: `PATH` is usually spelt `Path`.
         ALLOWED.iter().any(|allowed| name.eq_ignore_ascii_case(allowed))
     } else {
         ALLOWED.contains(&name) || name.starts_with("LC_")
@@ -115,13 +114,13 @@ mod tests {
 
     /// K10, F31
     #[test]
-    fn only_listed_variables_are_inherited_and_no_shell_functions() {
+    fn child_inherits_only_listed_variables_and_no_shell_functions() {
         assert_eq!(names(Environment::Allowed), ["PATH", "LC_ALL"]);
     }
 
     /// K10
     #[test]
-    fn the_whole_environment_is_one_word_away() {
+    fn child_can_inherit_the_whole_environment_or_nothing() {
         assert_eq!(names(Environment::Whole).len(), 7);
         assert_eq!(names(Environment::Nothing).len(), 0);
     }

@@ -1,4 +1,4 @@
-//! Reading and writing at the same time, without a task for either.
+//! Reading and writing a byte stream at the same time, without a task for either.
 
 use std::fmt;
 use std::io;
@@ -13,14 +13,14 @@ use futures_lite::{AsyncRead, AsyncWrite};
 const BLOCK: usize = 64 * 1024;
 /// A read up to this size is copied out of the block, so that keeping it does not keep the block.
 const COPIED: usize = 4 * 1024;
-/// What is left of a block once slices are cut off is read into while it is at least this large.
+/// The rest of a block, once slices are cut off, takes further reads while it is at least this large.
 const SMALLEST_READ: usize = 16 * 1024;
-/// An output buffer that once grew beyond this is given back rather than kept for the next message.
+/// An output buffer that grew beyond this is shrunk before the next message.
 const KEPT_OUTPUT: usize = 256 * 1024;
 
-/// The two directions of a byte stream, each polled by whoever drives the conversation.
+/// The two directions of a byte stream, both polled by one driver.
 ///
-/// Neither direction waits for the other, so a peer that floods us while we write cannot deadlock us,
+/// Neither direction waits for the other, so a peer that floods this side while it writes cannot deadlock it,
 /// provided that **both are polled in every poll** of the driver:
 ///
 /// ```
@@ -54,7 +54,7 @@ const KEPT_OUTPUT: usize = 256 * 1024;
 pub struct Io<R, W> {
     reader: R,
     writer: W,
-    /// Initialized memory to read into: its length, not its spare capacity, is what a read may fill.
+    /// Initialized memory to read into: a read may fill its length, not its spare capacity.
     block: BytesMut,
     ended: bool,
     outgoing: Vec<u8>,
@@ -64,7 +64,7 @@ pub struct Io<R, W> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Io<ReadHalf<S>, WriteHalf<S>> {
-    /// Both directions of one stream, such as a Unix or TCP socket.
+    /// Reads and writes one stream, such as a Unix or TCP socket.
     pub fn over(stream: S) -> Self {
         let (reader, writer) = split(stream);
         Self::new(reader, writer)
@@ -72,7 +72,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Io<ReadHalf<S>, WriteHalf<S>> {
 }
 
 impl<R, W> Io<R, W> {
-    /// A stream that comes as two halves, such as a child's standard output and input.
+    /// Reads and writes two halves of a stream, such as a child's standard output and input.
     pub fn new(reader: R, writer: W) -> Self {
         Self {
             reader,
@@ -86,10 +86,10 @@ impl<R, W> Io<R, W> {
         }
     }
 
-    /// Where to append what is to be sent; absent until what it had before is written.
+    /// The output buffer to append to; `None` until its earlier content is written.
     ///
-    /// So a driver that fills it from a machine leaves to the machine, which counts and sheds, whatever the
-    /// peer does not take.
+    /// So output that the peer does not take stays in the machine that a driver fills this from, which counts it and
+    /// sheds it.
     pub fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
         if self.written < self.outgoing.len() {
             return None;
@@ -100,33 +100,33 @@ impl<R, W> Io<R, W> {
         Some(&mut self.outgoing)
     }
 
-    /// How many bytes of [`outgoing`](Self::outgoing) are yet to be written: whether a write makes progress.
+    /// How many bytes of [`outgoing`](Self::outgoing) are not yet written, to tell whether a write makes progress.
     #[must_use]
     pub fn unwritten(&self) -> usize {
         self.outgoing.len() - self.written
     }
 
-    /// The halves. What is yet unwritten is lost.
+    /// Returns the halves. Unwritten output is lost.
     pub fn into_inner(self) -> (R, W) {
         (self.reader, self.writer)
     }
 }
 
 impl<R: AsyncRead + Unpin, W> Io<R, W> {
-    /// What has arrived, as much as one read yields; empty at the end of the stream, and from then on.
+    /// Received bytes, as many as one read yields; empty at the end of the stream, and from then on.
     ///
-    /// A chunk of more than 4 KiB is a slice of the block that was read into and keeps all of its 64 KiB
+    /// A chunk of more than 4 KiB is a slice of the 64 KiB block that it was read into and keeps the whole block
     /// alive; a smaller one is a copy.
     ///
     /// # Errors
     ///
-    /// The reader's.
+    /// Those of the reader.
     pub fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         if self.ended {
             return Poll::Ready(Ok(Bytes::new()));
         }
         if self.block.len() < SMALLEST_READ {
-            // Takes the old block again if nobody holds a slice of it any more.
+            // Reuses the old block if no slice of it is left.
             self.block.resize(BLOCK, 0);
         }
         let length = loop {
@@ -141,7 +141,7 @@ impl<R: AsyncRead + Unpin, W> Io<R, W> {
             Some(_) => self.block.split_to(length).freeze(),
             None => {
                 return Poll::Ready(Err(io::Error::other(
-                    "the reader claims more than it was given room for",
+                    "the reader claims to have read more bytes than its buffer holds",
                 )));
             }
         }))
@@ -149,12 +149,12 @@ impl<R: AsyncRead + Unpin, W> Io<R, W> {
 }
 
 impl<R, W: AsyncWrite + Unpin> Io<R, W> {
-    /// Writes what is in [`outgoing`](Self::outgoing); ready when all of it has been written and flushed,
+    /// Writes the content of [`outgoing`](Self::outgoing); ready when all of it has been written and flushed,
     /// which may be at once.
     ///
     /// # Errors
     ///
-    /// The writer's, and [`io::ErrorKind::WriteZero`] if it takes nothing more.
+    /// Those of the writer, and [`io::ErrorKind::WriteZero`] if it accepts no more bytes.
     pub fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(unwritten) = self.outgoing.get(self.written..)
             && !unwritten.is_empty()
@@ -174,7 +174,7 @@ impl<R, W: AsyncWrite + Unpin> Io<R, W> {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes what is left and closes the direction that we write to. May be polled again afterwards.
+    /// Writes the remaining output and closes the writing direction. May be polled again afterwards.
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl<R, W: AsyncWrite + Unpin> Io<R, W> {
     }
 }
 
-/// Without what is being sent.
+/// Omits the output buffer.
 impl<R: fmt::Debug, W: fmt::Debug> fmt::Debug for Io<R, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Io")

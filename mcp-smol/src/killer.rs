@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Kills the server of a [`ClientDriver`](crate::ClientDriver) and its whole group at once, from any thread.
+/// Kills the server of a [`ClientDriver`](crate::ClientDriver) and its whole process group at once, from any thread.
 ///
 /// For programs that must end without delay, such as at a second Ctrl-C: the shutdown steps of
-/// [`Client::close`](mcp_proto::front::Client::close) take up to [`ShutdownTimeouts`](crate::ShutdownTimeouts)'s times. After
-/// [`kill`](Self::kill) poll the driver to its end, which then takes milliseconds; that clears the zombie away too.
+/// [`Client::close`](mcp_proto::front::Client::close) take up to the times in
+/// [`ShutdownTimeouts`](crate::ShutdownTimeouts). After [`kill`](Self::kill) poll the driver to its end, which takes
+/// milliseconds and reaps the process.
 #[derive(Clone, Debug, Default)]
 pub struct Killer(Arc<Mutex<State>>);
 
@@ -18,7 +19,7 @@ struct State {
 }
 
 impl Killer {
-    /// Kills the server, at once if it runs. It is not started again.
+    /// Kills the server, at once if it is running. The driver does not start it again.
     pub fn kill(&self) {
         let mut state = self.state();
         state.killed = true;
@@ -31,7 +32,7 @@ impl Killer {
         self.state().killed
     }
 
-    /// Ready once [`kill`](Self::kill) was called. Wakes the task that polled last.
+    /// Ready once [`kill`](Self::kill) has been called. Wakes the task that polled last.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state();
         if state.killed {
@@ -44,7 +45,7 @@ impl Killer {
         Poll::Pending
     }
 
-    /// Nothing under the lock can panic half-way through a change.
+    /// A poisoned lock is usable: no code under it can panic half-way through a change.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

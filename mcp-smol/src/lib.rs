@@ -1,5 +1,5 @@
-//! [`mcp_proto`] on smol's I/O: servers as child processes, a server on its own standard streams, and both roles over
-//! anything that can be read and written.
+//! Adapter from [`mcp_proto`] to smol: MCP servers as child processes, a server on its own standard streams, and both
+//! roles over any reader and writer.
 //!
 //! ```no_run
 //! use mcp_smol::Command;
@@ -24,18 +24,18 @@
 //!
 //! | To | use |
 //! |---|---|
-//! | talk to a server that is a program | [`connect`], with more to say [`ClientOptions::connect`] |
+//! | talk to a server that is a program | [`connect`], or [`ClientOptions::connect`] with options |
 //! | talk to a server over a socket | [`connect_stream`] |
-//! | be a server on one's own standard streams | [`serve_stdio`], with more to say [`ServerOptions::stdio`] |
+//! | be a server on one's own standard streams | [`serve_stdio`], or [`ServerOptions::stdio`] with options |
 //! | be a server on a socket | [`serve`] |
-//! | show a person what is to be run | [`Command::preview`] |
-//! | run a child without MCP | [`Command`] → [`Child`], its [`Stderr`], its end as an [`Exit`] or why not, a [`SpawnError`] |
-//! | start without free file descriptors, and be told so | [`start_reactor`] |
+//! | show a user the command before it runs | [`Command::preview`] |
+//! | run a child without MCP | [`Command`] → [`Child`], its [`Stderr`], its [`Exit`]; or a [`SpawnError`] |
+//! | get an error, not a panic, if no file descriptors are left | [`start_reactor`] |
 //! | read and write at the same time in one poll | [`Io`], over any pair of reader and writer or any one stream |
 //!
-//! Whatever has to do with MCP is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`]. The drivers
-//! here move bytes, tell the time and open and close links. They spawn no tasks and need no particular executor
-//! (readiness and timers come from [`async_io`], which brings its own thread where no `block_on` of its own runs).
+//! MCP itself is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`]. The drivers here move bytes,
+//! read the clock and open and close links. They spawn no tasks and need no particular executor ([`async_io`] provides
+//! readiness and timers, on a thread of its own where none of its `block_on` runs).
 //!
 //! # Features
 //!
@@ -47,8 +47,8 @@
 //!
 //! # Systems
 //!
-//! Developed and tested on Linux. Other Unix systems share all of the code but the lookups in `/proc` and the
-//! process handles, in whose place a thread per child waits (tested on Linux); OpenBSD lacks `waitid` and is
+//! Developed and tested on Linux. Other Unix systems share all of the code except the lookups in `/proc` and the
+//! process handles, which a waiting thread per child replaces (tested on Linux); OpenBSD lacks `waitid` and is
 //! not supported. The Windows parts (`.cmd` and `.bat` through `PATHEXT`, no console window, a job object
 //! that ends the tree, threads for pipes) are written against the documentation of the crates they use and
 //! have been neither compiled nor run there.

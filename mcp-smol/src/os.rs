@@ -1,4 +1,4 @@
-//! What differs between operating systems: how a process tree is watched and ended.
+//! Differences between operating systems: how to watch and end a process tree.
 
 #[cfg(unix)]
 mod unix;

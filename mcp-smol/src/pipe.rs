@@ -1,4 +1,4 @@
-//! Our ends of a child's standard input and output.
+//! This process's ends of a child's standard input and output.
 
 use std::io;
 use std::pin::Pin;
@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 
 use futures_lite::{AsyncRead, AsyncWrite};
 
-/// Where the child reads from: its standard input.
+/// Writes to the child's standard input.
 ///
-/// [`close`](futures_lite::AsyncWriteExt::close), or dropping it, is the end of file that asks a server to
-/// leave. A write to a child that has gone fails with [`io::ErrorKind::BrokenPipe`].
+/// [`close`](futures_lite::AsyncWriteExt::close), or dropping it, sends the end of file that asks a server to exit. A
+/// write after the child has exited fails with [`io::ErrorKind::BrokenPipe`].
 #[derive(Debug)]
 pub struct ChildStdin(Option<os::Pipe<process::ChildStdin>>);
 
-/// What the child writes: its standard output.
+/// Reads the child's standard output.
 #[derive(Debug)]
 pub struct ChildStdout(os::Pipe<process::ChildStdout>);
 
@@ -57,7 +57,7 @@ impl AsyncWrite for ChildStdin {
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = std::task::ready!(self.as_mut().poll_flush(cx));
-        // A pipe has no half-close: it is closed when its descriptor is.
+        // A pipe has no half-close: closing means dropping the descriptor.
         self.0 = None;
         Poll::Ready(flushed)
     }
@@ -74,7 +74,7 @@ mod os {
 
     pub(super) type Pipe<T> = ReadyIo<T>;
 
-    /// Makes our end non-blocking, which is invisible to the child: its end has flags of its own.
+    /// Makes this process's end non-blocking. The child does not notice: its end has flags of its own.
     pub(super) fn pipe<T: AsFd>(pipe: T) -> io::Result<Pipe<T>> {
         Ok(ReadyIo::new(Async::new(pipe)?))
     }
@@ -95,7 +95,7 @@ mod os {
         pipe.poll_write(cx, bytes)
     }
 
-    /// Nothing is held back.
+    /// Does nothing: pipes are not buffered.
     pub(super) fn poll_flush<T>(_: &mut Pipe<T>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -107,7 +107,7 @@ mod os {
 
     use super::*;
 
-    /// Anonymous pipes cannot be polled there.
+    /// Anonymous pipes cannot be polled on Windows.
     pub(super) type Pipe<T> = Unblock<T>;
 
     pub(super) fn pipe<T>(pipe: T) -> io::Result<Pipe<T>> {

@@ -1,4 +1,4 @@
-//! A command as a person is to see it before it runs.
+//! Description of a command that a host shows before running it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -7,30 +7,30 @@ use std::path::PathBuf;
 
 use crate::command::Command;
 
-/// What is to be run, for a person to agree to: see [`Command::preview`].
+/// A command to show to a user, who agrees before it runs: see [`Command::preview`].
 ///
-/// Displayed, it is a text that leaves nothing out, the way a host should show it: before the first run of a command
-/// that a configuration or a link has brought, with a way to say no, and nothing run unless the person says yes. What
-/// runs has all the rights of this process; where that is too much, put a sandbox around it.
+/// Its `Display` text omits nothing. A host should show it before the first run of a command that came from a
+/// configuration or a link, let the user decline, and run nothing without consent. The program runs with all the
+/// rights of this process; where that is too much, put a sandbox around it.
 ///
 /// ```
 /// use mcp_smol::{Command, Risk};
 ///
 /// let preview = Command::new("sh").args(["-c", "curl https://example.com/x | sudo sh"]).preview();
 /// assert_eq!(preview.line, "sh -c 'curl https://example.com/x | sudo sh'");
-/// assert!(preview.risks.contains(&Risk::Privileges) && preview.risks.contains(&Risk::Network));
+/// assert!(preview.risks.contains(&Risk::PrivilegeEscalation) && preview.risks.contains(&Risk::Network));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandPreview {
-    /// The program and its arguments, whole, as a POSIX shell would be given them. Characters that can't be seen, or
-    /// that turn text round, are escaped.
+    /// The whole program and its arguments, quoted as a POSIX shell takes them. Invisible characters, and those that
+    /// reverse the direction of text, are escaped.
     pub line: String,
     /// The directory, if not this process's own.
     pub directory: Option<PathBuf>,
-    /// The names of the variables that are set for it. Their values may be secrets.
+    /// Names of the variables set for the child. Their values, which may be secrets, are omitted.
     pub variables: Vec<String>,
-    /// What is risky about it, as far as words tell. An empty list says nothing.
+    /// Risks that the words of the command show. An empty set does not mean that the command is safe.
     pub risks: BTreeSet<Risk>,
 }
 
@@ -72,23 +72,23 @@ impl fmt::Display for CommandPreview {
     }
 }
 
-/// Something risky about a command.
+/// A risk that the words of a command show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Risk {
     /// It asks for more rights than this process has.
     PrivilegeEscalation,
-    /// It deletes or overwrites.
+    /// It deletes or overwrites files.
     Deletion,
     /// It talks to the network.
     Network,
     /// It fetches a program and runs it.
     Downloads,
-    /// It is a script in an argument.
+    /// One of its arguments is a script.
     Script,
-    /// It names a place with secrets or with parts of the system.
+    /// It names a path that holds secrets or parts of the system.
     SensitivePath,
-    /// It has characters that can't be seen, or that turn text round.
+    /// It contains invisible characters, or characters that reverse the direction of text.
     Hidden,
     /// It sets variables that make programs load or run something else.
     Loader,
@@ -102,8 +102,8 @@ impl fmt::Display for Risk {
             Self::Network => "it talks to the network",
             Self::Downloads => "it fetches a program and runs it",
             Self::Script => "one of its arguments is a script",
-            Self::SensitivePath => "it names a place with secrets or with parts of the system",
-            Self::Hidden => "it has characters that can not be seen",
+            Self::SensitivePath => "it names a path that holds secrets or parts of the system",
+            Self::Hidden => "it contains characters that cannot be seen",
             Self::Loader => "it sets variables that make programs load or run something else",
         })
     }
@@ -145,7 +145,7 @@ const NETWORK: &[&str] = &[
     "bitsadmin",
 ];
 const DOWNLOADS: &[&str] = &["npx", "bunx", "pnpx", "uvx", "pipx"];
-/// Programs that fetch and run with one of their words.
+/// Programs that fetch and run another when one of these words is an argument.
 const DOWNLOADS_BY: &[(&str, &[&str])] = &[
     ("npm", &["exec", "x"]),
     ("pnpm", &["dlx", "exec"]),
@@ -158,7 +158,7 @@ const DOWNLOADS_BY: &[(&str, &[&str])] = &[
     ("go", &["run"]),
     ("nix", &["run", "shell"]),
 ];
-/// Programs that take a script by one of these options, whole or among others as in `-lc`.
+/// Programs that take a script after an option such as `-c`, alone or among others as in `-lc`.
 const SCRIPTS: &[&str] = &[
     "sh",
     "bash",
@@ -178,7 +178,7 @@ const SCRIPTS: &[&str] = &[
     "lua",
 ];
 const WINDOWS_SHELLS: &[&str] = &["cmd", "powershell", "pwsh"];
-/// Programs whose arguments are a command.
+/// Programs that run the command in their arguments.
 const WRAPPERS: &[&str] =
     &["env", "nice", "nohup", "timeout", "time", "exec", "xargs", "setsid", "stdbuf", "command"];
 const SENSITIVE_PATHS: &[&str] = &[
@@ -222,7 +222,7 @@ fn risks<W: AsRef<str>>(words: &[W]) -> BTreeSet<Risk> {
     let program = name(program.as_ref());
     let script = arguments.iter().any(|argument| takes_script(&program, argument.as_ref()));
     let wraps = script || WRAPPERS.contains(&&*program) || PRIVILEGES.contains(&&*program);
-    // What a script or a wrapper runs stands somewhere in its words.
+    // The command that a script or a wrapper runs is somewhere in its words.
     let mut names = vec![program];
     if wraps {
         let separators = |c: char| c.is_whitespace() || ";|&()<>`'\"{}$=,".contains(c);
@@ -253,7 +253,7 @@ fn risks<W: AsRef<str>>(words: &[W]) -> BTreeSet<Risk> {
     found
 }
 
-/// What a program is called, without its folder and its extension.
+/// The name of a program, lower-case, without its folder and its extension.
 fn name(path: &str) -> String {
     let last = path.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
     let stem =
@@ -273,7 +273,7 @@ fn takes_script(program: &str, option: &str) -> bool {
             || option == "eval")
 }
 
-/// A character that can't be seen, or that turns text round.
+/// Whether a character is invisible or reverses the direction of text.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -282,7 +282,7 @@ fn is_hidden(c: char) -> bool {
             | '\u{E0000}'..='\u{E0FFF}')
 }
 
-/// One word as a POSIX shell takes it; with characters that can't be seen, as other shells do.
+/// Quotes one word for a POSIX shell; with invisible characters, in the `$'…'` form of other shells.
 fn quote(word: &OsStr) -> String {
     let escaped = escape(word);
     let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
@@ -298,7 +298,7 @@ fn quote(word: &OsStr) -> String {
     }
 }
 
-/// What can't be seen, or is no text, by its number.
+/// Escapes invisible characters and invalid UTF-8 by their numbers.
 fn escape(word: &OsStr) -> String {
     let mut out = String::new();
     for chunk in word.as_encoded_bytes().utf8_chunks() {
@@ -320,7 +320,7 @@ fn escape(word: &OsStr) -> String {
 }
 
 impl Command {
-    /// The command as a person is to see it before it runs.
+    /// Describes the command, to show it to a user before it runs.
     pub fn preview(&self) -> CommandPreview {
         CommandPreview::new(self.words(), self.directory().cloned(), self.variables())
     }
@@ -340,7 +340,7 @@ mod tests {
 
     /// C13.1
     #[test]
-    fn a_command_is_shown_whole() {
+    fn preview_shows_the_whole_command() {
         let long = "x".repeat(100_000);
         assert_eq!(preview(&["server", &long]).line, format!("server {long}"));
         let line = preview(&["/opt/my server", "", "a b", "$(id)", "it's", "--port=80", "ü", "*"]).line;
@@ -354,9 +354,9 @@ mod tests {
         );
     }
 
-    /// C13.1: nothing that a terminal would act upon, and nothing that hides.
+    /// C13.1: no characters that control a terminal, and none that hide text.
     #[test]
-    fn what_can_not_be_seen_is_shown() {
+    fn preview_escapes_invisible_characters() {
         let hidden = preview(&["server", "a\u{1b}[2K\r", "\u{202e}gpj", "a\u{200b}b", "x\ny'\\"]);
         assert_eq!(hidden.line, r"server $'a\x1b[2K\x0d' $'\U0000202egpj' $'a\U0000200bb' $'x\ny\'\\'");
         assert_eq!(hidden.risks.into_iter().collect::<Vec<_>>(), [Risk::Hidden]);
@@ -364,7 +364,7 @@ mod tests {
 
     /// C13.2
     #[test]
-    fn what_is_risky_is_said() {
+    fn preview_names_the_risks() {
         use Risk::*;
         for (words, risks) in [
             (&["my-server", "--format", "rm"][..], &[][..]),

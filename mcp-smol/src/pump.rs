@@ -1,4 +1,4 @@
-//! Both directions of an open stream, until both have ended.
+//! Reads and writes an open stream until both directions have ended.
 
 use std::fmt;
 use std::io;
@@ -12,10 +12,10 @@ use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
 
 use crate::Io;
 
-/// How long a peer that takes no more may go on talking: its last answers, and the words it dies with.
+/// How long a peer that has stopped reading may still send, such as its last answers and error output.
 const READ_GRACE: Duration = Duration::from_secs(1);
 
-/// [`Io`] with a memory of how its directions have ended.
+/// [`Io`] that remembers how its directions have ended.
 #[derive(Debug)]
 pub(crate) struct Pump<R, W> {
     io: Io<R, W>,
@@ -30,17 +30,17 @@ enum Sending {
     Failed { error: Option<io::Error>, patience: Timer },
 }
 
-/// Why nothing more is to be read.
+/// Why reading has ended.
 #[derive(Debug)]
 pub(crate) enum ReadEnd {
-    /// The peer has closed its side.
+    /// The peer closed its side.
     Eof,
     Read(io::Error),
-    /// The peer takes no more, and has not said anything since.
+    /// Writing failed, and the peer has sent nothing since.
     Write(io::Error),
 }
 
-/// Nothing at all if there is nothing to add.
+/// Empty for a plain end of file.
 impl fmt::Display for ReadEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -56,29 +56,29 @@ impl<R, W> Pump<R, W> {
         Self { io: Io::new(reader, writer), sending: Sending::Open }
     }
 
-    /// Closes the direction that is written to, after what is in it.
+    /// Closes the writing direction once its buffer is written.
     pub(crate) fn close_write(&mut self) {
         if let Sending::Open = self.sending {
             self.sending = Sending::Closing;
         }
     }
 
-    /// Whether nothing more can be written, for whatever reason.
+    /// Whether nothing more can be written, because the writing direction is closed or has failed.
     pub(crate) fn has_closed(&self) -> bool {
         matches!(self.sending, Sending::Closed | Sending::Failed { .. })
     }
 
-    /// Whether the direction that is written to has been closed, as it was to be.
+    /// Whether the writing direction was closed by [`close_write`](Self::close_write), not by a failure.
     pub(crate) fn is_half_closed(&self) -> bool {
         matches!(self.sending, Sending::Closed)
     }
 
-    /// How many bytes are yet to be written.
+    /// Bytes not yet written.
     pub(crate) fn unwritten(&self) -> usize {
         self.io.unwritten()
     }
 
-    /// Where to append what is to be sent, unless something is being sent already.
+    /// The output buffer to append to; `None` while earlier output is being written.
     pub(crate) fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
         match self.sending {
             Sending::Open => self.io.outgoing(),
@@ -88,7 +88,7 @@ impl<R, W> Pump<R, W> {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
-    /// Goes on writing. A failure is told by [`poll_read`](Self::poll_read), once nothing more is to be read.
+    /// Continues writing. [`poll_read`](Self::poll_read) reports a failure once reading has ended.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) {
         let written = match self.sending {
             Sending::Open => self.io.poll_write(cx),
@@ -100,7 +100,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
         }
     }
 
-    /// What has come; `Err` once nothing more will.
+    /// Received bytes; `Err` once no more will come.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, ReadEnd>> {
         let end = match self.io.poll_read(cx) {
             Poll::Ready(Ok(bytes)) if bytes.is_empty() => ReadEnd::Eof,
@@ -114,7 +114,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
                 Sending::Open | Sending::Closing | Sending::Closed => return Poll::Pending,
             },
         };
-        // What went wrong first explains the rest.
+        // The first failure explains the later ones.
         let failure = match &mut self.sending {
             Sending::Failed { error, .. } => error.take(),
             Sending::Open | Sending::Closing | Sending::Closed => None,

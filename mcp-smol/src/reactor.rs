@@ -1,7 +1,7 @@
-//! Starts async-io's reactor where a failure can be reported.
+//! Starts async-io's reactor at a point where a failure can be returned.
 //!
-//! The reactor starts itself when it is first used, and panics if the system has no file descriptors left: in the thread
-//! that uses it and in the helper thread `async-io`, which never runs again then.
+//! The reactor starts on first use. If the system has no file descriptors left, it panics in the thread that uses
+//! it and in the helper thread `async-io`, which never runs again.
 
 use std::future::Future as _;
 use std::io;
@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use async_io::Timer;
 
-/// Starts the reactor that all I/O and all timers of this crate use, unless it runs already.
+/// Starts the reactor for all I/O and timers of this crate, unless it is running.
 ///
-/// Everything here that returns an error calls this first. A program that may begin without free file descriptors calls it
-/// at the beginning of `main`, before anything else of smol (`smol::block_on`, `smol::spawn`), which panics then.
+/// Every function of this crate that returns an error calls this first. A program that may start without free file
+/// descriptors calls it at the beginning of `main`, before any other part of smol (`smol::block_on`, `smol::spawn`),
+/// which would panic.
 ///
 /// # Errors
 ///
-/// The system's, if the process or the system has no file descriptors left. It may be tried again.
+/// The system's error if the process or the system has no file descriptors left. The call may be repeated.
 ///
 /// ```
 /// fn main() -> std::io::Result<()> {
@@ -35,7 +36,7 @@ pub fn start_reactor() -> io::Result<()> {
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*started {
         check_descriptors()?;
-        // Setting a timer is its first use.
+        // Setting a timer is the first use of the reactor.
         let mut timer = Timer::after(Duration::from_secs(1));
         let _ = Pin::new(&mut timer).poll(&mut Context::from_waker(Waker::noop()));
         *started = true;
@@ -43,7 +44,7 @@ pub fn start_reactor() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether as many descriptors are free as the reactor opens: a queue of events, a timer, a way to wake it, one to spare.
+/// Fails unless as many descriptors are free as the reactor opens: event queue, timer, wake-up, and one spare.
 #[cfg(unix)]
 fn check_descriptors() -> io::Result<()> {
     use std::fs::File;
@@ -53,7 +54,7 @@ fn check_descriptors() -> io::Result<()> {
     for place in &mut reserved {
         match File::open("/dev/null") {
             Ok(file) => *place = Some(file),
-            // A sandbox without the file says nothing of descriptors.
+            // A sandbox without this file says nothing about descriptors.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! A descriptor that is asked for its readiness before it is tried again.
+//! A descriptor whose readiness is checked before each operation is tried.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,9 +7,10 @@ use std::task::{Context, Poll, ready};
 use async_io::Async;
 use rustix::io::Errno;
 
-/// Like [`Async`], which however tries the operation in every poll, and once more after each success because
-/// the event it waited for then still counts. So each message costs a system call less here, and a poll that
-/// has other reasons costs none.
+/// Like [`Async`], but tries an operation only when the descriptor is ready.
+///
+/// `Async` tries the operation in every poll, and once more after each success because the event it waited for still
+/// counts. This type saves that system call per message, and a poll for another reason costs none.
 #[derive(Debug)]
 pub(crate) struct ReadyIo<T> {
     io: Async<T>,

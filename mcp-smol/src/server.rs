@@ -1,4 +1,4 @@
-//! Servers: a router answers, and a driver moves bytes for it.
+//! Servers: a [`Router`] answers requests and a driver moves its bytes.
 
 mod entropy;
 mod options;
@@ -26,9 +26,9 @@ use crate::reactor::start_reactor;
 use entropy::SystemEntropy;
 pub use options::ServerOptions;
 
-/// How often the driver goes round before it lets others have a turn. Each round reads one block at most, of 64 KiB.
+/// Rounds per poll before the driver yields to other tasks. Each round reads at most one block of 64 KiB.
 const ROUNDS: usize = 4;
-/// How long the last answers wait for a client that takes nothing.
+/// How long the driver waits for a client that does not read the last answers.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves this process's standard input and output until the client closes them. This is all of a server's `main`:
@@ -55,19 +55,19 @@ const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 ///
 /// (Input schemas from argument types are the feature `schemars`.)
 ///
-/// Nothing but messages reaches standard output, whatever else prints; see [`stdio`](crate::stdio()). When the input ends,
-/// handlers have [`ServerConfig::close_timeout`] to finish, and the answers are written before this returns.
+/// Only messages reach standard output, even if other code prints; see [`stdio`](crate::stdio()). When the input ends,
+/// handlers have [`ServerConfig::close_timeout`] to finish, and their answers are written before this returns.
 ///
 /// # Errors
 ///
-/// As [`ServerDriver`], and if standard input and output cannot be taken.
+/// Those of [`ServerDriver`], and those of [`stdio`](crate::stdio()) if standard input and output cannot be taken.
 pub async fn serve_stdio<H: HandlerMode>(router: impl Into<Arc<Router<H>>>) -> io::Result<()> {
     let (_, driver) = ServerOptions::new(router).stdio()?;
     driver.await
 }
 
-/// Serves one client over a stream: both halves of a socket, pipes, anything. To tell it of changes there is
-/// [`ServerOptions::stream`].
+/// Serves one client over a stream: both halves of a socket, pipes, or any reader and writer. To notify the client of
+/// changes use [`ServerOptions::stream`].
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -94,45 +94,46 @@ where
     ServerOptions::new(router).stream(reader, writer).1
 }
 
-/// The future that carries a server's messages, keeps its time and runs its handlers.
+/// The future that moves a server's messages, fires its timers and runs its handlers.
 ///
-/// Spawn it on any executor, or await it; nothing happens otherwise. It is `Send` unless the router is
-/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). It ends when the client has ended its side, or the [`ServerHandle`] has closed the
-/// connection, and what was in flight is answered: then it closes what it writes to.
+/// Spawn it on any executor, or await it; nothing happens otherwise. It is `Send` unless the router's handlers are
+/// [`LocalHandlers`](front::LocalHandlers). When the client has ended its side, or the [`ServerHandle`] has closed the
+/// connection, it answers the requests in flight, closes its writer and ends.
 ///
 /// # Errors
 ///
-/// What is wrong with the [router](Router::check), as [`io::ErrorKind::InvalidInput`], before anything is served; the
-/// error of [`start_reactor`](crate::start_reactor), where no file descriptors are left; and the errors of reading and
-/// writing, [`io::ErrorKind::TimedOut`] if the client takes no answers among them. A client
-/// that goes without reading its answers is none.
+/// - [`io::ErrorKind::InvalidInput`] if the [router is invalid](Router::check), before it serves anything;
+/// - the error of [`start_reactor`](crate::start_reactor) if no file descriptors are left;
+/// - errors of reading and writing, among them [`io::ErrorKind::TimedOut`] if the client does not read its answers.
+///
+/// A client that disconnects without reading its answers is not an error.
 ///
 /// # A client that reads slowly
 ///
-/// Over [`Limits::queued_bytes`](mcp_proto::Limits::queued_bytes) of unread answers no further handler runs, and further
-/// requests are held; once those fill [`Limits::message_bytes`](mcp_proto::Limits::message_bytes), the client's output is
-/// not read. Responses and cancellations up to there are handled. A client that takes nothing at all for
-/// [`ServerConfig::write_timeout`] ends the connection.
+/// While more than [`Limits::queued_bytes`](mcp_proto::Limits::queued_bytes) of answers are unread, no further handler
+/// runs and further requests are held. Once those fill [`Limits::message_bytes`](mcp_proto::Limits::message_bytes), the
+/// driver stops reading from the client. Responses and cancellations up to that point are handled. If the client reads
+/// nothing at all for [`ServerConfig::write_timeout`], the driver ends the connection.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServerDriver<R, W, H: HandlerMode = SendHandlers> {
     front: adapter::ServerDriver<StreamServer, H>,
     pump: Pump<R, W>,
     alarm: Alarm,
-    /// Why nothing can be served at all.
+    /// Error that kept the driver from serving anything.
     startup_error: Option<io::Error>,
-    /// Why nothing more is to be read.
+    /// Why reading has ended.
     end: Option<ReadEnd>,
-    /// Whether the machine wants to be given more input.
+    /// Whether the machine accepts more input.
     wants_read: bool,
-    /// How much of the output was unwritten when that was last looked at.
+    /// Unwritten bytes of output at the last poll.
     unwritten: usize,
     final_writes: Option<FinalWrites>,
 }
 
-/// How the last answers are taken.
+/// Progress of writing the last answers.
 struct FinalWrites {
     unwritten: usize,
-    /// Runs since that was last less.
+    /// Restarts whenever the client has read some of them.
     patience: Timer,
 }
 
@@ -166,7 +167,7 @@ impl<R, W, H: HandlerMode> ServerDriver<R, W, H> {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> ServerDriver<R, W, H> {
-    /// Takes from the machine what is to be sent. Ready if there was anything.
+    /// Moves output from the machine to the stream. Ready if there was any.
     fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self { front, pump, wants_read, unwritten, .. } = self;
         front.poll(cx, |machine, now| {
@@ -184,12 +185,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> ServerDriver<R
         })
     }
 
-    /// Hands over what the client brings. Ready if there was anything.
+    /// Hands the client's input to the machine. Ready if there was any.
     fn poll_client(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.end.is_some() || self.final_writes.is_some() {
             return Poll::Pending;
         }
-        // The window of held requests is full. A write that has failed is reported by a later read.
+        // The window of held requests is full. A later read reports a failed write.
         if !self.wants_read && !self.pump.has_closed() {
             return Poll::Pending;
         }
@@ -204,7 +205,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> ServerDriver<R
         Poll::Ready(())
     }
 
-    /// The connection is over: writes what is left for as long as the client takes it, and closes.
+    /// The connection is over: writes the remaining output for as long as the client reads it, then closes.
     fn poll_final_writes(&mut self, closed: CloseReason, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let unwritten = self.pump.unwritten();
         let parting = self
@@ -241,7 +242,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Future for Ser
             return Poll::Ready(Err(problem));
         }
         for _ in 0..ROUNDS {
-            // All three in every round, so that reading never waits for writing, nor either for the machine.
+            // All three in every round, so that reading waits neither for writing nor for the machine.
             this.pump.poll_write(cx);
             let acted = this.poll_machine(cx);
             let happened = this.poll_client(cx);

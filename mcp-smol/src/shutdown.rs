@@ -1,4 +1,4 @@
-//! The steps by which a process tree is brought to its end, each a little less polite.
+//! The steps that end a process tree: closed input, SIGTERM, SIGKILL.
 
 use std::future::poll_fn;
 use std::process::ExitStatus;
@@ -10,15 +10,14 @@ use futures_lite::future;
 use crate::killer::Killer;
 use crate::os::Tree;
 
-/// How long each step of [`Process::shutdown`](crate::Process::shutdown) may take.
+/// Time limits of the steps of [`Process::shutdown`](crate::Process::shutdown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownTimeouts {
-    /// From the end of its input to being asked to terminate. Default 2 s: what the official SDKs grant,
-    /// enough for a Node or Python runtime to store its state and leave.
+    /// From the end of its input to SIGTERM. Default 2 s: what the official SDKs grant, enough for a Node or Python
+    /// runtime to store its state and exit.
     pub close: Duration,
-    /// From being asked to terminate to being killed, for the program and then again for what it left behind.
-    /// Default 2 s: both waits together are still within the patience of somebody who closes an application.
-    /// Unused on Windows, which has no such request.
+    /// From SIGTERM to SIGKILL, for the program and then again for the processes it left behind. Default 2 s: a user
+    /// who closes an application still waits through both. Unused on Windows, which has no SIGTERM.
     pub terminate: Duration,
 }
 
@@ -28,44 +27,44 @@ impl Default for ShutdownTimeouts {
     }
 }
 
-/// What it took to end the program that was spawned.
+/// The step that ended the spawned program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ShutdownStep {
-    /// It had already ended by itself.
+    /// It had already exited by itself.
     AlreadyExited,
-    /// It left at the end of its input, as servers should.
+    /// It exited at the end of its input, as servers should.
     InputClosed,
-    /// It had to be asked: SIGTERM.
+    /// It exited after SIGTERM.
     Terminated,
-    /// It had to be killed: SIGKILL, or the end of its job object on Windows.
+    /// It was killed: by SIGKILL, or by the end of its job object on Windows.
     Killed,
 }
 
-/// A killed process is gone within milliseconds, unless the kernel itself is stuck on its behalf (a dead
-/// network disk).
+/// How long to wait for killed processes. They exit within milliseconds unless the kernel itself is stuck on their
+/// behalf (a dead network disk).
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Ends the whole tree; its input is closed already. Without a status in the answer the program could not be
-/// reaped. The killer cuts every wait but that for what was killed.
+/// Ends the whole tree, whose input is already closed. Returns no status if the program could not be reaped. The
+/// killer cuts every wait short except that for killed processes.
 pub(crate) async fn end_tree(
     tree: &mut Tree,
     times: ShutdownTimeouts,
     killer: &Killer,
 ) -> (Option<ExitStatus>, ShutdownStep) {
-    let rung = end_leader(tree, times, killer).await;
-    // The dead leader is not yet reaped, so its group's id is surely still its own.
-    if rung == ShutdownStep::Killed || !Tree::CAN_TERMINATE {
+    let step = end_leader(tree, times, killer).await;
+    // The dead leader is not yet reaped, so its group still owns the id.
+    if step == ShutdownStep::Killed || !Tree::CAN_TERMINATE {
         tree.kill();
     } else {
         tree.terminate();
     }
     let status = tree.reap();
-    if rung == ShutdownStep::Killed || !tree_ends_in_time(tree, times.terminate, killer).await {
+    if step == ShutdownStep::Killed || !tree_ends_in_time(tree, times.terminate, killer).await {
         tree.kill();
         tree_ends_in_time(tree, KILL_TIMEOUT, &Killer::default()).await;
     }
-    (status, rung)
+    (status, step)
 }
 
 async fn end_leader(tree: &mut Tree, times: ShutdownTimeouts, killer: &Killer) -> ShutdownStep {
@@ -86,7 +85,7 @@ async fn end_leader(tree: &mut Tree, times: ShutdownTimeouts, killer: &Killer) -
     ShutdownStep::Killed
 }
 
-/// Whether the leader is gone; if that cannot be found out, the next step is due.
+/// Whether the leader has exited. `false` if that cannot be determined, so that the next step runs.
 async fn wait_exit(tree: &mut Tree) -> bool {
     poll_fn(|cx| tree.poll_exit(cx)).await.is_ok() || tree.is_over()
 }
@@ -99,7 +98,7 @@ async fn exits_in_time(tree: &mut Tree, time: Duration, killer: &Killer) -> bool
     .await
 }
 
-/// Waits for a time, or for the killer.
+/// Waits for a duration, or until the killer fires.
 async fn sleep_or_killed(time: Duration, killer: &Killer) {
     let timer = async {
         Timer::after(time).await;
@@ -107,7 +106,7 @@ async fn sleep_or_killed(time: Duration, killer: &Killer) {
     future::or(poll_fn(|cx| killer.poll(cx)), timer).await;
 }
 
-/// Members of a group that are not our children cannot be waited for, only looked at.
+/// Polls until the tree is over: members of a group that are not our children cannot be waited for.
 async fn tree_ends_in_time(tree: &mut Tree, time: Duration, killer: &Killer) -> bool {
     const FIRST: Duration = Duration::from_millis(1);
     const LONGEST: Duration = Duration::from_millis(50);

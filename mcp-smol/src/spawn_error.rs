@@ -1,4 +1,4 @@
-//! Why a program could not be started, in words that help.
+//! Error of starting a program, with the reason that it could not be started.
 
 use std::env;
 use std::error::Error;
@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// A program could not be started: what was tried, and what stood in the way.
+/// Error of starting a program: which command was tried, and why it failed.
 #[derive(Debug)]
 pub struct SpawnError(Box<SpawnAttempt>);
 
@@ -21,7 +21,7 @@ struct SpawnAttempt {
     error: io::Error,
 }
 
-/// What stood in the way of starting a program.
+/// Why a program could not be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpawnErrorKind {
@@ -29,29 +29,28 @@ pub enum SpawnErrorKind {
     NotInPath {
         /// The directories searched, in order; none if the child has no `PATH`.
         searched: Vec<PathBuf>,
-        /// Files of that name that were passed over because they are not executable.
+        /// Files of that name that were skipped because they are not executable.
         not_executable: Vec<PathBuf>,
     },
-    /// There is no such file.
+    /// The file does not exist.
     NoSuchFile(PathBuf),
-    /// The file may not be executed, or is a directory.
+    /// The file is not executable, or is a directory.
     NotExecutable(PathBuf),
-    /// The script is there, but not the interpreter that its first line names.
+    /// The script exists, but the interpreter that its first line names does not.
     NoInterpreter {
         /// The script.
         script: PathBuf,
         /// The interpreter.
         interpreter: String,
     },
-    /// The directory to run in does not exist or is no directory.
+    /// The working directory does not exist or is not a directory.
     NoSuchDirectory(PathBuf),
-    /// Something else; see [`SpawnError::io_error`].
+    /// Another system error; see [`SpawnError::io_error`].
     System,
 }
 
 impl SpawnError {
-    /// Looks for the reason. The system's error alone says neither which file was missing nor where it was
-    /// looked for.
+    /// Finds the reason. The system's error alone says neither which file was missing nor where it was looked for.
     pub(crate) fn explain(
         program: &OsStr,
         args: &[OsString],
@@ -65,7 +64,7 @@ impl SpawnError {
                 SpawnErrorKind::System
             }
             _ if Path::new(program).components().count() > 1 => {
-                // The child changes directory before it looks.
+                // The child changes directory before it looks the program up.
                 diagnose_file(directory.unwrap_or(Path::new("")).join(program))
             }
             _ => diagnose_search(program, path),
@@ -79,7 +78,7 @@ impl SpawnError {
         }))
     }
 
-    /// What stood in the way.
+    /// Why the program could not be started.
     #[must_use]
     pub fn kind(&self) -> &SpawnErrorKind {
         &self.0.kind
@@ -92,7 +91,7 @@ impl SpawnError {
     }
 }
 
-/// Why a file that was found or named was not executed.
+/// Finds the reason that a file was not executed.
 fn diagnose_file(file: PathBuf) -> SpawnErrorKind {
     match fs::metadata(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => SpawnErrorKind::NoSuchFile(file),
@@ -129,7 +128,7 @@ fn may_execute(_: &Path) -> bool {
     true
 }
 
-/// What a script's first line names.
+/// The interpreter that a script's first line names.
 fn interpreter(script: &Path) -> Option<String> {
     let mut start = Vec::new();
     fs::File::open(script).ok()?.take(256).read_to_end(&mut start).ok()?;
@@ -152,13 +151,15 @@ impl fmt::Display for SpawnError {
         match reason {
             SpawnErrorKind::NotInPath { searched, not_executable } => {
                 match not_executable.as_slice() {
-                    [] => write!(f, "there is no program of that name in ")?,
-                    [file, ..] => {
-                        write!(f, "{} is not executable, and there is no other in ", file.display())?
-                    }
+                    [] => write!(f, "no program of that name in ")?,
+                    [file, ..] => write!(
+                        f,
+                        "{} is not executable, and no other program of that name is in ",
+                        file.display()
+                    )?,
                 }
                 match searched.as_slice() {
-                    [] => f.write_str("PATH, which is not set for it"),
+                    [] => f.write_str("PATH, because the child has no PATH: set it with `Command::env`"),
                     [first, rest @ ..] => {
                         write!(f, "PATH ({}", first.display())?;
                         rest.iter().try_for_each(|directory| write!(f, ", {}", directory.display()))?;
@@ -166,10 +167,10 @@ impl fmt::Display for SpawnError {
                     }
                 }
             }
-            SpawnErrorKind::NoSuchFile(file) => write!(f, "there is no file {}", file.display()),
+            SpawnErrorKind::NoSuchFile(file) => write!(f, "no such file: {}", file.display()),
             SpawnErrorKind::NotExecutable(file) => write!(f, "{} is not an executable file", file.display()),
             SpawnErrorKind::NoInterpreter { script, interpreter } => {
-                write!(f, "{} is to be run by {interpreter}, which does not exist", script.display())
+                write!(f, "{} needs the interpreter {interpreter}, which does not exist", script.display())
             }
             SpawnErrorKind::NoSuchDirectory(directory) => {
                 write!(f, "{} is not a directory", directory.display())
@@ -180,7 +181,7 @@ impl fmt::Display for SpawnError {
 }
 
 impl Error for SpawnError {
-    /// None if the sentence says it already.
+    /// `None` if the message includes it.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self.0.kind {
             SpawnErrorKind::System => None,

@@ -1,4 +1,4 @@
-//! A child's standard error: always drained, its end kept, readable as a stream of lines.
+//! A child's standard error: always drained, its end buffered, readable as a stream of lines.
 
 mod drain;
 mod ring;
@@ -15,18 +15,17 @@ use futures_lite::Stream;
 use drain::Drain;
 use ring::Ring;
 
-/// The last of what a child wrote to its standard error.
+/// The end of a child's standard error.
 ///
-/// The pipe is read whenever something is in it, by whichever thread waits for I/O on behalf of the process
-/// (that of smol's `block_on`, or the `async-io` thread), whether or not anybody polls or keeps anything of
-/// the child. So a child that floods its standard error never blocks on it, and no task or thread is spawned
-/// for it. (On Windows, where such pipes cannot be polled, a thread reads it.) Memory stays within
-/// [`Command::stderr_bytes`].
+/// The thread that waits for I/O on behalf of the process (that of smol's `block_on`, or the `async-io` thread) reads
+/// the pipe as soon as it has data, whether or not any task polls or holds a handle of the child. So a child that
+/// floods its standard error never blocks on it, and no task or thread is spawned for it. (On Windows, where such
+/// pipes cannot be polled, a thread reads it.) Memory stays within [`Command::stderr_bytes`].
 ///
-/// Servers log to standard error, so output there is no sign of a failure; it is worth quoting once
-/// something else has failed. (Specification 2026-07-28, basic/transports/stdio.)
+/// Servers log to standard error, so output there does not mean a failure; it is worth quoting after another
+/// operation has failed. (Specification 2026-07-28, basic/transports/stdio.)
 ///
-/// Clones share one buffer. It outlives the child, and so can be asked for the last words of a dead one.
+/// Clones share one buffer. It outlives the child, so the last output of a dead child can still be read.
 ///
 /// [`Command::stderr_bytes`]: crate::Command::stderr_bytes
 #[derive(Clone)]
@@ -42,22 +41,23 @@ impl Stderr {
         Ok(Self { ring, drain })
     }
 
-    /// What was written last: at most [`Command::stderr_bytes`] bytes, from the beginning of a line where
-    /// there is one, with invalid UTF-8 replaced.
+    /// The last output: at most [`Command::stderr_bytes`] bytes, from the beginning of a line if one begins there,
+    /// with invalid UTF-8 replaced.
     ///
     /// [`Command::stderr_bytes`]: crate::Command::stderr_bytes
     #[must_use]
     pub fn tail(&self) -> String {
-        // What a child wrote just before it died may still be in the pipe.
+        // The child's last output may still be in the pipe.
         self.drain.catch_up();
         lock(&self.ring).tail()
     }
 
-    /// The lines as they come, beginning with what is still kept; ends when the child and all that share its
+    /// A stream of lines, beginning with those in the buffer; ends when the child and all processes that share its
     /// standard error have closed it.
     ///
-    /// The stream reads from the same buffer as [`tail`](Self::tail): a slow reader costs no memory and
-    /// delays nobody, but loses the oldest, and is told how much. Several streams do not disturb one another.
+    /// The stream reads from the same buffer as [`tail`](Self::tail): a slow reader costs no memory and delays no
+    /// other, but misses the oldest lines, and [`StderrLine::lost`] counts their bytes. Several streams do not
+    /// disturb one another.
     ///
     /// ```no_run
     /// use futures_lite::StreamExt as _;
@@ -81,15 +81,15 @@ impl fmt::Debug for Stderr {
     }
 }
 
-/// One line that a child wrote to its standard error.
+/// One line of a child's standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StderrLine {
-    /// The line without its end, invalid UTF-8 replaced. A line longer than half of what is kept comes in
+    /// The line without its end, invalid UTF-8 replaced. A line longer than half of the buffer is split into
     /// pieces.
     pub text: String,
-    /// How many bytes were lost just before it because this reader was too slow; if any, its beginning may be
-    /// among them.
+    /// How many bytes just before this line were lost because this reader was too slow. If not zero, the beginning
+    /// of the line may be among them.
     pub lost: u64,
 }
 
@@ -118,7 +118,7 @@ impl Drop for StderrLines {
     }
 }
 
-/// Nothing under these locks can panic half-way through a change.
+/// A poisoned lock is usable: no code under these locks can panic half-way through a change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

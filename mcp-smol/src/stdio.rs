@@ -1,4 +1,4 @@
-//! This process's own standard input and output, for a server that speaks over them.
+//! This process's own standard input and output, for a server that communicates over them.
 
 use std::io;
 use std::pin::Pin;
@@ -27,31 +27,31 @@ pub struct Stdout(Option<os::Sink>);
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Takes this process's standard input and output, for the protocol and nothing else.
+/// Takes this process's standard input and output exclusively for the protocol.
 ///
-/// A server must not write anything but messages to its standard output, yet any library may `println!`, and
-/// any program started by a handler inherits both streams. So on Unix descriptor 1 is made to lead to
-/// standard error and descriptor 0 to `/dev/null`: what is printed is logged, a child process cannot swallow
-/// requests, and the streams returned here lead where those did before. To leave the descriptors alone there
-/// is [`stdio_shared`], which also is what this function does on Windows.
+/// A server must write only messages to its standard output, yet any library may `println!`, and any program
+/// started by a handler inherits both streams. So on Unix this function redirects descriptor 1 to standard error
+/// and descriptor 0 to `/dev/null`: printed text is logged, a child process cannot swallow requests, and the
+/// returned streams lead where the descriptors led before. To leave the descriptors alone use [`stdio_shared`];
+/// on Windows both functions do the same.
 ///
 /// Input that was read through [`std::io::stdin`] before, and so may have been buffered there, is lost to the
 /// stream returned.
 ///
 /// # How they are read and written
 ///
-/// Pipes (Linux) and sockets (Unix) are polled, as is everything else in this crate. That they do not block
-/// is not a property of the descriptors, which are shared with whoever started us and would stay that way
-/// after our end: on Linux a pipe is opened again through `/proc`, and sockets are asked not to block call by
-/// call. Files, terminals and what else cannot be polled, pipes on other systems and where `/proc` is missing
-/// or closed to us, and everything on Windows go through a thread of the `blocking` pool, which costs a
-/// switch of threads per read and write.
+/// Pipes (Linux) and sockets (Unix) are polled, as all other I/O in this crate. Setting the descriptors themselves
+/// non-blocking would affect the parent process, which shares them, even after this process has ended. So on Linux
+/// the crate opens a pipe a second time through `/proc`, and it reads and writes sockets with a flag not to block in
+/// each call. Files, terminals and other descriptors that cannot be polled, pipes on other systems or without access
+/// to `/proc`, and everything on Windows go through a thread of the `blocking` pool, which costs a thread switch per
+/// read and write.
 ///
 /// Specification 2026-07-28, basic/transports/stdio.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::AlreadyExists`] if they were taken before; otherwise the system's.
+/// [`io::ErrorKind::AlreadyExists`] if the streams are already taken; otherwise the system's.
 ///
 /// ```no_run
 /// # fn main() -> std::io::Result<()> {
@@ -71,7 +71,7 @@ pub fn stdio() -> io::Result<(Stdin, Stdout)> {
 
 /// Like [`stdio`], but leaves the descriptors 0 and 1 in place.
 ///
-/// Nobody else may use them: a stray `println!` corrupts the conversation.
+/// No other code may use them: a stray `println!` corrupts the conversation.
 ///
 /// # Errors
 ///
@@ -82,7 +82,7 @@ pub fn stdio_shared() -> io::Result<(Stdin, Stdout)> {
 
 fn take(open: impl FnOnce() -> io::Result<(os::Source, os::Sink)>) -> io::Result<(Stdin, Stdout)> {
     if TAKEN.swap(true, Ordering::AcqRel) {
-        let error = "standard input and output have been taken already";
+        let error = "standard input and output are already taken";
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, error));
     }
     match open() {
@@ -119,7 +119,7 @@ impl AsyncWrite for Stdout {
         }
     }
 
-    /// The client sees the end of our output, unless another process shares it.
+    /// The client sees the end of the output, unless another process shares it.
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(sink) = &mut self.0 else { return Poll::Ready(Ok(())) };
         let closed = std::task::ready!(Pin::new(sink).poll_close(cx));

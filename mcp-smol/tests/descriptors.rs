@@ -18,7 +18,7 @@ use common::bounded;
 const ROLE: &str = "MCP_SMOL_TEST_DESCRIPTORS";
 const NAME: &str = "process_without_descriptors_gets_errors_and_no_panics";
 
-/// In a process of its own, whose reactor has not been started.
+/// Runs in a process of its own, whose reactor has not been started.
 #[test]
 fn process_without_descriptors_gets_errors_and_no_panics() {
     if env::var_os(ROLE).is_some() {
@@ -41,7 +41,7 @@ fn exhausted() {
     }));
 
     let limit = getrlimit(Resource::Nofile);
-    // Those that are open stay open; no other can be opened.
+    // Open descriptors stay open; no other can be opened.
     setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..limit }).unwrap();
     let many_open = |error: &str| assert!(error.contains("Too many open files"), "{error}");
 
@@ -63,7 +63,7 @@ fn exhausted() {
     let child = Command::new("cat").spawn().unwrap();
     assert!(block_on(bounded(child.shutdown())).success());
 
-    // The reactor runs: what fails now is the child alone.
+    // The reactor runs: now only the child fails.
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..limit }).unwrap();
     let (client, driver) = mcp_smol::connect(Command::new("true"));

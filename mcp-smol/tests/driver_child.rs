@@ -20,7 +20,7 @@ use mcp_smol::{ClientOptions, Command, WireDirection};
 use serde_json::json;
 use smol::Timer;
 
-/// What the scripts have in common. `ask` reads a line and takes its id; `modern` and `legacy` are handshakes.
+/// Shell functions of the scripts. `ask` reads a line and takes its id; `modern` and `legacy` are handshakes.
 const PRELUDE: &str = r#"
 ask() { IFS= read -r line || exit 0; id=${line#*\"id\":}; id=${id%%[,\}]*}; }
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
@@ -52,7 +52,7 @@ fn pid(file: &Path) -> u32 {
 
 /// C3.9
 #[test]
-fn a_call_is_answered_and_closing_lets_the_server_leave_by_itself() {
+fn client_gets_its_answer_and_close_lets_the_server_exit_by_itself() {
     run(async {
         let (client, driver) = mcp_smol::connect(script("modern; ask; text hello; ask"));
         let work = async {
@@ -67,7 +67,7 @@ fn a_call_is_answered_and_closing_lets_the_server_leave_by_itself() {
 }
 
 #[test]
-fn the_driver_runs_on_an_executor_that_knows_nothing_of_it() {
+fn driver_runs_on_an_unrelated_executor() {
     let (client, driver) = mcp_smol::connect(script("legacy; ask; text hello; ask"));
     let worker = std::thread::spawn(|| future::block_on(bounded(driver)));
     assert_eq!(future::block_on(bounded(call(&client))).unwrap(), "hello");
@@ -116,7 +116,7 @@ fn handlers_that_are_not_send_run_on_a_local_executor() {
 
 /// C2.4; the marker makes only the first process break.
 #[test]
-fn a_server_that_dies_on_the_probe_is_started_afresh_and_spoken_to_in_legacy() {
+fn client_restarts_a_server_that_dies_on_the_probe_and_speaks_legacy() {
     run(async {
         let scratch = Scratch::new("probe");
         let body = format!(
@@ -133,9 +133,9 @@ fn a_server_that_dies_on_the_probe_is_started_afresh_and_spoken_to_in_legacy() {
     });
 }
 
-/// Twenty megabytes come before anything is read, while ten wait to be written.
+/// Twenty megabytes arrive before the server reads anything, while ten wait to be written.
 #[test]
-fn a_server_that_floods_us_while_we_write_does_not_deadlock_us() {
+fn flooding_server_does_not_deadlock_a_writing_client() {
     run(async {
         let note = r#"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}"#;
         let body = format!(
@@ -155,7 +155,7 @@ fn a_server_that_floods_us_while_we_write_does_not_deadlock_us() {
 
 /// C3.5
 #[test]
-fn a_server_that_ignores_the_end_of_its_input_and_the_request_to_leave_is_killed() {
+fn client_kills_a_server_that_ignores_closed_input_and_sigterm() {
     run(async {
         let scratch = Scratch::new("stubborn");
         let file = scratch.0.join("pid");
@@ -175,7 +175,7 @@ fn a_server_that_ignores_the_end_of_its_input_and_the_request_to_leave_is_killed
 
 /// C3.5: the documented client detaches its driver, and ends the program after `close`.
 #[test]
-fn close_returns_once_a_stubborn_server_is_reaped_although_the_driver_is_detached() {
+fn close_waits_until_a_stubborn_server_is_reaped_with_a_detached_driver() {
     for _ in 0..3 {
         run(async {
             let scratch = Scratch::new("detached");
@@ -211,7 +211,7 @@ fn close_returns_at_once_when_the_driver_was_dropped() {
 
 /// C3.5
 #[test]
-fn a_server_has_the_time_to_leave_that_its_command_grants() {
+fn server_gets_the_shutdown_time_of_its_command() {
     run(async {
         let scratch = Scratch::new("patience");
         let file = scratch.0.join("saved");
@@ -264,7 +264,7 @@ fn dropping_the_driver_ends_the_process_and_the_calls() {
 
 /// C3.6
 #[test]
-fn errors_quote_the_exit_status_and_the_last_words_of_a_server_that_died() {
+fn errors_quote_exit_status_and_standard_error_of_a_dead_server() {
     run(async {
         let (client, driver) = mcp_smol::connect(script("modern; ask; echo 'out of memory' >&2; exit 7"));
         let driver = smol::spawn(driver);
@@ -278,7 +278,7 @@ fn errors_quote_the_exit_status_and_the_last_words_of_a_server_that_died() {
 }
 
 #[test]
-fn a_server_that_can_not_be_started_fails_every_call_with_what_was_tried() {
+fn server_that_cannot_start_fails_every_call_with_its_command_line() {
     run(async {
         let (client, driver) = mcp_smol::connect(Command::new("no-such-server-anywhere").arg("--stdio"));
         let driver = smol::spawn(driver);
@@ -289,7 +289,7 @@ fn a_server_that_can_not_be_started_fails_every_call_with_what_was_tried() {
 }
 
 #[test]
-fn what_a_dead_server_leaves_behind_on_its_output_does_not_keep_the_connection() {
+fn descendants_of_a_dead_server_do_not_keep_the_connection_open() {
     run(async {
         let scratch = Scratch::new("left");
         let file = scratch.0.join("pid");
@@ -307,7 +307,7 @@ fn what_a_dead_server_leaves_behind_on_its_output_does_not_keep_the_connection()
 }
 
 #[test]
-fn a_server_that_closes_its_input_is_still_heard() {
+fn client_still_reads_from_a_server_that_closed_its_input() {
     run(async {
         let (client, driver) =
             mcp_smol::connect(script("modern; ask; exec 0<&-; sleep 0.3; text late; sleep 0.1; exit 4"));
@@ -324,7 +324,7 @@ fn a_server_that_closes_its_input_is_still_heard() {
 }
 
 #[test]
-fn a_server_that_never_answers_times_out() {
+fn call_to_a_silent_server_times_out() {
     run(async {
         let (client, driver) = mcp_smol::connect(script("modern; cat >/dev/null"));
         let driver = smol::spawn(driver);
@@ -340,7 +340,7 @@ fn a_server_that_never_answers_times_out() {
 }
 
 #[test]
-fn the_wire_and_standard_error_can_be_watched() {
+fn observers_see_the_wire_and_standard_error() {
     run(async {
         let (sent, received, lines) =
             <(Arc<Mutex<Vec<u8>>>, Arc<Mutex<Vec<u8>>>, Arc<Mutex<Vec<String>>>)>::default();
@@ -364,7 +364,7 @@ fn the_wire_and_standard_error_can_be_watched() {
 }
 
 #[test]
-fn killer_ends_a_server_that_ignores_every_request_to_leave() {
+fn killer_ends_a_server_that_ignores_closed_input_and_sigterm() {
     let scratch = Scratch::new("killer");
     let file = scratch.0.join("pids");
     let deaf = format!(
@@ -390,7 +390,7 @@ fn killer_ends_a_server_that_ignores_every_request_to_leave() {
 }
 
 #[test]
-fn killer_ends_a_connection_that_nobody_closes_and_starts_no_other_server() {
+fn killer_ends_an_open_connection_and_starts_no_other_server() {
     run(async {
         let (client, driver) = mcp_smol::connect(script("trap '' TERM; modern; while :; do sleep 1; done"));
         let killer = driver.killer();

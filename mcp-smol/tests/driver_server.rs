@@ -1,4 +1,4 @@
-//! The server's driver over sockets, with our own client or by hand.
+//! The server's driver over sockets, with this crate's client or with hand-written lines.
 #![cfg(unix)]
 
 mod common;
@@ -44,7 +44,7 @@ fn router() -> Router {
         })
 }
 
-/// One end for an executor, the other for a thread of its own.
+/// A socket pair: one end for an executor, the other for a thread of its own.
 fn half_blocking() -> (UnixStream, Blocking) {
     let (ours, theirs) = Blocking::pair().unwrap();
     (UnixStream::from(smol::Async::new(ours).unwrap()), theirs)
@@ -62,13 +62,13 @@ fn nap(id: u64, ms: u64) -> String {
     request(id, "tools/call", json!({ "name": "nap", "arguments": { "ms": ms } }))
 }
 
-/// What is said until the other side closes.
+/// The messages of the server, until it closes the stream.
 fn lines(stream: Blocking) -> Vec<Value> {
     BufReader::new(stream).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
 #[test]
-fn our_client_and_our_server_understand_each_other_in_both_eras() {
+fn client_and_server_communicate_in_both_eras() {
     for (mode, era) in [
         (EraPolicy::ModernOnly, Era::Modern),
         (EraPolicy::LegacyOnly, Era::Legacy),
@@ -146,7 +146,7 @@ fn handlers_that_are_not_send_are_served_on_a_local_executor() {
 
 /// S2.4
 #[test]
-fn when_the_input_ends_what_is_in_flight_is_answered_first() {
+fn server_answers_requests_in_flight_after_its_input_ends() {
     let (ours, mut theirs) = half_blocking();
     let serving = thread::spawn(|| future::block_on(bounded(mcp_smol::serve(router(), ours.clone(), ours))));
     theirs.write_all((nap(1, 200) + &nap(2, 1)).as_bytes()).unwrap();
@@ -160,7 +160,7 @@ fn when_the_input_ends_what_is_in_flight_is_answered_first() {
 
 /// S2.4
 #[test]
-fn when_the_input_ends_handlers_have_only_so_long() {
+fn server_limits_the_time_of_handlers_after_its_input_ends() {
     let (ours, mut theirs) = half_blocking();
     let start = Instant::now();
     let options =
@@ -175,7 +175,7 @@ fn when_the_input_ends_handlers_have_only_so_long() {
 }
 
 #[test]
-fn answers_that_nobody_takes_do_not_keep_the_server() {
+fn unread_answers_do_not_keep_the_server_running() {
     let (ours, mut theirs) = half_blocking();
     let large =
         Router::new("test", "1").tool_with(tool("large"), async |NoArguments {}, _| "x".repeat(4_000_000));
@@ -188,7 +188,7 @@ fn answers_that_nobody_takes_do_not_keep_the_server() {
 }
 
 #[test]
-fn a_slow_reader_gets_every_byte_after_its_input_has_ended() {
+fn slow_reader_gets_every_byte_after_it_closed_its_side() {
     let (ours, mut theirs) = half_blocking();
     let large =
         Router::new("test", "1").tool_with(tool("large"), async |NoArguments {}, _| "x".repeat(1_000_000));
@@ -211,7 +211,7 @@ fn a_slow_reader_gets_every_byte_after_its_input_has_ended() {
 }
 
 #[test]
-fn a_client_that_goes_away_is_no_error() {
+fn client_disconnect_is_not_an_error() {
     let (ours, mut theirs) = half_blocking();
     let serving = thread::spawn(|| future::block_on(bounded(mcp_smol::serve(router(), ours.clone(), ours))));
     theirs.write_all(nap(1, 100).as_bytes()).unwrap();
@@ -221,7 +221,7 @@ fn a_client_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn the_handle_tells_clients_of_changes_and_closes() {
+fn handle_notifies_clients_of_changes_and_closes() {
     run(async {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (handle, serving) = ServerOptions::new(router()).stream(theirs.clone(), theirs);
@@ -246,7 +246,7 @@ fn the_handle_tells_clients_of_changes_and_closes() {
 }
 
 #[test]
-fn a_router_that_makes_no_sense_is_not_served() {
+fn driver_rejects_an_invalid_router() {
     let (ours, _theirs) = half_blocking();
     let router = Router::new("test", "1")
         .tool_with(tool("twice"), async |NoArguments {}, _| "")

@@ -44,7 +44,7 @@ fn discovered(request: &Value) -> String {
     answer(request, result)
 }
 
-/// Answers every call with its number, until the client has had enough; returns how many there were.
+/// Answers every call with its number until the client closes; returns the count of calls.
 async fn serve<S: futures_lite::AsyncRead + futures_lite::AsyncWrite + Unpin>(stream: S) -> usize {
     let (reader, mut writer) = futures_lite::io::split(stream);
     let mut reader = BufReader::new(reader);
@@ -65,7 +65,7 @@ async fn call(client: &Client) -> Result<String, Error> {
 }
 
 #[test]
-fn a_unix_socket_carries_a_conversation_and_closing_ends_it_for_both() {
+fn unix_socket_carries_a_session_until_close_ends_both_sides() {
     run(async {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let server = smol::spawn(serve(theirs));
@@ -81,7 +81,7 @@ fn a_unix_socket_carries_a_conversation_and_closing_ends_it_for_both() {
 }
 
 #[test]
-fn a_tcp_socket_carries_a_conversation() {
+fn tcp_socket_carries_a_session() {
     run(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -98,7 +98,7 @@ fn a_tcp_socket_carries_a_conversation() {
 
 /// revisions.md A1, S3
 #[test]
-fn a_stream_that_ends_on_the_probe_is_not_opened_again() {
+fn client_does_not_reopen_a_stream_that_ends_on_the_probe() {
     run(async {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
@@ -114,7 +114,7 @@ fn a_stream_that_ends_on_the_probe_is_not_opened_again() {
 }
 
 #[test]
-fn a_server_that_ends_in_the_middle_of_a_line_loses_the_call() {
+fn call_fails_if_the_server_ends_in_the_middle_of_a_line() {
     run(async {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
@@ -133,7 +133,7 @@ fn a_server_that_ends_in_the_middle_of_a_line_loses_the_call() {
 }
 
 #[test]
-fn a_server_that_never_reads_fails_the_connection_in_time() {
+fn connection_fails_in_time_if_the_server_never_reads() {
     run(async {
         let (ours, mut theirs) = Blocking::pair().unwrap();
         let ours = UnixStream::from(smol::Async::new(ours).unwrap());
@@ -159,7 +159,7 @@ fn a_server_that_never_reads_fails_the_connection_in_time() {
         let large = json!({ "text": "x".repeat(8_000_000) });
         let large = client.call_tool("tool", large).timeout(Duration::from_secs(60)).start().unwrap();
         large_taken.recv().unwrap();
-        // What is being written is the first request; this one stays in the queue.
+        // The first request is being written; this one stays in the queue.
         let queued = client.call_tool("tool", json!({})).start().unwrap();
         assert!(matches!(large.await, Err(Error::Lost(_))));
         assert!(queued.await.is_err());
@@ -167,7 +167,7 @@ fn a_server_that_never_reads_fails_the_connection_in_time() {
     });
 }
 
-/// A peer that has always something more to say.
+/// A peer that sends without end.
 struct EndlessReader(Arc<AtomicUsize>);
 
 impl AsyncRead for EndlessReader {
@@ -179,7 +179,7 @@ impl AsyncRead for EndlessReader {
 }
 
 #[test]
-fn a_flood_leaves_room_for_others_on_the_same_thread() {
+fn driver_yields_to_other_tasks_during_a_flood() {
     let read = Arc::new(AtomicUsize::new(0));
     let (client, mut driver) =
         mcp_smol::connect_stream(EndlessReader(read.clone()), futures_lite::io::sink());

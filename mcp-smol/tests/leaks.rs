@@ -1,4 +1,4 @@
-//! Alone in its program, as it counts what belongs to the whole process.
+//! Leak test, alone in its program because it counts descriptors and children of the whole process.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -40,7 +40,7 @@ fn a_hundred_children_leave_no_descriptor_and_no_process() {
             drop(lines);
         });
     };
-    // What the reactor needs for itself is opened by the first.
+    // The first cycle also opens the reactor's own descriptors.
     cycle(0);
     let before = open_descriptors();
     (0..100).for_each(cycle);

@@ -1,6 +1,7 @@
-//! Own standard streams, which a test under the usual harness does not have: this program is its own server.
+//! Tests of this process's own standard streams, which a test under the usual harness lacks: this program is its own
+//! server.
 //!
-//! Started without arguments of ours it is the client and runs every test; with a role it is a server.
+//! Started without a role it is the client and runs every test; with a role it is a server.
 
 #[cfg(not(unix))]
 fn main() {}
@@ -70,9 +71,9 @@ mod unix {
                     ("sockets_carry_megabytes_both_ways", sockets_carry_megabytes_both_ways),
                     ("files_can_be_read_and_written", files_can_be_read_and_written),
                     ("streams_can_be_shared", streams_can_be_shared),
-                    ("nothing_else_reaches_standard_output", nothing_else_reaches_standard_output),
-                    ("closing_is_seen_by_the_client", closing_is_seen_by_the_client),
-                    ("the_streams_can_be_taken_once", the_streams_can_be_taken_once),
+                    ("only_messages_reach_standard_output", only_messages_reach_standard_output),
+                    ("client_sees_the_server_close_its_output", client_sees_the_server_close_its_output),
+                    ("standard_streams_can_be_taken_only_once", standard_streams_can_be_taken_only_once),
                     (
                         "polling_leaves_the_flags_of_the_descriptors_alone",
                         polling_leaves_the_flags_of_the_descriptors_alone,
@@ -91,7 +92,7 @@ mod unix {
         }
     }
 
-    // The server's roles.
+    // Roles of the server.
 
     async fn echo((stdin, stdout): (mcp_smol::Stdin, mcp_smol::Stdout)) {
         let mut io = Io::new(stdin, stdout);
@@ -114,9 +115,9 @@ mod unix {
     fn noisy() {
         run(async {
             let (mut stdin, mut stdout) = mcp_smol::stdio().unwrap();
-            println!("noise of ours");
+            println!("noise of the server");
             assert!(
-                Command::new("sh").args(["-c", "cat; echo noise of a child"]).status().unwrap().success()
+                Command::new("sh").args(["-c", "cat; echo noise of its child"]).status().unwrap().success()
             );
             let request = line(&mut stdin).await;
             stdout.write_all(format!("answer to {request}\n").as_bytes()).await.unwrap();
@@ -130,7 +131,7 @@ mod unix {
             stdout.write_all(b"bye").await.unwrap();
             stdout.close().await.unwrap();
             assert_eq!(stdout.write(b"more").await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
-            // Only the client's answer to the end of our output ends this.
+            // Only the client's reaction to the end of the output ends this.
             assert_eq!(stdin.read(&mut [0]).await.unwrap(), 0);
         });
     }
@@ -158,7 +159,7 @@ mod unix {
         });
     }
 
-    /// Answers with what it was given, or with as much as it was asked for.
+    /// A server whose tools return their argument, or as many bytes as requested.
     fn server_of_echoes() {
         let tool = |name| Tool::new(name, "", json!({ "type": "object" }));
         let router = Router::new("echoes", "1")
@@ -175,7 +176,7 @@ mod unix {
         smol::block_on(driver).unwrap();
     }
 
-    // The client's tests.
+    // Tests of the client.
 
     fn server(role: &str) -> Command {
         let mut command = Command::new(env::current_exe().unwrap());
@@ -213,7 +214,7 @@ mod unix {
         assert!(child.wait().unwrap().success());
     }
 
-    /// C3.1: what Node connects its children by.
+    /// C3.1: Node connects its children by sockets.
     fn sockets_carry_megabytes_both_ways() {
         for role in ["echo", "flags"] {
             let (ours, theirs) = UnixStream::pair().unwrap();
@@ -258,8 +259,8 @@ mod unix {
         assert!(child.wait().unwrap().success());
     }
 
-    /// S2.1: neither what is printed nor what a child of ours prints; and it does not swallow the request.
-    fn nothing_else_reaches_standard_output() {
+    /// S2.1: neither the server's printed text nor its child's; and the child does not swallow the request.
+    fn only_messages_reach_standard_output() {
         let mut child = server("noisy")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -270,11 +271,11 @@ mod unix {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "answer to request\n");
-        assert_eq!(String::from_utf8(output.stderr).unwrap(), "noise of ours\nnoise of a child\n");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "noise of the server\nnoise of its child\n");
     }
 
     /// S2.5
-    fn closing_is_seen_by_the_client() {
+    fn client_sees_the_server_close_its_output() {
         let mut child = server("close").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut text = String::new();
         child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -285,11 +286,11 @@ mod unix {
     }
 
     /// S2.1
-    fn the_streams_can_be_taken_once() {
+    fn standard_streams_can_be_taken_only_once() {
         assert!(server("twice").stdin(Stdio::null()).stdout(Stdio::null()).status().unwrap().success());
     }
 
-    /// S2.1: they are not ours alone.
+    /// S2.1: other processes share the descriptors.
     fn polling_leaves_the_flags_of_the_descriptors_alone() {
         let mut child = server("flags").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         exchange(child.stdin.take().unwrap(), child.stdout.take().unwrap(), &megabytes(1), || ());
@@ -305,7 +306,7 @@ mod unix {
         format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
     }
 
-    /// Reads to the end, no faster than that, and gives the ids of the results in order.
+    /// Reads to the end, at most this fast, and returns the ids of the results in order.
     fn read_answers(mut from: impl io::Read, bytes_per_second: usize) -> Vec<u64> {
         let (start, mut chunk, mut read) = (Instant::now(), vec![0; 64 * 1024], 0);
         let (mut answers, mut line) = (Vec::new(), Vec::new());
@@ -329,7 +330,7 @@ mod unix {
         }
     }
 
-    /// The most memory that a process has used, in megabytes.
+    /// Peak memory of a process, in megabytes.
     fn peak_memory(child: &Child) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -342,7 +343,7 @@ mod unix {
         let mut child = server("server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (mut to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let writing = thread::spawn(move || {
-            // Its end comes long before the last answer.
+            // The requests end long before the last answer.
             for request in requests {
                 to.write_all(request.as_bytes()).unwrap();
             }
@@ -385,7 +386,7 @@ mod unix {
         converse(requests, Duration::from_millis(late), usize::MAX);
     }
 
-    /// All calls come in one read, and have more to answer than may wait.
+    /// All calls arrive in one read, and their answers exceed the queue limit.
     fn client_that_reads_slowly_gets_every_answer() {
         let (bytes, pace) = if is_full_size() { (5_000_000, 10_000_000) } else { (200_000, 12_000_000) };
         let size = json!({ "bytes": bytes });

@@ -1,4 +1,4 @@
-//! The ladder, step by step, and what it must leave behind: nothing.
+//! The shutdown steps, one by one: none of them leaves a process or a zombie.
 #![cfg(unix)]
 
 mod common;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::{Scratch, eventually, line, run, runs, sh, state, times};
 use mcp_smol::{Child, Command, ShutdownStep, ShutdownTimeouts};
 
-/// Spawned, and past its first line of output, which it prints when its traps are set.
+/// Spawns a program and waits for its first line of output, which it prints when its traps are set.
 async fn ready(command: &Command) -> (Child, String) {
     let mut child = command.spawn().unwrap();
     let line = line(&mut child.stdout).await;
@@ -17,7 +17,7 @@ async fn ready(command: &Command) -> (Child, String) {
 
 /// C3.5, F34, K11
 #[test]
-fn a_program_that_reads_to_the_end_leaves_by_itself() {
+fn program_that_reads_to_the_end_exits_by_itself() {
     run(async {
         let (child, _) = ready(&sh("echo ready; cat >/dev/null; exit 5").shutdown(times(5000, 0))).await;
         let id = child.process.id();
@@ -29,7 +29,7 @@ fn a_program_that_reads_to_the_end_leaves_by_itself() {
 
 /// C3.5, F34, K11
 #[test]
-fn a_program_that_ignores_the_end_of_its_input_is_asked() {
+fn program_that_ignores_the_end_of_its_input_gets_sigterm() {
     run(async {
         let script = "trap 'exit 6' TERM; echo ready; while :; do sleep 0.01; done";
         let (child, _) = ready(&sh(script).shutdown(times(50, 5000))).await;
@@ -42,7 +42,7 @@ fn a_program_that_ignores_the_end_of_its_input_is_asked() {
 
 /// C3.5, F34, K11
 #[test]
-fn a_program_that_ignores_every_request_is_killed() {
+fn program_that_ignores_sigterm_is_killed() {
     use std::os::unix::process::ExitStatusExt as _;
 
     run(async {
@@ -59,7 +59,7 @@ fn a_program_that_ignores_every_request_is_killed() {
 
 /// C3.5
 #[test]
-fn a_stopped_program_can_still_be_asked() {
+fn stopped_program_still_gets_sigterm() {
     run(async {
         let script = "trap 'exit 6' TERM; echo ready; kill -STOP $$; while :; do sleep 0.01; done";
         let (child, _) = ready(&sh(script).shutdown(times(0, 5000))).await;
@@ -71,11 +71,15 @@ fn a_stopped_program_can_still_be_asked() {
 
 /// F35
 #[test]
-fn a_program_that_has_ended_already_is_reported_so() {
+fn shutdown_reports_a_program_that_had_already_exited() {
     run(async {
         let mut child = sh("exit 9").spawn().unwrap();
         assert_eq!(child.process.wait().await.unwrap().code(), Some(9));
-        assert_eq!(child.process.wait().await.unwrap().code(), Some(9), "asking again does no harm");
+        assert_eq!(
+            child.process.wait().await.unwrap().code(),
+            Some(9),
+            "a second wait returns the same status"
+        );
         let id = child.process.id();
         let exit = child.shutdown().await;
         assert_eq!((exit.step, exit.status.unwrap().code()), (ShutdownStep::AlreadyExited, Some(9)));
@@ -83,9 +87,9 @@ fn a_program_that_has_ended_already_is_reported_so() {
     });
 }
 
-/// C3.5: like `npx`, which waits for the server it has started.
+/// C3.5: like `npx`, which waits for the server that it has started.
 #[test]
-fn what_a_wrapper_started_ends_with_it() {
+fn child_of_a_wrapper_ends_with_it() {
     run(async {
         let (child, server) = ready(&sh("sleep 1000 & echo $!; wait").shutdown(times(50, 5000))).await;
         let server = server.parse().unwrap();
@@ -97,7 +101,7 @@ fn what_a_wrapper_started_ends_with_it() {
 
 /// C3.5
 #[test]
-fn what_a_wrapper_left_behind_ends_too() {
+fn orphan_of_an_exited_wrapper_ends_too() {
     run(async {
         let (mut child, left) = ready(&sh("sleep 1000 & echo $!; exit 0")).await;
         let left = left.parse().unwrap();
@@ -111,7 +115,7 @@ fn what_a_wrapper_left_behind_ends_too() {
 
 /// C3.5
 #[test]
-fn what_was_left_behind_and_ignores_requests_is_killed() {
+fn orphan_that_ignores_sigterm_is_killed() {
     run(async {
         let script = "(trap '' TERM; echo ready; exec sleep 1000) & read go; echo $!";
         let (mut child, _) = ready(&sh(script).shutdown(times(5000, 50))).await;
@@ -123,9 +127,9 @@ fn what_was_left_behind_and_ignores_requests_is_killed() {
     });
 }
 
-/// C3.5: the pipe of its output is full, so it could neither leave nor notice.
+/// C3.5: the pipe of its output is full, so it could neither exit nor notice the end of its input.
 #[test]
-fn a_program_blocked_on_its_output_can_leave() {
+fn program_blocked_on_its_output_can_exit() {
     run(async {
         let script = "echo ready; head -c 1000000 /dev/zero; cat >/dev/null; exit 4";
         let (child, _) = ready(&sh(script).shutdown(times(5000, 0))).await;
@@ -136,7 +140,7 @@ fn a_program_blocked_on_its_output_can_leave() {
 
 /// C3.5
 #[test]
-fn a_shutdown_that_is_abandoned_ends_the_child_all_the_same() {
+fn dropped_shutdown_still_ends_the_child() {
     let id = run(async {
         let (child, _) = ready(&sh("trap '' TERM; echo ready; while :; do sleep 1; done")).await;
         let id = child.process.id();
@@ -144,7 +148,7 @@ fn a_shutdown_that_is_abandoned_ends_the_child_all_the_same() {
         assert!(abandoned.is_none());
         id
     });
-    eventually("it is gone", || state(id).is_none());
+    eventually("the child is gone", || state(id).is_none());
 }
 
 /// C3.5: no executor runs when the handle is dropped, nor afterwards.
@@ -168,7 +172,7 @@ fn a_dropped_child_leaves_neither_process_nor_zombie() {
 
 /// C3.5
 #[test]
-fn a_dropped_child_is_asked_before_it_is_killed() {
+fn dropped_child_gets_sigterm_before_sigkill() {
     let scratch = Scratch::new("asked");
     let farewell = scratch.0.join("farewell");
     let script = "trap 'echo bye >&2; : >\"$0\"; exit' TERM; echo ready; while :; do sleep 0.01; done";
@@ -176,13 +180,13 @@ fn a_dropped_child_is_asked_before_it_is_killed() {
     let (child, _) = run(ready(&command));
     let id = child.process.id();
     drop(child);
-    eventually("it is gone", || state(id).is_none());
+    eventually("the child is gone", || state(id).is_none());
     assert!(farewell.exists());
 }
 
 /// C3.5
 #[test]
-fn a_program_that_is_killed_takes_its_group_with_it() {
+fn kill_ends_the_whole_group() {
     run(async {
         let (mut child, inner) = ready(&sh("sleep 1000 & echo $!; wait")).await;
         child.process.kill();
@@ -194,6 +198,6 @@ fn a_program_that_is_killed_takes_its_group_with_it() {
 
 /// C3.5
 #[test]
-fn the_default_times_are_those_documented() {
+fn default_timeouts_match_their_documentation() {
     assert_eq!(ShutdownTimeouts::default(), times(2000, 2000));
 }

@@ -1,4 +1,4 @@
-//! Starting programs, and failing to.
+//! Starting programs, and the errors of failed starts.
 #![cfg(unix)]
 
 mod common;
@@ -10,7 +10,7 @@ use futures_lite::AsyncReadExt as _;
 use mcp_smol::{Command, Environment, SpawnError, SpawnErrorKind};
 
 fn failure(command: &Command) -> SpawnError {
-    command.spawn().expect_err("it was started")
+    command.spawn().expect_err("the command fails to start")
 }
 
 fn output(command: &Command) -> String {
@@ -30,7 +30,7 @@ fn names(env: &Command) -> BTreeSet<String> {
 
 /// F25
 #[test]
-fn arguments_variables_and_directory_arrive() {
+fn child_gets_arguments_variables_and_directory() {
     let scratch = Scratch::new("arrive");
     let command = sh(r#"printf '%s|' "$0" "$@" "$GREETING"; pwd -P"#)
         .args(["zero", "a b", "*", "$HOME", ""])
@@ -40,9 +40,9 @@ fn arguments_variables_and_directory_arrive() {
     assert_eq!(output(&command), format!("zero|a b|*|$HOME||hello\nthere|{}\n", directory.display()));
 }
 
-/// C13.1: what is shown is what is run.
+/// C13.1: the previewed command is the one that runs.
 #[test]
-fn a_shell_that_is_given_the_preview_runs_the_command() {
+fn preview_line_runs_the_same_command_in_a_shell() {
     let command = Command::new("printf")
         .args(["%s|", "", "a b", "$(id)", "`id`", "it's", "\\", "*", "~", "a;b&c", "ü", "-n"]);
     let preview = command.preview();
@@ -80,11 +80,11 @@ fn an_added_variable_replaces_the_inherited_one() {
 
 /// F25
 #[test]
-fn a_missing_program_is_named_with_where_it_was_sought() {
+fn error_names_a_missing_program_and_the_searched_directories() {
     let error = failure(&Command::new("no-such-server").args(["-y", "x"]).env("PATH", "/bin:/opt/none"));
     assert_eq!(
         error.to_string(),
-        "could not start `no-such-server -y x`: there is no program of that name in PATH (/bin, /opt/none); \
+        "could not start `no-such-server -y x`: no program of that name in PATH (/bin, /opt/none); \
          is it installed?"
     );
     assert_eq!(error.io_error().kind(), std::io::ErrorKind::NotFound);
@@ -92,7 +92,7 @@ fn a_missing_program_is_named_with_where_it_was_sought() {
 
 /// F25
 #[test]
-fn a_missing_file_is_named_as_the_child_would_have_seen_it() {
+fn error_names_a_missing_file_relative_to_the_child() {
     let scratch = Scratch::new("missing");
     let error = failure(&Command::new("bin/server").current_dir(&scratch.0));
     assert_eq!(error.kind(), &SpawnErrorKind::NoSuchFile(scratch.0.join("bin/server")));
@@ -100,7 +100,7 @@ fn a_missing_file_is_named_as_the_child_would_have_seen_it() {
 
 /// F25
 #[test]
-fn a_missing_directory_is_named() {
+fn error_names_a_missing_directory() {
     let error = failure(&Command::new("cat").current_dir("/no/such/directory"));
     assert_eq!(
         error.to_string(),
@@ -110,7 +110,7 @@ fn a_missing_directory_is_named() {
 
 /// F25
 #[test]
-fn a_file_that_is_not_executable_is_named() {
+fn error_names_a_file_that_is_not_executable() {
     let scratch = Scratch::new("mode");
     let file = scratch.file("server", "#!/bin/sh\n", 0o644);
     let error = failure(&Command::new(&file));
@@ -125,7 +125,7 @@ fn a_file_that_is_not_executable_is_named() {
 
 /// F25
 #[test]
-fn a_missing_interpreter_is_named() {
+fn error_names_a_missing_interpreter() {
     let scratch = Scratch::new("interpreter");
     let script = scratch.file("server", "#!/no/such/python3 -u\nprint()\n", 0o755);
     let expected =
@@ -136,7 +136,7 @@ fn a_missing_interpreter_is_named() {
 
 /// F25
 #[test]
-fn the_values_of_variables_are_in_no_message() {
+fn messages_omit_the_values_of_variables() {
     let command = Command::new("no-such-server").env("TOKEN", "secret");
     let error = failure(&command);
     assert!(!format!("{command:?} {error} {error:?}").contains("secret"));
@@ -144,7 +144,7 @@ fn the_values_of_variables_are_in_no_message() {
 
 /// C3.6
 #[test]
-fn a_command_can_be_spawned_again() {
+fn command_can_be_spawned_twice() {
     let command = sh("echo $$");
     assert_ne!(output(&command), output(&command));
 }

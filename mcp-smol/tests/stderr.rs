@@ -1,4 +1,4 @@
-//! Standard error: drained whoever polls, its end kept, readable line by line.
+//! Standard error: drained whether or not a task polls, its end buffered, readable line by line.
 #![cfg(unix)]
 
 mod common;
@@ -15,7 +15,7 @@ use smol::Timer;
 
 /// K8, C3.3
 #[test]
-fn the_end_of_standard_error_is_kept_within_the_bound() {
+fn stderr_tail_stays_within_its_limit() {
     run(async {
         let mut child = sh("seq 100000 >&2; exit 3").stderr_bytes(1000).spawn().unwrap();
         assert_eq!(child.process.wait().await.unwrap().code(), Some(3));
@@ -26,9 +26,9 @@ fn the_end_of_standard_error_is_kept_within_the_bound() {
     });
 }
 
-/// K8: the last words are in the report although nobody has polled for them.
+/// K8: the report holds the last output although no task has polled for it.
 #[test]
-fn the_report_of_an_exit_quotes_standard_error() {
+fn exit_report_quotes_standard_error() {
     run(async {
         let mut child = sh("echo 'no module named mcp' >&2; exit 1").spawn().unwrap();
         child.process.wait().await.unwrap();
@@ -41,9 +41,9 @@ fn the_report_of_an_exit_quotes_standard_error() {
     });
 }
 
-/// K8: nobody polls anything here, and no executor runs.
+/// K8: no task polls here, and no executor runs.
 #[test]
-fn a_child_that_floods_standard_error_goes_on_although_nobody_polls() {
+fn child_that_floods_standard_error_continues_without_a_poll() {
     let scratch = common::Scratch::new("flood");
     let done = scratch.0.join("done");
     let child = sh("head -c 10000000 /dev/zero >&2; : > \"$0\"").arg(&done).spawn().unwrap();
@@ -51,9 +51,9 @@ fn a_child_that_floods_standard_error_goes_on_although_nobody_polls() {
     drop(child);
 }
 
-/// K8: the thread that waits for I/O is held up here, as by a waker that takes its time.
+/// K8: the thread that waits for I/O is blocked here, as by a slow waker.
 #[test]
-fn the_tail_is_up_to_date_even_if_nobody_has_drained_yet() {
+fn tail_is_current_even_before_the_pipe_is_drained() {
     struct BlockingWaker(Barrier, Barrier);
 
     impl Wake for BlockingWaker {
@@ -108,7 +108,7 @@ fn two_readers_see_the_same_lines() {
 
 /// K8
 #[test]
-fn a_slow_reader_is_told_what_it_lost() {
+fn slow_reader_learns_how_many_bytes_it_lost() {
     run(async {
         let mut child = sh("read go; seq 1000 >&2").stderr_bytes(100).spawn().unwrap();
         let mut lines = child.process.stderr().lines();
@@ -125,7 +125,7 @@ fn a_slow_reader_is_told_what_it_lost() {
     });
 }
 
-/// K8: the handle alone keeps neither process nor pipe.
+/// K8: the handle alone keeps neither process nor pipe open.
 #[test]
 fn standard_error_outlives_the_child() {
     let stderr = run(async {

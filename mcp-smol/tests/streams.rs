@@ -14,7 +14,7 @@ use mcp_smol::{Command, Io};
 use smol::net::unix::UnixStream;
 use smol::net::{TcpListener, TcpStream};
 
-/// Sends `bytes` and the end, and takes what comes until the peer's end, in one task.
+/// Sends `bytes` and closes, and reads to the peer's end, in one task.
 async fn exchange<R, W>(io: &mut Io<R, W>, bytes: &[u8]) -> io::Result<Vec<u8>>
 where
     R: AsyncRead + Unpin,
@@ -41,7 +41,7 @@ fn megabytes(count: usize) -> Vec<u8> {
 
 /// F37
 #[test]
-fn ten_megabytes_pass_through_a_child_that_answers_while_we_write() {
+fn child_that_answers_while_it_reads_passes_ten_megabytes() {
     run(async {
         let child = Command::new("cat").spawn().unwrap();
         let sent = megabytes(10);
@@ -51,7 +51,7 @@ fn ten_megabytes_pass_through_a_child_that_answers_while_we_write() {
     });
 }
 
-/// F37: it does not read before it has written far more than a pipe holds, on both streams.
+/// F37: the child writes far more than a pipe holds to both streams before it reads.
 #[test]
 fn a_child_that_floods_before_it_reads_does_not_deadlock() {
     run(async {
@@ -66,7 +66,7 @@ fn a_child_that_floods_before_it_reads_does_not_deadlock() {
 
 /// F36
 #[test]
-fn writing_to_a_child_that_has_gone_is_a_broken_pipe() {
+fn write_to_an_exited_child_is_a_broken_pipe() {
     run(async {
         let mut child = sh("exit 0").spawn().unwrap();
         child.process.wait().await.unwrap();
@@ -84,14 +84,14 @@ async fn talk_to_a_child() {
 }
 
 #[test]
-fn a_child_can_be_driven_by_a_block_on_that_knows_no_io() {
+fn child_can_be_driven_by_a_block_on_without_io() {
     future::block_on(bounded(talk_to_a_child()));
 }
 
 #[test]
 fn a_child_can_be_driven_on_a_local_executor() {
     let executor = smol::LocalExecutor::new();
-    // Not `Send`, and two at a time.
+    // Not `Send`, and two run at the same time.
     let here = std::rc::Rc::new(());
     let tasks = [0, 1].map(|_| {
         let here = here.clone();

@@ -16,18 +16,18 @@ use super::options::StderrSink;
 use crate::pump::{Pump, ReadEnd};
 use crate::{ChildStdin, ChildStdout, Command, Exit, Killer, Process, StderrLines};
 
-/// Between the end of a process's output and its exit, if it is on its way out.
+/// How long an exiting process may take between the end of its output and its exit.
 const EXIT_FOLLOWS: Duration = Duration::from_millis(500);
-/// How long what a process has left behind may be silent on its output before that counts as ended too.
+/// After the exit, how long its descendants may leave its output silent before the output counts as ended.
 const SILENCE: Duration = Duration::from_secs(1);
-/// How many lines of standard error are shown before others have a turn.
+/// Lines of standard error to show before the driver yields to other tasks.
 const LINES: usize = 256;
-/// What is said of a server that the application had killed.
+/// Reason reported for a server that the application killed.
 const KILLED: &str = "the server was killed by this program";
-/// How much of standard error is quoted, in bytes.
+/// Bytes of standard error to quote.
 const QUOTED: usize = 2048;
 
-/// The link of a client to a child process.
+/// A client's link to a child process.
 pub struct ChildLink {
     command: Command,
     state: State,
@@ -38,10 +38,10 @@ pub struct ChildLink {
 
 enum State {
     Closed,
-    /// Started, or not, and not told yet.
+    /// The spawn has succeeded or failed; the driver has not yet polled the result.
     Opening(Result<OpenChild, String>),
     Open(OpenChild),
-    /// Its input is closed: it is being brought to its end, and may still have something to say.
+    /// Its input is closed: it is being shut down, and may still write output.
     Closing(Pump<ChildStdout, ChildStdin>, Ending),
     Ending(Ending, AfterExit),
 }
@@ -51,16 +51,16 @@ type Ending = Pin<Box<dyn Future<Output = Exit> + Send>>;
 struct OpenChild {
     pump: Pump<ChildStdout, ChildStdin>,
     process: Process,
-    /// Runs once the process has exited, for as long as nothing is read.
+    /// Runs once the process has exited, while no output arrives.
     silence: Option<Timer>,
 }
 
-/// What follows the end of a process.
+/// What to do after a process has exited.
 enum AfterExit {
     Nothing,
-    /// It ended by itself; with what is known beside its exit.
+    /// It ended by itself; the reason is reported together with its exit status.
     Report(ReadEnd),
-    /// Another is started.
+    /// Start another process.
     Reopen,
 }
 
@@ -89,7 +89,7 @@ impl ChildLink {
         });
     }
 
-    /// Ends the process, at once but not rudely; one that is leaving already keeps the time it was granted.
+    /// Starts an orderly shutdown of the process; one that is already shutting down keeps its time limits.
     fn begin_ending(&mut self, next: AfterExit) {
         self.state = match std::mem::replace(&mut self.state, State::Closed) {
             State::Open(open) | State::Opening(Ok(open)) => {
@@ -116,7 +116,7 @@ impl ChildLink {
     }
 }
 
-/// The process has ended its output, or itself: finds out how.
+/// Waits for the exit of a process whose output has ended.
 async fn await_exit(open: OpenChild) -> Exit {
     let OpenChild { pump, mut process, .. } = open;
     let exit = async {
@@ -252,7 +252,7 @@ impl OpenChild {
             }
             return read;
         }
-        // Others may hold its output open, without having anything to say.
+        // Other processes may hold its output open without writing to it.
         if self.silence.is_none() && matches!(self.process.poll_wait(cx), Poll::Ready(Ok(_))) {
             self.silence = Some(Timer::after(SILENCE));
         }
@@ -271,7 +271,7 @@ fn describe(mut exit: Exit, end: &ReadEnd) -> String {
     }
 }
 
-/// The end of a text, from the beginning of a line where there is one.
+/// The end of a text, from the beginning of a line if one begins there.
 fn last_lines(text: &str) -> String {
     let text = text.trim_end();
     let Some(start) = text.len().checked_sub(QUOTED) else { return text.to_owned() };
@@ -292,7 +292,7 @@ mod tests {
     use super::last_lines;
 
     #[test]
-    fn a_long_standard_error_is_quoted_from_the_beginning_of_a_line() {
+    fn quote_of_a_long_standard_error_begins_with_a_line() {
         let text = "é".repeat(3000) + "\nlast\n";
         assert_eq!(last_lines(&text), "…\nlast");
         assert_eq!(last_lines("short\n"), "short");

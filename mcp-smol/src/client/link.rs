@@ -1,48 +1,48 @@
-//! What the driver of a client needs of a link.
+//! The interface between a client's driver and its link.
 
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-/// Something that can be opened, written to, read from and ended.
+/// A connection to a server that can be opened, written to, read from and closed.
 pub trait Link {
     /// Whether it can be opened more than once.
     fn can_reopen(&self) -> bool;
 
-    /// Opens it, afresh if it is open. [`LinkEvent::Opened`] or [`LinkEvent::OpenFailed`] will tell.
+    /// Opens it; reopens it if it is open. [`LinkEvent::Opened`] or [`LinkEvent::OpenFailed`] reports the result.
     fn open(&mut self);
 
-    /// Closes the direction that is written to, after what is in it.
+    /// Closes the writing direction once its buffer is written.
     fn close_write(&mut self);
 
-    /// Ends it, without telling anything more.
+    /// Closes it, without further events.
     fn abort(&mut self);
 
-    /// Where to append what is to be sent, unless something is being sent already.
+    /// The output buffer to append to; `None` while earlier output is being written.
     fn outgoing(&mut self) -> Option<&mut Vec<u8>>;
 
-    /// How many bytes of that are yet to be written.
+    /// Bytes of it not yet written.
     fn unwritten(&self) -> usize;
 
-    /// Goes on writing. A failure is told as [`LinkEvent::Ended`], once nothing more is to be read.
+    /// Continues writing. [`LinkEvent::Ended`] reports a failure once reading has ended.
     fn poll_write(&mut self, cx: &mut Context<'_>);
 
-    /// What has happened on it.
+    /// The next event.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<LinkEvent>;
 
-    /// Whether nothing of it is left.
+    /// Whether it is closed and its process, if any, is gone.
     fn is_closed(&self) -> bool;
 }
 
-/// Something that has happened on a link.
+/// An event on a link.
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// It is open.
+    /// The link is open.
     Opened,
-    /// It could not be opened; why, for people.
+    /// The link could not be opened, with the reason as text.
     OpenFailed(String),
-    /// Bytes have come.
+    /// Bytes were received.
     Input(Bytes),
-    /// It has ended; what there is to say about that, for people.
+    /// The link has ended, with the reason as text.
     Ended(String),
 }

@@ -1,4 +1,4 @@
-//! How a client behaves.
+//! Options of a client.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use mcp_proto::schema::Implementation;
 use super::{ChildLink, ClientDriver, StreamLink};
 use crate::{Command, StderrLine};
 
-/// How a client behaves: who it is, what it answers, which eras it speaks.
+/// Options of a client: its name, its handlers and the eras it speaks.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::{Command, StderrLine};
 ///
 /// # fn main() {
 /// let (client, driver) = ClientOptions::new("my-host", "1.0.0")
-///     .mode(EraPolicy::LegacyOnly)
+///     .era_policy(EraPolicy::LegacyOnly)
 ///     .request_timeout(Duration::from_secs(60))
 ///     .handlers(ClientHandlers::new().roots(async |_, _| {
 ///         Ok::<_, HandlerError>(ListRootsResult::new(vec![Root::new("file:///home/me/project")]))
@@ -43,16 +43,16 @@ pub struct ClientOptions<H: HandlerMode = SendHandlers> {
 
 pub(super) type StderrSink = Box<dyn FnMut(StderrLine) + Send>;
 
-/// Which way bytes went over the wire.
+/// Direction in which bytes were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WireDirection {
-    /// From this side.
+    /// From this side to the peer.
     Sent,
-    /// From the other side.
+    /// From the peer to this side.
     Received,
 }
 
-/// Who watches the wire, if anybody does.
+/// Observer of the bytes sent and received, if one is set.
 #[derive(Default)]
 pub(super) struct Tap(Option<Box<WireObserver>>);
 
@@ -71,79 +71,79 @@ impl Tap {
 }
 
 impl Default for ClientOptions {
-    /// A client that calls itself after this crate.
+    /// A client with the name and version of this crate.
     fn default() -> Self {
         Self::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
     }
 }
 
 impl ClientOptions {
-    /// A client that calls itself so, answers nothing that servers ask for and finds out which era they speak.
+    /// A client of this name and version, which has no handlers for server requests and detects the server's era.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self::from(ClientConfig::new(Implementation::new(name, version)))
     }
 }
 
 impl From<ClientConfig> for ClientOptions {
-    /// The capabilities of the configuration are replaced by those of the [handlers](ClientOptions::handlers), and
-    /// whether the link can be opened again follows from what is connected.
+    /// The capabilities of the configuration are replaced by those of the [handlers](ClientOptions::handlers); the
+    /// kind of link determines whether it can be reopened.
     fn from(config: ClientConfig) -> Self {
         Self { config, handlers: ClientHandlers::new(), wire: Tap::default(), stderr: None }
     }
 }
 
 impl<H: HandlerMode> ClientOptions<H> {
-    /// Which eras to speak. Default: the server's, which is found out.
+    /// Which eras to speak. Default: detect the server's.
     pub fn era_policy(mut self, mode: client::EraPolicy) -> Self {
         self.config.era_policy = mode;
         self
     }
 
-    /// What an [earlier connection](Client::known_era) to the same server found out, which saves the probe.
+    /// The era that an [earlier connection](Client::known_era) to the same server detected, which saves the probe.
     pub fn known_era(mut self, verdict: Option<KnownEra>) -> Self {
         self.config.known_era = verdict;
         self
     }
 
-    /// How long a request waits for its answer or for progress, unless it says so itself. Default 30 s.
+    /// How long a request waits for its answer or for progress, unless it has a timeout of its own. Default 30 s.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
         self
     }
 
-    /// How long connecting may take in all, until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s.
-    /// When it is over, [`Client::ready`] fails with the step under way and how the steps before it ended.
+    /// Time limit of connecting as a whole, until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s.
+    /// After it [`Client::ready`] fails, with the step under way and the outcomes of the steps before it.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
         self.config.connect = ConnectTimeouts::within(timeout);
         self
     }
 
-    /// What is answered to the server, and so declared to it. Handlers that are [`LocalHandlers`](mcp_proto::front::LocalHandlers) make a driver that
-    /// is not `Send`.
+    /// Handlers for the server's requests; the client declares their capabilities. The driver is not `Send` if the
+    /// handlers are [`LocalHandlers`](mcp_proto::front::LocalHandlers).
     pub fn handlers<T: HandlerMode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T> {
         let Self { config, wire, stderr, .. } = self;
         ClientOptions { config, handlers, wire, stderr }
     }
 
-    /// Changes anything else of the configuration.
+    /// Changes any other part of the configuration.
     pub fn configure(mut self, change: impl FnOnce(&mut ClientConfig)) -> Self {
         change(&mut self.config);
         self
     }
 
-    /// Shows every byte as it is sent or received, for logs and debugging. Neither whole messages nor whole lines are
-    /// promised; [`Lines`](mcp_proto::codec::Lines) cuts them.
+    /// Passes every byte to `watch` as it is sent or received, for logs and debugging. A call holds neither whole
+    /// messages nor whole lines; [`Lines`](mcp_proto::codec::Lines) splits them.
     ///
-    /// `watch` is called by the driver: it should be quick.
+    /// The driver calls `watch`: it should be quick.
     pub fn on_wire(mut self, watch: impl FnMut(WireDirection, &[u8]) + Send + 'static) -> Self {
         self.wire = Tap(Some(Box::new(watch)));
         self
     }
 
-    /// Shows every line that a child process writes to its standard error. Without it they are only kept, to be
-    /// quoted if the process fails.
+    /// Passes every line that a child process writes to its standard error to `watch`. Without it the lines are only
+    /// buffered, and quoted if the process fails.
     ///
-    /// `watch` is called by the driver: it should be quick.
+    /// The driver calls `watch`: it should be quick.
     pub fn on_stderr(mut self, watch: impl FnMut(StderrLine) + Send + 'static) -> Self {
         self.stderr = Some(Box::new(watch));
         self
@@ -155,7 +155,7 @@ impl<H: HandlerMode> ClientOptions<H> {
         ClientDriver::start(self, link)
     }
 
-    /// Talks to a server over a stream that is open already; see [`connect_stream`](crate::connect_stream).
+    /// Talks to a server over a stream that is already open; see [`connect_stream`](crate::connect_stream).
     pub fn connect_stream<R, W>(self, reader: R, writer: W) -> (Client, ClientDriver<StreamLink<R, W>, H>)
     where
         R: AsyncRead + Unpin,

@@ -1,4 +1,4 @@
-//! A link over a stream that is open from the beginning, and only once.
+//! A link over a stream that is open from the beginning and cannot be reopened.
 
 use std::task::{Context, Poll, ready};
 
@@ -7,19 +7,19 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use super::link::{Link, LinkEvent};
 use crate::pump::Pump;
 
-/// The link of a client over a reader and a writer.
+/// A client's link over a reader and a writer.
 #[derive(Debug)]
 pub struct StreamLink<R, W>(State<R, W>);
 
 #[derive(Debug)]
 enum State<R, W> {
-    /// Not asked for yet.
+    /// `open` has not been called.
     Waiting(R, W),
-    /// Asked for, and not told yet.
+    /// `open` has been called, but not yet reported.
     Opening(Pump<R, W>),
     Open(Pump<R, W>),
     Closed {
-        /// Whether it was asked for again.
+        /// Whether `open` was called a second time.
         refuse: bool,
     },
 }
@@ -93,7 +93,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link for StreamLink<R, W> {
             }
             State::Closed { refuse: refuse @ true } => {
                 *refuse = false;
-                Poll::Ready(LinkEvent::OpenFailed("the stream can not be opened a second time".to_owned()))
+                Poll::Ready(LinkEvent::OpenFailed(
+                    "a stream cannot be reopened: connect again with a new stream".to_owned(),
+                ))
             }
             State::Waiting(..) | State::Closed { .. } => Poll::Pending,
         }

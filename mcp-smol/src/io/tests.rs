@@ -3,7 +3,7 @@ use std::task::Waker;
 
 use super::*;
 
-/// Reads what was planned, one piece per call; writes `accept` bytes per call while there are calls left.
+/// Reads the scripted pieces, one per call; writes `accept` bytes per call while there are calls left.
 #[derive(Debug, Default)]
 struct ScriptedIo {
     read: VecDeque<Vec<u8>>,
@@ -74,7 +74,7 @@ fn write(io: &mut Io<ScriptedIo, ScriptedIo>) -> Poll<Result<(), io::ErrorKind>>
 
 /// F25
 #[test]
-fn a_large_read_is_not_copied_and_a_small_one_holds_no_block() {
+fn large_read_is_not_copied_and_small_read_holds_no_block() {
     let large = vec![b'x'; BLOCK];
     let mut io = reading(&[&large, b"small"]);
     let block = {
@@ -85,13 +85,13 @@ fn a_large_read_is_not_copied_and_a_small_one_holds_no_block() {
     assert_eq!((first.as_ptr(), first.len()), (block, BLOCK));
     let second = read(&mut io);
     assert_eq!(&second[..], b"small");
-    assert_eq!(io.block.len(), BLOCK, "a small read takes nothing of the block");
+    assert_eq!(io.block.len(), BLOCK, "a small read leaves the block whole");
     assert!(!io.block.as_ptr_range().contains(&second.as_ptr()));
 }
 
 /// F25
 #[test]
-fn what_was_read_stays_as_it_was_while_more_is_read() {
+fn read_bytes_stay_unchanged_while_more_are_read() {
     let pieces: Vec<Vec<u8>> = (0..40_u8).map(|n| vec![n; 1 + 1_700 * usize::from(n)]).collect();
     let mut io = reading(&pieces.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let mut chunks = Vec::new();
@@ -104,7 +104,7 @@ fn what_was_read_stays_as_it_was_while_more_is_read() {
 
 /// F36
 #[test]
-fn the_end_of_the_stream_stays_the_end() {
+fn ended_stream_stays_ended() {
     let mut io = reading(&[b"last", b"", b"after the end"]);
     assert_eq!(&read(&mut io)[..], b"last");
     assert!(read(&mut io).is_empty());
@@ -113,7 +113,7 @@ fn the_end_of_the_stream_stays_the_end() {
 
 /// F26
 #[test]
-fn a_partial_write_is_taken_up_where_it_stopped() {
+fn partial_write_resumes_where_it_stopped() {
     let mut io = writing(3, 2);
     io.outgoing().unwrap().extend_from_slice(b"message\n");
     assert!(write(&mut io).is_pending());
@@ -137,7 +137,7 @@ fn a_written_message_is_flushed_once() {
 
 /// F36
 #[test]
-fn a_writer_that_takes_nothing_is_an_error() {
+fn writer_that_accepts_no_bytes_is_an_error() {
     let mut io = writing(0, 1);
     io.outgoing().unwrap().push(b'x');
     assert_eq!(write(&mut io), Poll::Ready(Err(io::ErrorKind::WriteZero)));
@@ -145,7 +145,7 @@ fn a_writer_that_takes_nothing_is_an_error() {
 
 /// F34
 #[test]
-fn closing_writes_the_rest_first_and_happens_once() {
+fn close_writes_the_rest_first_and_happens_once() {
     let mut io = writing(100, 0);
     io.outgoing().unwrap().extend_from_slice(b"bye\n");
     let cx = &mut Context::from_waker(Waker::noop());
@@ -160,7 +160,7 @@ fn closing_writes_the_rest_first_and_happens_once() {
 
 /// F37
 #[test]
-fn one_huge_message_does_not_keep_its_memory() {
+fn output_buffer_shrinks_after_a_huge_message() {
     let mut io = writing(usize::MAX, 1);
     io.outgoing().unwrap().resize(4 * KEPT_OUTPUT, b'x');
     assert_eq!(write(&mut io), Poll::Ready(Ok(())));

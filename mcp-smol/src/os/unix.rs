@@ -1,8 +1,8 @@
 //! A child at the head of a process group of its own.
 //!
-//! Nothing here is left to `async-process`, because that reaps a child as soon as it has exited, and with the
-//! child goes the reservation of its id, which is also the group's. Here the dead leader is kept until its
-//! group has been signalled, so that no signal can ever reach a stranger who was given the same number.
+//! This module does without `async-process`, which reaps a child as soon as it has exited, and so frees the child's id,
+//! which is also the group's. Here the dead leader stays a zombie until its group has been signalled, so that no
+//! signal can ever reach an unrelated process with the same id.
 
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -16,7 +16,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, test_kill_process_group, waitid,
 };
 
-/// The child and everything it has started that has not left its group.
+/// The child and all its descendants that have not left its group.
 #[derive(Debug)]
 pub(crate) struct Tree {
     leader: process::Child,
@@ -24,12 +24,12 @@ pub(crate) struct Tree {
     exit_watch: Option<ExitWatch>,
     /// Once the leader is reaped, its id is free as soon as the group is empty.
     reaped: Option<ExitStatus>,
-    /// Nothing is left, or nothing is known any more: no signal may be sent.
+    /// No process is left, or the id may belong to another process: no signal may be sent.
     is_released: bool,
 }
 
 impl Tree {
-    /// Whether a tree can be asked to end before it is made to.
+    /// Whether a tree can be asked to terminate before it is killed.
     pub(crate) const CAN_TERMINATE: bool = true;
 
     pub(crate) fn prepare(command: &mut process::Command) {
@@ -59,8 +59,7 @@ impl Tree {
                 Ok(None) => {}
                 Err(Errno::INTR) => continue,
                 Err(error) => {
-                    // Somebody else has reaped it (a handler of SIGCHLD, or its being ignored): the id is not
-                    // ours.
+                    // Other code has reaped it (a handler of SIGCHLD, or SIGCHLD is ignored): the id is no longer ours.
                     self.is_released = true;
                     return Poll::Ready(Err(error.into()));
                 }
@@ -73,26 +72,26 @@ impl Tree {
         }
     }
 
-    /// Asks the whole group to end.
+    /// Sends SIGTERM to the whole group.
     pub(crate) fn terminate(&mut self) {
         self.signal(Signal::TERM);
-        // One that was stopped, as by reading from the terminal in the background, could not react.
+        // A stopped process, such as one that read from the terminal in the background, could not react.
         self.signal(Signal::CONT);
     }
 
-    /// Ends the whole group.
+    /// Kills the whole group.
     pub(crate) fn kill(&mut self) {
         self.signal(Signal::KILL);
     }
 
     fn signal(&mut self, signal: Signal) {
         if !self.is_over() {
-            // Fails if there is nobody whom we may signal; nothing can be done then.
+            // Fails if no process is left that we may signal; nothing can be done then.
             let _ = kill_process_group(self.group, signal);
         }
     }
 
-    /// Clears the leader away if it has exited.
+    /// Reaps the leader if it has exited.
     pub(crate) fn reap(&mut self) -> Option<ExitStatus> {
         if self.reaped.is_none() && !self.is_released {
             self.reaped = self.leader.try_wait().ok().flatten();
@@ -100,21 +99,21 @@ impl Tree {
         self.reaped
     }
 
-    /// Waits on this thread for the leader, which has been killed.
+    /// Blocks this thread until the killed leader has exited.
     pub(crate) fn reap_blocking(&mut self) {
         if self.reaped.is_none() && !self.is_released {
             self.reaped = self.leader.wait().ok();
         }
     }
 
-    /// Whether nothing is left, the leader's zombie included.
+    /// Whether no process is left, not even the leader's zombie.
     pub(crate) fn is_over(&mut self) -> bool {
         if self.reaped.is_some() && !self.is_released {
             if test_kill_process_group(self.group).is_err() {
                 self.is_released = true;
             } else if !has_living_members(self.group) {
-                // Only zombies, whose parent does not reap them (a container's first process often reaps
-                // nobody). Should one be but the dead main thread of a living process, this ends it.
+                // Only zombies that their parent does not reap (a container's first process often reaps none). If one
+                // of them is the dead main thread of a living process, this signal ends it.
                 let _ = kill_process_group(self.group, Signal::KILL);
                 self.is_released = true;
             }
@@ -123,7 +122,7 @@ impl Tree {
     }
 }
 
-/// Whether a process of this group is listed as other than a zombie.
+/// Whether `/proc` lists a process of this group that is not a zombie.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn has_living_members(group: Pid) -> bool {
     let Ok(processes) = std::fs::read_dir("/proc") else { return true };
@@ -133,7 +132,8 @@ fn has_living_members(group: Pid) -> bool {
             return false;
         }
         let Ok(stat) = std::fs::read(process.path().join("stat")) else { return false };
-        member_state(&stat).is_some_and(|(state, of)| of == group && !matches!(state, "Z" | "X"))
+        member_state(&stat)
+            .is_some_and(|(state, member_of)| member_of == group && !matches!(state, "Z" | "X"))
     })
 }
 
@@ -142,7 +142,7 @@ fn has_living_members(_: Pid) -> bool {
     true
 }
 
-/// State and process group out of `pid (name) state parent group …`, where the name may contain anything.
+/// State and process group from `pid (name) state parent group …`, where the name may contain any character.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn member_state(stat: &[u8]) -> Option<(&str, i32)> {
     let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
@@ -161,12 +161,12 @@ fn exit_status(status: &WaitIdStatus) -> ExitStatus {
     })
 }
 
-/// Tells when the leader may have exited.
+/// Notices that the leader may have exited.
 #[derive(Debug)]
 enum ExitWatch {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Handle(async_io::Async<std::os::fd::OwnedFd>),
-    /// For kernels, sandboxes and systems without process handles.
+    /// Used by kernels, sandboxes and systems without process handles.
     Thread(Arc<Mutex<ExitState>>),
 }
 
@@ -242,7 +242,7 @@ mod tests {
 
     /// C3.5
     #[test]
-    fn exit_is_noticed_without_process_handles_too() {
+    fn tree_notices_an_exit_without_process_handles() {
         let mut tree = spawn("exit 7");
         tree.exit_watch = Some(ExitWatch::thread(tree.group).unwrap());
         let status = async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
@@ -252,7 +252,7 @@ mod tests {
 
     /// C3.5
     #[test]
-    fn the_status_seen_before_reaping_is_the_one_reaped() {
+    fn status_before_reaping_equals_the_reaped_status() {
         for script in ["exit 0", "exit 255", "kill -KILL $$", "kill -TERM $$"] {
             let mut tree = spawn(script);
             let seen = async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
@@ -262,17 +262,17 @@ mod tests {
 
     /// C3.5
     #[test]
-    fn a_child_that_somebody_else_reaped_is_never_signalled() {
+    fn tree_does_not_signal_a_child_reaped_by_other_code() {
         let mut tree = spawn("exit 0");
         tree.leader.wait().unwrap();
         assert!(async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).is_err());
         assert!(tree.is_over());
     }
 
-    /// C3.5: as in a container whose first process reaps nobody.
+    /// C3.5: as in a container whose first process reaps no children.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
-    fn a_zombie_that_its_parent_does_not_reap_is_not_waited_for() {
+    fn tree_does_not_wait_for_a_zombie_that_its_parent_does_not_reap() {
         let mut tree = spawn("exec sleep 1000");
         let mut member = Command::new("true");
         let mut member = member.process_group(tree.id() as i32).spawn().unwrap();
@@ -287,7 +287,7 @@ mod tests {
 
     /// C3.5
     #[test]
-    fn a_living_member_is_seen_after_the_leader_has_gone() {
+    fn tree_sees_a_living_member_after_the_leader_is_gone() {
         let mut tree = spawn("exec sleep 1000");
         let mut member = Command::new("sleep");
         let mut member = member.arg("1000").process_group(tree.id() as i32).spawn().unwrap();

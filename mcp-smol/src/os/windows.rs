@@ -1,5 +1,5 @@
-//! A child in a job object of its own. **Untested**: written against the documentation, not yet run on
-//! Windows.
+//! A child in a job object of its own.
+//! **Untested**: written against the documentation, not yet run on Windows.
 
 use std::io;
 use std::os::windows::io::{AsHandle as _, AsRawHandle as _, OwnedHandle};
@@ -13,11 +13,11 @@ use win32job::{ExtendedLimitInfo, Job};
 /// `CREATE_NO_WINDOW`: no console window appears for a console program.
 const NO_WINDOW: u32 = 0x0800_0000;
 
-/// The child and everything it has started since it was put into its job.
+/// The child and every process it has started since it was assigned to its job.
 #[derive(Debug)]
 pub(crate) struct Tree {
     leader: process::Child,
-    /// Closing it kills all in it, so a tree ends with this process at the latest. Absent if the system
+    /// Closing it kills every process in it, so a tree ends with this process at the latest. `None` if the system
     /// refused one.
     job: Option<Job>,
     exited: Option<Waitable<OwnedHandle>>,
@@ -25,7 +25,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// There is nothing like SIGTERM for a program without a window.
+    /// Windows has no SIGTERM for a program without a window.
     pub(crate) const CAN_TERMINATE: bool = false;
 
     pub(crate) fn prepare(command: &mut process::Command) {
@@ -33,8 +33,8 @@ impl Tree {
     }
 
     pub(crate) fn new(leader: process::Child) -> Self {
-        // What it starts before this is done escapes. To prevent it, the child would have to be created
-        // suspended, which std cannot resume.
+        // Processes that it starts before this assignment escape. To prevent that, the child would have to be created
+        // suspended, and std cannot resume it.
         let job = Job::create_with_limit_info(ExtendedLimitInfo::new().limit_kill_on_job_close())
             .ok()
             .filter(|job| job.assign_process(leader.as_raw_handle() as isize).is_ok());
@@ -62,27 +62,27 @@ impl Tree {
     /// Does nothing; see [`CAN_TERMINATE`](Self::CAN_TERMINATE).
     pub(crate) fn terminate(&mut self) {}
 
-    /// Ends the whole job.
+    /// Kills the whole job.
     pub(crate) fn kill(&mut self) {
         self.job = None;
         // Fails if it has exited.
         let _ = self.leader.kill();
     }
 
-    /// Takes note of the leader's exit.
+    /// Records the leader's exit.
     pub(crate) fn reap(&mut self) -> Option<ExitStatus> {
         let status = self.leader.try_wait().ok().flatten();
         self.reaped |= status.is_some();
         status
     }
 
-    /// Waits on this thread for the leader, which has been killed.
+    /// Blocks this thread until the killed leader has exited.
     pub(crate) fn reap_blocking(&mut self) {
         let _ = self.leader.wait();
         self.reaped = true;
     }
 
-    /// Whether the leader has exited and nobody is left in its job.
+    /// Whether the leader has exited and no process is left in its job.
     pub(crate) fn is_over(&mut self) -> bool {
         let empty = match &self.job {
             Some(job) => job.query_process_id_list().is_ok_and(|members| members.is_empty()),

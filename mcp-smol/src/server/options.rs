@@ -1,4 +1,4 @@
-//! How a server behaves, and what it is served over.
+//! Options of a server, and the streams it is served over.
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use mcp_proto::peer::server::ServerConfig;
 use super::ServerDriver;
 use crate::{Stdin, Stdout, stdio};
 
-/// How a router is served: the configuration that goes beyond it, and a handle for the application.
+/// Options for serving a router: configuration beyond the router's own, and a handle for the application.
 ///
 /// ```no_run
 /// use mcp_proto::front::Router;
@@ -38,7 +38,7 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
 }
 
 impl<H: HandlerMode> ServerOptions<H> {
-    /// The router's own [configuration](Router::config).
+    /// Options with the router's own [configuration](Router::config).
     pub fn new(router: impl Into<Arc<Router<H>>>) -> Self {
         let router = router.into();
         Self { config: router.config(), router, principal: None }
@@ -50,14 +50,15 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
-    /// Says on whose behalf the client asks, as whoever accepted its connection has found out: by the user at the other
-    /// end of a Unix socket, say. Handlers are told, and what one principal is given to keep is refused to others.
+    /// Sets the principal on whose behalf the client acts, as identified by the code that accepted the connection: the
+    /// user at the other end of a Unix socket, for example. Handlers can read it, and what the server stores for one
+    /// principal it refuses to all others.
     pub fn principal(mut self, principal: Principal) -> Self {
         self.principal = Some(principal);
         self
     }
 
-    /// Serves this process's standard input and output, which are [taken](crate::stdio()) for it.
+    /// Serves this process's standard input and output, which it [takes](crate::stdio()).
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Reads the pipe into the ring, although nobody polls.
+//! Reads the pipe into the ring, independently of any task.
 
 use std::io;
 use std::process::ChildStderr;
@@ -23,20 +23,20 @@ mod unix {
 
     use super::*;
 
-    /// Large enough that chatter takes one read, small enough for the stack.
+    /// Large enough to take short output in one read, small enough for the stack.
     const CHUNK: usize = 8 * 1024;
-    /// Reads before the thread that waits for I/O turns to its other work; together a whole pipe of the usual
+    /// Reads before the thread that waits for I/O returns to its other work; together a whole pipe of the usual
     /// 64 KiB.
     const READS: usize = 8;
 
-    /// The pipe, and a waker that reads it: the pipe's readiness is its own task.
+    /// The pipe, and a waker that reads it: readiness of the pipe triggers the read, without a task.
     #[derive(Clone)]
     pub(in super::super) struct Drain(Arc<Source>);
 
     struct Source {
         pipe: Mutex<Option<Async<ChildStderr>>>,
         ring: Arc<Mutex<Ring>>,
-        /// Always this one: a pipe's readiness has room for one waker, and a second would displace it.
+        /// The only waker used: a pipe's readiness has room for one, and a second would displace it.
         waker: Waker,
     }
 
@@ -69,7 +69,7 @@ mod unix {
     }
 
     impl Source {
-        /// Takes what is there, without blocking, and asks to be woken for more.
+        /// Reads the available bytes, without blocking, and registers the waker for more.
         fn read(&self) {
             let mut wakers = Vec::new();
             {
@@ -85,7 +85,7 @@ mod unix {
             }
         }
 
-        /// Whether there may be more to come.
+        /// Whether more may come.
         fn read_some(&self, pipe: &mut Async<ChildStderr>, wakers: &mut Vec<(u64, Waker)>) -> bool {
             let mut cx = Context::from_waker(&self.waker);
             let mut chunk = [0; CHUNK];
@@ -102,8 +102,8 @@ mod unix {
                     Poll::Ready(Err(_)) => return false,
                 }
             }
-            // There is more: the next event comes at once, but only if asked for. What is ready now is an
-            // event of the past, and there is no new one before this one is asked for.
+            // More is available. The next event comes at once, but only once the waker is registered, and that happens
+            // only after the current event, which is already past, has been consumed.
             loop {
                 match pipe.poll_readable(&mut cx) {
                     Poll::Pending => return true,
@@ -145,7 +145,7 @@ mod windows {
             Ok(Self)
         }
 
-        /// The thread is never behind by more than it takes to wake it.
+        /// Does nothing: the thread is behind by at most its wake-up time.
         pub(in super::super) fn catch_up(&self) {}
     }
 }

@@ -1,4 +1,4 @@
-//! The last bytes of a stream, and readers at positions of their own in it.
+//! Ring buffer with the last bytes of a stream, and readers at positions of their own in it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -6,13 +6,13 @@ use std::task::{Context, Poll, Waker};
 
 use super::StderrLine;
 
-/// Positions count bytes from the beginning of the stream, so that a reader left behind knows by how much.
+/// Positions count bytes from the beginning of the stream, so that a slow reader knows how many it missed.
 pub(super) struct Ring {
     buffer: VecDeque<u8>,
     capacity: usize,
     /// Position just after the last byte received.
     end: u64,
-    /// Whether the first byte kept begins a line.
+    /// Whether the first buffered byte begins a line.
     at_line_start: bool,
     closed: bool,
     next_reader: u64,
@@ -32,7 +32,7 @@ impl Ring {
         }
     }
 
-    /// Adds what was read. Wake those returned once the lock is released.
+    /// Appends bytes. Wake the returned wakers once the lock is released.
     #[must_use]
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<(u64, Waker)> {
         self.end += bytes.len() as u64;
@@ -51,7 +51,7 @@ impl Ring {
         mem::take(&mut self.waiting)
     }
 
-    /// Nothing more will come. Wake those returned once the lock is released.
+    /// Marks the end of the stream. Wake the returned wakers once the lock is released.
     #[must_use]
     pub(super) fn close(&mut self) -> Vec<(u64, Waker)> {
         self.closed = true;
@@ -62,7 +62,7 @@ impl Ring {
         let from = if self.at_line_start {
             0
         } else {
-            // Half a line says less than the whole ones after it; but better half a line than nothing.
+            // Prefer whole lines to a leading partial one; a partial line alone is still better than nothing.
             match self.buffer.iter().position(|byte| *byte == b'\n') {
                 Some(newline) if newline + 1 < self.buffer.len() => newline + 1,
                 _ => 0,
@@ -71,7 +71,7 @@ impl Ring {
         self.text(from, self.buffer.len())
     }
 
-    /// A number for the reader, and the position to begin at.
+    /// Registers a reader: its id, and its first position.
     pub(super) fn add_reader(&mut self) -> (u64, u64) {
         self.next_reader += 1;
         (self.next_reader, self.start())
@@ -91,7 +91,7 @@ impl Ring {
     ) -> Poll<Option<StderrLine>> {
         let start = self.start();
         let lost = start.saturating_sub(*position);
-        // No more than is kept, so it fits.
+        // At most the length of the buffer, so it fits.
         let from = (*position).saturating_sub(start) as usize;
         let unread = self.buffer.len() - from;
         let newline = self.buffer.range(from..).position(|byte| *byte == b'\n');
@@ -102,7 +102,7 @@ impl Ring {
             }
             None if self.closed => return Poll::Ready(None),
             None => {
-                // The position stays, so what is lost meanwhile is still counted.
+                // The position stays, so that bytes lost meanwhile are still counted.
                 match self.waiting.iter_mut().find(|(waiting, _)| *waiting == reader) {
                     Some((_, waker)) => waker.clone_from(cx.waker()),
                     None => self.waiting.push((reader, cx.waker().clone())),
@@ -148,7 +148,7 @@ mod tests {
 
     /// K8
     #[test]
-    fn the_tail_is_bounded_and_begins_with_a_whole_line() {
+    fn tail_is_bounded_and_begins_with_a_whole_line() {
         let mut ring = Ring::new(8);
         push(&mut ring, "one\ntwo\nthree");
         assert_eq!(ring.tail(), "three");
@@ -186,7 +186,7 @@ mod tests {
 
     /// K8
     #[test]
-    fn a_slow_reader_loses_the_oldest_and_is_told_how_much() {
+    fn slow_reader_loses_the_oldest_bytes_and_learns_how_many() {
         let mut ring = Ring::new(8);
         let (_, mut position) = ring.add_reader();
         push(&mut ring, "a\nb\n");
@@ -200,7 +200,7 @@ mod tests {
 
     /// K8
     #[test]
-    fn a_line_comes_whole_and_the_last_one_without_a_newline() {
+    fn reader_gets_whole_lines_and_a_last_one_without_newline() {
         let mut ring = Ring::new(64);
         let (_, mut position) = ring.add_reader();
         push(&mut ring, "start\r\nhal");

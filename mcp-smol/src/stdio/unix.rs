@@ -1,4 +1,4 @@
-//! Non-blocking use of descriptors whose flags belong to others too.
+//! Non-blocking use of descriptors whose flags other processes share.
 
 use std::fs::File;
 use std::io;
@@ -15,15 +15,15 @@ use rustix::net::{RecvFlags, SendFlags};
 use crate::reactor::start_reactor;
 use crate::ready_io::ReadyIo;
 
-/// Descriptors below are the standard streams, which others use by number.
+/// Descriptors below this are the standard streams, which other code uses by number.
 const FIRST_OTHER: i32 = 3;
 
 /// One direction of a standard stream.
 #[derive(Debug)]
 pub(super) enum Channel {
-    /// Opened anew, so non-blocking for nobody else.
+    /// Opened a second time, so non-blocking only for this process.
     Pipe(ReadyIo<OwnedFd>),
-    /// Asked by every call not to block.
+    /// Each call carries a flag not to block.
     Socket(ReadyIo<OwnedFd>),
     /// Blocks a thread.
     Other(Unblock<File>),
@@ -37,7 +37,7 @@ pub(super) fn open() -> io::Result<(Source, Sink)> {
     Ok((channel(rustix::stdio::stdin(), OFlags::RDONLY)?, channel(rustix::stdio::stdout(), OFlags::WRONLY)?))
 }
 
-/// Points the descriptors that everybody knows somewhere harmless.
+/// Redirects descriptors 0 and 1 to `/dev/null` and standard error.
 pub(super) fn redirect() -> io::Result<()> {
     let nothing = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdin(nothing)?;
@@ -60,8 +60,8 @@ fn channel(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<Channel> {
     })
 }
 
-/// The same pipe with flags of its own. Refused if it belongs to another user, or if nobody holds its other
-/// end.
+/// Opens the same pipe again, with flags of its own. Fails if it belongs to another user, or if its other end is
+/// closed.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd as _;
@@ -70,7 +70,7 @@ fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
     rustix::fs::open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// What is opened through `/dev/fd` elsewhere shares the flags.
+/// Not possible here: opening `/dev/fd` on these systems shares the flags.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn reopen(_: BorrowedFd<'_>, _: OFlags) -> Option<OwnedFd> {
     None
@@ -104,7 +104,7 @@ impl AsyncWrite for Channel {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
-            // Neither holds anything back.
+            // Neither is buffered.
             Self::Pipe(_) | Self::Socket(_) => Poll::Ready(Ok(())),
             Self::Other(other) => Pin::new(other).poll_flush(cx),
         }
@@ -112,7 +112,7 @@ impl AsyncWrite for Channel {
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
-            // Closed by being dropped. Shutting a socket down would do so for all who share it.
+            // Dropping closes them. Shutting a socket down would end it for every process that shares it.
             Self::Pipe(_) | Self::Socket(_) => Poll::Ready(Ok(())),
             Self::Other(other) => Pin::new(other).poll_close(cx),
         }

@@ -1,4 +1,4 @@
-//! What the tests with real processes share.
+//! Helpers of the tests with real processes.
 #![allow(dead_code, unreachable_pub)]
 
 use std::fs;
@@ -11,7 +11,7 @@ use futures_lite::{AsyncRead, AsyncReadExt as _};
 use mcp_smol::{Command, ShutdownTimeouts};
 use smol::Timer;
 
-/// A shell script as a child that has time to leave by itself, however busy the machine.
+/// A shell script as a child with enough time to exit by itself, even on a busy machine.
 pub fn sh(script: &str) -> Command {
     Command::new("sh").args(["-c", script]).shutdown(times(10_000, 200))
 }
@@ -20,7 +20,7 @@ pub fn times(close: u64, terminate: u64) -> ShutdownTimeouts {
     ShutdownTimeouts { close: Duration::from_millis(close), terminate: Duration::from_millis(terminate) }
 }
 
-/// Runs it under smol's own `block_on`, for ten seconds at most.
+/// Runs a future under smol's own `block_on`, for ten seconds at most.
 pub fn run<T>(future: impl Future<Output = T>) -> T {
     smol::block_on(bounded(future))
 }
@@ -43,27 +43,27 @@ pub async fn line(reader: &mut (impl AsyncRead + Unpin)) -> String {
     String::from_utf8(line).unwrap()
 }
 
-/// The state letter of a process, if there is one of that number.
+/// The state letter of a process, or `None` if no process has this id.
 pub fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// Whether it runs; a zombie that its own parent has not reaped does not.
+/// Whether a process runs; a zombie that its own parent has not reaped does not.
 pub fn runs(pid: u32) -> bool {
     state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
-/// Waits for something that nobody announces.
-pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+/// Polls a condition that no event announces.
+pub fn eventually(goal: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(10), "not within ten seconds: {what}");
+        assert!(start.elapsed() < Duration::from_secs(10), "not within ten seconds: {goal}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// A directory of the test's own, removed with the value.
+/// A temporary directory, removed when the value is dropped.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
