@@ -1,4 +1,4 @@
-//! The command-line client as its users meet it: commands, what they print, and their exit codes.
+//! The command-line client from its user's view: commands, output, and exit codes.
 #![cfg(unix)]
 
 #[path = "cli_common/mod.rs"]
@@ -16,14 +16,14 @@ use smol::io::{AsyncBufReadExt as _, BufReader};
 use smol::process::{Command, Stdio};
 use smol::stream::StreamExt as _;
 
-/// With our demonstration server, in an era.
+/// Runs a command against the demo server, in an era.
 fn ask(era: &str, args: &[&str]) -> CommandOutput {
     let program = program();
     let server = ["--", program.to_str().unwrap(), "serve"];
     mcp(&[args, &["--era", era], &server].concat())
 }
 
-/// The result as JSON, of a command that succeeds in both eras.
+/// Runs a command that succeeds in both eras and returns its results as JSON.
 fn in_both_eras(args: &[&str]) -> [Value; 2] {
     ["modern", "legacy"].map(|era| {
         let ran = ask(era, &[args, &["--json"]].concat());
@@ -33,7 +33,7 @@ fn in_both_eras(args: &[&str]) -> [Value; 2] {
 }
 
 #[test]
-fn the_demonstration_shows_everything_and_succeeds() {
+fn demo_shows_every_feature_and_succeeds() {
     for args in [&["demo"][..], &[], &["--era", "legacy"]] {
         let ran = mcp(args);
         assert_eq!(ran.code, 0, "{}", ran.err);
@@ -49,12 +49,12 @@ fn the_demonstration_shows_everything_and_succeeds() {
             assert!(ran.out.contains(part), "{part:?} is missing in: {}", ran.out);
         }
         assert!(ran.err.contains("20/20"), "progress is missing in: {}", ran.err);
-        assert!(!ran.out.contains('\x1b'), "no colours where there is no terminal");
+        assert!(!ran.out.contains('\x1b'), "output without a terminal has no colours");
     }
 }
 
 #[test]
-fn info_tells_the_era_the_revision_and_what_the_server_offers() {
+fn info_prints_era_revision_and_capabilities() {
     let [modern, legacy] = in_both_eras(&["info"]);
     assert_eq!((&modern["era"], &modern["revision"]), (&json!("modern"), &json!("2026-07-28")));
     assert_eq!((&legacy["era"], &legacy["revision"]), (&json!("legacy"), &json!("2025-11-25")));
@@ -67,7 +67,7 @@ fn info_tells_the_era_the_revision_and_what_the_server_offers() {
     assert!(ran.out.contains("modern era"), "{}", ran.out);
 }
 
-/// Runs it with what somebody types.
+/// Runs the client with this input on its terminal.
 fn typed(args: &[&str], typed: &str) -> CommandOutput {
     let mut child = std::process::Command::new(program())
         .args(args)
@@ -77,7 +77,7 @@ fn typed(args: &[&str], typed: &str) -> CommandOutput {
         .spawn()
         .unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), typed.as_bytes()).unwrap();
-    // The server ends with its client, and the client's own timeouts end it.
+    // The server ends with its client, and the client's own timeouts end the client.
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     CommandOutput { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
@@ -85,7 +85,7 @@ fn typed(args: &[&str], typed: &str) -> CommandOutput {
 
 /// C5.2, C10.4
 #[test]
-fn what_a_tool_asks_is_asked_on_the_terminal_in_both_eras() {
+fn elicitation_reaches_the_terminal_in_both_eras() {
     let program = program();
     for era in ["modern", "legacy"] {
         let args =
@@ -100,11 +100,11 @@ fn what_a_tool_asks_is_asked_on_the_terminal_in_both_eras() {
 
 /// C14.3
 #[test]
-fn how_a_task_is_doing_is_shown_until_it_is_done() {
+fn status_of_a_task_is_shown_until_it_ends() {
     for era in ["modern", "legacy"] {
         let ran = ask(era, &["call", "bake"]);
         assert_eq!((ran.code, ran.out.trim()), (0, "The bread is done."), "{era}: {}", ran.err);
-        // A server of 2025-11-25 makes a task of it only if it is asked to.
+        // A server of 2025-11-25 runs the call as a task only if the client requests one.
         assert_eq!(ran.err.contains("task working"), era == "modern", "{era}: {}", ran.err);
     }
 }
@@ -127,7 +127,7 @@ fn tools_are_listed_and_described() {
 }
 
 #[test]
-fn a_call_types_its_arguments_by_the_schema() {
+fn call_converts_its_arguments_by_the_schema() {
     for result in in_both_eras(&["call", "add", "a=2", "b=3"]) {
         assert_eq!(result["structuredContent"], json!({ "sum": 5 }));
     }
@@ -150,14 +150,14 @@ fn progress_and_logs_go_to_standard_error() {
 }
 
 #[test]
-fn progress_in_a_log_is_a_line_a_second_at_most() {
+fn progress_in_a_log_adds_at_most_one_line_a_second() {
     let ran = ask("auto", &["call", "count", "to=50", "delay_ms=10"]);
     let lines: Vec<_> = ran.err.lines().filter(|line| line.contains("/50")).collect();
     assert!(lines.len() <= 5 && lines.last().is_some_and(|line| line.contains(" 50/50")), "{lines:?}");
 }
 
 #[test]
-fn failures_are_objects_for_programs() {
+fn errors_are_json_objects_for_scripts() {
     let error = |ran: &CommandOutput| serde_json::from_str::<Value>(&ran.out).unwrap()["error"].take();
     let ran = ask("auto", &["read", "demo://nothing", "--json"]);
     let refused = error(&ran);
@@ -174,7 +174,7 @@ fn failures_are_objects_for_programs() {
 }
 
 #[test]
-fn silent_server_is_given_up_in_time_and_the_wait_is_explained() {
+fn client_gives_up_a_silent_server_and_explains_the_wait() {
     let start = std::time::Instant::now();
     let ran = mcp(&["info", "--json", "--timeout", "2.5", "--", "sh", "-c", "sleep 100"]);
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
@@ -185,7 +185,7 @@ fn silent_server_is_given_up_in_time_and_the_wait_is_explained() {
 }
 
 #[test]
-fn client_secret_is_refused_without_its_issuer() {
+fn client_secret_is_rejected_without_its_issuer() {
     let args = ["whoami", "https://example.com/mcp", "--client-id", "me", "--tokens", "/nonexistent"];
     let ran =
         CommandOutput::of(output(Command::new(program()).args(args).env("MCP_CLIENT_SECRET", "hidden")));
@@ -209,7 +209,7 @@ fn completions_are_printed_for_each_shell() {
 }
 
 #[test]
-fn a_tool_that_fails_is_exit_code_1() {
+fn failing_tool_is_exit_code_1() {
     for era in ["modern", "legacy"] {
         let ran = ask(era, &["call", "fail"]);
         assert_eq!(ran.code, 1);
@@ -222,7 +222,7 @@ fn a_tool_that_fails_is_exit_code_1() {
 }
 
 #[test]
-fn resources_are_listed_and_read_as_they_are() {
+fn resources_are_listed_and_read_unchanged() {
     for result in in_both_eras(&["resources"]) {
         assert_eq!(result["resources"].as_array().unwrap().len(), 2);
         assert_eq!(result["resourceTemplates"][0]["uriTemplate"], "demo://greeting/{name}");
@@ -234,11 +234,11 @@ fn resources_are_listed_and_read_as_they_are() {
     let program = program();
     let read = ["read", "--raw", "demo://logo", "--", program.to_str().unwrap(), "serve"];
     let logo = output(Command::new(&program).args(read));
-    assert!(logo.stdout.starts_with(b"\x89PNG\r\n\x1a\n"), "bytes, if asked for");
+    assert!(logo.stdout.starts_with(b"\x89PNG\r\n\x1a\n"), "`--raw` writes the bytes");
 }
 
 #[test]
-fn prompts_are_listed_got_and_completed() {
+fn prompts_are_listed_fetched_and_completed() {
     for result in in_both_eras(&["prompts"]) {
         assert_eq!(result["prompts"][0]["arguments"][0]["name"], "name");
     }
@@ -255,13 +255,13 @@ fn prompts_are_listed_got_and_completed() {
 }
 
 #[test]
-fn ping_measures_in_both_eras() {
+fn ping_measures_the_round_trip_in_both_eras() {
     assert!(ask("modern", &["ping"]).out.starts_with("server/discover answered in "));
     assert!(ask("legacy", &["ping"]).out.starts_with("ping answered in "));
 }
 
 #[test]
-fn the_wire_can_be_watched() {
+fn trace_prints_every_message() {
     let ran = ask("auto", &["call", "echo", "text=hi", "--trace"]);
     let sent = ran.err.lines().filter(|line| line.starts_with("→ {")).count();
     let received = ran.err.lines().filter(|line| line.starts_with("← {")).count();
@@ -269,7 +269,7 @@ fn the_wire_can_be_watched() {
 }
 
 #[test]
-fn names_that_do_not_exist_are_a_usage_error_with_a_suggestion() {
+fn unknown_name_is_a_usage_error_with_a_suggestion() {
     let ran = ask("auto", &["call", "ehco", "text=hi"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("did you mean echo?"), "{}", ran.err);
@@ -279,7 +279,7 @@ fn names_that_do_not_exist_are_a_usage_error_with_a_suggestion() {
 }
 
 #[test]
-fn wrong_usage_says_how_to_write_it() {
+fn usage_errors_explain_the_syntax() {
     let ran = mcp(&["tools"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("mcpio tools -- npx"), "{}", ran.err);
@@ -292,7 +292,7 @@ fn wrong_usage_says_how_to_write_it() {
 }
 
 #[test]
-fn errors_of_the_protocol_are_exit_code_3() {
+fn protocol_errors_are_exit_code_3() {
     let ran = ask("auto", &["read", "demo://nothing"]);
     assert_eq!(ran.code, 3);
     assert!(ran.err.contains("demo://nothing"), "{}", ran.err);
@@ -302,7 +302,7 @@ fn errors_of_the_protocol_are_exit_code_3() {
 }
 
 #[test]
-fn servers_that_do_not_start_or_die_are_exit_code_3_with_their_last_words() {
+fn dead_servers_are_exit_code_3_with_their_standard_error() {
     let ran = mcp(&["tools", "--", "no-such-server", "--stdio"]);
     assert_eq!(ran.code, 3);
     assert!(ran.err.contains("no-such-server --stdio") && ran.err.contains("PATH"), "{}", ran.err);
@@ -312,7 +312,7 @@ fn servers_that_do_not_start_or_die_are_exit_code_3_with_their_last_words() {
 }
 
 #[test]
-fn the_server_gets_the_environment_and_the_directory_that_were_asked_for() {
+fn server_gets_the_requested_environment_and_directory() {
     let script = "echo \"$COLOUR $PWD\" >&2; exit 1";
     let ran = mcp(&["info", "--env", "COLOUR=blue", "--cwd", "/", "--", "sh", "-c", script]);
     assert!(ran.err.contains("blue /"), "{}", ran.err);
@@ -320,7 +320,7 @@ fn the_server_gets_the_environment_and_the_directory_that_were_asked_for() {
 
 /// S2.4
 #[test]
-fn the_server_answers_what_was_asked_before_its_input_ended() {
+fn server_answers_requests_that_arrived_before_its_input_ended() {
     let program = program();
     let script = format!(
         "printf '%s\\n' '{}' | {} serve",
@@ -333,7 +333,7 @@ fn the_server_answers_what_was_asked_before_its_input_ended() {
     assert_eq!(answer["id"], 1);
 }
 
-/// Logs in as a person would, and gives back what was said.
+/// Logs in, gives consent as a user would, and returns the output.
 fn log_in(url: &str, tokens: &str) -> CommandOutput {
     let late = async {
         Timer::after(Duration::from_secs(20)).await;
@@ -363,7 +363,7 @@ fn log_in(url: &str, tokens: &str) -> CommandOutput {
 
 /// C12.2, C12.24, C12.25
 #[test]
-fn logging_in_lets_the_other_commands_in_until_logging_out() {
+fn login_authorizes_the_other_commands_until_logout() {
     let folder = std::env::temp_dir().join(format!("mcp-cli-tokens-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let tokens = folder.to_str().unwrap();
@@ -375,8 +375,8 @@ fn logging_in_lets_the_other_commands_in_until_logging_out() {
 
     let before = mcp(&tools);
     assert_eq!(before.code, 3);
-    assert!(before.err.contains("wants to know who asks") && before.err.contains(&hint), "{}", before.err);
-    assert!(town.requests_to("/register").is_empty(), "nobody has asked for that");
+    assert!(before.err.contains("requires authorization") && before.err.contains(&hint), "{}", before.err);
+    assert!(town.requests_to("/register").is_empty(), "client registered without a login");
 
     let login = log_in(&url, tokens);
     assert_eq!(login.code, 0, "{}", login.err);

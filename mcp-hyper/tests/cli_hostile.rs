@@ -1,4 +1,4 @@
-//! The command-line client with servers that send what should not reach a terminal.
+//! The command-line client with hostile servers: no terminal control sequence reaches the output.
 #![cfg(unix)]
 
 #[path = "cli_common/mod.rs"]
@@ -8,10 +8,10 @@ use common::{CommandOutput, mcp, script};
 use mcp_proto::consent::SafeText;
 use serde_json::Value;
 
-/// Everything that must not be shown: sequences, C0, DEL, C1, direction, characters without width, line breaks.
+/// Characters that must not be shown: sequences, C0, DEL, C1, direction, zero width, line breaks.
 const HOSTILE: &str =
     r"x\u001b]0;title\u0007\u001b[2J\r\b\u007f\u009b1A\u202e\u2066\u200b\ufeff\u2028y\nmcp: forged";
-/// The same as raw bytes, for standard error and lines that are no messages.
+/// Some of them as raw bytes, for standard error and lines that are not messages.
 const RAW: &str = r"x\033]0;title\007\033[2J\r\b\177\302\2331A\342\200\256y";
 
 /// A legacy server whose names, texts, results and errors are all hostile.
@@ -44,13 +44,13 @@ fn hostile(args: &[&str]) -> CommandOutput {
     mcp(&[args, &["--timeout", "10", "--", "sh", "-c", &server]].concat())
 }
 
-/// Whether nothing but line breaks and tabs could move a cursor, and no line of the server looks like one of ours.
-fn assert_harmless(what: &[&str], ran: &CommandOutput) {
+/// Asserts that the output moves the cursor only by line breaks and tabs, and forges no line of this program.
+fn assert_harmless(args: &[&str], ran: &CommandOutput) {
     for text in [&ran.out, &ran.err] {
         let shown = text.chars().find(|char| SafeText::is_unsafe(*char) && !matches!(char, '\n' | '\t'));
-        assert_eq!(shown, None, "{what:?}: {text:?}");
+        assert_eq!(shown, None, "{args:?}: {text:?}");
     }
-    assert!(!ran.err.lines().any(|line| line.starts_with("mcp: forged")), "{what:?}: {}", ran.err);
+    assert!(!ran.err.lines().any(|line| line.starts_with("mcp: forged")), "{args:?}: {}", ran.err);
 }
 
 #[test]
@@ -92,13 +92,13 @@ fn json_output_escapes_unsafe_characters_and_keeps_the_value() {
 }
 
 #[test]
-fn raw_contents_are_written_as_they_are_only_if_asked_for() {
+fn raw_contents_are_written_unchanged_only_with_raw() {
     let ran = hostile(&["read", "x://y", "--raw"]);
     assert!(ran.out.contains("\x1b[2J") && ran.out.ends_with('\0'), "{:?}", ran.out);
 }
 
 #[test]
-fn last_words_and_noise_of_a_failed_server_are_harmless() {
+fn standard_error_and_noise_of_a_failed_server_are_harmless() {
     let server = format!("printf '%b\\nmcp: forged\\n' '{RAW}' >&2; printf '%b\\nb\\n' '{RAW}'; exit 9");
     for mode in [&["--trace"][..], &["--json"], &[]] {
         let ran = mcp(&[&["tools"][..], mode, &["--", "sh", "-c", &server]].concat());

@@ -1,4 +1,4 @@
-//! The command-line client at signals: it ends its server before itself.
+//! The command-line client at signals: it ends its server before it exits.
 #![cfg(unix)]
 
 #[path = "cli_common/mod.rs"]
@@ -24,7 +24,7 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Whether it runs; a zombie does not.
+/// Whether a process runs; a zombie does not.
 fn runs(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     let is_zombie =
@@ -32,7 +32,7 @@ fn runs(pid: i32) -> bool {
     !is_zombie && test_kill_process(Pid::from_raw(pid).unwrap()).is_ok()
 }
 
-/// A command that waits for a server which ignores its input and SIGTERM, as its own child does.
+/// A command that waits for a server. Server and its child ignore closed input and SIGTERM.
 struct BlockedCommand {
     child: Child,
     file: PathBuf,
@@ -85,7 +85,7 @@ impl Drop for BlockedCommand {
 }
 
 #[test]
-fn signals_end_the_server_by_the_shutdown_steps_and_give_the_exit_code() {
+fn signals_run_the_shutdown_steps_and_set_the_exit_code() {
     thread::scope(|scope| {
         for (name, signal, code) in
             [("int", Signal::INT, 130), ("term", Signal::TERM, 143), ("hup", Signal::HUP, 129)]
@@ -94,10 +94,10 @@ fn signals_end_the_server_by_the_shutdown_steps_and_give_the_exit_code() {
                 let mut waiting = BlockedCommand::start(name);
                 let start = Instant::now();
                 waiting.signal(signal);
-                // Wrappers send it twice.
+                // Wrappers forward the signal a second time.
                 waiting.signal(signal);
                 assert_eq!(waiting.end().code(), Some(code), "{name}");
-                assert!(start.elapsed() > Duration::from_secs(1), "{name}: the server had no time to leave");
+                assert!(start.elapsed() > Duration::from_secs(1), "{name}: the server had no time to exit");
             });
         }
     });
@@ -108,9 +108,9 @@ fn second_signal_kills_the_server_at_once() {
     let mut waiting = BlockedCommand::start("second");
     waiting.signal(Signal::TERM);
     thread::sleep(Duration::from_millis(300));
-    assert!(waiting.child.try_wait().unwrap().is_none(), "the steps take longer");
+    assert!(waiting.child.try_wait().unwrap().is_none(), "the shutdown steps take longer");
     let start = Instant::now();
     waiting.signal(Signal::INT);
-    assert_eq!(waiting.end().code(), Some(143), "the first signal counts");
+    assert_eq!(waiting.end().code(), Some(143), "the first signal determines the exit code");
     assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
 }

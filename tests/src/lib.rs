@@ -1,6 +1,6 @@
-//! Tests across the crates. What is here beside them makes the README's code part of the tests.
+//! Tests across the crates, and doctests of the README's code.
 
-/// The README, whose examples compile.
+/// The README, whose examples compile as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;

@@ -1,4 +1,4 @@
-//! How tests run the command-line client.
+//! Runs the command-line client for tests.
 #![allow(dead_code, unreachable_pub)]
 
 use std::path::PathBuf;

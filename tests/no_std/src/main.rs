@@ -1,5 +1,5 @@
-//! A client without the standard library: its own allocator, its own panic handler, and a whole conversation in memory.
-//! The exit code tells how it went.
+//! A client without the standard library: its own allocator, its own panic handler, and a whole session in memory.
+//! The exit code is the result.
 #![no_std]
 #![no_main]
 
@@ -21,16 +21,16 @@ use mcp_proto::{Bytes, Instant};
 
 const HEAP: usize = 4 * 1024 * 1024;
 
-/// Hands out a fixed piece of memory and takes nothing back: enough for a short program.
+/// Allocates from a fixed piece of memory and frees nothing: enough for a short program.
 struct Bump {
     heap: UnsafeCell<[u8; HEAP]>,
     used: AtomicUsize,
 }
 
-// SAFETY: every byte of the heap is handed out once, by an atomic counter.
+// SAFETY: an atomic counter hands out every byte of the heap once.
 unsafe impl Sync for Bump {}
 
-// SAFETY: what is handed out lies within the heap, is aligned as asked, and is never handed out again.
+// SAFETY: each block lies within the heap, is aligned as requested, and is handed out once.
 unsafe impl GlobalAlloc for Bump {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let base = self.heap.get() as usize;
@@ -56,7 +56,7 @@ static ALLOCATOR: Bump = Bump { heap: UnsafeCell::new([0; HEAP]), used: AtomicUs
 
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
-    // SAFETY: `abort` of the C library takes nothing and does not return.
+    // SAFETY: `abort` of the C library takes no arguments and does not return.
     unsafe { abort() }
 }
 

@@ -35,19 +35,19 @@ fn era(server: &ServerInfo) -> &'static str {
     }
 }
 
-/// What the server says about itself, line by line.
+/// The server's description of itself, line by line.
 pub(crate) fn facts(server: &ServerInfo) -> Vec<(&'static str, String)> {
     let name = match &server.implementation {
         Some(it) if it.display_name() != it.name => {
             format!("{} ({} {})", it.display_name(), it.name, it.version)
         }
         Some(it) => format!("{} {}", it.name, it.version),
-        None => "does not say".to_owned(),
+        None => "unknown".to_owned(),
     };
     let mut facts = vec![
         ("server", name),
         ("protocol", format!("{}, {} era", server.revision.as_str(), era(server))),
-        ("offers", server.capabilities.as_ref().map_or_else(|| "does not say".to_owned(), offers)),
+        ("offers", server.capabilities.as_ref().map_or_else(|| "unknown".to_owned(), offers)),
     ];
     facts.extend(server.instructions.clone().map(|instructions| ("instructions", instructions)));
     facts
@@ -71,7 +71,7 @@ fn offers(capabilities: &ServerCapabilities) -> String {
     described.collect::<Vec<_>>().join(", ")
 }
 
-/// Newer revisions have no ping; asking again what the server offers is their sign of life.
+/// Measures the time of one request: `ping`, or `server/discover` in revisions without ping.
 pub(crate) async fn ping(
     connection: &Connection,
     screen: &mut Screen,
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_are_told_with_the_settings_that_are_on() {
+    fn capabilities_are_listed_with_their_enabled_settings() {
         let text = r#"{"tools":{"listChanged":true},"resources":{"subscribe":false},"logging":{}}"#;
         let capabilities: ServerCapabilities = serde_json::from_str(text).unwrap();
         let told = offers(&capabilities);

@@ -1,4 +1,4 @@
-//! Arguments as they are typed, made into JSON as the tool's input schema wants it.
+//! Converts typed arguments to JSON of the types in the tool's input schema.
 //!
 //! `@FILE` stands for the contents of a file, `-` for all arguments from standard input, `@@` for an `@`.
 
@@ -26,7 +26,7 @@ pub(crate) fn for_tool(typed: &[String], schema: &Value) -> Result<Map<String, V
             }
         };
         match (arguments.get_mut(key), value) {
-            // A key that is repeated goes on with its list.
+            // A repeated key extends its list.
             (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
             (Some(_), _) => return Err(format!("{key} is given twice")),
             (None, value) => drop(arguments.insert(key.to_owned(), value)),
@@ -39,7 +39,7 @@ pub(crate) fn for_tool(typed: &[String], schema: &Value) -> Result<Map<String, V
 pub(crate) fn for_prompt(typed: &[String]) -> Result<Map<String, Value>, String> {
     if let Some(object) = whole_object(typed)? {
         return match object.iter().find(|(_, value)| !value.is_string()) {
-            Some((key, _)) => Err(format!("{key}: the arguments of prompts are text")),
+            Some((key, _)) => Err(format!("{key}: prompt arguments must be text")),
             None => Ok(object),
         };
     }
@@ -48,7 +48,7 @@ pub(crate) fn for_prompt(typed: &[String]) -> Result<Map<String, Value>, String>
         let (key, value) = match split(pair)? {
             (key, ArgumentValue::Text(text)) => (key, text.into_owned().into()),
             (key, ArgumentValue::Json(value @ Value::String(_))) => (key, value),
-            (key, ArgumentValue::Json(_)) => return Err(format!("{key}: the arguments of prompts are text")),
+            (key, ArgumentValue::Json(_)) => return Err(format!("{key}: prompt arguments must be text")),
         };
         if arguments.insert(key.to_owned(), value).is_some() {
             return Err(format!("{key} is given twice"));
@@ -57,7 +57,7 @@ pub(crate) fn for_prompt(typed: &[String]) -> Result<Map<String, Value>, String>
     Ok(arguments)
 }
 
-/// All arguments at once: one JSON object, typed, from a file or from standard input.
+/// All arguments in one JSON object: typed, from a file or from standard input.
 fn whole_object(typed: &[String]) -> Result<Option<Map<String, Value>>, String> {
     let [word] = typed else { return Ok(None) };
     let (text, source) = if word == "-" {
@@ -96,11 +96,11 @@ fn split(pair: &str) -> Result<(&str, ArgumentValue<'_>), String> {
     if name == key {
         return Ok((key, ArgumentValue::Text(text)));
     }
-    let value = serde_json::from_str(&text).map_err(|error| format!("{name}: this is not JSON: {error}"))?;
+    let value = serde_json::from_str(&text).map_err(|error| format!("{name}: not valid JSON: {error}"))?;
     Ok((name, ArgumentValue::Json(value)))
 }
 
-/// What the schema says about a key; an error if it says that there is none.
+/// The schema of a key; an error if the schema allows no such key.
 fn property<'a>(schema: &'a Value, key: &str) -> Result<&'a Value, String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     if let Some(property) = properties.and_then(|properties| properties.get(key)) {
@@ -109,14 +109,14 @@ fn property<'a>(schema: &'a Value, key: &str) -> Result<&'a Value, String> {
     match schema.get("additionalProperties") {
         Some(Value::Bool(false)) => {
             let known = properties.into_iter().flat_map(Map::keys).map(String::as_str);
-            Err(format!("there is no argument {key:?}{}", names::suggestion(key, known)))
+            Err(format!("unknown argument {key:?}{}", names::suggestion(key, known)))
         }
         Some(additional) => Ok(additional),
         None => Ok(&Value::Null),
     }
 }
 
-/// The kinds of JSON that a schema allows, as far as it is simple enough to tell.
+/// The JSON types that a schema allows, as far as simple keywords show them.
 #[derive(Debug, Default)]
 struct SchemaTypes<'a> {
     types: Vec<&'a str>,
@@ -161,7 +161,7 @@ impl<'a> SchemaTypes<'a> {
     }
 }
 
-/// Reads `text` as the most particular kind that is wanted.
+/// Reads `text` as the most specific type that the schema allows.
 fn convert(text: &str, wanted: &SchemaTypes<'_>) -> Result<Value, String> {
     // Quotes around a text are part of it.
     let json: Option<Value> = serde_json::from_str(text).ok().filter(|json: &Value| !json.is_string());
@@ -174,7 +174,7 @@ fn convert(text: &str, wanted: &SchemaTypes<'_>) -> Result<Value, String> {
         return Ok(json.clone());
     }
     if wanted.types.is_empty() {
-        // Nothing is said: what reads as JSON is taken for it.
+        // Without a type, text that parses as JSON is JSON.
         return Ok(json.unwrap_or_else(|| text.into()));
     }
     if let Some(json) = json {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn values_take_the_type_that_the_schema_gives_them() {
+    fn values_take_the_types_of_the_schema() {
         let words = ["text=5", "count=5", "ratio=5", "deep=true", "limit=null", "level=high", "any=[1]"];
         let expected = json!({
             "text": "5", "count": 5, "ratio": 5, "deep": true, "limit": null, "level": "high", "any": [1]
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_separated_by_commas_or_repeated_or_written_as_json() {
+    fn lists_accept_commas_repetition_and_json() {
         let expected = json!({"tags": ["a", "b", "c"], "sizes": [1, 2]});
         assert_eq!(tool(&["tags=a,b", "tags=c", "sizes=1,2"], schema()), Ok(expected));
         assert_eq!(tool(&[r#"tags=["a,b"]"#], schema()), Ok(json!({"tags": ["a,b"]})));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_in_words() {
+    fn conversion_rejects_a_value_of_the_wrong_type() {
         for (word, why) in [
             ("count=five", "count: \"five\" is not a whole number"),
             ("count=5.5", "count: \"5.5\" is not a whole number"),
@@ -287,25 +287,25 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_brings_up_the_nearest_ones() {
+    fn error_for_an_unknown_key_suggests_similar_keys() {
         let error = tool(&["cuont=1"], schema()).unwrap_err();
         assert!(error.contains("count"), "{error}");
         assert_eq!(tool(&["x=1", "y=z"], json!({"type": "object"})), Ok(json!({"x": 1, "y": "z"})));
     }
 
     #[test]
-    fn json_is_taken_as_it_is() {
+    fn json_values_stay_unchanged() {
         assert_eq!(
             tool(&["text:=5", "filter:={\"a\":1}"], schema()),
             Ok(json!({"text": 5, "filter": {"a": 1}}))
         );
         assert_eq!(tool(&["{\"count\":\"5\"}"], schema()), Ok(json!({"count": "5"})));
-        assert!(tool(&["text:=five"], schema()).unwrap_err().contains("not JSON"));
+        assert!(tool(&["text:=five"], schema()).unwrap_err().contains("not valid JSON"));
         assert!(tool(&["{"], schema()).is_err());
     }
 
     #[test]
-    fn values_and_all_arguments_can_come_from_files() {
+    fn values_and_whole_objects_can_come_from_files() {
         let folder = std::env::temp_dir().join(format!("mcp-arguments-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let (text, json) = (folder.join("text"), folder.join("json"));
@@ -325,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_hold_equals_signs_and_a_key_comes_once() {
+    fn values_may_contain_equals_signs_and_keys_may_not_repeat() {
         assert_eq!(tool(&["text=a=b:=c"], schema()), Ok(json!({"text": "a=b:=c"})));
         assert_eq!(tool(&["text=a", "text=b"], schema()), Err("text is given twice".to_owned()));
         assert!(tool(&["text"], schema()).unwrap_err().contains("KEY=VALUE"));
     }
 
     #[test]
-    fn a_schema_that_refers_to_itself_comes_to_an_end() {
+    fn conversion_ends_for_a_schema_that_refers_to_itself() {
         let schema = json!({"properties": {"a": {"$ref": "#/properties/a"}}});
         assert_eq!(tool(&["a=1"], schema), Ok(json!({"a": 1})));
     }

@@ -1,4 +1,4 @@
-//! From the command line to a server that is ready to be asked.
+//! Connects to the server that the command line names.
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -28,23 +28,23 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) server: Arc<ServerInfo>,
     pub(crate) reports: Reports,
-    /// The log messages asked for.
+    /// The level of log messages to request.
     pub(crate) log: Option<LoggingLevel>,
 }
 
-/// What carries a connection's messages.
+/// The future that moves a connection's messages.
 type Driver = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// A connection that is not ready yet.
 struct PendingConnection {
     client: Client,
     driver: Driver,
-    /// Of a child process.
+    /// Kills the server, if it is a child process.
     killer: Option<Killer>,
     noise: NonMessageCounter,
 }
 
-/// Starts a server or connects to one, does `work` with it, and closes the connection, also at a signal.
+/// Starts a server or connects to one, runs `work` with it, and closes the connection, also after a signal.
 pub(crate) async fn with_server<T>(
     command: &[OsString],
     common: &CommonOptions,
@@ -55,7 +55,7 @@ pub(crate) async fn with_server<T>(
         None => over_stdio(command, common)?,
     };
     let driver = smol::spawn(async {
-        // It ends as the work does, or is of no interest any more.
+        // Requests report the same error; nothing else depends on it.
         let _ = driver.await;
     });
     let reports = Reports::follow(&client, common.trace);
@@ -63,7 +63,7 @@ pub(crate) async fn with_server<T>(
     let working = async {
         let connection =
             connected(&client, progress, common).await.map_err(|failure| match noise.summary() {
-                Some(told) => failure.with_sentence(&told),
+                Some(summary) => failure.with_sentence(&summary),
                 None => failure,
             })?;
         noise.ignore();
@@ -80,16 +80,16 @@ pub(crate) async fn with_server<T>(
     }
 }
 
-/// How to log in, as a line that can be pasted; `None` if the URL or the scopes cannot be shown in one.
+/// A command to log in, ready to paste; `None` if the URL or the scopes cannot be shown on one line.
 pub(crate) fn login_hint(url: &str, scopes: Option<&str>) -> Option<String> {
     let url = quoted_word(url)?;
     Some(match scopes {
-        Some(scopes) => format!("To agree to it: mcpio login --scope={} {url}", quoted_word(scopes)?),
+        Some(scopes) => format!("To grant these scopes: mcpio login --scope={} {url}", quoted_word(scopes)?),
         None => format!("To log in: mcpio login {url}"),
     })
 }
 
-/// A word of the user's shell. On Windows only words that need no quotes.
+/// Quotes a word for the user's shell; on Windows only words that need no quotes.
 fn quoted_word(text: &str) -> Option<String> {
     shell_word(text).filter(|word| !cfg!(windows) || word == text)
 }
@@ -109,7 +109,7 @@ async fn connected(
     Ok(Connection { client: client.clone(), server, reports, log })
 }
 
-/// The URL, if that is what stands in the place of a command.
+/// The URL, if the command is a single URL.
 fn url(command: &[OsString]) -> Option<&str> {
     let [word] = command else { return None };
     word.to_str().filter(|_| is_url(word))
@@ -124,7 +124,7 @@ async fn over_http(url: &str, common: &CommonOptions) -> Result<PendingConnectio
     Ok(PendingConnection { client, driver: Box::pin(driver), killer: None, noise: NonMessageCounter::new() })
 }
 
-/// How to talk to a server at a URL, but for logging in.
+/// HTTP client options from the command line, without authorization.
 pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions, CommandError> {
     let mut options = mcp_hyper::ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
         .era_policy(mode(common))
@@ -149,11 +149,11 @@ fn over_stdio(command: &[OsString], common: &CommonOptions) -> Result<PendingCon
         .handlers(asked::handlers())
         .configure(|config| configure(config, common));
     let noise = NonMessageCounter::new();
-    let heard = noise.clone();
+    let observed = noise.clone();
     let mut trace = common.trace.then(|| Trace::new(Screen::messages()));
     options = options.on_wire(move |direction, bytes| {
         if direction == WireDirection::Received {
-            heard.handle_input(bytes);
+            observed.handle_input(bytes);
         }
         if let Some(trace) = &mut trace {
             trace.show(direction, bytes);
@@ -170,7 +170,7 @@ fn over_stdio(command: &[OsString], common: &CommonOptions) -> Result<PendingCon
 
 fn program(command: &[OsString], common: &CommonOptions) -> Result<Command, CommandError> {
     let Some((program, args)) = command.split_first() else {
-        return Err(CommandError::Usage("no command that starts a server".to_owned()));
+        return Err(CommandError::Usage("no server command: put it after `--`".to_owned()));
     };
     let mut command = Command::new(program).args(args);
     if common.whole_env {
@@ -203,13 +203,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_are_quoted_for_the_shell_or_not_given() {
+    fn login_hint_is_quoted_for_the_shell_or_omitted() {
         let url = "https://example.com/mcp";
         assert_eq!(login_hint(url, None).unwrap(), "To log in: mcpio login https://example.com/mcp");
         let hint = login_hint("https://example.com/a'b;c", Some("x';reboot;'")).unwrap();
         assert_eq!(
             hint,
-            r"To agree to it: mcpio login --scope='x'\'';reboot;'\''' 'https://example.com/a'\''b;c'"
+            r"To grant these scopes: mcpio login --scope='x'\'';reboot;'\''' 'https://example.com/a'\''b;c'"
         );
         assert_eq!(login_hint(url, Some("a\nb")), None);
         assert_eq!(login_hint("https://example.com/\u{202e}", None), None);

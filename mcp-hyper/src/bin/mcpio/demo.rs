@@ -1,4 +1,4 @@
-//! `mcpio demo`: what the protocol can do, shown on a server of our own.
+//! `mcpio demo`: shows the features of the protocol on a built-in server.
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -14,15 +14,15 @@ use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled};
 use crate::{about, demo_server, prompts, show};
 
-/// Starts this program once more, as the server.
+/// Starts a second process of this program as the server.
 pub(crate) async fn demo(common: &CommonOptions, screen: &mut Screen) -> Result<(), CommandError> {
     let program = std::env::current_exe()
-        .map_err(|error| CommandError::server(format!("this program does not know where it is: {error}")))?;
+        .map_err(|error| CommandError::server(format!("the path of this program is unknown: {error}")))?;
     let server = [program.into_os_string(), OsString::from("serve")];
     with_server(&server, common, async |connection| tour(connection, screen).await).await
 }
 
-/// Serves on a port of its own, and talks to that.
+/// Serves the demo on a free port and connects to it.
 pub(crate) async fn demo_over_http(common: &CommonOptions, screen: &mut Screen) -> Result<(), CommandError> {
     let failed = |error: std::io::Error| CommandError::server(format!("serving over HTTP: {error}"));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
@@ -37,17 +37,21 @@ pub(crate) async fn demo_over_http(common: &CommonOptions, screen: &mut Screen) 
 async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), CommandError> {
     let client = &connection.client;
 
-    step(screen, "The server, as it describes itself", "mcp info")?;
+    step(screen, "The server, as it describes itself", "mcpio info")?;
     show::facts(screen, &about::facts(&connection.server))?;
 
-    step(screen, "Its tools", "mcp tools")?;
+    step(screen, "Its tools", "mcpio tools")?;
     show::tools(screen, &client.list_tools().await?)?;
 
-    step(screen, "A call with a structured result", "mcp call add a=2 b=3")?;
+    step(screen, "A call with a structured result", "mcpio call add a=2 b=3")?;
     let sum = client.call_tool("add", json!({ "a": 2, "b": 3 })).await?;
     result(screen, &sum)?;
 
-    step(screen, "A call that reports its progress and logs", "mcp call count to=20 delay_ms=50 --log info")?;
+    step(
+        screen,
+        "A call that reports its progress and logs",
+        "mcpio call count to=20 delay_ms=50 --log info",
+    )?;
     let count = client
         .call_tool("count", json!({ "to": 20, "delay_ms": 50 }))
         .log_level(connection.log.unwrap_or(LoggingLevel::Info))
@@ -56,10 +60,10 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Comman
     connection.reports.clear();
     result(screen, &count?)?;
 
-    step(screen, "A tool that fails tells the model so, and the conversation goes on", "mcp call fail")?;
+    step(screen, "A tool that fails reports it to the model, and the session continues", "mcpio call fail")?;
     result(screen, &client.call_tool("fail", json!({})).await?)?;
 
-    step(screen, "Resources", "mcp read demo://greeting/Ada")?;
+    step(screen, "Resources", "mcpio read demo://greeting/Ada")?;
     for uri in ["demo://greeting/Ada", "demo://logo"] {
         for contents in client.read_resource(uri).await?.contents {
             match &contents {
@@ -69,17 +73,17 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Comman
         }
     }
 
-    step(screen, "A prompt", "mcp get greet name=Ada style=pirate")?;
+    step(screen, "A prompt", "mcpio get greet name=Ada style=pirate")?;
     prompts::table(&client.list_prompts().await?).print(screen)?;
     let prompt = client.get_prompt("greet", [("name", "Ada"), ("style", "pirate")]).await?;
     show::messages(screen, &prompt.messages)?;
 
-    step(screen, "What could be typed into it", "mcp complete greet style f")?;
+    step(screen, "Completion of its argument", "mcpio complete greet style f")?;
     let completion = client.complete(PromptReference::new("greet"), "style", "f").await?.completion;
     screen.line(completion.values.join(", "))?;
 
     screen.line("")?;
-    screen.line("All of it works with any other server, put after the two dashes:")?;
+    screen.line("The same commands work with any other server, named after the two dashes:")?;
     screen.line(styled(QUIET, "$ mcpio tools -- npx -y @modelcontextprotocol/server-everything"))?;
     Ok(())
 }

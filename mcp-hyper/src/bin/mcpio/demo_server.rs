@@ -1,4 +1,4 @@
-//! A server with a little of everything, for `mcpio demo`, `mcpio serve` and whoever tries a client.
+//! The server of `mcpio demo` and `mcpio serve`: one example of each feature.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,14 +19,14 @@ const LOGO: &str = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAMAAAAoLQ9TAAAADFBMVEX///8f
                     /wD/IAm9+gAAADlJREFUeNpjYMABGBnR+agijIyoIkAOExOSCJiPJALmMzPDRaB8hAiGAIYWTEMxrcV0GKbTMT2HAABY\
                     MAClWTJY0AAAAABJRU5ErkJggg==";
 
-/// How greetings can be phrased.
+/// Styles of a greeting.
 const STYLES: [&str; 4] = ["casual", "formal", "friendly", "pirate"];
-/// Whom greetings can be for.
+/// Names to greet.
 const NAMES: [&str; 4] = ["Ada", "Alan", "Barbara", "Grace"];
 
 #[derive(Deserialize, JsonSchema)]
 struct Echo {
-    /// What to say.
+    /// The text to echo.
     text: String,
 }
 
@@ -40,7 +40,7 @@ struct Add {
 
 #[derive(Serialize, JsonSchema)]
 struct Sum {
-    /// Both numbers together.
+    /// The sum of both numbers.
     sum: Number,
 }
 
@@ -54,14 +54,14 @@ struct Count {
     delay_ms: u32,
 }
 
-/// Long enough for each report to be read by itself: there are clients that lose those that come with the result.
+/// Long enough to separate the reports: some clients lose reports that arrive together with the result.
 fn pause() -> u32 {
     20
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Slow {
-    /// How long to take.
+    /// How long the call takes, in seconds.
     #[schemars(range(min = 0, max = 3600))]
     seconds: f64,
 }
@@ -75,9 +75,9 @@ struct Greet {
 
 pub(crate) fn router() -> Router {
     Router::new("mcp-demo", env!("CARGO_PKG_VERSION"))
-        .instructions("A server to try clients on: nothing it does has any effect.")
+        .instructions("A server for testing clients: its tools have no side effects.")
         .declare(ServerCapability::Logging)
-        .tool("echo", "Says the text again", async |Echo { text }, _| text)
+        .tool("echo", "Returns the text", async |Echo { text }, _| text)
         .tool("add", "Adds two numbers", async |numbers: Add, _| {
             add(&numbers).map(|sum| Structured(Sum { sum }))
         })
@@ -85,20 +85,20 @@ pub(crate) fn router() -> Router {
         .tool("fail", "Always fails, for the sake of an example", async |NoArguments {}, _| {
             Err::<String, _>(HandlerError::new("this tool fails, as it was asked to"))
         })
-        .tool("slow", "Takes its time; made to be cancelled", slow)
-        .tool("introduce", "Asks the person for their name", introduce)
+        .tool("slow", "Runs for a while; meant for testing cancellation", slow)
+        .tool("introduce", "Asks the user for their name", introduce)
         .tasks(TaskConfig::default())
         .task_tool(
             Tool::new(
                 "bake",
-                "Bakes bread, as a task where the client can have one",
+                "Bakes bread, as a task if the client supports tasks",
                 json!({ "type": "object" }),
             ),
             TaskChoice::Optional,
             bake,
         )
         .resource(
-            described("demo://greeting", "greeting", "A greeting for everybody", "text/plain"),
+            described("demo://greeting", "greeting", "A general greeting", "text/plain"),
             async |_, _| greeting("world"),
         )
         .resource(described("demo://logo", "logo", "A small picture", "image/png"), async |uri: String, _| {
@@ -109,7 +109,7 @@ pub(crate) fn router() -> Router {
         .template(
             {
                 let mut template = ResourceTemplate::new("demo://greeting/{name}", "greeting-for");
-                template.description = Some("A greeting for somebody".to_owned());
+                template.description = Some("A greeting by name".to_owned());
                 template.mime_type = Some("text/plain".to_owned());
                 template
             },
@@ -122,10 +122,10 @@ pub(crate) fn router() -> Router {
         .completion(async |params: CompleteParams, _| complete(&params))
 }
 
-/// What changes every second, for who watches.
+/// A resource that changes every second, for subscriptions.
 pub(crate) const CLOCK: &str = "demo://clock";
 
-/// The same with a clock, for servers that tell of changes.
+/// The same router with a clock, for servers that send change notifications.
 pub(crate) fn with_clock() -> Router {
     let clock = described(CLOCK, "clock", "Seconds since 1970", "text/plain");
     router().declare(ServerCapability::ResourcesSubscribe).resource(clock, async |_, _| {
@@ -149,15 +149,15 @@ fn greet() -> Prompt {
         argument
     };
     let mut prompt = Prompt::new("greet");
-    prompt.description = Some("Has the model greet somebody".to_owned());
+    prompt.description = Some("Makes the model greet a person".to_owned());
     prompt.arguments = Some(vec![
         argument("name", "Who is greeted", true),
-        argument("style", "How: casual, formal, friendly or pirate", false),
+        argument("style", "Style: casual, formal, friendly or pirate", false),
     ]);
     prompt
 }
 
-/// Whole numbers stay whole.
+/// Adds two numbers; the sum of integers is an integer.
 fn add(Add { a, b }: &Add) -> Result<Number, HandlerError> {
     if let Some(sum) = a.as_i64().zip(b.as_i64()).and_then(|(a, b)| a.checked_add(b)) {
         return Ok(sum.into());
@@ -183,7 +183,7 @@ async fn slow(Slow { seconds }: Slow, cx: Context) -> Result<String, HandlerErro
     Ok(format!("That took {seconds} s."))
 }
 
-/// In either era: a client is asked by a request, or by a result, after which the handler begins anew.
+/// Works in both eras: the server sends a request, or returns an input-required result and runs the handler again.
 async fn introduce(NoArguments {}: NoArguments, cx: Context) -> Result<String, HandlerError> {
     let name = StringSchema { title: Some("Your name".to_owned()), ..StringSchema::new() };
     let mut form = ElicitSchema::new([("name", PrimitiveSchema::from(name))]);
@@ -229,12 +229,12 @@ mod tests {
     }
 
     #[test]
-    fn everything_registered_makes_sense() {
+    fn demo_router_is_valid() {
         with_clock().check().unwrap();
     }
 
     #[test]
-    fn whole_numbers_stay_whole() {
+    fn sum_of_integers_is_an_integer() {
         assert_eq!(sum("2", "3"), "5");
         assert_eq!(sum("2", "0.5"), "2.5");
         assert_eq!(sum("9223372036854775807", "1"), "9.223372036854776e+18");

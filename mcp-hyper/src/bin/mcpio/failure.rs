@@ -16,13 +16,13 @@ use crate::text::{BAD, Text, styled};
 
 #[derive(Debug)]
 pub(crate) enum CommandError {
-    /// The tool was called, and says that it failed. It has been shown already.
+    /// The tool reported a failure, which is already printed.
     Tool,
-    /// What was typed makes no sense.
+    /// The command line is invalid.
     Usage(String),
-    /// The connection or the protocol failed, or the server refused.
+    /// The connection or the protocol failed, or the server returned an error.
     Server(ErrorReport),
-    /// The server wants to know who asks, or more than was agreed to: these scopes, as far as it says.
+    /// The server requires authorization, or more than was granted: these scopes, if it names them.
     Unauthorized { report: ErrorReport, scopes: Option<Scopes> },
     /// A signal ended the command.
     Interrupted(Interrupt),
@@ -30,21 +30,21 @@ pub(crate) enum CommandError {
     Output(io::Error),
 }
 
-/// A failure of the server or of the connection.
+/// A report of an error of the server or of the connection.
 #[derive(Debug)]
 pub(crate) struct ErrorReport(Box<ErrorDetails>);
 
 #[derive(Debug)]
 struct ErrorDetails {
-    /// One of the kinds that the help lists.
+    /// One of the error kinds that the help lists.
     kind: &'static str,
-    /// The message. It may quote the server.
+    /// The message, which may quote the server.
     message: String,
-    /// The server's code: of JSON-RPC, or the status of HTTP.
+    /// The server's error code: a JSON-RPC code or an HTTP status.
     code: Option<i64>,
     /// The `data` of the server's error.
     data: Option<Value>,
-    /// Lines of this program about how to go on, each safe to paste.
+    /// This program's hints how to continue, each safe to paste.
     hints: Vec<String>,
 }
 
@@ -54,13 +54,13 @@ impl ErrorReport {
         Self(Box::new(ErrorDetails { kind: "failed", message, code: None, data: None, hints: Vec::new() }))
     }
 
-    /// A failure of a kind that the help lists.
+    /// Sets the kind, one that the help lists.
     pub(crate) fn with_kind(mut self, kind: &'static str) -> Self {
         self.0.kind = kind;
         self
     }
 
-    /// Adds a line about how to go on, if there is one.
+    /// Adds a hint, if there is one.
     pub(crate) fn with_hint(mut self, hint: impl Into<Option<String>>) -> Self {
         self.0.hints.extend(hint.into());
         self
@@ -85,12 +85,12 @@ impl ErrorReport {
 }
 
 impl CommandError {
-    /// A failure of the server or of the connection, in words.
+    /// An error of the server or of the connection with this message.
     pub(crate) fn server(message: impl Into<String>) -> Self {
         Self::Server(ErrorReport::new(message))
     }
 
-    /// The same with another sentence, if it is about a server.
+    /// Adds a sentence to an error of the server; leaves other errors unchanged.
     pub(crate) fn with_sentence(self, sentence: &str) -> Self {
         match self {
             Self::Server(report) => Self::Server(report.with_sentence(sentence)),
@@ -108,13 +108,13 @@ impl CommandError {
             Self::Usage(_) => 2,
             Self::Server(_) | Self::Unauthorized { .. } => 3,
             Self::Interrupted(interrupt) => interrupt.exit_code(),
-            // The reader has seen enough.
+            // The reader has closed the pipe on purpose.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Output(_) => 3,
         }
     }
 
-    /// Writes the message to `messages`, and the JSON object to `output` if `json`. A tool's failure is in its result.
+    /// Writes the message to `messages`, and with `json` the object to `output`. A tool failure is in its result.
     pub(crate) fn print(&self, output: &mut Screen, messages: &mut Screen, json: bool) {
         if self.exit_number() == 0 {
             return;
@@ -123,7 +123,7 @@ impl CommandError {
             Self::Server(report) | Self::Unauthorized { report, .. } => report.0.hints.as_slice(),
             _ => &[],
         };
-        // Nothing is left to do if this fails.
+        // If this fails, nothing can be done about it.
         let _ = messages.labelled(styled(BAD, "mcp:"), Text::block(self.message().trim_end()));
         for hint in hints {
             let _ = messages.line(hint);
@@ -143,7 +143,7 @@ impl CommandError {
         }
     }
 
-    /// The object that programs read, described in the help.
+    /// The JSON object that the help describes, for programs.
     pub(crate) fn as_json(&self) -> Text {
         let (kind, report) = match self {
             Self::Usage(_) => ("usage", None),
@@ -164,8 +164,11 @@ impl From<front::Error> for CommandError {
         if let Some(http) = error.unauthorized() {
             let demand = http.challenge.as_deref().and_then(Requirement::parse);
             let (what, scopes) = match http.status {
-                403 => ("this needs more than was agreed to", demand.and_then(|demand| demand.scope)),
-                _ => ("the server wants to know who asks", None),
+                403 => (
+                    "the server requires more scopes than were granted",
+                    demand.and_then(|demand| demand.scope),
+                ),
+                _ => ("the server requires authorization", None),
             };
             let report = ErrorReport::new(format!("{what}: {http}")).with_transport_error(http);
             return Self::Unauthorized { report, scopes };
@@ -185,7 +188,7 @@ impl From<front::Error> for CommandError {
     }
 }
 
-/// A server that did not become ready.
+/// The report for a server that did not become ready.
 fn connecting(report: ErrorReport, error: &ConnectError) -> ErrorReport {
     match error {
         ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => {
@@ -219,7 +222,9 @@ impl From<io::Error> for CommandError {
 
 impl From<serde_json::Error> for CommandError {
     fn from(error: serde_json::Error) -> Self {
-        Self::Server(ErrorReport::new(format!("the answer cannot be shown: {error}")).with_kind("invalid"))
+        Self::Server(
+            ErrorReport::new(format!("could not convert the result to JSON: {error}")).with_kind("invalid"),
+        )
     }
 }
 
@@ -234,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_a_server_are_quoted_without_unsafe_characters_or_lines_of_their_own() {
+    fn server_errors_are_quoted_without_unsafe_characters_or_forged_lines() {
         let error = ErrorObject::new(-32000, "no\x1b[2J\nmcp: \u{202e}run this");
         let failure = CommandError::from(front::Error::Peer(error));
         let (_, err) = rendered(&failure, false);
@@ -243,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_objects_for_programs() {
+    fn errors_are_json_objects_for_programs() {
         let data = mcp_proto::rpc::Raw::encode(&json!({ "hint": "\u{9b}" })).unwrap();
         let error = ErrorObject::new(-32602, "wrong\u{202e}").with_data(data);
         let (out, _) = rendered(&CommandError::from(front::Error::Peer(error)), true);

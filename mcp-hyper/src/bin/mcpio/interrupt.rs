@@ -12,9 +12,9 @@ use smol::{Task, Timer};
 
 use crate::failure::CommandError;
 
-/// A signal this soon after another is the same one: the terminal sends it to the whole group, and wrappers pass it on.
+/// A second signal within this time is the same one: the terminal sends it to the whole group, and wrappers forward it.
 const DUPLICATE_WINDOW: Duration = Duration::from_millis(200);
-/// After a server was killed: it is gone within milliseconds, unless the kernel cannot let it go.
+/// How long to wait for a killed server, which exits within milliseconds unless the kernel is stuck.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A signal that ends the command.
@@ -22,7 +22,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Interrupt(Signal);
 
 impl Interrupt {
-    /// What shells report of a program that the signal ended: 130 for SIGINT, 143 for SIGTERM.
+    /// The exit code of a program ended by the signal: 130 for SIGINT, 143 for SIGTERM.
     pub(crate) fn exit_code(self) -> u8 {
         match self.0 {
             #[cfg(unix)]
@@ -45,7 +45,7 @@ impl Interrupt {
     }
 }
 
-/// The signals that this process gets, which no longer end it.
+/// The signals that this process handles instead of ending.
 struct Interrupts {
     signals: Option<Signals>,
     last: Option<Instant>,
@@ -75,9 +75,9 @@ impl Interrupts {
     }
 }
 
-/// Does `work` with a connection and closes it, which runs the shutdown steps of its server.
+/// Runs `work` with a connection and closes it, which runs the shutdown steps of its server.
 ///
-/// A signal cancels the work; the steps are run all the same. A signal during the steps kills the server instead.
+/// A signal cancels the work; the shutdown steps still run. A signal during the steps kills the server instead.
 pub(crate) async fn run_until_signal<T>(
     client: &Client,
     driver: Task<()>,

@@ -1,4 +1,4 @@
-//! `mcpio login`, `mcpio logout` and `mcpio whoami`, and the tokens that the other commands go out with.
+//! `mcpio login`, `mcpio logout` and `mcpio whoami`, and the stored tokens that the other commands send.
 
 use std::env;
 use std::path::PathBuf;
@@ -21,19 +21,19 @@ use crate::show;
 use crate::terminal::Screen;
 use crate::text::{GOOD, NAME, QUIET, Text, styled};
 
-/// Where pages lead back to if nobody listens, because no page is to be opened.
+/// Redirect URI of commands that open no page, so nothing listens there.
 const UNUSED_REDIRECT: &str = "http://127.0.0.1/callback";
-/// Holds a password: on the command line everybody could read it.
+/// Variable with the client secret, which other users could read on the command line.
 const SECRET: &str = "MCP_CLIENT_SECRET";
 
-/// Logs in, has a browser open the page for it, and waits for the person in front of it.
+/// Logs in: opens the authorization page in a browser and waits for the user.
 pub(crate) async fn login(
     url: &str,
     login: &LoginOptions,
     common: &CommonOptions,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    let listening = |error| CommandError::server(format!("nothing can lead back here: {error}"));
+    let listening = |error| CommandError::server(format!("could not listen for the redirect: {error}"));
     let redirects = LoopbackRedirects::bind_port(login.port).map_err(listening)?;
     let mut config = config(common, redirects.uri())?;
     let wanted = login.scope.as_deref().map(Scopes::parse);
@@ -47,7 +47,7 @@ pub(crate) async fn login(
     let (client, driver) = options.connect(url).map_err(|error| CommandError::Usage(error.to_string()))?;
     let handle = driver.auth();
     let driver = smol::spawn(async {
-        // It ends as the client does.
+        // It ends together with the client.
         let _ = driver.await;
     });
     let logging_in = async {
@@ -65,7 +65,7 @@ pub(crate) async fn login(
         }
         None => {
             screen.line(format!(
-                "{} does not ask who you are: there is no need to log in.",
+                "{} does not require authorization: there is no need to log in.",
                 without_query(url)
             ))?;
             Ok(())
@@ -73,8 +73,8 @@ pub(crate) async fn login(
     }
 }
 
-/// The token there is. A server may let everybody in, and ask who they are only when it comes to its tools.
-/// One that is kept already does unless it lacks what was wished for.
+/// The token of the session. If the server accepted the connection without one, it may still require one for its
+/// tools. A stored token is enough unless it lacks a requested scope.
 async fn logged_in(
     handle: &AuthHandle,
     wanted: Option<&Scopes>,
@@ -95,7 +95,7 @@ async fn logged_in(
     }
 }
 
-/// Gives the tokens back, and forgets them.
+/// Revokes the tokens and deletes them from the store.
 pub(crate) async fn logout(
     url: &str,
     common: &CommonOptions,
@@ -108,7 +108,7 @@ pub(crate) async fn logout(
     Ok(())
 }
 
-/// Says what the stored token is.
+/// Prints the stored token's properties.
 pub(crate) async fn whoami(
     url: &str,
     common: &CommonOptions,
@@ -118,8 +118,8 @@ pub(crate) async fn whoami(
     let (handle, driver) = tokens(url, common)?;
     let token = smol::future::or(handle.token_status(), drive_until_done(driver)).await;
     let Some(status) = token.ok().or_else(|| handle.status()) else {
-        let report = ErrorReport::new(format!("nobody is logged in at {}", without_query(url)))
-            .with_kind("unauthorized");
+        let report =
+            ErrorReport::new(format!("not logged in at {}", without_query(url))).with_kind("unauthorized");
         return Err(CommandError::Server(report.with_hint(connect::login_hint(url, None))));
     };
     if json {
@@ -144,11 +144,11 @@ fn facts(status: &TokenStatus) -> Vec<(&'static str, String)> {
     facts.extend(status.scopes.as_ref().map(|scopes| ("scope", scopes.to_string())));
     let now = SystemClock::new().unix_time().since_epoch();
     let ends = match status.expires.map(|end| end.since_epoch()) {
-        None => "it is not said when".to_owned(),
-        Some(end) if end <= now => "it has ended".to_owned(),
+        None => "at an unknown time".to_owned(),
+        Some(end) if end <= now => "it has expired".to_owned(),
         Some(end) => format!("in {}", rounded(end.saturating_sub(now))),
     };
-    let renewable = if status.has_refresh { ", and is renewed by itself" } else { "" };
+    let renewable = if status.has_refresh { ", and is renewed automatically" } else { "" };
     facts.push(("ends", format!("{ends}{renewable}")));
     facts.push(("token", kind(status).to_owned()));
     facts
@@ -170,7 +170,7 @@ fn rounded(time: Duration) -> String {
     }
 }
 
-/// What a command other than `login` goes out with: the stored tokens, if there are any. Nobody is shown a page for it.
+/// Authorization of commands other than `login`: the stored tokens, if any. It opens no page.
 pub(crate) async fn stored_authorization(
     url: &str,
     common: &CommonOptions,
@@ -190,7 +190,7 @@ fn tokens(url: &str, common: &CommonOptions) -> Result<(AuthHandle, AuthDriver),
     options.authorize(url).map_err(|error| CommandError::Usage(error.to_string()))
 }
 
-/// Polls the driver for as long as the other future takes.
+/// Polls the driver until the other future is done.
 async fn drive_until_done<T>(driver: AuthDriver) -> Result<T, LoginError> {
     driver.await;
     Err(LoginError::DriverDropped)
@@ -198,7 +198,7 @@ async fn drive_until_done<T>(driver: AuthDriver) -> Result<T, LoginError> {
 
 fn config(common: &CommonOptions, redirect_uri: String) -> Result<AuthConfig, CommandError> {
     let mut config = AuthConfig::new("mcpio", redirect_uri);
-    // A token that is read along is no use without the key.
+    // Binds the token to a key, so that a stolen token alone is useless.
     config.dpop = Some(DpopKey::Generated);
     if common.private_networks {
         config.private_networks = PrivateNetworks::Allowed;
@@ -209,7 +209,7 @@ fn config(common: &CommonOptions, redirect_uri: String) -> Result<AuthConfig, Co
     Ok(config)
 }
 
-/// A client that was registered beforehand. Its secret is for one issuer alone: a server could name another one.
+/// A pre-registered client. Its secret is for one issuer alone: a server could name another one.
 fn registered(
     id: &str,
     issuer: Option<&str>,
@@ -220,7 +220,8 @@ fn registered(
             Ok(Preregistration::for_issuer(issuer, ClientCredentials::with_secret(id, Secret::new(secret))))
         }
         (Ok(_), None) => {
-            let wanted = format!("{SECRET} goes to one authorization server alone: name it by --issuer URL");
+            let wanted =
+                format!("{SECRET} is sent to one authorization server only: name it by --issuer URL");
             Err(CommandError::Usage(wanted))
         }
         (Err(env::VarError::NotPresent), Some(issuer)) => {
@@ -231,7 +232,7 @@ fn registered(
     }
 }
 
-/// Where tokens are kept: below the folder for what programs keep of their own, as the system has it.
+/// The token store: `--tokens`, or a folder below the system's folder for application state.
 fn store(common: &CommonOptions) -> Result<FileStore, CommandError> {
     let usual = || {
         let folder = |name: &str| env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
@@ -241,13 +242,13 @@ fn store(common: &CommonOptions) -> Result<FileStore, CommandError> {
         below.map(|below| below.join("mcpio").join("tokens"))
     };
     let none =
-        || CommandError::Usage("there is no home folder to keep tokens in: name one by --tokens".to_owned());
+        || CommandError::Usage("no home folder for the token store: name a folder by --tokens".to_owned());
     common.tokens.clone().or_else(usual).map(FileStore::new).ok_or_else(none)
 }
 
 fn print_event(event: &Event, browser: bool) {
     let mut screen = Screen::messages();
-    // Whoever cannot read it cannot log in, and the page waits for nobody.
+    // Without this output the user cannot log in, and the page times out.
     let _ = match event {
         Event::NeedsAuthorization(page) => {
             if browser {
@@ -256,27 +257,27 @@ fn print_event(event: &Event, browser: bool) {
             ask_to_agree(&mut screen, page, browser)
         }
         Event::Tolerated(deviation) => screen.line(deviation.to_string()),
-        Event::SaveFailed(why) => screen.line(format!("The tokens can not be kept: {why}")),
+        Event::SaveFailed(why) => screen.line(format!("The tokens could not be stored: {why}")),
         _ => Ok(()),
     };
 }
 
 fn ask_to_agree(screen: &mut Screen, page: &AuthorizationPage, browser: bool) -> std::io::Result<()> {
-    let opens = if browser { ", which should open by itself" } else { "" };
+    let opens = if browser { ", which should open automatically" } else { "" };
     let request = Text::from("To log in with ").and(styled(NAME, &page.issuer));
-    screen.line(request.and(format!(", agree on this page{opens}:")))?;
+    screen.line(request.and(format!(", give your consent on this page{opens}:")))?;
     screen.line("")?;
     screen.line(format!("    {}", page.url))?;
     screen.line("")
 }
 
-/// Opens a page in a browser, without a shell. If there is none, the person has the URL to open it elsewhere.
+/// Opens a page in a browser, without a shell. If there is no browser, the user can open the printed URL elsewhere.
 fn open(page: &AuthorizationPage) {
     let url = page.url.clone();
     smol::unblock(move || drop(webbrowser::open(&url))).detach();
 }
 
-/// A URL without what may be secret.
+/// A URL without its query and fragment, which may be secret.
 fn without_query(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
@@ -286,14 +287,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_in_units_that_people_use() {
+    fn durations_are_rounded_to_readable_units() {
         for (seconds, told) in [(5, "5 s"), (3600, "60 min"), (7200, "2 h"), (864_000, "10 days")] {
             assert_eq!(rounded(Duration::from_secs(seconds)), told);
         }
     }
 
     #[test]
-    fn client_secret_demands_the_issuer_that_it_is_for() {
+    fn client_secret_requires_its_issuer() {
         let secret = || Ok("hidden".to_owned());
         let refused = registered("me", None, secret());
         assert!(matches!(refused, Err(CommandError::Usage(why)) if why.contains("--issuer")));
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_secret_in_a_url_is_not_shown() {
+    fn printed_url_omits_secrets() {
         assert_eq!(without_query("https://example.com/mcp?key=1#x"), "https://example.com/mcp");
     }
 }

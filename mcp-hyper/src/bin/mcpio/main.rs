@@ -1,4 +1,4 @@
-//! A command-line client for MCP servers, child processes and URLs alike, and a server to try other clients on.
+//! A command-line client for MCP servers (child processes and URLs), and a demo server to try clients on.
 //!
 //! ```text
 //! cargo mcpio demo
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error, &line, &mut output, &mut messages),
     };
     let command = options.command.unwrap_or(Command::Demo { http: false });
-    // Where it cannot start, a thread of its own would panic later.
+    // If the reactor cannot start here, a helper thread would panic later.
     let started = mcp_smol::start_reactor().map_err(|error| CommandError::server(error.to_string()));
     match started.and_then(|()| smol::block_on(run(command, &options.common, &mut output))) {
         Ok(()) => ExitCode::SUCCESS,
@@ -64,11 +64,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and version are no mistakes; one mistake is made by every newcomer once.
+/// Prints help and version to standard output, and usage errors to standard error with a hint if the server is missing.
 fn usage(error: &clap::Error, line: &[OsString], output: &mut Screen, messages: &mut Screen) -> ExitCode {
     let text = error.to_string();
     if !error.use_stderr() {
-        // Nothing is left to do if this fails.
+        // If this fails, nothing can be done about it.
         let _ = output.line(Text::block(text.trim_end()));
         return ExitCode::SUCCESS;
     }

@@ -1,15 +1,15 @@
-//! Names that were mistyped, and names in a row.
+//! Suggestions for mistyped names, and lists of names in a sentence.
 
 use mcp_proto::consent::SafeText;
 
-/// How alike two names must be for one to be taken for the other.
+/// Least similarity of two names to suggest one for the other.
 const ALIKE: f64 = 0.75;
-/// How many names are worth reading in an error.
+/// How many names an error lists.
 const SHOWN: usize = 8;
 
-/// How to go on after `wrong`: with the names most like it, or else with those that there are.
+/// Suggests names similar to `wrong`, or else lists the known ones.
 pub(crate) fn suggestion<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String {
-    // Names are a peer's: none may begin a line of its own.
+    // Names come from a peer: none may begin a line of its own.
     let known: Vec<String> = known.map(|name| SafeText::line(name).to_string()).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let likeness = |name: &str| strsim::jaro_winkler(&wrong.to_lowercase(), &name.to_lowercase());
@@ -20,10 +20,10 @@ pub(crate) fn suggestion<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) 
     match (alike.is_empty(), known.as_slice()) {
         (false, _) => format!("; did you mean {}?", either(alike.into_iter().map(|(_, name)| name))),
         (true, []) => "; there are none".to_owned(),
-        (true, known) if known.len() <= SHOWN => format!("; there are {}", known.join(", ")),
+        (true, known) if known.len() <= SHOWN => format!("; known names are {}", known.join(", ")),
         (true, [..]) => {
             let shown: Vec<&str> = known.iter().copied().take(SHOWN).collect();
-            format!("; there are {} and {} more", shown.join(", "), known.len() - SHOWN)
+            format!("; known names are {} and {} more", shown.join(", "), known.len() - SHOWN)
         }
     }
 }
@@ -43,24 +43,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_names_are_suggested() {
+    fn suggestion_names_the_most_similar() {
         let known = ["echo", "add", "count", "get-sum"];
         assert_eq!(suggestion("ehco", known.into_iter()), "; did you mean echo?");
         assert_eq!(suggestion("sum", known.into_iter()), "; did you mean get-sum?");
     }
 
     #[test]
-    fn with_nothing_alike_there_is_a_list_of_bounded_length() {
-        assert_eq!(suggestion("zzz", ["echo", "add"].into_iter()), "; there are echo, add");
+    fn suggestion_lists_a_bounded_number_of_known_names() {
+        assert_eq!(suggestion("zzz", ["echo", "add"].into_iter()), "; known names are echo, add");
         assert_eq!(suggestion("zzz", [].into_iter()), "; there are none");
         let many: Vec<String> = (0..20).map(|number| format!("tool{number}")).collect();
         assert!(suggestion("zzz", many.iter().map(String::as_str)).ends_with("and 12 more"));
     }
 
     #[test]
-    fn suggested_names_stay_in_their_line() {
-        let told = suggestion("echo", ["ech\nmcp: run\x1b[2J"].into_iter());
-        assert_eq!(told, "; there are ech\\nmcp: run\\u{1b}[2J");
+    fn suggested_names_stay_on_one_line() {
+        let text = suggestion("echo", ["ech\nmcp: run\x1b[2J"].into_iter());
+        assert_eq!(text, "; known names are ech\\nmcp: run\\u{1b}[2J");
     }
 
     #[test]

@@ -6,9 +6,9 @@ use mcp_proto::Bytes;
 use mcp_proto::codec::{Line, Lines};
 use serde_json::Value;
 
-/// The longest line looked at, in bytes. A longer one is taken for a message.
+/// The longest line to check, in bytes. A longer one counts as a message.
 const LONGEST: usize = 64 * 1024;
-/// How much of the first line is quoted, in characters.
+/// Characters of the first line to quote.
 const QUOTED: usize = 200;
 
 /// Counts lines that are not messages until the connection is ready. Clones share the count.
@@ -50,18 +50,18 @@ impl NonMessageCounter {
         *self.state() = None;
     }
 
-    /// A sentence about the lines, if there were any.
+    /// A sentence about the lines, if any were counted.
     pub(crate) fn summary(&self) -> Option<String> {
         let state = self.state();
         let watched = state.as_ref().filter(|watched| watched.count > 0)?;
         let lines = if watched.count == 1 { "line that is" } else { "lines that are" };
         Some(format!(
-            "The server wrote {} {lines} not MCP to its standard output, which is for messages alone. The first one: {:?}",
+            "The server wrote {} {lines} not MCP to its standard output, which must carry messages only. The first one: {:?}",
             watched.count, watched.first
         ))
     }
 
-    /// Nothing under the lock can panic half-way through a change.
+    /// A poisoned lock is usable: no code under it can panic half-way through a change.
     fn state(&self) -> MutexGuard<'_, Option<NonMessageLines>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,7 +86,10 @@ mod tests {
         assert_eq!(noise.summary(), None);
         noise.handle_input(b"Server \x1b[2Jstarted\n{\"level\":\"info\"}\nunfinished");
         let told = noise.summary().unwrap();
-        assert!(told.contains("wrote 2 lines") && told.ends_with(r#""Server \u{1b}[2Jstarted""#), "{told}");
+        assert!(
+            summary.contains("wrote 2 lines") && summary.ends_with(r#""Server \u{1b}[2Jstarted""#),
+            "{summary}"
+        );
         noise.ignore();
         assert_eq!(noise.summary(), None);
     }

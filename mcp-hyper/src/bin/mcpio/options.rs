@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line: subcommands and options.
 
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
@@ -17,12 +17,12 @@ use clap_complete::Shell;
 ///     mcpio tools https://example.com/mcp
 ///     mcpio login https://example.com/mcp
 ///
-/// Exit codes: 0 done, 1 the tool reports a failure, 2 wrong usage, 3 the connection
+/// Exit codes: 0 success, 1 the tool reported a failure, 2 wrong usage, 3 the connection
 /// or the protocol failed, 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM. At a signal the
-/// server is ended by the same steps as otherwise; a second signal kills it.
+/// server is shut down by the usual steps; a second signal kills it.
 ///
-/// With --json a command that fails prints an object in the place of its result; what is
-/// for people goes to standard error as usual:
+/// With --json a command that fails prints an object instead of its result; messages for
+/// the user still go to standard error:
 ///
 ///     {"error": {"kind": KIND, "message": TEXT, "code": NUMBER|null, "data": JSON|null}}
 ///
@@ -30,7 +30,7 @@ use clap_complete::Shell;
 /// (with the status as code), unauthorized, timeout, connection, invalid (the server broke
 /// the protocol), interrupted and failed. A tool that fails says so in its result.
 ///
-/// Nothing that a server sends can steer the terminal: control, bidirectional and
+/// No output of a server can control the terminal: control, bidirectional and
 /// zero-width characters are shown as escapes, in JSON as \u escapes.
 #[derive(Debug, Parser)]
 #[command(name = "mcpio", version, verbatim_doc_comment)]
@@ -41,15 +41,15 @@ pub(crate) struct Options {
     pub(crate) common: CommonOptions,
 }
 
-/// Options of every subcommand.
+/// Options of all subcommands.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options of every command")]
+#[command(next_help_heading = "Options of all commands")]
 pub(crate) struct CommonOptions {
     /// Print results as JSON: the result object as the server sent it, or an object with `error`
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Print every message to standard error, as it goes over the wire
+    /// Print every message to standard error, as it is sent or received
     #[arg(long, global = true)]
     pub(crate) trace: bool,
 
@@ -57,12 +57,11 @@ pub(crate) struct CommonOptions {
     #[arg(long, global = true, value_enum, default_value_t, value_name = "ERA")]
     pub(crate) era: EraOption,
 
-    /// How long to wait until the server is ready [default: 120], and for each answer or progress [default: 30], in
-    /// seconds
+    /// Seconds to wait until the server is ready [default: 120], and for each answer or progress report [default: 30]
     #[arg(long, global = true, value_parser = seconds, value_name = "SECONDS")]
     pub(crate) timeout: Option<Duration>,
 
-    /// Log messages to ask for, from this level up; they go to standard error
+    /// Request log messages of this level and above; they go to standard error
     #[arg(long, global = true, value_name = "LEVEL", value_parser = LEVELS)]
     pub(crate) log: Option<String>,
 
@@ -70,24 +69,24 @@ pub(crate) struct CommonOptions {
     #[arg(long = "header", global = true, value_parser = header, value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<(String, String)>,
 
-    /// What this client is known by at the server's authorization server, if it was registered there beforehand; the
-    /// password to that is taken from the variable MCP_CLIENT_SECRET and needs --issuer
+    /// Client id, if the client was registered beforehand at the server's authorization server; its secret is read from
+    /// the variable MCP_CLIENT_SECRET and needs --issuer
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) client_id: Option<String>,
 
-    /// The authorization server that --client-id and its password are for; no other one is sent them
+    /// The authorization server that --client-id and its secret are for; they are sent to no other
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) issuer: Option<String>,
 
-    /// Trust the certificates of this PEM file, instead of the system's, in the servers of URLs
+    /// Trust the certificates in this PEM file, instead of the system's, for servers at a URL
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
 
-    /// Look for authorization servers in private networks too
+    /// Allow authorization servers in private networks
     #[arg(long, global = true)]
     pub(crate) private_networks: bool,
 
-    /// The folder to keep tokens in [default: mcpio/tokens below the folder for state, as ~/.local/state]
+    /// The folder for tokens [default: mcpio/tokens below the folder for state, such as ~/.local/state]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) tokens: Option<PathBuf>,
 
@@ -95,11 +94,11 @@ pub(crate) struct CommonOptions {
     #[arg(long = "env", global = true, value_parser = variable, value_name = "NAME=VALUE")]
     pub(crate) variables: Vec<(String, String)>,
 
-    /// Pass this process's whole environment on to the server, rather than a few variables known to be harmless
+    /// Pass this process's whole environment on to the server, instead of a few variables known to be harmless
     #[arg(long, global = true)]
     pub(crate) whole_env: bool,
 
-    /// The directory to start the server in
+    /// The working directory of the server
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
 }
@@ -109,7 +108,7 @@ const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "criti
 /// Which era of the protocol to speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EraOption {
-    /// Find out what the server speaks
+    /// Detect the era that the server speaks
     #[default]
     Auto,
     /// 2026-07-28 only
@@ -120,9 +119,9 @@ pub(crate) enum EraOption {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show what the protocol can do, on a server of our own (the default)
+    /// Show the features of the protocol on a built-in server (the default)
     Demo {
-        /// Over HTTP, rather than with a child process
+        /// Connect over HTTP, instead of to a child process
         #[arg(long)]
         http: bool,
     },
@@ -153,18 +152,18 @@ pub(crate) enum Command {
     Read {
         /// The resource
         uri: String,
-        /// Write the contents to standard output byte for byte, control characters too
+        /// Write the contents to standard output byte for byte, including control characters
         #[arg(long, conflicts_with = "json")]
         raw: bool,
         #[command(flatten)]
         server: ServerArguments,
     },
-    /// Tell what changes as it happens: the lists of tools, prompts and resources, and the resources that are named
+    /// Print changes as they happen: of the lists of tools, prompts and resources, and of the named resources
     Watch {
         /// A resource to watch; may be repeated
         #[arg(value_name = "URI")]
         uris: Vec<String>,
-        /// End after so many changes
+        /// End after this many changes
         #[arg(long, value_name = "COUNT")]
         changes: Option<u64>,
         #[command(flatten)]
@@ -202,12 +201,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: ServerArguments,
     },
-    /// Show what the server says about itself
+    /// Show the server's description of itself
     Info {
         #[command(flatten)]
         server: ServerArguments,
     },
-    /// Log in to a server at a URL; other commands go out with the token from then on
+    /// Log in to a server at a URL; other commands then send the token
     Login {
         /// The server's URL
         #[arg(value_name = "URL")]
@@ -215,21 +214,21 @@ pub(crate) enum Command {
         #[command(flatten)]
         login: LoginOptions,
     },
-    /// Give back the tokens of a server, and forget them
+    /// Revoke the tokens of a server, and delete them
     Logout {
         /// The server's URL
         #[arg(value_name = "URL")]
         url: String,
     },
-    /// Show which token there is for a server
+    /// Show the stored token of a server
     Whoami {
         /// The server's URL
         #[arg(value_name = "URL")]
         url: String,
     },
-    /// Be a server for other people's clients: on standard input and output, or over HTTP
+    /// Run the demo server for other clients: on standard input and output, or over HTTP
     Serve {
-        /// Serve HTTP at this address, such as 127.0.0.1:8080; port 0 takes any that is free
+        /// Serve HTTP at this address, such as 127.0.0.1:8080; port 0 picks a free one
         #[arg(long, value_name = "ADDR")]
         http: Option<SocketAddr>,
         /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
@@ -238,7 +237,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         demands: ProtectionOptions,
     },
-    /// Print the completions of a shell, to be sourced by it
+    /// Print the completions for a shell, to be sourced by it
     Completions {
         /// The shell
         #[arg(value_enum)]
@@ -247,7 +246,7 @@ pub(crate) enum Command {
 }
 
 impl Options {
-    /// Reads a command line. A URL in the place of a server needs no dashes: it is the last one that makes sense there.
+    /// Reads a command line. A URL can name the server without dashes: the last word that is a URL where a server fits.
     ///
     /// # Errors
     /// Wrong usage, or a request for help.
@@ -279,19 +278,19 @@ impl Options {
     }
 }
 
-/// Whether this is a server's URL, where a command could stand.
+/// Whether this word is a server's URL, in the place of a command.
 pub(crate) fn is_url(word: &OsStr) -> bool {
     word.to_str().is_some_and(|word| word.starts_with("http://") || word.starts_with("https://"))
 }
 
-/// What the server demands of its clients.
+/// Access tokens that the server requires of its clients.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Demanding tokens")]
+#[command(next_help_heading = "Access tokens")]
 pub(crate) struct ProtectionOptions {
-    /// Demand an access token of this issuer: one that is a JWT, signed by a key that the issuer publishes
+    /// Require an access token of this issuer: a JWT, signed by a key that the issuer publishes
     #[arg(long, value_name = "URL", requires = "http")]
     pub(crate) issuer: Option<String>,
-    /// The URL by which clients know this server, and issuers name it in tokens [default: where it listens]
+    /// The URL by which clients reach this server and issuers name it in tokens [default: its own address]
     #[arg(long, value_name = "URL", requires = "issuer")]
     pub(crate) resource: Option<String>,
     /// Another name of this server in tokens; may be repeated
@@ -300,26 +299,26 @@ pub(crate) struct ProtectionOptions {
     /// A scope that every request needs; may be repeated
     #[arg(long, value_name = "SCOPE", requires = "issuer")]
     pub(crate) scope: Vec<String>,
-    /// A scope that calls of one tool need besides; may be repeated
+    /// A scope that calls of one tool need in addition; may be repeated
     #[arg(long, value_name = "TOOL=SCOPE", value_parser = variable, requires = "issuer")]
     pub(crate) tool_scope: Vec<(String, String)>,
-    /// Take no tokens but those that are bound to a key, with a proof that the client holds it (DPoP)
+    /// Accept only tokens bound to a key, with a proof that the client holds it (DPoP)
     #[arg(long, requires = "issuer")]
     pub(crate) dpop: bool,
 }
 
-/// How to log in.
+/// Options of `mcpio login`.
 #[derive(Debug, Args)]
 pub(crate) struct LoginOptions {
-    /// Print the page to agree on, and open no browser
+    /// Print the authorization page, and open no browser
     #[arg(long)]
     pub(crate) no_browser: bool,
 
-    /// The port of this machine that the page leads back to; any that is free unless given
+    /// The local port of the redirect; a free one unless given
     #[arg(long, value_name = "PORT", default_value_t, hide_default_value = true)]
     pub(crate) port: u16,
 
-    /// What to ask for, where the server does not say, in place of all that it has to offer
+    /// The scopes to request if the server names none, instead of all that it supports
     #[arg(long, value_name = "SCOPES")]
     pub(crate) scope: Option<String>,
 }
@@ -381,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_server_are_left_to_it() {
+    fn options_after_the_dashes_belong_to_the_server() {
         let options =
             parse(&["mcpio", "call", "add", "a=1", "--json", "--", "npx", "-y", "--json", "server"]);
         let Some(Command::Call { name, arguments, server }) = options.command else { panic!("not a call") };
@@ -391,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_demanded_by_their_issuer_over_http_alone() {
+    fn token_options_need_an_issuer_and_http() {
         let serve = |more: &[&str]| Options::try_parse_from([&["mcpio", "serve"], more].concat());
         let http = ["--http", "127.0.0.1:0"];
         let issuer = ["--issuer", "https://login.example"];
@@ -425,7 +424,7 @@ mod tests {
         assert_eq!(server(&["read", "http://doc", url]), (vec!["http://doc".to_owned()], vec![url.into()]));
         assert_eq!(server(&["tools", "--issuer", "https://i", url]).1, [url]);
         assert_eq!(server(&["tools", url, "--issuer", "https://i"]).1, [url]);
-        // After dashes it is a command's argument.
+        // After dashes it is an argument of the command.
         assert_eq!(server(&["tools", "--", "server", url]).1, ["server", url]);
         for line in [&["mcpio", "read", url][..], &["mcpio", "tools", "http:"], &["mcpio", "tolls", url]] {
             assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line:?}");
@@ -452,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_server_command_is_a_usage_error() {
+    fn missing_server_command_is_a_usage_error() {
         let error = read(&["mcpio", "tools"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(error.to_string().contains("<COMMAND|URL>"), "{error}");

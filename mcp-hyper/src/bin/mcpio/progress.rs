@@ -1,4 +1,4 @@
-//! Progress while a call goes on.
+//! Progress of a running call.
 
 use std::time::{Duration, Instant};
 
@@ -6,22 +6,22 @@ use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled};
 
 const WIDTH: usize = 24;
-/// The least time between two lines where standard error is not a terminal.
+/// The least time between two lines if standard error is not a terminal.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One line on standard error that is replaced with each report if that is a terminal. Elsewhere a line a second at
-/// most, and the last report once the call is over.
+/// Progress line on standard error: on a terminal each report replaces it. Elsewhere it prints at most one line a
+/// second, and the last report once the call is over.
 pub(crate) struct ProgressBar {
     screen: Screen,
     state: BarState,
 }
 
 enum BarState {
-    /// Nothing was reported, or it was cleared.
+    /// Nothing is shown: there was no report, or the line was cleared.
     Idle,
     /// The last line is on the terminal.
     Shown,
-    /// A line was added at this time; a later one waits for its turn.
+    /// A line was printed at this time; a later one waits.
     Added { at: Instant, waiting: Option<Text> },
 }
 
@@ -30,17 +30,17 @@ impl ProgressBar {
         Self { screen, state: BarState::Idle }
     }
 
-    /// Shows how far a call has come.
+    /// Shows the progress of a call.
     pub(crate) fn show(&mut self, now: Instant, progress: f64, total: Option<f64>, message: Option<&str>) {
         self.print(now, line(progress, total, message));
     }
 
-    /// Shows how a task is doing, in the place of its progress.
+    /// Shows the status of a task, in the place of its progress.
     pub(crate) fn show_status(&mut self, now: Instant, status: &str) {
         self.print(now, styled(QUIET, status));
     }
 
-    /// Nothing depends on whether it can be written.
+    /// Ignores write errors: nothing depends on this output.
     fn print(&mut self, now: Instant, line: Text) {
         if self.screen.is_terminal() {
             let _ = self.screen.rewrite(line);
@@ -58,7 +58,7 @@ impl ProgressBar {
         }
     }
 
-    /// Makes room for a line that is no progress.
+    /// Clears the line to print other output.
     pub(crate) fn interrupt(&mut self, write: impl FnOnce(&mut Screen)) {
         if let BarState::Shown = self.state {
             let _ = self.screen.rewrite("");
@@ -67,7 +67,7 @@ impl ProgressBar {
         write(&mut self.screen);
     }
 
-    /// The call is over: makes room for its result.
+    /// Ends the display to make room for the call's result.
     pub(crate) fn finish(&mut self) {
         match std::mem::replace(&mut self.state, BarState::Idle) {
             BarState::Shown => _ = self.screen.rewrite(""),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_grows_with_the_progress_and_not_beyond_its_end() {
+    fn bar_grows_with_the_progress_up_to_its_end() {
         assert_eq!(
             plain(1.0, Some(2.0), Some("half\n")),
             format!("{}{} 1/2  half\\n", "█".repeat(12), "░".repeat(12))
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_total_there_is_only_the_count() {
+    fn progress_without_a_total_shows_only_the_count() {
         assert_eq!(plain(7.0, None, Some("files")), "7  files");
         assert_eq!(plain(f64::NAN, Some(1.0), None), format!("{} NaN/1", "░".repeat(24)));
     }

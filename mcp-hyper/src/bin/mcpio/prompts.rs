@@ -83,7 +83,7 @@ pub(crate) async fn complete(
     Ok(())
 }
 
-/// URIs have a scheme, names of prompts hardly ever do; `prompt:` and `resource:` settle it.
+/// A text with `://` is a resource template, any other a prompt; the prefixes `prompt:` and `resource:` override this.
 fn reference(text: &str) -> Reference {
     let resource = |uri: &str| Reference::Resource(ResourceReference::new(uri));
     let prompt = |name: &str| Reference::Prompt(PromptReference::new(name));
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_recognised_by_their_scheme_or_said_outright() {
+    fn references_are_recognised_by_scheme_or_explicit_prefix() {
         assert!(matches!(reference("greet"), Reference::Prompt(prompt) if prompt.name == "greet"));
         assert!(matches!(reference("demo://a/{b}"), Reference::Resource(it) if it.uri == "demo://a/{b}"));
         assert!(matches!(reference("prompt:a://b"), Reference::Prompt(prompt) if prompt.name == "a://b"));

@@ -1,4 +1,4 @@
-//! `mcpio serve --issuer`: a server that demands tokens, to try other people's clients and authorization servers on.
+//! `mcpio serve --issuer`: a server that requires access tokens, to test clients and authorization servers.
 
 use mcp_proto::auth::server::{DpopConfig, JwtConfig, Protection};
 use mcp_proto::front::guard::{Guard, JwtVerifier};
@@ -10,20 +10,20 @@ use serde_json::json;
 use crate::failure::CommandError;
 use crate::options::ProtectionOptions;
 
-/// How the server is protected.
+/// Protection of the server by access tokens.
 pub(crate) struct ProtectionSetup {
     pub(crate) guard: Guard,
-    /// By which names it may be asked for.
+    /// The hosts that requests may name.
     pub(crate) host: Hosts,
 }
 
-/// What is demanded of the clients of a server at `url`, if anything.
+/// The protection of a server at `url`, if the options require access tokens.
 pub(crate) fn protection(
     url: &str,
     demands: &ProtectionOptions,
 ) -> Result<Option<ProtectionSetup>, CommandError> {
     let Some(issuer) = &demands.issuer else { return Ok(None) };
-    let failed = |error| CommandError::Usage(format!("demanding tokens: {error}"));
+    let failed = |error| CommandError::Usage(format!("access tokens: {error}"));
     let resource = demands.resource.as_deref().unwrap_or(url);
     let mut protection = Protection::new(resource, issuer)
         .and_then(|protection| protection.required(demands.scope.iter().map(String::as_str)))
@@ -47,12 +47,13 @@ fn host(url: &str) -> Option<&str> {
     rest.split('/').next()
 }
 
-/// The same tools with what they need, and one that tells who calls it.
+/// The same tools with their required scopes, and one that reports the caller.
 pub(crate) fn with_scopes(router: Router, demands: &ProtectionOptions) -> Router {
     if demands.issuer.is_none() {
         return router;
     }
-    let whoami = Tool::new("whoami", "Says who you are by your token", json!({ "type": "object" }));
+    let whoami =
+        Tool::new("whoami", "Reports who you are according to your token", json!({ "type": "object" }));
     let mut router = router.tool_with(whoami, async |NoArguments {}, cx: Context| match cx.access() {
         Some(access) => {
             let client = access.client_id.as_deref().unwrap_or("an unnamed client");

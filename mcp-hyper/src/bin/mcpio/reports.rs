@@ -1,4 +1,4 @@
-//! Progress and log messages, on standard error beside the results.
+//! Progress and log messages on standard error.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,15 +13,15 @@ use crate::terminal::Screen;
 use crate::text::{QUIET, Text, styled};
 use crate::trace;
 
-/// How long connecting may take without a word.
+/// How long to wait for a connection before showing its steps.
 const QUIET_START: Duration = Duration::from_secs(2);
-/// How often the step of a connection is looked at.
+/// How often to check the step of a connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Prints log messages as they come, and progress as it is given, without one overwriting the other.
+/// Prints log messages as they arrive and the progress of calls, without one overwriting the other.
 pub(crate) struct Reports {
     bar: Arc<Mutex<ProgressBar>>,
-    /// Listens until the connection is over, or this is dropped. One of the clones has it.
+    /// Listens until the connection is over, or this is dropped. One of the clones holds it.
     listener: Option<Task<()>>,
 }
 
@@ -69,7 +69,7 @@ impl Reports {
         }
     }
 
-    /// What a request calls with its progress.
+    /// A callback for a request's progress.
     pub(crate) fn progress(&self) -> impl FnMut(ProgressParams) + Send + 'static {
         let bar = self.bar.clone();
         move |report| {
@@ -79,14 +79,14 @@ impl Reports {
         }
     }
 
-    /// Prints what has come and not been printed yet, once the connection is over.
+    /// Prints the remaining messages, once the connection is over.
     pub(crate) async fn finish(self) {
         if let Some(listener) = self.listener {
             listener.await;
         }
     }
 
-    /// Makes room for results.
+    /// Clears the progress line to make room for results.
     pub(crate) fn clear(&self) {
         with(&self.bar, ProgressBar::finish);
     }
@@ -96,7 +96,7 @@ fn with<R>(bar: &Mutex<ProgressBar>, act: impl FnOnce(&mut ProgressBar) -> R) ->
     act(&mut bar.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// How a task is doing, in a line.
+/// One line about the status of a task.
 fn status(report: &TaskReport) -> String {
     let status = report.status.as_str().replace('_', " ");
     let said = report.message.as_deref().map(|message| format!(": {message}"));

@@ -8,7 +8,7 @@ use crate::show;
 use crate::table::Table;
 use crate::terminal::Screen;
 
-/// Both kinds in one object: the second is as much a list of what can be read.
+/// Lists resources and resource templates in one object: both can be read.
 pub(crate) async fn resources(
     connection: &Connection,
     screen: &mut Screen,
@@ -34,7 +34,7 @@ pub(crate) async fn resources(
     Ok(print(screen, &resources, &templates)?)
 }
 
-/// Servers may have resources and not know about templates.
+/// Lists the templates; empty if the server has resources but does not know the method.
 async fn templates(connection: &Connection) -> Result<ListResourceTemplatesResult, CommandError> {
     let unknown = i64::from(-32601);
     let mut templates = match connection.client.list_resource_templates_page(None).await {

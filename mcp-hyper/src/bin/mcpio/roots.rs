@@ -9,7 +9,7 @@ use futures_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::failure::CommandError;
 
-/// TLS that trusts the certificates of a PEM file alone.
+/// A TLS configuration that trusts only the certificates of a PEM file.
 pub(crate) fn trusting(file: &Path) -> Result<ClientConfig, CommandError> {
     let failed =
         |why: &dyn std::fmt::Display| CommandError::Usage(format!("--cacert {}: {why}", file.display()));
@@ -18,7 +18,7 @@ pub(crate) fn trusting(file: &Path) -> Result<ClientConfig, CommandError> {
         roots.add(certificate.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
     }
     if roots.is_empty() {
-        return Err(failed(&"there is no certificate in PEM format"));
+        return Err(failed(&"the file contains no certificate in PEM format"));
     }
     let provider = Arc::new(futures_rustls::rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

@@ -1,4 +1,4 @@
-//! `mcpio serve`: the demo server, for other people's clients.
+//! `mcpio serve`: the demo server, for other clients.
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;

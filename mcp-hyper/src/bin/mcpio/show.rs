@@ -1,4 +1,4 @@
-//! Results as people read them.
+//! Prints results in a readable form.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +13,7 @@ use crate::table::Table;
 use crate::terminal::Screen;
 use crate::text::{HEADING, NAME, QUIET, Text, styled, styled_block, wrap};
 
-/// Any result as JSON: one line for programs, indented for people.
+/// Any result as JSON: one line for programs, indented on a terminal.
 pub(crate) fn json(screen: &mut Screen, result: &impl serde::Serialize) -> Result<(), CommandError> {
     let value = serde_json::to_value(result)?;
     let text = if screen.is_terminal() { serde_json::to_string_pretty(&value)? } else { value.to_string() };
@@ -48,7 +48,7 @@ pub(crate) fn tools(screen: &mut Screen, tools: &[Tool]) -> io::Result<()> {
     table.print(screen)
 }
 
-/// The names of a tool's arguments, those that can be left out in brackets.
+/// The names of a tool's arguments, optional ones in brackets.
 fn signature(schema: &Json) -> String {
     let schema: Value = schema.decode().unwrap_or_default();
     let name = |argument: Argument<'_>| match argument.required {
@@ -76,7 +76,7 @@ fn arguments(schema: &Value) -> impl Iterator<Item = Argument<'_>> {
     })
 }
 
-/// Everything there is to say about one tool.
+/// The full description of one tool.
 pub(crate) fn tool(screen: &mut Screen, tool: &Tool) -> io::Result<()> {
     let title = Some(tool.display_name()).filter(|title| *title != tool.name);
     let title = title.map(|title| format!(" {title}")).unwrap_or_default();
@@ -125,7 +125,7 @@ fn hints(tool: &Tool) -> Vec<&'static str> {
     .collect()
 }
 
-/// The type of a value, in a word or two.
+/// The type of a value in one or two words.
 fn kind(schema: &Value) -> String {
     if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
         return choices.iter().map(Value::to_string).collect::<Vec<_>>().join(" | ");
@@ -144,7 +144,7 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// What a tool answered.
+/// The content of a tool's result.
 pub(crate) fn content(
     screen: &mut Screen,
     blocks: &[ContentBlock],
@@ -162,7 +162,7 @@ pub(crate) fn content(
     Ok(())
 }
 
-/// Whether the text is this value in JSON: servers repeat structured content as text for clients that do not know it.
+/// Whether the text is this value as JSON: servers repeat structured content as text for older clients.
 fn is_json(text: &str, value: &Value) -> bool {
     serde_json::from_str::<Value>(text).is_ok_and(|repeated| repeated == *value)
 }
@@ -199,7 +199,7 @@ fn text_of(block: &ContentBlock) -> Text {
     }
 }
 
-/// The contents of a resource: text, and one line about each that is none.
+/// The contents of a resource: text, and one line about each binary part.
 pub(crate) fn contents(screen: &mut Screen, contents: &[ResourceContents]) -> io::Result<()> {
     for part in contents {
         if contents.len() > 1 && screen.is_terminal() {
@@ -236,7 +236,7 @@ pub(crate) fn description(contents: &ResourceContents) -> String {
     format!("{}, {mime_type}, {length}", contents.uri().unwrap_or("?"))
 }
 
-/// Empty if it is not base64.
+/// Decodes base64; empty if it is invalid.
 fn decoded(base64: &str) -> Vec<u8> {
     BASE64_STANDARD.decode(base64).unwrap_or_default()
 }
@@ -248,14 +248,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_brackets_what_can_be_left_out() {
+    fn signature_brackets_optional_arguments() {
         let schema = json!({"properties": {"to": {}, "delay_ms": {}}, "required": ["to"]});
         assert_eq!(signature(&schema.into()), "to [delay_ms]");
         assert_eq!(signature(&json!({}).into()), "");
     }
 
     #[test]
-    fn types_are_told_in_a_word_or_two() {
+    fn types_are_named_in_one_or_two_words() {
         for (schema, told) in [
             (json!({"type": "array", "items": {"type": "string"}}), "list of string"),
             (json!({"type": ["string", "null"]}), "string | null"),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn structured_content_that_is_repeated_as_text_is_recognised() {
+    fn structured_content_repeated_as_text_is_recognised() {
         let sum = json!({"sum": 5});
         assert!(is_json("{ \"sum\": 5 }", &sum));
         assert!(!is_json("5", &sum));

@@ -1,18 +1,18 @@
-//! Tables of text: columns aligned, the last one wrapped to the terminal.
+//! Text tables with aligned columns, the last one wrapped to the terminal's width.
 
 use std::io;
 
 use crate::terminal::Screen;
 use crate::text::{NAME, QUIET, Text, styled, width, wrap};
 
-/// No column but the last takes more than this part of a terminal.
+/// Divisor of the terminal's width: the limit of every column but the last.
 const PART: usize = 2;
 /// The gap between columns.
 const GAP: usize = 2;
-/// How many lines of a cell are shown before the rest is left out.
+/// Lines of a cell to show before the rest is omitted.
 const TALLEST: usize = 6;
 
-/// Rows of cells. The first column is the names.
+/// Rows of cells. The first column holds names.
 pub(crate) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -24,7 +24,7 @@ impl Table {
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [&str; N]) {
-        // Made safe before it is measured. White space is one space, so that a cell is a line.
+        // Escaped before it is measured. Runs of white space become one space, so that a cell is one line.
         let cell = |text: &str| Text::from(text.split_whitespace().collect::<Vec<_>>().join(" ")).plain();
         self.rows.push(cells.into_iter().map(cell).collect());
     }
@@ -47,7 +47,7 @@ impl Table {
         lines
     }
 
-    /// Where each column begins.
+    /// The position at which each column begins.
     fn starts(&self, widest: usize) -> Vec<usize> {
         let mut start = 0;
         (0..self.headings.len())
@@ -61,7 +61,7 @@ impl Table {
             .collect()
     }
 
-    /// What comes after a cell that is too wide for its column goes on in the next line.
+    /// Lines of a row. After a cell wider than its column the row continues on the next line.
     fn row_lines(
         &self,
         row: &[String],
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_very_long_cell_is_cut() {
+    fn very_long_cell_is_cut() {
         let mut table = Table::new(&["name", "about"]);
         table.row(["echo", &"word ".repeat(200)]);
         let lines = plain(&table, Some(40));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_cell_that_is_too_wide_goes_on_below() {
+    fn row_continues_below_a_cell_that_is_too_wide() {
         let mut table = Table::new(&["name", "about"]);
         table.row([&"x".repeat(30), "long"]);
         table.row(["a", "short"]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_may_be_empty() {
+    fn cell_may_be_empty() {
         let mut table = Table::new(&["name", "arguments", "about"]);
         table.row(["a", "", "first"]);
         table.row(["bb", "x", ""]);

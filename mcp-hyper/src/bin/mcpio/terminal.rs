@@ -1,7 +1,7 @@
-//! The screen: the one place that writes to standard output and standard error.
+//! The only module that writes to standard output and standard error.
 //!
-//! It takes [`Text`] and styles, so no character of a peer can steer a terminal. Programs that read the output get the
-//! same text without styles.
+//! It takes [`Text`] and styles, so that no character of a peer can control a terminal. Programs that read the output
+//! get the same text without styles.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -10,10 +10,10 @@ use terminal_size::{Width, terminal_size_of};
 
 use crate::text::Text;
 
-/// The width of a terminal that does not tell it.
+/// The width to assume if the terminal does not report it.
 const DEFAULT_WIDTH: usize = 80;
 
-/// Where output goes. Styles are omitted unless it is a terminal, and where NO_COLOR asks for that.
+/// An output stream. It omits styles unless it is a terminal, and if NO_COLOR is set.
 pub(crate) struct Screen {
     out: Box<dyn Write + Send>,
     /// The width, if it is a terminal.
@@ -42,7 +42,7 @@ impl Screen {
         (Self { out: Box::new(record.clone()), columns }, record)
     }
 
-    /// The width to fill, if there is one.
+    /// The terminal's width, if it is a terminal.
     pub(crate) fn columns(&self) -> Option<usize> {
         self.columns
     }
@@ -57,13 +57,13 @@ impl Screen {
         self.out.write_all(b"\n")
     }
 
-    /// A text that the cursor stays behind, such as a question.
+    /// Prints text and leaves the cursor behind it, as for a question.
     pub(crate) fn prompt(&mut self, text: impl Into<Text>) -> io::Result<()> {
         self.spans(&text.into())?;
         self.out.flush()
     }
 
-    /// A block under a label. Its further lines are indented, so that none can pass for a line of this program.
+    /// Prints a block under a label. Its further lines are indented, so that none looks like a line of this program.
     pub(crate) fn labelled(&mut self, label: impl Into<Text>, block: impl Into<Text>) -> io::Result<()> {
         let mut start = label.into().and(" ");
         for line in block.into().lines() {
@@ -73,13 +73,13 @@ impl Screen {
         Ok(())
     }
 
-    /// Replaces the line that the cursor is in; for terminals alone.
+    /// Replaces the line that holds the cursor; only for terminals.
     pub(crate) fn rewrite(&mut self, text: impl Into<Text>) -> io::Result<()> {
         self.out.write_all(b"\r\x1b[2K")?;
         self.prompt(text)
     }
 
-    /// Bytes as they are, which the user asked for by `--raw`.
+    /// Writes bytes unchanged, as the user requested by `--raw`.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
@@ -88,7 +88,7 @@ impl Screen {
 
     fn spans(&mut self, text: &Text) -> io::Result<()> {
         for (style, text) in text.spans() {
-            // Made safe already. This pass changes nothing, and makes the screen's promise independent of that.
+            // The text is already escaped. Escaping it again changes nothing, and keeps the guarantee in one place.
             write!(self.out, "{style}{}{style:#}", SafeText::block(text))?;
         }
         Ok(())
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(record.plain(), "mcp: it failed\n    mcp: run this\n    \n");
     }
 
-    /// Everything else goes through the screen: the filter cannot be forgotten.
+    /// All other output goes through the screen, so that its filter cannot be forgotten.
     #[test]
     fn no_other_file_writes_to_the_standard_streams() {
         const WAYS: [&str; 9] = [

@@ -1,4 +1,4 @@
-//! Text for the screen: spans, each in a style, without any character that could steer a terminal.
+//! Text for the screen: spans with styles, without any character that could control a terminal.
 
 use std::fmt::Display;
 
@@ -12,7 +12,7 @@ pub(crate) const QUIET: Style = Style::new().dimmed();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// Narrower than this, lines are not wrapped: the result would be a ladder of words.
+/// Narrower columns are not wrapped: they would hold one word per line.
 const NARROWEST: usize = 24;
 
 /// Text for the screen. Every constructor escapes unsafe characters; styles are data, never text.
@@ -40,7 +40,7 @@ impl Text {
         Self(vec![Span { style, text }])
     }
 
-    /// The same with more after it.
+    /// Appends more text.
     #[must_use]
     pub(crate) fn and(mut self, more: impl Into<Self>) -> Self {
         self.0.append(&mut more.into().0);
@@ -103,12 +103,12 @@ pub(crate) fn styled_block(style: Style, text: impl Display) -> Text {
     Text::safe(style, SafeText::block(&text.to_string()).to_string())
 }
 
-/// How many columns a text fills.
+/// How many columns of a terminal a text fills.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(|char| char.width().unwrap_or(0)).sum()
 }
 
-/// The words of `text`, in lines of at most `columns` columns where a word fits.
+/// Splits `text` into lines of at most `columns` columns where words are short enough.
 pub(crate) fn wrap(text: &str, columns: Option<usize>) -> Vec<String> {
     let columns = columns.unwrap_or(usize::MAX).max(NARROWEST);
     let mut lines = Vec::new();

@@ -10,7 +10,7 @@ use crate::names;
 use crate::show;
 use crate::terminal::Screen;
 
-/// The result of listing, all pages in one.
+/// Lists the tools, all pages in one result.
 async fn list(connection: &Connection) -> Result<ListToolsResult, CommandError> {
     let mut result = connection.client.list_tools_page(None).await?;
     if result.next_cursor.take().is_some() {

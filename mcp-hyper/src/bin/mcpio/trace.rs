@@ -1,4 +1,4 @@
-//! The wire, one line per message, on standard error.
+//! Prints the messages sent and received, one per line, to standard error.
 
 use mcp_hyper::WireEvent;
 use mcp_proto::Bytes;
@@ -9,10 +9,10 @@ use mcp_smol::{StderrLine, WireDirection};
 use crate::terminal::Screen;
 use crate::text::{BAD, GOOD, NAME, QUIET, Text, styled};
 
-/// The longest message shown whole, in bytes.
+/// The longest message shown completely, in bytes.
 const LONGEST: usize = 64 * 1024;
 
-/// Prints what goes over the wire, what a server writes to its standard error, and diagnostics.
+/// Prints messages as they are sent and received, the server's standard error, and diagnostics.
 pub(crate) struct Trace {
     screen: Screen,
     sent: Lines,
@@ -24,7 +24,7 @@ impl Trace {
         Self { screen, sent: Lines::new(LONGEST), received: Lines::new(LONGEST) }
     }
 
-    /// Cuts the bytes of a stream into messages, a line each.
+    /// Splits the bytes of a stream into messages, one per line.
     pub(crate) fn show(&mut self, direction: WireDirection, bytes: &[u8]) {
         let (lines, arrow) = match direction {
             WireDirection::Sent => (&mut self.sent, sent()),
@@ -36,7 +36,7 @@ impl Trace {
         }
     }
 
-    /// What goes over HTTP: a line for each request with its message, one for each answer's status, and those of its
+    /// Prints HTTP traffic: a line for each request with its message, one for each response's status, and those of its
     /// body.
     pub(crate) fn http(&mut self, event: WireEvent<'_>) {
         let screen = &mut self.screen;
@@ -55,7 +55,7 @@ impl Trace {
                 }
             }
             WireEvent::End { end, .. } if *end != ExchangeEnd::Complete => {
-                diagnostic(screen, &format!("the answer broke off: {end:?}"));
+                diagnostic(screen, &format!("the response ended early: {end:?}"));
             }
             _ => {}
         }
@@ -103,13 +103,13 @@ pub(crate) fn stderr(screen: &mut Screen, line: &StderrLine) {
     print(screen, styled(QUIET, "!"), styled(QUIET, line.text.trim_end_matches('\r')));
 }
 
-/// Something odd about the connection.
+/// Prints a diagnostic about the connection.
 pub(crate) fn diagnostic(screen: &mut Screen, text: &str) {
     print(screen, styled(BAD, "?"), Text::from(text));
 }
 
 fn print(screen: &mut Screen, mark: Text, text: Text) {
-    // A trace that nobody can see is no reason to fail.
+    // Failing to write the trace does not fail the command.
     let _ = screen.line(mark.and(" ").and(text));
 }
 
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn long_messages_are_shown_by_their_beginning() {
+    fn trace_shows_only_the_beginning_of_long_messages() {
         let mut lines = Lines::new(LONGEST);
         lines.handle_input(Bytes::from("x".repeat(LONGEST + 1) + "\n"));
         let shown = readable(&lines.poll_line().unwrap()).plain();

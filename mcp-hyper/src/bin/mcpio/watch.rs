@@ -1,4 +1,4 @@
-//! `mcpio watch`: what changes on a server, as it happens.
+//! `mcpio watch`: prints changes on a server as they happen.
 
 use mcp_proto::front::WatchUpdate;
 use mcp_proto::peer::client::{Change, ChangeEvidence, WatchFilter};
@@ -9,7 +9,7 @@ use crate::failure::CommandError;
 use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled};
 
-/// Prints what changes until the server ends it, or so many changes were told.
+/// Prints changes until the server ends the watch, or after the given number of changes.
 pub(crate) async fn watch(
     connection: &Connection,
     uris: &[String],
@@ -38,7 +38,7 @@ pub(crate) async fn watch(
     Ok(())
 }
 
-/// The lists and the resources that an interest is in.
+/// The lists and resources in a filter.
 fn parts(interest: &WatchFilter) -> Vec<String> {
     let lists = [
         (interest.has_tools(), "tools"),
@@ -56,7 +56,7 @@ fn subject(change: &Change) -> String {
         Change::Resources => "resources".to_owned(),
         Change::Resource(uri) => uri.clone(),
         Change::Task { id, .. } => format!("task {id}"),
-        _ => "something else".to_owned(),
+        _ => "other".to_owned(),
     }
 }
 
@@ -65,9 +65,9 @@ fn in_words(update: &WatchUpdate) -> Text {
         WatchUpdate::Active { missing } if missing.is_empty() => styled(QUIET, "watching"),
         WatchUpdate::Active { missing } => {
             let missing = parts(missing).join(", ");
-            styled(QUIET, format_args!("watching; the server does not tell of {missing}"))
+            styled(QUIET, format_args!("watching; the server does not notify of {missing}"))
         }
-        WatchUpdate::Interrupted => styled(QUIET, "the server is not heard; asking it again"),
+        WatchUpdate::Interrupted => styled(QUIET, "the watch was interrupted; starting it again"),
         WatchUpdate::Changed { change, evidence: ChangeEvidence::Notified } => {
             styled(GOOD, "changed:").and(" ").and(subject(change))
         }
@@ -75,7 +75,7 @@ fn in_words(update: &WatchUpdate) -> Text {
             styled(QUIET, "may have changed:").and(" ").and(subject(change))
         }
         WatchUpdate::Missed { count } => Text::from(format!("{count} changes were missed")),
-        _ => styled(QUIET, "something else"),
+        _ => styled(QUIET, "other"),
     }
 }
 
@@ -96,10 +96,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn updates_are_told_in_words_and_as_json() {
+    fn updates_are_printed_as_text_and_as_json() {
         let missing = WatchFilter::new().prompts().resource("demo://logo");
         let on = WatchUpdate::Active { missing };
-        assert!(in_words(&on).plain().contains("does not tell of prompts, demo://logo"));
+        assert!(in_words(&on).plain().contains("does not notify of prompts, demo://logo"));
         assert_eq!(as_json(&on), json!({ "update": "on", "missing": ["prompts", "demo://logo"] }));
         let change = Change::Resource("demo://\x1b[2Jlogo".to_owned());
         let changed = WatchUpdate::Changed { change, evidence: ChangeEvidence::Notified };

@@ -1,4 +1,4 @@
-//! The client of 2026-07-28: every request goes to the next instance.
+//! The client of 2026-07-28: the balancer sends every request to the next instance.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,14 +13,14 @@ use smol::Timer;
 use crate::instance_log::{InstanceLog, connect, ensure, expected, shown};
 use crate::{Outcome, legacy};
 
-/// There is nothing that takes so long.
+/// Time limit of one check; none takes nearly as long.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Checks one part with so many calls, and says what was seen.
+/// Checks one part with this number of calls, and prints what it observed.
 pub(crate) async fn check(socket: &Path, part: &str, calls: &str) -> Outcome {
     let calls = calls.parse()?;
     if calls == 0 {
-        return Err("without a call there is nothing to see".into());
+        return Err("the number of calls is zero".into());
     }
     let deadline = async {
         Timer::after(DEADLINE).await;
@@ -38,13 +38,13 @@ pub(crate) async fn check(socket: &Path, part: &str, calls: &str) -> Outcome {
             "trips" => check_input_rounds(&client, &trace, calls).await,
             "tasks" => check_tasks(&client, &trace, calls).await,
             "cancellation" => check_cancellation(&client, calls).await,
-            _ => Err(format!("there is no part {part:?}").into()),
+            _ => Err(format!("unknown part {part:?}").into()),
         }
     };
     smol::future::or(checks, deadline).await
 }
 
-/// What one instance has asked, another goes on with.
+/// One instance asks for input, another continues the call.
 async fn check_input_rounds(client: &Client, trace: &InstanceLog, calls: u32) -> Outcome {
     trace.take();
     let (mut all, mut spread) = (BTreeMap::new(), 0);
@@ -63,7 +63,7 @@ async fn check_input_rounds(client: &Client, trace: &InstanceLog, calls: u32) ->
     Ok(())
 }
 
-/// The input of a task reaches it through whichever instance.
+/// The input for a task reaches it through either instance.
 async fn check_tasks(client: &Client, trace: &InstanceLog, calls: u32) -> Outcome {
     trace.take();
     let begun = (0..calls).map(|n| {
@@ -72,7 +72,7 @@ async fn check_tasks(client: &Client, trace: &InstanceLog, calls: u32) -> Outcom
             let ToolCallOutcome::Task(task) =
                 client.call_tool("parcel", json!({"n": n})).start_task().await?
             else {
-                return Err("no task".into());
+                return Err("the server has created no task".into());
             };
             let said = task.wait().await?.text_content();
             ensure(said == expected(n), || format!("parcel {n}: {said}"))?;
@@ -81,24 +81,24 @@ async fn check_tasks(client: &Client, trace: &InstanceLog, calls: u32) -> Outcom
     });
     for ended in begun.collect::<Vec<_>>() {
         let task = ended.await?;
-        // Each instance knows by now.
+        // Both instances know the result by now.
         for _ in 0..2 {
             let status = task.status().await?.status;
             ensure(status == TaskStatus::Completed, || format!("a task that has ended is {status:?}"))?;
         }
     }
     let seen = trace.take();
-    ensure(seen.len() > 1, || format!("one instance alone: {}", shown(&seen)))?;
+    ensure(seen.len() > 1, || format!("only one instance served it: {}", shown(&seen)))?;
     println!("{calls} tasks at once that ask twice: {}", shown(&seen));
     Ok(())
 }
 
-/// A task is cancelled by whichever instance, and its handler ends.
+/// Either instance can cancel a task, and its handler ends.
 async fn check_cancellation(client: &Client, calls: u32) -> Outcome {
     let mut tasks: Vec<TaskHandle> = Vec::new();
     for _ in 0..calls {
         let ToolCallOutcome::Task(task) = client.call_tool("wait", json!({})).start_task().await? else {
-            return Err("no task".into());
+            return Err("the server has created no task".into());
         };
         tasks.push(task);
     }
@@ -112,11 +112,11 @@ async fn check_cancellation(client: &Client, calls: u32) -> Outcome {
         }
     }
     until_waiting(client, 0).await?;
-    println!("{calls} tasks cancelled, and none is left: there were {}", shown(&before));
+    println!("{calls} tasks cancelled, none is left; before: {}", shown(&before));
     Ok(())
 }
 
-/// Waits until so many handlers wait at both instances together.
+/// Waits until this number of handlers wait at both instances together.
 async fn until_waiting(client: &Client, wanted: u32) -> Outcome<BTreeMap<String, usize>> {
     loop {
         let mut each = BTreeMap::new();

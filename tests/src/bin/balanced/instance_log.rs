@@ -1,4 +1,4 @@
-//! Clients that know which instance has answered: the balancer says so in a header.
+//! Clients that log which instance answered, by a header of the balancer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitValue, Map};
 
 use crate::Outcome;
 
-/// The instances that have answered, one after the other.
+/// The instances that answered, in order.
 #[derive(Clone, Default)]
 pub(crate) struct InstanceLog(Arc<Mutex<Vec<String>>>);
 
@@ -20,12 +20,12 @@ impl InstanceLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The instances that have answered since [`take`](Self::take).
+    /// The instances that answered since the last [`take`](Self::take).
     pub(crate) fn instances(&self) -> BTreeSet<String> {
         self.entries().iter().cloned().collect()
     }
 
-    /// How many answers came from which instance since this was asked last.
+    /// Takes the number of answers of each instance since the last call.
     pub(crate) fn take(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for instance in std::mem::take(&mut *self.entries()) {
@@ -35,7 +35,7 @@ impl InstanceLog {
     }
 }
 
-/// Connects through the balancer, and runs the client along.
+/// Connects through the balancer, and spawns the client's driver.
 pub(crate) fn connect(socket: &Path, mode: EraPolicy) -> Outcome<(Client, InstanceLog)> {
     let trace = InstanceLog::default();
     let seen = trace.clone();
@@ -54,7 +54,7 @@ pub(crate) fn connect(socket: &Path, mode: EraPolicy) -> Outcome<(Client, Instan
     Ok((client, trace))
 }
 
-/// Each field with its own name and what it was asked for.
+/// Fills each field with its name and the form's message.
 fn answer(params: &ElicitParams) -> ElicitResult {
     let ElicitParams::Form(form) = params else { return ElicitResult::decline() };
     let fields = form.requested_schema.properties.iter();
@@ -62,18 +62,18 @@ fn answer(params: &ElicitParams) -> ElicitResult {
     ElicitResult::accept(filled.collect::<Map<_>>())
 }
 
-/// What a tool says that asks twice.
+/// The result of a tool that asks twice.
 pub(crate) fn expected(n: u32) -> String {
     format!("{n}: city of call {n}, day of call {n}")
 }
 
-/// Counts, for people.
+/// Formats the counts.
 pub(crate) fn shown(counts: &BTreeMap<String, usize>) -> String {
     let each: Vec<_> = counts.iter().map(|(instance, count)| format!("{count} by {instance}")).collect();
     each.join(", ")
 }
 
-/// Fails unless it holds.
+/// Fails unless the condition holds.
 pub(crate) fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Outcome {
     if holds { Ok(()) } else { Err(otherwise().into()) }
 }

@@ -1,4 +1,4 @@
-//! Clients of 2025-11-25: each session stays with the instance that has opened it.
+//! Clients of 2025-11-25: each session stays with the instance that opened it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::instance_log::{InstanceLog, connect, ensure, expected, shown};
 /// How many sessions are open at once.
 const SESSIONS: usize = 4;
 
-/// What a server asks in a session, and the answers, find each other.
+/// Checks that a server's requests in a session reach the client, and its answers the server.
 pub(crate) async fn check_sessions(socket: &Path, calls: u32) -> Outcome {
     let sessions = open(socket).await?;
     for n in 0..calls {
@@ -36,17 +36,17 @@ pub(crate) async fn check_sessions(socket: &Path, calls: u32) -> Outcome {
     Ok(())
 }
 
-/// A client that has a new session by the time of the result, at the other instance.
+/// Checks that a client can fetch a task's result in a new session, at the other instance.
 pub(crate) async fn check_results(socket: &Path, calls: u32) -> Outcome {
     let sessions = open(socket).await?;
     let [(one, at_one), (other, at_other), ..] = sessions.as_slice() else {
-        return Err("too few sessions".into());
+        return Err("the check needs at least two sessions".into());
     };
     ensure(at_one.instances() != at_other.instances(), || "both sessions are at one instance".to_owned())?;
     let mut tasks = Vec::new();
     for _ in 0..calls {
         let ToolCallOutcome::Task(task) = one.call_tool("nap", json!({})).start_task().await? else {
-            return Err("no task of 2025-11-25".into());
+            return Err("the server has created no task of 2025-11-25".into());
         };
         tasks.push(task.id().to_owned());
     }

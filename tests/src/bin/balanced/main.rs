@@ -1,4 +1,4 @@
-//! A server of which several instances run behind a balancer, and the client that finds out whether that works.
+//! A server with several instances behind a balancer, and the client that checks it.
 //!
 //! ```text
 //! balanced serve NAME KEY STORE
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `tests/balanced` runs it: two instances that share `KEY`, a file of 32 bytes, and `STORE`, a folder for tasks; nginx
-//! before them, at a Unix socket; and the client, which makes so many calls for one part of what there is to check.
+//! before them, at a Unix socket; and the client, which makes `CALLS` calls for one part of the checks.
 
 mod check;
 mod instance_log;
@@ -18,7 +18,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What may go wrong, in words.
+/// Result of a check, with a message for its error.
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> ExitCode {

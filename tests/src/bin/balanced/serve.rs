@@ -18,7 +18,7 @@ use smol::net::TcpListener;
 use crate::Outcome;
 use crate::store::FolderStore;
 
-/// Serves on a port that the system chooses, and says which.
+/// Serves on a port that the system chooses, and prints its address.
 pub(crate) async fn serve(name: &str, key: &Path, store: &Path) -> Outcome {
     let key: [u8; 32] = std::fs::read(key)?.try_into().map_err(|_| "the key does not have 32 bytes")?;
     let mut tasks = TaskConfig::default();
@@ -43,8 +43,8 @@ struct NumberArguments {
 /// - `trip`, which asks twice within the call;
 /// - `parcel`, which asks the same as a task;
 /// - `nap`, a task that takes half a second;
-/// - `wait`, a task that has to be cancelled;
-/// - `waiting`, which says how many of these wait at which instance.
+/// - `wait`, a task that runs until it is cancelled;
+/// - `waiting`, which returns how many `wait` handlers run at this instance.
 fn router(name: &str, sealer: Sealer, tasks: TaskConfig) -> Router {
     let numbered = |name: &str, what: &str| {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
@@ -91,11 +91,11 @@ async fn ask(cx: &Context, n: u32, field: &str) -> Result<String, HandlerError> 
     let answer = cx.elicit(field, ElicitParams::form(format!("call {n}"), form)).await?;
     match answer.content.as_ref().and_then(|content| content.get(field)) {
         Some(ElicitValue::String(text)) => Ok(text.clone()),
-        _ => Err(HandlerError::new(format!("without the {field} there is nothing to say"))),
+        _ => Err(HandlerError::new(format!("the user did not give the {field}"))),
     }
 }
 
-/// A handler that waits, until it is dropped.
+/// Counts a waiting handler until it is dropped.
 struct WaitingGuard(Arc<AtomicUsize>);
 
 impl WaitingGuard {

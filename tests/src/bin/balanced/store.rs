@@ -18,7 +18,7 @@ impl FolderStore {
         Self { folder: folder.to_owned() }
     }
 
-    /// Does something under the lock, where it may block.
+    /// Runs a closure under the lock, on a thread where it may block.
     fn locked<'a, T: Send + 'static>(
         &self,
         act: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
@@ -32,7 +32,7 @@ impl FolderStore {
         }))
     }
 
-    /// Clients say identifiers: what is none of ours names no file.
+    /// The file of a task, or `None` for an identifier that this server did not issue. Clients choose what they send.
     fn path(&self, id: &str) -> Option<PathBuf> {
         let is_ours = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_ours.then(|| self.folder.join(format!("{id}.json")))
@@ -48,7 +48,8 @@ impl FolderStore {
     }
 
     fn write(&self, record: &TaskRecord) -> Result<(), StoreError> {
-        let path = self.path(&record.id).ok_or_else(|| failed("an identifier of another kind"))?;
+        let path =
+            self.path(&record.id).ok_or_else(|| failed("the task identifier is not one of this server"))?;
         fs::write(path, record.to_json().map_err(failed)?.as_str()).map_err(failed)
     }
 

@@ -1,4 +1,4 @@
-//! Logging in. There is no browser: whoever the page belongs to agrees at once, and says so where it leads.
+//! Authorization without a browser: the authorization page redirects at once, and this client follows it.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use smol_hyper::rt::FuturesIo;
 
 use crate::{Outcome, basics};
 
-/// Where pages lead back to. Nobody listens there.
+/// Redirect URI. Nothing listens there.
 const REDIRECT: &str = "http://localhost:3000/callback";
-/// The suite's own example of a client's metadata document.
+/// The suite's example of a client metadata document.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
-/// What the suite tells some scenarios besides their names.
+/// Context that the suite passes to some scenarios.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct AuthScenario {
@@ -39,7 +39,7 @@ struct AuthScenario {
     valid_jwt: Option<String>,
 }
 
-/// How to log in, and the pages that are to be opened for it.
+/// The authorization of a scenario, and the pages that it asks to open.
 pub(crate) async fn authorization(
     scenario: &str,
     url: &str,
@@ -56,7 +56,7 @@ pub(crate) async fn authorization(
     let authorization = Authorization::new(config(scenario, context)?)
         .on_event(move |event| forward_page(event, &pages))
         .assertions(move |_| {
-            let assertion = assertion.clone().ok_or_else(|| "the suite gave none".to_owned());
+            let assertion = assertion.clone().ok_or_else(|| "the suite gave no assertion".to_owned());
             async move { assertion }
         });
     Ok((authorization, opened))
@@ -65,7 +65,7 @@ pub(crate) async fn authorization(
 fn forward_page(event: &Event, pages: &Sender<AuthorizationPage>) {
     match event {
         Event::NeedsAuthorization(page) => {
-            // Without a receiver nobody waits for it.
+            // Without a receiver no task waits for the page.
             let _ = pages.try_send(page.clone());
         }
         Event::Failed(error) => eprintln!("conformance-client: {error}"),
@@ -86,7 +86,7 @@ fn config(scenario: &str, context: AuthScenario) -> Outcome<AuthConfig> {
         _ => None,
     };
     if let Some(credentials) = known {
-        let issuer = context.issuer.ok_or("the suite does not say whose credentials these are")?;
+        let issuer = context.issuer.ok_or("the suite does not name the issuer of these credentials")?;
         config.preregistrations.push(Preregistration::for_issuer(issuer, credentials));
     }
     match scenario {
@@ -107,7 +107,7 @@ fn config(scenario: &str, context: AuthScenario) -> Outcome<AuthConfig> {
     Ok(config)
 }
 
-/// Agrees on every page, and tells where that led.
+/// Requests every page, and returns its redirect to the authorization.
 pub(crate) async fn agree(pages: Receiver<AuthorizationPage>, handle: AuthHandle) {
     while let Ok(page) = pages.recv().await {
         let finished = match location(&page.url).await {
@@ -121,8 +121,8 @@ pub(crate) async fn agree(pages: Receiver<AuthorizationPage>, handle: AuthHandle
     }
 }
 
-/// The issuer that the server's metadata names. Some scenarios give out credentials and do not say whose they are; a
-/// person who configures a client would look it up before handing over the secret.
+/// The issuer that the server's metadata names. Some scenarios give out credentials without their issuer; a
+/// user who configures a client would look it up before entering the secret.
 async fn issuer(url: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Metadata {
@@ -134,17 +134,17 @@ async fn issuer(url: &str) -> Option<String> {
     metadata.authorization_servers.into_iter().next()
 }
 
-/// Where a page leads.
+/// The redirect of a page.
 async fn location(url: &str) -> Outcome<String> {
     let response = get(url).await?;
-    let location = response.headers().get("location").ok_or("the page leads nowhere")?;
+    let location = response.headers().get("location").ok_or("the page does not redirect")?;
     Ok(location.to_str()?.to_owned())
 }
 
-/// Asks for a page, without following where it leads.
+/// Requests a page, without following its redirect.
 async fn get(url: &str) -> Outcome<hyper::http::Response<Incoming>> {
     let url: hyper::http::Uri = url.parse()?;
-    let host = url.authority().ok_or("a page without a host")?.as_str();
+    let host = url.authority().ok_or("the URL of the page has no host")?.as_str();
     let io = FuturesIo::new(TcpStream::connect(host).await?);
     let (mut sender, connection) = http1::handshake(io).await?;
     smol::spawn(connection).detach();
@@ -153,7 +153,7 @@ async fn get(url: &str) -> Outcome<hyper::http::Response<Incoming>> {
     Ok(sender.send_request(request).await?)
 }
 
-/// Uses a server that demands a token.
+/// Uses a server that requires a token.
 pub(crate) async fn use_server(client: &Client, scenario: &str) -> Outcome {
     let used = match client.ready().await {
         Ok(_) => basics::call_listed(client, "test-tool").await,
@@ -162,13 +162,13 @@ pub(crate) async fn use_server(client: &Client, scenario: &str) -> Outcome {
     if !is_refused(scenario) {
         return used;
     }
-    let Err(error) = used else { return Err("this was to be refused".into()) };
-    // Either this side has refused to go on, or it has tried often enough.
+    let Err(error) = used else { return Err("the request was not rejected".into()) };
+    // Either this side rejected the server's metadata, or it made all its attempts.
     let unauthorized = error.downcast_ref::<Error>().and_then(Error::unauthorized);
     if unauthorized.is_some_and(|http| http.unauthorized.is_some()) { Ok(()) } else { Err(error) }
 }
 
-/// Whether there must be no token in the end.
+/// Whether the scenario must end without a token.
 fn is_refused(scenario: &str) -> bool {
     matches!(
         scenario,

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::Outcome;
 
-/// What any client does first.
+/// Lists the tools, as any client does first.
 pub(crate) async fn introduction(client: &Client) -> Outcome {
     let server = client.ready().await?;
     let declared = server.capabilities.as_ref();
@@ -40,7 +40,7 @@ pub(crate) async fn call_listed(client: &Client, name: &str) -> Outcome {
     Ok(())
 }
 
-/// Hands the schema of one tool to another, as it came.
+/// Passes the schema of one tool to another unchanged.
 pub(crate) async fn schema_echo(client: &Client) -> Outcome {
     let tool = listed(client, "json_schema_2020_12_tool").await?;
     client.call_tool("json_schema_echo", json!({ "schema": tool.input_schema })).await?;

@@ -1,4 +1,4 @@
-//! What requests repeat in headers.
+//! Header fields that repeat parts of a request.
 
 use mcp_proto::front::Client;
 use mcp_proto::schema::Json;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::Outcome;
 
-/// What the suite says beside the URL.
+/// Context that the suite passes with the URL.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct HeaderScenario {
@@ -20,7 +20,7 @@ struct ToolCall {
     arguments: Json,
 }
 
-/// A request of each method that has a header of its own.
+/// Sends a request of each method that has a header of its own.
 pub(crate) async fn standard(client: &Client) -> Outcome {
     for tool in client.list_tools().await? {
         client.call_tool(tool.name, json!({})).await?;
@@ -34,7 +34,7 @@ pub(crate) async fn standard(client: &Client) -> Outcome {
     Ok(())
 }
 
-/// The calls that the suite asks for, of tools that it lists.
+/// Makes the calls that the suite asks for, of tools that it lists.
 pub(crate) async fn custom(client: &Client) -> Outcome {
     let given: HeaderScenario = serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT")?)?;
     client.list_tools().await?;
@@ -44,7 +44,7 @@ pub(crate) async fn custom(client: &Client) -> Outcome {
     Ok(())
 }
 
-/// A call of every tool that is left when those are gone whose headers can not be sent.
+/// Calls every listed tool. Tools whose headers cannot be sent are not listed.
 pub(crate) async fn invalid(client: &Client) -> Outcome {
     for tool in client.list_tools().await? {
         client.call_tool(tool.name, json!({ "region": "us-west1" })).await?;

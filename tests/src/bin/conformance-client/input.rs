@@ -1,4 +1,4 @@
-//! What this client answers when it is asked. There is no person and no model: forms are filled in with their defaults.
+//! Answers to the server's requests without a user or a model: forms are filled in with their defaults.
 
 use mcp_proto::front::ClientHandlers;
 use mcp_proto::schema::{
@@ -20,7 +20,7 @@ fn elicitation(params: &ElicitParams) -> ElicitResult {
     ElicitResult::accept(filled.collect::<mcp_proto::schema::Map<_>>())
 }
 
-/// The default of a field, or else the plainest value it can have.
+/// The default of a field, or else the simplest valid value.
 fn value(field: &PrimitiveSchema) -> Option<ElicitValue> {
     let plainest = || {
         Some(match field {

@@ -18,16 +18,16 @@ use mcp_hyper::ClientOptions;
 use mcp_proto::front::Client;
 use smol::Timer;
 
-/// How a scenario went.
+/// Outcome of a scenario.
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// The suite kills the shell that it started, but not what the shell has started.
+/// Time limit of a scenario: the suite kills the shell that it started, but not the shell's children.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     match smol::block_on(run()) {
         Ok(scenario) => {
-            // By this the suite's passing is told from nothing having happened.
+            // Distinguishes a scenario that passed from one that did nothing.
             println!("completed {scenario}");
             ExitCode::SUCCESS
         }

@@ -1,11 +1,11 @@
-//! Calls that the server does not finish before it has been given what it asks for.
+//! Calls that the server finishes only after input from the client.
 
 use mcp_proto::front::Client;
 use mcp_proto::schema::{CallToolResult, Json};
 
 use crate::Outcome;
 
-/// Two calls at once, so that what belongs to the one could slip into the other, and one after them.
+/// Makes two calls at once, so that state of one could leak into the other, and one after them.
 pub(crate) async fn request_state(client: &Client) -> Outcome {
     client.list_tools().await?;
     let (echoed, unrelated) =

@@ -27,7 +27,7 @@ pub(crate) fn text(uri: &str, mime_type: &str, text: impl Into<String>) -> Resou
     contents.into()
 }
 
-/// The first tool of the list is called without arguments by scenarios that need any tool at all.
+/// Adds the tools. Scenarios that need any tool at all call the first of the list without arguments.
 pub(crate) fn add(router: Router) -> Router {
     router
         .tool_with(
@@ -74,10 +74,10 @@ fn greet() -> Tool {
     let schema = serde_json::json!({
         "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"],
     });
-    Tool::new("greet", "Greets somebody", schema)
+    Tool::new("greet", "Greets a person by name", schema)
 }
 
-/// A tool whose schema uses what JSON Schema 2020-12 has and simpler readers would lose.
+/// A tool whose schema uses features of JSON Schema 2020-12 that simpler parsers would drop.
 fn json_schema() -> Tool {
     let schema = serde_json::json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,4 +1,4 @@
-//! Tools and a prompt that ask the client on the way, as clients of 2026-07-28 are tested to be asked: by results.
+//! Tools and a prompt that ask clients of 2026-07-28 for input, by input-required results.
 
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::server::missing_capabilities;
@@ -104,7 +104,7 @@ async fn contextual(_: NoArguments, cx: Context) -> TextResult {
     Ok(format!("Answer in this context: {context}"))
 }
 
-// --- What they have in common ---
+// --- Helpers ---
 
 async fn ask_for_text(cx: &Context, key: &str, message: &str, field: &str) -> TextResult {
     let form = ElicitSchema {
@@ -114,7 +114,7 @@ async fn ask_for_text(cx: &Context, key: &str, message: &str, field: &str) -> Te
     let answer = cx.elicit(key, ElicitParams::form(message, form)).await?;
     match answer.content.as_ref().and_then(|content| content.get(field)) {
         Some(ElicitValue::String(text)) => Ok(text.clone()),
-        _ => Err(HandlerError::new(format!("without {field} there is nothing to say"))),
+        _ => Err(HandlerError::new(format!("the user did not give {field}"))),
     }
 }
 

@@ -38,7 +38,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Serves both eras at `/mcp`, and says where: the system chooses a port in place of 0.
+/// Serves both eras at `/mcp`, and prints the address: the system chooses a port in place of 0.
 async fn serve(address: &str) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     println!("listening on {}", listener.local_addr()?);
@@ -54,7 +54,7 @@ async fn serve(address: &str) -> io::Result<()> {
     served
 }
 
-/// Everything that the suite asks for; what the scenarios are is in its sources.
+/// All tools, resources and prompts that the suite uses; its sources define the scenarios.
 fn router(changes: &Sender<ListKind>) -> Router {
     let mut router = Router::new("conformance-server", env!("CARGO_PKG_VERSION"))
         .instructions("A server for the official conformance suite.");
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_registered_makes_sense() {
+    fn conformance_router_is_valid() {
         let (changes, _changed) = smol::channel::unbounded();
         router(&changes).check().unwrap();
     }

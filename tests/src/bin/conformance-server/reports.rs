@@ -1,4 +1,4 @@
-//! Tools that report while they run, and tools that have something to report when they are called.
+//! Tools that report while they run, and tools that send a change notification when called.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use smol::channel::Sender;
 
 use crate::content::plain;
 
-/// Between one report and the next: clients are to see them one by one.
+/// Pause between reports, so that clients receive them one by one.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// `changes` takes which lists are to be announced as changed.
+/// `changes` receives the lists to announce as changed.
 pub(crate) fn add(router: Router, changes: &Sender<ListKind>) -> Router {
     router
         .declare(ServerCapability::Logging)
@@ -51,21 +51,21 @@ async fn progress(_: NoArguments, cx: Context) -> &'static str {
     "Reported progress three times."
 }
 
-/// The answer waits for the client to ask for it on another stream.
+/// Closes its stream; the client gets the answer by resuming on another one.
 async fn reconnection(_: NoArguments, cx: Context) -> &'static str {
     cx.close_sse_stream();
     Timer::after(2 * PAUSE).await;
     "Reconnection test completed."
 }
 
-/// Hands the news over to whoever holds the server's handle; the lists themselves are the same ever after.
+/// Sends the change to the task that holds the server's handle; the lists themselves never change.
 fn announcing(
     changes: &Sender<ListKind>,
     list: ListKind,
 ) -> impl Fn(NoArguments, Context) -> std::future::Ready<&'static str> + Send + Sync + 'static {
     let changes = changes.clone();
     move |NoArguments {}, _| {
-        // It fails when the server is closing: then there is nobody to tell.
+        // Fails when the server is closing: then no client is left to notify.
         let _ = changes.try_send(list);
         std::future::ready("Announced.")
     }

@@ -1,4 +1,4 @@
-//! Tools that ask the client on the way, as clients of 2025-11-25 and earlier are tested to be asked: by requests.
+//! Tools that send requests to clients of 2025-11-25 and earlier.
 
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::schema::{
@@ -32,7 +32,7 @@ pub(crate) fn add(router: Router) -> Router {
             },
         )
         .tool_with(
-            with_text("test_elicitation", "Asks the person", "message"),
+            with_text("test_elicitation", "Asks the user", "message"),
             async |Elicitation { message }, cx: Context| {
                 let form = [
                     ("username", described("User's response")),
@@ -43,14 +43,14 @@ pub(crate) fn add(router: Router) -> Router {
             },
         )
         .tool_with(
-            plain("test_elicitation_sep1034_defaults", "Asks the person by a form that is filled in already"),
+            plain("test_elicitation_sep1034_defaults", "Asks the user with a form that has defaults"),
             async |NoArguments {}, cx: Context| {
                 let answer = elicit(&cx, "Please review what is filled in", defaults(), &[]).await?;
                 Ok::<_, HandlerError>(format!("Elicitation completed: {}", describe_answer(&answer)?))
             },
         )
         .tool_with(
-            plain("test_elicitation_sep1330_enums", "Asks the person to choose, in every way there is"),
+            plain("test_elicitation_sep1330_enums", "Asks the user to choose, with every kind of choice"),
             async |NoArguments {}, cx: Context| {
                 let answer = elicit(&cx, "Please choose", choices(), &[]).await?;
                 Ok::<_, HandlerError>(format!("Elicitation completed: {}", describe_answer(&answer)?))

@@ -1,4 +1,4 @@
-//! A skill: an extension of its own, with its files as resources.
+//! A skill, an extension, with its files as resources.
 
 use std::fmt::Write as _;
 
@@ -62,14 +62,14 @@ pub(crate) fn add(mut router: Router) -> Router {
         .custom("skills/get", async |params: CustomParams, _| {
             let wanted = uri(&params)?;
             if wanted != FILES[0].uri() {
-                return Err(HandlerError::invalid_params(format!("there is no skill {wanted}")));
+                return Err(HandlerError::invalid_params(format!("unknown skill {wanted}")));
             }
             Ok(cacheable([("skill", skill())]))
         })
         .custom("resources/directory/read", async |params: CustomParams, _| {
             let wanted = uri(&params)?;
             let Some(children) = children(&wanted) else {
-                return Err(HandlerError::invalid_params(format!("there is no folder {wanted}")));
+                return Err(HandlerError::invalid_params(format!("unknown folder {wanted}")));
             };
             Ok(cacheable([("resources", children)]))
         })
@@ -80,7 +80,7 @@ fn uri(params: &CustomParams) -> Result<String, HandlerError> {
     uri.ok_or_else(|| HandlerError::invalid_params("the parameter uri is missing"))
 }
 
-/// A result that says how long it may be kept: not at all.
+/// A result that must not be cached.
 fn cacheable<const N: usize>(fields: [(&str, Value); N]) -> EmptyResult {
     let mut result = EmptyResult::new();
     for (name, value) in fields.into_iter().chain([("ttlMs", json!(0)), ("cacheScope", json!("public"))]) {
@@ -100,7 +100,7 @@ fn skill() -> Value {
     })
 }
 
-/// What is right in a folder.
+/// The direct children of a folder.
 fn children(folder: &str) -> Option<Value> {
     let within = |file: &File| match folder.strip_prefix(FOLDER) {
         Some("") => !file.path.contains('/'),

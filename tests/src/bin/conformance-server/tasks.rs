@@ -110,7 +110,7 @@ fn ask_for_name() -> ElicitParams {
     ElicitParams::form("What is your name?", ElicitSchema::new([("name", name)]))
 }
 
-/// A field of a form that the person has accepted.
+/// A field of a form that the user accepted.
 fn field<'a>(answer: &'a ElicitResult, name: &str) -> Option<&'a ElicitValue> {
     let content = answer.content.as_ref().filter(|_| answer.action == ElicitAction::Accept)?;
     content.get(name)

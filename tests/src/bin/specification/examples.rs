@@ -1,4 +1,4 @@
-//! Every example is read by its type and written back as an equal value.
+//! Checks that every example decodes by its type and encodes to an equal value.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -74,7 +74,7 @@ fn data<T: serde::Serialize + serde::de::DeserializeOwned + Debug>(value: &Value
     same::<T>(part(&value["error"], "data")?)
 }
 
-/// A form's field is told by its shape; the types of single shapes read it, too.
+/// A form's field is recognised by its shape; the types of single shapes decode it, too.
 fn field<T: serde::Serialize + serde::de::DeserializeOwned + Debug>(value: &Value) -> CheckResult {
     same::<PrimitiveSchema>(value)?;
     same::<T>(value)
@@ -173,7 +173,7 @@ fn check_one(kind: &str, value: &Value) -> CheckResult {
         "ToolUseContent" => same::<ToolUseContent>(value),
         "UnsupportedProtocolVersionError" => data::<UnsupportedVersionData>(value),
         "UntitledSingleSelectEnumSchema" => field::<EnumSchema>(value),
-        _ => Err("examples of a kind that this program does not know".into()),
+        _ => Err("unknown kind of example: add it to `check_one`".into()),
     }
 }
 

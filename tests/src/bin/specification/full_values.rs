@@ -1,4 +1,4 @@
-//! Values with every field set, as JSON of our own making.
+//! JSON values with every field set.
 
 use serde_json::{Value, json};
 
@@ -262,7 +262,7 @@ pub(crate) fn task(status: &str) -> Value {
     })
 }
 
-/// A task of the extension with what it has come to, whatever it is.
+/// A task of the extension, with its outcome for every status.
 pub(crate) fn detailed_task(status: &str) -> Value {
     let mut task = task(status);
     task["inputRequests"] = input_requests();

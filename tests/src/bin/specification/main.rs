@@ -1,4 +1,4 @@
-//! Holds `mcp_proto::schema` against the published specification.
+//! Checks `mcp_proto::schema` against the published specification.
 //!
 //! ```text
 //! cargo run -p mcp-tests --bin specification -- FOLDER
@@ -7,12 +7,12 @@
 //! `FOLDER` holds one folder for each revision with its `schema.json`, the examples of 2026-07-28, and
 //! `extensions/tasks/schema.json`. Three things are checked:
 //!
-//! - every example is read by its type, leaving nothing unknown, and is written back as an equal value;
-//! - what is written of richly filled values, at each revision, validates against that revision's schema, and each
+//! - every example decodes by its type without unknown fields, and encodes to an equal value;
+//! - values with all fields, encoded for each revision, validate against that revision's schema, and each
 //!   method and notification exists exactly at the revisions whose schemas have it;
-//! - what a revision lacks is not in what is written for it (`revision_fields`).
+//! - values encoded for a revision lack the fields that the revision lacks (`revision_fields`).
 //!
-//! One error of the published schemas is excepted: they type the numbers of elicitation answers as integers.
+//! One error of the published schemas is excepted: they declare the numbers of elicitation answers as integers.
 
 mod examples;
 mod full_values;
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-/// What was checked, and what was wrong.
+/// Counts of checks, and the failures.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) examples: usize,
@@ -45,7 +45,7 @@ pub(crate) fn read(path: &std::path::Path) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What of a value, by its `Debug`, was not understood.
+/// The unknown or invalid parts of a decoded value, found in its `Debug` output.
 pub(crate) fn misunderstood(debug: &str) -> Option<String> {
     let around = |at: usize| debug[at..].chars().take(120).collect::<String>();
     let left_over = debug.match_indices("extra: {").find(|(at, _)| !debug[*at..].starts_with("extra: {}"));

@@ -1,6 +1,6 @@
-//! What a revision lacks is not in what is written for it, and what it has is.
+//! Checks that a value encoded for a revision has the fields of the revision and lacks the others.
 //!
-//! One row is one line of the tables of differences: where it is found in a rich value, and which revisions have it.
+//! One row is one line of the tables of differences: the field's place in a full value, and the revisions that have it.
 
 use mcp_proto::schema::tasks::legacy;
 use mcp_proto::schema::{
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::schemas::{at, filled};
 use crate::{Report, full_values};
 
-/// A place in a value, what stands there, and which revisions have it.
+/// A place in a value, the expected value there, and the revisions that have it.
 type FieldRow = (&'static str, Option<Value>, Revisions);
 
 const JUNE: Revisions = Revisions::since(Revision::V2025_06_18);

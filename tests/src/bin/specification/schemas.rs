@@ -1,4 +1,4 @@
-//! What is written at a revision validates against the schema of that revision.
+//! Checks that values encoded for a revision validate against the revision's schema.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -49,7 +49,7 @@ fn defines(schema: &Value, definition: &str) -> bool {
     schema[definitions(schema)].get(definition).is_some()
 }
 
-/// The schemas say that a number in an elicitation's answer is an integer, where the protocol means any number.
+/// Lets elicitation answers be fractions: the schemas say integer where the protocol means any number.
 fn admit_fractions(schema: &mut Value) {
     let definitions = definitions(schema);
     if let Some(Value::Object(result)) = schema[definitions].get_mut("ElicitResult") {
@@ -81,12 +81,12 @@ fn validate(schema: &Value, definition: &str, value: &Value) -> Result<(), Strin
     if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
 }
 
-/// Reads a rich value; complains of fields that are not set, or not understood.
+/// Decodes a full value; fails for fields that are unset or unknown.
 pub(crate) fn filled<T: serde::de::DeserializeOwned + Debug>(value: &Value) -> Result<T, String> {
     let typed: T = serde_json::from_str(&value.to_string()).map_err(|error| error.to_string())?;
     let debug = format!("{typed:?}");
     match misunderstood(&debug) {
-        Some(what) => Err(format!("not understood: {what}")),
+        Some(what) => Err(format!("unknown or invalid fields: {what}")),
         None if debug.contains("None") || debug.contains("Meta({})") => Err(format!("not filled: {debug}")),
         None => Ok(typed),
     }
@@ -167,7 +167,7 @@ impl Check<'_> {
         for revision in Revision::ALL.iter().copied() {
             let schema = self.schemas.of(revision);
             if !N::INFO.exists_in(revision) {
-                // The client's progress has the name of the server's, which exists on.
+                // The client's progress has the name of the server's, which still exists.
                 let shared =
                     NotificationInfo::all().any(|info| info.name == N::NAME && info.exists_in(revision));
                 if defines(schema, definition) && !shared {

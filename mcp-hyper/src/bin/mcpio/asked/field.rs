@@ -1,4 +1,4 @@
-//! One field of a form: how it is asked for, and what may be typed into it.
+//! One field of a form: its question and the check of its answer.
 
 use std::io::BufRead;
 
@@ -17,7 +17,7 @@ pub(super) struct Field<'a> {
     required: bool,
 }
 
-/// A choice: what is sent, and what people are shown.
+/// A choice: the value that is sent and the title that is shown.
 struct FieldOption<'a> {
     value: &'a str,
     title: &'a str,
@@ -32,7 +32,7 @@ impl<'a> Field<'a> {
         self.name
     }
 
-    /// Asks until the answer fits; an empty line takes what is there already, or the default.
+    /// Asks until the answer is valid; an empty line keeps the current value or takes the default.
     pub(super) fn prompt(
         &self,
         person: &mut TerminalPrompt<impl BufRead>,
@@ -70,7 +70,7 @@ impl<'a> Field<'a> {
         };
         let words = [title, description].into_iter().flatten().map(String::as_str);
         let words = words.collect::<Vec<_>>().join(": ");
-        let need = if self.required { "" } else { ", may be left out" };
+        let need = if self.required { "" } else { ", optional" };
         person.print("");
         person.print(Text::from(words).and(styled(QUIET, format_args!(" ({kind}{need})"))));
         for (number, choice) in self.choices().iter().enumerate() {
@@ -115,7 +115,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A value for people: choices by their titles.
+    /// A value as shown to the user: choices by their titles.
     pub(super) fn show(&self, value: &ElicitValue) -> String {
         let choices = self.choices();
         let title = |value: &str| {
@@ -133,7 +133,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// What was typed, as the schema has it.
+    /// Converts typed text to a value of the schema.
     fn parse(&self, typed: &str) -> Result<ElicitValue, String> {
         match self.schema {
             PrimitiveSchema::String(schema) => text(schema, typed),
@@ -163,12 +163,12 @@ impl<'a> Field<'a> {
                 Ok(ElicitValue::Strings(values))
             }
             PrimitiveSchema::Unknown(_) => {
-                serde_json::from_str(typed).map_err(|error| format!("No JSON: {error}."))
+                serde_json::from_str(typed).map_err(|error| format!("This is not valid JSON: {error}."))
             }
         }
     }
 
-    /// The choice that was typed: its number, its title or its value.
+    /// Finds the typed choice: by its number, its title or its value.
     fn parse_choice(&self, typed: &str) -> Result<&'a str, String> {
         let choices = self.choices();
         let by_number = typed.parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
@@ -179,7 +179,7 @@ impl<'a> Field<'a> {
                 .find(|it| it.title.eq_ignore_ascii_case(typed) || it.value.eq_ignore_ascii_case(typed))
         };
         let chosen = exact.or_else(loose).or(by_number);
-        chosen.map(|it| it.value).ok_or_else(|| format!("{typed:?} is none of them."))
+        chosen.map(|it| it.value).ok_or_else(|| format!("{typed:?} is none of the choices."))
     }
 }
 

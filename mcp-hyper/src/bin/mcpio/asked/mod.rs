@@ -1,6 +1,6 @@
-//! What servers ask the person for, on the terminal: a form, a visit to a page, or a model's answer.
+//! Server requests that the user answers on the terminal: elicitation by form or by URL, and sampling.
 //!
-//! Questions go to standard error and answers come from standard input, so that results can still be piped on.
+//! Questions go to standard error and answers come from standard input, so that results can still be piped.
 
 mod field;
 mod sampling;
@@ -23,8 +23,8 @@ use crate::text::{BAD, HEADING, NAME, QUIET, Text, styled};
 use field::Field;
 use terminal_prompt::{NoAnswerError, TerminalPrompt};
 
-/// Asks the person whatever a server asks for, one thing at a time. Sampling is declared only if there is a terminal:
-/// a program's input is no model.
+/// Handlers that put the server's requests to the user, one at a time. Sampling is declared only on a terminal: the
+/// input of a program is not a model.
 pub(crate) fn handlers() -> ClientHandlers {
     let turn = Arc::new(Mutex::new(()));
     let turns = turn.clone();
@@ -48,7 +48,7 @@ pub(crate) fn handlers() -> ClientHandlers {
     })
 }
 
-/// Runs a dialog with the person while other work goes on: they think for as long as they like.
+/// Runs a dialog with the user on a thread, without a time limit, while other work continues.
 fn ask<T: Send + 'static>(
     turn: Arc<Mutex<()>>,
     cx: ClientContext,
@@ -67,7 +67,7 @@ fn server_name(server: Option<&ServerInfo>) -> String {
     name.unwrap_or_else(|| "the server".to_owned())
 }
 
-/// C10.4: whoever asks is named, and the person can say no, or nothing, at any time.
+/// C10.4: names the server that asks; the user can decline or cancel at any time.
 fn elicit(
     person: &mut TerminalPrompt<impl BufRead>,
     server: &str,
@@ -84,14 +84,14 @@ fn elicit(
                 visit(person)
             }
             Err(fault) => {
-                person.print(format!("It names no page that can be shown: {fault}."));
+                person.print(format!("The page cannot be shown safely: {fault}."));
                 Ok(ElicitResult::decline())
             }
         },
     }
 }
 
-/// What the person is to decide.
+/// The user's decision to ask for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Question {
     Answer,
@@ -99,7 +99,7 @@ enum Question {
     Visit,
 }
 
-/// What they decided.
+/// The user's decision.
 enum Decision {
     Accept,
     Edit,
@@ -110,7 +110,7 @@ fn choose(person: &mut TerminalPrompt<impl BufRead>, question: Question) -> Resu
     let text = match question {
         Question::Answer => "Answer? [Y]es, [n]o, [c]ancel: ",
         Question::Send => "Send this? [Y]es, [e]dit, [n]o, [c]ancel: ",
-        // Consent is given, not slipped into.
+        // Consent must be explicit: an empty line is not a yes.
         Question::Visit => "If you trust it, open it in your browser. Do you agree? [y]es, [n]o, [c]ancel: ",
     };
     loop {
@@ -171,7 +171,7 @@ fn review(person: &mut TerminalPrompt<impl BufRead>, fields: &[Field<'_>], value
     }
 }
 
-/// C10.6, C10.7: the whole URL, its host apart, and nothing fetched.
+/// C10.6, C10.7: shows the whole URL and its host, and fetches nothing.
 fn describe(person: &mut TerminalPrompt<impl BufRead>, page: &UrlConsent) {
     person.print("");
     person.print("It wants you to visit this page:");

@@ -1,4 +1,4 @@
-//! A conversation that a server wants a model to continue: the person reads it and types the model's answer.
+//! Sampling: the user reads the conversation and types the model's answer.
 
 use std::io::BufRead;
 
@@ -14,7 +14,7 @@ const MODEL: &str = "a person at a terminal";
 /// The line that ends an answer of several lines.
 const END: &str = ".";
 
-/// The person sees the conversation, types an answer, reviews it and sends it, or declines.
+/// Shows the conversation; the user types an answer, reviews it and sends it, or declines.
 pub(super) fn sample(
     person: &mut TerminalPrompt<impl BufRead>,
     server: &str,

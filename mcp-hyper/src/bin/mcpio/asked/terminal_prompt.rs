@@ -1,15 +1,15 @@
-//! The person at the terminal.
+//! Questions to the user on the terminal.
 
 use std::io::{self, BufRead};
 
 use crate::terminal::Screen;
 use crate::text::Text;
 
-/// Nobody answers, or the person does not want to.
+/// The input has ended, or the user cancelled.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoAnswerError;
 
-/// A person who is asked line by line.
+/// Asks the user questions, line by line.
 pub(super) struct TerminalPrompt<R> {
     answers: R,
     questions: Screen,
@@ -17,7 +17,7 @@ pub(super) struct TerminalPrompt<R> {
 
 impl TerminalPrompt<io::BufReader<io::Stdin>> {
     pub(super) fn from_terminal() -> Self {
-        // One byte at a time: what is not read here is for the next question.
+        // Reads one byte at a time, so that unread input is left for the next question.
         Self { answers: io::BufReader::with_capacity(1, io::stdin()), questions: Screen::messages() }
     }
 }
@@ -28,17 +28,17 @@ impl<R: BufRead> TerminalPrompt<R> {
         Self { answers, questions }
     }
 
-    /// Shows a line, or the lines of a block. Whether it can be read shows when the person is asked.
+    /// Prints a line, or the lines of a block. Write errors show when the user is asked.
     pub(super) fn print(&mut self, text: impl Into<Text>) {
         let _ = self.questions.line(text);
     }
 
-    /// Shows a block that another party wrote, indented under a label.
+    /// Prints a block from another party, indented under a label.
     pub(super) fn print_block(&mut self, label: impl Into<Text>, block: &str) {
         let _ = self.questions.labelled(label, Text::block(block));
     }
 
-    /// Asks, and reads a line without the space around it.
+    /// Asks a question and reads a line, trimmed.
     pub(super) fn ask(&mut self, question: impl Into<Text>) -> Result<String, NoAnswerError> {
         let _ = self.questions.prompt(question);
         let mut line = String::new();

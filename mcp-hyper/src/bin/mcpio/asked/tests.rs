@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What comes of a form when this is typed, and what the person was shown.
+/// The result of a form after this input, and the text shown to the user.
 fn fill_form(properties: &str, required: &[&str], typed: &str) -> (Value, String) {
     let schema = format!(r#"{{"type":"object","properties":{properties},"required":{required:?}}}"#);
     let schema: ElicitSchema = serde_json::from_str(&schema).unwrap();
@@ -19,7 +19,7 @@ fn answer_elicitation(params: &ElicitParams, typed: &str) -> (Value, String) {
 
 /// C10.4, C10.5
 #[test]
-fn defaults_are_taken_by_an_empty_line_and_everything_is_reviewed() {
+fn empty_line_takes_the_default_and_the_user_reviews_all_values() {
     let properties = r#"{
         "name": { "type": "string", "default": "Ada" },
         "age": { "type": "integer", "minimum": 18 },
@@ -37,7 +37,7 @@ fn defaults_are_taken_by_an_empty_line_and_everything_is_reviewed() {
 
 /// C10.5
 #[test]
-fn choices_are_made_by_number_title_or_value() {
+fn user_chooses_by_number_title_or_value() {
     let properties = r#"{
         "plain": { "type": "string", "enum": ["red", "green"] },
         "titled": { "type": "string", "oneOf": [{ "const": "r", "title": "Red" }, { "const": "g", "title": "Green" }] },
@@ -47,7 +47,7 @@ fn choices_are_made_by_number_title_or_value() {
     let (result, shown) = fill_form(properties, &[], "y\n2\ngreen\nblue\nRed\na,b,c\nc, a, c\n\n");
     let content = json!({ "plain": "green", "titled": "g", "named": "r", "many": ["c", "a"] });
     assert_eq!(result["content"], content);
-    assert!(shown.contains("\"blue\" is none of them"), "{shown}");
+    assert!(shown.contains("\"blue\" is none of the choices"), "{shown}");
     for part in ["at most 2 of these", "named: Red", "titled: Green"] {
         assert!(shown.contains(part), "{part:?} in {shown}");
     }
@@ -55,7 +55,7 @@ fn choices_are_made_by_number_title_or_value() {
 
 /// C10.4
 #[test]
-fn a_person_can_decline_or_go_away_at_any_time_and_change_what_they_typed() {
+fn user_can_decline_or_cancel_at_any_time_and_edit_answers() {
     let properties = r#"{ "name": { "type": "string" } }"#;
     for (typed, action) in [
         ("n\n", "decline"),
@@ -75,7 +75,7 @@ fn a_person_can_decline_or_go_away_at_any_time_and_change_what_they_typed() {
 
 /// C10.6, C10.7
 #[test]
-fn a_page_is_shown_whole_with_its_host_apart() {
+fn consent_shows_the_whole_url_and_its_host() {
     let url = "https://good.example@xn--pypal-4ve.example/login?next=%2F";
     let (result, shown) = answer_elicitation(&ElicitParams::url("Please log in", url), "\ny\n");
     assert_eq!(result, json!({ "action": "accept" }));
