@@ -7,6 +7,11 @@ pub use crate::front::clock::{Clock, SystemClock};
 pub use crate::front::entropy::Entropy;
 
 #[cfg(feature = "client")]
-pub use crate::front::client::{ClientDriver, ClientMachine, client};
+pub use crate::peer::client::ClientTransport;
 #[cfg(feature = "server")]
-pub use crate::front::server::{ServerDriver, ServerMachine, server};
+pub use crate::peer::server::ServerTransport;
+
+#[cfg(feature = "client")]
+pub use crate::front::client::{ClientDriver, client};
+#[cfg(feature = "server")]
+pub use crate::front::server::{ServerDriver, server};

@@ -191,7 +191,7 @@ impl<L: Link + Unpin, H: HandlerMode> Future for ClientDriver<L, H> {
         let this = &mut *self;
         if let Some(error) = this.startup_error.take() {
             let reason = format!("could not start the I/O reactor: {error}");
-            this.front.lock(|machine, _| machine.abort(LostReason::Failed(reason)));
+            this.front.lock(|machine, now| machine.at(now).abort(LostReason::Failed(reason)));
         }
         for _ in 0..ROUNDS {
             // All three in every round, so that reading waits neither for writing nor for the machine.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_io::Timer;
 use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
-use mcp_proto::adapter::{self, SystemClock};
+use mcp_proto::adapter::{self, Clock as _, SystemClock};
 use mcp_proto::front::{HandlerMode, Router, RouterError, SendHandlers, ServerHandle};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::{CloseReason, ServerConfig};
@@ -149,7 +149,7 @@ impl<R, W, H: HandlerMode> ServerDriver<R, W, H> {
         let problem = router.check().map_err(invalid).and_then(|()| start_reactor()).err();
         let clock = Arc::new(SystemClock::new());
         let mut machine = StreamServer::new(config);
-        machine.set_principal(principal);
+        machine.at(clock.now()).set_principal(principal);
         let (handle, front) = adapter::server(machine, clock.clone(), Arc::new(SystemEntropy), router);
         let pump = Pump::new(reader, writer);
         let driver = Self {

@@ -1,4 +1,4 @@
-"""Counts the checks of each scenario, and holds them to the exceptions and to what succeeded before.
+"""Counts the checks of each scenario, and compares them with the exceptions and the recorded successes.
 
 judge.py SUITE RESULTS [--record] [--only WORD]
 """
@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 
 TIMESTAMP = re.compile(r"-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z$")
 STATUSES = ["SUCCESS", "FAILURE", "WARNING", "SKIPPED", "INFO"]
-# What is counted as a check of its own: whether the client got to its end, of which the suite says nothing.
+# An additional check that the suite lacks: the client ran to its end.
 COMPLETION = "client-completes"
 
 
@@ -26,14 +26,14 @@ class Scenario:
             self.checks.append({
                 "id": COMPLETION,
                 "status": "SUCCESS" if completed else "FAILURE",
-                "errorMessage": said[-1] if said else "it said nothing",
+                "errorMessage": said[-1] if said else "the client printed no error",
             })
         unknown = {check["status"] for check in self.checks} - set(STATUSES)
         assert not unknown, f"{name}: the suite has new statuses: {unknown}"
         self.counts = Counter(check["status"] for check in self.checks)
 
     def failed(self):
-        """Also what was skipped: whether that is right is for a person to say."""
+        """Failures, warnings and skipped checks: a person decides whether skipping is right."""
         return [check for check in self.checks if check["status"] in ("FAILURE", "WARNING", "SKIPPED")]
 
     def count(self):
@@ -47,7 +47,7 @@ def read_results(folder):
         for path in sorted(run.rglob("checks.json")):
             relative = path.parent.relative_to(run).as_posix()
             name = TIMESTAMP.sub("", relative)
-            assert name != relative, f"{relative} ends with no time"
+            assert name != relative, f"{relative} does not end with a timestamp"
             is_client = run.name.startswith("client")
             if not is_client:
                 name = name.removeprefix("server-")
@@ -81,7 +81,7 @@ def read_recorded(path):
 
 
 def unexcused(results, exceptions, wanted):
-    """What failed that no line excuses, and what lines excuse that did not fail."""
+    """Failures without an exception, and exceptions without a failure."""
     problems = []
     excused = defaultdict(set)
     for place, runs, scenario, check in exceptions:
@@ -91,7 +91,7 @@ def unexcused(results, exceptions, wanted):
             if failed:
                 excused[key].update(failed)
             else:
-                problems.append(f"{place}: {key[0]} {scenario}: this does not fail any more")
+                problems.append(f"{place}: {key[0]} {scenario}: this no longer fails: remove the line")
         if not matched and not wanted:
             problems.append(f"{place}: no run has {runs} {scenario}")
     for key, result in results.items():

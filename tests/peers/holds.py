@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Says whether an expression holds for what a program printed; if not, shows that and exits 1.
+"""Checks an expression over a program's output; if it is false, prints the output and exits 1.
 
 Run: holds.py EXPRESSION STDOUT-FILE STDERR-FILE
 
@@ -27,7 +27,7 @@ def text(result):
 
 
 def parsed(stdout):
-    """The whole as JSON, and its lines each as JSON; None for what it is not."""
+    """The whole output as JSON, and each line as JSON; None for text that is not JSON."""
     for split in ([stdout], stdout.splitlines()):
         try:
             yield [json.loads(part) for part in split]

@@ -1,9 +1,9 @@
-# Ports of loopback, for scripts that start servers.
+# Ports of the loopback interface, for scripts that start servers.
 
-# free_port: one that nobody listens at.
+# free_port: prints an unused port.
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# listening PORT: waits until somebody listens there.
+# listening PORT: waits until a server listens there.
 listening() {
     local attempt
     for attempt in {1..200}; do

@@ -60,7 +60,7 @@ INTRODUCTION = """# How each server behaves, line by line
 Written by `probe.py`; do not edit. Below each line that was sent are the lines that came back, as they came, except that
 `…` stands for the capabilities and identity in the answer to `initialize`, for tools, and for the ends of long lines."""
 
-# What is sent, by the name of the case. Each step is a message, a batch, raw bytes of a line, or a
+# The steps to send, by the name of the case. Each step is a message, a batch, raw bytes of a line, or a
 # tuple of them that goes out in one write.
 CASES = {
     "server/discover first, then initialize": [DISCOVER, initialize(), PING],
@@ -135,7 +135,7 @@ class Server:
         self.send(message("notifications/initialized"))
 
     def answers(self, patience, expected=1):
-        """The lines that come within `patience` seconds and shortly after, and whether the server left."""
+        """The lines that come within `patience` seconds and shortly after, and whether the server exited."""
         found, deadline = [], time.monotonic() + patience
         while (left := deadline - time.monotonic()) > 0:
             try:
@@ -165,7 +165,7 @@ class Server:
 
 
 def abridge(text):
-    """Without the long parts of an InitializeResult and of lists, which are alike everywhere."""
+    """Without the long parts of an InitializeResult and of lists, which are similar everywhere."""
     try:
         message = json.loads(text)
         result = message["result"]
@@ -184,7 +184,7 @@ def shorten(text):
 
 
 def show(step):
-    """What was sent, as short as it can be said."""
+    """A short description of a sent step."""
     if isinstance(step, tuple):
         return ", ".join(map(show, step))
     if isinstance(step, list):
@@ -210,7 +210,7 @@ def run_case(command, steps):
 
 
 def run_leaving(command):
-    """How long the server takes to answer and to leave when told to, and what it says on stderr."""
+    """How long the server takes to answer and to exit after its input ends or SIGTERM, and its stderr."""
     ways = {
         "stdin closed": lambda server: server.process.stdin.close(),
         "SIGTERM": lambda server: server.process.terminate(),
@@ -234,7 +234,7 @@ def run_leaving(command):
 
 
 def ceil(seconds):
-    """Rounded up to half a second, so that two runs read alike."""
+    """Rounded up to half a second, so that two runs give the same text."""
     return math.ceil(seconds * 2) / 2
 
 
@@ -275,7 +275,7 @@ def main():
 
 
 def tidy(transcript, scratch):
-    """Without the folders of this machine."""
+    """Removes the folders of this machine from the text."""
     return tuple(line.replace(scratch, "$SCRATCH").replace(str(HERE), "$PEERS") for line in transcript)
 
 

@@ -8,7 +8,7 @@ pub struct Readme;
 #[cfg(test)]
 mod tests {
     #[test]
-    fn readme_shows_the_bare_loop_that_is_tested() {
+    fn readme_shows_the_tested_loop() {
         let program = include_str!("../../mcp-proto/examples/blocking.rs");
         let start = program.find("use mcp_proto").expect("the program imports the crate");
         assert!(include_str!("../../README.md").contains(&program[start..]));

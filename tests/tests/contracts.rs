@@ -39,16 +39,16 @@ enum Action {
     Respond {
         well: bool,
     },
-    /// The oldest call that can be a task becomes one.
+    /// Turns the oldest call that may become a task into one.
     BeginTask,
-    /// Something about the newest task.
+    /// A request about the newest task.
     Task {
         command: TaskCommand,
     },
     Watch {
         on: bool,
     },
-    /// The list of tools changes.
+    /// Changes the list of tools.
     Change,
     Advance(u16),
     Cut,
@@ -94,30 +94,30 @@ fn setting() -> impl Strategy<Value = Scenario> {
 struct ParkedRequest {
     id: InboundId,
     method: String,
-    /// The task that it is about.
+    /// The task that the request is about.
     task: Option<String>,
-    /// Whether it may become one.
+    /// Whether the request may become a task.
     can_be_task: bool,
 }
 
-/// How long lists may be kept.
+/// How long lists may be cached.
 const LIST_TTL: Duration = Duration::from_secs(1_000_000);
 
-/// Two peers with applications: one that asks, and one that answers when it is told to.
+/// Two peers with applications: the client sends requests, and the server answers when an action says so.
 struct World {
     pair: Pair,
     accepted: Vec<RequestId>,
     outcomes: BTreeMap<RequestId, Outcome>,
     parked: Vec<ParkedRequest>,
-    /// The tasks of the server, and how often each was asked for: they end at the third question, or when cancelled.
+    /// The server's tasks, and how often each was requested: they end at the third request, or when cancelled.
     tasks: BTreeMap<String, (u32, TaskStatus)>,
     watch: Option<WatchId>,
-    /// The list of tools: as it is, and as it was when the client was last told that it has changed.
+    /// Versions of the list of tools: the current one, and that of the last change announced to the client.
     version: u32,
     told_version: u32,
-    /// What was told when each list was asked for.
+    /// The announced version when each list was requested.
     lists: BTreeMap<RequestId, u32>,
-    /// What the client's application is asked for.
+    /// Server requests that the client's application has not answered.
     pending_inputs: Vec<InboundId>,
     progress: u32,
     told_log: String,
@@ -243,7 +243,7 @@ impl World {
                     let requests = ["a", "b"].map(|key| (key, ListRootsParams::new().into()));
                     needed.input_requests = Some(requests.into_iter().collect());
                 }
-                // A legacy request can not be answered so, nor a list; then it fails.
+                // A legacy request cannot be answered with an input-required result, nor can a list; then it fails.
                 match held.method.as_str() {
                     "tools/call" => self.pair.server.at(now).respond(held.id, Answer::InputRequired(&needed)),
                     _ => self.answer(&held),
@@ -265,7 +265,7 @@ impl World {
         self.pair.drive();
     }
 
-    /// Answers as a server would that means well.
+    /// Answers as a conforming server would.
     fn answer(&mut self, held: &ParkedRequest) {
         let now = self.pair.now();
         let done = CallToolResult::text("done");
@@ -298,12 +298,12 @@ impl World {
         self.pair.server.at(now).respond(held.id, Answer::Result(&result));
     }
 
-    /// A list is none from before what was told when it was asked for.
+    /// Checks that a list is at least as new as the version announced when it was requested.
     fn check_list(&self, request: RequestId, outcome: &Outcome) {
         let (Some(&told), Outcome::Result(list)) = (self.lists.get(&request), outcome) else { return };
         let list: ListToolsResult = list.decode().unwrap();
         let version: u32 = list.tools[0].description.as_deref().unwrap().parse().unwrap();
-        assert!(version >= told, "the list of tools is stale: {version}, and {told} was told");
+        assert!(version >= told, "the list of tools is stale: {version}, but version {told} was announced");
     }
 
     fn drain(&mut self) {
@@ -335,18 +335,18 @@ impl World {
                     assert!(self.outcomes.insert(request, outcome).is_none(), "contract 1: a second outcome");
                 }
                 client::Event::Request { id, .. } => {
-                    // What was taken back meanwhile is asked on behalf of nothing.
-                    let of = self.pair.client.peer().on_behalf_of(id);
-                    let over = of.is_some_and(|of| self.outcomes.contains_key(&of));
-                    assert!(!over, "asked on behalf of what is over");
+                    // A cancelled request belongs to no request of the client.
+                    let origin = self.pair.client.peer().on_behalf_of(id);
+                    let over = origin.is_some_and(|request| self.outcomes.contains_key(&request));
+                    assert!(!over, "server request on behalf of a finished request");
                     self.pending_inputs.push(id);
                 }
                 client::Event::TaskStatus { request, .. } => {
                     let over = self.outcomes.contains_key(&request);
-                    assert!(!over, "how a task is doing comes before the outcome");
+                    assert!(!over, "a task's status comes before the outcome");
                 }
                 client::Event::Changed { watch, .. } => {
-                    assert_eq!(self.watch, Some(watch), "something is told to a watch that is over");
+                    assert_eq!(self.watch, Some(watch), "an event for a watch that is over");
                     self.told_version = self.version;
                 }
                 client::Event::Watch { watch, state } => match state {
@@ -363,7 +363,7 @@ impl World {
     }
 }
 
-/// A task, as it is told of.
+/// A task, as a server reports it.
 fn task<T: serde::de::DeserializeOwned>(id: &str, status: &str) -> T {
     let at = "2026-01-01T00:00:00Z";
     let task = serde_json::json!({
@@ -375,7 +375,7 @@ fn task<T: serde::de::DeserializeOwned>(id: &str, status: &str) -> T {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
-    /// Contract 1: whatever happens, each request accepted ends exactly once.
+    /// Contract 1: each accepted request ends exactly once, whatever happens.
     #[test]
     fn every_request_ends_exactly_once(setting in setting(), actions in prop::collection::vec(action(), 0..40)) {
         let world = World::run(setting, &actions);
@@ -386,7 +386,7 @@ proptest! {
 
     /// Contract 4: the network's chunks change nothing.
     #[test]
-    fn chunks_change_nothing(
+    fn chunk_boundaries_change_nothing(
         setting in setting(),
         size in 1..40_usize,
         actions in prop::collection::vec(action(), 0..30),
@@ -397,9 +397,9 @@ proptest! {
         prop_assert_eq!(whole.pair.transcript(), chopped.pair.transcript());
     }
 
-    /// Contract 11: an error of the peer is one only if the peer has sent it.
+    /// Contract 11: an outcome is an error of the peer only if the peer sent it.
     #[test]
-    fn errors_made_here_are_not_taken_for_the_peers(setting in setting(), actions in prop::collection::vec(action(), 0..40)) {
+    fn local_errors_are_not_reported_as_errors_of_the_peer(setting in setting(), actions in prop::collection::vec(action(), 0..40)) {
         let silent: Vec<_> = actions.into_iter().filter(|action| !matches!(action, Action::Fail | Action::Ask { .. })).collect();
         let world = World::run(setting, &silent);
         for outcome in world.outcomes.values() {
@@ -409,7 +409,7 @@ proptest! {
 
     /// Contract 13: the same inputs and clock readings give the same outputs.
     #[test]
-    fn a_run_repeats_itself(setting in setting(), actions in prop::collection::vec(action(), 0..40)) {
+    fn simulated_session_is_reproducible(setting in setting(), actions in prop::collection::vec(action(), 0..40)) {
         let (first, second) = (World::run(setting, &actions), World::run(setting, &actions));
         prop_assert_eq!(first.told_log, second.told_log);
         prop_assert_eq!(first.pair.transcript(), second.pair.transcript());
@@ -417,7 +417,7 @@ proptest! {
 
     /// Contract 3: the outputs may be drained in any order.
     #[test]
-    fn outputs_do_not_depend_on_each_others_order(order in 0..6_usize, requests in 1..5_usize) {
+    fn outputs_do_not_depend_on_their_order(order in 0..6_usize, requests in 1..5_usize) {
         let drained = |order: [usize; 3]| {
             let mut client = StreamClient::new(ClientConfig::new(Implementation::new("c", "1")));
             let now = Instant::ORIGIN;
@@ -458,9 +458,9 @@ fn legacy_client() -> StreamClient {
     client
 }
 
-/// Contract 6: an application that takes no events stalls no ping.
+/// Contract 6: an application that handles no events delays no ping.
 #[test]
-fn a_slow_application_stalls_no_ping() {
+fn slow_application_does_not_delay_pings() {
     let mut client = legacy_client();
     let mut out = Vec::new();
     for id in 0..10_000 {
@@ -475,9 +475,9 @@ fn a_slow_application_stalls_no_ping() {
     }
 }
 
-/// Contract 10: a command that is refused changes nothing.
+/// Contract 10: a rejected command changes nothing.
 #[test]
-fn a_refused_command_changes_nothing() {
+fn rejected_command_changes_nothing() {
     let mut client = legacy_client();
     let mut out = Vec::new();
     assert!(client.poll_transmit(&mut out));
@@ -493,7 +493,7 @@ fn a_refused_command_changes_nothing() {
 
 /// Contract 12: partial input lives in the machine, whatever happens between its parts.
 #[test]
-fn partial_input_survives_whatever_happens_between_its_parts() {
+fn partial_input_survives_other_calls_between_its_parts() {
     let mut client = legacy_client();
     let now = Instant::ORIGIN;
     let request = client.at(now).request::<Ping>(&EmptyParams::default(), RequestOptions::default()).unwrap();
@@ -517,7 +517,7 @@ fn partial_input_survives_whatever_happens_between_its_parts() {
 
 /// Contract 2: a driver that drains late loses nothing.
 #[test]
-fn draining_late_costs_no_correctness() {
+fn late_draining_loses_nothing() {
     let mut client = legacy_client();
     let now = Instant::ORIGIN;
     let requests: Vec<_> = (0..100)

@@ -19,76 +19,76 @@ fn run(body: Body) {
 }
 
 #[test]
-fn lines_are_the_same_however_they_are_cut() {
+fn lines_do_not_depend_on_chunks() {
     run(fuzzing::lines);
 }
 
 #[test]
-fn events_are_the_same_however_they_are_cut() {
+fn events_do_not_depend_on_chunks() {
     run(fuzzing::sse);
 }
 
 /// C4.8, S3.9
 #[test]
-fn header_values_come_back_as_they_were_and_never_panic() {
+fn header_values_round_trip_and_never_panic() {
     run(fuzzing::header);
 }
 
 #[test]
-fn envelopes_are_read_or_refused_and_never_panic() {
+fn envelopes_are_decoded_or_rejected_and_never_panic() {
     run(fuzzing::envelope);
 }
 
 /// Contracts 1, 2, 4, 5, 8
 #[test]
-fn a_client_holds_its_contracts_under_any_operations() {
+fn client_keeps_its_contracts_under_any_operations() {
     run(fuzzing::client);
 }
 
 /// Contracts 1, 2, 4, 5, 8
 #[test]
-fn a_server_holds_its_contracts_under_any_operations() {
+fn server_keeps_its_contracts_under_any_operations() {
     run(fuzzing::server);
 }
 
 /// Contracts 1, 2, 4, 5, 8; K25
 #[test]
-fn a_client_over_http_holds_its_contracts_under_any_operations() {
+fn http_client_keeps_its_contracts_under_any_operations() {
     run(fuzzing::http_client);
 }
 
 /// Contracts 1, 2, 4, 5, 8
 #[test]
-fn a_server_over_http_holds_its_contracts_under_any_operations() {
+fn http_server_keeps_its_contracts_under_any_operations() {
     run(fuzzing::http_server);
 }
 
 /// C12.2
 #[test]
-fn challenges_are_read_and_written_and_never_panic() {
+fn challenges_round_trip_and_never_panic() {
     run(fuzzing::challenge);
 }
 
 /// C12.3, C12.5
 #[test]
-fn metadata_is_read_or_refused_and_never_panics() {
+fn metadata_is_decoded_or_rejected_and_never_panics() {
     run(fuzzing::metadata);
 }
 
 /// C12.26
 #[test]
-fn no_address_gets_past_the_guard_of_urls() {
+fn url_guard_rejects_every_unsafe_address() {
     run(fuzzing::reach);
 }
 
 #[test]
-fn answers_of_token_endpoints_are_read_or_refused_and_never_panic() {
+fn token_responses_are_decoded_or_rejected_and_never_panic() {
     run(fuzzing::token_answer);
 }
 
-/// The committed corpora, and every input that once broke something.
+/// The committed corpora, with every input that once failed.
 #[test]
-fn the_corpora_run_clean() {
+fn fuzz_targets_accept_the_committed_corpora() {
     let targets: [(&str, Body); 13] = [
         ("challenge", fuzzing::challenge),
         ("client", fuzzing::client),

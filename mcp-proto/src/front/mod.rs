@@ -191,14 +191,7 @@ pub use client::{
     CacheContextEnder, Client, ClientContext, ClientHandlers, Event, Pages, PaginatedMethod, Subscription,
     SubscriptionUpdate, TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate,
 };
-#[cfg(all(feature = "server", feature = "schemars"))]
-pub use router::Structured;
 #[cfg(feature = "server")]
-pub use router::{
-    CompletionOutput, NoArguments, PromptOutput, ResourceOutput, ResultOrInput, Router, RouterError,
-    TemplateError, ToolOutput,
-};
+pub use router::{Router, RouterError, TemplateError};
 #[cfg(feature = "server")]
-pub use server::{Context, ElicitationCompletion, InputFuture, Progress, ServerEvent, ServerHandle};
-#[cfg(all(feature = "server", feature = "seal"))]
-pub use server::{SingleUse, StateId, StateUse, UsedStates};
+pub use server::{ServerEvent, ServerHandle};

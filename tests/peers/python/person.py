@@ -1,7 +1,7 @@
-"""Somebody with a browser: opens a page of the authorization server, logs in as alice, agrees, and lets themselves be led back.
+"""Acts as a user with a browser: opens a page of the authorization server, logs in as alice, consents, and follows the redirect.
 
 Run: person.py URL [--decline]
-Prints what the last page says. Good for the pages of oidc-provider's development mode alone.
+Prints the text of the last page. Works only for the pages of oidc-provider's development mode.
 """
 
 import http.cookiejar

@@ -1,7 +1,7 @@
-// An authorization server of other people for the round trip: oidc-provider, on loopback, with pages that anybody may pass.
+// An independent authorization server for tests/authorization: oidc-provider, on loopback, whose pages accept any user.
 //
-// Run: authorization_authorization_server.mjs PORT RESOURCE
-// It issues signed access tokens for RESOURCE alone, for a few seconds, with refresh tokens that are good once.
+// Run: authorization_server.mjs PORT RESOURCE
+// It issues signed access tokens for RESOURCE only, valid for a few seconds, with one-time refresh tokens.
 import { createServer } from 'node:http';
 import Provider, { errors } from 'oidc-provider';
 

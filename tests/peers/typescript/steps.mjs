@@ -72,8 +72,8 @@ async function tryLists(client, needed) {
 async function tryTools(client, callTool, logged) {
     const listed = (await client.listTools()).tools;
     const tools = listed.map((tool) => tool.name);
-    // Both SDKs lose the progress that arrives in one read with the result: a pause is asked for where a server offers one,
-    // and the last progress may be missing all the same.
+    // Both SDKs lose progress that arrives in one read with the result: request a pause from servers that offer one; even
+    // so, the last progress may be missing.
     const pace = listed.find((tool) => tool.name === 'count')?.inputSchema.properties?.delay_ms ? { delay_ms: 50 } : {};
     await step('call echo', async (shown) => {
         shown.text = (await callTool('echo', { text: 'hello' })).content[0].text;

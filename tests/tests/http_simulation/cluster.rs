@@ -1,5 +1,5 @@
-//! Instances of one server behind a balancer that knows nothing of states, and somebody who reads along and sends what
-//! was read as something of their own.
+//! Instances of one server behind a balancer that ignores sealed states, and an attacker who reads requests and replays
+//! them as another principal.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use serde_json::{Value, json};
 
 use super::Ledger;
 
-/// Exchanges from here on are forged.
+/// Ids of forged exchanges begin here.
 const FORGED: u64 = 1 << 62;
-/// The header that says of which session a request is (2025-11-25).
+/// The header that names the session of a request (2025-11-25).
 const SESSION: &str = "mcp-session-id";
-/// So much is added to the argument of a call that another's state is used for.
+/// Added to the argument of a call that is sent with another call's state.
 const OTHER_CALL: u64 = 1 << 40;
 
 pub struct Cluster {
     instances: Vec<FrontPeer>,
     ledger: Ledger,
     dice: SimulationRng,
-    /// Which instance has which exchange.
+    /// The instance that serves each exchange.
     instance_of: BTreeMap<u64, usize>,
-    /// Which instance has which session.
+    /// The instance that opened each session.
     sessions: BTreeMap<String, usize>,
-    /// What was forged, and what has been answered so far.
+    /// Each forgery, and its answer so far.
     forged: BTreeMap<u64, (String, String)>,
     next_forged: u64,
 }
@@ -45,7 +45,7 @@ impl Cluster {
         }
     }
 
-    /// Where a request goes: anywhere, but for what is of a session.
+    /// Chooses the instance for a request: that of its session, or else any.
     fn route(&mut self, request: &HttpRequest) -> usize {
         let header = |wanted: &str| {
             request.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
@@ -64,14 +64,14 @@ impl Cluster {
         instance.handle_request(now, exchange, request);
     }
 
-    fn forge(&mut self, now: Instant, request: &HttpRequest, principal: &str, what: &str) {
+    fn forge(&mut self, now: Instant, request: &HttpRequest, principal: &str, description: &str) {
         let exchange = self.next_forged;
         self.next_forged += 1;
-        self.forged.insert(exchange, (format!("{what}, {principal}: {request:?}"), String::new()));
+        self.forged.insert(exchange, (format!("{description}, {principal}: {request:?}"), String::new()));
         self.send(now, exchange, request, principal);
     }
 
-    /// Uses what is in a request for another, and for somebody else.
+    /// Replays a request's task or state as another principal, and its state in another call.
     fn replay_elsewhere(&mut self, now: Instant, request: &HttpRequest) {
         let Ok(message) = serde_json::from_slice::<Value>(&request.body) else { return };
         let modern = request.headers.iter().any(|(name, _)| name == "mcp-method");
@@ -92,7 +92,7 @@ impl Cluster {
         self.forge(now, &forged, "alice", "a state of another request");
     }
 
-    /// Takes what is answered to a forgery: at its end it must have been refused.
+    /// Collects the answer to a forgery; at its end it must be a rejection.
     fn check_forgery(&mut self, exchange: u64, output: &HttpOutput) {
         match output {
             HttpOutput::Head { .. } => {}
@@ -105,8 +105,8 @@ impl Cluster {
                 self.instance_of.remove(&exchange);
                 match self.forged.remove(&exchange) {
                     Some((_, answer)) if answer.contains("\"code\":-32602") => self.ledger.note_refusal(),
-                    Some((what, answer)) => {
-                        self.ledger.report_violation(format!("{what} was not refused: {answer}"))
+                    Some((description, answer)) => {
+                        self.ledger.report_violation(format!("{description} was not rejected: {answer}"))
                     }
                     None => {}
                 }
@@ -114,7 +114,7 @@ impl Cluster {
         }
     }
 
-    /// Learns which instance has a session: the first to name it.
+    /// Records the instance of a session: the first that names it.
     fn note_session(&mut self, place: usize, output: &HttpOutput) {
         let HttpOutput::Head { headers, .. } = output else { return };
         if let Some((_, id)) = headers.iter().find(|(name, _)| name == SESSION) {
@@ -125,7 +125,7 @@ impl Cluster {
 
 impl HttpPeer for Cluster {
     fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest) {
-        // First, so that what is taken is still good.
+        // Before the request itself, which would use its state up.
         self.replay_elsewhere(now, request);
         self.send(now, exchange, request, "alice");
     }

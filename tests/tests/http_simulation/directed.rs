@@ -1,4 +1,4 @@
-//! Single faults, at every place where they can strike.
+//! Single faults, at every place where they can occur.
 
 use std::iter::StepBy;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::model::Style;
 use super::world::{ServerFactory, Tally, World};
 use super::{Eras, front, model};
 
-/// A host that is connected and knows the tools.
+/// A host that is connected and has the list of tools.
 fn connected(site: ServerFactory<'_>, era: Era, seed: u64) -> World<'_> {
     let mut world = World::new(site, World::config(&mut SimulationRng::new(seed), era), seed);
     world.list();
@@ -21,13 +21,13 @@ fn connected(site: ServerFactory<'_>, era: Era, seed: u64) -> World<'_> {
     world
 }
 
-/// A call, what is cut of it, and what has come of it in all.
+/// A call, the places where its answer is cut, and the options of the call.
 struct CallCuts<'a> {
     tool: &'a str,
     task: TaskMode,
-    /// How many exchanges it takes.
+    /// How many exchanges the call takes.
     exchanges: u64,
-    /// How much of the bodies of their answers arrives.
+    /// How many bytes of an answer's body arrive.
     bytes: StepBy<Range<usize>>,
 }
 
@@ -36,8 +36,8 @@ impl CallCuts<'_> {
         CallCuts { tool, task: TaskMode::Await, exchanges: 1, bytes: (0..260).step_by(1) }
     }
 
-    /// The body of the answer to a call, or to what follows it, is cut, noticed and unnoticed: one outcome, at most one
-    /// execution, and the next request succeeds.
+    /// Cuts the body of the answer to a call, or to a follow-up request, noticed and unnoticed: one outcome, at most
+    /// one execution, and the next request succeeds.
     fn strike(self, site: ServerFactory<'_>, era: Era) -> Tally {
         let CallCuts { tool, task, exchanges, bytes } = self;
         let mut tally = Tally::default();
@@ -60,7 +60,7 @@ impl CallCuts<'_> {
                         world.ask_of_task(task, TaskCommand::Follow);
                     }
                     world.advance_and_answer(6);
-                    // A call that needed fewer has left it to strike.
+                    // A call with fewer exchanges has left the plan unused.
                     world.pair.plans.clear();
                     world.recovers();
                     world.close();
@@ -74,14 +74,14 @@ impl CallCuts<'_> {
 
 /// Contracts 1 and 4, K25
 #[test]
-fn an_answer_of_a_modern_server_is_cut_at_each_byte() {
+fn client_survives_a_modern_answer_cut_at_each_byte() {
     CallCuts::new("pay").strike(&model(Style::Modern), Era::Modern);
     CallCuts::new("pay").strike(&front(Eras::Both, false), Era::Modern);
 }
 
 /// Contracts 1 and 4, K25
 #[test]
-fn what_a_server_asks_by_a_sealed_state_is_cut_anywhere() {
+fn client_survives_an_input_required_result_cut_anywhere() {
     let cuts = CallCuts { exchanges: 3, bytes: (0..900).step_by(20), ..CallCuts::new("form") };
     let tally = cuts.strike(&front(Eras::Both, false), Era::Modern);
     assert!(tally.forms > 0 && tally.refused > 0, "{tally:?}");
@@ -89,7 +89,7 @@ fn what_a_server_asks_by_a_sealed_state_is_cut_anywhere() {
 
 /// Contracts 1 and 4, K25
 #[test]
-fn what_tells_of_a_task_is_cut_anywhere() {
+fn client_survives_task_messages_cut_anywhere() {
     for task in [TaskMode::Await, TaskMode::Handle] {
         for (site, era) in
             [(front(Eras::Both, false), Era::Modern), (front(Eras::LegacyOnly, false), Era::Legacy)]
@@ -104,14 +104,14 @@ fn what_tells_of_a_task_is_cut_anywhere() {
 
 /// Contracts 1 and 4, K25
 #[test]
-fn an_answer_in_a_session_is_cut_at_each_byte() {
+fn client_survives_a_session_answer_cut_at_each_byte() {
     CallCuts::new("pay").strike(&model(Style::Session("2025-11-25")), Era::Legacy);
     CallCuts::new("pay").strike(&front(Eras::LegacyOnly, false), Era::Legacy);
 }
 
-/// The server is replaced by one that knows nothing, at each moment of a call: the client needs no help.
+/// A new server without the session replaces the old one, at each moment of a call: the client recovers by itself.
 #[test]
-fn a_session_is_lost_at_each_moment_of_a_call() {
+fn client_recovers_from_a_session_lost_at_each_moment_of_a_call() {
     let sites: [(ServerFactory<'_>, Era); 5] = [
         (&model(Style::Session("2025-11-25")), Era::Legacy),
         (&model(Style::Events), Era::Legacy),
@@ -132,16 +132,16 @@ fn a_session_is_lost_at_each_moment_of_a_call() {
                 world.pair.restart(server, cut);
                 world.advance(Duration::from_secs(120));
                 world.recovers();
-                assert_eq!(world.tally.reconnects, 0, "it recovers by itself");
+                assert_eq!(world.tally.reconnects, 0, "the client recovers without a reconnect");
                 world.close();
             }
         }
     }
 }
 
-/// Nothing is asked for an hour, and somebody on the way ends every stream that is idle: the client is still there.
+/// The client is idle for an hour while a proxy ends every idle stream: the client stays connected.
 #[test]
-fn an_idle_client_outlives_a_proxy_that_ends_idle_streams() {
+fn idle_client_survives_a_proxy_that_ends_idle_streams() {
     let sites: [(ServerFactory<'_>, Era); 2] =
         [(&model(Style::Session("2025-11-25")), Era::Legacy), (&model(Style::Events), Era::Legacy)];
     for (site, era) in sites {
@@ -155,7 +155,7 @@ fn an_idle_client_outlives_a_proxy_that_ends_idle_streams() {
             world.pair.plans.extend((1..10_000).map(|exchange| (exchange, fate.clone())));
             world.advance(Duration::from_secs(3600));
             world.recovers();
-            assert_eq!(world.tally.reconnects, 0, "it was never closed");
+            assert_eq!(world.tally.reconnects, 0, "the connection was never closed");
             world.close();
         }
     }
@@ -163,7 +163,7 @@ fn an_idle_client_outlives_a_proxy_that_ends_idle_streams() {
 
 /// Contract 13
 #[test]
-fn a_run_repeats_itself() {
+fn simulated_run_is_reproducible() {
     for seed in 0..10 {
         let log = || {
             let site = front(Eras::Both, false);

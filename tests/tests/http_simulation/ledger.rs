@@ -1,4 +1,4 @@
-//! What outlives a server: what its tools have done, what they are, and its tasks.
+//! State that survives a server: executed calls, the list of tools, and tasks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,22 +9,22 @@ use mcp_proto::front::tasks::{MemoryStore, StoreFuture, TaskPage, TaskRecord, Ta
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ListKind;
 
-/// What outlives a server. The instances of one that runs more than once share it.
+/// State that survives a server; all instances of a server share it.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// How often the tools ran, by the argument of the call.
+    /// How often the tools ran, by the call's argument.
     runs: Arc<Mutex<BTreeMap<u64, u32>>>,
     tools: Arc<Mutex<ToolList>>,
-    /// What the servers have seen that must not happen. What panics in a handler is contained, and would pass for an
-    /// error of the handler's.
+    /// Violations that the servers observed. They are recorded because a panic in a handler is contained, and would
+    /// look like an error of the handler.
     violations: Arc<Mutex<Vec<String>>>,
     /// How often a forgery was refused.
     refused: Arc<Mutex<u32>>,
-    /// Where tasks are kept.
+    /// The store of tasks.
     pub tasks: Arc<SharedStore>,
 }
 
-/// The list of tools, as far as it matters, and who tells of its changes.
+/// Version of the list of tools, and the servers that notify of its changes.
 #[derive(Debug, Default)]
 struct ToolList {
     version: u64,
@@ -32,17 +32,17 @@ struct ToolList {
 }
 
 impl Ledger {
-    /// Notes that the tool ran with this argument.
+    /// Records that the tool ran with this argument.
     pub fn note_run(&self, n: u64) {
         *self.runs.lock().unwrap().entry(n).or_default() += 1;
     }
 
-    /// Servers begin to serve in place of those before; they tell of changes from now on.
+    /// Replaces the servers that notify of changes.
     pub fn set_servers(&self, handles: Vec<HttpHandle>) {
         self.tools.lock().unwrap().handles = handles;
     }
 
-    /// The list of tools changes, if there is a server of this workspace that could tell.
+    /// Changes the list of tools, if a server of this workspace can notify of it.
     pub fn change_tools(&self) {
         let handles = {
             let mut tools = self.tools.lock().unwrap();
@@ -54,32 +54,32 @@ impl Ledger {
         }
     }
 
-    /// What the list of tools is now.
+    /// The current version of the list of tools.
     pub fn version(&self) -> u64 {
         self.tools.lock().unwrap().version
     }
 
-    /// How often it did.
+    /// How often the tool ran with this argument.
     pub fn count(&self, n: u64) -> u32 {
         self.runs.lock().unwrap().get(&n).copied().unwrap_or(0)
     }
 
-    /// A forgery was refused.
+    /// Records that a forgery was rejected.
     pub fn note_refusal(&self) {
         *self.refused.lock().unwrap() += 1;
     }
 
-    /// How often one was.
+    /// How many forgeries were rejected.
     pub fn refused(&self) -> u32 {
         *self.refused.lock().unwrap()
     }
 
-    /// Something has happened that must not.
+    /// Records a violation.
     pub fn report_violation(&self, fault: String) {
         self.violations.lock().unwrap().push(fault);
     }
 
-    /// Nothing has happened that must not.
+    /// Asserts that there was no violation.
     #[track_caller]
     pub fn assert_clean(&self) {
         let faults = self.violations.lock().unwrap();
@@ -87,7 +87,7 @@ impl Ledger {
     }
 }
 
-/// Tasks in memory that the instances of a server share, as if it were a database.
+/// Tasks in memory that the instances of a server share, in the place of a database.
 #[derive(Debug, Default)]
 pub struct SharedStore(MemoryStore);
 

@@ -1,7 +1,7 @@
-//! The whole transport over HTTP without a socket: a client, a server, and a network on which everything goes wrong.
+//! The whole transport over HTTP without a socket: a client, a server, and a network that injects every kind of fault.
 //!
-//! Each run follows from its seed. `MCP_SIM_SEEDS=100000` runs more of them; a seed that fails prints how to run it
-//! alone.
+//! Each run is determined by its seed. `MCP_SIM_SEEDS=100000` runs more of them; a seed that fails prints the command
+//! that runs it alone.
 #![allow(unreachable_pub, reason = "the modules of a test")]
 
 mod cluster;
@@ -23,9 +23,9 @@ use world::{ServerFactory, Tally, World};
 
 pub use ledger::Ledger;
 
-/// How many seeds each test runs, unless the environment says otherwise.
+/// Number of seeds per test, unless the environment sets another.
 const SEEDS: u64 = 200;
-/// How many things happen in a run.
+/// Number of actions in a run.
 const STEPS: u32 = 40;
 
 fn seeds() -> std::ops::Range<u64> {
@@ -36,7 +36,7 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
-/// Runs every seed. The first that fails is run once more, for its log, and prints the command that repeats it.
+/// Runs every seed. Runs the first that fails once more, with its log, and prints the command that repeats it.
 fn run(test: &str, era: Era, site: ServerFactory<'_>) -> Tally {
     let mut tally = Tally::default();
     let world =
@@ -66,23 +66,27 @@ fn model(style: Style) -> impl Fn(&Ledger, Instant, u64) -> Box<dyn HttpPeer> {
 }
 
 #[test]
-fn a_modern_server_in_a_storm() {
-    run("a_modern_server_in_a_storm", Era::Modern, &model(Style::Modern));
+fn client_survives_a_storm_with_a_modern_server() {
+    run("client_survives_a_storm_with_a_modern_server", Era::Modern, &model(Style::Modern));
 }
 
 #[test]
-fn a_server_with_sessions_in_a_storm() {
-    run("a_server_with_sessions_in_a_storm", Era::Legacy, &model(Style::Session("2025-11-25")));
+fn client_survives_a_storm_with_a_session_server() {
+    run("client_survives_a_storm_with_a_session_server", Era::Legacy, &model(Style::Session("2025-11-25")));
 }
 
 #[test]
-fn a_server_without_sessions_in_a_storm() {
-    run("a_server_without_sessions_in_a_storm", Era::Legacy, &model(Style::Stateless("2025-06-18")));
+fn client_survives_a_storm_with_a_stateless_server() {
+    run(
+        "client_survives_a_storm_with_a_stateless_server",
+        Era::Legacy,
+        &model(Style::Stateless("2025-06-18")),
+    );
 }
 
 #[test]
-fn a_server_of_the_first_transport_in_a_storm() {
-    run("a_server_of_the_first_transport_in_a_storm", Era::Legacy, &model(Style::Events));
+fn client_survives_a_storm_with_an_http_sse_server() {
+    run("client_survives_a_storm_with_an_http_sse_server", Era::Legacy, &model(Style::Events));
 }
 
 fn front(eras: Eras, legacy_sse: bool) -> impl Fn(&Ledger, Instant, u64) -> Box<dyn HttpPeer> {
@@ -90,24 +94,25 @@ fn front(eras: Eras, legacy_sse: bool) -> impl Fn(&Ledger, Instant, u64) -> Box<
 }
 
 #[test]
-fn this_server_at_its_newest_in_a_storm() {
-    let tally = run("this_server_at_its_newest_in_a_storm", Era::Modern, &front(Eras::Both, false));
-    // One run alone may have none of it.
+fn modern_client_and_server_survive_a_storm() {
+    let tally = run("modern_client_and_server_survive_a_storm", Era::Modern, &front(Eras::Both, false));
+    // A single run may have none.
     if seeds().count() > 100 {
-        assert!(tally.cached > 0, "no list was served from what was kept: {tally:?}");
+        assert!(tally.cached > 0, "no list was served from the cache: {tally:?}");
         assert!(tally.forms > 0 && tally.tasks > 0 && tally.refused > 0, "{tally:?}");
     }
 }
 
 #[test]
-fn this_server_with_sessions_in_a_storm() {
-    let tally = run("this_server_with_sessions_in_a_storm", Era::Legacy, &front(Eras::LegacyOnly, false));
+fn client_and_server_with_sessions_survive_a_storm() {
+    let tally =
+        run("client_and_server_with_sessions_survive_a_storm", Era::Legacy, &front(Eras::LegacyOnly, false));
     if seeds().count() > 100 {
         assert!(tally.forms > 0 && tally.tasks > 0, "{tally:?}");
     }
 }
 
 #[test]
-fn this_server_of_the_first_transport_in_a_storm() {
-    run("this_server_of_the_first_transport_in_a_storm", Era::Legacy, &front(Eras::LegacyOnly, true));
+fn client_and_server_over_http_sse_survive_a_storm() {
+    run("client_and_server_over_http_sse_survive_a_storm", Era::Legacy, &front(Eras::LegacyOnly, true));
 }

@@ -1,4 +1,4 @@
-//! A server over HTTP as somebody else might have written it: simple, and free to do whatever the specification allows.
+//! A minimal server over HTTP, independent of this workspace: it uses every freedom of the specification.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Ledger;
 
-/// What a server speaks.
+/// The protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// 2026-07-28.
@@ -24,7 +24,7 @@ pub enum Style {
     Events,
 }
 
-/// How a server that has forgotten a session says so.
+/// How a server reports an unknown session.
 #[derive(Clone, Copy, Debug)]
 enum UnknownSession {
     NotFound,
@@ -36,38 +36,38 @@ pub struct ModelServer {
     ledger: Ledger,
     dice: SimulationRng,
     unknown_session: UnknownSession,
-    /// Whether events have ids, and can be had once more.
+    /// Whether events have ids, so that streams can be resumed.
     resumable: bool,
-    /// Whether it offers a stream of its own messages.
+    /// Whether it offers a stream for its own messages.
     listens: bool,
     outputs: VecDeque<(u64, HttpOutput)>,
     delayed: BTreeMap<(Instant, u64), DelayedMessage>,
     next: u64,
     sessions: BTreeMap<String, Session>,
     streams: BTreeMap<u64, Stream>,
-    /// Requests of its own that wait for the client's reply, and what they hold up.
+    /// Its own requests that wait for the client's reply, and the requests that wait for them.
     pending_requests: BTreeMap<i64, (ReplyTarget, Value)>,
 }
 
 #[derive(Default)]
 struct Session {
-    /// The stream of its own messages, or all of them (HTTP+SSE).
+    /// The stream of its own messages; with HTTP+SSE, of all messages.
     stream: Option<u64>,
 }
 
-/// Events for one exchange, and for those that take its place.
+/// Events for one exchange, and for those that resume it.
 struct Stream {
     exchange: Option<u64>,
     events: Vec<String>,
     over: bool,
 }
 
-/// Where the answer to a request goes.
+/// Where to send the answer to a request.
 #[derive(Clone, Copy, Debug)]
 enum ReplyTarget {
     /// As the body of this exchange.
     Body(u64),
-    /// As an event of this stream, which ends with it or not.
+    /// As an event of this stream; `ends` closes the stream after it.
     Event { stream: u64, ends: bool },
 }
 
@@ -115,7 +115,7 @@ impl ModelServer {
     fn respond(&mut self, exchange: u64, status: u16, headers: &[(&str, &str)], body: &str) {
         self.head(exchange, status, headers);
         if !body.is_empty() {
-            // In pieces, as they come from a socket.
+            // In pieces, as from a socket.
             let (first, rest) = body.split_at(body.len() / 2);
             for part in [first, rest] {
                 self.outputs.push_back((exchange, HttpOutput::Body(Bytes::copy_from_slice(part.as_bytes()))));
@@ -183,7 +183,7 @@ impl ModelServer {
         for text in entry.events.iter().skip(event + 1) {
             self.outputs.push_back((exchange, HttpOutput::Body(Bytes::from(text.clone()))));
         }
-        // Whoever was attached before has been replaced.
+        // A later exchange replaces the one that read the stream.
         let before = entry.exchange.take();
         if entry.over {
             self.outputs.push_back((exchange, HttpOutput::End));

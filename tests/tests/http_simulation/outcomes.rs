@@ -1,4 +1,4 @@
-//! What the host is asked, and what its requests come to.
+//! Checks of the server's requests to the host, and of the outcomes of the host's requests.
 
 use mcp_proto::Instant;
 use mcp_proto::peer::client::TaskCommand;
@@ -11,23 +11,23 @@ use serde_json::Value;
 use super::router::VERSION_PREFIX;
 use super::world::{CallKind, Tool, World};
 
-/// A task that the host knows by its identifier.
+/// A task whose identifier the host knows.
 pub struct KnownTask {
     pub id: String,
-    /// The argument of the call that has become it.
+    /// The argument of the call that created it.
     n: u64,
-    /// What it has come to, if that is known.
+    /// Its final status, if known.
     pub(super) final_status: Option<TaskStatus>,
 }
 
-/// What a server says of a task that it does not have any more, or does not run any more.
+/// Parts of a server's errors for a task that it no longer has, or no longer runs.
 const TASK_GONE_MESSAGES: [&str; 4] =
     ["there is no task", "did not end in its time", "the server has ended", "in another instance"];
 
 impl World<'_> {
-    // --- What the server asks ---
+    // --- Requests of the server ---
 
-    /// Answers at once, or later.
+    /// Answers a request now, or parks it.
     pub(super) fn answer_or_park(&mut self, now: Instant, id: InboundId, method: &str, params: Option<&Raw>) {
         if method != "elicitation/create" {
             return self.pair.client.at(now).respond(id, Ok(&ListRootsResult::new(Vec::new())));
@@ -41,7 +41,7 @@ impl World<'_> {
         }
     }
 
-    /// Answers every form: with what it asks, or not at all.
+    /// Answers every parked form, with its own message or by declining.
     pub fn answer_parked(&mut self) {
         for (id, message) in std::mem::take(&mut self.parked) {
             let answer = match self.dice.chance(100) {
@@ -55,20 +55,20 @@ impl World<'_> {
     // --- Outcomes ---
 
     pub(super) fn check_outcome(&mut self, request: RequestId, outcome: &Outcome) {
-        let made = self.pending.get_mut(&request).expect("an outcome of a request that was made");
+        let made = self.pending.get_mut(&request).expect("the request was made");
         assert!(!std::mem::replace(&mut made.ended, true), "contract 1: a second outcome: {outcome:?}");
-        let what = made.kind;
+        let kind = made.kind;
         match outcome {
-            Outcome::Result(raw) => self.result(what, raw),
+            Outcome::Result(raw) => self.result(kind, raw),
             Outcome::Task(report) => {
-                let CallKind::Call { n, tool: Tool::Job } = what else {
-                    panic!("{what:?} has become a task")
+                let CallKind::Call { n, tool: Tool::Job } = kind else {
+                    panic!("{kind:?} has become a task")
                 };
                 self.tasks.push(KnownTask { id: report.id.clone(), n, final_status: None });
                 self.tally.other += 1;
             }
             Outcome::TaskCancelled { .. } => {
-                if let CallKind::Task { which, .. } = what {
+                if let CallKind::Task { which, .. } = kind {
                     self.task_has_ended(which, TaskStatus::Cancelled);
                 }
                 self.tally.other += 1;
@@ -76,38 +76,41 @@ impl World<'_> {
             Outcome::Lost(_) => self.tally.lost += 1,
             Outcome::TimedOut { .. } => self.tally.timed_out += 1,
             Outcome::Error(error) => {
-                assert!(may_fail(what, error), "nobody has sent this to {what:?}: {error:?}");
+                assert!(may_fail(kind, error), "unexpected error for {kind:?}: {error:?}");
                 self.tally.other += 1;
             }
             _ => self.tally.other += 1,
         }
     }
 
-    fn result(&mut self, what: CallKind, raw: &Raw) {
+    fn result(&mut self, kind: CallKind, raw: &Raw) {
         self.tally.results += 1;
         let result: Value = serde_json::from_slice(raw.as_bytes()).unwrap();
-        match what {
+        match kind {
             CallKind::Call { n, tool } => self.check_run(n, tool, &result),
             CallKind::List { told_version: told } => {
                 let description = result["tools"][0]["description"].as_str().unwrap_or_default();
                 let Some(version) = description.strip_prefix(VERSION_PREFIX) else { return };
                 let version: u64 = version.parse().unwrap();
-                assert!(version >= told, "the list of tools is stale: {version}, and {told} was told");
+                assert!(
+                    version >= told,
+                    "the list of tools is stale: {version}, but version {told} was announced"
+                );
                 self.tally.cached += u32::from(version < self.ledger.version());
             }
             CallKind::Task { which, command: TaskCommand::Status, known_ended: over } => {
                 let report = TaskReport::read(raw).unwrap();
-                assert_eq!(report.id, self.tasks[which].id, "somebody else's task");
+                assert_eq!(report.id, self.tasks[which].id, "status of another task");
                 if !matches!(report.status, TaskStatus::Working | TaskStatus::InputRequired) {
                     self.task_has_ended(which, report.status);
                 } else {
-                    assert!(!over, "the task {} goes on after its end", report.id);
+                    assert!(!over, "the task {} reports a status after its end", report.id);
                 }
             }
             CallKind::Task { which, command: TaskCommand::Follow, .. } => {
                 self.check_run(self.tasks[which].n, Tool::Job, &result);
                 let legacy = self.pair.client.peer().server().is_some_and(|server| server.era == Era::Legacy);
-                // There, a tool's own error is a failure of the task as well.
+                // In the legacy era, a tool's own error is a failure of the task as well.
                 let failed = legacy && result["isError"] == true;
                 self.task_has_ended(which, if failed { TaskStatus::Failed } else { TaskStatus::Completed });
             }
@@ -116,15 +119,15 @@ impl World<'_> {
     }
 
     fn check_run(&self, n: u64, tool: Tool, result: &Value) {
-        // Whom a tool asks may be gone; that is its result then.
+        // If the client a tool asks is gone, the tool returns an error as its result.
         if tool != Tool::Plain && result["isError"] == true {
             return;
         }
-        assert_eq!(result["content"][0]["text"], format!("done {n}"), "somebody else's answer");
-        assert!(self.ledger.count(n) > 0, "a result of what never ran");
+        assert_eq!(result["content"][0]["text"], format!("done {n}"), "answer to another call");
+        assert!(self.ledger.count(n) > 0, "result of a call that never ran");
     }
 
-    /// What a task has come to is known, and never changes.
+    /// Records a task's final status, which never changes.
     fn task_has_ended(&mut self, which: usize, end: TaskStatus) {
         let seen = &mut self.tasks[which];
         match &seen.final_status {
@@ -135,13 +138,13 @@ impl World<'_> {
     }
 }
 
-/// Contract 11: nobody has sent an error here, but for methods that the server's revision does not have, states that
-/// have lapsed, and tasks that are gone.
-fn may_fail(what: CallKind, error: &ErrorObject) -> bool {
+/// Contract 11: no server sends errors here except for methods that its revision lacks, expired states, and tasks that
+/// are gone.
+fn may_fail(kind: CallKind, error: &ErrorObject) -> bool {
     let gone = || TASK_GONE_MESSAGES.iter().any(|words| error.message.contains(words));
     error.code == -32601
         || error.message.contains("ession")
-        || match what {
+        || match kind {
             CallKind::Call { tool: Tool::Plain, .. } => false,
             CallKind::Call { tool: Tool::Form, .. } => error.message.contains("has lapsed"),
             CallKind::Call { tool: Tool::Job, .. } => gone() || error.message.contains("has lapsed"),

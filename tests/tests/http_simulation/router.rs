@@ -1,4 +1,4 @@
-//! The server of this workspace, with the tools that the host of the simulation calls.
+//! The server of this workspace, with the tools that the simulated host calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use serde_json::json;
 use super::Ledger;
 use super::cluster::Cluster;
 
-/// How long the list of tools may be kept: longer than most runs, so that what is served of it was not just too old.
+/// How long the list of tools may be cached: longer than most runs, so that a stale list is not just an expired one.
 const LIST_TTL: Duration = Duration::from_secs(3600);
-/// How long tasks are kept: those of a server that is gone are over before a run is.
+/// How long tasks are stored: tasks of a server that is gone expire before a run ends.
 const TASK_TTL: Duration = Duration::from_secs(90);
-/// Where the list of tools says of what version it is.
+/// Prefix of the version in the list of tools.
 pub const VERSION_PREFIX: &str = "Leaves a mark, as of version ";
 
 #[derive(Deserialize)]
@@ -32,9 +32,9 @@ struct Arguments {
 }
 
 pub fn server(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> Box<dyn HttpPeer> {
-    // Nothing but their path says to which instance messages of the first transport belong.
+    // Only their path identifies the instance of messages of HTTP+SSE, so it has one instance.
     let many = if legacy_sse { 1 } else { 2 };
-    // What they draw must differ: from one another, and from those of servers before them.
+    // Their random values must differ: between instances, and from those of earlier servers.
     let instances = (0..many).map(|which| instance(eras, legacy_sse, ledger, (seed << 24) | (which << 60)));
     Box::new(Cluster::new(instances.collect(), ledger.clone(), seed))
 }
@@ -137,7 +137,7 @@ async fn plain(
     ResultOrInput::Result(format!("done {n}"))
 }
 
-/// What a call is asked for first: the roots, and some of them to come once more. Each has a state of its own.
+/// Input that a call needs first: the roots, and for some calls the roots again. Each request has a state of its own.
 fn needed(n: u64, call: &CallToolParams) -> Option<InputRequiredResult> {
     let state = |word: &str| Some(format!("{n} {word}"));
     let mut needed = InputRequiredResult::new();
@@ -151,24 +151,24 @@ fn needed(n: u64, call: &CallToolParams) -> Option<InputRequiredResult> {
         needed.request_state = state("again");
         return n.is_multiple_of(2).then_some(needed);
     }
-    assert_eq!((&call.request_state, answered), (&state("again"), false), "somebody else's state or answers");
+    assert_eq!((&call.request_state, answered), (&state("again"), false), "state or answers of another call");
     None
 }
 
-/// Asks for what only the host that has made this very call can answer.
+/// Asks a question that only the host that made this call can answer.
 async fn question(n: u64, key: &str, ledger: &Ledger, context: &Context) -> Result<(), HandlerError> {
-    let asked = format!("{n} {key}");
+    let question = format!("{n} {key}");
     let schema = ElicitSchema::new([("answer", StringSchema::new().into())]);
-    let answer = context.elicit(key, ElicitParams::form(asked.clone(), schema)).await?;
+    let answer = context.elicit(key, ElicitParams::form(question.clone(), schema)).await?;
     match answer.content.as_ref().map(|content| content.get("answer")) {
         None => {}
-        Some(Some(ElicitValue::String(said))) if *said == asked => {}
-        Some(said) => ledger.report_violation(format!("somebody else's answer: {said:?} to {asked:?}")),
+        Some(Some(ElicitValue::String(said))) if *said == question => {}
+        Some(said) => ledger.report_violation(format!("answer of another call: {said:?} to {question:?}")),
     }
     Ok(())
 }
 
-/// Asks by sealed states, once or twice, and keeps something between them.
+/// Asks by sealed states, once or twice, and stores a value between the rounds.
 async fn form(
     n: u64,
     ledger: Ledger,
@@ -181,14 +181,14 @@ async fn form(
         question(n, "second", &ledger, &context).await?;
     }
     if kept != n {
-        ledger.report_violation(format!("what was kept for {kept} is given to {n}"));
+        ledger.report_violation(format!("the value stored for {kept} is returned to {n}"));
     }
     ledger.note_run(n);
     clock.sleep(Duration::from_millis(SimulationRng::new(n).below(3000))).await;
     Ok(format!("done {n}"))
 }
 
-/// Takes its time, and asks meanwhile or not.
+/// Runs for some time, and asks for input or not.
 async fn job(
     n: u64,
     ledger: Ledger,
@@ -199,7 +199,7 @@ async fn job(
     if dice.chance(600) {
         question(n, "job", &ledger, &context).await?;
     }
-    // Asked again by a state, it begins anew: what it has done is kept.
+    // A resumed handler starts from the beginning: `run_once` prevents a second execution.
     context.run_once("run", async { ledger.note_run(n) }).await;
     context.status("working on it");
     clock.sleep(Duration::from_millis(dice.below(8000))).await;

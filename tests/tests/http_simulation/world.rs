@@ -1,4 +1,4 @@
-//! A host with a client, a server, a network between them, and what must hold whatever happens to them.
+//! A host with a client, a server, a network between them, and the invariants that hold under every fault.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::outcomes::KnownTask;
 
 pub const URL: &str = "http://localhost/mcp";
 
-/// A request of the host's.
+/// A pending request of the host.
 pub struct PendingCall {
     pub kind: CallKind,
     pub ended: bool,
@@ -30,16 +30,16 @@ pub struct PendingCall {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CallKind {
-    /// A call with this argument.
+    /// A tool call with this argument.
     Call {
         n: u64,
         tool: Tool,
     },
-    /// The list of tools, when changes up to this version had been told.
+    /// A request for the list of tools, and the last announced version when it was sent.
     List {
         told_version: u64,
     },
-    /// Something about one of the tasks that the host knows, when it was known to have ended or was not.
+    /// A request about a known task, and whether the task was known to have ended.
     Task {
         which: usize,
         command: TaskCommand,
@@ -48,27 +48,27 @@ pub enum CallKind {
     Other,
 }
 
-/// What a tool may do before it answers.
+/// What a tool does before it answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tool {
-    /// Nothing that could go wrong by itself.
+    /// Runs without a request or a task.
     Plain,
-    /// Ask, with a state that lapses.
+    /// Asks for input by a state that expires.
     Form,
-    /// Become a task, which is kept for a while.
+    /// Creates a task, which expires.
     Job,
 }
 
-/// A watch of the host's, and what the host knows by it.
+/// A watch of the host, and the version that the host knows by it.
 struct ActiveWatch {
     id: WatchId,
-    /// Whether the server tells of the list of tools.
+    /// Whether the server notifies of changes of the list of tools.
     has_tools: bool,
-    /// The list of tools as it was fetched last.
+    /// Version of the list of tools that was fetched last.
     known_version: u64,
 }
 
-/// What has come of the requests of a run.
+/// Counts of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub requests: u32,
@@ -76,17 +76,17 @@ pub struct Tally {
     pub lost: u32,
     pub timed_out: u32,
     pub other: u32,
-    /// How often a watch was told of a change.
+    /// Changes that a watch reported.
     pub changes: u32,
-    /// How often the list of tools was answered with what had been kept, and not been changed as far as was told.
+    /// Lists of tools that were answered from the cache, without a change announced since.
     pub cached: u32,
-    /// How often somebody was asked by a form.
+    /// Forms that the host was asked.
     pub forms: u32,
-    /// How many tasks were seen to end.
+    /// Tasks that were seen to end.
     pub tasks: u32,
-    /// How many forgeries were refused.
+    /// Forgeries that were rejected.
     pub refused: u32,
-    /// How often the host had to connect anew.
+    /// Connections that the host had to replace.
     pub reconnects: u32,
     pub restarts: u32,
 }
@@ -108,7 +108,7 @@ impl Tally {
     }
 }
 
-/// How servers are made: with what they share and a seed.
+/// Creates a server from its shared ledger, the time and a seed.
 pub type ServerFactory<'a> = &'a dyn Fn(&Ledger, Instant, u64) -> Box<dyn HttpPeer>;
 
 pub struct World<'a> {
@@ -119,20 +119,20 @@ pub struct World<'a> {
     pub(super) dice: SimulationRng,
     pub(super) pending: BTreeMap<RequestId, PendingCall>,
     request_order: Vec<RequestId>,
-    /// How often each argument may run by now.
+    /// How often each argument may have run by now.
     allowed: BTreeMap<u64, u32>,
     next: u64,
     active_watch: Option<ActiveWatch>,
-    /// The list of tools as it was when the host was last told that it has changed.
+    /// Version of the list of tools when the last change was announced to the host.
     pub(super) told_version: u64,
-    /// The tasks that the host knows by their identifiers.
+    /// Tasks whose identifiers the host knows.
     pub(super) tasks: Vec<KnownTask>,
-    /// What the host is asked and takes its time to answer.
+    /// Requests of the server that the host has not answered.
     pub(super) parked: Vec<(InboundId, String)>,
-    /// Whether the server does not know, as far as the client can tell, that the session has begun.
+    /// Whether the server may not know the session yet, as far as the client can tell.
     session_unknown: bool,
     closed: bool,
-    /// Whether the client of now is ready, and has not lost its session since.
+    /// Whether the current client is ready, and has not lost its session since.
     was_ready: bool,
     pub tally: Tally,
 }
@@ -164,7 +164,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A client that differs from seed to seed in what does not matter for what must hold.
+    /// A client configuration that varies by seed in parts that no invariant depends on.
     pub fn config(dice: &mut SimulationRng, era: Era) -> HttpClientConfig {
         let mut client = ClientConfig::new(Implementation::new("host", "1"));
         client.capabilities.roots = Some(Default::default());
@@ -180,7 +180,7 @@ impl<'a> World<'a> {
         config
     }
 
-    /// The weather of one run: some things go wrong often, and some never.
+    /// The network conditions of one run: some faults are frequent, and some never occur.
     pub fn stormy_weather(&mut self) -> NetworkConditions {
         let latest = *self.dice.choose(&[1, 20, 500, 3000]).unwrap();
         let dice = &mut self.dice;
@@ -202,7 +202,7 @@ impl<'a> World<'a> {
         weather
     }
 
-    /// Everything that can happen, for a while; then nothing bad any more; then the end.
+    /// Runs random actions with faults, then without faults, then closes.
     pub fn run(&mut self, steps: u32) {
         self.pair.conditions = self.stormy_weather();
         for _ in 0..steps {
@@ -217,7 +217,7 @@ impl<'a> World<'a> {
         }
         self.pair.stop_faults();
         self.ledger.change_tools();
-        // What is under way may still fail, and pauses last for half a minute.
+        // Pending exchanges may still fail, and pauses last for half a minute.
         self.advance_and_answer(18);
         for (request, made) in &self.pending {
             let over = made.ended || !matches!(made.kind, CallKind::Call { .. } | CallKind::Task { .. });
@@ -227,7 +227,7 @@ impl<'a> World<'a> {
         self.close();
     }
 
-    /// Lets time pass, and the host take its events.
+    /// Advances the time, and lets the host handle its events.
     pub fn advance(&mut self, duration: Duration) {
         let end = self.pair.now() + duration;
         self.pair.run_due();
@@ -239,7 +239,7 @@ impl<'a> World<'a> {
         self.take_events();
     }
 
-    /// Lets so many times ten seconds pass, and answers what is asked meanwhile.
+    /// Advances the time in steps of ten seconds, and answers requests meanwhile.
     pub fn advance_and_answer(&mut self, times: u32) {
         for _ in 0..times {
             self.answer_parked();
@@ -292,7 +292,7 @@ impl<'a> World<'a> {
                 self.pair.jump_clock(jump);
             }
             28 => {
-                // The host has had enough, and begins anew.
+                // The host gives up and connects again.
                 self.pair.client.at(now).abort(LostReason::Closed);
                 self.take_events();
             }
@@ -307,7 +307,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Asks for the list of tools, most often if what was kept will do.
+    /// Requests the list of tools; most often a cached one is enough.
     pub fn list(&mut self) {
         let mut options = RequestOptions::default();
         if self.dice.chance(200) {
@@ -318,7 +318,7 @@ impl<'a> World<'a> {
         self.note_request(CallKind::List { told_version: self.told_version }, request.ok());
     }
 
-    /// Asks for a task that is known by its identifier, follows it, or gives it up.
+    /// Requests a known task, follows it, or cancels it.
     fn task(&mut self) {
         let which = usize::try_from(self.dice.below(self.tasks.len() as u64)).unwrap();
         if self.tasks.is_empty() {
@@ -329,7 +329,7 @@ impl<'a> World<'a> {
         self.ask_of_task(which, command);
     }
 
-    /// Asks something of one of the tasks that are known by their identifiers.
+    /// Sends a request about a known task.
     pub fn ask_of_task(&mut self, which: usize, command: TaskCommand) {
         let (now, options) = (self.pair.now(), RequestOptions::default());
         let seen = &self.tasks[which];
@@ -338,7 +338,7 @@ impl<'a> World<'a> {
         self.note_request(CallKind::Task { which, command, known_ended: over }, request.ok());
     }
 
-    /// Begins to watch, ends that, or watches something else beside.
+    /// Begins a watch, ends it, or begins another beside it.
     fn watch(&mut self) {
         let now = self.pair.now();
         let interest = if self.dice.chance(500) { WatchFilter::new() } else { WatchFilter::new().prompts() };
@@ -358,13 +358,13 @@ impl<'a> World<'a> {
 
     fn watch_event(&mut self, id: WatchId, on: Option<bool>) {
         let watched = self.active_watch.as_mut().filter(|watched| watched.id == id);
-        let watched = watched.expect("something is told to a watch that is over");
+        let watched = watched.expect("an event for a watch that is over");
         watched.has_tools = on.unwrap_or(watched.has_tools);
         watched.known_version = self.ledger.version();
         self.tally.changes += u32::from(on.is_none());
     }
 
-    /// Calls a tool, one by chance if not by name, in a way that is left to chance.
+    /// Calls a tool, a random one unless named, with random options.
     pub fn random_call(&mut self, name: Option<&str>) {
         let name = name.unwrap_or_else(|| {
             let tools = ["pay", "pay", "look", "set", "ask", "form", "form", "job", "job", "job"];
@@ -409,11 +409,11 @@ impl<'a> World<'a> {
         self.note_request(CallKind::Call { n, tool }, request.ok());
     }
 
-    fn note_request(&mut self, what: CallKind, request: Option<RequestId>) {
+    fn note_request(&mut self, kind: CallKind, request: Option<RequestId>) {
         let Some(request) = request else { return };
         self.tally.requests += 1;
         assert!(
-            self.pending.insert(request, PendingCall { kind: what, ended: false }).is_none(),
+            self.pending.insert(request, PendingCall { kind, ended: false }).is_none(),
             "a handle is used twice"
         );
         self.request_order.push(request);
@@ -422,7 +422,7 @@ impl<'a> World<'a> {
     fn take_events(&mut self) {
         let now = self.pair.now();
         while let Some(event) = self.pair.client.poll_event() {
-            assert!(!self.closed, "nothing follows the end: {event:?}");
+            assert!(!self.closed, "event after the end: {event:?}");
             self.pair.note(|| format!("event {event:?}"));
             match event {
                 Event::Outcome { request, outcome } => self.check_outcome(request, &outcome),
@@ -436,9 +436,9 @@ impl<'a> World<'a> {
                 Event::RequestCancelled { id, .. } => self.parked.retain(|(held, _)| *held != id),
                 Event::TaskStatus { request, report } => {
                     let made = self.pending.get(&request).expect("the task of a request that was made");
-                    assert!(!made.ended, "how a task is doing comes before the outcome");
+                    assert!(!made.ended, "a task's status comes before the outcome");
                     if let CallKind::Task { which, .. } = made.kind {
-                        assert_eq!(self.tasks[which].id, report.id, "somebody else's task");
+                        assert_eq!(self.tasks[which].id, report.id, "status of another task");
                     }
                 }
                 Event::Notification { method, .. } if &*method == "notifications/tools/list_changed" => {
@@ -451,14 +451,17 @@ impl<'a> World<'a> {
                 }
                 Event::Diagnostic(Diagnostic::MessageRejected { .. }) => self.session_unknown = true,
                 Event::Changed { watch, change, .. } => {
-                    assert!(matches!(change, Change::Tools | Change::Prompts), "nobody asked for {change:?}");
+                    assert!(
+                        matches!(change, Change::Tools | Change::Prompts),
+                        "unrequested change {change:?}"
+                    );
                     if matches!(change, Change::Tools) {
                         self.told_version = self.ledger.version();
                     }
                     self.watch_event(watch, None);
                 }
                 Event::Watch { watch, state: WatchState::On { missing } } => {
-                    // What is fetched from now on is kept up to date; what was kept before may not have been.
+                    // From here the watch keeps the fetched list up to date; an older cached list may be stale.
                     if !missing.has_tools() {
                         self.told_version = self.ledger.version();
                     }
@@ -519,7 +522,7 @@ impl<'a> World<'a> {
         self.pair.reconnect(client);
     }
 
-    /// Nothing goes wrong any more: then everything works, without help unless the client has given up.
+    /// Ends all faults: then every request succeeds, without a reconnect unless the client has given up.
     pub fn recovers(&mut self) {
         if self.closed {
             self.reconnect();
@@ -527,7 +530,7 @@ impl<'a> World<'a> {
         if let Some(watched) =
             self.active_watch.as_ref().filter(|watched| watched.has_tools && !self.session_unknown)
         {
-            assert_eq!(watched.known_version, self.ledger.version(), "a change was missed");
+            assert_eq!(watched.known_version, self.ledger.version(), "the host missed a change");
         }
         for _ in 0..3 {
             self.next += 1;
@@ -536,13 +539,13 @@ impl<'a> World<'a> {
             params.arguments = Some(serde_json::from_value(json!({ "n": n })).unwrap());
             let now = self.pair.now();
             let request = self.pair.client.at(now).request::<CallTool>(&params, RequestOptions::default());
-            let request = request.expect("a request is accepted");
+            let request = request.expect("the client accepts a request");
             self.allowed.insert(n, 2);
             self.note_request(CallKind::Call { n, tool: Tool::Plain }, Some(request));
             let before = self.tally.results;
             self.advance(Duration::from_secs(60));
             assert!(self.pending[&request].ended, "contract 1: no outcome within a minute");
-            assert!(self.tally.results > before, "nothing is wrong any more, and a request fails");
+            assert!(self.tally.results > before, "a request fails although there are no faults");
         }
         self.list();
         self.advance(Duration::from_secs(60));
@@ -552,10 +555,10 @@ impl<'a> World<'a> {
         let now = self.pair.now();
         self.pair.client.at(now).close();
         self.advance(Duration::from_secs(90));
-        assert!(self.closed && self.pair.client.is_closed(), "close ends: {:?}", self.pair.client);
-        assert_eq!(self.pair.client.poll_timeout(), None, "nothing is waited for after the end");
+        assert!(self.closed && self.pair.client.is_closed(), "the client is closed: {:?}", self.pair.client);
+        assert_eq!(self.pair.client.poll_timeout(), None, "a closed client has no timeout");
         assert_eq!(self.pair.client.queued(), 0);
-        assert_eq!(self.pair.open_exchange_count(), 0, "an exchange is left open");
+        assert_eq!(self.pair.open_exchange_count(), 0, "an exchange is still open");
         self.check_settled();
         self.tally.refused = self.ledger.refused();
     }

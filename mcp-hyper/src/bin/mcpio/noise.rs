@@ -85,7 +85,7 @@ mod tests {
         noise.handle_input(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n");
         assert_eq!(noise.summary(), None);
         noise.handle_input(b"Server \x1b[2Jstarted\n{\"level\":\"info\"}\nunfinished");
-        let told = noise.summary().unwrap();
+        let summary = noise.summary().unwrap();
         assert!(
             summary.contains("wrote 2 lines") && summary.ends_with(r#""Server \u{1b}[2Jstarted""#),
             "{summary}"

@@ -13,7 +13,6 @@ use std::sync::Mutex;
 use super::events::HttpServerEvent;
 use crate::Instant;
 use crate::front::events::{EventSource, Listeners, QueuedEvent};
-use crate::front::server::ServerMachine;
 use crate::front::signal::{Signal, Wakers, lock};
 use crate::inline_map::InlineMap;
 use crate::peer::server::ServerTransport;

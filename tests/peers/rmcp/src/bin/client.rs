@@ -15,7 +15,7 @@ use tokio::process::Command;
 
 type Outcome = Result<Value, Box<dyn Error>>;
 
-/// Answers what servers ask, and keeps the progress that they report.
+/// Answers the servers' requests, and collects the progress that they report.
 #[derive(Clone, Default)]
 struct Answers {
     progress: Arc<Mutex<Vec<f64>>>,
@@ -122,7 +122,7 @@ async fn call_unknown(client: &Client) -> Outcome {
     }
 }
 
-/// Calls the tool that asks the person something, whatever the server calls it.
+/// Calls the tool that asks the user for input, under the name that the server gives it.
 async fn call_asking(client: &Client) -> Outcome {
     let tools = client.list_all_tools().await?;
     let Some(asking) = ["ask", "introduce"].into_iter().find(|asking| tools.iter().any(|tool| tool.name == *asking))
@@ -179,7 +179,7 @@ async fn complete_template(client: &Client) -> Outcome {
     expect(!values.is_empty(), json!(values))
 }
 
-/// Prints one JSON line; says whether it went well.
+/// Prints one JSON line; returns whether the step succeeded.
 fn report(step: &str, outcome: Outcome) -> bool {
     let (ok, line) = match outcome {
         Ok(shown) => (true, json!({"step": step, "ok": true, "shown": shown})),

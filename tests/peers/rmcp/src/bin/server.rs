@@ -236,7 +236,7 @@ async fn serve_http(port: u16) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
         let service = TowerToHyperService::new(service.clone());
         tokio::spawn(async move {
-            // How a connection ends is of no interest here.
+            // Ignores how the connection ends.
             let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
         });
     }
