@@ -126,6 +126,10 @@ mod backoff;
 pub mod codec;
 pub mod consent;
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+#[cfg_attr(
+    not(all(feature = "client", feature = "server", feature = "http", feature = "seal")),
+    allow(dead_code, reason = "not every feature uses all of it")
+)]
 pub mod front;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

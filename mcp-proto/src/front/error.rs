@@ -14,7 +14,6 @@ use crate::peer::{
 };
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::FormError;
-#[cfg(feature = "client")]
 use crate::schema::List;
 
 /// Why a call has no result.
@@ -235,7 +234,6 @@ impl core::error::Error for PagesError {}
 /// A list that could not be read to its end: the error, and the items of the pages that were read.
 ///
 /// It converts into its [`Error`].
-#[cfg(feature = "client")]
 #[derive(Debug)]
 pub struct ListError<T> {
     /// The items of the pages that were read, in order.
@@ -244,21 +242,18 @@ pub struct ListError<T> {
     pub error: Error,
 }
 
-#[cfg(feature = "client")]
 impl<T> From<ListError<T>> for Error {
     fn from(error: ListError<T>) -> Self {
         error.error
     }
 }
 
-#[cfg(feature = "client")]
 impl<T> fmt::Display for ListError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-#[cfg(feature = "client")]
 impl<T: fmt::Debug> core::error::Error for ListError<T> {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         self.error.source()

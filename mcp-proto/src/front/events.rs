@@ -44,7 +44,6 @@ impl<E: ListenerEvent> Listeners<E> {
     }
 
     /// Whether there are none.
-    #[cfg(all(feature = "server", feature = "http"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.listeners.is_empty()
     }

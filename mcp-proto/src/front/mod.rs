@@ -159,9 +159,7 @@ pub mod tasks;
 pub(crate) use clock::Clock;
 #[cfg(feature = "server")]
 pub(crate) use entropy::Entropy;
-#[cfg(feature = "client")]
-pub use error::ListError;
-pub use error::{Error, ErrorOrigin, PagesError};
+pub use error::{Error, ErrorOrigin, ListError, PagesError};
 pub use events::Events;
 #[cfg(feature = "server")]
 pub use handler::arguments::NoArguments;

@@ -39,7 +39,6 @@ pub struct Request<M: Method> {
     state: State<M>,
     on_progress: Option<Box<dyn FnMut(ProgressParams) + Send>>,
     /// The length of the result, once it has come.
-    #[cfg(feature = "client")]
     received: usize,
 }
 
@@ -57,7 +56,6 @@ impl<M: Method> Request<M> {
         Self {
             state: State::Draft { link, params, options: RequestOptions::default() },
             on_progress: None,
-            #[cfg(feature = "client")]
             received: 0,
         }
     }
@@ -141,13 +139,11 @@ impl<M: Method> Request<M> {
     }
 
     /// The length of the result in bytes, once it has come.
-    #[cfg(feature = "client")]
     pub(super) fn received(&self) -> usize {
         self.received
     }
 
     /// Sends the request, with options that `set` has the last word on, for who takes its outcome as it comes.
-    #[cfg(feature = "client")]
     pub(super) fn send(self, set: impl FnOnce(&mut RequestOptions)) -> Result<Call<M>, Error> {
         match self.with(set).state {
             State::Draft { link, params, options } => Call::start(link, params, options, FollowKind::Nothing),
@@ -185,10 +181,7 @@ impl<M: Method> Future for Request<M> {
             }
         }
         let answer = ready!(Pin::new(&mut *call).poll(cx));
-        #[cfg(feature = "client")]
-        {
-            this.received = call.received;
-        }
+        this.received = call.received;
         this.state = State::Finished;
         Poll::Ready(answer)
     }
@@ -212,15 +205,13 @@ pub struct Call<M: Method> {
     tool: Option<Box<str>>,
     finished: bool,
     /// The length of the result, once it has come.
-    #[cfg(feature = "client")]
     received: usize,
     method: PhantomData<fn() -> M>,
 }
 
 /// What a request was for, as far as its result is held to it.
-#[cfg(feature = "client")]
 #[derive(Clone, Default)]
-pub(super) struct CalledTool(#[cfg(feature = "schema-validate")] Option<Box<str>>);
+pub(super) struct CalledTool(#[cfg(all(feature = "client", feature = "schema-validate"))] Option<Box<str>>);
 
 impl<M: Method> Call<M> {
     fn start(
@@ -237,41 +228,35 @@ impl<M: Method> Call<M> {
             #[cfg(all(feature = "client", feature = "schema-validate"))]
             tool: super::outputs::called_tool::<M>(&params),
             finished: false,
-            #[cfg(feature = "client")]
             received: 0,
             method: PhantomData,
         })
     }
 
     /// A request that something else than this has made, for what another was `called` for.
-    #[cfg(feature = "client")]
     pub(super) fn from_id(link: Arc<dyn RequestLink>, id: RequestId, called: &CalledTool) -> Self {
-        #[cfg(not(feature = "schema-validate"))]
         let _ = called;
         Self {
             link,
             id,
-            #[cfg(feature = "schema-validate")]
+            #[cfg(all(feature = "client", feature = "schema-validate"))]
             tool: called.0.clone(),
             finished: false,
-            #[cfg(feature = "client")]
             received: 0,
             method: PhantomData,
         }
     }
 
     /// What another request needs to know to be taken for this one.
-    #[cfg(feature = "client")]
     pub(super) fn call_parts(&self) -> (Arc<dyn RequestLink>, CalledTool) {
         let called = CalledTool(
-            #[cfg(feature = "schema-validate")]
+            #[cfg(all(feature = "client", feature = "schema-validate"))]
             self.tool.clone(),
         );
         (self.link.clone(), called)
     }
 
     /// The outcome, whatever it is.
-    #[cfg(feature = "client")]
     pub(super) async fn outcome(&mut self) -> Outcome {
         poll_fn(|cx| self.poll_outcome(cx)).await
     }
@@ -279,7 +264,6 @@ impl<M: Method> Call<M> {
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let outcome = ready!(self.link.poll_outcome(self.id, cx.waker().clone()));
         self.finished = true;
-        #[cfg(feature = "client")]
         if let Outcome::Result(raw) = &outcome {
             self.received = raw.as_bytes().len();
         }

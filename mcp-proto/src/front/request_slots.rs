@@ -4,7 +4,6 @@ use alloc::string::String;
 use core::task::{Poll, Waker};
 
 use super::Error;
-#[cfg(feature = "client")]
 use super::Notification;
 use super::queue::Queue;
 use super::signal::Wakers;
@@ -25,14 +24,12 @@ const MAX_PROGRESS: usize = 64;
 pub(crate) enum FollowKind {
     Nothing,
     Progress,
-    #[cfg(feature = "client")]
     Subscription,
 }
 
 enum FollowQueue {
     Nothing,
     Progress(Queue<ProgressParams>),
-    #[cfg(feature = "client")]
     Subscription(Queue<Notification>),
 }
 
@@ -51,7 +48,6 @@ impl RequestSlots {
         let stream = match follow {
             FollowKind::Nothing => FollowQueue::Nothing,
             FollowKind::Progress => FollowQueue::Progress(Queue::with_items(MAX_PROGRESS)),
-            #[cfg(feature = "client")]
             FollowKind::Subscription => FollowQueue::Subscription(Queue::new()),
         };
         self.0.insert(request, RequestSlot { outcome: None, stream, waker: None });
@@ -88,7 +84,6 @@ impl RequestSlots {
         }
     }
 
-    #[cfg(feature = "client")]
     /// Hands a notification to its subscription, and back if nobody follows that.
     pub(crate) fn notify(
         &mut self,
@@ -128,7 +123,6 @@ impl RequestSlots {
         }
     }
 
-    #[cfg(feature = "client")]
     /// The next notification of a subscription, or `None` once it has ended.
     pub(crate) fn poll_notification(
         &mut self,
@@ -203,7 +197,6 @@ fn bytes_of(params: &ProgressParams) -> usize {
     meta.fold(size_of::<ProgressParams>().saturating_add(message), usize::saturating_add)
 }
 
-#[cfg(feature = "client")]
 /// What a subscription has to tell.
 pub(crate) enum SubscriptionItem {
     Notification(Notification),

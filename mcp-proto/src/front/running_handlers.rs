@@ -70,7 +70,6 @@ impl<F: Future + Unpin> RunningHandlers<F> {
 
     /// Polls each ready handler once, and hands over the outputs of those that are done. `stalled` is shown each that
     /// waits and has not woken itself, and may end it.
-    #[cfg(feature = "client")]
     pub(crate) fn run(
         &mut self,
         mut stalled: impl FnMut(&mut F) -> Option<F::Output>,

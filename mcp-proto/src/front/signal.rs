@@ -69,7 +69,6 @@ impl Wakers {
     }
 
     /// Takes one of those that are to be called.
-    #[cfg(all(feature = "http", feature = "server"))]
     pub(crate) fn next(&mut self) -> Option<Waker> {
         self.due.rest.pop().or_else(|| self.due.first.take())
     }

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-#[cfg(feature = "client")]
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -313,7 +312,6 @@ impl Outbound {
 
     /// Gives requests whose time is over more of it, where `until` says that they have waited for the peer since then
     /// only. A hard maximum stays, and what was given no time has none left.
-    #[cfg(feature = "client")]
     pub(crate) fn suspend_deadlines(
         &mut self,
         now: Instant,

@@ -66,7 +66,6 @@ impl TaskReport {
 
 /// What a server said of a task at one moment.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(feature = "client"), allow(dead_code, reason = "a client does more than report"))]
 pub(crate) struct TaskSnapshot {
     pub(crate) report: Box<TaskReport>,
     /// What it asks for, by key.
@@ -158,7 +157,6 @@ impl TaskSnapshot {
     }
 
     /// Reads a result of 2025-11-25 that may be a task; `None` if it is the method's own.
-    #[cfg(feature = "client")]
     pub(crate) fn read_created(raw: &Raw) -> Option<Result<Self, String>> {
         let created: CreatedResult<'_> = raw.decode().ok()?;
         let task = created.task.filter(|task| task.get().starts_with('{'))?;

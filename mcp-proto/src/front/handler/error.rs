@@ -33,7 +33,6 @@ pub(super) enum HandlerErrorKind {
     /// Exactly this.
     Protocol(ErrorObject),
     /// It is not worked on, for this reason.
-    #[cfg(feature = "server")]
     Denied { error: ErrorObject, denial: Denial },
     /// The resource does not exist; the code depends on the revision.
     NoResource(String),
@@ -62,7 +61,6 @@ impl HandlerError {
     ///
     /// For servers that check tokens in a layer of their own.
     #[cfg_attr(feature = "auth", doc = "With the feature `auth`, `Context::require` says it better.")]
-    #[cfg(feature = "server")]
     pub fn denied(message: impl Into<String>, challenge: impl Into<String>) -> Self {
         let error = ErrorObject::new(code::INVALID_REQUEST, message);
         Self(HandlerErrorKind::Denied { error, denial: Denial::Challenge(challenge.into()) })
@@ -70,18 +68,34 @@ impl HandlerError {
 
     /// There is no room for what the request would make the server keep. Over HTTP the answer is 503 with `Retry-After`, as
     /// long as nothing else was sent; otherwise it is an error of the code [`INTERNAL_ERROR`](code::INTERNAL_ERROR).
-    #[cfg(feature = "server")]
     pub fn no_room(message: impl Into<String>) -> Self {
         let error = ErrorObject::new(code::INTERNAL_ERROR, message);
         Self(HandlerErrorKind::Denied { error, denial: Denial::NoRoom })
     }
 
     /// Why the request is denied, if that is what it says.
-    #[cfg(all(feature = "seal", feature = "server"))]
     pub(crate) fn into_denial(self) -> Option<Denial> {
         match self.0 {
             HandlerErrorKind::Denied { denial, .. } => Some(denial),
             _ => None,
+        }
+    }
+
+    /// What a tool answers: the error as a result that the model is shown, or the protocol's concern.
+    pub(crate) fn into_message(self) -> Result<String, Reply> {
+        match self.0 {
+            HandlerErrorKind::Message(message) => Ok(message),
+            HandlerErrorKind::Protocol(error) => Err(Reply::Error(error)),
+            HandlerErrorKind::Denied { error, denial } => Err(Reply::Denied(error, denial)),
+            HandlerErrorKind::NoResource(uri) => Ok(format!("there is no resource {uri}")),
+        }
+    }
+
+    /// What anything else answers; `no_resource` makes the error of a resource that does not exist.
+    pub(crate) fn into_reply(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> Reply {
+        match self.0 {
+            HandlerErrorKind::Denied { error, denial } => Reply::Denied(error, denial),
+            kind => Reply::Error(Self(kind).into_object(no_resource)),
         }
     }
 
@@ -90,7 +104,6 @@ impl HandlerError {
         match self.0 {
             HandlerErrorKind::Message(message) => ErrorObject::new(code::INTERNAL_ERROR, message),
             HandlerErrorKind::Protocol(error) => error,
-            #[cfg(feature = "server")]
             HandlerErrorKind::Denied { error, .. } => error,
             HandlerErrorKind::NoResource(uri) => no_resource(&uri),
         }
