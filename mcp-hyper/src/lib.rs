@@ -55,6 +55,7 @@ compile_error!("no role chosen: enable the feature `client`, `server` or both");
 #[cfg(feature = "auth")]
 pub mod auth;
 #[cfg(feature = "client")]
+#[cfg_attr(not(feature = "auth"), allow(dead_code, reason = "what only authorization uses"))]
 mod client;
 mod fields;
 mod io;

@@ -16,6 +16,7 @@ use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 use super::body::BufferedBody;
 use super::connector::{Background, Connection, Http1, Http2};
 use super::dial_error::DialError;
+use super::fetch::{FetchId, FetchResponse};
 use super::send_error::{SendError, error_chain};
 use super::target::{Origin, Target};
 
@@ -31,10 +32,9 @@ pub(super) enum Task {
 pub(super) enum TaskOutcome {
     /// Nobody is concerned.
     Nothing,
-    #[cfg(feature = "auth")]
     Fetched {
-        id: mcp_proto::auth::FetchId,
-        fetched: Result<super::fetch::FetchResponse, String>,
+        id: FetchId,
+        fetched: Result<FetchResponse, String>,
     },
     Connected {
         origin: Arc<Origin>,
@@ -128,7 +128,6 @@ impl Task {
     }
 
     /// Anything else that may be stopped.
-    #[cfg(feature = "auth")]
     pub(super) fn abortable(
         future: Pin<Box<dyn Future<Output = TaskOutcome> + Send>>,
     ) -> (Self, AbortHandle) {

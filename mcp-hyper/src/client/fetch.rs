@@ -15,6 +15,7 @@ use futures_util::stream::FuturesUnordered;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
+pub(super) use mcp_proto::auth::FetchId;
 use mcp_proto::auth::{Fetch, FetchPolicy};
 use mcp_proto::transport::http::Verb;
 
@@ -25,6 +26,7 @@ use super::headers::USER_AGENT;
 use super::proxy::Proxy;
 use super::send_error::error_chain;
 use super::target::Target;
+use super::transport::Transport;
 use crate::runtime::{Runtime, Smol};
 
 /// An answer.
@@ -41,7 +43,24 @@ impl fmt::Debug for FetchResponse {
     }
 }
 
-pub(super) fn fetch_task<R: Runtime>(
+impl<R: Runtime> Transport<R> {
+    /// Makes an exchange with an authorization server on a connection of its own.
+    pub(super) fn fetch(&mut self, fetch: Fetch, reach: FetchPolicy) {
+        let id = fetch.id;
+        let (task, abort) = fetch_task(self.connector.clone(), fetch, reach);
+        self.fetches.insert(id, abort);
+        self.tasks.push(task);
+    }
+
+    /// Stops such an exchange; no event follows.
+    pub(super) fn abort_fetch(&mut self, id: FetchId) {
+        if let Some(abort) = self.fetches.remove(&id) {
+            abort.abort();
+        }
+    }
+}
+
+fn fetch_task<R: Runtime>(
     connector: Arc<Connector<R>>,
     fetch: Fetch,
     reach: FetchPolicy,

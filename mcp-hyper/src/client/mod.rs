@@ -6,7 +6,7 @@ mod body;
 mod connector;
 mod dial_error;
 mod exchange;
-#[cfg(feature = "auth")]
+#[cfg_attr(not(feature = "auth"), path = "no_fetch.rs")]
 mod fetch;
 mod headers;
 mod options;
@@ -109,7 +109,6 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
                 }
                 TransportEvent::Body { exchange, bytes } => machine.handle_body(now, exchange, bytes),
                 TransportEvent::End { exchange, end } => machine.handle_end(now, exchange, end),
-                #[cfg(feature = "auth")]
                 TransportEvent::Fetched { .. } => {}
             });
         })

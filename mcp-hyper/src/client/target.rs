@@ -48,7 +48,6 @@ impl Origin {
     }
 
     /// The URL that everything of it begins with.
-    #[cfg(feature = "auth")]
     pub(super) fn url(&self) -> String {
         format!("{}://{}/", self.scheme.as_str(), self.authority())
     }

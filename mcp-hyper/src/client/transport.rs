@@ -15,8 +15,6 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
 use hyper::body::Body as _;
 use mcp_proto::Instant;
-#[cfg(feature = "auth")]
-use mcp_proto::auth::{Fetch, FetchId, FetchPolicy};
 use mcp_proto::transport::http::client::HttpRequest;
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 
@@ -24,8 +22,7 @@ use super::body::BufferedBody;
 use super::connector::{Connector, Http1};
 use super::dial_error::DialError;
 use super::exchange::{ConnectionUse, OpenResponse, Task, TaskOutcome};
-#[cfg(feature = "auth")]
-use super::fetch::{self, FetchResponse};
+use super::fetch::{FetchId, FetchResponse};
 use super::headers::{Additions, is_secret, mark_secrets};
 use super::pool::Pool;
 use super::send_error::SendError;
@@ -35,29 +32,15 @@ use crate::runtime::Runtime;
 
 /// What became of an exchange.
 pub(super) enum TransportEvent {
-    Head {
-        exchange: ExchangeId,
-        status: StatusCode,
-        headers: HeaderMap,
-    },
-    Body {
-        exchange: ExchangeId,
-        bytes: Bytes,
-    },
-    End {
-        exchange: ExchangeId,
-        end: ExchangeEnd,
-    },
-    #[cfg(feature = "auth")]
-    Fetched {
-        id: FetchId,
-        fetched: Result<FetchResponse, String>,
-    },
+    Head { exchange: ExchangeId, status: StatusCode, headers: HeaderMap },
+    Body { exchange: ExchangeId, bytes: Bytes },
+    End { exchange: ExchangeId, end: ExchangeEnd },
+    Fetched { id: FetchId, fetched: Result<FetchResponse, String> },
 }
 
 /// Carries exchanges over connections. Whatever it has under way is polled by [`poll`](Self::poll) and ends when it is dropped.
 pub(super) struct Transport<R> {
-    connector: Arc<Connector<R>>,
+    pub(super) connector: Arc<Connector<R>>,
     additions: Additions,
     wire: Tap,
     idle: Duration,
@@ -65,9 +48,8 @@ pub(super) struct Transport<R> {
     exchanges: BTreeMap<ExchangeId, Exchange>,
     /// The exchanges of which nothing is read until somebody wants it.
     unread: BTreeMap<ExchangeId, OpenResponse>,
-    #[cfg(feature = "auth")]
-    fetches: BTreeMap<FetchId, AbortHandle>,
-    tasks: FuturesUnordered<Task>,
+    pub(super) fetches: BTreeMap<FetchId, AbortHandle>,
+    pub(super) tasks: FuturesUnordered<Task>,
     events: VecDeque<TransportEvent>,
 }
 
@@ -89,7 +71,6 @@ impl<R: Runtime> Transport<R> {
             pools: BTreeMap::new(),
             exchanges: BTreeMap::new(),
             unread: BTreeMap::new(),
-            #[cfg(feature = "auth")]
             fetches: BTreeMap::new(),
             tasks: FuturesUnordered::new(),
             events: VecDeque::new(),
@@ -187,23 +168,6 @@ impl<R: Runtime> Transport<R> {
         self.assign_connections(now, &origin);
     }
 
-    /// Makes an exchange with an authorization server, on a connection of its own.
-    #[cfg(feature = "auth")]
-    pub(super) fn fetch(&mut self, fetch: Fetch, reach: FetchPolicy) {
-        let id = fetch.id;
-        let (task, abort) = fetch::fetch_task(self.connector.clone(), fetch, reach);
-        self.fetches.insert(id, abort);
-        self.tasks.push(task);
-    }
-
-    /// Stops such an exchange. Nothing more is heard of it.
-    #[cfg(feature = "auth")]
-    pub(super) fn abort_fetch(&mut self, id: FetchId) {
-        if let Some(abort) = self.fetches.remove(&id) {
-            abort.abort();
-        }
-    }
-
     /// The exchanges that have answers of which nothing is being read.
     pub(super) fn unread(&self) -> impl Iterator<Item = ExchangeId> {
         self.unread.keys().copied()
@@ -245,7 +209,6 @@ impl<R: Runtime> Transport<R> {
     fn handle_outcome(&mut self, now: Instant, step: TaskOutcome) {
         match step {
             TaskOutcome::Nothing => {}
-            #[cfg(feature = "auth")]
             TaskOutcome::Fetched { id, fetched } => {
                 if self.fetches.remove(&id).is_some() {
                     self.events.push_back(TransportEvent::Fetched { id, fetched });
@@ -376,8 +339,7 @@ impl<R: Runtime> Transport<R> {
             }
             TransportEvent::Body { exchange, bytes } => WireEvent::Body { exchange: *exchange, bytes },
             TransportEvent::End { exchange, end } => WireEvent::End { exchange: *exchange, end },
-            // It is full of what nobody should see.
-            #[cfg(feature = "auth")]
+            // Token responses hold secrets.
             TransportEvent::Fetched { .. } => return,
         });
     }
