@@ -103,7 +103,7 @@ where
 /// # Errors
 ///
 /// - [`io::ErrorKind::InvalidInput`] if the [router is invalid](Router::check), before it serves anything;
-/// - the error of [`start_reactor`](crate::start_reactor) if no file descriptors are left;
+/// - the error of [`start_reactor`] if no file descriptors are left;
 /// - errors of reading and writing, among them [`io::ErrorKind::TimedOut`] if the client does not read its answers.
 ///
 /// A client that disconnects without reading its answers is not an error.

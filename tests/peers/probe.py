@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Shows how the servers of servers.txt behave at the edges, raw line by raw line, as Markdown on stdout.
+"""Shows how the servers of servers.txt treat edge cases, raw line by raw line, as Markdown on stdout.
 
 Run: probe.py [NAME…]                 servers of servers.txt, all by default (tests/peers/install first)
      probe.py [NAME…] -- COMMAND…     and another server, called "ours"
 
-Each case starts a server afresh, sends it a few lines one after the other, and shows what came back to each.
-`behaviour.md` is this program's output; README.md sums it up.
+Each case starts a new server, sends it a few lines one after the other, and shows the lines received after each.
+`behaviour.md` is this program's output; README.md summarises it.
 """
 
 import json
@@ -57,7 +57,7 @@ HANDSHAKE = "handshake"
 
 INTRODUCTION = """# How each server behaves, line by line
 
-Written by `probe.py`; do not edit. Below each line that was sent are the lines that came back, as they came, except that
+Written by `probe.py`; do not edit. Below each sent line are the received lines, unchanged, except that
 `…` stands for the capabilities and identity in the answer to `initialize`, for tools, and for the ends of long lines."""
 
 # The steps to send, by the name of the case. Each step is a message, a batch, raw bytes of a line, or a
@@ -195,7 +195,7 @@ def show(step):
 
 
 def run_case(command, steps):
-    """Sends the steps to a fresh server; returns Markdown lines of what was sent and what came back."""
+    """Sends the steps to a fresh server; returns Markdown lines of the sent and received messages."""
     server, patience, lines = Server(command), START, []
     for step in steps:
         if step == HANDSHAKE:

@@ -114,13 +114,13 @@ struct World {
     watch: Option<WatchId>,
     /// Versions of the list of tools: the current one, and that of the last change announced to the client.
     version: u32,
-    told_version: u32,
+    announced_version: u32,
     /// The announced version when each list was requested.
     lists: BTreeMap<RequestId, u32>,
     /// Server requests that the client's application has not answered.
     pending_inputs: Vec<InboundId>,
     progress: u32,
-    told_log: String,
+    event_log: String,
 }
 
 impl World {
@@ -146,11 +146,11 @@ impl World {
             tasks: BTreeMap::new(),
             watch: None,
             version: 0,
-            told_version: 0,
+            announced_version: 0,
             lists: BTreeMap::new(),
             pending_inputs: Vec::new(),
             progress: 0,
-            told_log: String::new(),
+            event_log: String::new(),
         }
     }
 
@@ -177,9 +177,8 @@ impl World {
             }
             Action::List => {
                 let params = PaginatedParams::default();
-                let accepted =
-                    self.pair.client.at(now).request::<ListTools>(&params, RequestOptions::default());
-                self.lists.extend(accepted.iter().map(|&request| (request, self.told_version)));
+                let accepted = self.pair.client.request::<ListTools>(now, &params, RequestOptions::default());
+                self.lists.extend(accepted.iter().map(|&request| (request, self.announced_version)));
                 self.accepted.extend(accepted);
             }
             Action::Cancel(which) => {
@@ -300,15 +299,18 @@ impl World {
 
     /// Checks that a list is at least as new as the version announced when it was requested.
     fn check_list(&self, request: RequestId, outcome: &Outcome) {
-        let (Some(&told), Outcome::Result(list)) = (self.lists.get(&request), outcome) else { return };
+        let (Some(&announced), Outcome::Result(list)) = (self.lists.get(&request), outcome) else { return };
         let list: ListToolsResult = list.decode().unwrap();
         let version: u32 = list.tools[0].description.as_deref().unwrap().parse().unwrap();
-        assert!(version >= told, "the list of tools is stale: {version}, but version {told} was announced");
+        assert!(
+            version >= announced,
+            "the list of tools is stale: {version}, but version {announced} was announced"
+        );
     }
 
     fn drain(&mut self) {
         while let Some(event) = self.pair.server.poll_event() {
-            self.told_log += &format!("server {event:?}\n");
+            self.event_log += &format!("server {event:?}\n");
             match event {
                 server::Event::Request { id, method, params, context } => {
                     let params: Option<serde_json::Value> = params.and_then(|params| params.decode().ok());
@@ -327,7 +329,7 @@ impl World {
             }
         }
         while let Some(event) = self.pair.client.poll_event() {
-            self.told_log += &format!("client {event:?}\n");
+            self.event_log += &format!("client {event:?}\n");
             match event {
                 client::Event::Outcome { request, outcome } => {
                     assert!(self.accepted.contains(&request), "an outcome of a request that was never made");
@@ -347,10 +349,12 @@ impl World {
                 }
                 client::Event::Changed { watch, .. } => {
                     assert_eq!(self.watch, Some(watch), "an event for a watch that is over");
-                    self.told_version = self.version;
+                    self.announced_version = self.version;
                 }
                 client::Event::Watch { watch, state } => match state {
-                    WatchState::On { missing } if !missing.has_tools() => self.told_version = self.version,
+                    WatchState::On { missing } if !missing.has_tools() => {
+                        self.announced_version = self.version
+                    }
                     WatchState::Ended(_) if self.watch == Some(watch) => self.watch = None,
                     _ => {}
                 },
@@ -393,7 +397,7 @@ proptest! {
     ) {
         let whole = World::run(setting, &actions);
         let chopped = World::run(Scenario { chunk: NonZeroUsize::new(size), ..setting }, &actions);
-        prop_assert_eq!(&whole.told_log, &chopped.told_log);
+        prop_assert_eq!(&whole.event_log, &chopped.event_log);
         prop_assert_eq!(whole.pair.transcript(), chopped.pair.transcript());
     }
 
@@ -411,7 +415,7 @@ proptest! {
     #[test]
     fn simulated_session_is_reproducible(setting in setting(), actions in prop::collection::vec(action(), 0..40)) {
         let (first, second) = (World::run(setting, &actions), World::run(setting, &actions));
-        prop_assert_eq!(first.told_log, second.told_log);
+        prop_assert_eq!(first.event_log, second.event_log);
         prop_assert_eq!(first.pair.transcript(), second.pair.transcript());
     }
 

@@ -1,4 +1,4 @@
-"""What the two Python clients share: the command line, and one JSON line on stdout per step."""
+"""Shared parts of the two Python clients: the command line, and one JSON line on stdout per step."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ class Steps:
 
     @contextmanager
     def step(self, name):
-        """Runs one step: what the body puts into the yielded dict is printed, an exception is a failure."""
+        """Runs one step: prints the yielded dict, which the body fills; an exception is a failure."""
         shown = {}
         try:
             yield shown
@@ -38,7 +38,7 @@ class Steps:
 
 
 def describe(error):
-    """Names an exception, and what is inside an exception group."""
+    """Names an exception, and the members of an exception group."""
     inner = "; ".join(describe(part) for part in getattr(error, "exceptions", ()))
     return f"{type(error).__name__}: {error}" + (f" ({inner})" if inner else "")
 

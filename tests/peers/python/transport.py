@@ -1,10 +1,10 @@
-"""Which transport a server is to use: stdio, or HTTP on a port of the loopback interface."""
+"""Selects a server's transport: stdio, or HTTP on a port of the loopback interface."""
 
 import argparse
 
 
 def transport():
-    """Reads `[--http PORT | --sse PORT]`; returns the SDK's name of the transport, and the port if there is one."""
+    """Reads `[--http PORT | --sse PORT]`; returns the SDK's name of the transport, and the port, if any."""
     parser = argparse.ArgumentParser()
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--http", type=int, metavar="PORT", help="Streamable HTTP at /mcp")

@@ -1,4 +1,4 @@
-// What the two TypeScript clients share: the command line, the steps, and one JSON line on stdout per step.
+// Shared parts of the two TypeScript clients: the command line, the steps, and one JSON line on stdout per step.
 // The two SDKs name their calls alike, so the steps themselves are here too.
 
 import assert from 'node:assert/strict';
@@ -17,7 +17,7 @@ export function commandLine(eras) {
     return { ...values, command: positionals[0], args: positionals.slice(1) };
 }
 
-/** Runs one step: what the body puts into `shown` is printed, and an exception is a failure. */
+/** Runs one step: prints `shown`, which the body fills; an exception is a failure. */
 export async function step(name, body) {
     const shown = {};
     let line;

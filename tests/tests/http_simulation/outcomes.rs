@@ -88,13 +88,13 @@ impl World<'_> {
         let result: Value = serde_json::from_slice(raw.as_bytes()).unwrap();
         match kind {
             CallKind::Call { n, tool } => self.check_run(n, tool, &result),
-            CallKind::List { told_version: told } => {
+            CallKind::List { announced_version: announced } => {
                 let description = result["tools"][0]["description"].as_str().unwrap_or_default();
                 let Some(version) = description.strip_prefix(VERSION_PREFIX) else { return };
                 let version: u64 = version.parse().unwrap();
                 assert!(
-                    version >= told,
-                    "the list of tools is stale: {version}, but version {told} was announced"
+                    version >= announced,
+                    "the list of tools is stale: {version}, but version {announced} was announced"
                 );
                 self.tally.cached += u32::from(version < self.ledger.version());
             }

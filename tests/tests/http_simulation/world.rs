@@ -37,7 +37,7 @@ pub enum CallKind {
     },
     /// A request for the list of tools, and the last announced version when it was sent.
     List {
-        told_version: u64,
+        announced_version: u64,
     },
     /// A request about a known task, and whether the task was known to have ended.
     Task {
@@ -124,7 +124,7 @@ pub struct World<'a> {
     next: u64,
     active_watch: Option<ActiveWatch>,
     /// Version of the list of tools when the last change was announced to the host.
-    pub(super) told_version: u64,
+    pub(super) announced_version: u64,
     /// Tasks whose identifiers the host knows.
     pub(super) tasks: Vec<KnownTask>,
     /// Requests of the server that the host has not answered.
@@ -154,7 +154,7 @@ impl<'a> World<'a> {
             allowed: BTreeMap::new(),
             next: 1,
             active_watch: None,
-            told_version: 0,
+            announced_version: 0,
             tasks: Vec::new(),
             parked: Vec::new(),
             session_unknown: false,
@@ -314,8 +314,8 @@ impl<'a> World<'a> {
             options.cache = *self.dice.choose(&[CacheMode::Refresh, CacheMode::Bypass]).unwrap();
         }
         let params = PaginatedParams::default();
-        let request = self.pair.client.at(self.pair.now()).request::<ListTools>(&params, options);
-        self.note_request(CallKind::List { told_version: self.told_version }, request.ok());
+        let request = self.pair.client.request::<ListTools>(self.pair.now(), &params, options);
+        self.note_request(CallKind::List { announced_version: self.announced_version }, request.ok());
     }
 
     /// Requests a known task, follows it, or cancels it.
@@ -442,7 +442,7 @@ impl<'a> World<'a> {
                     }
                 }
                 Event::Notification { method, .. } if &*method == "notifications/tools/list_changed" => {
-                    self.told_version = self.ledger.version();
+                    self.announced_version = self.ledger.version();
                 }
                 Event::State(State::Ready) => self.was_ready = true,
                 Event::Diagnostic(Diagnostic::SessionLost) => {
@@ -456,14 +456,14 @@ impl<'a> World<'a> {
                         "unrequested change {change:?}"
                     );
                     if matches!(change, Change::Tools) {
-                        self.told_version = self.ledger.version();
+                        self.announced_version = self.ledger.version();
                     }
                     self.watch_event(watch, None);
                 }
                 Event::Watch { watch, state: WatchState::On { missing } } => {
                     // From here the watch keeps the fetched list up to date; an older cached list may be stale.
                     if !missing.has_tools() {
-                        self.told_version = self.ledger.version();
+                        self.announced_version = self.ledger.version();
                     }
                     self.watch_event(watch, Some(!missing.has_tools()));
                 }

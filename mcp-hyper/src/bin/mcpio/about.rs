@@ -99,11 +99,11 @@ mod tests {
 
     #[test]
     fn capabilities_are_listed_with_their_enabled_settings() {
-        let text = r#"{"tools":{"listChanged":true},"resources":{"subscribe":false},"logging":{}}"#;
-        let capabilities: ServerCapabilities = serde_json::from_str(text).unwrap();
-        let told = offers(&capabilities);
+        let json = r#"{"tools":{"listChanged":true},"resources":{"subscribe":false},"logging":{}}"#;
+        let capabilities: ServerCapabilities = serde_json::from_str(json).unwrap();
+        let text = offers(&capabilities);
         for part in ["tools (listChanged)", "resources", "logging"] {
-            assert!(told.contains(part) && !told.contains("subscribe"), "{told}");
+            assert!(text.contains(part) && !text.contains("subscribe"), "{text}");
         }
         assert_eq!(offers(&ServerCapabilities::new()), "nothing");
     }

@@ -288,8 +288,8 @@ mod tests {
 
     #[test]
     fn durations_are_rounded_to_readable_units() {
-        for (seconds, told) in [(5, "5 s"), (3600, "60 min"), (7200, "2 h"), (864_000, "10 days")] {
-            assert_eq!(rounded(Duration::from_secs(seconds)), told);
+        for (seconds, expected) in [(5, "5 s"), (3600, "60 min"), (7200, "2 h"), (864_000, "10 days")] {
+            assert_eq!(rounded(Duration::from_secs(seconds)), expected);
         }
     }
 

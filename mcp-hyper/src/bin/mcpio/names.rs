@@ -19,7 +19,7 @@ pub(crate) fn suggestion<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) 
     alike.truncate(3);
     match (alike.is_empty(), known.as_slice()) {
         (false, _) => format!("; did you mean {}?", either(alike.into_iter().map(|(_, name)| name))),
-        (true, []) => "; there are none".to_owned(),
+        (true, []) => "; the list of names is empty".to_owned(),
         (true, known) if known.len() <= SHOWN => format!("; known names are {}", known.join(", ")),
         (true, [..]) => {
             let shown: Vec<&str> = known.iter().copied().take(SHOWN).collect();
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn suggestion_lists_a_bounded_number_of_known_names() {
         assert_eq!(suggestion("zzz", ["echo", "add"].into_iter()), "; known names are echo, add");
-        assert_eq!(suggestion("zzz", [].into_iter()), "; there are none");
+        assert_eq!(suggestion("zzz", [].into_iter()), "; the list of names is empty");
         let many: Vec<String> = (0..20).map(|number| format!("tool{number}")).collect();
         assert!(suggestion("zzz", many.iter().map(String::as_str)).ends_with("and 12 more"));
     }

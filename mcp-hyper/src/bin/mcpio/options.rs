@@ -190,7 +190,7 @@ pub(crate) enum Command {
         reference: String,
         /// The argument or variable
         argument: String,
-        /// What has been typed so far
+        /// The beginning of the value, typed so far
         #[arg(default_value = "")]
         value: String,
         #[command(flatten)]

@@ -60,7 +60,7 @@ pub(crate) fn with_scopes(router: Router, demands: &ProtectionOptions) -> Router
             let scopes = if access.scopes.is_empty() { "none".to_owned() } else { access.scopes.to_string() };
             format!("{}, by {client}; scopes: {scopes}", access.principal.as_str())
         }
-        None => "nobody".to_owned(),
+        None => "an anonymous caller".to_owned(),
     });
     for (tool, _) in &demands.tool_scope {
         let scopes = demands.tool_scope.iter().filter(|(other, _)| other == tool);

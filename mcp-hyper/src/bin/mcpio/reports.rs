@@ -57,13 +57,13 @@ impl Reports {
 
     /// Shows the step of a connection that is not ready after two seconds, and each change of it. Never ready.
     pub(crate) async fn show_connecting<T>(&self, client: &Client) -> T {
-        let mut told = None;
+        let mut shown = None;
         Timer::after(QUIET_START).await;
         loop {
             let doing = client.connecting().map(|progress| progress.to_string());
-            if let Some(doing) = doing.filter(|doing| told.as_ref() != Some(doing)) {
+            if let Some(doing) = doing.filter(|doing| shown.as_ref() != Some(doing)) {
                 with(&self.bar, |bar| bar.show_status(Instant::now(), &doing));
-                told = Some(doing);
+                shown = Some(doing);
             }
             Timer::after(PAUSE).await;
         }

@@ -256,14 +256,14 @@ mod tests {
 
     #[test]
     fn types_are_named_in_one_or_two_words() {
-        for (schema, told) in [
+        for (schema, expected) in [
             (json!({"type": "array", "items": {"type": "string"}}), "list of string"),
             (json!({"type": ["string", "null"]}), "string | null"),
             (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), "integer | null"),
             (json!({"enum": ["a", 1]}), "\"a\" | 1"),
             (json!({}), "any"),
         ] {
-            assert_eq!(kind(&schema), told);
+            assert_eq!(kind(&schema), expected);
         }
     }
 

@@ -20,15 +20,15 @@ pub(crate) async fn watch(
     let lists = WatchFilter::new().tools().prompts().resources();
     let interest = uris.iter().fold(lists, WatchFilter::resource);
     let mut watch = connection.client.watch().filter(interest).open()?;
-    let mut told = 0;
-    while most.is_none_or(|most| told < most) {
+    let mut count = 0;
+    while most.is_none_or(|most| count < most) {
         let Some(update) = watch.next().await else {
             return match watch.outcome() {
                 Some(Err(error)) => Err(error.into()),
                 _ => Ok(()),
             };
         };
-        told += u64::from(matches!(update, WatchUpdate::Changed { .. }));
+        count += u64::from(matches!(update, WatchUpdate::Changed { .. }));
         if json {
             screen.line(Text::json(&as_json(&update).to_string()))?;
         } else {

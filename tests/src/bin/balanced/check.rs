@@ -16,7 +16,7 @@ use crate::{Outcome, legacy};
 /// Time limit of one check; none takes nearly as long.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Checks one part with this number of calls, and prints what it observed.
+/// Checks one part with this number of calls, and prints its observations.
 pub(crate) async fn check(socket: &Path, part: &str, calls: &str) -> Outcome {
     let calls = calls.parse()?;
     if calls == 0 {
