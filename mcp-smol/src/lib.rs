@@ -24,10 +24,10 @@
 //!
 //! | To | use |
 //! |---|---|
-//! | talk to a server that is a program | [`connect`], or [`ClientOptions::connect`] with options |
-//! | talk to a server over a socket | [`connect_stream`] |
-//! | be a server on one's own standard streams | [`serve_stdio`], or [`ServerOptions::stdio`] with options |
-//! | be a server on a socket | [`serve`] |
+//! | start a server as a child process | [`connect`], or [`ClientOptions::connect`] with options |
+//! | connect to a server over a socket | [`connect_stream`] |
+//! | serve on this process's standard streams | [`serve_stdio`], or [`ServerOptions::stdio`] with options |
+//! | serve on a socket | [`serve`] |
 //! | show a user the command before it runs | [`Command::preview`] |
 //! | run a child without MCP | [`Command`] → [`Child`], its [`Stderr`], its [`Exit`]; or a [`SpawnError`] |
 //! | get an error, not a panic, if no file descriptors are left | [`start_reactor`] |

@@ -177,7 +177,8 @@ impl World {
             }
             Action::List => {
                 let params = PaginatedParams::default();
-                let accepted = self.pair.client.request::<ListTools>(now, &params, RequestOptions::default());
+                let accepted =
+                    self.pair.client.at(now).request::<ListTools>(&params, RequestOptions::default());
                 self.lists.extend(accepted.iter().map(|&request| (request, self.announced_version)));
                 self.accepted.extend(accepted);
             }

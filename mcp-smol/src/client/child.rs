@@ -89,7 +89,7 @@ impl ChildLink {
         });
     }
 
-    /// Starts an orderly shutdown of the process; one that is already shutting down keeps its time limits.
+    /// Sends SIGTERM and starts the shutdown steps; a process that is already shutting down keeps its time limits.
     fn begin_ending(&mut self, next: AfterExit) {
         self.state = match std::mem::replace(&mut self.state, State::Closed) {
             State::Open(open) | State::Opening(Ok(open)) => {

@@ -314,7 +314,7 @@ impl<'a> World<'a> {
             options.cache = *self.dice.choose(&[CacheMode::Refresh, CacheMode::Bypass]).unwrap();
         }
         let params = PaginatedParams::default();
-        let request = self.pair.client.request::<ListTools>(self.pair.now(), &params, options);
+        let request = self.pair.client.at(self.pair.now()).request::<ListTools>(&params, options);
         self.note_request(CallKind::List { announced_version: self.announced_version }, request.ok());
     }
 

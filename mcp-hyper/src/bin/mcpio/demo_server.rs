@@ -83,7 +83,7 @@ pub(crate) fn router() -> Router {
         })
         .tool("count", "Counts from one, and reports its progress", count)
         .tool("fail", "Always fails, for the sake of an example", async |NoArguments {}, _| {
-            Err::<String, _>(HandlerError::new("this tool fails, as it was asked to"))
+            Err::<String, _>(HandlerError::new("this tool always fails"))
         })
         .tool("slow", "Runs for a while; meant for testing cancellation", slow)
         .tool("introduce", "Asks the user for their name", introduce)

@@ -163,14 +163,14 @@ impl From<front::Error> for CommandError {
     fn from(error: front::Error) -> Self {
         if let Some(http) = error.unauthorized() {
             let demand = http.challenge.as_deref().and_then(Requirement::parse);
-            let (what, scopes) = match http.status {
+            let (summary, scopes) = match http.status {
                 403 => (
                     "the server requires more scopes than were granted",
                     demand.and_then(|demand| demand.scope),
                 ),
                 _ => ("the server requires authorization", None),
             };
-            let report = ErrorReport::new(format!("{what}: {http}")).with_transport_error(http);
+            let report = ErrorReport::new(format!("{summary}: {http}")).with_transport_error(http);
             return Self::Unauthorized { report, scopes };
         }
         let report = ErrorReport::new(error.to_string());

@@ -81,24 +81,6 @@ impl HandlerError {
         }
     }
 
-    /// What a tool answers: the error as a result that the model is shown, or the protocol's concern.
-    pub(crate) fn into_message(self) -> Result<String, Reply> {
-        match self.0 {
-            HandlerErrorKind::Message(message) => Ok(message),
-            HandlerErrorKind::Protocol(error) => Err(Reply::Error(error)),
-            HandlerErrorKind::Denied { error, denial } => Err(Reply::Denied(error, denial)),
-            HandlerErrorKind::NoResource(uri) => Ok(format!("there is no resource {uri}")),
-        }
-    }
-
-    /// What anything else answers; `no_resource` makes the error of a resource that does not exist.
-    pub(crate) fn into_reply(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> Reply {
-        match self.0 {
-            HandlerErrorKind::Denied { error, denial } => Reply::Denied(error, denial),
-            kind => Reply::Error(Self(kind).into_object(no_resource)),
-        }
-    }
-
     /// The error to send; `no_resource` makes that of a resource that does not exist.
     pub(crate) fn into_object(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> ErrorObject {
         match self.0 {

@@ -22,7 +22,7 @@ pub(crate) fn add(router: Router) -> Router {
         .tool_with(plain("test_input_required_result_sampling", "Asks the model"), sampling)
         .tool_with(plain("test_input_required_result_list_roots", "Asks for the roots"), list_roots)
         .tool_with(
-            plain("test_input_required_result_capabilities", "Asks for whatever the client can be asked for"),
+            plain("test_input_required_result_capabilities", "Asks for every input that the client supports"),
             capabilities,
         )
         .tool_with(plain("test_input_required_result_request_state", "Asks for consent"), confirmed)

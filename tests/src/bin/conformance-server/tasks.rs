@@ -95,7 +95,7 @@ async fn greet_later(_: NoArguments, cx: Context) -> Result<DetachedWork, Handle
     let answer = cx.elicit("user_name", ask_for_name()).await?;
     let name = match field(&answer, "name") {
         Some(ElicitValue::String(name)) => name.clone(),
-        _ => "whoever you are".to_owned(),
+        _ => "stranger".to_owned(),
     };
     Ok(DetachedWork::new(async move |_| format!("Hello, {name}!")))
 }

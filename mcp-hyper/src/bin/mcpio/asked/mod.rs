@@ -83,8 +83,8 @@ fn elicit(
                 describe(person, &page);
                 visit(person)
             }
-            Err(fault) => {
-                person.print(format!("The page cannot be shown safely: {fault}."));
+            Err(error) => {
+                person.print(format!("The page cannot be shown safely: {error}."));
                 Ok(ElicitResult::decline())
             }
         },
