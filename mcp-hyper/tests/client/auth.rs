@@ -157,7 +157,7 @@ fn without_anybody_to_agree_the_request_fails_with_the_servers_refusal() {
         let (client, _driver) = connect(modern().authorization(noninteractive_login()), &town.url());
         let error = client.ready().await.unwrap_err();
         let http = error.unauthorized().unwrap();
-        assert_eq!((http.status, http.detail.as_str()), (401, "who are you?"));
+        assert_eq!((http.status, http.detail.as_ref()), (401, "who are you?"));
         assert_eq!(http.unauthorized.as_deref(), Some("somebody has to agree first, to tools"));
         assert!(http.challenge.as_ref().unwrap().contains("resource_metadata"));
         assert!(town.requests_to("/register").is_empty(), "nobody could agree to what comes of it");

@@ -20,7 +20,7 @@ const PARAMETERS: usize = 32;
 /// use mcp_proto::auth::Challenge;
 ///
 /// let challenges = Challenge::parse_all(r#"Basic YWJj, bearer realm="a, \"b\"", Scope=mail"#);
-/// assert!(challenges[0].is("basic") && challenges[1].is("Bearer"));
+/// assert!(challenges[0].is_scheme("basic") && challenges[1].is_scheme("Bearer"));
 /// assert_eq!(challenges[1].get("realm"), Some(r#"a, "b""#));
 /// assert_eq!(challenges[1].get("scope"), Some("mail"));
 ///
@@ -216,10 +216,10 @@ fn is_token(byte: u8) -> bool {
 /// ```
 /// use mcp_proto::auth::Requirement;
 ///
-/// let demand = Requirement::read(r#"Bearer error="insufficient_scope", scope="files:write""#).unwrap();
-/// assert!(demand.is_insufficient_scope());
-/// assert_eq!(demand.scope.unwrap().to_string(), "files:write");
-/// assert_eq!(Requirement::read("Basic realm=\"x\""), None);
+/// let requirement = Requirement::parse(r#"Bearer error="insufficient_scope", scope="files:write""#).unwrap();
+/// assert!(requirement.is_insufficient_scope());
+/// assert_eq!(requirement.scope.unwrap().to_string(), "files:write");
+/// assert_eq!(Requirement::parse("Basic realm=\"x\""), None);
 /// ```
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling>

@@ -26,12 +26,12 @@ pub enum PrivateNetworks {
 /// ```
 /// use mcp_proto::auth::{PrivateNetworks, FetchPolicy, FetchPolicyError};
 ///
-/// let reach = FetchPolicy::of("https://mcp.example.com/mcp", PrivateNetworks::Refused)?;
-/// assert_eq!(reach.check("https://auth.example.com/token"), Ok(()));
-/// assert_eq!(reach.check("http://auth.example.com/token"), Err(FetchPolicyError::Unencrypted));
-/// assert_eq!(reach.check("https://127.0.0.1/token"), Err(FetchPolicyError::Loopback));
-/// assert_eq!(reach.check("https://0x7f.1/token"), Err(FetchPolicyError::NumericHost));
-/// assert!(!reach.allows([169, 254, 169, 254].into()));
+/// let policy = FetchPolicy::for_server("https://mcp.example.com/mcp", PrivateNetworks::Refused)?;
+/// assert_eq!(policy.check("https://auth.example.com/token"), Ok(()));
+/// assert_eq!(policy.check("http://auth.example.com/token"), Err(FetchPolicyError::Unencrypted));
+/// assert_eq!(policy.check("https://127.0.0.1/token"), Err(FetchPolicyError::Loopback));
+/// assert_eq!(policy.check("https://0x7f.1/token"), Err(FetchPolicyError::NumericHost));
+/// assert!(!policy.allows([169, 254, 169, 254].into()));
 /// # Ok::<(), FetchPolicyError>(())
 /// ```
 ///

@@ -101,7 +101,7 @@ const LIFETIME: u64 = 10 * 365 * 24 * 60 * 60;
 ///
 /// ```
 /// use core::time::Duration;
-/// use mcp_proto::auth::{TokenKind, read_token_answer};
+/// use mcp_proto::auth::{TokenKind, parse_token_response};
 ///
 /// let granted = parse_token_response(200, br#"{"access_token": "2YotnFZFEjr1", "token_type": "bearer", "expires_in": 3600}"#)?;
 /// assert_eq!((granted.kind, granted.lifetime), (TokenKind::Bearer, Some(Duration::from_secs(3600))));

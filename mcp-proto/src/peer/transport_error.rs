@@ -27,9 +27,9 @@ pub struct TransportError {
     pub needs_authorization: bool,
     /// How the body begins: at most [`MAX_DETAIL`](Self::MAX_DETAIL) characters, without line breaks and other
     /// characters that cannot be displayed.
-    pub detail: String,
+    pub detail: Box<str>,
     /// How the server wants the client to authenticate: its `WWW-Authenticate` headers, joined by commas.
-    pub challenge: Option<String>,
+    pub challenge: Option<Box<str>>,
     /// The target of a redirect that was not followed.
     pub location: Option<Box<str>>,
     /// Why the client could not authorize itself for the server: the message of its own authorization, not the server's.
@@ -79,7 +79,7 @@ impl TransportError {
 
     /// The beginning of a text that the server chose, made fit for display: at most
     /// [`MAX_DETAIL`](Self::MAX_DETAIL) characters on one line.
-    pub(crate) fn excerpt(text: &str) -> String {
+    pub(crate) fn excerpt(text: &str) -> Box<str> {
         let mut excerpt = String::new();
         let mut room = Self::MAX_DETAIL;
         for word in text.split(|char: char| char.is_whitespace() || char.is_control()) {
@@ -92,7 +92,7 @@ impl TransportError {
                 break;
             }
         }
-        excerpt
+        excerpt.into()
     }
 }
 

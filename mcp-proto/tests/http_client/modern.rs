@@ -580,7 +580,7 @@ fn a_refusal_whose_body_is_cut_is_a_refusal() {
         wire.body(&exchange, "over");
         wire.truncate(&exchange);
         assert!(
-            matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 503 && error.detail == "over")
+            matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 503 && &*error.detail == "over")
         );
     });
 }

@@ -57,7 +57,9 @@ fn minutes(minutes: u64) -> Duration {
 
 fn http_refusal(outcome: Outcome) -> (u16, String, Option<String>) {
     match outcome {
-        Outcome::Transport(error) => (error.status, error.detail, error.unauthorized.map(String::from)),
+        Outcome::Transport(error) => {
+            (error.status, error.detail.into(), error.unauthorized.map(String::from))
+        }
         other => panic!("not refused: {other:?}"),
     }
 }

@@ -89,7 +89,7 @@ use save::PendingAnswer;
 /// let config = AuthConfig::new("my host", "http://127.0.0.1:4870/callback");
 /// let mut client = AuthClient::new(config, "https://example.com/mcp", [7; 32])?;
 ///
-/// let refused = RefusedRequest { status: 401, header: Some("Bearer"), used: None, attempt: 0, nonce: None };
+/// let refused = RefusedRequest { status: 401, www_authenticate: Some("Bearer"), generation: None, attempt: 0, nonce: None };
 /// assert_eq!(client.handle_challenge(now, &refused), RetryDecision::Wait);
 /// assert!(matches!(client.poll_action(), Some(Action::Load)));
 /// # Ok::<(), mcp_proto::auth::client::AuthConfigError>(())

@@ -34,7 +34,7 @@ pub(super) struct OpenPage {
 /// ```
 /// use mcp_proto::auth::client::Redirect;
 ///
-/// let redirect = Redirect::read("?code=SplxlOBeZQQYbYS6WxSbIA&state=xyz");
+/// let redirect = Redirect::parse("?code=SplxlOBeZQQYbYS6WxSbIA&state=xyz");
 /// assert_eq!(redirect.state.map(|state| state.expose().to_string()).as_deref(), Some("xyz"));
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]

@@ -48,7 +48,7 @@ impl ResourceMetadata {
     /// ```
     /// use mcp_proto::auth::ResourceMetadata;
     ///
-    /// let places = ResourceMetadata::places("https://example.com/public/mcp");
+    /// let places = ResourceMetadata::well_known_urls("https://example.com/public/mcp");
     /// assert_eq!(places, [
     ///     "https://example.com/.well-known/oauth-protected-resource/public/mcp",
     ///     "https://example.com/.well-known/oauth-protected-resource",
@@ -98,7 +98,7 @@ impl ResourceMetadata {
     ///
     /// let mut metadata = ResourceMetadata::default();
     /// metadata.resource = "https://example.com".into();
-    /// let [_, root] = ResourceMetadata::places("https://example.com/mcp").try_into().unwrap();
+    /// let [_, root] = ResourceMetadata::well_known_urls("https://example.com/mcp").try_into().unwrap();
     /// assert_eq!(metadata.identity("https://example.com/mcp", &root), ResourceIdentity::Origin);
     /// ```
     ///

@@ -82,7 +82,7 @@ impl ServerMetadata {
     /// ```
     /// use mcp_proto::auth::ServerMetadata;
     ///
-    /// let places = ServerMetadata::places("https://auth.example.com/tenant1");
+    /// let places = ServerMetadata::well_known_urls("https://auth.example.com/tenant1");
     /// assert_eq!(places, [
     ///     "https://auth.example.com/.well-known/oauth-authorization-server/tenant1",
     ///     "https://auth.example.com/.well-known/openid-configuration/tenant1",

@@ -17,7 +17,7 @@ use super::WatchConfig;
 /// use mcp_proto::schema::Implementation;
 ///
 /// let mut config = ClientConfig::new(Implementation::new("my-host", "1.0.0"));
-/// config.mode = EraPolicy::Auto;
+/// config.era_policy = EraPolicy::Auto;
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]

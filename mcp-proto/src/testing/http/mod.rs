@@ -5,17 +5,17 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, Request};
+//! use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, HttpRequest};
 //! use mcp_proto::peer::client::{ClientConfig, State};
 //! use mcp_proto::schema::Implementation;
-//! use mcp_proto::testing::http::{HttpPair, HttpPeer, HttpOutput, Weather};
+//! use mcp_proto::testing::http::{HttpPair, HttpPeer, HttpOutput};
 //! use mcp_proto::{Bytes, Instant};
 //!
 //! /// A server that knows one answer.
 //! struct Server(Vec<(u64, HttpOutput)>);
 //!
 //! impl HttpPeer for Server {
-//!     fn handle_request(&mut self, _now: Instant, exchange: u64, _request: &Request) {
+//!     fn handle_request(&mut self, _now: Instant, exchange: u64, _request: &HttpRequest) {
 //!         let body = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}"#;
 //!         let headers = vec![("content-type".into(), "application/json".into())];
 //!         self.0.push((exchange, HttpOutput::End));

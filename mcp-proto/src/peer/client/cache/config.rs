@@ -17,7 +17,7 @@ use core::time::Duration;
 /// let mut config = CacheConfig::default();
 /// config.context = CacheContext::new("alice@example.com");
 /// config.stale_if_error = Duration::from_secs(600);
-/// assert!(CacheConfig::off().bytes == 0);
+/// assert!(CacheConfig::disabled().bytes == 0);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -45,7 +45,7 @@ impl HttpClient {
             let ClientExchange { kind: purpose, generation, response: reading, .. } = held;
             if let ResponseState::Parked(mut ended) = reading {
                 if let Some(http) = ended.http_error_mut() {
-                    http.unauthorized = Some(TransportError::excerpt(detail).into());
+                    http.unauthorized = Some(TransportError::excerpt(detail));
                 }
                 self.resolve_exchange(now, purpose, generation, None, *ended);
             }
@@ -69,7 +69,7 @@ impl HttpClient {
         let challenge = AuthorizationRequired {
             exchange: id,
             status: http.status,
-            header: http.challenge.clone(),
+            header: http.challenge.as_deref().map(Into::into),
             dpop_nonce: exchange.dpop_nonce.clone(),
             attempt: exchange.authorization_attempts,
         };
@@ -80,10 +80,8 @@ impl HttpClient {
                 self.pause_detection(now);
             }
             ExchangeKind::Call(number) if self.is_relisting(*number) => self.timers.clear(Timer::Relist),
-            ExchangeKind::Post(post) => {
-                if self.session.is_opened_by(post) {
-                    self.timers.clear(Timer::Opening);
-                }
+            ExchangeKind::Post(post) if self.session.is_opened_by(post) => {
+                self.timers.clear(Timer::Opening);
             }
             _ => {}
         }

@@ -1,5 +1,6 @@
 //! What comes of an exchange: its head, and a body that is read when it is whole or event by event.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -64,13 +65,13 @@ impl AnswerHead {
         let session = text(header::SESSION_ID)
             .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
         let mut error = http_error(status, "");
-        error.challenge = challenge(fields, header_bytes);
+        error.challenge = challenge(fields, header_bytes).map(Into::into);
         error.needs_authorization |= status == 403 && error.challenge.is_some();
         error.retry_after = text("retry-after")
             .and_then(|value| http_date::parse_retry_after(&value, text("date").as_deref()));
         let location = text("location");
         if (300..400).contains(&status) {
-            error.location = location.as_deref().map(|location| TransportError::excerpt(location).into());
+            error.location = location.as_deref().map(TransportError::excerpt);
         }
         let encoding = text("content-encoding").filter(|encoding| {
             !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") && !matches!(status, 204 | 304)
@@ -110,7 +111,7 @@ fn challenge(fields: &dyn Fields, header_bytes: usize) -> Option<String> {
 }
 
 /// The beginning of a body, for people.
-fn excerpt(body: &[u8]) -> String {
+fn excerpt(body: &[u8]) -> Box<str> {
     let head = body.get(..EXCERPT_BYTES).unwrap_or(body);
     TransportError::excerpt(&String::from_utf8_lossy(head))
 }
@@ -216,7 +217,7 @@ impl BufferedBody {
         if let Some(encoding) = self.encoding.take() {
             let what = format!("the server sent content-encoding: {encoding}, which was not asked for");
             self.error.detail = TransportError::excerpt(&what);
-            let invalid = InvalidAnswerError::Malformed(self.error.detail.clone());
+            let invalid = InvalidAnswerError::Malformed(self.error.detail.to_string());
             let found = if self.is_success() { Err(invalid) } else { Ok(None) };
             return FinishedBody { message: found, error: self.error, leniency: None };
         }
