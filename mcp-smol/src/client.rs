@@ -101,10 +101,10 @@ where
     ClientOptions::default().connect_stream(reader, writer)
 }
 
-/// The future that moves a client's messages, fires its timers and runs its [handlers](front::ClientHandlers).
+/// The future that moves a client's messages, fires its timers and runs its [handlers](mcp_proto::front::ClientHandlers).
 ///
 /// Spawn it on any executor, or poll it beside the work; nothing happens otherwise. It is `Send` unless the handlers
-/// are [`LocalHandlers`](front::LocalHandlers). It ends once the connection is over and the child process has exited:
+/// are [`LocalHandlers`](mcp_proto::front::LocalHandlers). It ends once the connection is over and the child process has exited:
 /// with an error unless this side closed the connection, the same error that the client's requests got.
 ///
 /// Dropping it ends the connection at once, and the child process as described at [`Process`](crate::Process).

@@ -97,7 +97,7 @@ where
 /// The future that moves a server's messages, fires its timers and runs its handlers.
 ///
 /// Spawn it on any executor, or await it; nothing happens otherwise. It is `Send` unless the router's handlers are
-/// [`LocalHandlers`](front::LocalHandlers). When the client has ended its side, or the [`ServerHandle`] has closed the
+/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). When the client has ended its side, or the [`ServerHandle`] has closed the
 /// connection, it answers the requests in flight, closes its writer and ends.
 ///
 /// # Errors

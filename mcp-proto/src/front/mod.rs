@@ -112,8 +112,8 @@ it.
 //!
 //! `client` stands beside `tasks` to `http`, and `guard` beside `server`.
 //!
-//! Time comes from a [`Clock`]; [`SystemClock`] is the only place in the crate that reads the clocks of the operating
-//! system.
+//! Time comes from a [`Clock`]. [`SystemClock`](crate::adapter::SystemClock) is the only place in
+//! the crate that reads the clocks of the operating system.
 //!
 //! # What holds
 //!

@@ -1,7 +1,6 @@
 //! What a transport reports of an exchange that ended without an answer.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
@@ -80,7 +79,7 @@ impl TransportError {
     /// The beginning of a text that the server chose, made fit for display: at most
     /// [`MAX_DETAIL`](Self::MAX_DETAIL) characters on one line.
     pub(crate) fn excerpt(text: &str) -> Box<str> {
-        let mut excerpt = String::new();
+        let mut excerpt = alloc::string::String::new();
         let mut room = Self::MAX_DETAIL;
         for word in text.split(|char: char| char.is_whitespace() || char.is_control()) {
             let gap = if excerpt.is_empty() || word.is_empty() { "" } else { " " };
