@@ -69,6 +69,7 @@ mod tls;
 
 pub use http;
 pub use mcp_proto;
+#[doc(no_inline)]
 pub use mcp_proto::schema;
 pub use mcp_proto::{
     CallToolResult, ContentBlock, ElicitAction, ElicitParams, ElicitSchema, Error, HandlerError,

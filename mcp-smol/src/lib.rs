@@ -86,6 +86,7 @@ mod stderr;
 mod stdio;
 
 pub use mcp_proto;
+#[doc(no_inline)]
 pub use mcp_proto::schema;
 pub use mcp_proto::{
     CallToolResult, ContentBlock, ElicitAction, ElicitParams, ElicitSchema, Error, HandlerError,
