@@ -1,18 +1,18 @@
-//! Exponential backoff with jitter, for everything that a client tries again.
+//! Exponential backoff with jitter, for everything that a client retries.
 
 use core::time::Duration;
 
 use crate::Instant;
 
-/// The pauses before something is tried again.
+/// Exponential backoff between the attempts at an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// The first pause; each further one is twice as long. Up to half of each is taken away at random. Default 500 ms.
+    /// The first pause; each further pause is twice as long. Each is shortened at random by up to half. Default 500 ms.
     pub first: Duration,
     /// The longest pause. Default 30 s.
     pub longest: Duration,
-    /// How often something is tried again before it counts as failed; while connecting at most 3 times, because a user
-    /// who mistyped the address may be waiting. Default 5.
+    /// The number of retries before the operation counts as failed; at most 3 while connecting, because a user who
+    /// mistyped the address may be waiting. Default 5.
     pub attempts: u32,
 }
 
@@ -23,7 +23,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The pause after `failures` failures, the first of which is number 0.
+    /// Returns the jittered pause after `failures` failures, the first of which is number 0.
     pub(crate) fn pause(&self, failures: u32, rng: &mut SplitMix64) -> Duration {
         let longest = self.first.saturating_mul(2u32.saturating_pow(failures)).min(self.longest);
         let half = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX) / 2;
@@ -41,7 +41,7 @@ pub(crate) struct BackoffTimer {
 }
 
 impl BackoffTimer {
-    /// The shortest pause, whatever is configured: without one the client would do nothing else.
+    /// The shortest pause, whatever is configured: without one the client would retry in a busy loop.
     const MIN_PAUSE: Duration = Duration::from_millis(10);
 
     pub(crate) fn new(backoff: Backoff, seed: u64) -> Self {
@@ -52,7 +52,7 @@ impl BackoffTimer {
         self.due
     }
 
-    /// Whether the pause is not over yet.
+    /// Whether the pause still lasts at `now`.
     pub(crate) fn is_waiting(&self, now: Instant) -> bool {
         self.due.is_some_and(|due| due > now)
     }
@@ -72,7 +72,7 @@ impl BackoffTimer {
         self.failures >= self.backoff.attempts
     }
 
-    /// The operation failed: schedules the next attempt, not sooner than after `least`.
+    /// Records a failure and schedules the next attempt, not sooner than after `least`.
     pub(crate) fn fail(&mut self, now: Instant, least: Duration) {
         let pause = self.backoff.pause(self.failures, &mut self.rng);
         self.failures = self.failures.saturating_add(1);
@@ -80,7 +80,7 @@ impl BackoffTimer {
     }
 }
 
-/// A generator of pseudo-random numbers that repeat with their seed: `SplitMix64`. Not for secrets.
+/// A pseudo-random number generator whose sequence repeats with its seed: `SplitMix64`. Not for secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct SplitMix64(u64);
 
@@ -97,7 +97,7 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `limit`, both included.
+    /// Returns a number from 0 to `limit`, both included.
     pub(crate) fn up_to(&mut self, limit: u64) -> u64 {
         let number = self.next_u64();
         limit.checked_add(1).and_then(|limit| number.checked_rem(limit)).unwrap_or(number)

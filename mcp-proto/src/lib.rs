@@ -4,7 +4,7 @@
 //! **In scope**: both roles, all five revisions (2024-11-05 to 2026-07-28), both eras and their detection, framing,
 //! request correlation, timeouts, progress, cancellation, limits, authorization.
 //! **Out of scope**: opening connections, starting processes, reading clocks. Adapters do that: `mcp-smol` for child
-//! processes and streams, `mcp-hyper` for HTTP. Another one is an afternoon's work.
+//! processes and streams, `mcp-hyper` for HTTP.
 //!
 //! # Layers
 //!
@@ -76,7 +76,7 @@
 //! | `std` | yes | the async front |
 //! | `client`, `server` | yes | the roles |
 //! | `http` | no | the HTTP transports |
-//! | `seal` | no | servers that ask clients of 2026-07-28 within their handlers, by sealed states; the adapters enable it with `server` |
+//! | `seal` | no | servers whose handlers request input from 2026-07-28 clients, with sealed request states; the adapters enable it with `server` |
 //! | `auth` | no | OAuth over HTTP |
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
 //! | `schemars` | no | input schemas of typed tool handlers, derived from their argument types |

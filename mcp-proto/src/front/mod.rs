@@ -1,12 +1,12 @@
 //! The async front: `Client` and `Server` handles on `core::task` and a mutex.
 //!
-//! It is written once, for every runtime and transport. There is no executor in it, no clock, no I/O, and nothing is
-//! spawned: an *adapter* such as `mcp-smol` supplies one future per connection, the **driver**, and whoever runs that
-//! future runs the connection. Handles work on any thread and under any other executor.
+//! It is written once, for every runtime and transport. It contains no executor, clock or I/O and spawns nothing: an
+//! *adapter* such as `mcp-smol` supplies one future per connection, the **driver**, and the task that polls that future
+//! runs the connection. Handles work on any thread and under any other executor.
 //!
 //! # A client
 //!
-//! An adapter opens the connection and hands over a [`Client`]. Then:
+//! An adapter opens the connection and returns a [`Client`]. Then:
 //!
 //! ```
 //! # use mcp_proto::front::{Client, Error};
@@ -27,7 +27,7 @@
 //!
 //! # A server
 //!
-//! A [`Router`] says what the server offers and who answers; an adapter serves it.
+//! A [`Router`] declares what the server offers and holds the handlers of its requests; an adapter serves it.
 //!
 #![cfg_attr(
     feature = "schemars",
@@ -90,23 +90,23 @@ it.
 //!
 //! # An adapter
 //!
-//! An adapter makes a machine of [`transport`](crate::transport), joins it to a handle with the functions of [`adapter`](crate::adapter), and
-//! polls the driver. This one is complete; its transport is two buffers in memory.
+//! An adapter makes a machine of [`transport`](crate::transport), joins it to a handle with the functions of
+//! [`adapter`](crate::adapter), and polls the driver. This one is complete; its transport is two buffers in memory.
 //!
 #![cfg_attr(all(feature = "client", feature = "server"), doc = include_str!("memory.md"))]
 //!
-//! A driver future has one waker, its task's: `ClientDriver::poll` leaves it under the lock in which nothing was found
-//! to do, and commands and handlers call it.
+//! A driver future has one waker, its task's. `ClientDriver::poll` stores it under the same lock under which it found
+//! no work left; commands and handlers wake it.
 //!
-//! # The parts, and their order
+//! # Modules and their order
 //!
-//! Each part imports only those above it; within a part, no two files import each other.
+//! Each module imports only those above it; within a module, no two files import each other.
 //!
 //! - small files that both roles share: `error`, `clock`, `entropy`, `signal`, `queue`, `events`, `shared`, `request`,
 //!   `request_slots`, `running_handlers`
-//! - `handler`: what handlers take, ask of the client and return
-//! - `tasks`: the registry of tasks, their stores, and the runner of their handlers
-//! - `router`: which handler answers which request
+//! - `handler`: what handlers take, request of the client and return
+//! - `tasks`: the task registry, task stores, and the runner of task handlers
+//! - `router`: the dispatch of requests to handlers
 //! - `server`: the handle and the driver of one connection
 //! - `http`: the exchanges, the sessions and the driver of a server over HTTP
 //!
@@ -115,18 +115,18 @@ it.
 //! Time comes from a [`Clock`]. [`SystemClock`](crate::adapter::SystemClock) is the only place in
 //! the crate that reads the clocks of the operating system.
 //!
-//! # What holds
+//! # Guarantees
 //!
 //! - Every request ends exactly once: with its answer, at its timeout, with the connection, or with its driver
-//!   ([`LostReason::DriverDropped`](crate::peer::LostReason::DriverDropped)). What reports on its progress comes before.
+//!   ([`LostReason::DriverDropped`](crate::peer::LostReason::DriverDropped)). Its progress reports arrive before that.
 //! - Every future may be dropped at any time, and loses nothing but its own answer.
-//! - No waker, handler, destructor or I/O runs under a lock. Parameters of methods of your own are serialized under it:
+//! - No waker, handler, destructor or I/O runs under a lock. Parameters of custom methods are serialized under it:
 //!   their `Serialize` must not use the handles.
-//! - Handlers are polled by the driver, each only when its own waker was called. One that computes for long holds its
-//!   connection up, and belongs on a thread. One whose request is cancelled is dropped. One that panics is answered for
-//!   with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the connection goes on.
-//! - The driver of a [`SendHandlers`] router is `Send`; handlers of a [`LocalHandlers`] one need not be.
-//! - What is queued for a listener is bounded, and what was lost is counted: [`Events`].
+//! - The driver polls handlers, each only after its own waker was called. A handler that computes for long blocks the
+//!   connection and belongs on a thread. The handler of a cancelled request is dropped. If a handler panics, the server
+//!   answers its request with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the connection goes on.
+//! - The driver of a [`SendHandlers`] router is `Send`; the handlers of a [`LocalHandlers`] router need not be.
+//! - Event queues of listeners are bounded, and dropped events are counted: [`Events`].
 
 pub(crate) mod clock;
 pub(crate) mod entropy;

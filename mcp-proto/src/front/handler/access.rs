@@ -9,15 +9,16 @@ use crate::auth::Scopes;
 use crate::auth::server::{Access, GrantedAccess, parse_scopes};
 
 impl Context {
-    /// What the token allows that the request came with, where the server [demands one](crate::front::guard). The
-    /// token itself is not for handlers: it is for this server alone.
+    /// The access that the request's token grants; `None` where the server [requires no tokens](crate::front::guard).
+    /// Handlers never see the token itself: it is meant for this server alone.
     pub fn access(&self) -> Option<&Access> {
         self.caller_access().as_ref().map(GrantedAccess::access)
     }
 
-    /// Demands that the token allows all of this, broader scopes included. If it does not, return the error at once:
-    /// the client is told with status 403 what it needs, and may come back with a better token. Once something was
-    /// sent, such as progress, that can only be told by an error: so demand first, and all at once.
+    /// Requires that the token grants all of these scopes; broader scopes include narrower ones. On an error, return it
+    /// at once: the client receives status 403 with the missing scopes and may retry with a better token. After
+    /// anything was sent, such as progress, the server can only send an error instead: so require all scopes first, in
+    /// one call.
     ///
     /// ```
     /// use mcp_proto::front::{Context, HandlerError};
@@ -31,12 +32,12 @@ impl Context {
     /// }
     /// ```
     ///
-    /// What does not depend on the arguments is better said [once](crate::front::Router::tool_scopes).
+    /// Scopes that do not depend on the arguments are better declared [once](crate::front::Router::tool_scopes).
     ///
-    /// Where the server demands no tokens, such as on standard input and output, everything is allowed.
+    /// Where the server requires no tokens, such as on standard input and output, everything is allowed.
     ///
     /// # Errors
-    /// If the token does not allow it.
+    /// If the token does not grant one of the scopes.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling>
     pub fn require<'a>(&self, scopes: impl IntoIterator<Item = &'a str>) -> Result<(), HandlerError> {
@@ -53,7 +54,7 @@ impl Context {
         Err(HandlerError::denied(format!("this needs the scopes {all}"), authorized.challenge(&all)))
     }
 
-    /// The same for a tool that needs these scopes, which are remembered.
+    /// Requires a tool's declared scopes and remembers them for later calls of `require`.
     pub(in crate::front) fn declare(self, scopes: &Arc<Scopes>) -> Result<Self, HandlerError> {
         self.require(scopes.iter())?;
         Ok(self.with_declared_scopes(scopes.clone()))

@@ -1,6 +1,6 @@
 //! Arguments that handlers take.
 
-/// The arguments of a tool that takes none. Whatever a client sends is ignored.
+/// The arguments of a tool that takes none. Arguments that a client sends are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct NoArguments {}
 

@@ -1,10 +1,10 @@
-//! Who makes a request, as far as the transport knows.
+//! The caller of a request, as far as the transport knows it.
 
 #[cfg(feature = "auth")]
 use crate::auth::server::GrantedAccess;
 use crate::quota::QuotaOwner;
 
-/// The caller of requests beside their principal, which the peer knows.
+/// The caller of a request: its quota owner and access. The peer knows its principal.
 #[derive(Clone, Default)]
 pub(crate) struct Caller {
     /// The owner of requests without a principal.

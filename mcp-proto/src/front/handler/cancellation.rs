@@ -6,9 +6,9 @@ use core::task::{Poll, Waker};
 use super::context::Context;
 
 impl Context {
-    /// Whether nobody waits for the answer any more: the request was cancelled or lost, or is answered.
+    /// Whether the request was answered, cancelled or lost, so that its answer is no longer awaited.
     ///
-    /// A handler is dropped then, and learns of it in no other way; this is for work that it has given to a thread.
+    /// The driver drops the handler at that point; this method is for work that the handler moved to a thread.
     pub fn is_cancelled(&self) -> bool {
         match self.task() {
             Some(task) => task.has_ended(),
@@ -16,7 +16,7 @@ impl Context {
         }
     }
 
-    /// Waits until nobody waits for the answer any more. See [`is_cancelled`](Self::is_cancelled).
+    /// Waits until the request is answered, cancelled or lost. See [`is_cancelled`](Self::is_cancelled).
     pub async fn cancelled(&self) {
         if let Some(task) = self.task() {
             return task.wait_ended().await;

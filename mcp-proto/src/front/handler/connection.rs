@@ -1,4 +1,4 @@
-//! The connection that a request came by, as its handler uses it.
+//! The connection that delivered a request, as its handler uses it.
 
 use alloc::sync::Arc;
 use core::task::{Poll, Waker};
@@ -43,7 +43,7 @@ pub(in crate::front) trait HandlerConnection: Send + Sync {
 
     // --- Requests of the server ---
 
-    /// The link for requests to the client, on behalf of one of its own requests or of none.
+    /// The link for requests to the client, either on behalf of one of the client's requests or independent of them.
     fn request_link(self: Arc<Self>, on_behalf_of: Option<InboundId>) -> Arc<dyn RequestLink>;
 
     /// Whether each request of a legacy client has its own stream, which carries the server's requests on its behalf.

@@ -1,4 +1,4 @@
-//! The context of a handler: the request that it answers, and what it can do on its behalf.
+//! The context of a handler: the request that it answers, and the operations on its behalf.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -23,10 +23,10 @@ use crate::schema::{
     Notification as _, Progress as ProgressNotification, ProgressParams, Revision, meta,
 };
 
-/// The request that a handler answers: who asks, and how to keep them informed.
+/// The request that a handler answers: its caller, progress reports, logging and requests to the client.
 ///
-/// It is cheap to clone, and may be taken to other threads. Once the request is answered or cancelled, what is reported
-/// by it is dropped in silence.
+/// It is cheap to clone, and may move to other threads. Once the request is answered or cancelled, reports through it
+/// are silently dropped.
 ///
 /// ```
 /// use mcp_proto::front::{Context, Progress};
@@ -44,9 +44,9 @@ use crate::schema::{
 #[derive(Clone)]
 pub struct Context {
     info: Arc<RequestInfo>,
-    /// The task that the request has become, in the handler that works on it.
+    /// The task that the request became, in the handler that works on it.
     task: Option<Arc<dyn HandlerTask>>,
-    /// The scopes that the tool needs whatever its arguments.
+    /// The scopes that the tool requires for all arguments.
     #[cfg(feature = "auth")]
     declared_scopes: Option<Arc<Scopes>>,
 }
@@ -54,7 +54,7 @@ pub struct Context {
 /// The state of a request that all clones of its context share.
 struct RequestInfo {
     request: InboundRequest,
-    /// How the client is asked, if that is by the result of its request.
+    /// The input rounds, if the client receives input requests in the result of its own request.
     input_rounds: Option<InputRounds>,
 }
 
@@ -68,59 +68,59 @@ impl Context {
         }
     }
 
-    /// The handle by which the machine knows the request.
+    /// The id by which the machine knows the request.
     pub fn id(&self) -> InboundId {
         self.info.request.id
     }
 
-    /// The era that the request is made in.
+    /// The era of the request.
     pub fn era(&self) -> Era {
         self.info.request.context.era
     }
 
-    /// The revision that the request is made at.
+    /// The protocol revision of the request.
     pub fn revision(&self) -> Revision {
         self.info.request.context.revision
     }
 
-    /// What the client calls itself. For display and logs only: it proves nothing.
+    /// The client's name and version as it reports them. For display and logs only: they prove nothing.
     pub fn client(&self) -> Option<&Implementation> {
         self.info.request.context.client_info.as_deref()
     }
 
-    /// What the client can be asked for, as it declared with this request or with its session.
+    /// The capabilities that the client declared with this request or with its session.
     pub fn client_capabilities(&self) -> &ClientCapabilities {
         self.info.request.client_capabilities()
     }
 
-    /// On whose behalf the request is made, if the transport knows: by the token that came with it, say. What the client
-    /// says of itself proves nothing.
+    /// The principal on whose behalf the request is made, if the transport knows one: from the token of the request,
+    /// for example. What the client reports about itself proves nothing.
     pub fn principal(&self) -> Option<&Principal> {
         self.info.request.principal()
     }
 
-    /// Whose quota the request uses: its principal's, or that of the address which it came from.
+    /// The owner whose quota the request uses: its principal, or the address it came from.
     pub fn owner(&self) -> QuotaOwner {
         self.info.request.owner()
     }
 
-    /// Whether the client wants to be told of progress. If not, there is no need to work it out.
+    /// Whether the client wants progress reports. If not, the handler need not compute them.
     pub fn wants_progress(&self) -> bool {
         let possible = self.task.is_none() || self.era() == Era::Legacy;
         possible && self.info.request.context.progress_token.is_some()
     }
 
-    /// The least serious log messages that the client wants while the request runs, if any; what is less serious is not
-    /// sent.
+    /// The least severe level of log messages that the client wants while the request runs, if any; less severe
+    /// messages are not sent.
     pub fn log_level(&self) -> Option<LoggingLevel> {
         self.info.request.context.log_level
     }
 
-    /// Tells the client how far the work has come, if it wants to know. Each report must be further than the last.
+    /// Reports progress to the client, if it wants reports. Each report must be further than the last.
     ///
-    /// A report right before the answer may be lost by the client: clients of the official TypeScript SDK drop a report
-    /// that reaches them in one read with its result, because they handle the result first. A handler that must show its
-    /// last step to them says it in the result as well, or does something that takes time after the report.
+    /// The client may lose a report that is sent right before the answer: clients of the official TypeScript SDK drop a
+    /// report that reaches them in one read with its result, because they handle the result first. A handler that must
+    /// show them its last step repeats it in the result, or does something that takes time after the report.
     ///
     /// ```
     /// # use mcp_proto::front::{Context, Progress};
@@ -140,7 +140,7 @@ impl Context {
         }
     }
 
-    /// Logs to the client, if it wants messages of this level: a text, or anything that serializes.
+    /// Logs a text or any serializable value to the client, if it wants messages of this level.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
@@ -153,20 +153,20 @@ impl Context {
         }
     }
 
-    /// Lets go of the connection that waits for the answer, for work that takes long: the client fetches the answer
-    /// later (2025-11-25 over HTTP). Where that is not possible, nothing happens.
+    /// Closes the SSE stream that would carry the answer, for work that takes long: the client fetches the answer later
+    /// (2025-11-25 over HTTP). Where that is not possible, nothing happens.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>
     pub fn close_sse_stream(&self) {
         self.connection().close_sse_stream(self.id());
     }
 
-    /// Makes a request of the client, where the revision lets servers do that (2025-11-25 and earlier). To ask clients of
-    /// every revision, see [`elicit`](Self::elicit).
+    /// Sends a request to the client, where the revision lets servers do that (2025-11-25 and earlier). To request
+    /// input from clients of every revision, see [`elicit`](Self::elicit).
     ///
-    /// It is refused if the client has not declared that it can be asked, and cancelled when it is dropped.
+    /// It fails if the client did not declare the capability, and dropping the future cancels the request.
     pub fn request<M: Method>(&self, params: M::Params) -> Request<M> {
-        // A session may be open on the same connection; it is not the one that this request belongs to.
+        // A session may be open on the same connection, but this request does not belong to it.
         let params = match self.era() {
             Era::Legacy => Ok(params),
             Era::Modern => Err(Error::NotSent(RequestError::Revision {
@@ -184,20 +184,21 @@ impl Context {
 
     // --- In a task ---
 
-    /// Says how the work is doing, in a few words for the person or the model: the task's `statusMessage`. Outside of a
-    /// task nothing happens; there is [`progress`](Self::progress).
+    /// Sets the task's `statusMessage`: the state of the work in a few words for the user or the model. Outside a task
+    /// nothing happens; use [`progress`](Self::progress) there.
     pub fn status(&self, message: impl Into<String>) {
         if let Some(task) = &self.task {
             task.set_status(message.into());
         }
     }
 
-    /// The identifier of the task that the handler works on, if it does.
+    /// The id of the task that the handler works on, if any.
     pub fn task_id(&self) -> Option<&str> {
         self.task.as_ref().map(|task| task.id())
     }
 
-    /// R7: the token of the call is good for as long as the task runs. The tasks extension has no progress.
+    /// R7: the progress token of the call stays valid for as long as the task runs. The tasks extension has no
+    /// progress.
     fn progress_of_task(&self, task: &dyn HandlerTask, mut params: ProgressParams) {
         if self.era() == Era::Legacy && task.accept_progress(&params.progress) {
             params.meta.insert(meta::RELATED_TASK, related_task(task.id()));
@@ -215,7 +216,7 @@ impl Context {
 
     // --- For other parts of the front ---
 
-    /// The same request, in the handler of the task that it has become: the client is asked by that.
+    /// Returns the context of the same request for its task's handler, which requests input through the task.
     pub(in crate::front) fn for_task(&self, task: Arc<dyn HandlerTask>) -> Self {
         Self { task: Some(task), ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! Work that a tool leaves to a task.
+//! Work of a tool that continues as a task.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -10,7 +10,7 @@ use super::output_check::{OutputCheck, ToolResult};
 use crate::front::running_handlers::SendFuture;
 use crate::schema::tasks::legacy::TaskMetadata;
 
-/// What is left to do of a tool's work, as a task: see [`Router::detaching_tool`](crate::front::Router::detaching_tool).
+/// The rest of a tool's work, to run as a task: see [`Router::detaching_tool`](crate::front::Router::detaching_tool).
 pub struct DetachedWork {
     work: Box<DetachedFn>,
     check: OutputCheck,
@@ -19,7 +19,7 @@ pub struct DetachedWork {
 type DetachedFn = dyn FnOnce(Context, OutputCheck) -> SendFuture<ToolResult> + Send;
 
 impl DetachedWork {
-    /// Work that is begun with a context of its own, in which asking the client and reporting status concern the task.
+    /// Wraps work that starts with its own context, whose input requests and status reports belong to the task.
     pub fn new<F>(work: impl FnOnce(Context) -> F + Send + 'static) -> Self
     where
         F: Future<Output: ToolOutput> + Send + 'static,
@@ -31,12 +31,12 @@ impl DetachedWork {
         Self { work, check: OutputCheck::default() }
     }
 
-    /// The same work, whose result is held to the promises of its tool.
+    /// Makes the work check its result against the output schema of its tool.
     pub(in crate::front) fn with_check(self, check: OutputCheck) -> Self {
         Self { check, ..self }
     }
 
-    /// Begins the work.
+    /// Starts the work.
     pub(in crate::front) fn begin(self, context: Context) -> SendFuture<ToolResult> {
         (self.work)(context, self.check)
     }
@@ -48,11 +48,11 @@ impl fmt::Debug for DetachedWork {
     }
 }
 
-/// A tool whose handler has done what it does before there is a task.
+/// A tool call whose handler has finished the part before its task starts.
 #[doc(hidden)]
 pub struct DetachedCall {
     pub(in crate::front) tool: alloc::string::String,
-    /// What the client said of a task (2025-11-25).
+    /// The task parameters of the client's call (2025-11-25).
     pub(in crate::front) metadata: Option<TaskMetadata>,
     /// The request that the handler answered.
     pub(in crate::front) context: Context,

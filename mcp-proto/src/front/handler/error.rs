@@ -1,4 +1,4 @@
-//! Why a handler has no result.
+//! The errors of handlers.
 
 use alloc::string::{String, ToString};
 use core::any::Any;
@@ -7,10 +7,10 @@ use core::any::Any;
 use crate::peer::Denial;
 use crate::rpc::{ErrorObject, code};
 
-/// Why a handler has no result. Any error becomes one by `?`.
+/// The error of a handler. Any error converts into it with `?`.
 ///
-/// In a tool it becomes a result that says `isError`, which the model is shown; elsewhere it becomes a JSON-RPC error
-/// of the code [`INTERNAL_ERROR`](code::INTERNAL_ERROR). An [`ErrorObject`] is sent as it is from either.
+/// In a tool it becomes a result with `isError`, which the model sees; elsewhere it becomes a JSON-RPC error of the
+/// code [`INTERNAL_ERROR`](code::INTERNAL_ERROR). An [`ErrorObject`] is sent unchanged from either.
 ///
 /// ```
 /// use mcp_proto::front::HandlerError;
@@ -28,52 +28,53 @@ pub struct HandlerError(pub(super) HandlerErrorKind);
 
 #[derive(Debug)]
 pub(super) enum HandlerErrorKind {
-    /// In words, for the one who asked.
+    /// A message for the caller.
     Message(String),
-    /// Exactly this.
+    /// A JSON-RPC error, sent unchanged.
     Protocol(ErrorObject),
-    /// It is not worked on, for this reason.
+    /// The server denies the request: the error, and the reason.
     Denied { error: ErrorObject, denial: Denial },
     /// The resource does not exist; the code depends on the revision.
     NoResource(String),
 }
 
 impl HandlerError {
-    /// A failure in words, for the one who asked.
+    /// Creates an error with a message for the caller.
     pub fn new(message: impl Into<String>) -> Self {
         Self(HandlerErrorKind::Message(message.into()))
     }
 
-    /// The parameters are well formed and make no sense: [`INVALID_PARAMS`](code::INVALID_PARAMS).
+    /// Creates an error for well-formed but unacceptable parameters: [`INVALID_PARAMS`](code::INVALID_PARAMS).
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self(HandlerErrorKind::Protocol(ErrorObject::new(code::INVALID_PARAMS, message)))
     }
 
-    /// There is no resource at this URI. The revision in use decides on the code.
+    /// Creates the error for a resource that does not exist. Its code depends on the revision in use.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#error-handling>
     pub fn no_resource(uri: impl Into<String>) -> Self {
         Self(HandlerErrorKind::NoResource(uri.into()))
     }
 
-    /// The client is not allowed to ask for it. Over HTTP the answer is 403 with `challenge` as `WWW-Authenticate`, as
-    /// long as nothing else was sent; otherwise it is an error of the code [`INVALID_REQUEST`](code::INVALID_REQUEST).
+    /// Denies a request that the client is not allowed to make. Over HTTP the answer is 403 with `challenge` as
+    /// `WWW-Authenticate` if nothing else was sent yet; otherwise it is an error of the code
+    /// [`INVALID_REQUEST`](code::INVALID_REQUEST).
     ///
-    /// For servers that check tokens in a layer of their own.
+    /// For servers that check tokens in their own layer.
     #[cfg_attr(feature = "auth", doc = "With the feature `auth`, `Context::require` says it better.")]
     pub fn denied(message: impl Into<String>, challenge: impl Into<String>) -> Self {
         let error = ErrorObject::new(code::INVALID_REQUEST, message);
         Self(HandlerErrorKind::Denied { error, denial: Denial::Challenge(challenge.into()) })
     }
 
-    /// There is no room for what the request would make the server keep. Over HTTP the answer is 503 with `Retry-After`, as
-    /// long as nothing else was sent; otherwise it is an error of the code [`INTERNAL_ERROR`](code::INTERNAL_ERROR).
+    /// Denies a request whose state the server has no room to store. Over HTTP the answer is 503 with `Retry-After` if
+    /// nothing else was sent yet; otherwise it is an error of the code [`INTERNAL_ERROR`](code::INTERNAL_ERROR).
     pub fn no_room(message: impl Into<String>) -> Self {
         let error = ErrorObject::new(code::INTERNAL_ERROR, message);
         Self(HandlerErrorKind::Denied { error, denial: Denial::NoRoom })
     }
 
-    /// Why the request is denied, if that is what it says.
+    /// Returns the reason for a denied request.
     pub(crate) fn into_denial(self) -> Option<Denial> {
         match self.0 {
             HandlerErrorKind::Denied { denial, .. } => Some(denial),
@@ -81,7 +82,7 @@ impl HandlerError {
         }
     }
 
-    /// The error to send; `no_resource` makes that of a resource that does not exist.
+    /// Returns the error to send; `no_resource` makes the error for a resource that does not exist.
     pub(crate) fn into_object(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> ErrorObject {
         match self.0 {
             HandlerErrorKind::Message(message) => ErrorObject::new(code::INTERNAL_ERROR, message),
@@ -92,7 +93,7 @@ impl HandlerError {
     }
 }
 
-/// Errors of every kind, with those that lie behind them. [`ErrorObject`] is passed on as it is.
+/// Converts any error, with its chain of sources in the message. An [`ErrorObject`] is passed on unchanged.
 impl<E: core::error::Error + Send + Sync + 'static> From<E> for HandlerError {
     fn from(error: E) -> Self {
         let mut slot = Some(error);
@@ -105,7 +106,7 @@ impl<E: core::error::Error + Send + Sync + 'static> From<E> for HandlerError {
         let mut next = slot.as_ref().map(|error| error as &dyn core::error::Error);
         while let Some(error) = next {
             let text = error.to_string();
-            // Many errors quote what lies behind them already.
+            // Many errors already quote their source.
             if !message.contains(&text) {
                 if !message.is_empty() {
                     message.push_str(": ");
@@ -118,12 +119,12 @@ impl<E: core::error::Error + Send + Sync + 'static> From<E> for HandlerError {
     }
 }
 
-/// What a handler may return: its result, or that or a [`HandlerError`].
+/// A handler's return value: its result, or a `Result` of that and a [`HandlerError`].
 pub trait IntoAnswer<R> {
-    /// The result, or why there is none.
+    /// Returns the result.
     ///
     /// # Errors
-    /// What the handler says.
+    /// The error that the handler returned.
     fn into_answer(self) -> Result<R, HandlerError>;
 }
 

@@ -7,13 +7,13 @@ use crate::rpc::{ErrorObject, code};
 use crate::schema::{ClientCapabilities, Era, Json};
 
 impl Context {
-    /// The settings of an extension, if the client declares it with this request. Without it the core protocol is all
-    /// that the answer may use.
+    /// The settings of an extension, if the client declares it with this request. Without it the answer may use only
+    /// the core protocol.
     pub fn extension(&self, identifier: &str) -> Option<&Json> {
         self.client_capabilities().extension(identifier)
     }
 
-    /// The settings of an extension that the request cannot do without.
+    /// The settings of an extension that the request requires.
     ///
     /// ```
     /// use mcp_proto::front::{Context, HandlerError};
@@ -25,7 +25,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// The error that says what the client would have to declare.
+    /// The error that names the extension which the client must declare.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
     pub fn require_extension(&self, identifier: &str) -> Result<&Json, HandlerError> {

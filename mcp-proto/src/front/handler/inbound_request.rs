@@ -1,4 +1,4 @@
-//! The client's request, without what its handler has made of it.
+//! The client's request, independent of the state of its handler.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,7 +12,7 @@ use crate::peer::{InboundId, Principal};
 use crate::quota::QuotaOwner;
 use crate::schema::{ClientCapabilities, Revision};
 
-/// A request that a handler answers: what it declares, who makes it and the connection it came by.
+/// A request that a handler answers: its capabilities, caller and connection.
 pub(in crate::front) struct InboundRequest {
     pub(in crate::front) connection: Arc<dyn HandlerConnection>,
     pub(in crate::front) id: InboundId,
@@ -52,7 +52,7 @@ impl InboundRequest {
         bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
     }
 
-    /// Has the handler polled again, after another task has changed what it waits for.
+    /// Schedules the handler to be polled again, after another task changed the state that it waits for.
     #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "input rounds alone need it"))]
     pub(super) fn wake_handler(&self) {
         self.connection.wake_handler(self.id);

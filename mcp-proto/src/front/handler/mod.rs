@@ -1,16 +1,16 @@
-//! The handler's side of a server: what handlers take, what they ask of the client, and what they return.
+//! The handlers' side of a server: what handlers take, request of the client and return.
 //!
 //! Each file imports only those above it in this list:
 //!
 //! - [`error`], [`params`], [`progress`], [`caller`], [`arguments`]: small types.
 //! - [`connection`], [`task`]: the traits through which a context uses its connection and its task. The
-//!   [server](super::server) implements the one, [tasks](super::tasks) the other.
+//!   [server](super::server) implements the first, [tasks](super::tasks) the second.
 //! - [`inbound_request`]: the request as the peer delivered it.
-//! - [`input_rounds`]: what the client answered in earlier rounds of its request (2026-07-28).
+//! - [`input_rounds`]: the client's answers in earlier rounds of its request (2026-07-28).
 //! - [`context`], [`cancellation`], [`access`], [`extensions`]: the [`Context`](context::Context) that handlers take.
-//! - [`server_requests`]: what a handler asks the client.
-//! - [`output`], [`output_check`], [`detached`]: what a handler returns.
-//! - [`reply`], [`mode`]: handlers and their answers without their types.
+//! - [`server_requests`]: the requests of a handler to the client.
+//! - [`output`], [`output_check`], [`detached`]: the return values of handlers.
+//! - [`reply`], [`mode`]: type-erased handlers and answers.
 //!
 //! The handlers of a client use [`error`], [`params`], [`reply`] and [`mode`].
 

@@ -8,20 +8,20 @@ use crate::front::running_handlers::{LocalFuture, SendFuture};
 
 /// Whether handlers, and so the driver that runs them, may move between threads: [`SendHandlers`] or [`LocalHandlers`].
 pub trait HandlerMode: sealed::Sealed + Sized + 'static {
-    /// A handler of parameters `P` with a context `C`.
+    /// The type-erased handler of parameters `P` with a context `C`.
     #[doc(hidden)]
     type Handler<P: 'static, C: 'static>: Fn(P, C) -> Self::HandlerFuture + 'static;
 
-    /// A handler that is running.
+    /// The future of a running handler.
     #[doc(hidden)]
     type HandlerFuture: Future<Output = Reply> + Unpin + 'static;
 
-    /// One that may move between threads whatever the mode.
+    /// Wraps a `Send` future, which is valid in either mode.
     #[doc(hidden)]
     fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture;
 }
 
-/// Handlers and their futures are `Send`, and so is the driver: it can be spawned on an executor with many threads.
+/// Handlers and their futures are `Send`, and so is the driver: it can run on a multi-threaded executor.
 ///
 /// ```compile_fail
 /// use mcp_proto::front::{NoArguments, Router};
@@ -38,7 +38,7 @@ pub trait HandlerMode: sealed::Sealed + Sized + 'static {
 #[derive(Clone, Copy, Debug)]
 pub enum SendHandlers {}
 
-/// Handlers and their futures may hold what is not `Send`, such as an `Rc`; the driver stays on its thread.
+/// Handlers and their futures may hold values that are not `Send`, such as an `Rc`; the driver stays on its thread.
 #[derive(Clone, Copy, Debug)]
 pub enum LocalHandlers {}
 
@@ -60,14 +60,14 @@ impl HandlerMode for LocalHandlers {
     }
 }
 
-/// What can be a handler: an async closure or function of arguments `A` and a context `C`.
+/// An async closure or function of arguments `A` and a context `C`. It has a blanket implementation.
 ///
-/// For [`SendHandlers`] it is `Send + Sync` and its future `Send`; for [`LocalHandlers`] it is any. There is nothing to implement.
+/// With [`SendHandlers`] it must be `Send + Sync` and its future `Send`; with [`LocalHandlers`] neither need be.
 pub trait Handler<M: HandlerMode, A, C, F>: Fn(A, C) -> F + 'static
 where
     F: Future + 'static,
 {
-    /// Hides the types: `decode` makes the arguments and what `encode` needs beside the output.
+    /// Erases the types: `decode` makes the arguments and the state that `encode` needs beside the output.
     #[doc(hidden)]
     fn erase<P, S>(
         self,

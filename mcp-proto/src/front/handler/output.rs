@@ -1,4 +1,4 @@
-//! The values that handlers of the server may return.
+//! The return values of a server's handlers.
 
 use alloc::string::String;
 use alloc::vec;
@@ -10,36 +10,36 @@ use crate::schema::{
     IntoResult, Json, PromptMessage, ReadResourceResult, ResourceContents,
 };
 
-/// A result, or what the client has to supply before there is one (2026-07-28).
+/// A result, or the input that the client must supply before the server returns one (2026-07-28).
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResultOrInput<R> {
     /// The result.
     Result(R),
-    /// What is needed first.
+    /// The required input.
     InputRequired(InputRequiredResult),
 }
 
-/// What the handler of a tool may return.
+/// The return value of a tool's handler.
 ///
 /// - a `String` or `&str`: one block of text
-/// - `()`: nothing but the news that it worked
+/// - `()`: an empty success
 /// - a [`ContentBlock`], or a `Vec` of them
 /// - a [`CallToolResult`]
-/// - `Structured`, with the feature `schemars`: a result for programs, whose schema is declared
-/// - [`ResultOrInput`], to ask the client first where need be (2026-07-28)
-/// - a `Result` of any of these and a [`HandlerError`], which the model is shown
+/// - `Structured`, with the feature `schemars`: structured content whose schema is declared
+/// - [`ResultOrInput`], to request input from the client first (2026-07-28)
+/// - a `Result` of any of these and a [`HandlerError`], which the model sees
 pub trait ToolOutput: Sized {
-    /// The schema of the structured result, where there is one.
+    /// The schema of the structured content, if the type has one.
     fn output_schema() -> Option<Json> {
         None
     }
 
-    /// The result, or why there is none.
+    /// Converts the return value into the tool's result.
     ///
     /// # Errors
-    /// What the handler says.
+    /// The error that the handler returned.
     fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError>;
 }
 
@@ -104,10 +104,10 @@ impl<T: ToolOutput> ToolOutput for Result<T, HandlerError> {
     }
 }
 
-/// A tool's result for programs: any value that serializes, with its schema declared as the tool's output schema.
+/// Structured content: any serializable value, with its schema declared as the tool's output schema.
 ///
-/// Programs read it as `structuredContent`; for those that do not, its JSON goes along as text. Before 2026-07-28 it
-/// must be an object.
+/// Programs read it as `structuredContent`; for other clients the result includes its JSON as text. Before 2026-07-28
+/// it must be an object.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#structured-content>
 #[cfg(feature = "schemars")]
@@ -125,20 +125,20 @@ impl<T: serde::Serialize + schemars::JsonSchema> ToolOutput for Structured<T> {
     }
 }
 
-/// What the handler of a resource may return.
+/// The return value of a resource's handler.
 ///
 /// - a `String` or `&str`: text of the resource's media type
 /// - [`ResourceContents`], or a `Vec` of them
 /// - a [`ReadResourceResult`]
-/// - [`Cached`](crate::schema::Cached), with any of these, to say how long it may be kept; otherwise it is as
-///   [`Router::cache`](crate::front::Router::cache) says
-/// - [`ResultOrInput`], to ask the client first where need be (2026-07-28)
+/// - [`Cached`](crate::schema::Cached), with any of these, to set how long it may be cached; the default is
+///   [`Router::cache`](crate::front::Router::cache)
+/// - [`ResultOrInput`], to request input from the client first (2026-07-28)
 /// - a `Result` of any of these and a [`HandlerError`]
 pub trait ResourceOutput: Sized {
-    /// The result, or why there is none.
+    /// Converts the return value into the result of `resources/read`.
     ///
     /// # Errors
-    /// What the handler says.
+    /// The error that the handler returned.
     fn into_read_result(
         self,
         uri: &str,
@@ -236,18 +236,18 @@ impl<T: ResourceOutput> ResourceOutput for Cached<T> {
     }
 }
 
-/// What the handler of a prompt may return.
+/// The return value of a prompt's handler.
 ///
 /// - a `String` or `&str`: one message of the user
 /// - a [`PromptMessage`], or a `Vec` of them
 /// - a [`GetPromptResult`]
-/// - [`ResultOrInput`], to ask the client first where need be (2026-07-28)
+/// - [`ResultOrInput`], to request input from the client first (2026-07-28)
 /// - a `Result` of any of these and a [`HandlerError`]
 pub trait PromptOutput: Sized {
-    /// The result, or why there is none.
+    /// Converts the return value into the result of `prompts/get`.
     ///
     /// # Errors
-    /// What the handler says.
+    /// The error that the handler returned.
     fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError>;
 }
 
@@ -296,21 +296,21 @@ impl<T: PromptOutput> PromptOutput for Result<T, HandlerError> {
     }
 }
 
-/// How many values a completion may have.
+/// The maximum number of values in a completion result.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#completion-results>
 const MAX_COMPLETIONS: usize = 100;
 
-/// What the handler of completions may return.
+/// The return value of a completion handler.
 ///
-/// - a `Vec<String>`: the values, of which the first 100 are sent and all are counted
+/// - a `Vec<String>`: the values; the first 100 are sent, and the total is reported
 /// - a [`CompleteResult`]
 /// - a `Result` of either and a [`HandlerError`]
 pub trait CompletionOutput: Sized {
-    /// The result, or why there is none.
+    /// Converts the return value into the result of `completion/complete`.
     ///
     /// # Errors
-    /// What the handler says.
+    /// The error that the handler returned.
     fn into_complete_result(self) -> Result<CompleteResult, HandlerError>;
 }
 

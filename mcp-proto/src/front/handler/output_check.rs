@@ -1,4 +1,4 @@
-//! Results of tools, held to what the tools promise.
+//! Checks of tool results against the tool's declarations.
 
 #[cfg(feature = "schema-validate")]
 use alloc::{format, sync::Arc};
@@ -12,11 +12,11 @@ use crate::{
     validate::{Schema, check_structured},
 };
 
-/// The result of a tool's handler, whatever type it returned.
+/// The result of a tool's handler, converted from the type that it returned.
 pub(in crate::front) type ToolResult = Result<ResultOrInput<CallToolResult>, HandlerError>;
 
-/// The promises that a tool's results are held to: its output schema (with the feature `schema-validate`), and text
-/// beside its page.
+/// Checks a tool's results: against its output schema (with the feature `schema-validate`), and for text beside its
+/// page.
 #[derive(Clone, Default)]
 pub(in crate::front) struct OutputCheck {
     has_page: bool,
@@ -35,7 +35,7 @@ impl OutputCheck {
         Self { has_page, schema }
     }
 
-    /// The result as the client gets it.
+    /// Converts a handler's output into the checked result for the client.
     pub(in crate::front) fn check(&self, output: impl ToolOutput) -> ToolResult {
         let mut output = output.into_tool_result()?;
         if let ResultOrInput::Result(result) = &mut output {
@@ -46,8 +46,8 @@ impl OutputCheck {
         Ok(output)
     }
 
-    /// S8.6. The client must not get what it was not promised. The model could not do better about it, so that the error
-    /// is the protocol's and no result with `isError`.
+    /// S8.6. The client must not receive a result that breaks the declared schema. The model cannot correct it, so the
+    /// failure is a protocol error rather than a result with `isError`.
     #[cfg(feature = "schema-validate")]
     fn validate(&self, result: &CallToolResult) -> Result<(), HandlerError> {
         let Some(schema) = &self.schema else { return Ok(()) };
@@ -57,7 +57,7 @@ impl OutputCheck {
     }
 }
 
-/// Adds text where a structured result is all there is, and always for a tool with a page.
+/// Adds text to a result that has only structured content, and to every result without text of a tool with a page.
 fn add_text(result: &mut CallToolResult, has_page: bool) {
     let wanting = if has_page {
         !result.content.iter().any(|block| block.as_text().is_some())

@@ -6,12 +6,12 @@ use core::fmt;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{Method, Params};
 
-/// Decodes parameters as those of `M`; absent ones are an empty object.
+/// Decodes the parameters of `M`; absent parameters count as an empty object.
 pub(crate) fn decode_params<M: Method>(params: Option<Raw>) -> Result<M::Params, ErrorObject> {
     decode_as(M::NAME, params)
 }
 
-/// Decodes the parameters of a method that is known by its name.
+/// Decodes the parameters of a method given by its name.
 pub(crate) fn decode_as<P: Params>(method: &str, params: Option<Raw>) -> Result<P, ErrorObject> {
     let decoded = match &params {
         Some(raw) => raw.decode(),
@@ -20,7 +20,7 @@ pub(crate) fn decode_as<P: Params>(method: &str, params: Option<Raw>) -> Result<
     decoded.map_err(|error| params_error(method, &error))
 }
 
-/// What to say of parameters that do not fit.
+/// The error for parameters that do not match the method.
 pub(crate) fn params_error(method: &str, error: &dyn fmt::Display) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, format!("these are no parameters of {method}: {error}"))
 }

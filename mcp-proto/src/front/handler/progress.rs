@@ -1,11 +1,11 @@
-//! How far the work on a request has come.
+//! Progress of a request.
 
 use alloc::string::String;
 
 use crate::rpc::Id;
 use crate::schema::{Number, ProgressParams};
 
-/// How far the work on a request has come: see [`Context::progress`](super::context::Context::progress).
+/// The progress of a request: see [`Context::progress`](super::context::Context::progress).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     done: Number,
@@ -14,19 +14,19 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// So much is done, in whatever unit.
+    /// Creates a report that `done` is complete, in any unit.
     pub fn new(done: impl Into<Number>) -> Self {
         Self { done: done.into(), total: None, message: None }
     }
 
-    /// How much it will be at the end.
+    /// Sets the value of `done` at which the work is complete.
     #[must_use]
     pub fn total(mut self, total: impl Into<Number>) -> Self {
         self.total = Some(total.into());
         self
     }
 
-    /// What is being done, for people (2025-03-26 and later).
+    /// Sets a message for the user about the current step (2025-03-26 and later).
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
@@ -35,7 +35,7 @@ impl Progress {
 }
 
 impl Progress {
-    /// The notification, for the client that chose `token`.
+    /// Converts the report into the parameters of a notification, for the client that chose `token`.
     pub(super) fn into_params(self, token: Id) -> ProgressParams {
         let Self { done, total, message } = self;
         let mut params = ProgressParams::new(token, done);

@@ -1,4 +1,4 @@
-//! The answer of a handler, whatever the type of its result.
+//! The type-erased answer of a handler.
 
 use alloc::boxed::Box;
 #[cfg(feature = "server")]
@@ -25,7 +25,7 @@ pub enum Reply {
     Error(ErrorObject),
     /// The server denies the request: the error, and the reason.
     Denied(ErrorObject, Denial),
-    /// The rest of the work runs as a task where the client can have one.
+    /// The rest of the work runs as a task if the client supports tasks.
     #[cfg(feature = "server")]
     Detached(Box<DetachedCall>),
 }
@@ -72,7 +72,7 @@ impl fmt::Debug for Reply {
 
 #[cfg(feature = "server")]
 impl HandlerError {
-    /// What a tool answers: the error as a result that the model is shown, or the protocol's concern.
+    /// Converts the error of a tool into a message for the model, or into the reply of a protocol error.
     pub(crate) fn into_message(self) -> Result<String, Reply> {
         match self.0 {
             HandlerErrorKind::Message(message) => Ok(message),
@@ -82,7 +82,7 @@ impl HandlerError {
         }
     }
 
-    /// What anything else answers; `no_resource` makes the error of a resource that does not exist.
+    /// Converts the error of any other handler; `no_resource` makes the error for a resource that does not exist.
     pub(crate) fn into_reply(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> Reply {
         match self.0 {
             HandlerErrorKind::Denied { error, denial } => Reply::Denied(error, denial),

@@ -22,14 +22,14 @@ pub(in crate::front) trait HandlerTask: Send + Sync {
     /// Sets the status message of the task.
     fn set_status(&self, message: String);
 
-    /// Whether a report of progress may be sent: it is further than the last, and the task has not ended.
+    /// Whether a progress report may be sent: its value exceeds the last one, and the task has not ended.
     fn accept_progress(&self, progress: &Number) -> bool;
 
     fn has_ended(&self) -> bool;
 
     fn wait_ended(&self) -> TaskFuture<'_, ()>;
 
-    /// Asks the client on behalf of the task, under a key like `key`. The answer is not decoded.
+    /// Sends an input request on behalf of the task, under a key like `key`. The answer is not decoded.
     fn request_input<'a>(
         self: Arc<Self>,
         request: &'a InboundRequest,

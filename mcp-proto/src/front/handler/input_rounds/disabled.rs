@@ -1,4 +1,4 @@
-//! The type of input rounds where there are none.
+//! The uninhabited type of input rounds without the feature `seal`.
 
 use alloc::string::String;
 use core::future::Future;

@@ -1,6 +1,6 @@
-//! Input rounds of 2026-07-28: the client answers the handler's questions by sending its request again.
+//! Input rounds of 2026-07-28: the client answers input requests by sending its request again.
 //!
-//! Without the feature `seal` there are none, and handlers cannot ask clients of that revision.
+//! Without the feature `seal` this module is disabled, and handlers cannot request input from clients of that revision.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 

@@ -1,13 +1,13 @@
-//! The answer to a request that an input round ends.
+//! The reply of an input round to its request.
 
 use crate::peer::Denial;
 use crate::rpc::ErrorObject;
 use crate::schema::InputRequiredResult;
 
-/// The answer that replaces the handler's, when a round ends before the handler does.
+/// The reply that replaces the handler's, when a round ends before the handler does.
 #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "without sealed states there are no rounds"))]
 pub(in crate::front) enum RoundReply {
-    /// The client has to supply input and send its request again.
+    /// The client must supply input and send its request again.
     InputRequired(InputRequiredResult),
     Error(ErrorObject),
     /// The server denies the request: the error, and the reason.

@@ -1,14 +1,14 @@
-//! One attempt of a client at its request: what it has answered so far, and what it is asked for next.
+//! One attempt of a client at its request: the answers so far, and the next input requests.
 //!
 //! | phase | how it ends |
 //! |---|---|
-//! | `Untouched` | the handler asks, or wants to know what it has kept: the state that came with the request is opened |
-//! | `Checking` | it is known whether that state was used before |
-//! | `Open` | the handler is done, or waits for nothing but answers that are not there |
-//! | `Over` | it does not |
+//! | `Untouched` | the handler requests input or uses `run_once`: the state that came with the request is opened |
+//! | `Checking` | the store reports whether that state was used before |
+//! | `Open` | the handler returns, or waits only for answers that are missing |
+//! | `Over` | final |
 //!
-//! Whatever is wrong with a state or an answer ends the request: the handler is dropped, and cannot go on as if it had
-//! not been asked for it.
+//! Any invalid state or answer ends the request: the handler is dropped, and cannot continue without the input that it
+//! requested.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -39,7 +39,7 @@ use crate::schema::{
     ClientCapabilities, Direction, FormError, InputRequest, InputRequiredResult, Map, Method, MethodInfo,
 };
 
-/// The attempt that a handler of 2026-07-28 is part of.
+/// The input rounds of a 2026-07-28 request, as the current attempt of the client sees them.
 pub(in crate::front) struct InputRounds {
     method: Text,
     params: Option<Raw>,
@@ -51,11 +51,11 @@ pub(in crate::front) struct InputRounds {
 #[derive(Default)]
 struct RoundsState {
     phase: Phase,
-    /// What the request is answered by instead of what the handler says.
+    /// The reply that replaces the handler's.
     override_reply: Option<RoundReply>,
-    /// Finds out whether the state was used before.
+    /// The pending check whether the state was used before.
     claim: Option<SendFuture<Result<StateUse, HandlerError>>>,
-    /// Whether the handler is being polled: whoever else comes has to have that done again.
+    /// Whether the handler is being polled: a change from any other task must have it polled again.
     polled: bool,
     waiters: Waiters,
 }
@@ -71,25 +71,25 @@ enum Phase {
 
 #[derive(Default)]
 struct Round {
-    /// What was answered and kept in earlier attempts, and what is in this one.
+    /// The answers and `run_once` values of earlier attempts, extended by this one.
     sealed: SealedAnswers,
-    /// What this attempt has brought, not yet asked for again.
+    /// The answers that this attempt brought and the handler has not requested yet.
     fresh: BTreeMap<String, Raw>,
-    /// What is asked for now, in the order in which it was asked for, each by so many.
+    /// The pending input requests, in the order in which they were made, each with the number of its waiters.
     wanted: Vec<(String, InputRequest, usize)>,
-    /// How many are at work on something to be kept.
+    /// The number of `run_once` calls whose work is in progress.
     running_once: usize,
 }
 
-/// An attempt as it begins.
+/// The parsed start of an attempt.
 #[derive(Default)]
 struct AttemptStart {
     round: Round,
-    /// By what its state is told from others, and when that lapses.
+    /// The id of the attempt's state, and when that expires.
     state: Option<(StateId, UnixTime)>,
 }
 
-/// What a state says.
+/// The sealed content of a request state.
 #[derive(Default, Serialize, Deserialize)]
 struct SealedAnswers {
     #[serde(rename = "a")]
@@ -98,7 +98,7 @@ struct SealedAnswers {
     kept: BTreeMap<String, Raw>,
 }
 
-/// What an attempt brings that the first does not.
+/// The parameters that only a repeated attempt has.
 #[derive(Deserialize)]
 struct AttemptParams {
     #[serde(rename = "inputResponses")]
@@ -121,9 +121,9 @@ impl InputRounds {
         Self { method, params, sealing, entropy, inner: Mutex::default() }
     }
 
-    // --- Of the handler ---
+    // --- Used by the handler ---
 
-    /// The client's answer to a question.
+    /// Returns the client's answer to an input request.
     pub(in crate::front) async fn request_input<M: Method>(
         &self,
         request: &InboundRequest,
@@ -152,7 +152,7 @@ impl InputRounds {
         pending().await
     }
 
-    /// What was kept under `key` in an earlier attempt, or what `work` makes, which is kept from now on.
+    /// Returns the value stored under `key` by an earlier attempt, or runs `work` and stores its value.
     pub(in crate::front) async fn run_once<T, F>(&self, request: &InboundRequest, key: &str, work: F) -> T
     where
         T: Serialize + DeserializeOwned,
@@ -183,14 +183,14 @@ impl InputRounds {
         pending().await
     }
 
-    // --- Of the driver ---
+    // --- Used by the driver ---
 
-    /// The handler is about to be polled.
+    /// Records that the handler is about to be polled.
     pub(in crate::front) fn start_poll(&self) {
         lock(&self.inner).polled = true;
     }
 
-    /// The handler was polled. Returns how the request is answered if it cannot go on.
+    /// Records that the handler was polled. Returns the reply to a request that cannot continue.
     pub(in crate::front) fn end_poll(&self, cx: &mut TaskContext<'_>) -> Option<RoundReply> {
         let claim = {
             let mut inner = lock(&self.inner);
@@ -210,7 +210,7 @@ impl InputRounds {
         None
     }
 
-    /// The handler waits, and not for itself. Returns what the client is asked for, if nothing else can help.
+    /// Returns the input requests for the client, if the handler waits for nothing but its answers.
     pub(in crate::front) fn suspend_if_stalled(&self, request: &InboundRequest) -> Option<RoundReply> {
         let mut wakers = Wakers::default();
         let round = {
@@ -229,7 +229,7 @@ impl InputRounds {
         Some(self.suspend(round?, request.unix_time(), request))
     }
 
-    /// Nothing is answered any more. Returns what the request is answered by instead of what the handler says.
+    /// Ends the rounds. Returns the reply that replaces the handler's, if any.
     pub(in crate::front) fn finish(&self) -> Option<RoundReply> {
         let mut wakers = Wakers::default();
         let (refused, phase) = {
@@ -244,13 +244,13 @@ impl InputRounds {
 
     // --- States ---
 
-    /// Opens the state that came with the request, if nobody has.
+    /// Opens the state that came with the request, unless it is open already.
     fn open(&self, request: &InboundRequest) {
         let now = request.unix_time();
         {
             let mut inner = lock(&self.inner);
             let Phase::Untouched = inner.phase else { return };
-            // Whoever comes meanwhile waits.
+            // Other waiters wait until the state is open.
             inner.phase = Phase::Checking(Round::default());
         }
         let opened = self.read_attempt(now, request.principal());
@@ -276,7 +276,7 @@ impl InputRounds {
         wakers.release();
     }
 
-    /// What the request brings, and by what its state is told from others.
+    /// Reads the answers and the state that the request brought.
     fn read_attempt(
         &self,
         now: UnixTime,
@@ -291,7 +291,7 @@ impl InputRounds {
             let bound_to = self.state_binding(principal)?;
             let sealer = self.sealing.sealer(&*self.entropy);
             let opened = sealer.open(now, &bound_to, &text).map_err(|error| invalid(error.to_string()))?;
-            // What this server has sealed reads, unless it was another version of it.
+            // A state of this server decodes unless another version of the server sealed it.
             begun.round.sealed = serde_json::from_slice(&opened.payload)
                 .map_err(|_| invalid("the request state is of another version of this server"))?;
             begun.state = Some((StateId::new(opened.nonce), opened.expires));
@@ -304,7 +304,7 @@ impl InputRounds {
             .map_err(|error| invalid(format!("the parameters of {} cannot be read: {error}", &*self.method)))
     }
 
-    /// It is known whether the state was used before.
+    /// Handles the store's report whether the state was used before.
     fn handle_claim(&self, claimed: Result<StateUse, HandlerError>) {
         let mut wakers = Wakers::default();
         {
@@ -335,7 +335,7 @@ impl InputRounds {
         wakers.release();
     }
 
-    /// Asks the client for what is wanted, and gives it the rest to keep.
+    /// Replies with the pending input requests and the sealed answers, which the client returns.
     fn suspend(&self, round: Round, now: UnixTime, request: &InboundRequest) -> RoundReply {
         let mut missing: Option<ClientCapabilities> = None;
         for needed in round.wanted.iter().filter_map(|(_, input, _)| required_capability(input)) {
@@ -365,7 +365,7 @@ impl InputRounds {
         })
     }
 
-    /// The request is answered by an error, whatever the handler does.
+    /// Answers the request with an error, whatever the handler returns.
     fn fail_request(&self, request: &InboundRequest, error: ErrorObject) {
         let polled = {
             let mut inner = lock(&self.inner);
@@ -378,23 +378,23 @@ impl InputRounds {
     }
 }
 
-/// Somebody who waits for the client's answer, or for what was kept.
+/// A future that waits for the client's answer, or for a stored value.
 struct RoundWaiter<'a> {
     rounds: &'a InputRounds,
     request: &'a InboundRequest,
     waiter_key: Option<u64>,
-    /// What is asked for.
+    /// The key of its input request.
     key: Option<String>,
     role: WaiterRole,
 }
 
-/// What somebody has to do with a round.
+/// The part of a waiter in its round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaiterRole {
     None,
-    /// What they ask for is wanted.
+    /// Its input request is pending.
     AwaitsInput,
-    /// They make something that is to be kept.
+    /// It runs the work of `run_once`.
     RunsOnce,
 }
 
@@ -438,11 +438,11 @@ impl<'a> RoundWaiter<'a> {
                 Some(None)
             }
         });
-        // Once it is over nothing is kept any more.
+        // Once the rounds are over, no value is stored any more.
         polled.map(Result::unwrap_or_default)
     }
 
-    /// Looks into the round once it is open, and waits if there is nothing yet.
+    /// Looks into the round once it is open, and waits if `look` finds no value yet.
     fn poll<R>(
         &mut self,
         waker: &Waker,
@@ -473,7 +473,7 @@ impl<'a> RoundWaiter<'a> {
             (polled, changed && !inner.polled)
         };
         wakers.release();
-        // By another task, on its own: the handler waits for that, and would not be looked at.
+        // Another task polls this waiter: the driver would not poll the handler on its own, so wake it.
         if outside {
             self.request.wake_handler();
         }
@@ -504,8 +504,8 @@ impl Drop for RoundWaiter<'_> {
 }
 
 impl Round {
-    /// What the client has answered, now or before. It may answer before it is asked, and cannot take back what it has
-    /// said: other answers have followed from that.
+    /// Returns the client's answer from this or an earlier attempt. A client may answer before the request and cannot
+    /// change an earlier answer: other answers may have followed from it.
     fn answer(&mut self, key: &str) -> Option<Raw> {
         if let Some((key, answer)) = self.fresh.remove_entry(key) {
             self.sealed.answers.entry(key).or_insert(answer);
@@ -513,7 +513,7 @@ impl Round {
         self.sealed.answers.get(key).cloned()
     }
 
-    /// Somebody does not ask for it any more.
+    /// Removes one waiter from an input request.
     fn withdraw(&mut self, key: &str) {
         for (wanted, _, by) in &mut self.wanted {
             if wanted == key {

@@ -1,4 +1,4 @@
-//! What a router seals states with.
+//! The sealing of request states by a router.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -9,15 +9,15 @@ use super::single_use::SingleUse;
 use crate::front::Entropy;
 use crate::peer::server::{SealKey, Sealer};
 
-/// How long a client may take for its answers: a person reads, thinks and types within it, and what has been given out
-/// does not stay good for long.
+/// The default lifetime of a request state: long enough for a user to read, think and type, short enough that old
+/// states soon expire.
 const LIFETIME: Duration = Duration::from_secs(600);
 
 #[derive(Clone)]
 pub(crate) struct Sealing {
-    /// What the server calls itself: its states are nothing to another that happens to share its keys.
+    /// The server's name: another server rejects its states even if it has the same keys.
     pub(crate) server: String,
-    /// The application's, or one of this process's own once it is needed.
+    /// The application's sealer, or one with a random key, created at first use.
     sealer: OnceLock<Sealer>,
     pub(crate) single_use: Option<Arc<dyn SingleUse>>,
     pub(crate) lifetime: Duration,
@@ -32,7 +32,7 @@ impl Sealing {
         self.sealer = sealer.into();
     }
 
-    /// What states are sealed with. Without keys of the application that is a random one.
+    /// The sealer of request states; without keys of the application, one with a random key.
     pub(crate) fn sealer(&self, entropy: &dyn Entropy) -> &Sealer {
         self.sealer.get_or_init(|| {
             let mut bytes = [0; 32];

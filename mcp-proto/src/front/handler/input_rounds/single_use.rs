@@ -1,4 +1,4 @@
-//! States that are good for one attempt.
+//! Request states that are valid for one attempt.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -12,7 +12,7 @@ use crate::peer::server::NONCE_BYTES;
 use crate::quota::{FairTable, QuotaError, QuotaOwner};
 use crate::{Instant, UnixTime};
 
-/// A request state that has come back, told from every other.
+/// The unique id of a request state that a client returned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId([u8; NONCE_BYTES]);
 
@@ -21,7 +21,7 @@ impl StateId {
         Self(nonce)
     }
 
-    /// The id as bytes, for stores.
+    /// The id as bytes, to be stored.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -35,7 +35,7 @@ impl fmt::Debug for StateId {
     }
 }
 
-/// Whether a state had come back before.
+/// Whether a request state was used before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateUse {
     /// It is used for the first time.
@@ -44,20 +44,20 @@ pub enum StateUse {
     Repeated,
 }
 
-/// Where states that have come back are noted down, so that none is used twice: for servers on which an answer may count
-/// only once, such as the redemption of a voucher. See [`Router::single_use`](crate::front::Router::single_use).
+/// A store of used request states, so that none is used twice: for servers on which an answer may count only once, such
+/// as the redemption of a voucher. See [`Router::single_use`](crate::front::Router::single_use).
 ///
-/// Instances of a server that share the keys of their states must share this as well: an entry in a common database, say,
-/// that is inserted unless it is there.
+/// Instances of a server that share the keys of their states must share this store as well: for example as a row in a
+/// common database that is inserted unless it exists.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow>
 pub trait SingleUse: Send + Sync {
-    /// Notes down that a state is used, and says whether it had been before: as one step, whoever else asks. The note
-    /// may be forgotten once the state has lapsed, at `expires`, and never before. Where there is no room for it, the error
-    /// is [`HandlerError::no_room`]; `owner` is whose quota it uses.
+    /// Records the use of a state and returns whether it was used before, in one atomic step. The record may be deleted
+    /// once the state has expired, at `expires`, and never before. If there is no room for it, the error is
+    /// [`HandlerError::no_room`]; it counts towards the quota of `owner`.
     ///
-    /// If it fails, the request is answered by [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the state is
-    /// not used.
+    /// If it fails, the request is answered by [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the state
+    /// remains unused.
     fn claim(
         &self,
         state: StateId,
@@ -67,10 +67,10 @@ pub trait SingleUse: Send + Sync {
     ) -> SendFuture<Result<StateUse, HandlerError>>;
 }
 
-/// The states that this process has seen, in its memory: for servers of one instance.
+/// A store of used request states in this process's memory: for servers of one instance.
 ///
-/// It is bounded, and forgets none before it lapses: an owner with [more than its share](crate::quota::Shares::try_take) is
-/// refused.
+/// It is bounded, and keeps each entry until it expires: it refuses an owner with [more than its
+/// share](crate::quota::Shares::try_take).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -84,7 +84,7 @@ pub trait SingleUse: Send + Sync {
 pub struct UsedStates(Mutex<FairTable<StateId, ()>>);
 
 impl UsedStates {
-    /// At most so many that have not lapsed. Each takes about 200 bytes.
+    /// Creates a store of at most `most` unexpired states. Each takes about 200 bytes.
     pub fn new(most: usize) -> Self {
         Self(Mutex::new(FairTable::new(most)))
     }
@@ -96,7 +96,7 @@ impl UsedStates {
         now: UnixTime,
         expires: UnixTime,
     ) -> Result<StateUse, HandlerError> {
-        // The table orders its entries by instants: these are on the clock of states.
+        // The table orders its entries by instants: these are measured on the clock of states.
         let on_clock = |time: UnixTime| Instant::from_origin(time.since_epoch());
         let mut used = lock(&self.0);
         if used.get(state).is_some() {
@@ -111,7 +111,7 @@ impl UsedStates {
 }
 
 impl Default for UsedStates {
-    /// 100,000: a hundred and sixty a second for the ten minutes that each is good for.
+    /// Creates a store of 100,000 states: 160 a second for the ten minutes of their lifetime.
     fn default() -> Self {
         Self::new(100_000)
     }

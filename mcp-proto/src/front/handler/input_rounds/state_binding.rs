@@ -1,4 +1,4 @@
-//! What a state belongs to: a request of one principal to one server, told from every other.
+//! The binding of a request state to one request of one principal to one server.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -14,11 +14,11 @@ use crate::rpc::{Raw, write};
 /// The parameters that differ between attempts at the same request.
 const PER_ATTEMPT_PARAMS: [&str; 3] = ["_meta", "inputResponses", "requestState"];
 
-/// Writes down who asks whom for what: the same for each attempt at a request, in whatever order and spacing its
-/// parameters are written, and different for any other.
+/// Encodes server, principal, method and parameters: the same bytes for each attempt at a request, however its
+/// parameters are ordered and spaced, and different bytes for any other request.
 ///
 /// # Errors
-/// If a member of the parameters occurs twice: which of them counts would be anybody's guess.
+/// If a member of the parameters occurs twice: it would be ambiguous which of them counts.
 pub(super) fn state_binding(
     server: &str,
     principal: Option<&Principal>,
@@ -44,7 +44,7 @@ pub(super) fn state_binding(
     Ok(out)
 }
 
-/// A JSON value in the one way to write it.
+/// A JSON value in its canonical form.
 enum CanonicalJson {
     Null,
     Bool(bool),

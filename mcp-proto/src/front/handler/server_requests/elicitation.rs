@@ -14,18 +14,19 @@ use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{At, ClientCapability, Elicit, ElicitParams, ElicitUrlParams, UrlElicitationData};
 
 impl Context {
-    /// Asks the person who uses the client. The answer says whether they accepted.
+    /// Asks the user of the client. The answer tells whether the user accepted.
     ///
-    /// The same code asks clients of either era. A legacy client is asked by a request, for which the handler waits. One of
-    /// 2026-07-28 is asked by the result of its own request, and sends that again with the answers: the handler **is
-    /// dropped where it waits, and run again from its start**, on whichever instance of the server the request comes to.
-    /// Questions that were answered are answered at once then. Therefore
+    /// The same code works for clients of either era. A legacy client receives a request, and the handler waits for the
+    /// answer. A client of 2026-07-28 receives the question in the result of its own request, and sends that again with
+    /// the answers: the handler **is dropped where it waits, and runs again from its start**, on any instance of the
+    /// server that receives the request. Questions that were answered before resolve at once. Therefore
     ///
-    /// - what has an effect, costs much or may turn out differently goes into [`run_once`](Self::run_once), where it comes before
-    ///   an answer;
-    /// - `key` names the question: each question of a handler has a key of its own, the same in each run, and what is asked
-    ///   under it follows from the request and from the answers before;
-    /// - what can be asked at once is better asked at once, by joining the futures, than in one round after the other.
+    /// - work before an answer that has an effect, costs much or may return different values goes into
+    ///   [`run_once`](Self::run_once);
+    /// - `key` names the question: each question of a handler has its own key, the same in each run, and its content
+    ///   follows from the request and from the answers before;
+    /// - independent questions are better asked in one round, by joining the futures, than in one round after the
+    ///   other.
     ///
     /// ```
     /// use mcp_proto::front::{Context, HandlerError};
@@ -42,31 +43,31 @@ impl Context {
     /// }
     /// ```
     ///
-    /// Never ask for a password or the like by a form: the client sees it. That is what [`elicit_url`](Self::elicit_url) is for.
+    /// Never ask for a password or another secret by a form: the client sees it. Use [`elicit_url`](Self::elicit_url).
     ///
-    /// A modern client that has not declared what is asked for is answered by
-    /// [`MISSING_REQUIRED_CLIENT_CAPABILITY`](crate::rpc::code::MISSING_REQUIRED_CLIENT_CAPABILITY), and one whose answer
-    /// is none, or whose request state is not its own any more, by
-    /// [`INVALID_PARAMS`](crate::rpc::code::INVALID_PARAMS): the handler does not come back from there.
+    /// A modern client that did not declare the capability is answered by
+    /// [`MISSING_REQUIRED_CLIENT_CAPABILITY`](crate::rpc::code::MISSING_REQUIRED_CLIENT_CAPABILITY); one with an
+    /// invalid answer, or whose request state is no longer valid for it, by
+    /// [`INVALID_PARAMS`](crate::rpc::code::INVALID_PARAMS). In both cases the handler is dropped while it waits.
     ///
-    /// Modern clients can be asked while a tool is called, a prompt is got or a resource is read, and with the feature
-    /// `seal`; the answers so far are sealed (`Router::seal`) and kept by the client.
+    /// Modern clients can be asked during `tools/call`, `prompts/get` and `resources/read`, and with the feature
+    /// `seal`; the answers so far are sealed (`Router::seal`) and stored by the client.
     ///
     /// # Errors
-    /// If the client can not be asked, and from legacy clients whatever comes of a [request](Self::request).
+    /// If the client cannot be asked; for legacy clients also every error of a [request](Self::request).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
     pub fn elicit(&self, key: impl Into<String>, params: ElicitParams) -> InputFuture<Elicit> {
         InputFuture::elicit(self, key.into(), params)
     }
 
-    /// Asks the person to visit a page on the web, for what the client must not see: a password, a payment, the consent
-    /// to something that a third party guards. As [`elicit`](Self::elicit).
+    /// Asks the user to visit a web page, for data that the client must not see: a password, a payment, the consent to
+    /// a third party's access. Works like [`elicit`](Self::elicit).
     ///
-    /// The answer says whether the person agreed to open the page, not what they did there: that is for whoever serves
-    /// the page to find out, who must make sure as well that it is the same person. The address is seen by the client and
-    /// by whoever it shows it to: it must not contain secrets, nor be good without logging in, and should begin with
-    /// `https`. One that no client could open, or that holds credentials, is refused.
+    /// The answer tells whether the user agreed to open the page, not what they did there: the server of the page finds
+    /// that out, and must also check that the same user visits it. The client and its user see the URL: it must contain
+    /// no secrets, must not grant access without a login, and should begin with `https`. A URL that no client could
+    /// open, or that holds credentials, is an error.
     ///
     /// ```
     /// use mcp_proto::front::{Context, HandlerError};
@@ -94,11 +95,12 @@ impl Context {
         self.elicit(key, ElicitParams::url(message, url))
     }
 
-    /// What to answer where a request is not worth waiting for until the person has visited a page (2025-11-25): the
-    /// client shows the page, and makes the request again once it is [told](ElicitationCompletion) that the person is done. At other
-    /// revisions, and of a client without pages, it is a failure in words, and nobody is to be told.
+    /// Returns the error that makes the client show a page and retry (2025-11-25), instead of waiting for the user's
+    /// visit: the client shows the page, and sends its request again once the server [notifies](ElicitationCompletion)
+    /// it that the user is done. At other revisions, and for a client that does not support pages, it is an error with
+    /// a message, and no completion follows.
     ///
-    /// [`elicit_url`](Self::elicit_url) does for every revision.
+    /// [`elicit_url`](Self::elicit_url) works at every revision.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error>
     pub fn require_url(
@@ -127,8 +129,8 @@ impl Context {
 }
 
 impl InputFuture<Elicit> {
-    /// As [`new`](Self::new); a page on the web gets an id, where the revision has them, and a form must be filled in as
-    /// it asks.
+    /// Like [`new`](Self::new), but gives a web page an id, where the revision has them, and checks the content of a
+    /// form against its schema.
     pub(super) fn elicit(context: &Context, key: String, mut params: ElicitParams) -> Self {
         let mut completion = None;
         if let ElicitParams::Url(page) = &params
@@ -149,16 +151,16 @@ impl InputFuture<Elicit> {
         Self { completion, ..asking }
     }
 
-    /// What tells the client that the person is done with the page (2025-11-25); nothing where clients are not told:
-    /// those of 2026-07-28 find out by sending their request again.
+    /// Returns the handle that notifies the client when the user is done with the page (2025-11-25). `None` at other
+    /// revisions: clients of 2026-07-28 find out by sending their request again.
     ///
-    /// It may be kept for whoever serves the page, longer than the handler runs.
+    /// The server of the page may keep the handle longer than the handler runs.
     pub fn completion(&self) -> Option<ElicitationCompletion> {
         self.completion.clone()
     }
 }
 
-/// Whether a person may be sent to a page: only where a client could open it, and never with credentials in its address.
+/// Checks that a client could open the URL, and that it contains no credentials.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
 fn check_url(url: &str) -> Result<(), String> {

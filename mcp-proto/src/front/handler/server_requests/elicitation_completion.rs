@@ -6,7 +6,7 @@ use core::fmt;
 
 use crate::front::handler::connection::HandlerConnection;
 
-/// Tells the client that asked for it that the person is done with a page on the web (2025-11-25): see
+/// Notifies a client that the user is done with a web page (2025-11-25): see
 /// [`InputFuture::completion`](super::InputFuture::completion).
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
@@ -17,12 +17,12 @@ pub struct ElicitationCompletion {
 }
 
 impl ElicitationCompletion {
-    /// The id by which the client knows the page: random, to be found again by whoever serves it.
+    /// The random id by which the client knows the page, and the server of the page finds this handle.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Tells the client. Returns whether it is still there to be told.
+    /// Sends the notification. Returns whether the client is still connected.
     pub fn notify(&self) -> bool {
         self.connection.elicitation_complete(&self.id)
     }

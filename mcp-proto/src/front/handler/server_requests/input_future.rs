@@ -19,9 +19,9 @@ use crate::schema::{
     CreateMessage, CreateMessageParams, FormError, InputRequest, ListRoots, ListRootsParams, Method,
 };
 
-/// How the client is asked.
+/// The mechanism that delivers input requests to the client.
 pub(super) enum InputMechanism<'a> {
-    /// By a request, which is refused unless the client is a legacy one.
+    /// By requests of the server, which only legacy clients accept.
     ServerRequests,
     /// By the result of the client's request (2026-07-28).
     InputRounds(&'a InputRounds),
@@ -40,14 +40,14 @@ impl<'a> InputMechanism<'a> {
 }
 
 impl Context {
-    /// Asks the client's model. As [`elicit`](Self::elicit).
+    /// Asks the client's model. Works like [`elicit`](Self::elicit).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling>
     pub fn sample(&self, key: impl Into<String>, params: CreateMessageParams) -> InputFuture<CreateMessage> {
         InputFuture::new(self, key.into(), params)
     }
 
-    /// Asks where the server may work. As [`elicit`](Self::elicit).
+    /// Asks for the client's roots, the directories that the server may use. Works like [`elicit`](Self::elicit).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
     pub fn roots(&self, key: impl Into<String>) -> InputFuture<ListRoots> {
@@ -55,9 +55,9 @@ impl Context {
     }
 }
 
-/// A question to the client: the future of its answer. See [`Context::elicit`].
+/// An input request to the client, as the future of its answer. See [`Context::elicit`].
 ///
-/// Nothing is asked before it is polled. To ask several things at once, join several of these.
+/// Nothing is sent before it is polled. To request several inputs in one round, join several of these.
 #[must_use = "nothing is asked unless it is awaited"]
 pub struct InputFuture<M: Method> {
     pub(super) future: SendFuture<Result<M::Result, Error>>,
@@ -72,7 +72,7 @@ where
         Self::with_check(context, key, params, Ok)
     }
 
-    /// A question whose answer `take` checks.
+    /// Creates an input request whose answer `take` checks.
     pub(super) fn with_check(
         context: &Context,
         key: String,

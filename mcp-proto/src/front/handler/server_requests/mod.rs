@@ -1,9 +1,9 @@
-//! Asking the client while its request is answered: by the same code of a handler in either era.
+//! Requests to the client while its own request is answered, with the same handler code in either era.
 //!
-//! A legacy client is asked by a request, and the handler waits for the answer. One of 2026-07-28 is asked by the result:
-//! the handler is run as far as it comes, then dropped, and run again from its start when the client sends its request
-//! again with the answers. In between nothing is kept here: what has been answered before, and what the handler has
-//! [kept](super::Context::run_once), travels with the client, sealed.
+//! A legacy client receives a request, and the handler waits for the answer. A client of 2026-07-28 receives the input
+//! request in the result: the handler runs as far as it can, is dropped, and runs again from its start when the client
+//! sends its request again with the answers. Between the rounds the server stores nothing: earlier answers and the
+//! values of [`run_once`](super::Context::run_once) travel with the client, sealed.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 

@@ -1,4 +1,4 @@
-//! Work that is done once, however often its handler runs.
+//! Work that runs once, however often its handler runs.
 
 use core::future::Future;
 
@@ -9,8 +9,8 @@ use super::input_future::InputMechanism;
 use crate::front::handler::context::Context;
 
 impl Context {
-    /// Does `work` once, however often the handler is run for one request of a client: the value is kept by the client of
-    /// 2026-07-28, sealed, until the request is answered. Each piece of work has a key of its own.
+    /// Runs `work` once, however often the handler runs for one request of a client: a 2026-07-28 client stores its
+    /// value, sealed, until the request is answered. Each piece of work has its own key.
     ///
     /// ```
     /// # use mcp_proto::front::{Context, HandlerError};
@@ -27,8 +27,8 @@ impl Context {
     /// }
     /// ```
     ///
-    /// The client can not read or change the value, and can not give it to another principal or another request. It can
-    /// come back with it more than once, unless each state is used once (`Router::single_use`).
+    /// The client cannot read or change the value, nor use it for another principal or another request. It can return
+    /// it more than once, unless each state is valid once (`Router::single_use`).
     pub async fn run_once<T, F>(&self, key: impl AsRef<str>, work: F) -> T
     where
         T: Serialize + DeserializeOwned,
