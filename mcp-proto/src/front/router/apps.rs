@@ -1,4 +1,4 @@
-//! Tools with pages: MCP Apps.
+//! Tools with MCP Apps pages.
 
 use alloc::string::String;
 use core::future::Future;
@@ -8,11 +8,11 @@ use crate::front::handler::output::ResourceOutput;
 use crate::schema::{Resource, apps};
 
 impl<M: HandlerMode> Router<M> {
-    /// A page that tools may name by [`Tool::with_page`](crate::schema::Tool::with_page): HTML, at a `ui:` URI. The
-    /// extension is declared.
+    /// Registers a page that tools name by [`Tool::with_page`](crate::schema::Tool::with_page): HTML at a `ui:` URI.
+    /// The router declares the extension.
     ///
-    /// Hosts that render no pages show the text of the tool's result. Where the handler returns none, the structured
-    /// result stands in for it.
+    /// Hosts that render no pages show the text of the tool's result. If the handler returns no text, the JSON of the
+    /// structured result becomes the text.
     ///
     /// ```
     /// use mcp_proto::front::{NoArguments, Router};
@@ -38,7 +38,7 @@ impl<M: HandlerMode> Router<M> {
         self.resource(Resource::page(uri, name), handler)
     }
 
-    /// A tool whose page is not there, or is none.
+    /// Returns the error for a tool whose page is not registered or has the wrong media type.
     pub(super) fn missing_page(&self) -> Option<RouterError> {
         self.tools.iter().find_map(|entry| {
             let uri = entry.item.page()?;

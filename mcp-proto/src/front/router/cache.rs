@@ -1,14 +1,14 @@
-//! How long and by whom the results of a router may be kept.
+//! Cache hints of a router's results.
 
 use super::{HandlerMode, Router};
 use crate::schema::{CacheHint, Method};
 
 impl<M: HandlerMode> Router<M> {
-    /// Says how long and by whom the results of a method may be kept that do not say so themselves: lists, resources,
-    /// what the server says of itself. Unless told, [nothing is kept](CacheHint::none).
+    /// Sets the cache hint of a method's results that have none themselves: lists, resources, `server/discover`. By
+    /// default, results are [not cached](CacheHint::none).
     ///
-    /// All pages of a list are kept by the same, as the specification demands: a page of its own making can say how long
-    /// it may be kept, but not by whom.
+    /// All pages of a list have the same cache scope, as the specification demands: a handler of the list method can
+    /// set the lifetime of a page, but not its scope.
     ///
     /// ```
     /// use core::time::Duration;

@@ -1,4 +1,4 @@
-//! From a request to the handler that answers it.
+//! The dispatch of requests to their handlers.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,16 +15,16 @@ use crate::schema::{
     ServerCapability,
 };
 
-/// How a request is answered.
+/// The dispatch of a request: its reply, or the future of its handler.
 pub(crate) enum Dispatch<F> {
-    /// At once.
+    /// The reply is known at once.
     Now(Reply),
-    /// By a handler, in its own time.
+    /// A handler computes the reply.
     Later(F),
 }
 
 impl<M: HandlerMode> Router<M> {
-    /// Finds who answers a request, and lets them begin. Tasks live at `service`.
+    /// Finds the handler of a request and starts it. `service` holds the tasks.
     pub(crate) fn dispatch(
         &self,
         method: &str,
@@ -164,7 +164,7 @@ impl<M: HandlerMode> Router<M> {
     }
 }
 
-/// The arguments that a prompt can not do without.
+/// The arguments that a prompt requires.
 fn required(prompt: &Prompt) -> impl Iterator<Item = &str> {
     let arguments = prompt.arguments.iter().flatten();
     arguments.filter(|argument| argument.required == Some(true)).map(|argument| argument.name.as_str())

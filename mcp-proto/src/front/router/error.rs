@@ -1,27 +1,27 @@
-//! What can be wrong with a router.
+//! The errors of a router's registrations.
 
 use alloc::string::String;
 use core::fmt;
 
 use super::TemplateError;
 
-/// Something was registered that can not be offered.
+/// An invalid registration of a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RouterError {
-    /// The name of a tool has other than 1 to 128 characters of `[A-Za-z0-9_.-]`.
+    /// The name of a tool is not 1 to 128 characters of `[A-Za-z0-9_.-]`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool-names>
     ToolName {
         /// The name.
         name: String,
     },
-    /// The arguments of a tool are not described as a JSON object.
+    /// The input schema of a tool does not describe a JSON object.
     InputSchema {
         /// The tool.
         tool: String,
     },
-    /// A schema of a tool can not be checked against.
+    /// A schema of a tool cannot be compiled.
     #[cfg(feature = "schema-validate")]
     Schema {
         /// The tool.
@@ -31,7 +31,7 @@ pub enum RouterError {
         /// Why.
         error: crate::validate::SchemaError,
     },
-    /// A parameter of a tool is marked to be repeated as a header of HTTP, and can not be.
+    /// A parameter of a tool cannot be repeated as an HTTP header, although its schema demands it.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header>
     #[cfg(feature = "http")]
@@ -48,51 +48,51 @@ pub enum RouterError {
         /// The URI.
         uri: String,
     },
-    /// The URI template of resources can not be matched against.
+    /// The URI template of resources is not supported.
     Template {
         /// The template.
         template: String,
         /// Why.
         error: TemplateError,
     },
-    /// Calls of a tool are to become tasks, and the router has [none](super::Router::tasks).
+    /// Calls of a tool run as tasks, but the router has [no task configuration](super::Router::tasks).
     NoTasks {
         /// The tool.
         tool: String,
     },
-    /// What a tool needs of tokens is no scope.
+    /// A scope that a tool requires is malformed.
     #[cfg(feature = "auth")]
     Scope {
         /// The tool.
         tool: String,
-        /// What it is to need.
+        /// The malformed scope.
         scope: String,
     },
-    /// A tool needs scopes, and is not registered.
+    /// Scopes are required for a tool that is not registered.
     #[cfg(feature = "auth")]
     NoTool {
         /// The tool.
         tool: String,
     },
-    /// What was to identify an extension has no prefix, or is no identifier.
+    /// The identifier of an extension has no prefix or is malformed.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
     Extension {
-        /// What it was.
+        /// The identifier.
         identifier: String,
     },
-    /// The page of a tool is not a registered resource of the media type of pages.
+    /// The page of a tool is not a registered resource with the media type of pages.
     ///
     /// <https://modelcontextprotocol.io/extensions/apps/overview>
     Page {
         /// The tool.
         tool: String,
-        /// The URI that it names.
+        /// The URI of the page.
         uri: String,
     },
-    /// Two things of one kind have the same name.
+    /// Two registrations of one kind have the same name.
     Duplicate {
-        /// What they are.
+        /// What kind of item they are.
         kind: &'static str,
         /// Their name.
         name: String,

@@ -7,7 +7,7 @@ use crate::schema::Json;
 #[cfg(feature = "schema-validate")]
 use crate::validate::{Bounds, Schema};
 
-/// The schema of a tool's arguments, whose `type` is `object`: arguments are nothing else, so it need not be written.
+/// Adds `type: object` to the schema of a tool's arguments, which may omit it because arguments are always objects.
 pub(super) fn object_schema(schema: &Json) -> Option<Json> {
     let mut fields: serde_json::Map<_, _> = schema.decode().ok()?;
     match fields.get("type") {
@@ -19,7 +19,7 @@ pub(super) fn object_schema(schema: &Json) -> Option<Json> {
     }
 }
 
-/// What the arguments of tools are held to.
+/// The schemas that check the arguments of tools.
 #[cfg(feature = "schema-validate")]
 #[derive(Default)]
 pub(super) struct InputChecks {

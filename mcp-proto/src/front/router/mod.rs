@@ -1,4 +1,4 @@
-//! What a server offers, and who answers for it.
+//! The router: a server's tools, resources and prompts, with their handlers.
 
 mod apps;
 mod cache;
@@ -59,13 +59,13 @@ use task_tool::TaskTool;
 pub use uri::TemplateError;
 use uri::UriTemplate;
 
-/// How many items a page has unless told otherwise: clients that read one page alone still see all of most servers.
+/// The default number of items on a page: clients that read only one page still see all items of most servers.
 const DEFAULT_PAGE_SIZE: usize = 1000;
 
-/// A server: its tools, resources and prompts, with the handlers that answer for them.
+/// A server: its tools, resources and prompts, with their handlers.
 ///
-/// What is registered is what the server declares and lists. Handlers take their arguments, decoded, and a
-/// [`Context`], and are async; they are dropped if the client cancels the request.
+/// The server declares and lists what is registered. Handlers are async and take their decoded arguments and a
+/// [`Context`]; they are dropped if the client cancels the request.
 ///
 /// ```
 /// # #[cfg(feature = "schemars")] {
@@ -98,20 +98,20 @@ pub struct Router<M: HandlerMode = SendHandlers> {
     templates: Registry<TemplateEntry, M::Handler<TemplateMatch, Context>>,
     prompts: Registry<Prompt, M::Handler<GetPromptParams, Context>>,
     methods: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
-    /// Those among them that the protocol does not have.
+    /// The methods among them that the protocol does not define.
     custom_methods: Vec<String>,
     page_size: usize,
-    /// How long and by whom results may be kept, by the names of methods.
+    /// The cache hints by method name.
     cache_hints: BTreeMap<&'static str, CacheHint>,
-    /// How it has tasks, and the tools that become such.
+    /// The task registry, and the tools whose calls become tasks.
     task_registry: Option<Arc<TaskRegistry>>,
     task_tools: BTreeMap<String, TaskTool>,
     #[cfg(feature = "seal")]
     sealing: Arc<Sealing>,
-    /// The parameters of tools that clients repeat as headers of HTTP.
+    /// The parameters of tools that clients repeat as HTTP headers.
     #[cfg(feature = "http")]
     param_headers: BTreeMap<String, ParamHeaders>,
-    /// What tools need of the tokens that they are called with.
+    /// The scopes that tools require.
     #[cfg(feature = "auth")]
     scopes: BTreeMap<String, Arc<Scopes>>,
     #[cfg(feature = "schema-validate")]
@@ -119,23 +119,23 @@ pub struct Router<M: HandlerMode = SendHandlers> {
     error: Option<RouterError>,
 }
 
-/// A template as it is listed, and as URIs are matched against it.
+/// A template in its listed form, and parsed for matching.
 type TemplateEntry = (ResourceTemplate, UriTemplate);
 
 /// A URI that a template matches, with its variables.
 type TemplateMatch = (String, Map<String>);
 
 impl Router<SendHandlers> {
-    /// A server of this name and version that offers nothing yet. Its handlers must be `Send`, and it can be driven on
-    /// an executor with many threads; [`local`](Router::local) takes handlers that are not.
+    /// Creates a server of this name and version that offers nothing yet. Its handlers must be `Send`, and it can be
+    /// driven on a multi-threaded executor; [`local`](Router::local) takes handlers that are not `Send`.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self::with_info(Implementation::new(name, version))
     }
 }
 
 impl Router<LocalHandlers> {
-    /// A server of this name and version that offers nothing yet. Its handlers may hold what is not `Send`, such as an
-    /// `Rc`; then it is driven on one thread.
+    /// Creates a server of this name and version that offers nothing yet. Its handlers may hold values that are not
+    /// `Send`, such as an `Rc`; its driver then stays on one thread.
     ///
     /// ```
     /// use std::cell::Cell;
@@ -161,7 +161,7 @@ impl Router<LocalHandlers> {
 }
 
 impl<M: HandlerMode> Router<M> {
-    /// A server that describes itself by `info` and offers nothing yet.
+    /// Creates a server that describes itself by `info` and offers nothing yet.
     pub fn with_info(info: Implementation) -> Self {
         Self {
             #[cfg(feature = "seal")]
@@ -189,7 +189,7 @@ impl<M: HandlerMode> Router<M> {
         }
     }
 
-    /// How to make use of the server, for the model.
+    /// Sets the instructions that tell the model how to use the server.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
@@ -198,7 +198,7 @@ impl<M: HandlerMode> Router<M> {
 
     // --- Methods and capabilities ---
 
-    /// Who says what could be typed into an argument of a prompt or a template.
+    /// Sets the handler of completions: it suggests values for an argument of a prompt or a template.
     #[must_use]
     pub fn completion<F, H>(mut self, handler: H) -> Self
     where
@@ -218,11 +218,11 @@ impl<M: HandlerMode> Router<M> {
         self.declare(ServerCapability::Completions)
     }
 
-    /// A handler of any method, in place of what the router would do: for lists that change, say. The capability that
-    /// the method needs is declared.
+    /// Sets the handler of any method, in place of the router's own: for lists that change, for example. The router
+    /// declares the capability that the method requires.
     ///
-    /// A result that clients may keep comes with what is to be said of that: a list as a
-    /// [`CachedPage`](crate::schema::CachedPage), another as [`Cached`](crate::schema::Cached).
+    /// A cacheable result includes its lifetime: a list as a [`CachedPage`](crate::schema::CachedPage), any other
+    /// result as [`Cached`](crate::schema::Cached).
     ///
     /// ```
     /// use core::time::Duration;
@@ -261,8 +261,8 @@ impl<M: HandlerMode> Router<M> {
         }
     }
 
-    /// A handler of a method that the protocol does not have, such as an extension's. It takes the parameters as they
-    /// came, and so returns the result.
+    /// Sets the handler of a method that the protocol does not define, such as an extension's. It takes the parameters
+    /// undecoded and returns the result.
     ///
     /// ```
     /// use mcp_proto::front::Router;
@@ -297,7 +297,7 @@ impl<M: HandlerMode> Router<M> {
         self
     }
 
-    /// Declares a capability that does not follow from what is registered: that lists change, that resources can be
+    /// Declares a capability that does not follow from the registrations: that lists change, that resources can be
     /// subscribed to, that the server logs.
     #[must_use]
     pub fn declare(mut self, capability: ServerCapability) -> Self {
@@ -305,7 +305,7 @@ impl<M: HandlerMode> Router<M> {
         self
     }
 
-    /// Declares an extension, with its settings: an object.
+    /// Declares an extension with its settings: an object.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extensions>
     #[must_use]
@@ -318,7 +318,7 @@ impl<M: HandlerMode> Router<M> {
         self
     }
 
-    /// How many items one page of a list has: 1,000 unless told otherwise.
+    /// Sets the number of items on one page of a list. Default 1,000.
     #[must_use]
     pub fn page_size(mut self, items: usize) -> Self {
         self.page_size = items;
@@ -327,12 +327,12 @@ impl<M: HandlerMode> Router<M> {
 
     // --- Getters ---
 
-    /// What the server calls itself.
+    /// The server's name, version and description.
     pub fn info(&self) -> &Implementation {
         &self.info
     }
 
-    /// The configuration of a machine that this router answers for, with every other choice left to its default.
+    /// Returns the configuration of a machine for this router, with the default of every other option.
     pub fn config(&self) -> ServerConfig {
         let mut config = ServerConfig::new(self.info.clone());
         config.instructions.clone_from(&self.instructions);
@@ -343,15 +343,15 @@ impl<M: HandlerMode> Router<M> {
         config
     }
 
-    /// What the server declares.
+    /// The capabilities that the server declares.
     pub fn capabilities(&self) -> &ServerCapabilities {
         &self.capabilities
     }
 
-    /// Whether all that was registered makes sense.
+    /// Checks all registrations.
     ///
     /// # Errors
-    /// The first thing that does not.
+    /// The first invalid registration.
     pub fn check(&self) -> Result<(), RouterError> {
         let missing = || self.missing_page().or_else(|| self.missing_tasks());
         #[cfg(feature = "auth")]
@@ -359,7 +359,7 @@ impl<M: HandlerMode> Router<M> {
         self.error.clone().or_else(missing).map_or(Ok(()), Err)
     }
 
-    /// The parameters of a tool that clients repeat as headers of HTTP, if it has such.
+    /// The parameters of a tool that clients repeat as HTTP headers, if it has any.
     #[cfg(feature = "http")]
     pub(crate) fn param_headers(&self, tool: &str) -> Option<&ParamHeaders> {
         self.param_headers.get(tool)

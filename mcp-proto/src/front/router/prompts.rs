@@ -1,4 +1,4 @@
-//! Prompts, and who answers for them.
+//! Prompts and their handlers.
 
 use core::future::Future;
 
@@ -14,9 +14,9 @@ use crate::schema::{GetPromptParams, Prompt, Revision, ServerCapability};
 
 /// Prompts.
 impl<M: HandlerMode> Router<M> {
-    /// A prompt; its handler takes its arguments as a struct, or as a map, of strings.
+    /// Registers a prompt; its handler takes its arguments as a struct, or as a map, of strings.
     ///
-    /// Arguments that the prompt requires are there when the handler runs.
+    /// The router checks that all required arguments are present before the handler runs.
     ///
     /// ```
     /// use mcp_proto::front::Router;
@@ -59,8 +59,8 @@ impl<M: HandlerMode> Router<M> {
         self.add_prompt(prompt, erased)
     }
 
-    /// A prompt whose handler takes the request as it came, and with it the answers to what an earlier attempt asked
-    /// for.
+    /// Registers a prompt whose handler takes the undecoded request, including the answers to the input requests of an
+    /// earlier attempt.
     #[must_use]
     pub fn prompt_raw<F, H>(self, prompt: Prompt, handler: H) -> Self
     where

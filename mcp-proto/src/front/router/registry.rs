@@ -1,4 +1,4 @@
-//! What was registered, to be listed and to be found.
+//! A registry of items that are listed in order and found by key.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::rpc::{ErrorObject, code};
 
-/// Things with a key each, in the order in which they were registered.
+/// Items by key, in the order of their registration.
 pub(crate) struct Registry<T, H> {
     entries: Vec<Entry<T, H>>,
     index: BTreeMap<String, usize>,
@@ -24,7 +24,7 @@ impl<T, H> Registry<T, H> {
         Self { entries: Vec::new(), index: BTreeMap::new() }
     }
 
-    /// Adds an item, or hands the key back if there is one like it.
+    /// Adds an item, or returns the key if it is registered already.
     pub(crate) fn insert(&mut self, key: String, item: T, handler: H) -> Result<(), String> {
         if self.index.contains_key(&key) {
             return Err(key);
@@ -42,7 +42,7 @@ impl<T, H> Registry<T, H> {
         self.entries.iter()
     }
 
-    /// One page, and the cursor of the next: the key of the last item on this one, which stays good for as long as that
+    /// Returns one page and the cursor of the next: the key of the last item on this page, which stays valid while that
     /// item is registered, on any instance of the server.
     pub(crate) fn page(
         &self,

@@ -1,4 +1,4 @@
-//! Replies made of what handlers return.
+//! Replies built from the return values of handlers.
 
 use alloc::string::String;
 
@@ -10,7 +10,7 @@ use crate::peer::AnyResult;
 use crate::peer::server::resource_not_found;
 use crate::schema::{CallToolResult, Revision};
 
-/// The answer to a tool call. Failures are results for the model, unless they concern the protocol.
+/// The reply to a tool call. Failures become results for the model, except protocol errors.
 pub(super) fn tool_reply(result: ToolResult) -> Reply {
     match result {
         Ok(ResultOrInput::Result(result)) => Reply::result(result),
@@ -22,7 +22,7 @@ pub(super) fn tool_reply(result: ToolResult) -> Reply {
     }
 }
 
-/// The answer to a request for a prompt, which is described as it is listed unless it describes itself.
+/// The reply to `prompts/get`, with the listed description unless the result has its own.
 pub(crate) fn prompt_reply(output: impl PromptOutput, described: Option<&str>, revision: Revision) -> Reply {
     let answered = output.into_prompt_result().map(|answered| match answered {
         ResultOrInput::Result(mut result) => {
@@ -36,7 +36,7 @@ pub(crate) fn prompt_reply(output: impl PromptOutput, described: Option<&str>, r
     reply(answered, revision)
 }
 
-/// Any other answer.
+/// The reply to any other request.
 pub(crate) fn reply<R: AnyResult + Send + 'static>(
     answered: Result<ResultOrInput<R>, HandlerError>,
     revision: Revision,

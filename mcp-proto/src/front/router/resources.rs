@@ -1,4 +1,4 @@
-//! Resources and templates of them, and who reads them.
+//! Resources, resource templates and their handlers.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -17,7 +17,7 @@ use crate::schema::{ReadResourceParams, Resource, ResourceTemplate, Revision, Se
 
 /// Resources.
 impl<M: HandlerMode> Router<M> {
-    /// A resource; its handler takes its URI.
+    /// Registers a resource; its handler takes its URI.
     ///
     /// ```
     /// use mcp_proto::front::Router;
@@ -51,7 +51,7 @@ impl<M: HandlerMode> Router<M> {
         self.declare(ServerCapability::Resources)
     }
 
-    /// Resources of one kind; the handler takes the variables of the template as a struct, or as a map, of strings.
+    /// Registers a resource template; the handler takes its variables as a struct, or as a map, of strings.
     ///
     /// A template is a URI with expressions of RFC 6570:
     ///
@@ -64,10 +64,10 @@ impl<M: HandlerMode> Router<M> {
     ///
     /// Other expressions, such as `{a*}` and `{;a}`, are a [`RouterError::Template`] of [`check`](Self::check).
     ///
-    /// Values are percent-decoded once and then checked: a segment has no `/`, `\` or NUL and is not `.` or `..`, and no
-    /// value has NUL, or `..` between slashes or backslashes. A URI with any other value does not match the template, so
-    /// that the client is answered that there is no such resource, and no handler runs. The value of `{+a}` may begin with
-    /// a slash: strip it before you join it to a directory.
+    /// Values are percent-decoded once and then checked: a segment has no `/`, `\` or NUL and is not `.` or `..`, and
+    /// no value has NUL, or `..` between slashes or backslashes. A URI with any other value does not match the
+    /// template: the client receives the error of a resource that does not exist, and no handler runs. The value of
+    /// `{+a}` may begin with a slash: strip it before you join it to a directory.
     ///
     /// ```
     /// use mcp_proto::front::{HandlerError, Router};

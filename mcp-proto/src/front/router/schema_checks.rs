@@ -1,4 +1,4 @@
-//! Tools held to their schemas.
+//! Checks of tool arguments and results against their JSON Schemas.
 
 #[cfg(feature = "schema-validate")]
 use alloc::sync::Arc;
@@ -24,10 +24,10 @@ impl<M: HandlerMode> Router<M> {
     }
 }
 
-/// Checks against schemas.
+/// Schema checks.
 #[cfg(feature = "schema-validate")]
 impl<M: HandlerMode> Router<M> {
-    /// The bounds of the tools' schemas and of each check. It concerns the tools that are registered after it.
+    /// Sets the bounds of tool schemas and of each check, for all tools that are registered after it.
     ///
     /// Arguments are checked against the tool's input schema before its handler runs, and structured results against
     /// its output schema before they are sent.

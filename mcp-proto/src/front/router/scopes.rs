@@ -1,4 +1,4 @@
-//! What tools need of the tokens that they are called with.
+//! The scopes that tools require.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -13,12 +13,11 @@ use crate::schema::{CallTool, Method as _};
 
 /// Scopes.
 impl<M: HandlerMode> Router<M> {
-    /// What the token of a request has to allow that calls a tool, beside what [every
-    /// request](crate::auth::server::Protection::required) needs. It is looked at before anything else of the call, and
-    /// before a task begins. What depends on the arguments is for the handler to
-    /// [demand](Context::require).
+    /// Sets the scopes that calls of a tool require, beside those of [every
+    /// request](crate::auth::server::Protection::required). They are checked before anything else of the call, and
+    /// before a task starts. Scopes that depend on the arguments are [required](Context::require) by the handler.
     ///
-    /// Where the server demands no tokens, such as on standard input and output, everything is allowed.
+    /// Where the server requires no tokens, such as on standard input and output, everything is allowed.
     ///
     /// ```
     /// use mcp_proto::front::{NoArguments, Router};
@@ -45,13 +44,14 @@ impl<M: HandlerMode> Router<M> {
         self
     }
 
-    /// A tool that needs scopes and is not there: it is named otherwise most likely, and needs none then.
+    /// Returns a tool that requires scopes but is not registered: most likely it has another name, and would run
+    /// unprotected.
     pub(super) fn missing_tool(&self) -> Option<RouterError> {
         let missing = self.scopes.keys().find(|tool| self.tools.get(tool).is_none())?;
         Some(RouterError::NoTool { tool: missing.clone() })
     }
 
-    /// The same of a request that a handler of its method answers: it may be a call.
+    /// Checks the scopes of a request that a handler of its method answers, if it is a tool call.
     pub(super) fn check_call_scopes(
         &self,
         method: &str,
@@ -65,7 +65,7 @@ impl<M: HandlerMode> Router<M> {
         self.check_scopes(&call.name, context)
     }
 
-    /// Lets a call go on if its token allows it.
+    /// Checks that the token of a call grants the scopes of its tool.
     pub(super) fn check_scopes(&self, tool: &str, context: Context) -> Result<Context, Reply> {
         let Some(scopes) = self.scopes.get(tool) else { return Ok(context) };
         let revision = context.revision();

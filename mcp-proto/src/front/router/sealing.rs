@@ -1,4 +1,4 @@
-//! How a router's handlers ask clients of 2026-07-28: by states that the clients keep.
+//! The sealing of request states, which clients of 2026-07-28 store between input rounds.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -8,11 +8,11 @@ use crate::front::handler::input_rounds::{Sealing, SingleUse};
 use crate::peer::server::Sealer;
 
 impl<M: HandlerMode> Router<M> {
-    /// The keys that request states are sealed with, where handlers [ask](crate::front::Context::elicit) clients of
-    /// 2026-07-28. Instances of a server between which requests are spread must share them.
+    /// Sets the keys that seal request states, where handlers [request input](crate::front::Context::elicit) from
+    /// clients of 2026-07-28. Instances of a server that share a load balancer must share the keys.
     ///
-    /// Without this, states are sealed with a random key that nobody but this value knows: good for one process, and
-    /// until it ends.
+    /// Without this, states are sealed with a random key that only this router holds: valid for one process, until it
+    /// ends.
     ///
     /// ```
     /// use mcp_proto::front::Router;
@@ -30,18 +30,17 @@ impl<M: HandlerMode> Router<M> {
         self
     }
 
-    /// How long a client may take for its answers, and so how long a request state is good for: ten minutes unless told
-    /// otherwise.
+    /// Sets the lifetime of a request state, which is the time that a client has for its answers. Default ten minutes.
     #[must_use]
     pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
         Arc::make_mut(&mut self.sealing).lifetime = lifetime;
         self
     }
 
-    /// Lets each request state be used once, as `store` remembers. Otherwise a client can send the same answers again
-    /// until their state lapses, which most servers need not mind.
+    /// Makes each request state valid for one use, recorded in `store`. Otherwise a client can send the same answers
+    /// again until their state expires, which is harmless for most servers.
     ///
-    /// A client that loses the connection while it sends its answers has to begin again, then.
+    /// With a store, a client that loses the connection while it sends its answers must start its request over.
     #[must_use]
     pub fn single_use(mut self, store: Arc<dyn SingleUse>) -> Self {
         Arc::make_mut(&mut self.sealing).single_use = Some(store);

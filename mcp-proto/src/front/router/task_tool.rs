@@ -1,19 +1,19 @@
-//! The tools whose calls become tasks.
+//! Tools whose calls become tasks.
 
 use crate::front::tasks::TaskChoice;
 
-/// How a tool becomes a task.
+/// The task settings of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TaskTool {
     pub(super) choice: TaskChoice,
     pub(super) trigger: TaskTrigger,
 }
 
-/// When a tool becomes a task.
+/// The moment at which a call becomes a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskTrigger {
-    /// Before its handler begins.
+    /// Before its handler starts.
     OnCall,
-    /// When its handler says so.
+    /// When its handler returns `DetachedWork`.
     Detached,
 }

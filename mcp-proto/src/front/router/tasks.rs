@@ -34,7 +34,8 @@ use crate::schema::{
 
 /// Tasks.
 impl<M: HandlerMode> Router<M> {
-    /// Has tasks: declares them, and answers `tasks/*`. Which tools become tasks is said where they are registered.
+    /// Enables tasks: declares them, and answers `tasks/*`. The registration of a tool decides whether its calls become
+    /// tasks.
     #[must_use]
     pub fn tasks(mut self, config: TaskConfig) -> Self {
         let listing = config.listing;
@@ -52,9 +53,9 @@ impl<M: HandlerMode> Router<M> {
         router
     }
 
-    /// A tool whose calls become tasks, as the client can have them and `choice` says. The handler is that of any
-    /// [tool](Self::tool_with); what it asks the client goes through the task, and so does its
-    /// [status](Context::status). It is dropped when the task is cancelled.
+    /// Registers a tool whose calls become tasks, depending on the client's support and on `choice`. The handler is
+    /// that of any [tool](Self::tool_with); its input requests and its [status](Context::status) go through the task.
+    /// It is dropped when the task is cancelled.
     ///
     /// ```
     /// use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
@@ -84,8 +85,8 @@ impl<M: HandlerMode> Router<M> {
         })
     }
 
-    /// A tool that becomes a task when its handler says so: when it has asked the client for what it needs to begin, say.
-    /// For a client that can't have a task, the rest is done before the call is answered.
+    /// Registers a tool whose handler decides when its call becomes a task: for example after it requested the input it
+    /// needs to start. For a client that cannot have a task, the rest of the work is done before the call is answered.
     ///
     /// ```
     /// use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
@@ -155,7 +156,7 @@ impl<M: HandlerMode> Router<M> {
         add(self, tool)
     }
 
-    /// The tool that can't become a task because there are none.
+    /// Returns a tool that runs as a task although the router has no tasks.
     pub(super) fn missing_tasks(&self) -> Option<RouterError> {
         let tool = self.task_tools.keys().next().filter(|_| self.task_registry.is_none())?;
         Some(RouterError::NoTasks { tool: tool.clone() })
@@ -165,13 +166,13 @@ impl<M: HandlerMode> Router<M> {
         self.task_registry.as_ref()
     }
 
-    /// Who may listen for which task.
+    /// The check which principal may listen for which task.
     pub(super) fn task_access(&self) -> Option<TaskAccess> {
         let registry = self.task_registry.clone()?;
         Some(TaskAccess::new(move |task, principal| registry.is_watchable(task, principal)))
     }
 
-    /// Begins a call as a task, if it is to be one before its handler begins.
+    /// Starts a call as a task, if it becomes one before its handler starts.
     pub(super) fn begin_call(
         &self,
         call: &CallToolParams,
@@ -193,7 +194,7 @@ impl<M: HandlerMode> Router<M> {
         }
     }
 
-    /// Goes on with a tool that is done with what it does before there is a task.
+    /// Continues a call whose handler has finished the part before its task.
     pub(crate) fn detach(
         &self,
         detachment: DetachedCall,
@@ -215,10 +216,10 @@ impl<M: HandlerMode> Router<M> {
         }
     }
 
-    /// Whether a call is to be a task.
+    /// Whether a call becomes a task.
     ///
     /// # Errors
-    /// If it can't be what it has to be.
+    /// If the tool requires a task that the client cannot have, or the client requests one that the tool cannot have.
     fn becomes_task(
         &self,
         tool: &str,
@@ -226,7 +227,8 @@ impl<M: HandlerMode> Router<M> {
         context: &Context,
     ) -> Result<bool, ErrorObject> {
         let choice = self.task_tools.get(tool).map(|task| task.choice);
-        // S11.1: by what the client has declared with this very request. R7: by what it asks for.
+        // S11.1: decided by the capabilities that this very request declares. R7: decided by the `task` parameter of
+        // the call.
         let needed = ClientCapability::TasksExtension;
         let possible = self.task_registry.is_some()
             && match context.era() {
@@ -267,13 +269,13 @@ impl<M: HandlerMode> TaskHandlers for Router<M> {
     }
 }
 
-/// Begins the rest of a call whose handler has run.
+/// Starts the rest of a call whose handler has run.
 fn begin_detached(work: DetachedWork, context: Context) -> SendFuture<Reply> {
     let working = work.begin(context);
     Box::pin(async move { tool_reply(working.await) })
 }
 
-/// How a call goes on that was to begin a task.
+/// Converts the start of a task into the dispatch of its call.
 fn dispatch_started<M: HandlerMode>(begun: Result<SendFuture<Reply>, Reply>) -> Dispatch<M::HandlerFuture> {
     match begun {
         Ok(answering) => Dispatch::Later(M::wrap_future(answering)),
@@ -281,7 +283,7 @@ fn dispatch_started<M: HandlerMode>(begun: Result<SendFuture<Reply>, Reply>) -> 
     }
 }
 
-/// How long the client wants a task kept, where it is its to say.
+/// The time to live that the client requests for its task, in eras that let it choose.
 fn requested_ttl(asked: Option<&TaskMetadata>, context: &Context) -> Option<Duration> {
     let asked = asked.filter(|_| context.era() == Era::Legacy)?;
     asked.ttl.map(Duration::from_millis)

@@ -1,4 +1,4 @@
-//! Tools, and the handlers that answer calls of them.
+//! Tools and their handlers.
 
 #[cfg(feature = "schemars")]
 use alloc::string::String;
@@ -23,10 +23,10 @@ use crate::transport::http::param_headers::ParamHeaders;
 
 /// Tools.
 impl<M: HandlerMode> Router<M> {
-    /// A tool whose handler takes `A`. Its input schema is that of `A`, and its output schema that of what the handler
-    /// returns, where that has one.
+    /// Registers a tool whose handler takes `A`. Its input schema is that of `A`, and its output schema that of the
+    /// handler's return type, if it has one.
     ///
-    /// Arguments that do not fit `A` never reach the handler: the model is told what is wrong with them.
+    /// Arguments that do not match `A` never reach the handler: the model receives the decoding error.
     #[cfg(feature = "schemars")]
     #[must_use]
     pub fn tool<A, F, H>(
@@ -50,7 +50,7 @@ impl<M: HandlerMode> Router<M> {
         self.tool_with(tool, handler)
     }
 
-    /// A tool described by hand, whose handler takes `A`.
+    /// Registers a tool with an explicit description, whose handler takes `A`.
     ///
     /// ```
     /// use mcp_proto::front::Router;
@@ -91,7 +91,7 @@ impl<M: HandlerMode> Router<M> {
         self.add_tool(tool, erased)
     }
 
-    /// A tool whose handler takes the call as it came.
+    /// Registers a tool whose handler takes the undecoded call.
     #[must_use]
     pub fn tool_raw<F, H>(mut self, tool: Tool, handler: H) -> Self
     where
@@ -131,13 +131,13 @@ impl<M: HandlerMode> Router<M> {
     }
 }
 
-/// Whether a tool may have this name (S8.4).
+/// Whether `name` is a valid tool name (S8.4).
 fn is_tool_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     (1..=128).contains(&name.len()) && name.chars().all(allowed)
 }
 
-/// Arguments that do not fit: the model's concern or the program's, as the revision has it.
+/// The reply to arguments that do not match: a tool result or a protocol error, as the revision demands.
 pub(super) fn invalid_arguments(tool: &str, error: &dyn fmt::Display, context: &Context) -> Reply {
     let message = alloc::format!("the arguments do not fit the tool {tool}: {error}");
     if context.revision().differences().invalid_arguments_are_results {

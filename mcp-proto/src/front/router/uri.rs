@@ -1,4 +1,4 @@
-//! Matching URIs against templates, and checking that no value leads out of its place.
+//! URI template matching, with checks against path traversal.
 
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
@@ -8,10 +8,10 @@ use core::fmt;
 use crate::codec::percent;
 use crate::schema::Map;
 
-/// A URI template as RFC 6570 has it, as far as URIs can be matched against it in one pass, in time linear in the URI.
+/// A URI template after RFC 6570, limited to expressions that match a URI in one pass, in time linear in the URI.
 ///
-/// A variable takes as little as it can. Its value is decoded once, and then checked: one that could lead out of its
-/// place makes the whole URI no match.
+/// A variable matches the shortest possible text. Its value is decoded once, and then checked: a value that could
+/// traverse out of its path makes the whole URI not match.
 ///
 /// | expression | matches | the value is |
 /// |---|---|---|
@@ -26,9 +26,9 @@ use crate::schema::Map;
 /// - Text has no NUL, and none of the parts between its slashes and backslashes is `..`. It may begin with a slash.
 #[derive(Debug)]
 pub(crate) struct UriTemplate {
-    /// What comes before the first variable.
+    /// The text before the first variable.
     head: String,
-    /// Each variable with the text that follows it, empty at most for the last one.
+    /// Each variable with the text that follows it; only the last one's text may be empty.
     parts: Vec<Part>,
     query: Option<Query>,
 }
@@ -40,7 +40,7 @@ struct Part {
     suffix: String,
 }
 
-/// What the value of a variable may be.
+/// The kinds of values that a variable accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VariableKind {
     Segment,
@@ -48,39 +48,39 @@ enum VariableKind {
     Text,
 }
 
-/// The parameters at the end of a URI.
+/// The query parameters at the end of a URI.
 #[derive(Debug)]
 struct Query {
     names: Vec<String>,
-    /// Where they begin: at the first `?`, or at the `&` that has this many before it.
+    /// Where they begin: at the first `?`, or at the `&` that is preceded by this many others.
     after: Option<usize>,
 }
 
-/// Why a template can not be matched against.
+/// The reason why a URI template is not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// It has no variable: then it is a resource.
+    /// It has no variable, so it is the URI of a resource.
     NoVariable,
     /// A `{` or `}` without its counterpart.
     Unbalanced,
-    /// An expression that is none of those which [`Router::template`](super::Router::template) supports.
+    /// An expression that [`Router::template`](super::Router::template) does not support.
     Unsupported {
-        /// What stands between the braces.
+        /// The text between the braces.
         variable: String,
     },
-    /// Two variables with nothing between them, so that it can not be told where one ends.
+    /// Two variables with no text between them, so that the end of the first is ambiguous.
     Adjacent {
         /// The second of them.
         variable: String,
     },
-    /// Something follows the parameters of the query, or their expression does not fit what precedes it: `{?…}` where
-    /// there is a `?` already, `{&…}` where there is none.
+    /// Text follows the query parameters, or their expression does not match the text before it: `{?…}` after a `?`, or
+    /// `{&…}` without one.
     Query {
-        /// What stands between the braces.
+        /// The text between the braces.
         variable: String,
     },
-    /// Two variables of one name.
+    /// Two variables with the same name.
     Repeated {
         /// The name.
         name: String,
@@ -158,7 +158,7 @@ impl UriTemplate {
         }
     }
 
-    /// Appends text to what was parsed so far.
+    /// Appends literal text to the parsed template.
     fn literal(&mut self, text: &str) {
         match self.parts.last_mut() {
             Some(part) => part.suffix.push_str(text),
@@ -175,7 +175,7 @@ impl UriTemplate {
         self.parts.iter().map(|part| &part.name).chain(of_query)
     }
 
-    /// The variables of `uri`, percent-decoded, if it matches. Parameters of the query that it does not have are absent.
+    /// Returns the percent-decoded variables of `uri`, if it matches. Query parameters that it lacks are absent.
     pub(crate) fn matches(&self, uri: &str) -> Option<Map<String>> {
         let (uri, parameters) = match &self.query {
             Some(query) => query.split(uri),
@@ -188,7 +188,7 @@ impl UriTemplate {
             let value = if parts.peek().is_none() {
                 core::mem::take(&mut rest).strip_suffix(part.suffix.as_str())?
             } else {
-                // A value has a character at least, so the text that follows can not begin before the second.
+                // A value has at least one character, so the text that follows cannot begin before the second.
                 let first = rest.chars().next()?.len_utf8();
                 let at = rest.get(first..)?.find(part.suffix.as_str())?.saturating_add(first);
                 let value = rest.get(..at)?;
@@ -207,12 +207,12 @@ impl UriTemplate {
     }
 }
 
-/// What stands between two braces.
+/// An expression between braces.
 enum Expression {
     Variables {
         /// The text before the first variable.
         first: &'static str,
-        /// The text before each other one.
+        /// The text before each other variable.
         between: &'static str,
         variables: Vec<(String, VariableKind)>,
     },
@@ -254,7 +254,7 @@ impl Expression {
 }
 
 impl VariableKind {
-    /// Decodes a value, if it is one of this kind.
+    /// Decodes a value, if it is of this kind.
     fn read(self, raw: &str) -> Option<String> {
         match self {
             Self::Segment => segment(raw),
@@ -267,7 +267,7 @@ impl VariableKind {
 }
 
 impl Query {
-    /// What precedes the parameters, and the parameters, with the character that separates them from that.
+    /// Splits a URI into the text before the query parameters, and the parameters with their leading separator.
     fn split<'a>(&self, uri: &'a str) -> (&'a str, &'a str) {
         let end = uri.find('#').unwrap_or(uri.len());
         let within = uri.get(..end).unwrap_or_default();
@@ -283,13 +283,13 @@ impl Query {
         uri.split_at_checked(at.unwrap_or(uri.len())).unwrap_or((uri, ""))
     }
 
-    /// Reads the parameters, if each is known and none comes twice.
+    /// Reads the parameters, if each is known and none repeats.
     fn read(&self, parameters: &str, into: &mut Vec<(String, String)>) -> Option<()> {
         let Some(list) = parameters.strip_prefix(['?', '&']) else { return Some(()) };
         let mut open: Vec<&String> = self.names.iter().collect();
         for pair in list.split('&') {
             let (name, value) = pair.split_once('=')?;
-            // Each takes one name away, so that there are no more steps than names.
+            // Each step removes one name, so there are at most as many steps as names.
             let place = open.iter().position(|open| *open == name)?;
             let value = if value.contains(['#', '?']) { None } else { text(value) }?;
             into.push((open.swap_remove(place).clone(), value));
@@ -312,12 +312,12 @@ fn text(raw: &str) -> Option<String> {
     (!leads_elsewhere).then_some(value)
 }
 
-/// Decodes percent-encoding once. What is encoded twice stays text.
+/// Decodes percent-encoding once; doubly encoded text stays encoded once.
 fn decode(raw: &str) -> Option<String> {
     String::from_utf8(percent::decode(raw)?).ok()
 }
 
-/// Whether `uri` begins with a scheme, as RFC 3986 has it.
+/// Whether `uri` begins with a scheme (RFC 3986).
 pub(crate) fn has_scheme(uri: &str) -> bool {
     let Some((scheme, _)) = uri.split_once(':') else { return false };
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())
