@@ -1,4 +1,4 @@
-//! The calls of the protocol, by name.
+//! The client's calls, one method per request of the protocol.
 
 use alloc::string::{String, ToString};
 
@@ -17,21 +17,21 @@ use crate::schema::{
 };
 
 impl Client {
-    /// The tools of the server, all pages of them.
+    /// Lists the tools of the server, over all pages.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#listing-tools>
     pub fn list_tools(&self) -> Pages<ListTools> {
         Pages::new(self.clone())
     }
 
-    /// One page of the tools; the first without a `cursor`.
+    /// Lists one page of the tools; the first page if `cursor` is `None`.
     pub fn list_tools_page(&self, cursor: Option<&str>) -> Request<ListTools> {
         self.request(page(cursor))
     }
 
-    /// Calls a tool. `arguments` is whatever serializes to a JSON object: a `json!`, a map, a struct of your own.
+    /// Calls a tool. `arguments` is any value that serializes to a JSON object: a `json!`, a map or a struct.
     ///
-    /// A tool that fails does so in its result: see [`CallToolResult::failed`](crate::schema::CallToolResult::failed).
+    /// A tool reports its failure in its result: see [`CallToolResult::failed`](crate::schema::CallToolResult::failed).
     ///
     /// ```
     /// # use mcp_proto::front::{Client, Error};
@@ -58,26 +58,26 @@ impl Client {
         })
     }
 
-    /// The resources of the server, all pages of them.
+    /// Lists the resources of the server, over all pages.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#listing-resources>
     pub fn list_resources(&self) -> Pages<ListResources> {
         Pages::new(self.clone())
     }
 
-    /// One page of the resources; the first without a `cursor`.
+    /// Lists one page of the resources; the first page if `cursor` is `None`.
     pub fn list_resources_page(&self, cursor: Option<&str>) -> Request<ListResources> {
         self.request(page(cursor))
     }
 
-    /// The templates of the server's resources, all pages of them.
+    /// Lists the server's resource templates, over all pages.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-templates>
     pub fn list_resource_templates(&self) -> Pages<ListResourceTemplates> {
         Pages::new(self.clone())
     }
 
-    /// One page of the templates; the first without a `cursor`.
+    /// Lists one page of the resource templates; the first page if `cursor` is `None`.
     pub fn list_resource_templates_page(&self, cursor: Option<&str>) -> Request<ListResourceTemplates> {
         self.request(page(cursor))
     }
@@ -89,42 +89,42 @@ impl Client {
         self.request(ReadResourceParams::new(uri))
     }
 
-    /// Asks to be told of changes to a resource, by [`events`](Self::events): 2025-11-25 and earlier. Newer servers are
-    /// [listened](Self::listen) to.
+    /// Subscribes to changes of a resource, which arrive in [`events`](Self::events): 2025-11-25 and earlier. For newer
+    /// servers, use [`listen`](Self::listen).
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions>
     pub fn subscribe(&self, uri: impl Into<String>) -> Request<SubscribeResource> {
         self.request(SubscribeResourceParams::new(uri))
     }
 
-    /// Asks to be told no more of changes to a resource (2025-11-25 and earlier).
+    /// Ends the subscription to a resource (2025-11-25 and earlier).
     pub fn unsubscribe(&self, uri: impl Into<String>) -> Request<UnsubscribeResource> {
         self.request(UnsubscribeResourceParams::new(uri))
     }
 
-    /// Asks to be told of changes (2026-07-28). The request is sent at once.
+    /// Opens a subscription to change notifications (2026-07-28). The request is sent at once.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
     ///
     /// # Errors
-    /// If it can not be sent.
+    /// If it cannot be sent.
     pub fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, Error> {
         Subscription::open(self.clone(), filter)
     }
 
-    /// The prompts of the server, all pages of them.
+    /// Lists the prompts of the server, over all pages.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#listing-prompts>
     pub fn list_prompts(&self) -> Pages<ListPrompts> {
         Pages::new(self.clone())
     }
 
-    /// One page of the prompts; the first without a `cursor`.
+    /// Lists one page of the prompts; the first page if `cursor` is `None`.
     pub fn list_prompts_page(&self, cursor: Option<&str>) -> Request<ListPrompts> {
         self.request(page(cursor))
     }
 
-    /// Gets a prompt, with what it is to be given.
+    /// Gets a prompt, filled in with `arguments`.
     ///
     /// ```
     /// # use mcp_proto::front::{Client, Error};
@@ -152,7 +152,7 @@ impl Client {
         self.request(params)
     }
 
-    /// Asks what could be typed into an argument that begins with `typed`.
+    /// Requests completions of an argument whose value begins with `typed`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion>
     pub fn complete(
@@ -164,15 +164,15 @@ impl Client {
         self.request(CompleteParams::new(reference, CompletionArgument::new(argument, typed)))
     }
 
-    /// Asks for a sign of life (2025-11-25 and earlier).
+    /// Sends `ping` (2025-11-25 and earlier).
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
     pub fn ping(&self) -> Request<Ping> {
         self.request(PingParams::new())
     }
 
-    /// Asks for log messages of at least this level, by [`events`](Self::events): 2025-11-25 and earlier. To newer
-    /// servers each request says so for itself: see [`Request::log_level`].
+    /// Sets the least severe level of log messages in [`events`](Self::events): 2025-11-25 and earlier. For newer
+    /// servers each request sets its own level: see [`Request::log_level`].
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging>
     pub fn set_level(&self, level: LoggingLevel) -> Request<SetLoggingLevel> {

@@ -1,6 +1,6 @@
-//! Tasks that a server of 2025-11-25 has made of what it asks its client for.
+//! Tasks into which a server of 2025-11-25 turns its requests to the client.
 //!
-//! They belong to the connection: no other server can ask for them, and they are gone with it.
+//! They belong to the connection: no other server can access them, and they end with it.
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
 
@@ -23,30 +23,31 @@ use crate::schema::tasks::legacy::{
 use crate::schema::{CreateMessage, Elicit, EmptyResult, Method, Revision};
 use crate::{Instant, UnixTime};
 
-/// How many tasks are kept: each has been put before a person or a model, or will be.
+/// The maximum number of stored tasks: each involves a user or a model.
 const MAX_TASKS: usize = 256;
-/// How long a task is kept at most, whatever the server wishes, and without a wish.
+/// The maximum lifetime of a task, and its default when the server requests none.
 const MAX_TTL: Duration = Duration::from_secs(60 * 60);
-/// How often the server should ask: people are slow.
+/// The suggested interval between polls of the server: users answer slowly.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How many tasks are listed at a time.
+/// The number of tasks on a page of `tasks/list`.
 const PAGE_SIZE: usize = 50;
 
-/// What becomes of a request of the server.
+/// The disposition of a request of the server.
 pub(super) enum ReceiveOutcome {
-    /// It has nothing to do with tasks.
+    /// It does not concern tasks.
     Ordinary,
-    /// It is to become a task: it is carried out, and this is its answer for now.
+    /// It becomes a task: its handler runs, and this reply goes out first.
     Task(Reply),
-    /// It is answered.
+    /// This reply answers it.
     Answered(Reply),
-    /// It is answered once the task is over.
+    /// It is answered when its task ends.
     Deferred,
-    /// It is answered, and the handler of that request is not wanted any more; whoever waits for it is told.
+    /// It cancelled a task: this reply answers it, the task's handler is dropped, and each waiting request gets its
+    /// reply.
     Cancelled { reply: Reply, handler: InboundId, waiting: Vec<(InboundId, Reply)> },
 }
 
-/// What a task has come to.
+/// The outcome of a task.
 type TaskOutcome = Result<EmptyResult, ErrorObject>;
 
 struct ClientTask {
@@ -56,7 +57,7 @@ struct ClientTask {
     created: UnixTime,
     updated: UnixTime,
     ttl: Duration,
-    /// When it may be forgotten.
+    /// When it may be deleted.
     expires: Instant,
     end: Option<TaskOutcome>,
     waiting: Vec<InboundId>,
@@ -69,7 +70,7 @@ pub(super) struct ClientTasks {
     by_id: BTreeMap<String, InboundId>,
 }
 
-/// The moment at which something is done.
+/// The current time on both clocks.
 #[derive(Clone, Copy)]
 pub(super) struct Timestamps {
     pub(super) now: Instant,
@@ -81,7 +82,7 @@ impl ClientTasks {
         self.entries.is_empty()
     }
 
-    /// A request of the server has come. `offers` tells which methods may become tasks.
+    /// Receives a request of the server. `offers` tells which methods may become tasks.
     pub(super) fn receive(
         &mut self,
         at: Timestamps,
@@ -120,7 +121,7 @@ impl ClientTasks {
         }
     }
 
-    /// Nobody waits for the answer to `request` any more. Returns whether that was to come from a task.
+    /// Drops a request that was cancelled or lost. Returns whether its answer would have come from a task.
     pub(super) fn stop_waiting(&mut self, request: InboundId) -> bool {
         for entry in self.entries.values_mut() {
             if let Some(at) = entry.waiting.iter().position(|waiting| *waiting == request) {
@@ -131,8 +132,8 @@ impl ClientTasks {
         false
     }
 
-    /// A handler is done: gives its reply back if it is that of an ordinary request, and otherwise the replies to those
-    /// who wait for it.
+    /// Takes the reply of a handler: returns it if its request is no task, and otherwise the replies to the requests
+    /// that wait for the task.
     pub(super) fn finish(
         &mut self,
         at: Timestamps,
@@ -143,7 +144,7 @@ impl ClientTasks {
         let end = match reply {
             Reply::Result(result) => related::with_task(&*result, Revision::V2025_11_25, &entry.id),
             Reply::Error(error) | Reply::Denied(error, _) => Err(error),
-            // Only servers ask for input in their results, and go on after them.
+            // Only the handlers of servers request input in their results, or continue after them.
             _ => Err(ErrorObject::new(code::INTERNAL_ERROR, "no result")),
         };
         let status = if end.is_ok() { TaskStatus::Completed } else { TaskStatus::Failed };
@@ -159,7 +160,7 @@ impl ClientTasks {
             ));
         }
         let ttl = wish.ttl.map_or(MAX_TTL, Duration::from_millis).min(MAX_TTL);
-        // Never the same again on this connection, nor on another one to the same server.
+        // Unique on this connection and across connections to the same server.
         let id = format!("{:x}-{}", at.unix.since_epoch().as_nanos(), request.number());
         let entry = ClientTask {
             id: id.clone(),
@@ -178,14 +179,14 @@ impl ClientTasks {
         ReceiveOutcome::Task(reply)
     }
 
-    /// The handler of a request that was to become a task could not be started.
+    /// Deletes the task of a request whose handler could not be started.
     pub(super) fn forget(&mut self, request: InboundId) {
         if let Some(entry) = self.entries.remove(&request) {
             self.by_id.remove(&entry.id);
         }
     }
 
-    /// Forgets what has had its time, and the oldest of what is over if there is still no room.
+    /// Deletes expired tasks, and the oldest ended task if there is still no room.
     fn make_room(&mut self, now: Instant) {
         let over = |entry: &ClientTask| entry.end.is_some();
         self.entries.retain(|_, entry| !over(entry) || entry.expires > now);
@@ -242,7 +243,7 @@ impl ClientTasks {
 
 impl ClientTask {
     fn resolve(&mut self, at: Timestamps, status: TaskStatus, end: TaskOutcome) -> Vec<(InboundId, Reply)> {
-        // What has ended stays as it is.
+        // A task that has ended no longer changes.
         if self.end.is_some() {
             return Vec::new();
         }
@@ -254,7 +255,7 @@ impl ClientTask {
         waiting.into_iter().filter_map(|request| Some((request, self.reply()?))).collect()
     }
 
-    /// The answer to `tasks/result`, once the task is over.
+    /// The reply to `tasks/result`, once the task has ended.
     fn reply(&self) -> Option<Reply> {
         Some(match self.end.clone()? {
             Ok(result) => Reply::result(result),
@@ -280,7 +281,7 @@ impl ClientTask {
     }
 }
 
-/// What a request says of the task that it wants to become, if it wants to.
+/// The `task` parameter of a request, if it has one.
 fn requested_task(params: Option<&Raw>) -> Option<TaskMetadata> {
     #[derive(serde::Deserialize)]
     struct TaskRequestParams {
@@ -293,7 +294,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A time as servers are told it.
+/// Formats a time as ISO 8601.
 fn iso_8601(time: UnixTime) -> String {
     /// The end of the year 9999, beyond which the format has no dates.
     const LAST: Duration = Duration::from_secs(253_402_300_799);

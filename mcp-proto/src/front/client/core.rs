@@ -1,4 +1,4 @@
-//! What a client's handles and its driver share.
+//! The state that a client's handles and its driver share.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -15,9 +15,9 @@ use crate::peer::{InboundId, LostReason, RequestId};
 use crate::rpc::Raw;
 use crate::schema::MethodInfo;
 
-/// What the driver has to do for the server's requests.
+/// Work on the server's requests, queued for the driver.
 pub(crate) enum ClientWork {
-    /// `of` is the request of this side that waits for the answer, if one does.
+    /// `of` is the client's own request that waits for this one's answer, if there is one.
     Start {
         id: InboundId,
         method: &'static MethodInfo,
@@ -33,23 +33,23 @@ pub(crate) struct ClientCore {
     pub(super) watch_queues: WatchQueues,
     pub(crate) server: Option<Arc<ServerInfo>>,
     pub(crate) closed: Option<CloseReason>,
-    /// Whether there is nobody left to carry out what the machine wants.
+    /// Whether the driver is dropped, so that no output of the machine is carried out any more.
     driver_dropped: bool,
-    /// Whether the driver has brought down everything that it had opened.
+    /// Whether the driver has released everything that it opened.
     link_down: bool,
-    /// Those who wait for the server to be known or for the connection to be over.
+    /// The tasks that wait until the server is known or the connection has ended.
     pub(crate) waiters: Waiters,
     pub(crate) listeners: Listeners<Event>,
     work: VecDeque<ClientWork>,
 }
 
 impl ClientCore {
-    /// Refuses commands once the driver is dropped.
+    /// Rejects commands once the driver is dropped.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if !self.driver_dropped {
             return Ok(());
         }
-        // A driver that went because the connection had ended is not what explains it.
+        // If the connection ended before its driver was dropped, the error is the connection's.
         match &self.closed {
             None | Some(CloseReason::Lost(LostReason::DriverDropped)) => {
                 Err(Error::Lost(LostReason::DriverDropped))
@@ -58,7 +58,7 @@ impl ClientCore {
         }
     }
 
-    /// The driver is gone: whatever the machine still had to say is settled.
+    /// Handles the drop of the driver: resolves all pending requests as lost.
     pub(crate) fn handle_driver_dropped(&mut self, wakers: &mut Wakers) {
         self.driver_dropped = true;
         self.work.clear();
@@ -74,7 +74,7 @@ impl ClientCore {
         self.closed.clone().filter(|_| self.link_down || self.driver_dropped)
     }
 
-    /// The driver has brought down everything that it had opened.
+    /// Handles the driver's report that it has released everything that it opened.
     pub(crate) fn handle_link_down(&mut self, wakers: &mut Wakers) {
         self.link_down = true;
         wakers.wake_all(&mut self.waiters);

@@ -1,4 +1,4 @@
-//! The part of a client that an adapter polls.
+//! The driver of a client's connection, which an adapter polls.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -17,17 +17,17 @@ use crate::peer::client::{ClientTransport, CloseReason};
 use crate::peer::{AnyResult, InboundId, LostReason};
 use crate::rpc::Raw;
 
-/// Drives one connection of a client: what an adapter's future holds beside its transport.
+/// Drives one connection of a client: an adapter's future holds it beside its transport.
 ///
-/// The adapter does the I/O; everything else is here. In each of its polls it
+/// The adapter does the I/O; the driver does everything else. In each of its polls the adapter
 ///
-/// 1. hands over what the transport brought, by [`lock`](Self::lock);
-/// 2. asks the machine what to send and when its next timeout is, by [`poll`](Self::poll), which also runs the handlers
-///    of the server's requests;
-/// 3. returns `Pending` once `poll` does and the transport has nothing either.
+/// 1. passes received input to the machine, by [`lock`](Self::lock);
+/// 2. polls the machine for output and for its next timeout, by [`poll`](Self::poll), which also runs the handlers of
+///    the server's requests;
+/// 3. returns `Pending` once `poll` does and the transport has no input either.
 ///
-/// Dropping it ends the connection: whatever is in flight is lost as
-/// [`DriverDropped`](crate::peer::LostReason::DriverDropped), and later requests are refused.
+/// Dropping it ends the connection: requests in flight are lost as
+/// [`DriverDropped`](crate::peer::LostReason::DriverDropped), and later requests are rejected.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ClientDriver<M: ClientTransport, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ClientCore, M>>,
@@ -42,7 +42,8 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         Self { shared, handlers, running: tasks, client_tasks: ClientTasks::default() }
     }
 
-    /// What ends the authorization context of the connection's cache from any thread, without keeping the connection.
+    /// Returns a handle that ends the authorization context of the cache from any thread, without keeping the
+    /// connection open.
     #[must_use]
     pub fn cache_context_ender(&self) -> CacheContextEnder
     where
@@ -51,34 +52,36 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         CacheContextEnder(self.shared.clone())
     }
 
-    /// Gives the machine an input, or asks it for an output; what comes of it reaches those who wait for it.
+    /// Runs `act` on the machine to pass an input or poll an output, and delivers the resulting events to their
+    /// waiters.
     ///
-    /// `act` runs under a lock that the handles take as well: it must not block, nor use them.
+    /// `act` runs under a lock that the handles take as well: it must not block or use them.
     pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
         self.shared.with(|_, machine, now, _| act(machine, now))
     }
 
-    /// Runs handlers, then gives the machine to `act`, as [`lock`](Self::lock) does. If that returns `Pending`, because
-    /// there is nothing to do, the task is woken by the next command or handler.
+    /// Runs handlers, then runs `act` on the machine like [`lock`](Self::lock). If `act` returns `Pending`, because
+    /// there is no work left, the next command or handler wakes the task.
     pub fn poll<R>(&mut self, cx: &mut Context<'_>, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
         self.run_handlers();
         self.shared.park(cx.waker(), act)
     }
 
-    /// When the machine's `handle_timeout` is due, if nothing else happens first.
+    /// The time at which the machine's `handle_timeout` is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         self.shared.read(|_, machine| machine.poll_timeout())
     }
 
-    /// The adapter has brought down everything that it opened for this connection: [`Client::close`](super::Client::close)
-    /// returns. Call it once [`closed`](Self::closed) tells the end, just before the adapter's future is ready; the end of
-    /// a child process comes before it. Dropping the driver has the same effect.
+    /// Reports that the adapter has released everything that it opened for this connection, so that
+    /// [`Client::close`](super::Client::close) returns. Call it once [`closed`](Self::closed) returns the end, just
+    /// before the adapter's future completes, and after the child process has ended. Dropping the driver has the same
+    /// effect.
     pub fn handle_link_down(&mut self) {
         self.shared.with(|core, _, _, wakers| core.handle_link_down(wakers));
     }
 
-    /// How the connection ended, once it is over.
+    /// How the connection ended; `None` while it is open.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
         self.shared.read(|core, _| core.closed.clone())
@@ -121,9 +124,9 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
                 let answer = match reply {
                     Reply::Result(result) => Ok(&**result as &dyn AnyResult),
                     Reply::Error(error) | Reply::Denied(error, _) => Err(error.clone()),
-                    // Only servers ask for input in their results.
+                    // Only servers request input in their results.
                     Reply::InputRequired(_) => continue,
-                    // Only servers have tasks by themselves.
+                    // Only servers have detached work.
                     #[cfg(feature = "server")]
                     Reply::Detached(_) => continue,
                 };
@@ -132,7 +135,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         });
     }
 
-    /// Answers a request of the server, or has it answered.
+    /// Answers a request of the server, or starts its handler.
     fn take_request(
         &mut self,
         now: Instant,
@@ -177,13 +180,13 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
 }
 
 /// Ends the authorization context of a connection's cache: see
-/// [`ClientCommands::end_cache_context`](crate::peer::client::ClientCommands::end_cache_context). It may be used under a lock of the adapter, so that credentials and context change
-/// together: nothing else is locked or woken for it.
+/// [`ClientCommands::end_cache_context`](crate::peer::client::ClientCommands::end_cache_context). It may be used under
+/// a lock of the adapter, so that credentials and context change together: it takes no other lock and wakes no task.
 #[derive(Clone)]
 pub struct CacheContextEnder(Arc<super::Connection>);
 
 impl CacheContextEnder {
-    /// Forgets private answers, and keeps none of the requests made so far.
+    /// Deletes private cached answers, and caches none for the requests made so far.
     pub fn end(&self) {
         self.0.with(|_, machine, now, _| machine.at(now).end_cache_context());
     }

@@ -1,4 +1,4 @@
-//! What a server says on its own account.
+//! Events of a client's connection.
 
 use alloc::boxed::Box;
 
@@ -8,46 +8,46 @@ use crate::peer::client::{CloseReason, ConnectProgress, Diagnostic, State};
 use crate::peer::{RequestId, TaskReport};
 use crate::rpc::Raw;
 
-/// Something that concerns the connection rather than one request.
+/// An event that concerns the connection rather than one request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The connection has come further.
+    /// The state of the connection changed.
     State(State),
-    /// A connection that is not ready yet has entered another step: it waits for another answer, or retries. The
-    /// `Display` form of the report is one line of text.
+    /// A connection that is not ready yet reached another step: it waits for another answer, or retries. The `Display`
+    /// form of the report is one line of text.
     Connecting(Box<ConnectProgress>),
-    /// The server sent a notification that belongs to no request and no [`Subscription`](super::Subscription) of this
-    /// side.
+    /// The server sent a notification that belongs to no request and no [`Subscription`](super::Subscription) of the
+    /// client.
     Notification(Notification),
-    /// A part of a result, of a server that sends results in parts: only of a transport that is configured to accept
-    /// them, as the HTTP client can be. The request's own answer has all parts.
+    /// A fragment of a result, from a server that sends results in fragments: only with a transport that is configured
+    /// to accept them, as the HTTP client can be. The request's own answer contains all fragments.
     PartialResult {
         /// The request: see [`Call::id`](crate::front::Call::id).
         request: RequestId,
-        /// Members of the result, as they came.
+        /// Members of the result, undecoded.
         fragment: Raw,
     },
-    /// A request has become a task, or that task is doing something else than before.
+    /// A request became a task, or the status of its task changed.
     TaskStatus {
         /// The request: see [`Call::id`](crate::front::Call::id).
         request: RequestId,
-        /// How its task is doing.
+        /// The status of its task.
         report: Box<TaskReport>,
     },
-    /// Something was wrong that ended no request; it is worth a line in a log.
+    /// A problem that ended no request, for the log.
     Diagnostic(Diagnostic),
-    /// So many events were lost here, because they were not taken in time. Lists and resources may have changed.
+    /// This listener lost events, because it did not take them in time. Lists and resources may have changed.
     Missed {
-        /// How many.
+        /// The number of lost events.
         count: u64,
     },
-    /// The connection is over; nothing follows.
+    /// The connection has ended. This is the last event.
     Closed(CloseReason),
 }
 
 impl Event {
-    /// About how many bytes it holds.
+    /// The approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Notification(notification) => notification.bytes(),

@@ -1,4 +1,4 @@
-//! What a client answers when the server asks.
+//! The client's handlers for requests of the server.
 
 mod method_rules;
 
@@ -20,10 +20,10 @@ use crate::schema::{
     ClientCapabilities, ClientCapability, CreateMessage, Elicit, Json, ListRoots, Method, Revision,
 };
 
-/// The handlers of what a server may ask its client for: text from a model, input from a person, the roots to work in.
+/// The handlers of a server's requests to its client: sampling, elicitation and roots.
 ///
-/// What is registered here is what the client declares to servers, and nothing else. Servers up to 2025-11-25 ask by
-/// requests of their own, newer ones before they finish one of the client's; the handlers are the same.
+/// The client declares exactly the capabilities that are registered here. Servers up to 2025-11-25 send requests of
+/// their own, newer ones request input before they finish a request of the client; the handlers are the same.
 ///
 /// ```
 /// use mcp_proto::front::{ClientHandlers, HandlerError};
@@ -40,19 +40,19 @@ use crate::schema::{
 pub struct ClientHandlers<M: HandlerMode = SendHandlers> {
     handlers: BTreeMap<&'static str, M::Handler<Option<Raw>, ClientContext>>,
     capabilities: ClientCapabilities,
-    /// Whether what servers ask may become a task.
+    /// Whether the server's requests may become tasks.
     tasks: bool,
 }
 
 impl ClientHandlers<SendHandlers> {
-    /// No handlers yet. They must be `Send`; [`local`](ClientHandlers::local) takes others.
+    /// Creates an empty set of handlers, which must be `Send`; [`local`](ClientHandlers::local) takes others.
     pub fn new() -> Self {
         Self::empty()
     }
 }
 
 impl ClientHandlers<LocalHandlers> {
-    /// No handlers yet. They may hold what is not `Send`; then neither is the driver.
+    /// Creates an empty set of handlers that need not be `Send`; then the driver is not `Send` either.
     pub fn local() -> Self {
         Self::empty()
     }
@@ -69,11 +69,11 @@ impl<M: HandlerMode> ClientHandlers<M> {
         Self { handlers: BTreeMap::new(), capabilities: ClientCapabilities::new(), tasks: false }
     }
 
-    /// Answers requests for text from a model (`sampling/createMessage`).
+    /// Sets the handler of requests for text from a model (`sampling/createMessage`).
     ///
-    /// People should see what is asked and what is answered before it goes out. Conversations that no model can be given
+    /// The user should see each request, and each answer before it is sent. Conversations that are invalid for a model
     /// never reach the handler ([`CreateMessageParams::check`](crate::schema::CreateMessageParams::check)), and answers
-    /// that call tools they may not call, or none where they must, do not go out ([`ToolRule`](crate::schema::ToolRule)).
+    /// that call forbidden tools, or omit a required tool call, are not sent ([`ToolRule`](crate::schema::ToolRule)).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling>
     #[must_use]
@@ -87,15 +87,15 @@ impl<M: HandlerMode> ClientHandlers<M> {
         self.checked_handler::<CreateMessage, F, H>(handler)
     }
 
-    /// Answers requests for input by a form (`elicitation/create`). To take those by URL as well, say so with
-    /// [`declare`](Self::declare).
+    /// Sets the handler of requests for input by a form (`elicitation/create`). To accept requests by URL as well,
+    /// declare that with [`declare`](Self::declare).
     ///
-    /// People must be shown which server asks, and be able to decline; of a page, what
-    /// [`UrlConsent`](crate::consent::UrlConsent) says. Pages that it refuses never reach the handler.
+    /// The user must see which server asks, and be able to decline; for a page, show the content of
+    /// [`UrlConsent`](crate::consent::UrlConsent). Pages that it rejects never reach the handler.
     ///
-    /// What the server would have in the fields of a form at first are its
-    /// [`defaults`](crate::schema::ElicitSchema::defaults). Answers that are not what the form
-    /// [asks for](crate::schema::ElicitSchema::check) do not go out: the handler is answered for by an error.
+    /// The initial values of a form's fields are its [`defaults`](crate::schema::ElicitSchema::defaults). Answers that
+    /// do not match the form ([`ElicitSchema::check`](crate::schema::ElicitSchema::check)) are not sent: the server
+    /// receives an error instead.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
     #[must_use]
@@ -109,8 +109,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
         self.checked_handler::<Elicit, F, H>(handler)
     }
 
-    /// Answers requests for the roots that the server may work in (`roots/list`). They are `file:` URIs of directories
-    /// that the person has agreed to; others do not go out ([`Root::check`](crate::schema::Root::check)).
+    /// Sets the handler of requests for the roots that the server may work in (`roots/list`). They are `file:` URIs of
+    /// directories that the user has approved; others are not sent ([`Root::check`](crate::schema::Root::check)).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
     #[must_use]
@@ -124,17 +124,17 @@ impl<M: HandlerMode> ClientHandlers<M> {
         self.checked_handler::<ListRoots, F, H>(handler)
     }
 
-    /// Declares that the roots may change: [`Client::roots_changed`](super::Client::roots_changed) says when.
+    /// Declares that the roots may change: [`Client::roots_changed`](super::Client::roots_changed) reports each change.
     #[must_use]
     pub fn roots_change(mut self) -> Self {
         self.capabilities = self.capabilities.with(ClientCapability::RootsListChanged);
         self
     }
 
-    /// Lets servers of 2025-11-25 make tasks of what they ask for: of sampling and elicitation, as far as there are
-    /// handlers for them. The handlers are the same; a server that makes a task asks for its result later.
+    /// Lets servers of 2025-11-25 turn their sampling and elicitation requests into tasks, as far as there are handlers
+    /// for them. The handlers are the same; a server that creates a task fetches its result later.
     ///
-    /// At most 256 tasks are kept, each for an hour at most, and only as long as the connection.
+    /// At most 256 tasks are stored, each for an hour at most, and no longer than the connection.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
     #[must_use]
@@ -172,7 +172,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         self.handlers.contains_key(method)
     }
 
-    /// Answers requests of any method. The capability that it needs is for [`declare`](Self::declare).
+    /// Sets the handler of any method. Declare the capability that it requires with [`declare`](Self::declare).
     #[must_use]
     pub fn handler<T, F, H>(mut self, handler: H) -> Self
     where
@@ -197,14 +197,14 @@ impl<M: HandlerMode> ClientHandlers<M> {
         self
     }
 
-    /// Declares more than follows from what is registered: subcapabilities, extensions.
+    /// Declares capabilities that do not follow from the handlers: subcapabilities, extensions.
     #[must_use]
     pub fn declare(mut self, change: impl FnOnce(&mut ClientCapabilities)) -> Self {
         change(&mut self.capabilities);
         self
     }
 
-    /// What the client is to declare.
+    /// The capabilities that the client must declare.
     pub fn capabilities(&self) -> &ClientCapabilities {
         &self.capabilities
     }
@@ -230,7 +230,7 @@ impl<M: HandlerMode> fmt::Debug for ClientHandlers<M> {
     }
 }
 
-/// On whose behalf a handler of a client runs.
+/// The context of a client's handler: the server and the request on whose behalf it runs.
 #[derive(Clone, Debug)]
 pub struct ClientContext {
     server: Option<Arc<ServerInfo>>,
@@ -242,13 +242,13 @@ impl ClientContext {
         Self { server, request }
     }
 
-    /// The server that asks, as it calls itself.
+    /// The server that sends the request, as it describes itself.
     pub fn server(&self) -> Option<&ServerInfo> {
         self.server.as_deref()
     }
 
-    /// The request of this side that can not be finished before the answer (the [id](crate::front::Call::id) of a call),
-    /// if the server asks for that reason; `None` if it asks by a request of its own.
+    /// The client's own request that waits for this answer (the [id](crate::front::Call::id) of a call); `None` if the
+    /// server sent a request of its own.
     pub fn request(&self) -> Option<RequestId> {
         self.request
     }

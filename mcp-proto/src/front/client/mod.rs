@@ -1,4 +1,4 @@
-//! The client's handle.
+//! The client handle.
 
 mod calls;
 mod client_tasks;
@@ -44,13 +44,13 @@ pub use task::{TaskHandle, ToolCallOutcome};
 pub use watch::{Watch, WatchRequest};
 pub use watch_update::WatchUpdate;
 
-/// The connection as handles see it, whatever the machine's own type.
+/// The connection as handles see it, independent of the machine's type.
 type Connection = Shared<ClientCore, dyn ClientTransport + Send>;
 
 /// Joins a machine to a handle for its application and a driver for its transport.
 ///
 /// The machine's configuration must declare the [capabilities](ClientHandlers::capabilities) of `handlers`. There is
-/// one driver per connection, and the connection lives no longer than it.
+/// one driver per connection, and the connection ends with it.
 pub fn client<M, H>(
     machine: M,
     clock: Arc<dyn Clock>,
@@ -70,12 +70,12 @@ where
     (client, ClientDriver::new(shared, handlers))
 }
 
-/// A client: what an application holds of its connection to a server.
+/// A client: an application's handle of its connection to a server.
 ///
-/// It is cheap to clone and usable from any thread and any executor. Requests may be made at once; until the server is
-/// known they wait. When the last clone is dropped and no request is left, the connection is closed in an orderly way.
+/// It is cheap to clone and usable from any thread and any executor. Requests may be made at once; they wait until the
+/// server is known. When the last clone is dropped and no request is pending, the connection closes gracefully.
 ///
-/// Something must poll the connection's [driver](ClientDriver), usually a task that an adapter has spawned.
+/// A task must poll the connection's [driver](ClientDriver), usually one that an adapter spawned.
 ///
 /// ```
 /// use mcp_proto::front::{Client, Error};
@@ -94,7 +94,7 @@ pub struct Client {
     inner: Arc<ClientInner>,
 }
 
-/// What all clones of a client, and its requests in flight, hold together.
+/// The state that all clones of a client and its requests in flight share.
 struct ClientInner {
     connection: Arc<Connection>,
     #[cfg(feature = "schema-validate")]
@@ -114,10 +114,10 @@ impl Drop for ClientInner {
 }
 
 impl Client {
-    /// Waits until the server is known.
+    /// Waits until the handshake has identified the server.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the connection cannot be made, or is over.
+    /// [`Error::Closed`] if the connection cannot be made, or has ended.
     pub async fn ready(&self) -> Result<Arc<ServerInfo>, Error> {
         self.wait(|core| match (&core.closed, &core.server) {
             (Some(closed), _) => Some(Err(Error::Closed(closed.clone()))),
@@ -127,17 +127,18 @@ impl Client {
         .await
     }
 
-    /// Waits until the connection is over, without closing it. What carried it may still be coming down: see
+    /// Waits until the connection has ended, without closing it. Its transport may still be shutting down: see
     /// [`close`](Self::close).
     pub async fn closed(&self) -> CloseReason {
         self.wait(|core| core.closed.clone()).await
     }
 
-    /// Closes the connection in an orderly way, and waits until its link is released. Requests in flight may finish, within
-    /// [`ClientConfig::close_timeout`](crate::peer::client::ClientConfig::close_timeout); new ones are refused.
+    /// Closes the connection gracefully, and waits until its link is released. Requests in flight may finish within
+    /// [`ClientConfig::close_timeout`](crate::peer::client::ClientConfig::close_timeout); new ones are rejected.
     ///
-    /// It returns when the driver has brought down what it opened: a child process has ended and is reaped, which the
-    /// steps of its shutdown bound; an HTTP session is deleted. Where the driver was dropped, it returns at once.
+    /// It returns when the driver has released everything that it opened: a child process has ended and is reaped,
+    /// which the steps of its shutdown bound in time; an HTTP session is deleted. If the driver is dropped, it returns
+    /// at once.
     pub async fn close(&self) -> CloseReason {
         self.inner.connection.command(|_, machine, now, _| machine.at(now).close());
         self.wait(ClientCore::link_released).await
@@ -148,33 +149,34 @@ impl Client {
         self.inner.connection.command(|_, machine, now, _| machine.at(now).abort(LostReason::Closed));
     }
 
-    /// What is known of the server, once the connection is ready.
+    /// The server's description, once the connection is ready.
     pub fn server(&self) -> Option<Arc<ServerInfo>> {
         self.inner.connection.read(|core, _| core.server.clone())
     }
 
-    /// How far the connection has come.
+    /// The state of the connection.
     pub fn state(&self) -> State {
         self.inner.connection.read(|_, machine| machine.peer().state())
     }
 
-    /// The last report on connecting, as of the last [`Event::Connecting`]; `None` once the connection is ready, or over.
+    /// The last report on connecting, as of the last [`Event::Connecting`]; `None` once the connection is ready or has
+    /// ended.
     pub fn connecting(&self) -> Option<ConnectProgress> {
         self.inner.connection.read(|_, machine| machine.peer().connecting().cloned())
     }
 
-    /// What the connection found out about the era of the server, for the configuration of the next connection to it.
+    /// The era of the server as detected, for the configuration of the next connection to it.
     pub fn known_era(&self) -> Option<KnownEra> {
         self.inner.connection.read(|_, machine| machine.peer().known_era())
     }
 
-    /// What the server says on its own account, from now on. Listening does not keep the connection open.
+    /// A stream of events from now on. It does not keep the connection open.
     pub fn events(&self) -> Events<Event> {
         let key = self.inner.connection.with(|core, _, _, _| core.listeners.add());
         Events::new(Box::new(ConnectionEvents(self.inner.connection.clone())), key)
     }
 
-    /// A request of any method.
+    /// Makes a request of any method.
     ///
     /// ```
     /// # use mcp_proto::front::{Client, Error};
@@ -192,7 +194,7 @@ impl Client {
     /// Sends a notification.
     ///
     /// # Errors
-    /// If it can not be sent: the connection is not ready or over, or the revision in use does not have it.
+    /// If it cannot be sent: the connection is not ready or has ended, or the revision in use does not have it.
     pub fn notify<N: Notifies>(&self, params: &N::Params) -> Result<(), Error> {
         self.inner.connection.command(|core, machine, now, _| {
             core.check_open()?;
@@ -205,10 +207,10 @@ impl Client {
         })
     }
 
-    /// Sends a request again at once that pauses before it does: a server of 2025-11-25 wants a page to be visited first,
-    /// and the person is done with it. Other requests are left alone.
+    /// Resends a request that waits for the user's visit of a page (2025-11-25), once the user is done with it. Other
+    /// requests are not affected.
     ///
-    /// Servers usually say when that is, and then this is not needed. The request is the one of a
+    /// Servers usually notify the client of that, so this is rarely needed. The request is the one of a
     /// [`Call`](crate::front::Call::id), or of a handler's [context](ClientContext::request).
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
@@ -216,9 +218,8 @@ impl Client {
         self.inner.connection.command(|_, machine, now, _| machine.at(now).retry(request));
     }
 
-    /// Whether the structured results of tools are checked against the output schemas that the server listed last, if
-    /// it has: they are unless told otherwise. A result that does not pass is in the
-    /// [error](Error::Output) that is returned in its place.
+    /// Sets whether structured results of tools are checked against the output schemas that the server listed last. On
+    /// by default. A result that fails the check is returned in the [error](Error::Output).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema>
     #[cfg(feature = "schema-validate")]
@@ -226,26 +227,26 @@ impl Client {
         self.inner.outputs.set(checks);
     }
 
-    /// Makes requests on behalf of another from now on, as after a new login: what a server means for one alone is never
-    /// shown to another.
+    /// Makes later requests on behalf of another context, such as another login: private answers of one context are
+    /// never returned in another.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
     pub fn set_cache_context(&self, context: CacheContext) {
         self.inner.connection.command(|_, machine, now, _| machine.at(now).set_cache_context(context));
     }
 
-    /// Ends the authorization context: private answers are forgotten, and answers of requests that were made before are
-    /// not kept. Adapters do so when they log in or out; an application does when it changes credentials of its own.
+    /// Ends the authorization context: deletes private cached answers, and caches none for requests made before.
+    /// Adapters call it at login and logout; an application calls it when it changes its own credentials.
     pub fn end_cache_context(&self) {
         self.inner.connection.command(|_, machine, now, _| machine.at(now).end_cache_context());
     }
 
-    /// Forgets every answer of the server's that was kept.
+    /// Deletes all cached answers of the server.
     pub fn clear_cache(&self) {
         self.inner.connection.command(|_, machine, now, _| machine.at(now).clear_cache());
     }
 
-    /// Reports a deviation, if this client tolerates deviations: returns whether it does.
+    /// Reports a deviation of the server. Returns whether this client tolerates it.
     pub(super) fn tolerate(&self, leniency: Leniency) -> bool {
         self.inner.connection.command(|_, machine, now, _| machine.at(now).tolerate(leniency))
     }
@@ -266,7 +267,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Somebody who waits for the connection to come further.
+/// A task that waits for a change of the connection's state.
 struct ConnectionWaiter<'a> {
     connection: &'a Connection,
     key: Option<u64>,
@@ -296,7 +297,7 @@ impl Drop for ConnectionWaiter<'_> {
     }
 }
 
-/// The connection without a claim to keep it open.
+/// The connection without a reference that keeps it open.
 struct ConnectionEvents(Arc<Connection>);
 
 impl EventSource<Event> for ConnectionEvents {

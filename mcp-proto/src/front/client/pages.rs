@@ -18,18 +18,18 @@ use crate::schema::{
     Resource, ResourceTemplate, Tool,
 };
 
-/// How many pages are read unless told otherwise: more than any server in use has.
+/// The default limit of pages: more than any server in use has.
 const MAX_PAGES: usize = 1000;
 
-/// How many bytes of pages are read unless told otherwise.
+/// The default limit of bytes in the pages of a list.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// A method whose result is one page of a list.
 pub trait PaginatedMethod: Method<Params = PaginatedParams> {
-    /// What the list is of.
+    /// The type of the list's items.
     type Item: PartialEq;
 
-    /// Takes a page apart: its items, and the cursor of the next page.
+    /// Splits a page into its items and the cursor of the next page.
     fn split(page: Self::Result) -> (List<Self::Item>, Option<String>);
 }
 
@@ -54,13 +54,13 @@ paged! {
 
 /// The future of a whole list, however many pages it comes in.
 ///
-/// An absent cursor ends the list; the empty string is a cursor like any other, unless the server names it again: then
-/// it ends the list too, if the conduct is [lenient](crate::peer::Conduct). Any other cursor that the server names twice,
-/// and more pages than the limit, are errors. A [`ListError`] holds the items that were read before. A cursor that has
-/// become invalid on the way has the list read once more, from its beginning.
+/// An absent cursor ends the list; the empty string is a cursor like any other, except that a
+/// [lenient](crate::peer::Conduct) client ends the list when the server repeats it. Any other repeated cursor, and more
+/// pages than the limit, are errors. A [`ListError`] holds the items that were read before it. If a cursor becomes
+/// invalid in between, the list is read once more from its beginning.
 ///
-/// Pages that were kept are not asked for again, and so may be of another time than the others: a list that is of one
-/// time has [`CacheMode::Refresh`].
+/// Cached pages are not requested again, and may therefore be older than the others: for a list read at one time, use
+/// [`CacheMode::Refresh`].
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination>
 #[must_use = "a list is asked for when it is polled"]
@@ -72,14 +72,14 @@ pub struct Pages<M: PaginatedMethod> {
     bytes: usize,
     seen_cursors: BTreeSet<String>,
     items: List<M::Item>,
-    /// Where the items of the last page begin.
+    /// The index of the last page's first item.
     last_page: usize,
     page: Option<Request<M>>,
     pages: usize,
     cursor_retry: CursorRetry,
 }
 
-/// Whether a list is read once more if a cursor is invalid.
+/// Whether a list is read again if a cursor is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CursorRetry {
     Once,
@@ -106,32 +106,31 @@ impl<M: PaginatedMethod> Pages<M> {
         }
     }
 
-    /// Waits this long for each page.
+    /// Sets the time limit of each page's request.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
     }
 
-    /// Sets whether pages that were kept will do.
+    /// Sets whether cached pages are used.
     pub fn cache(mut self, cache: CacheMode) -> Self {
         self.options.cache = cache;
         self
     }
 
-    /// Makes the request of each page with these options.
+    /// Sets the options of each page's request.
     pub fn options(mut self, options: RequestOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Reads this many pages at most; more are an error. The default is 1,000.
+    /// Sets the maximum number of pages; more are an error. Default 1,000.
     pub fn page_limit(mut self, pages: usize) -> Self {
         self.limit = pages;
         self
     }
 
-    /// Asks for no further page once those that have come hold more bytes than this; a list that goes on then is an error.
-    /// The default is 16 MiB.
+    /// Sets the number of bytes after which no further page is requested; a longer list is an error. Default 16 MiB.
     pub fn byte_limit(mut self, bytes: usize) -> Self {
         self.byte_limit = bytes;
         self
@@ -143,12 +142,12 @@ impl<M: PaginatedMethod> Pages<M> {
         self.client.request::<M>(params).options(self.options.clone())
     }
 
-    /// The error, with the items of the pages that were read.
+    /// Makes the error, with the items of the pages that were read.
     fn fail(&mut self, error: Error) -> ListError<M::Item> {
         ListError { items: core::mem::take(&mut self.items), error }
     }
 
-    /// Begins anew, if a page was refused because of its cursor, and that has not happened before.
+    /// Restarts the list, if a page failed because of its cursor, and this is the first time.
     fn restart(&mut self, error: &Error) -> bool {
         let refused = matches!(error, Error::Peer(error) if error.code == code::INVALID_PARAMS);
         if !refused || self.pages == 0 || self.cursor_retry == CursorRetry::No {
@@ -190,7 +189,7 @@ impl<M: PaginatedMethod> Future for Pages<M> {
                 Some("") if repeated => this.client.tolerate(Leniency::EmptyCursor { method: M::NAME }),
                 Some(_) => false,
             };
-            // A server to which the empty cursor means none sends the same page once more.
+            // A server that treats the empty cursor as absent sends the same page once more.
             let again = ends && repeated && this.items.get(this.last_page..) == Some(&**items);
             if !again {
                 this.last_page = this.items.len();

@@ -1,13 +1,13 @@
-//! Where the server may work, when that changes.
+//! Notifications of changed roots.
 
 use super::Client;
 use crate::front::Error;
 use crate::schema::{Era, RootsListChanged};
 
 impl Client {
-    /// Tells the server that the roots have changed; it asks for them again if it cares.
+    /// Notifies the server that the roots have changed, so that it can request them again.
     ///
-    /// Modern servers ask each time that they need them, and are told nothing.
+    /// Modern servers request the roots each time they need them and receive no notification.
     ///
     /// # Errors
     /// If the client does not declare `roots.listChanged`

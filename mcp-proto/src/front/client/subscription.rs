@@ -1,4 +1,4 @@
-//! Listening for changes.
+//! Subscriptions to change notifications.
 
 use core::fmt;
 use core::future::poll_fn;
@@ -16,25 +16,26 @@ use crate::schema::{
     SubscriptionFilter, SubscriptionsAcknowledged, SubscriptionsListen, SubscriptionsListenParams,
 };
 
-/// What a subscription has to tell.
+/// An update of a subscription.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SubscriptionUpdate {
-    /// The server has taken the request, and will tell this much of what was asked for.
+    /// The server accepted the subscription, and reports this part of the requested filter.
     Acknowledged(SubscriptionFilter),
-    /// Something has changed.
+    /// A change notification.
     Notification(Notification),
-    /// So many updates were lost here, because they were not taken in time.
+    /// Updates were dropped, because they were not taken in time.
     Missed {
-        /// How many.
+        /// The number of dropped updates.
         count: u64,
     },
 }
 
 /// A subscription: the stream of its updates.
 ///
-/// It holds the latest 1,024 updates and 16 MiB. It ends when the server or the connection ends it, and
-/// [`outcome`](Self::outcome) then says why; dropping it ends it from this side. It keeps the connection open.
+/// It buffers the latest 1,024 updates and 16 MiB. It ends when the server or the connection ends it, and
+/// [`outcome`](Self::outcome) then returns the reason; dropping it ends it from the client. It keeps the connection
+/// open.
 #[must_use = "dropping a subscription ends it"]
 pub struct Subscription {
     client: Client,
@@ -61,7 +62,8 @@ impl Subscription {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// How the subscription ended, once it has: `Ok` if the server did it in good order. The answer can be had once.
+    /// How the subscription ended: `Ok` if the server ended it gracefully; `None` while it is active. It can be taken
+    /// once.
     pub fn outcome(&mut self) -> Option<Result<(), Error>> {
         match core::mem::replace(&mut self.state, State::Reported) {
             State::Ended(outcome) => Some(outcome),

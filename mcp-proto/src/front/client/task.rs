@@ -1,4 +1,4 @@
-//! Tool calls that have become tasks, for those who do not wait for them at once.
+//! Tool calls that became tasks, for callers that do not await them at once.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -13,21 +13,21 @@ use crate::peer::client::TaskCommand;
 use crate::peer::{InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport};
 use crate::schema::{CallTool, CallToolResult};
 
-/// What a tool call has come to that may become a task.
+/// The outcome of a tool call that may become a task.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum ToolCallOutcome {
-    /// It is done.
+    /// The call is complete.
     Completed(CallToolResult),
     /// The server works on it.
     Task(TaskHandle),
 }
 
 impl Request<CallTool> {
-    /// Makes the call, and does not wait for what it comes to if the server makes a task of it.
+    /// Makes the call, and returns early if the server turns it into a task.
     ///
-    /// A tool of a 2025-11-25 server that may or must run as a task runs as one. [`TaskHandle::id`] is all that is needed
-    /// to take the task up again, after a restart too.
+    /// A tool of a 2025-11-25 server that may or must run as a task does so. [`TaskHandle::id`] is all that is needed
+    /// to resume the task, even after a restart.
     ///
     /// ```
     /// # use mcp_proto::front::{Client, Error, ToolCallOutcome};
@@ -48,7 +48,7 @@ impl Request<CallTool> {
     /// <https://modelcontextprotocol.io/extensions/tasks>
     ///
     /// # Errors
-    /// If the call fails before there is a task.
+    /// If the call fails before a task exists.
     pub async fn start_task(self) -> Result<ToolCallOutcome, Error> {
         let mut call = self.send(|options| options.task = Some(TaskMode::Handle))?;
         match call.outcome().await {
@@ -67,10 +67,10 @@ impl Request<CallTool> {
 }
 
 impl Client {
-    /// A task that a tool call has become, by its identifier: of this connection or of an earlier one.
+    /// Returns a handle of the task with this id, from this connection or an earlier one.
     ///
-    /// Nothing is sent until something is asked of the handle; whether there is such a task shows then. Which tool was
-    /// called is not known any more, so its result is not held to what the tool promises.
+    /// Nothing is sent until a method of the handle is called; only then an unknown task shows. The called tool is no
+    /// longer known, so its result is not checked against its output schema.
     pub fn resume_task(&self, id: impl Into<String>) -> TaskHandle {
         TaskHandle {
             link: self.inner.clone(),
@@ -81,7 +81,7 @@ impl Client {
     }
 }
 
-/// A task of the server, which a tool call has become. Dropping the handle leaves the task alone.
+/// A task of the server, which a tool call has become. Dropping the handle does not affect the task.
 ///
 /// It keeps the connection open, as requests in flight do.
 #[derive(Clone)]
@@ -93,20 +93,20 @@ pub struct TaskHandle {
 }
 
 impl TaskHandle {
-    /// The identifier, to be kept for [`Client::resume_task`]. Whoever has it may have the task: it is not for logs.
+    /// The task's id, to be stored for [`Client::resume_task`]. It may be all that protects the task: do not log it.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// How the task was doing when it was created, if this handle is from then.
+    /// The status of the task at its creation, if this handle was returned by the call.
     pub fn initial_report(&self) -> Option<&TaskReport> {
         self.initial_report.as_deref()
     }
 
-    /// Asks how the task is doing.
+    /// Requests the task's status.
     ///
     /// # Errors
-    /// If the server does not answer, or knows no such task (any more).
+    /// If the server does not answer, or does not know the task (any more).
     pub async fn status(&self) -> Result<TaskReport, Error> {
         match self.send_command(TaskCommand::Status)?.outcome().await {
             Outcome::Result(raw) => {
@@ -116,22 +116,21 @@ impl TaskHandle {
         }
     }
 
-    /// Follows the task until it ends. What it asks for meanwhile goes to the handlers of the client, and how it is doing
-    /// to its [events](Client::events).
+    /// Follows the task until it ends. Its input requests go to the client's handlers, and its status changes to the
+    /// [events](Client::events).
     ///
-    /// Dropping the future leaves the task alone; it can be waited for again.
+    /// Dropping the future does not affect the task; it can be awaited again.
     ///
     /// # Errors
-    /// As for a call that was waited for from the beginning.
+    /// The errors of a call that is awaited from the beginning.
     pub async fn wait(&self) -> Result<CallToolResult, Error> {
         self.send_command(TaskCommand::Follow)?.await
     }
 
-    /// Tells the server that the task is not wanted any more. It may end otherwise all the same: see
-    /// [`status`](Self::status).
+    /// Requests the cancellation of the task. The task may still end in another way: see [`status`](Self::status).
     ///
     /// # Errors
-    /// If the server does not take it: the task has ended, or the server cancels none.
+    /// If the server rejects it: the task has ended, or the server supports no cancellation.
     pub async fn cancel(&self) -> Result<(), Error> {
         match self.send_command(TaskCommand::Cancel)?.outcome().await {
             Outcome::Result(_) => Ok(()),
@@ -146,7 +145,7 @@ impl TaskHandle {
 }
 
 impl fmt::Debug for TaskHandle {
-    /// Without the identifier, which may be all that guards the task.
+    /// Omits the id, which may be all that protects the task.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskHandle").finish_non_exhaustive()
     }

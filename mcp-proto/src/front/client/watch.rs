@@ -1,4 +1,4 @@
-//! Watching: being told of what changes, whatever the server speaks.
+//! Watches: change notifications from servers of either era.
 
 use core::fmt;
 use core::future::poll_fn;
@@ -14,7 +14,7 @@ use crate::front::error::Error;
 use crate::peer::client::{WatchFilter, WatchId, WatchStart};
 
 impl Client {
-    /// Begins to watch what changes on the server, of whatever era it is.
+    /// Creates a watch for changes on the server, of either era.
     ///
     /// ```
     /// use mcp_proto::front::{Client, Error, WatchUpdate};
@@ -34,9 +34,9 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// All watches of a connection together are one subscription of 2026-07-28; of earlier revisions they are as many
-    /// `resources/subscribe` as there are resources. Do not mix them with [`subscribe`](Self::subscribe) and
-    /// [`unsubscribe`](Self::unsubscribe) of the same resources. To have a subscription of one's own, see
+    /// All watches of a connection share one subscription of 2026-07-28; at earlier revisions they use one
+    /// `resources/subscribe` per resource. Do not mix them with [`subscribe`](Self::subscribe) and
+    /// [`unsubscribe`](Self::unsubscribe) of the same resources. For a separate subscription, see
     /// [`listen`](Self::listen).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
@@ -45,7 +45,7 @@ impl Client {
     }
 }
 
-/// A watch that is about to be opened.
+/// A builder of a watch.
 #[must_use = "nothing is watched before `open`"]
 pub struct WatchRequest {
     client: Client,
@@ -69,31 +69,31 @@ impl WatchRequest {
         self.with(WatchFilter::resources)
     }
 
-    /// Watches the resource `uri`, with what lies below it.
+    /// Watches the resource `uri` and the resources below it.
     pub fn resource(self, uri: impl AsRef<str>) -> Self {
         self.with(|interest| interest.resource(uri))
     }
 
-    /// Watches the task `id`. The client must declare that it knows the tasks extension.
+    /// Watches the task `id`. The client must declare the tasks extension.
     pub fn task(self, id: impl AsRef<str>) -> Self {
         self.with(|interest| interest.task(id))
     }
 
-    /// Watches this, and nothing that was said before.
+    /// Watches what `interest` selects, in place of all earlier selections.
     pub fn filter(self, interest: WatchFilter) -> Self {
         self.with(|_| interest)
     }
 
-    /// Says what the application knows already.
+    /// Sets which state the application knows already.
     pub fn since(mut self, since: WatchStart) -> Self {
         self.since = since;
         self
     }
 
-    /// Begins. The server may not be known yet.
+    /// Opens the watch. The handshake need not be complete yet.
     ///
     /// # Errors
-    /// If the connection is over, or closing.
+    /// If the connection has ended or is closing.
     pub fn open(self) -> Result<Watch, Error> {
         let Self { client, filter: interest, since } = self;
         let kept = interest.clone();
@@ -118,12 +118,12 @@ impl fmt::Debug for WatchRequest {
     }
 }
 
-/// A watch: the stream of what changes.
+/// A watch: a stream of changes.
 ///
-/// Each change waits once, however often it happens before it is taken; 1,024 updates and 16 MiB of them wait at most, and
-/// then [`Missed`](WatchUpdate::Missed) says how many of the oldest were dropped. The stream ends when the server ends it in good
-/// order or refuses, or with the connection; [`outcome`](Self::outcome) then says why. Losses in between are its own
-/// business. Dropping it ends it; it keeps the connection open.
+/// Each change is queued once, however often it happens before it is taken; at most 1,024 updates and 16 MiB are
+/// queued, and then [`Missed`](WatchUpdate::Missed) counts the oldest, which were dropped. The stream ends when the
+/// server ends it gracefully or rejects it, or with the connection; [`outcome`](Self::outcome) then returns the reason.
+/// The watch recovers from lost subscriptions by itself. Dropping it ends it; it keeps the connection open.
 #[must_use = "dropping a watch ends it"]
 pub struct Watch {
     client: Client,
@@ -144,13 +144,13 @@ impl Watch {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// What is watched.
+    /// The changes that are watched.
     pub fn filter(&self) -> &WatchFilter {
         &self.filter
     }
 
-    /// Watches this from now on. What is watched before and after is told without a gap; an [`Active`](WatchUpdate::Active)
-    /// says when the rest is told too.
+    /// Replaces the filter. Changes that both filters select are reported without a gap; an
+    /// [`Active`](WatchUpdate::Active) tells when the others are reported too.
     pub fn set_filter(&mut self, interest: WatchFilter) {
         self.filter = interest.clone();
         let id = self.id;
@@ -160,15 +160,16 @@ impl Watch {
             .command(|_, machine, now, _| machine.at(now).set_watch_filter(id, interest));
     }
 
-    /// Watches the same on another connection, made anew to the same server: all of it counts as what may have changed.
+    /// Opens the same watch on another connection to the same server: everything in its filter counts as possibly
+    /// changed.
     ///
     /// # Errors
-    /// If that connection is over, or closing.
+    /// If that connection has ended or is closing.
     pub fn reopen(&self, client: &Client) -> Result<Self, Error> {
         client.watch().filter(self.filter.clone()).since(WatchStart::Before).open()
     }
 
-    /// How the watch ended, once it has: `Ok` if the server did it in good order. The answer can be had once.
+    /// How the watch ended: `Ok` if the server ended it gracefully; `None` while it is active. It can be taken once.
     pub fn outcome(&mut self) -> Option<Result<(), Error>> {
         match core::mem::replace(&mut self.state, State::Reported) {
             State::Ended(outcome) => Some(outcome),

@@ -1,4 +1,4 @@
-//! What watches have not taken yet.
+//! The queues of updates for watches.
 
 use alloc::collections::BTreeMap;
 use core::task::{Poll, Waker};
@@ -10,17 +10,17 @@ use crate::front::signal::Wakers;
 use crate::inline_map::InlineMap;
 use crate::peer::client::{Change, ChangeEvidence, CloseReason, Topic, WatchEnd, WatchId, WatchState};
 
-/// How many updates wait for one watch. Each change waits once, so only a server that names ever more resources below
-/// those asked for can bring as many.
+/// The maximum number of updates queued for one watch. Each change is queued once, so only a server that reports ever
+/// more resources below the watched ones can reach it.
 const MAX_UPDATES: usize = 1024;
 
-/// The bytes charged for an update beside its texts.
+/// The bytes counted for an update beside its texts.
 const UPDATE_OVERHEAD: usize = 128;
 
-/// How a watch has ended.
+/// The outcome of a watch.
 type WatchResult = Result<(), Error>;
 
-/// What a watch hears.
+/// An item that a watch receives.
 pub(super) enum WatchItem {
     Update(WatchUpdate),
     End(WatchResult),
@@ -28,9 +28,9 @@ pub(super) enum WatchItem {
 
 #[derive(Default)]
 struct WatchQueue {
-    /// What waits, in order.
+    /// The queued updates, in order.
     updates: BTreeMap<u64, WatchUpdate>,
-    /// Where a change waits.
+    /// The position of each queued change.
     positions: BTreeMap<Topic, u64>,
     bytes: usize,
     next: u64,
@@ -62,7 +62,7 @@ impl WatchQueue {
         self.drop_oldest();
     }
 
-    /// Drops the oldest updates while there are too many. The last one is kept, however long it is.
+    /// Drops the oldest updates while the limits are exceeded. The last one is kept, however long it is.
     fn drop_oldest(&mut self) {
         while self.updates.len() > MAX_UPDATES || (self.bytes > MAX_BYTES && self.updates.len() > 1) {
             self.pop();
@@ -88,10 +88,10 @@ impl WatchQueue {
     }
 }
 
-/// About how many bytes an update holds.
+/// The approximate size of an update in bytes.
 fn bytes_of(update: &WatchUpdate) -> usize {
     let texts = match update {
-        // The place of the change holds its name once more.
+        // The entry in `positions` holds its name once more.
         WatchUpdate::Changed { change: Change::Resource(uri), .. } => uri.len().saturating_mul(2),
         WatchUpdate::Changed { change: Change::Task { id, update }, .. } => {
             let update = update.as_ref().map_or(0, |update| update.as_bytes().len());
@@ -102,7 +102,7 @@ fn bytes_of(update: &WatchUpdate) -> usize {
     texts.saturating_add(UPDATE_OVERHEAD)
 }
 
-/// The watches of a connection that somebody holds.
+/// The open watches of a connection.
 #[derive(Default)]
 pub(super) struct WatchQueues(InlineMap<WatchId, WatchQueue>);
 
@@ -142,7 +142,7 @@ impl WatchQueues {
         }
     }
 
-    /// The connection is over, and every watch with it.
+    /// Ends all watches with the connection.
     pub(super) fn end_all(&mut self, closed: &CloseReason, wakers: &mut Wakers) {
         for slot in self.0.values_mut() {
             slot.end.get_or_insert_with(|| Err(Error::Closed(closed.clone())));

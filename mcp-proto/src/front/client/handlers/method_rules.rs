@@ -1,4 +1,4 @@
-//! What is checked of a server's requests before a handler sees them, and of the handler's answers.
+//! Checks of a server's requests before their handlers run, and of the handlers' answers.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -13,15 +13,15 @@ use crate::front::{Handler, HandlerMode};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{CreateMessage, Elicit, ElicitFormParams, ElicitParams, ListRoots, Method, ToolRule};
 
-/// A method with rules that no type expresses.
+/// A method with rules that its types do not express.
 pub(super) trait MethodRules: Method {
-    /// What the answer has to be held to.
+    /// The rule that the answer must satisfy.
     type Rule: Send + 'static;
 
-    /// Whether the handler is to see it; otherwise the error to answer with.
+    /// Checks a request before its handler runs. Returns the rule for its answer.
     fn check_request(params: &Self::Params) -> Result<Self::Rule, ErrorObject>;
 
-    /// Whether the answer may go out; otherwise what is wrong with it.
+    /// Checks an answer before it is sent.
     fn check_response(kept: &Self::Rule, result: &Self::Result) -> Result<(), ErrorObject>;
 }
 
@@ -33,7 +33,7 @@ fn failed(what: &dyn core::fmt::Display) -> ErrorObject {
     ErrorObject::new(code::INTERNAL_ERROR, what.to_string())
 }
 
-/// Conversations that a model can be given, and answers that call the tools they may.
+/// Checks that a model accepts the conversation, and that the answer calls only allowed tools.
 impl MethodRules for CreateMessage {
     type Rule = ToolRule;
 
@@ -47,7 +47,7 @@ impl MethodRules for CreateMessage {
     }
 }
 
-/// Pages that can be shown to a person before they are opened, and forms that are filled in as they ask.
+/// Checks that a page can be shown to the user before it opens, and that answers match their form.
 impl MethodRules for Elicit {
     type Rule = Option<ElicitFormParams>;
 
@@ -60,13 +60,13 @@ impl MethodRules for Elicit {
 
     fn check_response(form: &Self::Rule, result: &Self::Result) -> Result<(), ErrorObject> {
         form.as_ref().map_or(Ok(()), |form| form.check(result)).map_err(|fault| {
-            // The person is not to blame, nor is the server: this side has not looked at what was filled in.
+            // Neither the user nor the server is at fault: the client did not check the answer.
             failed(&format!("the form was not filled in as it asks: {fault}"))
         })
     }
 }
 
-/// Directories of this machine.
+/// Checks that roots are directories of this machine.
 impl MethodRules for ListRoots {
     type Rule = ();
 
@@ -80,7 +80,7 @@ impl MethodRules for ListRoots {
 }
 
 impl<M: HandlerMode> ClientHandlers<M> {
-    /// A handler whose requests and answers are checked.
+    /// Wraps a handler with the checks of its requests and answers.
     pub(super) fn checked_handler<T, F, H>(mut self, handler: H) -> Self
     where
         T: MethodRules<Result: Send>,
