@@ -1,7 +1,7 @@
-//! Servers that demand tokens: who is let in.
+//! Guards: the authorization of requests to a server by access tokens.
 //!
-//! A [`Guard`] stands before an [`HttpServer`](super::http::HttpServer). An adapter asks it about the head of each request,
-//! and polls it for what is to be fetched for it:
+//! A [`Guard`] protects an [`HttpServer`](super::http::HttpServer). An adapter passes it the head of each request, and
+//! makes the HTTP exchanges that token verification needs:
 //!
 //! ```text
 //! guard.check(&head, now) → Answer: server.answered_exchange(answer)
@@ -10,7 +10,7 @@
 //! guard.poll_fetch(cx)    → make the exchange, then guard.handle_fetched(now, id, …)
 //! ```
 //!
-//! Handlers learn of it by [`Context::access`](super::Context::access), and demand more of the token by
+//! Handlers read the granted access with [`Context::access`](super::Context::access), and require more scopes with
 //! [`Context::require`](super::Context::require).
 //!
 //! ```
@@ -70,27 +70,27 @@ use crate::transport::http::server::{HttpResponse, RequestHead};
 pub use checker_verifier::JwtVerifier;
 pub use checker_verifier::{CheckerVerifier, IntrospectionVerifier};
 
-/// Says what tokens allow. Closures do: `|presented| async { … }`.
+/// A verifier of access tokens. Closures implement it: `|presented| async { … }`.
 ///
-/// That a token is for this server and has not lapsed is checked from what it returns, whoever it is.
+/// The guard checks audience and expiry in the access that a verifier returns.
 pub trait Verifier: Send + Sync {
-    /// Verifies a token. It may be dropped before it is done.
+    /// Verifies a token. The future may be dropped before it completes.
     fn verify(&self, presented: PresentedToken) -> VerificationFuture;
 
-    /// The next exchange to make for it, and which addresses may be connected to; the waker is called when there is one.
-    /// Default: there never is.
+    /// Polls for the next HTTP exchange to make, and the addresses that it may connect to; the waker is called when
+    /// there is one. The default implementation makes none.
     fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, FetchPolicy)> {
         let _ = cx;
         Poll::Pending
     }
 
-    /// An exchange has ended.
+    /// Handles the end of an exchange.
     fn handle_fetched(&self, now: Now, id: FetchId, fetched: Result<FetchResponse, String>) {
         let _ = (now, id, fetched);
     }
 }
 
-/// A token that is being verified.
+/// The future of a token verification.
 pub type VerificationFuture = Pin<Box<dyn Future<Output = Result<Access, VerifyError>> + Send>>;
 
 impl<V, F> Verifier for V
@@ -103,16 +103,16 @@ where
     }
 }
 
-/// What came of an exchange.
+/// The response of an exchange.
 #[derive(Clone, Debug)]
 pub struct FetchResponse {
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
-    /// The whole body: no longer than the exchange's limit.
+    /// The complete body: no longer than the exchange's limit.
     pub body: Bytes,
 }
 
-/// Lets requests in by their tokens. Clones share what is kept of tokens; other guards do not.
+/// Authorizes requests by their tokens. Clones share cached token verifications; separate guards do not.
 #[derive(Clone)]
 pub struct Guard(Arc<Inner>);
 
@@ -122,27 +122,27 @@ struct Inner {
     proofs: ReplayCache,
 }
 
-/// What becomes of a request by what its head shows.
+/// The decision on the head of a request.
 #[derive(Debug)]
 pub enum GuardDecision {
-    /// It is answered.
+    /// The guard answers the request.
     Answer(HttpResponse),
-    /// Its token is being verified. Its body need not be read before.
+    /// The token is being verified. The body need not be read before that.
     Verifying(PendingVerification),
 }
 
 impl Guard {
-    /// Demands what `protection` says, of tokens that `verifier` knows.
+    /// Creates a guard that requires the access of `protection`, with tokens that `verifier` verifies.
     pub fn new(protection: Protection, verifier: impl Verifier + 'static) -> Self {
         Self(Arc::new(Inner { protection, verifier: Box::new(verifier), proofs: ReplayCache::new() }))
     }
 
-    /// What is demanded.
+    /// The guard's requirements.
     pub fn protection(&self) -> &Protection {
         &self.0.protection
     }
 
-    /// A request has come.
+    /// Checks the head of a request.
     pub fn check(&self, head: &RequestHead<'_>, now: Now) -> GuardDecision {
         match self.0.protection.check_request(head, now) {
             AccessDecision::Answer(answer) => GuardDecision::Answer(answer),
@@ -157,13 +157,14 @@ impl Guard {
         }
     }
 
-    /// The next exchange to make, so that tokens can be verified; the waker is called when there is one. Connect only to
-    /// addresses that are [within reach](FetchPolicy::allows), follow no redirects, and read no more than the exchange's limit.
+    /// Polls for the next HTTP exchange to make for token verification; the waker is called when there is one. Connect
+    /// only to addresses that the policy [allows](FetchPolicy::allows), follow no redirects, and read no more than the
+    /// exchange's limit.
     pub fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, FetchPolicy)> {
         self.0.verifier.poll_fetch(cx)
     }
 
-    /// An exchange has ended; or has come to nothing, with what is known about it for people.
+    /// Handles the end of an exchange: its response, or a description of its failure.
     pub fn handle_fetched(&self, now: Now, id: FetchId, fetched: Result<FetchResponse, String>) {
         self.0.verifier.handle_fetched(now, id, fetched);
     }
@@ -175,7 +176,7 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// A request whose token is being verified: who it is let in as, or the answer if it is not.
+/// A request whose token is being verified: the future of its granted access, or of the answer that rejects it.
 #[must_use = "nothing happens unless it is polled"]
 pub struct PendingVerification {
     guard: Arc<Inner>,

@@ -1,4 +1,4 @@
-//! A checker, with those who wait for what is fetched for it.
+//! An adapter from `Checker` to `Verifier`, with the requests that wait for its exchanges.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -21,36 +21,36 @@ use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, Secret};
 use crate::front::signal::{Waiters, Wakers, lock};
 use crate::quota::{QuotaOwner, Shares};
 
-/// How many requests wait for what is fetched. They cost some KiB each. A sender with more than its share of the places is
-/// answered with 429.
+/// The maximum number of requests that wait for exchanges. Each costs some KiB. A sender with more than its share of
+/// the places is answered with 429.
 const MAX_WAITING: usize = 1024;
 
-/// How many drivers wait for something to fetch: there is one for each server that the verifier is for.
+/// The maximum number of drivers that wait for an exchange to make: one for each server of the verifier.
 const MAX_DRIVERS: usize = 16;
 
-/// Verifies signed tokens by the keys of their issuers.
+/// Verifies signed tokens with the keys of their issuers.
 #[cfg(feature = "auth-jwt")]
 pub type JwtVerifier = CheckerVerifier<JwtChecker>;
 
-/// Verifies tokens by asking their issuer.
+/// Verifies tokens by introspection at their issuer.
 pub type IntrospectionVerifier = CheckerVerifier<IntrospectionChecker>;
 
-/// A [`Checker`] as a [`Verifier`]: requests wait for what it has fetched, together where it is the same. Clones share the
-/// checker, with what it keeps.
+/// A [`Checker`] as a [`Verifier`]: requests that need the same exchange wait for it together. Clones share the checker
+/// and its cache.
 pub struct CheckerVerifier<C>(Arc<Mutex<State<C>>>);
 
 struct State<C> {
     checker: C,
-    /// Those who wait for the end of an exchange.
+    /// The requests that wait for each exchange.
     waiting: BTreeMap<FetchId, Waiters>,
-    /// The same by their owners.
+    /// The same requests, counted by owner.
     shares: Shares,
     drivers: Vec<Waker>,
 }
 
 #[cfg(feature = "auth-jwt")]
 impl CheckerVerifier<JwtChecker> {
-    /// As `config` has it.
+    /// Creates a verifier with `config`.
     #[must_use]
     pub fn new(config: JwtConfig) -> Self {
         Self::from_checker(JwtChecker::new(config))
@@ -58,17 +58,17 @@ impl CheckerVerifier<JwtChecker> {
 }
 
 impl CheckerVerifier<IntrospectionChecker> {
-    /// As `config` has it.
+    /// Creates a verifier with `config`.
     ///
     /// # Errors
-    /// If the endpoint is none that a password may be sent to.
+    /// If the endpoint is unsafe for a password.
     pub fn introspecting(config: IntrospectionConfig) -> Result<Self, FetchPolicyError> {
         IntrospectionChecker::new(config).map(Self::from_checker)
     }
 }
 
 impl<C: Checker + 'static> CheckerVerifier<C> {
-    /// This checker.
+    /// Creates a verifier from `checker`.
     #[must_use]
     pub fn from_checker(checker: C) -> Self {
         Self(Arc::new(Mutex::new(State {
@@ -81,7 +81,7 @@ impl<C: Checker + 'static> CheckerVerifier<C> {
 }
 
 impl<C: Checker> State<C> {
-    /// Has the drivers look if there is something to fetch.
+    /// Wakes the drivers to poll for exchanges.
     fn wake_drivers(&mut self, wakers: &mut Wakers) {
         if self.checker.has_fetch() {
             self.drivers.drain(..).for_each(|driver| wakers.wake(Some(driver)));
@@ -108,7 +108,7 @@ impl<C: Checker + 'static> Verifier for CheckerVerifier<C> {
                     if state.drivers.iter().any(|driver| driver.will_wake(&left)) {
                         wakers.discard(Some(left));
                     } else {
-                        // One too many looks again at once, and is in line again then.
+                        // Beyond the limit, the first driver is woken, polls again and then waits again.
                         let first = (state.drivers.len() >= MAX_DRIVERS).then(|| state.drivers.remove(0));
                         wakers.wake(first);
                         state.drivers.push(left);
@@ -138,24 +138,24 @@ impl<C: Checker + 'static> Verifier for CheckerVerifier<C> {
     }
 }
 
-/// A request that is being verified.
+/// The verification of a request's token.
 struct TokenCheck<C: Checker> {
     state: Arc<Mutex<State<C>>>,
     presented: PresentedToken,
-    /// Where it waits.
+    /// Its place among the waiting requests.
     waiter: Option<FetchWaiter>,
 }
 
-/// A place among those who wait for an exchange.
+/// The place of a request that waits for an exchange.
 struct FetchWaiter {
     fetch: FetchId,
     key: Option<u64>,
-    /// Whose quota it uses.
+    /// The owner whose quota it uses.
     owner: QuotaOwner,
 }
 
 impl<C: Checker> TokenCheck<C> {
-    /// Gives up its place. Returns whose quota it used.
+    /// Leaves the place. Returns the owner whose quota it used.
     fn leave(&mut self, state: &mut State<C>, wakers: &mut Wakers) -> Option<QuotaOwner> {
         let FetchWaiter { fetch, key, owner } = self.waiter.take()?;
         state.shares.give_back(&owner, 1);
@@ -165,7 +165,7 @@ impl<C: Checker> TokenCheck<C> {
         Some(owner)
     }
 
-    /// Takes a share of the places: of the sender, or of whom the token is known to name. Returns whose.
+    /// Takes a place from the share of the sender, or of the known owner of the token. Returns that owner.
     fn take_share(&self, state: &mut State<C>) -> Option<QuotaOwner> {
         let PresentedToken { owner, token, received: now, .. } = &self.presented;
         if state.shares.try_take(owner, 1).is_ok() {
@@ -175,8 +175,8 @@ impl<C: Checker> TokenCheck<C> {
         state.shares.try_take(&named, 1).ok().map(|()| named)
     }
 
-    /// Goes on with a token, of whose signature this was found out. `Err` is a signature that is to be verified, outside
-    /// the lock.
+    /// Continues a verification, after the signature check that `failed` reports. `Err` is a token whose signature must
+    /// be verified outside the lock.
     fn advance(
         &mut self,
         failed: FailedSignature<'_>,
@@ -197,7 +197,7 @@ impl<C: Checker> TokenCheck<C> {
             TokenValidation::Pending(id) => id,
         };
         let owner = match held {
-            // One that looks again keeps its place.
+            // A request that checks again keeps its place.
             Some(owner) => {
                 state.shares.take(&owner, 1);
                 Some(owner)
@@ -220,7 +220,7 @@ type CheckPoll = Poll<Result<Access, VerifyError>>;
 #[cfg(not(feature = "auth-jwt"))]
 type UnverifiedToken = core::convert::Infallible;
 
-/// A signature that was wrong.
+/// The token whose signature check failed, if one did.
 type FailedSignature<'a> = Option<&'a UnverifiedToken>;
 
 #[cfg(feature = "auth-jwt")]
@@ -262,11 +262,11 @@ impl<C: Checker> Future for TokenCheck<C> {
                 Ok(polled) => return polled,
                 Err(signed) => signed,
             };
-            // Not under the lock: verification takes long.
+            // Outside the lock: verification takes long.
             match signed.verify(&self.presented.token) {
                 Ok(access) => return Poll::Ready(Ok(access)),
                 Err(error) if signed.has_key_id() => return Poll::Ready(Err(error)),
-                // It may be by a key that is newer, and is tried again only once there are others.
+                // A newer key may have signed it: retried only once other keys are known.
                 Err(_) => failed = Some(signed),
             }
         }

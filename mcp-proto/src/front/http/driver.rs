@@ -1,4 +1,4 @@
-//! What outlives a connection: legacy sessions, and their handlers, and tasks.
+//! The driver of an HTTP server: legacy sessions, their handlers, and tasks.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -16,20 +16,20 @@ use crate::front::tasks::TaskRunner;
 use crate::front::{HandlerMode, SendHandlers};
 use crate::transport::http::server::SessionId;
 
-/// Runs legacy sessions: their handlers, which outlive the connections that brought their requests, and their time. And
-/// it runs [tasks](crate::front::tasks), of either era.
+/// Drives the legacy sessions of an HTTP server: their handlers, which outlive the connections of their requests, and
+/// their timeouts. It also runs [tasks](crate::front::tasks), of either era.
 ///
-/// Other requests of 2026-07-28 are answered without it: each runs in its own [`HttpExchange`](super::HttpExchange).
-/// Sessions can be opened, and tasks begun, only while it exists, and nothing happens in them unless it is polled; dropping
-/// it ends them all.
+/// Other requests of 2026-07-28 do not need it: each runs in its own [`HttpExchange`](super::HttpExchange). Sessions
+/// can be opened, and tasks started, only while the driver exists, and they make progress only while it is polled;
+/// dropping it ends them all.
 #[must_use = "nothing happens in legacy sessions and in tasks unless the driver is polled"]
 pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
     service: Arc<Service>,
     router: Arc<Router<H>>,
     sessions: BTreeMap<SessionId, SessionRun<H>>,
-    /// When each of them is to be polled at the latest.
+    /// The time at which each session must be polled at the latest.
     timers: BTreeSet<(Instant, SessionId)>,
-    /// The tasks that were begun by any request.
+    /// The runner of tasks that any request started.
     tasks: Option<TaskRunner<Router<H>>>,
 }
 
@@ -48,10 +48,10 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         Self { service, router, sessions: BTreeMap::new(), timers: BTreeSet::new(), tasks }
     }
 
-    /// Does what there is to do, and leaves the task's waker for when there is more. Ready once the server was closed
-    /// and its sessions have ended.
+    /// Runs all sessions and tasks that are ready, and stores the task's waker. Ready once the server was closed and
+    /// its sessions have ended.
     ///
-    /// It is to be polled again at [`next_timeout`](Self::next_timeout) as well.
+    /// Poll it again at [`next_timeout`](Self::next_timeout) as well.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let ready = self.service.session_signal.begin();
         let closing = self.service.is_closing();
@@ -72,7 +72,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         if closing && self.sessions.is_empty() {
             let late = self.service.refuse_sessions();
             self.start(late);
-            // They mostly end at once, and nobody would say so.
+            // They mostly end at once, without waking the driver.
             if self.sessions.is_empty() {
                 return Poll::Ready(());
             }
@@ -80,14 +80,14 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         let mut wakers = Wakers::default();
         let rest = self.service.session_signal.park(cx.waker().clone(), &mut wakers);
         wakers.release();
-        // What comes after the waker was left calls it. What came before would be missed.
+        // Later changes call the stored waker. Changes before it was stored would be missed.
         if !rest || self.service.has_new_sessions() || closing != self.service.is_closing() {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
-    /// When [`poll`](Self::poll) is due, if its waker is not called before.
+    /// The time at which [`poll`](Self::poll) is due, if its waker is not called earlier.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let of_sessions = self.timers.first().map(|(deadline, _)| *deadline);
@@ -105,7 +105,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         )
     }
 
-    /// Takes in sessions that were just opened; they are polled next.
+    /// Adds new sessions, which are polled next.
     fn start(&mut self, arrivals: Vec<Arc<SessionCell>>) {
         for cell in arrivals {
             let id = cell.id();
@@ -140,7 +140,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         running.deadline = running.driver.next_timeout();
         self.timers.extend(running.deadline.map(|deadline| (deadline, id)));
         self.service.set_idle(id, idle_since);
-        // What comes after the waker was left calls it. What came before would be missed.
+        // Later changes call the stored waker. Changes before it was stored would be missed.
         if running.cell.has_changes() || closing != self.service.is_closing() {
             running.waker.wake_by_ref();
         }

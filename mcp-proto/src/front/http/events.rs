@@ -1,32 +1,32 @@
-//! What the clients of a server over HTTP want to know.
+//! Events of a server over HTTP.
 
 use alloc::string::String;
 
 use crate::front::events::ListenerEvent;
 
-/// What the clients of a server over HTTP want to know, all of them together: listening clients of 2026-07-28 and
-/// sessions of earlier revisions. A server that watches files, say, learns here which.
+/// A change in the resource subscriptions of a server over HTTP, over all its clients: listening clients of 2026-07-28
+/// and sessions of earlier revisions. A server that watches files, for example, learns here which files to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HttpServerEvent {
-    /// A client wants to be told of changes of a resource that no other did, by
-    /// [`HttpHandle::resource_updated`](super::HttpHandle::resource_updated).
+    /// A client subscribed to a resource that no other client was subscribed to. The application reports its changes
+    /// with [`HttpHandle::resource_updated`](super::HttpHandle::resource_updated).
     Subscribed {
         /// The resource.
         uri: String,
     },
-    /// No client wants to be told of changes of a resource any more.
+    /// The last subscription to a resource ended.
     Unsubscribed {
         /// The resource.
         uri: String,
     },
-    /// So many events were lost here, because they were not taken in time: see
-    /// [`HttpHandle::subscribed_resources`](super::HttpHandle::subscribed_resources) for what they have come to.
+    /// This listener lost events, because it did not take them in time:
+    /// [`HttpHandle::subscribed_resources`](super::HttpHandle::subscribed_resources) returns the current subscriptions.
     Missed {
-        /// How many.
+        /// The number of lost events.
         count: u64,
     },
-    /// The server was closed; nothing follows.
+    /// The server was closed. This is the last event.
     Closed,
 }
 

@@ -1,4 +1,4 @@
-//! One request over HTTP, and its answer.
+//! The exchange of one HTTP request and its answer.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -21,44 +21,45 @@ use crate::transport::http::server::{
 };
 use crate::{Bytes, Instant};
 
-/// One request over HTTP, and its answer.
+/// One HTTP request and its answer.
 ///
-/// First comes the request's body, as long as it is [wanted](Self::wants_body): [`handle_body`](Self::handle_body), then
-/// [`handle_body_end`](Self::handle_body_end), within
-/// [`body_timeout`](crate::transport::http::server::HttpServerConfig::body_timeout). Then the answer: its head, by [`poll_head`](Self::poll_head), and its body,
-/// by [`poll_body`](Self::poll_body). A request that is refused for what its head says is answered without its body.
+/// Input is the request's body, while the exchange [wants](Self::wants_body) it: [`handle_body`](Self::handle_body),
+/// then [`handle_body_end`](Self::handle_body_end), within
+/// [`body_timeout`](crate::transport::http::server::HttpServerConfig::body_timeout). Output is the answer: its head, by
+/// [`poll_head`](Self::poll_head), and its body, by [`poll_body`](Self::poll_body). A request whose head is rejected is
+/// answered without its body.
 ///
-/// The handler of a request of 2026-07-28 runs in here and is polled by these polls. Dropping the exchange before its end
-/// says that the client has gone, which cancels such a request; one of a legacy session goes on, and its answer can be
-/// fetched later.
+/// The exchange owns the handler of a 2026-07-28 request and polls it in these methods. Dropping the exchange before
+/// its end means that the client has disconnected, which cancels such a request; a request of a legacy session goes on,
+/// and the client can fetch its answer later.
 #[must_use = "nothing happens unless it is polled"]
 pub struct HttpExchange<H: HandlerMode = SendHandlers> {
     service: Arc<Service>,
     router: Arc<Router<H>>,
-    /// Who makes it.
+    /// The caller's owner and access.
     caller: Caller,
     principal: Option<Principal>,
     stage: Stage<H>,
-    /// Who asked for the answer before the request was whole.
+    /// The waker of the task that polled for the answer before the request was complete.
     waker: Option<Waker>,
 }
 
 enum Stage<H: HandlerMode> {
     Request {
         intake: RequestIntake,
-        /// When the body must have come, if there is a limit.
+        /// The time by which the body must be complete, if it is limited.
         deadline: Option<Instant>,
     },
-    /// A whole answer.
+    /// A complete answer.
     Answer(HttpResponse),
-    /// The body of one whose head was taken.
+    /// The body of an answer whose head was taken.
     Body(Bytes),
     Modern(ModernExchange<H>),
     Stream(StreamReader),
     Over,
 }
 
-/// The stream of a session, as long as the client reads it.
+/// A reader of a session's stream; dropping it disconnects the reader.
 struct StreamReader {
     cell: Arc<SessionCell>,
     stream: StreamId,
@@ -86,7 +87,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                 if let Some(params) = params {
                     intake.retain_params(params, head.fields);
                 }
-                // The deadline is only for those that have a body to come.
+                // Only requests with a body have a deadline.
                 let timeout = service.setup.config().body_timeout;
                 let deadline =
                     (intake.wants_body() && timeout != Duration::MAX).then(|| service.now() + timeout);
@@ -105,7 +106,7 @@ impl<H: HandlerMode> HttpExchange<H> {
         exchange
     }
 
-    /// One that is answered already, whatever it asks for.
+    /// Creates an exchange with its answer, independent of the request.
     #[cfg(feature = "auth")]
     pub(super) fn from_answer(service: &Arc<Service>, router: &Arc<Router<H>>, answer: HttpResponse) -> Self {
         let (service, router, caller) = (service.clone(), router.clone(), Caller::default());
@@ -114,7 +115,7 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     // --- Inputs ---
 
-    /// A part of the request's body has come.
+    /// Handles a part of the request's body.
     pub fn handle_body(&mut self, bytes: Bytes) {
         self.handle_timeout();
         if let Stage::Request { intake, .. } = &mut self.stage
@@ -124,13 +125,13 @@ impl<H: HandlerMode> HttpExchange<H> {
         }
     }
 
-    /// The request's body is whole.
+    /// Handles the end of the request's body.
     pub fn handle_body_end(&mut self) {
         if let Stage::Request { intake, .. } = mem::replace(&mut self.stage, Stage::Over) {
             let stage = if self.service.is_closing() {
                 Stage::Answer(closing_answer())
             } else {
-                // What the headers call the tool is what the body calls it, or the request is refused.
+                // The request is rejected unless headers and body name the same tool.
                 let params = intake.tool().and_then(|tool| self.router.param_headers(&tool));
                 self.route(intake.finish(), params)
             };
@@ -138,7 +139,7 @@ impl<H: HandlerMode> HttpExchange<H> {
         }
     }
 
-    /// Time has passed. Does nothing if [`next_timeout`](Self::next_timeout) is later. Poll again after it.
+    /// Handles the passing of time. Does nothing before [`next_timeout`](Self::next_timeout). Poll again after it.
     pub fn handle_timeout(&mut self) {
         match &mut self.stage {
             Stage::Modern(running) => running.handle_timeout(),
@@ -153,7 +154,7 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     // --- Outputs ---
 
-    /// The head of the answer, once there is one.
+    /// Polls for the head of the answer.
     pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
         match &mut self.stage {
             Stage::Modern(running) => running.poll(cx, |exchange, _| match exchange.poll_head() {
@@ -171,8 +172,8 @@ impl<H: HandlerMode> HttpExchange<H> {
         }
     }
 
-    /// The next part of the answer's body, and `None` at its end. It comes after the head; ask again only when the part
-    /// has been written, so that a client that does not read is noticed.
+    /// Polls for the next part of the answer's body; `None` is its end. It follows the head. Poll again only after the
+    /// part has been written, so that the server notices a client that does not read.
     pub fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let polled = match &mut self.stage {
             Stage::Modern(running) => running.poll(cx, |exchange, _| match exchange.poll_body() {
@@ -194,26 +195,26 @@ impl<H: HandlerMode> HttpExchange<H> {
         polled
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         match &self.stage {
             Stage::Modern(running) => running.next_timeout(),
             Stage::Request { deadline, .. } => *deadline,
-            // Sessions are their driver's.
+            // The driver handles the timeouts of sessions.
             _ => None,
         }
     }
 
     // --- Getters ---
 
-    /// Whose quota the request uses. One that was [answered](super::HttpServer::answered_exchange) before it was authenticated
-    /// uses none.
+    /// The owner whose quota the request uses. A request that was [answered](super::HttpServer::answered_exchange)
+    /// before its authentication uses none.
     pub fn owner(&self) -> &QuotaOwner {
         &self.caller.owner
     }
 
-    /// Whether the request's body is still asked for. If not, what is left of it need not be read.
+    /// Whether the exchange still wants the request's body. If not, the rest need not be read.
     pub fn wants_body(&self) -> bool {
         matches!(self.stage, Stage::Request { .. })
     }
@@ -288,7 +289,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 }
 
-/// What is answered once the server is closing.
+/// The answer to requests while the server is closing.
 fn closing_answer() -> HttpResponse {
     HttpResponse::empty(503)
 }

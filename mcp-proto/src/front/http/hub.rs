@@ -1,7 +1,7 @@
-//! Who is told of which changes, over all exchanges and sessions of a server.
+//! The change-notification hub of a server, over all exchanges and sessions.
 //!
-//! Publishing marks what has changed in the mailbox of each who is interested, and wakes them; they take note when they
-//! are polled. A mailbox holds each topic once, so one that is not emptied for long holds no more than was subscribed to.
+//! Publishing marks the change in the mailbox of each subscriber and wakes it; the subscriber takes its changes when it
+//! is polled. A mailbox holds each topic once, so it never holds more topics than its owner subscribed to.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -19,10 +19,10 @@ use crate::peer::server::ServerTransport;
 use crate::peer::server::{self, ListKind};
 use crate::schema::tasks::TaskUpdatedParams;
 
-/// Something that changes.
+/// A topic of change notifications.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ChangeTopic {
-    /// Every list: what a legacy session is told of without having asked.
+    /// All lists: legacy sessions receive their changes without a subscription.
     Lists,
     List(ListKind),
     Resource(Arc<str>),
@@ -30,7 +30,7 @@ pub(super) enum ChangeTopic {
 }
 
 impl ChangeTopic {
-    /// What a machine calls so, where it is something that is told from here.
+    /// Converts a machine's topic.
     pub(super) fn of(topic: &server::Topic) -> Option<Self> {
         match topic {
             server::Topic::List(list) => Some(Self::List(*list)),
@@ -40,13 +40,13 @@ impl ChangeTopic {
     }
 }
 
-/// What has changed and its owner has not taken note of, and how the owner is woken.
+/// The pending changes of a subscriber, with the signal that wakes it.
 pub(super) struct Mailbox {
     changes: Mutex<Changes>,
     signal: Arc<Signal>,
 }
 
-/// The changed topics; of tasks, with the latest that was said of them.
+/// The changed topics; for a task, with its latest status.
 pub(super) type Changes = InlineMap<ChangeTopic, Option<Arc<TaskUpdatedParams>>>;
 
 impl Mailbox {
@@ -56,13 +56,13 @@ impl Mailbox {
             (changes.is_empty(), changes.insert(topic, task))
         };
         drop(replaced);
-        // Whoever was first has woken the owner, who has not come yet.
+        // The first pending change has already woken the owner.
         if first {
             self.signal.notify();
         }
     }
 
-    /// Whether there is something to take note of.
+    /// Whether changes are pending.
     pub(super) fn has_changes(&self) -> bool {
         !lock(&self.changes).is_empty()
     }
@@ -72,7 +72,7 @@ impl Mailbox {
     }
 }
 
-/// Tells a machine of what has changed.
+/// Passes changes to a machine.
 pub(super) fn deliver<M: ServerTransport>(changes: &Changes, machine: &mut M, now: Instant) {
     for (topic, task) in changes.iter() {
         match (topic, task) {
@@ -81,13 +81,13 @@ pub(super) fn deliver<M: ServerTransport>(changes: &Changes, machine: &mut M, no
             (ChangeTopic::Task(_), Some(task)) => {
                 machine.at(now).task_updated(task);
             }
-            // Nothing is marked so.
+            // These topics never occur in its mailbox.
             (ChangeTopic::Lists | ChangeTopic::Task(_), _) => {}
         }
     }
 }
 
-/// The index of those who are interested, by topic.
+/// The subscribers by topic.
 #[derive(Default)]
 pub(super) struct Hub(Mutex<SubscriberIndex>);
 
@@ -95,12 +95,12 @@ pub(super) struct Hub(Mutex<SubscriberIndex>);
 struct SubscriberIndex {
     topics: BTreeMap<ChangeTopic, InlineMap<u64, Arc<Mailbox>>>,
     next: u64,
-    /// Who wants to know which resources are of interest.
+    /// The listeners for changes in resource subscriptions.
     listeners: Listeners<HttpServerEvent>,
 }
 
 impl Hub {
-    /// Takes in a subscriber to these topics, to be woken by `signal`.
+    /// Adds a subscriber to `topics`, which `signal` wakes.
     pub(super) fn subscribe(
         self: &Arc<Self>,
         signal: &Arc<Signal>,
@@ -112,8 +112,8 @@ impl Hub {
         subscriber
     }
 
-    /// Takes in whoever is opened by `open`, unless that is interested in nothing. Nothing is published between its
-    /// opening and its entry here.
+    /// Opens a subscriber with `open` and adds it, unless it has no topics. No change is published between its opening
+    /// and its entry.
     pub(super) fn open<R>(
         self: &Arc<Self>,
         signal: &Arc<Signal>,
@@ -158,13 +158,13 @@ impl Hub {
         self.publish(core::slice::from_ref(&topic), &topic, Some(&Arc::new(params.clone())));
     }
 
-    // --- Those who want to know who is interested ---
+    // --- Listeners for subscription changes ---
 
     pub(super) fn listen(&self) -> u64 {
         lock(&self.0).listeners.add()
     }
 
-    /// The resources that anybody is interested in.
+    /// The resources that have subscribers.
     pub(super) fn resources(&self) -> Vec<String> {
         let uri = |topic: &ChangeTopic| match topic {
             ChangeTopic::Resource(uri) => Some(String::from(&**uri)),
@@ -173,7 +173,7 @@ impl Hub {
         lock(&self.0).topics.keys().filter_map(uri).collect()
     }
 
-    /// Nothing follows.
+    /// Publishes the last event.
     pub(super) fn close(&self) {
         let mut wakers = Wakers::default();
         lock(&self.0).listeners.finish(HttpServerEvent::Closed, &mut wakers);
@@ -193,7 +193,7 @@ impl Hub {
     }
 }
 
-/// One who is interested, for as long as this exists.
+/// A subscriber, which is removed when dropped.
 pub(super) struct Subscriber {
     hub: Arc<Hub>,
     key: u64,
@@ -206,13 +206,13 @@ impl Subscriber {
         &self.mailbox
     }
 
-    /// Is interested in this as well, from now on.
+    /// Subscribes to another topic.
     pub(super) fn add(&mut self, topic: ChangeTopic, wakers: &mut Wakers) {
         lock(&self.hub.0).add(topic.clone(), self.key, &self.mailbox, wakers);
         self.topics.insert(topic, ());
     }
 
-    /// Is not interested in this any more.
+    /// Unsubscribes from a topic.
     pub(super) fn remove(&mut self, topic: &ChangeTopic, wakers: &mut Wakers) {
         if self.topics.remove(topic).is_some() {
             lock(&self.hub.0).remove(topic, self.key, wakers);
@@ -228,7 +228,7 @@ impl SubscriberIndex {
         self.topics.entry(topic).or_default().insert(key, mailbox.clone());
     }
 
-    /// The mailbox is the subscriber's own as well: what it holds is not dropped here.
+    /// The subscriber shares the mailbox, so its content is not dropped here.
     fn remove(&mut self, topic: &ChangeTopic, key: u64, wakers: &mut Wakers) {
         let Some(interested) = self.topics.get_mut(topic) else { return };
         interested.remove(&key);
@@ -238,7 +238,7 @@ impl SubscriberIndex {
         }
     }
 
-    /// Tells who wants to know that a resource has become of interest, or is no more.
+    /// Publishes that a resource got its first subscriber or lost its last one.
     fn publish_interest(
         &mut self,
         topic: &ChangeTopic,

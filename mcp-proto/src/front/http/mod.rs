@@ -1,7 +1,7 @@
 //! Servers over HTTP: one router behind any number of connections.
 //!
 //! [`http_server`] joins a router to a handle and a driver. An adapter makes an [`HttpExchange`] of each request that
-//! its HTTP implementation reads, and sends what that answers:
+//! its HTTP implementation reads, and sends the answer:
 //!
 //! ```text
 //! let mut exchange = server.exchange(&head, principal);
@@ -12,13 +12,13 @@
 //! drop(exchange)          the client has gone, or has been answered
 //! ```
 //!
-//! What a request of 2026-07-28 starts lives and dies with its exchange: its handler is polled there, and dropped when
-//! the client goes. A session of 2025-11-25 and before outlives connections; sessions and their handlers run in the
-//! [`HttpServerDriver`], which is polled beside.
+//! An exchange owns all state of a 2026-07-28 request: it polls the handler, and drops it when the client disconnects.
+//! A session of 2025-11-25 and earlier outlives connections; sessions and their handlers run in the
+//! [`HttpServerDriver`], which the adapter polls as well.
 //!
 //! Behind a load balancer, requests of 2026-07-28 may go to any instance, provided that all share the keys of their
-//! request states (`Router::seal`). A session lives in the memory of one instance: the balancer has to send
-//! its requests there, by the header `Mcp-Session-Id`.
+//! request states (`Router::seal`). A session is held in the memory of one instance: the balancer must route its
+//! requests there, by the header `Mcp-Session-Id`.
 //!
 //! ```
 //! use core::task::{Context, Poll, Waker};
@@ -95,9 +95,9 @@ pub use exchange::HttpExchange;
 
 use service::Service;
 
-/// Joins a router to a handle for its application and its adapter, and to the driver of its sessions.
+/// Joins a router to a server handle and the driver of its sessions.
 ///
-/// `config` is made from the router's [configuration](Router::config). One clock serves all of it.
+/// `config` must be made from the router's [configuration](Router::config). One clock serves all of it.
 pub fn http_server<H: HandlerMode>(
     router: impl Into<Arc<Router<H>>>,
     config: HttpServerConfig,
@@ -110,24 +110,25 @@ pub fn http_server<H: HandlerMode>(
     (HttpServer { handle: HttpHandle { service }, router }, driver)
 }
 
-/// A server over HTTP: it answers requests, and tells those who listen of changes.
+/// A server over HTTP: it answers requests, and notifies subscribed clients of changes.
 ///
-/// It is cheap to clone, and with a [`SendHandlers`] router usable from any thread. Dropping it ends nothing.
+/// It is cheap to clone, and with a [`SendHandlers`] router usable from any thread. Dropping it does not end the
+/// server.
 pub struct HttpServer<H: HandlerMode = SendHandlers> {
     handle: HttpHandle,
     router: Arc<Router<H>>,
 }
 
 impl<H: HandlerMode> HttpServer<H> {
-    /// A request has come: what answers it. Its body is handed over as it comes.
+    /// Creates the exchange of a request, which takes the request's body as it arrives.
     ///
-    /// `principal` is on whose behalf it is made, as was verified by its credentials, or none where there are no users to
-    /// tell apart. Sessions, request states and tasks of one principal are unknown to every other.
+    /// `principal` is the authenticated principal of the request, or `None` where the server does not distinguish
+    /// users. Sessions, request states and tasks of one principal are unknown to every other.
     pub fn exchange(&self, head: &RequestHead<'_>, principal: Option<Principal>) -> HttpExchange<H> {
         HttpExchange::new(&self.handle.service, &self.router, head, principal, Default::default())
     }
 
-    /// The same of a request that was [let in](super::guard): on behalf of whom its token names.
+    /// Creates the exchange of a request that a [guard](super::guard) accepted, with the principal of its token.
     #[cfg(feature = "auth")]
     pub fn exchange_for(
         &self,
@@ -138,48 +139,48 @@ impl<H: HandlerMode> HttpServer<H> {
         HttpExchange::new(&self.handle.service, &self.router, head, principal, Some(authorized))
     }
 
-    /// The same of a request that was not let in, or asked for what is no message. Its body is not asked for.
+    /// Creates the exchange of a request that a guard answered. It does not want the request's body.
     #[cfg(feature = "auth")]
     pub fn answered_exchange(&self, answer: crate::transport::http::server::HttpResponse) -> HttpExchange<H> {
         HttpExchange::from_answer(&self.handle.service, &self.router, answer)
     }
 
-    /// The part of this that applications need: it goes to any thread whatever the router, and handlers may keep it.
+    /// The application's handle: usable from any thread with either kind of router, and handlers may keep it.
     pub fn handle(&self) -> &HttpHandle {
         &self.handle
     }
 
-    /// As [`HttpHandle::list_changed`].
+    /// See [`HttpHandle::list_changed`].
     pub fn list_changed(&self, list: ListKind) {
         self.handle.list_changed(list);
     }
 
-    /// As [`HttpHandle::resource_updated`].
+    /// See [`HttpHandle::resource_updated`].
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         self.handle.resource_updated(uri);
     }
 
-    /// As [`HttpHandle::task_updated`].
+    /// See [`HttpHandle::task_updated`].
     pub fn task_updated(&self, params: &TaskUpdatedParams) {
         self.handle.task_updated(params);
     }
 
-    /// As [`HttpHandle::events`].
+    /// See [`HttpHandle::events`].
     pub fn events(&self) -> Events<HttpServerEvent> {
         self.handle.events()
     }
 
-    /// As [`HttpHandle::close`].
+    /// See [`HttpHandle::close`].
     pub fn close(&self) {
         self.handle.close();
     }
 
-    /// As [`HttpHandle::is_closing`].
+    /// See [`HttpHandle::is_closing`].
     pub fn is_closing(&self) -> bool {
         self.handle.is_closing()
     }
 
-    /// The configuration.
+    /// The server's configuration.
     pub fn config(&self) -> &HttpServerConfig {
         self.handle.service.setup.config()
     }
@@ -197,9 +198,9 @@ impl<H: HandlerMode> fmt::Debug for HttpServer<H> {
     }
 }
 
-/// What an application holds of its server over HTTP: to tell clients of changes, and to close it.
+/// An application's handle of its server over HTTP, to publish changes and to close it.
 ///
-/// It is cheap to clone and usable from any thread. It knows nothing of the router, whose handlers may therefore keep
+/// It is cheap to clone and usable from any thread. It does not reference the router, so the router's handlers may keep
 /// one.
 #[derive(Clone)]
 pub struct HttpHandle {
@@ -207,45 +208,46 @@ pub struct HttpHandle {
 }
 
 impl HttpHandle {
-    /// Tells the clients that asked, and those of legacy sessions, that a list has changed. What the list is now is for
-    /// the router's handlers to say.
+    /// Notifies subscribed clients and legacy sessions that a list has changed. The router's handlers return the
+    /// changed list.
     ///
-    /// The capability must have been [declared](Router::declare). Whoever does not read for a while is told once.
+    /// The capability must have been [declared](Router::declare). A client that does not read for a while is notified
+    /// once.
     pub fn list_changed(&self, list: ListKind) {
         self.service.hub.list_changed(list);
     }
 
-    /// Tells the clients that asked that a resource has changed. It costs as much as there are of them.
+    /// Notifies subscribed clients that a resource has changed. The cost is linear in their number.
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         self.service.hub.resource_updated(uri.as_ref());
     }
 
-    /// Tells the clients that listen for a task how it is doing (the tasks extension). Whoever does not read for a
-    /// while is told the latest.
+    /// Notifies clients that listen for a task of its status (the tasks extension). A client that does not read for a
+    /// while receives the latest status.
     pub fn task_updated(&self, params: &TaskUpdatedParams) {
         self.service.hub.task_updated(params);
     }
 
-    /// Which resources become of interest to anybody from now on, and which are no more. What is of interest already is
+    /// A stream of changes in resource subscriptions from now on. For the current subscriptions, use
     /// [`subscribed_resources`](Self::subscribed_resources).
     pub fn events(&self) -> Events<HttpServerEvent> {
         let hub = &self.service.hub;
         Events::new(Box::new(hub.clone()), hub.listen())
     }
 
-    /// The resources that clients want to be told of now, in the order of their URIs.
+    /// The resources that clients are subscribed to now, in the order of their URIs.
     pub fn subscribed_resources(&self) -> Vec<String> {
         self.service.hub.resources()
     }
 
-    /// How many bytes the server holds for all its clients, out of [`HttpServerConfig::byte_limits`].
+    /// The number of bytes that the server buffers for all its clients, out of [`HttpServerConfig::byte_limits`].
     pub fn bytes_used(&self) -> usize {
         self.service.bytes_used()
     }
 
-    /// Closes the server in an orderly way: ends subscriptions, lets what is being answered finish within
-    /// [`close_timeout`](crate::peer::server::ServerConfig::close_timeout), and takes no requests any more. The
-    /// driver is done once the sessions have ended.
+    /// Closes the server gracefully: ends subscriptions, lets running requests finish within
+    /// [`close_timeout`](crate::peer::server::ServerConfig::close_timeout), and accepts no new requests. The driver is
+    /// ready once the sessions have ended.
     pub fn close(&self) {
         self.service.close();
     }

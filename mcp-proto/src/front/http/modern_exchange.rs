@@ -1,4 +1,4 @@
-//! A request of 2026-07-28 with its handler, which live and die together.
+//! The exchange of a 2026-07-28 request, which owns the request's handler.
 
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
@@ -18,9 +18,9 @@ use crate::transport::http::server::{Exchange, ModernRequest};
 pub(super) struct ModernExchange<H: HandlerMode> {
     driver: ServerDriver<Exchange, H>,
     service: Arc<Service>,
-    /// What has changed of what the client listens for.
+    /// The subscriber to the changes that the client listens for.
     subscriber: Option<Subscriber>,
-    /// Whether the machine knows that the server is closing.
+    /// Whether the machine has been closed with the server.
     closing: bool,
     _registration: ExchangeRegistration,
 }
@@ -48,12 +48,12 @@ impl<H: HandlerMode> ModernExchange<H> {
         let shared = Arc::new(Shared::with_signal(signal, core, exchange, service.clock.clone()));
         let mut driver =
             ServerDriver::new(shared, service.entropy.clone(), router.clone(), service.task_service.clone());
-        // So that its first poll finds the handler to start.
+        // Lets its first poll find the handler to start.
         driver.lock(|_, _| ());
         Self { driver, service: service.clone(), subscriber, closing: false, _registration: attendance }
     }
 
-    /// Runs the handler, tells the machine what has changed, and takes something of the answer.
+    /// Runs the handler, passes changes to the machine, and polls the answer with `take`.
     pub(super) fn poll<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -72,7 +72,7 @@ impl<H: HandlerMode> ModernExchange<H> {
                 }
                 take(exchange, now)
             });
-            // What comes after the waker was left calls it. What came before would be missed.
+            // Later changes call the stored waker. Changes before it was stored would be missed.
             let missed =
                 self.subscriber.as_ref().is_some_and(|subscriber| subscriber.mailbox().has_changes())
                     || (!self.closing && self.service.is_closing());
@@ -92,7 +92,7 @@ impl<H: HandlerMode> ModernExchange<H> {
 }
 
 impl<H: HandlerMode> Drop for ModernExchange<H> {
-    /// Frees the unread output: a [`Context`](crate::front::Context) that the application keeps holds the machine.
+    /// Frees the unread output: a [`Context`](crate::front::Context) that the application keeps also keeps the machine.
     fn drop(&mut self) {
         self.driver.lock(Exchange::handle_disconnect);
     }

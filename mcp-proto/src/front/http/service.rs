@@ -1,4 +1,4 @@
-//! What the exchanges, the sessions and the handles of a server share.
+//! The state that the exchanges, the sessions and the handles of a server share.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -24,9 +24,9 @@ pub(super) struct Service {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) hub: Arc<Hub>,
-    /// Where tasks run, if the router has such.
+    /// The task service, if the router has tasks.
     pub(super) task_service: Option<Arc<TaskService>>,
-    /// The driver's waker slot, and the sessions that it is to poll.
+    /// The driver's waker slot, and the sessions that are ready to be polled.
     pub(super) session_signal: Arc<Signal<SessionId>>,
     closing: AtomicBool,
     exchanges: Mutex<Exchanges>,
@@ -34,7 +34,7 @@ pub(super) struct Service {
     bytes: Mutex<ByteBudget>,
 }
 
-/// The exchanges that run handlers, to be woken when the server closes.
+/// The exchanges that run handlers, which are woken when the server closes.
 #[derive(Default)]
 struct Exchanges {
     signals: Vec<Option<Arc<Signal>>>,
@@ -43,13 +43,13 @@ struct Exchanges {
 
 struct SessionTable {
     sessions: Sessions<Arc<SessionCell>>,
-    /// Those that the driver has not taken over yet.
+    /// The sessions that the driver has not taken yet.
     new_sessions: Vec<Arc<SessionCell>>,
-    /// Whether none can be opened any more.
+    /// Whether no session can be opened any more.
     closed_to_new: bool,
 }
 
-/// No session can be opened.
+/// The error for a session that exceeds the limits.
 struct SessionLimitReached;
 
 impl Service {
@@ -90,7 +90,7 @@ impl Service {
         lock(&self.bytes).account(owner)
     }
 
-    /// How many bytes are held for all clients.
+    /// The number of bytes buffered for all clients.
     pub(super) fn bytes_used(&self) -> usize {
         lock(&self.bytes).used()
     }
@@ -101,7 +101,7 @@ impl Service {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// From now on whoever is polled closes; and everybody is polled.
+    /// Marks the server as closing, and wakes the driver and all exchanges.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
         let signals: Vec<Arc<Signal>> = lock(&self.exchanges).signals.iter().flatten().cloned().collect();
@@ -119,7 +119,7 @@ impl Service {
 
     // --- Exchanges ---
 
-    /// Takes note of an exchange that is woken by `signal`, for as long as what is returned exists.
+    /// Registers an exchange that `signal` wakes, for the lifetime of the returned value.
     pub(super) fn register_exchange(self: &Arc<Self>, signal: Arc<Signal>) -> ExchangeRegistration {
         let kept = Some(signal.clone());
         let mut exchanges = lock(&self.exchanges);
@@ -138,7 +138,7 @@ impl Service {
 
     // --- Sessions ---
 
-    /// A session, for somebody who is about to use it. To whom it does not belong, it is unknown.
+    /// Returns a session for use by `principal`. To other principals it is unknown.
     pub(super) fn session(&self, id: SessionId, principal: Option<&Principal>) -> Option<Arc<SessionCell>> {
         let mut table = lock(&self.table);
         let cell = table.sessions.get(id).filter(|cell| cell.principal() == principal)?.clone();
@@ -146,7 +146,7 @@ impl Service {
         Some(cell)
     }
 
-    /// Opens a session by the handshake that was posted; returns the answer to that.
+    /// Opens a session with the handshake that was posted; returns its answer.
     pub(super) fn open_session(
         self: &Arc<Self>,
         post: Post,
@@ -199,13 +199,13 @@ impl Service {
         SessionId::from_entropy(bytes)
     }
 
-    /// Whether an owner can open a session now, so that the work is done only then.
+    /// Whether an owner can open a session now; checked before the work of opening it.
     fn has_room(&self, owner: &QuotaOwner) -> bool {
         let table = lock(&self.table);
         !table.closed_to_new && table.sessions.has_room(owner)
     }
 
-    /// Takes a session in, and tells the driver. If there are too many, one that its owner pays with ends.
+    /// Adds a session and wakes the driver. Beyond the limit, it ends a session that the owners' shares select.
     fn admit(&self, cell: Arc<SessionCell>) -> Result<Arc<SessionCell>, SessionLimitReached> {
         let gone = {
             let mut table = lock(&self.table);
@@ -234,30 +234,30 @@ impl Service {
         !lock(&self.table).new_sessions.is_empty()
     }
 
-    /// Takes no more sessions in. Returns those that the driver has not taken over.
+    /// Stops accepting sessions. Returns those that the driver has not taken yet.
     pub(super) fn refuse_sessions(&self) -> Vec<Arc<SessionCell>> {
         let mut table = lock(&self.table);
         table.closed_to_new = true;
         core::mem::take(&mut table.new_sessions)
     }
 
-    /// Says since when a session is idle, if it is.
+    /// Records since when a session is idle; `None` if it is active.
     pub(super) fn set_idle(&self, id: SessionId, since: Option<Instant>) {
         lock(&self.table).sessions.set_idle(id, since);
     }
 
-    /// A session is over: its id is unknown from now on.
+    /// Removes a session that has ended: its id is unknown from now on.
     pub(super) fn forget(&self, id: SessionId) {
         let gone = lock(&self.table).sessions.remove(id);
         drop(gone);
     }
 }
 
-/// An exchange's place among those that are woken when the server closes.
+/// The registration of an exchange that is woken when the server closes.
 pub(super) struct ExchangeRegistration {
     service: Arc<Service>,
     slot: usize,
-    /// Held until after the place was given up, so that it is not dropped there.
+    /// Keeps the signal alive until the slot is free, so that it is not dropped under the lock.
     _signal: Arc<Signal>,
 }
 

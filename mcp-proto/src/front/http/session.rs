@@ -1,4 +1,4 @@
-//! A legacy session, as its driver and the exchanges of its client share it.
+//! A legacy session, shared between the driver and the exchanges of its client.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -16,12 +16,12 @@ use crate::quota::QuotaOwner;
 use crate::transport::http::server::{Chunk, Post, PostOutcome, ResponseHead, Session, SessionId, StreamId};
 use crate::{Bytes, Instant};
 
-/// A session in the table.
+/// A session in the session table.
 pub(super) struct SessionCell {
     id: SessionId,
-    /// Whose quota it uses.
+    /// The owner whose quota it uses.
     owner: QuotaOwner,
-    /// To whom it belongs.
+    /// The principal that it belongs to.
     principal: Option<Principal>,
     mailbox: Arc<Mailbox>,
     shared: Arc<Shared<ServerCore, SessionMachine>>,
@@ -38,7 +38,7 @@ impl SessionCell {
     ) -> Arc<Self> {
         session.at(clock.now()).set_principal(principal.clone());
         let signal = Arc::default();
-        // Lists are told of without having been asked for.
+        // Legacy clients receive list changes without a subscription.
         let subscriber = hub.subscribe(&signal, [(ChangeTopic::Lists, ())].into_iter().collect());
         let mailbox = subscriber.mailbox().clone();
         let machine = SessionMachine {
@@ -70,22 +70,22 @@ impl SessionCell {
         &self.shared
     }
 
-    /// Whether there is something to tell the session that came after its last turn.
+    /// Whether changes arrived after the session was last polled.
     pub(super) fn has_changes(&self) -> bool {
         self.mailbox.has_changes()
     }
 
-    /// Has the driver poll the session.
+    /// Schedules the session to be polled by the driver.
     pub(super) fn notify(&self) {
         self.shared.signal().notify();
     }
 
-    /// Gives the session an input; the driver is told to carry out what comes of it.
+    /// Runs `act` on the session, and wakes the driver to carry out the result.
     pub(super) fn with_session<R>(&self, act: impl FnOnce(&mut Session, Instant) -> R) -> R {
         self.shared.command(|_, machine, now, _| act(&mut machine.session, now))
     }
 
-    /// The client has posted something.
+    /// Handles a message that the client posted.
     pub(super) fn post(&self, post: Post, caller: Caller) -> PostOutcome {
         self.shared.command(|core, machine, now, _| {
             core.caller = caller;
@@ -93,7 +93,7 @@ impl SessionCell {
         })
     }
 
-    /// Ends the session: another one is to have its place.
+    /// Ends the session, which another one replaces.
     pub(super) fn end(&self) {
         self.with_session(|session, now| session.at(now).abort(LostReason::LimitExceeded));
     }
@@ -112,7 +112,7 @@ impl SessionCell {
         })
     }
 
-    /// Takes something of a stream, or leaves the waker of who waits for it under the lock in which there was nothing.
+    /// Polls a stream with `take`; if it has no output, stores the reader's waker under the same lock.
     fn poll<R>(
         &self,
         stream: StreamId,
@@ -135,7 +135,7 @@ impl SessionCell {
         taken.map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// The client does not read a stream any more.
+    /// Handles the disconnect of a stream's reader.
     pub(super) fn leave(&self, stream: StreamId) {
         self.shared.command(|_, machine, now, wakers| {
             wakers.discard(machine.waiting.remove(&stream));
@@ -144,21 +144,21 @@ impl SessionCell {
     }
 }
 
-/// A session, with what it takes to tell the right ones.
+/// A session with its subscriber and wakers.
 pub(super) struct SessionMachine {
     pub(super) session: Session,
     subscriber: Subscriber,
-    /// Those who want to know what the client subscribes to.
+    /// The wakers of listeners for changes in the client's subscriptions.
     wakers: Wakers,
-    /// Those who wait for something to be sent on a stream.
+    /// The wakers of stream readers, by stream.
     waiting: BTreeMap<StreamId, Waker>,
     closing: bool,
-    /// When the driver comes by, if nothing else happens.
+    /// The time of the driver's next poll.
     deadline: Option<Instant>,
 }
 
 impl SessionMachine {
-    /// Acts on the time, on what was published, and on the end of the server. Ready once the session is over.
+    /// Handles timeouts, published changes and the end of the server. Ready once the session has ended.
     pub(super) fn advance(&mut self, now: Instant, closing: bool) -> Poll<()> {
         let changes = self.subscriber.mailbox().take();
         deliver(&changes, self, now);
@@ -171,7 +171,7 @@ impl SessionMachine {
         if self.session.is_closed() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Whether the driver would come by too late.
+    /// Whether the session's timeout is before the driver's next poll.
     fn is_late(&self) -> bool {
         match (self.session.poll_timeout(), self.deadline) {
             (Some(due), Some(deadline)) => due < deadline,
@@ -196,7 +196,7 @@ impl SessionMachine {
         Some(event)
     }
 
-    /// The next waker of a task that waits for the hub's listeners or for a stream that has become readable.
+    /// Returns the next waker of a hub listener, or of the reader of a stream that has become readable.
     fn next_waker(&mut self) -> Option<Waker> {
         if let Some(waker) = self.wakers.next() {
             return Some(waker);

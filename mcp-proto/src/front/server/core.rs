@@ -1,4 +1,4 @@
-//! What a server's handles and its driver share.
+//! The state that a server's handles and its driver share.
 
 use super::events::ServerEvent;
 use crate::front::events::Listeners;
@@ -12,7 +12,7 @@ use crate::peer::server::{self, CloseReason, RequestContext, ServerTransport};
 use crate::peer::{InboundId, LostReason};
 use crate::rpc::{Raw, Text};
 
-/// What the driver has to do for the client's requests.
+/// Work on the client's requests, queued for the driver.
 pub(crate) enum ServerWork {
     Start(NewRequest),
     Stop(InboundId),
@@ -32,23 +32,23 @@ pub(crate) struct ServerCore {
     pub(crate) slots: RequestSlots,
     pub(crate) closed: Option<CloseReason>,
     driver_gone: bool,
-    /// Those who wait for the connection to be over.
+    /// The tasks that wait for the end of the connection.
     pub(crate) waiters: Waiters,
     pub(crate) listeners: Listeners<ServerEvent>,
-    /// The requests that are being answered, and those who wait for their cancellation.
+    /// The active requests, with the tasks that wait for their end.
     pub(crate) active: InlineMap<InboundId, Waiters>,
     work: InlineQueue<ServerWork>,
-    /// Who makes the requests that come now.
+    /// The caller of the requests that arrive now.
     pub(crate) caller: Caller,
 }
 
 impl ServerCore {
-    /// Refuses commands once the driver is dropped.
+    /// Rejects commands once the driver is dropped.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.driver_gone { Err(Error::Lost(LostReason::DriverDropped)) } else { Ok(()) }
     }
 
-    /// The driver is gone: whatever the machine still had to say is settled.
+    /// Handles the drop of the driver: resolves all pending requests as lost.
     pub(crate) fn handle_driver_dropped(&mut self, wakers: &mut Wakers) {
         self.driver_gone = true;
         self.work.clear();
@@ -62,7 +62,7 @@ impl ServerCore {
         core::mem::take(&mut self.work)
     }
 
-    /// A request has been answered, or nobody waits for its answer any more.
+    /// Removes a request that was answered, cancelled or lost.
     pub(crate) fn remove_request(&mut self, request: InboundId, wakers: &mut Wakers) {
         if let Some(mut waiters) = self.active.remove(&request) {
             wakers.wake_all(&mut waiters);

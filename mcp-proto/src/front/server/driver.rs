@@ -1,4 +1,4 @@
-//! The part of a server that an adapter polls.
+//! The driver of a server's connection, which an adapter polls.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -26,38 +26,38 @@ use crate::rpc::{Raw, Text};
 #[cfg(feature = "seal")]
 use crate::schema::Era;
 
-/// Drives one connection of a server: what an adapter's future holds beside its transport.
+/// Drives one connection of a server: an adapter's future holds it beside its transport.
 ///
-/// The adapter does the I/O; everything else is here. In each of its polls it
+/// The adapter does the I/O; the driver does everything else. In each of its polls the adapter
 ///
-/// 1. hands over what the transport brought, by [`lock`](Self::lock), and reads only while the machine wants it
+/// 1. passes received input to the machine, by [`lock`](Self::lock), and reads only while the machine wants input
 ///    ([`Transport::wants_read`](crate::transport::Transport::wants_read));
-/// 2. asks the machine what to send and when its next timeout is, by [`poll`](Self::poll), which also runs the router's
+/// 2. polls the machine for output and for its next timeout, by [`poll`](Self::poll), which also runs the router's
 ///    handlers;
-/// 3. returns `Pending` once `poll` does and the transport has nothing either.
+/// 3. returns `Pending` once `poll` does and the transport has no input either.
 ///
-/// Handlers are polled here, each only when it was woken: one that computes for long holds the connection up, and
-/// belongs on a thread of its own. None is polled while the client leaves more than
-/// [`Limits::queued_bytes`](crate::Limits::queued_bytes) of answers unread. One that panics is answered for with
-/// [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the connection goes on.
+/// The driver polls the handlers, each only after it was woken: a handler that computes for long blocks the connection,
+/// and belongs on its own thread. No handler is polled while the client leaves more than
+/// [`Limits::queued_bytes`](crate::Limits::queued_bytes) of answers unread. If a handler panics, its request is
+/// answered with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the connection goes on.
 ///
-/// Dropping the driver ends the connection, and its handlers.
+/// Dropping the driver ends the connection and drops its handlers.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ServerCore, M>>,
     connection: Arc<dyn HandlerConnection>,
     entropy: Arc<dyn Entropy>,
     router: Arc<Router<H>>,
-    /// Requests whose handlers have not been started yet, because the client leaves too many answers unread.
+    /// Requests whose handlers have not started yet, because the client leaves too many answers unread.
     waiting: InlineMap<InboundId, NewRequest>,
     running: RunningHandlers<SuspendableHandler<H::HandlerFuture>>,
-    /// Where calls that become tasks go, and who runs them if they run here.
+    /// The service for calls that become tasks, and the runner if this driver runs them.
     task_service: Option<Arc<TaskService>>,
     runner: Option<Box<TaskRunner<Router<H>>>>,
 }
 
 impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
-    /// A driver whose calls become tasks at `service`.
+    /// Creates a driver whose calls become tasks of `service`.
     pub(in crate::front) fn new(
         shared: Arc<Shared<ServerCore, M>>,
         entropy: Arc<dyn Entropy>,
@@ -76,7 +76,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
         }
     }
 
-    /// The same driver, which also runs the tasks of its service.
+    /// Makes the driver run the tasks of its service.
     pub(super) fn with_task_runner(mut self) -> Self {
         let runner =
             |service: &Arc<TaskService>| Box::new(TaskRunner::new(service.clone(), self.router.clone()));
@@ -86,15 +86,16 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
 }
 
 impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
-    /// Gives the machine an input, or asks it for an output; what comes of it reaches those who wait for it.
+    /// Runs `act` on the machine to pass an input or poll an output, and delivers the resulting events to their
+    /// waiters.
     ///
-    /// `act` runs under a lock that the handles take as well: it must not block, nor use them.
+    /// `act` runs under a lock that the handles take as well: it must not block or use them.
     pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
         self.shared.with(|_, machine, now, _| act(machine, now))
     }
 
-    /// Runs handlers, then gives the machine to `act`, as [`lock`](Self::lock) does. If that returns `Pending`, because
-    /// there is nothing to do, the task is woken by the next command or handler.
+    /// Runs handlers, then runs `act` on the machine like [`lock`](Self::lock). If `act` returns `Pending`, because
+    /// there is no work left, the next command or handler wakes the task.
     pub fn poll<R>(
         &mut self,
         cx: &mut TaskContext<'_>,
@@ -107,21 +108,21 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         self.shared.park(cx.waker(), act)
     }
 
-    /// When the machine's `handle_timeout` is due, if nothing else happens first.
+    /// The time at which the machine's `handle_timeout` is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let of_tasks = self.runner.as_ref().and_then(|runner| runner.next_timeout());
         [self.shared.read(|_, machine| machine.poll_timeout()), of_tasks].into_iter().flatten().min()
     }
 
-    /// How the connection ended, once it is over.
+    /// How the connection ended; `None` while it is open.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
         self.shared.read(|core, _| core.closed.clone())
     }
 
-    /// Begins to answer new requests and polls the handlers that are ready, one at a time: none runs while the client
-    /// leaves too many answers unread, so that their results do not pile up.
+    /// Starts handlers of new requests and polls the ready handlers, one at a time: none runs while the client leaves
+    /// too many answers unread, so that results do not accumulate.
     fn run_handlers(&mut self) {
         let (work, mut congested) =
             self.shared.with(|core, machine, _, _| (core.take_work(), machine.is_congested()));
@@ -146,7 +147,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         }
     }
 
-    /// Begins to answer a request. Returns whether the client leaves too many answers unread.
+    /// Starts to answer a request. Returns whether the client leaves too many answers unread.
     fn begin(&mut self, request: NewRequest) -> bool {
         let NewRequest { id, method, params, context, caller } = request;
         let input_rounds = self.input_rounds(&method, params.as_ref(), &context);
@@ -167,7 +168,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         false
     }
 
-    /// Answers a request, or goes on with a tool that is done with what it does before there is a task. Returns whether
+    /// Answers a request, or continues a tool call whose handler has finished the part before its task. Returns whether
     /// the client leaves too many answers unread.
     fn answer(&mut self, id: InboundId, reply: Reply) -> bool {
         let reply = match reply {
@@ -194,7 +195,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                     core.remove_request(id, wakers);
                     return machine.is_congested();
                 }
-                // It has gone on.
+                // Its work continues.
                 Reply::Detached(_) => return false,
             };
             machine.at(now).respond(id, answer);
@@ -209,7 +210,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         self.running.start(id, SuspendableHandler::new(handler, context));
     }
 
-    /// The input rounds of a request, at the revision that has them.
+    /// The input rounds of a request, at revisions that have them.
     #[cfg(feature = "seal")]
     fn input_rounds(
         &self,

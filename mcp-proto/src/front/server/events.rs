@@ -1,4 +1,4 @@
-//! What a client says on its own account.
+//! Events of a server's connection.
 
 use alloc::string::String;
 
@@ -7,41 +7,41 @@ use crate::front::events::ListenerEvent;
 use crate::peer::server::{CloseReason, Diagnostic};
 use crate::schema::LoggingLevel;
 
-/// Something that concerns the connection rather than one request.
+/// An event that concerns the connection rather than one request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ServerEvent {
-    /// A legacy client has finished its handshake.
+    /// A legacy client finished its handshake.
     Initialized,
-    /// A legacy client says how much it wants logged.
+    /// A legacy client set its log level.
     LevelSet(LoggingLevel),
-    /// The client wants to be told of changes of a resource, by [`ServerHandle::resource_updated`].
+    /// The client subscribed to a resource: report its changes with [`ServerHandle::resource_updated`].
     ///
     /// [`ServerHandle::resource_updated`]: super::ServerHandle::resource_updated
     Subscribed {
         /// The resource.
         uri: String,
     },
-    /// The client does not want to be told of changes of a resource any more.
+    /// The client unsubscribed from a resource.
     Unsubscribed {
         /// The resource.
         uri: String,
     },
-    /// The client sent a notification that belongs to no request of this side.
+    /// The client sent a notification that belongs to no request of the server.
     Notification(Notification),
-    /// Something was wrong that ended no request; it is worth a line in a log.
+    /// A problem that ended no request, for the log.
     Diagnostic(Diagnostic),
-    /// So many events were lost here, because they were not taken in time.
+    /// This listener lost events, because it did not take them in time.
     Missed {
-        /// How many.
+        /// The number of lost events.
         count: u64,
     },
-    /// The connection is over; nothing follows.
+    /// The connection has ended. This is the last event.
     Closed(CloseReason),
 }
 
 impl ServerEvent {
-    /// About how many bytes it holds.
+    /// The approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Notification(notification) => notification.bytes(),

@@ -1,4 +1,4 @@
-//! The connection, as handlers and requests of the server use it.
+//! The connection as handlers and requests of the server use it.
 
 use alloc::sync::Arc;
 use core::task::{Poll, Waker};
@@ -13,13 +13,13 @@ use crate::peer::server::ServerTransport;
 use crate::peer::{AnyParams, InboundId, Outcome, OutgoingRequest, RequestId};
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
 
-/// The connection as handles see it, whatever the machine's own type.
+/// The connection as handles see it, independent of the machine's type.
 pub(super) type Connection = Shared<ServerCore, dyn ServerTransport + Send>;
 
-/// The connection, for requests to the client.
+/// The link of a connection for requests to the client.
 pub(super) struct ServerLink {
     pub(super) connection: Arc<Connection>,
-    /// The client's request on whose behalf it is asked, if there is one.
+    /// The client's request on whose behalf the server sends its own, if there is one.
     pub(super) on_behalf_of: Option<InboundId>,
 }
 

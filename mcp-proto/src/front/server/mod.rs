@@ -1,4 +1,4 @@
-//! The server's handle.
+//! The server handle of one connection.
 
 mod core;
 mod driver;
@@ -31,7 +31,7 @@ pub(super) use self::core::ServerCore;
 pub use driver::ServerDriver;
 pub use events::ServerEvent;
 
-/// Joins a machine to the router that answers for it, a handle for its application and a driver for its transport.
+/// Joins a machine to its router, a handle for the application and a driver for the transport.
 ///
 /// The machine is made from the router's [configuration](Router::config). A router serves any
 /// number of connections: share it as an `Arc`.
@@ -59,29 +59,29 @@ where
     (handle, ServerDriver::new(shared, entropy, router, task_service).with_task_runner())
 }
 
-/// What an application holds of one connection of its server: to tell the client of changes, to hear of its end.
+/// An application's handle of one connection of its server: to notify the client, send requests and await the end.
 ///
-/// It is cheap to clone and usable from any thread. The connection does not depend on it: it may be dropped.
+/// It is cheap to clone and usable from any thread. Dropping it does not end the connection.
 #[derive(Clone)]
 pub struct ServerHandle {
     link: Arc<ServerLink>,
 }
 
 impl ServerHandle {
-    /// Tells the client, if it asked, that a list has changed. What the list is now is for the router's handlers to say.
+    /// Notifies the client, if it subscribed, that a list has changed. The router's handlers return the changed list.
     ///
     /// The capability must have been [declared](Router::declare).
     pub fn list_changed(&self, list: ListKind) {
         self.link.connection.command(|_, machine, now, _| machine.at(now).list_changed(list));
     }
 
-    /// Tells the client, if it asked, that a resource has changed.
+    /// Notifies the client, if it subscribed, that a resource has changed.
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         let uri = uri.as_ref();
         self.link.connection.command(|_, machine, now, _| machine.at(now).resource_updated(uri));
     }
 
-    /// Logs to the client on behalf of no request, if it wants messages of this level (2025-11-25 and earlier).
+    /// Logs to the client independently of its requests, if it wants messages of this level (2025-11-25 and earlier).
     pub fn log(&self, level: LoggingLevel, logger: Option<String>, data: impl Serialize) {
         // Data that does not serialize cannot be sent.
         let Ok(data) = Json::encode(&data) else { return };
@@ -90,7 +90,7 @@ impl ServerHandle {
         self.link.connection.command(|_, machine, now, _| machine.at(now).log(None, &params));
     }
 
-    /// Asks the client on behalf of no request (2025-11-25 and earlier).
+    /// Sends a request to the client independently of its requests (2025-11-25 and earlier).
     pub fn request<M: Method>(&self, params: M::Params) -> Request<M> {
         Request::new(self.link.clone(), Ok(params))
     }
@@ -100,19 +100,19 @@ impl ServerHandle {
         self.link.connection.read(|_, machine| machine.peer().session().cloned())
     }
 
-    /// What the client says on its own account, from now on.
+    /// A stream of the connection's events from now on.
     pub fn events(&self) -> Events<ServerEvent> {
         let key = self.link.connection.with(|core, _, _, _| core.listeners.add());
         Events::new(Box::new(ConnectionEvents(self.link.connection.clone())), key)
     }
 
-    /// Waits until the connection is over, without closing it.
+    /// Waits until the connection has ended, without closing it.
     pub async fn closed(&self) -> CloseReason {
         let mut waiting = CloseWaiter { connection: &self.link.connection, key: None };
         poll_fn(|cx| waiting.poll(cx.waker())).await
     }
 
-    /// Closes the connection in an orderly way, and waits until it is over.
+    /// Closes the connection gracefully, and waits until it has ended.
     pub async fn close(&self) -> CloseReason {
         self.link.connection.command(|_, machine, now, _| machine.at(now).close());
         self.closed().await
@@ -155,7 +155,7 @@ impl Drop for CloseWaiter<'_> {
     }
 }
 
-/// The connection, for a stream of its events.
+/// The connection as the source of an event stream.
 struct ConnectionEvents(Arc<Connection>);
 
 impl EventSource<ServerEvent> for ConnectionEvents {

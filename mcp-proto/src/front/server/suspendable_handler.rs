@@ -7,10 +7,10 @@ use core::task::{Context as TaskContext, Poll};
 use crate::front::handler::context::Context;
 use crate::front::handler::reply::Reply;
 
-/// A handler that is running. One that needs input of a client of 2026-07-28 ends where it cannot go on.
+/// A running handler, which ends early if it needs input from a 2026-07-28 client.
 pub(super) struct SuspendableHandler<F> {
     future: F,
-    /// The context whose input rounds the handler is part of.
+    /// The context with the handler's input rounds.
     context: Option<Context>,
 }
 
@@ -19,7 +19,7 @@ impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
         Self { future, context: context.input_rounds().is_some().then_some(context) }
     }
 
-    /// The handler waits, and has not woken itself: the answer, if only the client can help.
+    /// Returns the reply to a handler that waits and has not woken itself, if only the client can help.
     pub(super) fn stalled(&mut self) -> Option<Reply> {
         let context = self.context.as_ref()?;
         context.input_rounds()?.suspend_if_stalled(context.inbound_request()).map(Reply::from)
