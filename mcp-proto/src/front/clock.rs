@@ -9,9 +9,9 @@ use alloc::sync::Arc;
 
 use crate::{Instant, UnixTime};
 
-/// The clock of a connection. An adapter supplies its runtime's; tests supply one that they set.
+/// The clock of a connection. An adapter supplies its runtime's clock; tests supply one that they set.
 ///
-/// It is read for every command, on the thread that gives it.
+/// Each command reads it, on the thread of its caller.
 ///
 /// ```
 /// use core::time::Duration;
@@ -35,8 +35,8 @@ pub trait Clock: Send + Sync {
     /// The time since an origin that stays the same for the life of the connection.
     fn now(&self) -> Instant;
 
-    /// The time of day, for what other processes are to understand: when a state given to a client lapses, say. It may
-    /// be set while the connection lives.
+    /// The time of day, for times that other processes interpret: the expiry of a sealed request state, for example. It
+    /// may be set while the connection lives.
     fn unix_time(&self) -> UnixTime;
 }
 
@@ -50,15 +50,15 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// The clocks of the operating system: the monotonic one, counted from the moment this value was made, and the time of
-/// day. Nothing else in the crate reads them.
+/// The clocks of the operating system: the monotonic clock, counted from the creation of this value, and the time of
+/// day. No other code in the crate reads them.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     origin: std::time::Instant,
 }
 
 impl SystemClock {
-    /// A clock whose origin is now.
+    /// Creates a clock whose origin is now.
     #[must_use]
     pub fn new() -> Self {
         Self { origin: std::time::Instant::now() }
@@ -78,7 +78,7 @@ impl Clock for SystemClock {
 
     fn unix_time(&self) -> UnixTime {
         let elapsed = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
-        // A clock set to before 1970 is at its beginning.
+        // A clock set to before 1970 reads as 1970.
         elapsed.map_or(UnixTime::EPOCH, UnixTime::from_epoch)
     }
 }

@@ -1,9 +1,9 @@
-//! Where the front gets random numbers.
+//! The source of random numbers.
 
 use alloc::sync::Arc;
 
-/// A source of random bytes. Ids of sessions and of tasks come from it, and keys: whoever could guess them could act for
-/// others. An adapter asks the operating system; tests may count.
+/// A source of random bytes for ids of sessions and tasks, and for keys. They must be unguessable: a client that
+/// guesses them could act for others. An adapter asks the operating system; tests may count.
 ///
 /// ```
 /// use mcp_proto::adapter::Entropy;
@@ -18,7 +18,7 @@ use alloc::sync::Arc;
 /// }
 /// ```
 pub trait Entropy: Send + Sync {
-    /// Fills `bytes` with random ones.
+    /// Fills `bytes` with random bytes.
     fn fill(&self, bytes: &mut [u8]);
 }
 

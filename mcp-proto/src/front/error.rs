@@ -1,4 +1,4 @@
-//! What can go wrong with a call.
+//! The errors of calls.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -16,10 +16,10 @@ use crate::rpc::{ErrorObject, Raw};
 use crate::schema::FormError;
 use crate::schema::List;
 
-/// Why a call has no result.
+/// The error of a call.
 ///
-/// A tool that fails says so in its result, by [`is_error`](crate::schema::CallToolResult::is_error): that is no error
-/// of the call.
+/// A tool reports its failure in its result, by [`is_error`](crate::schema::CallToolResult::is_error): that is not an
+/// error of the call.
 ///
 /// ```
 /// # use mcp_proto::front::{Client, Error};
@@ -36,72 +36,72 @@ use crate::schema::List;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The other side answered with an error.
+    /// The peer answered with an error.
     Peer(ErrorObject),
-    /// The server wants input first (2026-07-28): an
-    /// [`InputRequiredResult`](crate::schema::InputRequiredResult), not decoded. Only of requests that were made with
-    /// [`InputMode::Manual`](crate::peer::InputMode::Manual).
+    /// The server requires input first (2026-07-28): an [`InputRequiredResult`](crate::schema::InputRequiredResult),
+    /// not decoded. Only for requests with [`InputMode::Manual`](crate::peer::InputMode::Manual).
     InputRequired(Raw),
-    /// The server wants input first, and it could not be given.
+    /// The server requires input first, and the client could not supply it.
     Input(InputError),
-    /// The request has become a task that nobody follows: see [`TaskMode::Handle`](crate::peer::TaskMode::Handle).
+    /// The request became a task that the client does not follow: see
+    /// [`TaskMode::Handle`](crate::peer::TaskMode::Handle).
     Task(Box<TaskReport>),
-    /// The task that the request had become was given up, and not by this side.
+    /// The task that the request became was cancelled by the server.
     TaskCancelled {
-        /// Why, in the server's words.
+        /// The server's status message.
         message: Option<String>,
     },
-    /// The other side answered with something that is no answer.
+    /// The peer's answer is not a valid response.
     Invalid(InvalidAnswerError),
-    /// The transport's exchange ended with a status instead of an answer: over HTTP.
+    /// The exchange of an HTTP transport ended with a status instead of an answer.
     Transport(TransportError),
-    /// The other side answered with a result that is not what the method promises.
+    /// The peer's result does not match the result type of the method.
     Decode {
         /// The method.
         method: &'static str,
-        /// What is wrong and where.
+        /// The decoding error, with its position.
         error: serde_json::Error,
-        /// The result as it came.
+        /// The undecoded result.
         raw: Raw,
     },
-    /// The structured result of a tool is not what its output schema promises, or that can not be told.
+    /// The structured result of a tool does not match its output schema, or cannot be checked.
     #[cfg(all(feature = "client", feature = "schema-validate"))]
     Output {
         /// The tool.
         tool: String,
-        /// What is wrong.
+        /// The error of the check.
         error: crate::validate::OutputError,
-        /// The result as it came: not to be given to a model unseen.
+        /// The result: unchecked, so do not pass it to a model.
         result: alloc::boxed::Box<crate::schema::CallToolResult>,
     },
-    /// The client's answer is not the form filled in as it asks.
+    /// The client's answer does not match the form of the server.
     Form(FormError),
-    /// No answer came in time; the other side has been told that nobody waits any more.
+    /// No answer arrived in time; the request was cancelled at the peer.
     TimedOut {
-        /// How long it took.
+        /// The time until the timeout.
         after: Duration,
-        /// Whether it was the hard maximum that struck, rather than the time without progress.
+        /// Whether it was the hard timeout, rather than the timeout between progress reports.
         hard_timeout: bool,
-        /// The last error without an id that came meanwhile: it may have been the answer.
+        /// The last error without an id that arrived meanwhile: it may have been the answer.
         unaddressed: Option<Box<ErrorObject>>,
     },
-    /// The connection ended first; whether the other side has acted on the request is not known.
+    /// The connection ended before the answer; the peer may or may not have acted on the request.
     Lost(LostReason),
     /// The request was not sent.
     NotSent(RequestError),
-    /// The connection never became ready, or is over.
+    /// The connection never became ready, or has ended.
     #[cfg(feature = "client")]
     Closed(CloseReason),
-    /// This side cancelled the request.
+    /// The caller cancelled the request.
     Cancelled,
-    /// The pages of a list do not end.
+    /// The pages of a list exceeded a limit or repeated.
     Pages(PagesError),
-    /// The answer has been taken from this future already.
+    /// The answer was already taken from this future.
     Finished,
 }
 
 impl Error {
-    /// Whether no answer came in time, or the connection was not ready in time.
+    /// Whether no answer arrived in time, or the connection was not ready in time.
     pub fn is_timeout(&self) -> bool {
         match self {
             Self::TimedOut { .. } => true,
@@ -111,7 +111,7 @@ impl Error {
         }
     }
 
-    /// Whether the connection is over, or never was.
+    /// Whether the connection has ended, or was never made.
     pub fn is_disconnect(&self) -> bool {
         match self {
             #[cfg(feature = "client")]
@@ -121,7 +121,7 @@ impl Error {
         }
     }
 
-    /// Whether the request certainly never reached the other side, so that making it again is safe.
+    /// Whether the request certainly never reached the peer, so that it is safe to repeat.
     pub fn is_unsent(&self) -> bool {
         match self {
             Self::NotSent(_) => true,
@@ -131,7 +131,7 @@ impl Error {
         }
     }
 
-    /// Whose doing it is.
+    /// The origin of the error.
     pub fn origin(&self) -> ErrorOrigin {
         match self {
             Self::Peer(_)
@@ -155,8 +155,7 @@ impl Error {
         }
     }
 
-    /// What the server said, if it has to be told first who asks, or that is not enough for it: a status of 401, or of
-    /// 403 with a challenge.
+    /// The server's challenge, if it requires authorization: a status of 401, or of 403 with a challenge.
     #[cfg(feature = "client")]
     pub fn unauthorized(&self) -> Option<&TransportError> {
         use crate::peer::client::ConnectError;
@@ -176,7 +175,7 @@ impl Error {
         http.needs_authorization.then_some(http)
     }
 
-    /// The code of the other side's error.
+    /// The code of the peer's error.
     pub fn code(&self) -> Option<i64> {
         match self {
             Self::Peer(error) => Some(error.code),
@@ -185,34 +184,34 @@ impl Error {
     }
 }
 
-/// Whose doing an [`Error`] is.
+/// The origin of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorOrigin {
-    /// This side asked for what can not be, or changed its mind.
+    /// The caller: an invalid request, or one that it cancelled.
     Local,
-    /// The other side's answer.
+    /// The peer's answer.
     Peer,
-    /// What lies between, or a side that is gone.
+    /// The connection or its transport, or a peer that is gone.
     Connection,
 }
 
-/// Why a list was given up before its end.
+/// The error that ended a list early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PagesError {
-    /// The server named a cursor that it had named before: it would go on for ever.
+    /// The server repeated an earlier cursor, so the list would never end.
     Repeated {
         /// The cursor.
         cursor: String,
     },
-    /// There are more pages than were allowed.
+    /// The list has more pages than the limit.
     TooMany {
-        /// How many were allowed.
+        /// The limit of pages.
         limit: usize,
     },
-    /// The pages hold more bytes than were allowed, and there are more of them.
+    /// The pages hold more bytes than the limit, and the list goes on.
     TooLong {
-        /// How many bytes were allowed.
+        /// The limit of bytes.
         limit: usize,
     },
 }
@@ -231,14 +230,14 @@ impl fmt::Display for PagesError {
 
 impl core::error::Error for PagesError {}
 
-/// A list that could not be read to its end: the error, and the items of the pages that were read.
+/// The error of a list that could not be read to its end, with the items of the pages that were read.
 ///
 /// It converts into its [`Error`].
 #[derive(Debug)]
 pub struct ListError<T> {
     /// The items of the pages that were read, in order.
     pub items: List<T>,
-    /// Why there are no more.
+    /// The error that ended the list.
     pub error: Error,
 }
 
@@ -315,7 +314,7 @@ impl core::error::Error for Error {
 }
 
 impl From<Outcome> for Error {
-    /// A result is no error; it becomes [`Error::Finished`].
+    /// A result is not an error; it becomes [`Error::Finished`].
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Result(_) => Self::Finished,

@@ -1,4 +1,4 @@
-//! Streams of what concerns a connection rather than one request.
+//! Event streams of connections and servers.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl<E: ListenerEvent> Listeners<E> {
         key
     }
 
-    /// Whether there are none.
+    /// Whether there are no listeners.
     pub(crate) fn is_empty(&self) -> bool {
         self.listeners.is_empty()
     }
@@ -54,7 +54,7 @@ impl<E: ListenerEvent> Listeners<E> {
         }
     }
 
-    /// Tells everybody.
+    /// Queues an event for all listeners.
     pub(crate) fn publish(&mut self, event: &E, bytes: usize, wakers: &mut Wakers) {
         for listener in self.listeners.values_mut() {
             let mut event = event.clone();
@@ -66,7 +66,7 @@ impl<E: ListenerEvent> Listeners<E> {
         }
     }
 
-    /// Tells everybody the last that there is to tell, those included who come later.
+    /// Queues the last event for all listeners, including later ones.
     pub(crate) fn finish(&mut self, event: E, wakers: &mut Wakers) {
         self.publish(&event, 0, wakers);
         self.last = Some(event);
@@ -99,36 +99,36 @@ impl<E: ListenerEvent> Listeners<E> {
     }
 }
 
-/// What a listener hears.
+/// The next item of a listener's queue.
 pub(crate) enum QueuedEvent<E> {
     Event(E),
     Missed(u64),
 }
 
-/// A connection, as a stream of events sees it.
+/// A connection as the source of an event stream.
 pub(crate) trait EventSource<E>: Send + Sync {
     fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<QueuedEvent<E>>>;
 
     fn leave(&self, key: u64);
 }
 
-/// What events have in common.
+/// The common operations of event types.
 pub(crate) trait ListenerEvent: Clone {
-    /// So many events were lost.
+    /// The event that reports `count` lost events.
     fn missed(count: u64) -> Self;
 
-    /// Whether nothing follows.
+    /// Whether this is the last event.
     fn is_last(&self) -> bool;
 
-    /// Copies slices of the input into memory of their own.
+    /// Copies slices of the input into separate memory.
     fn make_owned(&mut self) {}
 }
 
-/// A stream of events, in the order of the wire, from the moment it was made.
+/// A stream of events, in the order of the wire, from the moment of its creation.
 ///
-/// It holds the latest 1,024 events and 16 MiB; if they are not taken, the oldest make room, and an event says how many
-/// were lost. It ends after the event that says that the connection is over, and does not keep it open. It is a
-/// [`Stream`]; [`next`](Self::next) needs no extension trait.
+/// It buffers the latest 1,024 events and 16 MiB; beyond that the oldest are dropped, and an event reports how many
+/// were lost. It ends after the event that reports the end of the connection, and does not keep the connection open. It
+/// is a [`Stream`]; [`next`](Self::next) needs no extension trait.
 #[must_use = "events are lost unless they are taken"]
 pub struct Events<E> {
     source: Box<dyn EventSource<E>>,
@@ -142,12 +142,12 @@ impl<E: ListenerEvent> Events<E> {
         Self { source, key, ended: false }
     }
 
-    /// The next event; `None` once the connection is over and that was told.
+    /// The next event; `None` after the last event.
     pub async fn next(&mut self) -> Option<E> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// The events that wait already.
+    /// Takes the events that are queued now.
     pub fn drain(&mut self) -> Vec<E> {
         let mut events = Vec::new();
         let mut cx = Context::from_waker(Waker::noop());

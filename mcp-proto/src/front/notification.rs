@@ -1,10 +1,10 @@
-//! Notifications, as they came.
+//! Notifications of the peer.
 
 use super::Error;
 use crate::rpc::{Raw, Text};
 use crate::schema;
 
-/// A notification of the other side.
+/// A notification of the peer, with undecoded parameters.
 ///
 /// ```
 /// use mcp_proto::front::Notification;
@@ -28,15 +28,15 @@ pub struct Notification {
 }
 
 impl Notification {
-    /// Whether it is an `N`.
+    /// Whether its method is that of `N`.
     pub fn is<N: schema::Notification>(&self) -> bool {
         self.method == *N::NAME
     }
 
-    /// Its parameters, if it is an `N`.
+    /// Decodes its parameters, if its method is that of `N`.
     ///
     /// # Errors
-    /// If they are not what `N` promises.
+    /// If the parameters do not match `N`.
     pub fn decode<N: schema::Notification>(&self) -> Option<Result<N::Params, Error>> {
         if !self.is::<N>() {
             return None;
@@ -49,13 +49,13 @@ impl Notification {
         Some(raw.decode().map_err(|error| Error::Decode { method: N::NAME, error, raw: raw.clone() }))
     }
 
-    /// About how many bytes it holds.
+    /// The approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let params = self.params.as_ref().map_or(0, |params| params.as_bytes().len());
         self.method.len().saturating_add(params)
     }
 
-    /// Copies slices of the input into memory of their own.
+    /// Copies slices of the input into separate memory.
     pub(crate) fn make_owned(&mut self) {
         self.method = self.method.detached();
         self.params = self.params.as_ref().map(Raw::detached);

@@ -1,4 +1,4 @@
-//! Structured results of tools, checked as they arrive.
+//! Checks of tools' structured results as they arrive.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -14,14 +14,14 @@ use crate::validate::{Lookup, OutputError, OutputSchemas, check, compile};
 /// Whether a client checks the structured results of tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OutputChecks {
-    /// Against the output schema, where the tool has one.
+    /// Checks them against the output schema, if the tool has one.
     #[default]
     AgainstSchemas,
-    /// They pass as they are.
+    /// Accepts them unchecked.
     Off,
 }
 
-/// What a client knows of the results of its server's tools.
+/// The output schemas of a server's tools, as far as a client knows them.
 #[derive(Default)]
 pub(crate) struct OutputChecker {
     schemas: Mutex<OutputSchemas>,
@@ -60,7 +60,7 @@ pub(crate) fn called_tool<M: Method>(params: &M::Params) -> Option<Box<str>> {
     (params as &dyn Any).downcast_ref::<CallToolParams>().map(|call| call.name.as_str().into())
 }
 
-/// Lets a result through: learns from it what tools promise, or holds it to that.
+/// Learns output schemas from a list of tools, and checks the structured result of a tool call.
 pub(crate) fn check_result<M: Method>(
     outputs: Option<&OutputChecker>,
     tool: Option<&str>,

@@ -1,16 +1,16 @@
-//! Items that wait for one listener.
+//! Bounded queues of items for one listener.
 
 use alloc::collections::VecDeque;
 
-/// How many items wait for one listener.
+/// The maximum number of items queued for one listener.
 pub(crate) const MAX_ITEMS: usize = 1024;
-/// How many bytes wait for one listener, in whichever queue of the front.
+/// The maximum number of bytes queued for one listener, in each queue of the front.
 pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// How many items may wait as slices of the input. Each may hold on to all the input that was read with it, so what waits
-/// behind them is copied out.
+/// The maximum number of queued items that are slices of the input. Each may keep alive all the input that was read
+/// with it, so later items are copied.
 const MAX_SLICES: usize = 16;
 
-/// A bounded queue that loses the oldest and counts what it lost.
+/// A bounded queue that drops the oldest items and counts them.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     items: VecDeque<(T, usize)>,
@@ -24,7 +24,7 @@ impl<T> Queue<T> {
         Self::with_items(MAX_ITEMS)
     }
 
-    /// A queue of at most `most_items` items.
+    /// Creates a queue of at most `most_items` items.
     pub(crate) fn with_items(most_items: usize) -> Self {
         Self { items: VecDeque::new(), bytes: 0, most_items, missed: 0 }
     }
@@ -32,7 +32,7 @@ impl<T> Queue<T> {
     pub(crate) fn push(&mut self, item: T, bytes: usize) {
         self.items.push_back((item, bytes));
         self.bytes = self.bytes.saturating_add(bytes);
-        // The one that has just come is kept, however long it is.
+        // The newest item is kept, however long it is.
         while self.items.len() > self.most_items || (self.bytes > MAX_BYTES && self.items.len() > 1) {
             self.pop();
             self.missed = self.missed.saturating_add(1);
@@ -45,17 +45,17 @@ impl<T> Queue<T> {
         Some(item)
     }
 
-    /// Whether the next item should have memory of its own.
+    /// Whether the next item should be copied out of the input.
     pub(crate) fn wants_copies(&self) -> bool {
         self.items.len() >= MAX_SLICES
     }
 
-    /// How many were lost since [`take_missed`](Self::take_missed) was called, if ever.
+    /// The number of items dropped since the last [`take_missed`](Self::take_missed).
     pub(crate) fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// How many were lost since this was last asked. They came before the ones that wait.
+    /// Returns and resets the number of dropped items, which preceded those in the queue; `None` if it is 0.
     pub(crate) fn take_missed(&mut self) -> Option<u64> {
         Some(core::mem::take(&mut self.missed)).filter(|&missed| missed > 0)
     }

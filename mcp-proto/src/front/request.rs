@@ -32,13 +32,12 @@ use crate::schema::{LoggingLevel, Meta, Method, ProgressParams};
 /// # }
 /// ```
 ///
-/// It is an ordinary future: it can be raced in a `select!`, joined, or dropped, and nothing is lost but its own
-/// answer.
+/// It is an ordinary future: it can be raced in a `select!`, joined or dropped, which loses only its own answer.
 #[must_use = "a request is sent when it is polled, or by `start`"]
 pub struct Request<M: Method> {
     state: State<M>,
     on_progress: Option<Box<dyn FnMut(ProgressParams) + Send>>,
-    /// The length of the result, once it has come.
+    /// The length of the result in bytes, once it has arrived.
     received: usize,
 }
 
@@ -60,35 +59,35 @@ impl<M: Method> Request<M> {
         }
     }
 
-    /// Waits this long for the answer, counted anew from each progress notification.
+    /// Sets the timeout for the answer, which restarts with each progress notification.
     ///
     /// The default is the peer's: [`ClientConfig::request_timeout`](crate::peer::client::ClientConfig::request_timeout).
     pub fn timeout(self, timeout: Duration) -> Self {
         self.with(|options| options.timeout = Some(timeout))
     }
 
-    /// Waits this long for the answer, whatever progress is reported.
+    /// Sets the timeout for the answer independent of progress.
     pub fn hard_timeout(self, maximum: Duration) -> Self {
         self.with(|options| options.hard_timeout = Some(maximum))
     }
 
-    /// Asks for log messages of at least this level to come along with the answer (2026-07-28 only).
+    /// Requests log messages of at least this level along with the answer (2026-07-28 only).
     pub fn log_level(self, level: LoggingLevel) -> Self {
         self.with(|options| options.log_level = Some(level))
     }
 
-    /// Sets whether an answer that was kept will do. By default it does, for as long as the server has said.
+    /// Sets whether a cached answer is used. By default it is, within the lifetime that the server has set.
     pub fn cache(self, cache: CacheMode) -> Self {
         self.with(|options| options.cache = cache)
     }
 
-    /// Sends these `_meta` entries along.
+    /// Adds `_meta` entries to the request.
     pub fn meta(self, meta: Meta) -> Self {
         self.with(|options| options.meta = meta)
     }
 
-    /// Sets what happens if the server needs input first: by default its requests for it go to the
-    /// [handlers](crate::front::ClientHandlers), and this one goes on with what they answer. With
+    /// Sets the reaction to input requests of the server: by default they go to the
+    /// [handlers](crate::front::ClientHandlers), and the request continues with their answers. With
     /// [`InputMode::Manual`] it ends with [`Error::InputRequired`].
     pub fn input(self, input: InputMode) -> Self {
         self.with(|options| options.input = input)
@@ -99,14 +98,14 @@ impl<M: Method> Request<M> {
         self.with(|options| *options = chosen)
     }
 
-    /// Asks for progress and calls `follow` with each report, in order, before the answer; by whoever awaits the
-    /// request. To await progress instead, see [`start`](Self::start).
+    /// Requests progress and calls `follow` with each report, in order, before the answer; the task that awaits the
+    /// request calls it. To await progress instead, see [`start`](Self::start).
     pub fn on_progress(mut self, follow: impl FnMut(ProgressParams) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(follow));
         self.with(|options| options.progress = ProgressOption::Always)
     }
 
-    /// Sends the request now, to follow its progress or to have several under way at once.
+    /// Sends the request now, to follow its progress or to run several concurrently.
     ///
     /// ```
     /// # use mcp_proto::front::{Client, Error};
@@ -122,7 +121,7 @@ impl<M: Method> Request<M> {
     /// ```
     ///
     /// # Errors
-    /// If it can not be sent. Before the connection is ready it can: the request waits then.
+    /// If it cannot be sent. Before the connection is ready, the request waits instead.
     pub fn start(self) -> Result<Call<M>, Error> {
         let request = self.with(|options| {
             if options.progress == ProgressOption::WhereLong {
@@ -138,12 +137,12 @@ impl<M: Method> Request<M> {
         }
     }
 
-    /// The length of the result in bytes, once it has come.
+    /// The length of the result in bytes, once it has arrived.
     pub(super) fn received(&self) -> usize {
         self.received
     }
 
-    /// Sends the request, with options that `set` has the last word on, for who takes its outcome as it comes.
+    /// Sends the request, with its options overridden by `set`, and returns the call.
     pub(super) fn send(self, set: impl FnOnce(&mut RequestOptions)) -> Result<Call<M>, Error> {
         match self.with(set).state {
             State::Draft { link, params, options } => Call::start(link, params, options, FollowKind::Nothing),
@@ -175,7 +174,7 @@ impl<M: Method> Future for Request<M> {
         }
         let State::Sent(call) = &mut this.state else { return Poll::Ready(Err(Error::Finished)) };
         if let Some(follow) = &mut this.on_progress {
-            // It ends with `None` once the outcome is there, so that no report is overtaken by it.
+            // Progress ends with `None` once the outcome has arrived, so that every report precedes it.
             while let Some(progress) = ready!(call.poll_progress(cx)) {
                 follow(progress);
             }
@@ -193,23 +192,23 @@ impl<M: Method> fmt::Debug for Request<M> {
     }
 }
 
-/// A request that has been sent: the future of its answer, and before that the stream of its progress.
+/// A sent request: the future of its answer, and the stream of its progress before that.
 ///
 /// Dropping it before the answer cancels it on the wire.
 #[must_use = "dropping a call cancels it"]
 pub struct Call<M: Method> {
     link: Arc<dyn RequestLink>,
     id: RequestId,
-    /// The tool that is called, whose result is held to what it promises.
+    /// The called tool, against whose output schema the result is checked.
     #[cfg(all(feature = "client", feature = "schema-validate"))]
     tool: Option<Box<str>>,
     finished: bool,
-    /// The length of the result, once it has come.
+    /// The length of the result in bytes, once it has arrived.
     received: usize,
     method: PhantomData<fn() -> M>,
 }
 
-/// What a request was for, as far as its result is held to it.
+/// The tool that a request calls, for the check of its result.
 #[derive(Clone, Default)]
 pub(super) struct CalledTool(#[cfg(all(feature = "client", feature = "schema-validate"))] Option<Box<str>>);
 
@@ -233,7 +232,7 @@ impl<M: Method> Call<M> {
         })
     }
 
-    /// A request that something else than this has made, for what another was `called` for.
+    /// Follows a request with this id, whose result is checked like that of `called`.
     pub(super) fn from_id(link: Arc<dyn RequestLink>, id: RequestId, called: &CalledTool) -> Self {
         let _ = called;
         Self {
@@ -247,7 +246,7 @@ impl<M: Method> Call<M> {
         }
     }
 
-    /// What another request needs to know to be taken for this one.
+    /// The link and the called tool, for another request that continues this call.
     pub(super) fn call_parts(&self) -> (Arc<dyn RequestLink>, CalledTool) {
         let called = CalledTool(
             #[cfg(all(feature = "client", feature = "schema-validate"))]
@@ -256,7 +255,7 @@ impl<M: Method> Call<M> {
         (self.link.clone(), called)
     }
 
-    /// The outcome, whatever it is.
+    /// Waits for the undecoded outcome.
     pub(super) async fn outcome(&mut self) -> Outcome {
         poll_fn(|cx| self.poll_outcome(cx)).await
     }
@@ -270,7 +269,7 @@ impl<M: Method> Call<M> {
         Poll::Ready(outcome)
     }
 
-    /// What an outcome comes to.
+    /// Decodes an outcome and checks its result.
     pub(super) fn decode_outcome(&self, outcome: Outcome) -> Result<M::Result, Error> {
         let result = outcome.decode::<M>().map_err(Error::from);
         #[cfg(all(feature = "client", feature = "schema-validate"))]
@@ -280,20 +279,20 @@ impl<M: Method> Call<M> {
         result
     }
 
-    /// The handle by which the machine knows the request.
+    /// The id by which the machine knows the request.
     pub fn id(&self) -> RequestId {
         self.id
     }
 
-    /// The next report of progress; `None` once the answer is there.
+    /// The next progress report; `None` once the answer has arrived.
     ///
-    /// The latest 64 reports wait, up to 16 MiB of them. If they are not taken, the oldest are dropped:
-    /// [`missed_progress`](Self::missed_progress) says how many.
+    /// The latest 64 reports are queued, up to 16 MiB of them. If they are not taken, the oldest are dropped, and
+    /// [`missed_progress`](Self::missed_progress) counts them.
     pub async fn progress(&mut self) -> Option<ProgressParams> {
         poll_fn(|cx| self.poll_progress(cx)).await
     }
 
-    /// How many reports of progress were dropped because they were not taken in time. Ask before the answer is taken.
+    /// The number of dropped progress reports, which were not taken in time. It is 0 after the answer was taken.
     pub fn missed_progress(&self) -> u64 {
         if self.finished { 0 } else { self.link.missed_progress(self.id) }
     }

@@ -1,4 +1,4 @@
-//! The requests of this side whose outcome somebody awaits.
+//! The slots of sent requests whose outcome a future awaits.
 
 use alloc::string::String;
 use core::task::{Poll, Waker};
@@ -15,11 +15,11 @@ use crate::peer::{LostReason, Outcome, OutgoingRequest, RequestId};
 use crate::peer::{RequestError, RequestOptions};
 use crate::schema::ProgressParams;
 
-/// How many progress notifications wait for one call. Each tells all that the ones before it told, so the oldest go
-/// first.
+/// The maximum number of progress notifications queued for one call. Each supersedes those before it, so the oldest are
+/// dropped first.
 const MAX_PROGRESS: usize = 64;
 
-/// What is kept of a request beside its outcome.
+/// The items that a slot queues beside the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FollowKind {
     Nothing,
@@ -39,7 +39,7 @@ struct RequestSlot {
     waker: Option<Waker>,
 }
 
-/// Where outcomes and progress wait to be taken.
+/// The queued outcomes and progress notifications by request.
 #[derive(Default)]
 pub(crate) struct RequestSlots(InlineMap<RequestId, RequestSlot>);
 
@@ -53,7 +53,7 @@ impl RequestSlots {
         self.0.insert(request, RequestSlot { outcome: None, stream, waker: None });
     }
 
-    /// Forgets a request: nobody awaits it any more.
+    /// Removes the slot of a request that is no longer awaited.
     pub(crate) fn close(&mut self, request: RequestId, wakers: &mut Wakers) {
         if let Some(slot) = self.0.remove(&request) {
             wakers.discard(slot.waker);
@@ -67,7 +67,7 @@ impl RequestSlots {
         }
     }
 
-    /// Settles whatever is still open.
+    /// Resolves all open requests as lost.
     pub(crate) fn resolve_all(&mut self, lost: &LostReason, wakers: &mut Wakers) {
         for slot in self.0.values_mut() {
             slot.outcome.get_or_insert_with(|| Outcome::Lost(lost.clone()));
@@ -84,7 +84,7 @@ impl RequestSlots {
         }
     }
 
-    /// Hands a notification to its subscription, and back if nobody follows that.
+    /// Queues a notification for its subscription; returns it if no future follows that.
     pub(crate) fn notify(
         &mut self,
         request: RequestId,
@@ -102,7 +102,7 @@ impl RequestSlots {
         None
     }
 
-    /// The next progress, or `None` once the outcome is there.
+    /// Polls for the next progress notification; `None` once the outcome has arrived.
     pub(crate) fn poll_progress(
         &mut self,
         request: RequestId,
@@ -115,7 +115,7 @@ impl RequestSlots {
         })
     }
 
-    /// How many progress notifications of a request were dropped because they were not taken in time.
+    /// The number of a request's progress notifications that were dropped because they were not taken in time.
     pub(crate) fn missed_progress(&self, request: RequestId) -> u64 {
         match self.0.get(&request).map(|slot| &slot.stream) {
             Some(FollowQueue::Progress(queue)) => queue.missed(),
@@ -123,7 +123,7 @@ impl RequestSlots {
         }
     }
 
-    /// The next notification of a subscription, or `None` once it has ended.
+    /// Polls for the next notification of a subscription; `None` once it has ended.
     pub(crate) fn poll_notification(
         &mut self,
         request: RequestId,
@@ -165,7 +165,7 @@ impl RequestSlots {
         polled
     }
 
-    /// The outcome; the slot is gone with it.
+    /// Polls for the outcome, which removes the slot.
     pub(crate) fn poll_outcome(
         &mut self,
         request: RequestId,
@@ -190,24 +190,24 @@ impl RequestSlots {
     }
 }
 
-/// About how many bytes a progress notification holds.
+/// The approximate size of a progress notification in bytes.
 fn bytes_of(params: &ProgressParams) -> usize {
     let message = params.message.as_ref().map_or(0, String::len);
     let meta = params.meta.iter().map(|(key, value)| key.len().saturating_add(value.as_str().len()));
     meta.fold(size_of::<ProgressParams>().saturating_add(message), usize::saturating_add)
 }
 
-/// What a subscription has to tell.
+/// The next item of a subscription.
 pub(crate) enum SubscriptionItem {
     Notification(Notification),
     Missed(u64),
 }
 
-/// A connection, as the futures of requests see it.
+/// A connection as the futures of requests see it.
 pub(crate) trait RequestLink: Send + Sync {
     fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error>;
 
-    /// Asks something about a task of the other side. Only servers have any that are followed.
+    /// Sends a request about a task of the peer. Only servers have tasks that clients follow.
     #[cfg(feature = "client")]
     fn task(&self, id: &str, command: TaskCommand, options: RequestOptions) -> Result<RequestId, Error> {
         let _ = (id, command, options);
@@ -220,10 +220,10 @@ pub(crate) trait RequestLink: Send + Sync {
 
     fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome>;
 
-    /// Nobody awaits the request any more: it is cancelled if it has not ended.
+    /// Gives up a request whose future was dropped: cancels it unless it has ended.
     fn abandon(&self, request: RequestId, reason: Option<&str>);
 
-    /// What is known of the tools of the other side, if results are checked.
+    /// The known output schemas of the peer's tools, if results are checked.
     #[cfg(all(feature = "client", feature = "schema-validate"))]
     fn outputs(&self) -> Option<&super::outputs::OutputChecker> {
         None

@@ -1,4 +1,4 @@
-//! The handlers that are running.
+//! The running handlers of a connection.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -10,13 +10,13 @@ use super::signal::{Signal, TaskWaker};
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::InboundId;
 
-/// A handler panicked. The panic hook has reported it; the request it was for is answered.
+/// A handler panicked. The panic hook has reported it; the handler's request is answered with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HandlerPanic;
 
-/// Runs foreign code, and keeps its panic from ending the connection.
+/// Runs application code, and keeps its panic from ending the connection.
 pub(crate) fn catch_panic<R>(run: impl FnOnce() -> R) -> Result<R, HandlerPanic> {
-    // What `run` leaves half done is only ever dropped afterwards.
+    // The state that `run` leaves inconsistent is only dropped afterwards.
     catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
         HandlerPanic
@@ -32,7 +32,7 @@ struct RunningHandler<F> {
 /// The futures of handlers, each polled only when its own waker was called.
 pub(crate) struct RunningHandlers<F> {
     tasks: InlineMap<InboundId, RunningHandler<F>>,
-    /// Those that are ready, in the order in which they are polled.
+    /// The ready handlers, in the order in which they are polled.
     ready: InlineQueue<InboundId>,
     signal: Arc<Signal>,
 }
@@ -42,11 +42,11 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         Self { tasks: InlineMap::new(), ready: InlineQueue::default(), signal }
     }
 
-    /// Takes in the handler of a request; it is polled with the ready ones.
+    /// Adds the handler of a request, which is polled with the ready ones.
     pub(crate) fn start(&mut self, request: InboundId, future: F) {
         let state = TaskWaker::new(request, self.signal.clone());
         let waker = Waker::from(state.clone());
-        // The driver is the one who calls this, and goes on to poll: it need not be woken.
+        // The driver calls this and polls next, so it need not be woken.
         state.retire();
         self.signal.mark_ready(request);
         self.stop(request);
@@ -68,8 +68,8 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         }
     }
 
-    /// Polls each ready handler once, and hands over the outputs of those that are done. `stalled` is shown each that
-    /// waits and has not woken itself, and may end it.
+    /// Polls each ready handler once, and passes on the outputs of finished ones. `stalled` may end a handler that
+    /// waits and has not woken itself.
     pub(crate) fn run(
         &mut self,
         mut stalled: impl FnMut(&mut F) -> Option<F::Output>,
@@ -81,15 +81,15 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         }
     }
 
-    /// Takes in the handlers that have become ready. What becomes ready later is polled after the next call.
+    /// Queues the handlers that have become ready. Handlers that become ready later are polled after the next call.
     pub(crate) fn take_ready(&mut self) {
         for request in self.signal.begin() {
             self.ready.push_back(request);
         }
     }
 
-    /// Polls the ready handlers in turn until one is done, and gives its output; `None` once each was polled. `stalled` is
-    /// shown each that waits and has not woken itself, and may end it.
+    /// Polls the ready handlers in turn until one finishes, and returns its output; `None` once each was polled.
+    /// `stalled` may end a handler that waits and has not woken itself.
     pub(crate) fn poll_next(
         &mut self,
         mut stalled: impl FnMut(&mut F) -> Option<F::Output>,
@@ -118,7 +118,7 @@ impl<F: Future + Unpin> RunningHandlers<F> {
     }
 }
 
-/// A future on the heap that may only be polled where it was made.
+/// A boxed future that stays on its thread.
 pub(crate) type LocalFuture<T> = core::pin::Pin<Box<dyn Future<Output = T>>>;
-/// A future on the heap that may move to other threads.
+/// A boxed future that may move to other threads.
 pub(crate) type SendFuture<T> = core::pin::Pin<Box<dyn Future<Output = T> + Send>>;

@@ -1,4 +1,4 @@
-//! What the handles and the driver of a connection share: the machine, and who waits for what it says.
+//! The state that the handles and the driver of a connection share: the machine, and the waiters for its events.
 
 use alloc::sync::Arc;
 use core::task::{Poll, Waker};
@@ -9,17 +9,17 @@ use super::signal::{Signal, Wakers, lock};
 use crate::Instant;
 use crate::UnixTime;
 
-/// The front's side of a connection: sorts the events of machine `M` to those who wait for them.
+/// The front's side of a connection: dispatches the events of machine `M` to their waiters.
 pub(crate) trait Core<M: ?Sized> {
     /// Takes every event out of the machine.
     fn drain(&mut self, machine: &mut M, wakers: &mut Wakers);
 
-    /// Whether something waits for the driver.
+    /// Whether work is queued for the driver.
     fn has_work(&self) -> bool;
 }
 
-/// One connection. `Arc<Shared<C, M>>` becomes `Arc<Shared<C, dyn Machine>>` for the handles, while the driver keeps the
-/// machine's own type.
+/// One connection. `Arc<Shared<C, M>>` coerces to `Arc<Shared<C, dyn Machine>>` for the handles, while the driver keeps
+/// the machine's concrete type.
 pub(crate) struct Shared<C, M: ?Sized> {
     clock: Arc<dyn Clock>,
     signal: Arc<Signal>,
@@ -36,16 +36,16 @@ impl<C, M> Shared<C, M> {
         Self::with_signal(Arc::default(), core, machine, clock)
     }
 
-    /// A connection whose driver is woken by `signal`.
+    /// Creates a connection whose driver `signal` wakes.
     pub(crate) fn with_signal(signal: Arc<Signal>, core: C, machine: M, clock: Arc<dyn Clock>) -> Self {
         Self { clock, signal, state: Mutex::new(State { core, machine }) }
     }
 }
 
 impl<C: Core<M>, M: ?Sized> Shared<C, M> {
-    /// Runs `act` under the lock and sorts the events that come of it; then wakes whom they concern.
+    /// Runs `act` under the lock, dispatches the resulting events, then calls the collected wakers outside the lock.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut C, &mut M, Instant, &mut Wakers) -> R) -> R {
-        // The clock is the adapter's: it is read outside the lock, like everything foreign.
+        // The adapter supplies the clock: it is read outside the lock, like all foreign code.
         let now = self.clock.now();
         let mut wakers = Wakers::default();
         let result = {
@@ -59,15 +59,15 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
         result
     }
 
-    /// As [`with`](Self::with), on behalf of a handle: the driver is woken to carry out what the machine now wants.
+    /// Like [`with`](Self::with), on behalf of a handle: wakes the driver to carry out the machine's output.
     pub(crate) fn command<R>(&self, act: impl FnOnce(&mut C, &mut M, Instant, &mut Wakers) -> R) -> R {
         let result = self.with(act);
         self.signal.notify();
         result
     }
 
-    /// As [`with`](Self::with), on behalf of the driver: if `act` finds nothing to do, `waker` is left under the same
-    /// lock, so that no command can fall in between.
+    /// Like [`with`](Self::with), on behalf of the driver: if `act` has no work left, stores `waker` under the same
+    /// lock, so that no command is missed in between.
     pub(crate) fn park<R>(&self, waker: &Waker, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
         let left = waker.clone();
         let (polled, rest) = self.with(|core, machine, now, wakers| {
@@ -86,7 +86,7 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
         polled
     }
 
-    /// Looks at the state without changing it.
+    /// Reads the state without changing it.
     pub(crate) fn read<R>(&self, look: impl FnOnce(&C, &M) -> R) -> R {
         let state = lock(&self.state);
         look(&state.core, &state.machine)

@@ -1,7 +1,7 @@
-//! How the driver of a connection is woken.
+//! The wakers of drivers, their tasks and their waiters.
 //!
-//! A connection has one waker slot. It is filled by the driver, under the lock of the machine and only if nothing was
-//! found to do there; commands and handlers empty it. Wakers are cloned, called and dropped outside every lock.
+//! A connection has one waker slot. The driver fills it under the lock of the machine, only if no work was left there;
+//! commands and handlers take the waker out and call it. Wakers are cloned, called and dropped outside every lock.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -14,12 +14,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::inline_map::InlineQueue;
 use crate::peer::InboundId;
 
-/// Locks a mutex whose content stays valid whatever panics.
+/// Locks a mutex whose content stays valid across panics.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Wakers collected under a lock, to be called and dropped once it is released.
+/// Wakers collected under a lock, to be called and dropped after its release.
 #[derive(Default)]
 #[must_use = "wakers are for waking"]
 pub(crate) struct Wakers {
@@ -27,7 +27,7 @@ pub(crate) struct Wakers {
     discarded: SmallList<Waker>,
 }
 
-/// Mostly one, so that the usual answer allocates nothing.
+/// A list that usually has one element, so that the usual answer allocates nothing.
 struct SmallList<T> {
     first: Option<T>,
     rest: Vec<T>,
@@ -49,31 +49,31 @@ impl<T> SmallList<T> {
 }
 
 impl Wakers {
-    /// This one is to be called.
+    /// Adds a waker to call.
     pub(crate) fn wake(&mut self, waker: Option<Waker>) {
         if let Some(waker) = waker {
             self.due.push(waker);
         }
     }
 
-    /// All of these are to be called.
+    /// Adds all of these wakers to call.
     pub(crate) fn wake_all(&mut self, waiters: &mut Waiters) {
         self.due.rest.extend(core::mem::take(&mut waiters.wakers).into_values());
     }
 
-    /// This one was replaced, and is only to be dropped.
+    /// Adds a replaced waker, which is only dropped.
     pub(crate) fn discard(&mut self, waker: Option<Waker>) {
         if let Some(waker) = waker {
             self.discarded.push(waker);
         }
     }
 
-    /// Takes one of those that are to be called.
+    /// Takes one of the wakers to call.
     pub(crate) fn next(&mut self) -> Option<Waker> {
         self.due.rest.pop().or_else(|| self.due.first.take())
     }
 
-    /// Calls them. No lock may be held.
+    /// Calls the wakers. No lock may be held.
     pub(crate) fn release(self) {
         for waker in self.due.first.into_iter().chain(self.due.rest) {
             waker.wake();
@@ -81,7 +81,7 @@ impl Wakers {
     }
 }
 
-/// Any number of tasks that wait for the same thing.
+/// The wakers of any number of tasks that wait for the same event.
 #[derive(Default)]
 pub(crate) struct Waiters {
     wakers: BTreeMap<u64, Waker>,
@@ -89,7 +89,7 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// Lets a task wait, under the key it already has or under a new one.
+    /// Stores the waker of a task, under its present key or a new one.
     pub(crate) fn wait(&mut self, key: &mut Option<u64>, waker: Waker, wakers: &mut Wakers) {
         let key = *key.get_or_insert_with(|| {
             self.next = self.next.saturating_add(1);
@@ -98,13 +98,13 @@ impl Waiters {
         wakers.discard(self.wakers.insert(key, waker));
     }
 
-    /// A task no longer waits.
+    /// Removes a task that no longer waits.
     pub(crate) fn leave(&mut self, key: Option<u64>, wakers: &mut Wakers) {
         wakers.discard(key.and_then(|key| self.wakers.remove(&key)));
     }
 }
 
-/// The waker slot of a driver, and those of its tasks that are to be polled, by their keys: the handlers of a connection,
+/// The waker slot of a driver, and the keys of its tasks that are ready to be polled: the handlers of a connection, or
 /// the sessions of a server.
 pub(crate) struct Signal<K = InboundId>(Mutex<SignalState<K>>);
 
@@ -120,7 +120,7 @@ impl<K> Default for Signal<K> {
 }
 
 impl<K> Signal<K> {
-    /// Leaves the driver's waker. Returns whether the driver may rest: whether no task is to be polled.
+    /// Stores the driver's waker. Returns whether the driver may sleep, because no task is ready.
     pub(crate) fn park(&self, waker: Waker, wakers: &mut Wakers) -> bool {
         let mut slot = lock(&self.0);
         let rest = slot.ready.is_empty();
@@ -136,13 +136,13 @@ impl<K> Signal<K> {
         }
     }
 
-    /// Notes that a task is to be polled, without waking the driver.
+    /// Marks a task as ready, without waking the driver.
     pub(crate) fn mark_ready(&self, task: K) {
         lock(&self.0).ready.push_back(task);
     }
 
-    /// The driver runs: it need not be woken until it parks again. Returns the tasks to poll, each once; what becomes
-    /// ready meanwhile comes next time.
+    /// Marks the driver as running, so that it is not woken until it parks again. Returns the ready tasks, each once;
+    /// tasks that become ready meanwhile follow next time.
     pub(super) fn begin(&self) -> InlineQueue<K> {
         let (ready, waker) = {
             let mut slot = lock(&self.0);
@@ -156,28 +156,28 @@ impl<K> Signal<K> {
 /// The waker of one task of a driver.
 pub(super) struct TaskWaker<K = InboundId> {
     task: K,
-    /// Whether it is among the ready ones, or is never to be again.
+    /// Whether the task is queued as ready, or retired.
     queued: AtomicBool,
     signal: Arc<Signal<K>>,
 }
 
 impl<K> TaskWaker<K> {
-    /// The waker of a task that has not been polled yet.
+    /// Creates the waker of a task that has not been polled yet.
     pub(super) fn new(task: K, signal: Arc<Signal<K>>) -> Arc<Self> {
         Arc::new(Self { task, queued: AtomicBool::new(false), signal })
     }
 
-    /// From now on the task may be woken again.
+    /// Makes the task wakeable again, before it is polled.
     pub(super) fn arm(&self) {
         self.queued.store(false, Ordering::Release);
     }
 
-    /// Whether it is to be polled again.
+    /// Whether the task is queued to be polled again.
     pub(super) fn is_queued(&self) -> bool {
         self.queued.load(Ordering::Acquire)
     }
 
-    /// The task is gone: waking it does nothing from now on.
+    /// Makes the waker do nothing from now on, because the task has ended.
     pub(super) fn retire(&self) {
         self.queued.store(true, Ordering::Release);
     }

@@ -180,7 +180,7 @@ impl SessionMachine {
         }
     }
 
-    /// The next event. A subscription is registered with the hub on the way, under the session's lock: before the
+    /// Returns the next event. A subscription is registered with the hub first, under the session's lock: before the
     /// application learns of it.
     fn next_event(&mut self) -> Option<server::Event> {
         let event = self.session.poll_event()?;

@@ -1,4 +1,4 @@
-//! Answers to what a task asks for: those that fit, and those that wait in the store for the instance that runs the task.
+//! Answers to input requests of tasks: their checks, and their storage for the instance that runs the task.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -8,10 +8,10 @@ use super::{StoredTaskState, TaskRecord};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{ElicitParams, InputRequest, InputResponse, InputResponses, Json};
 
-/// Those of the responses that answer what is asked for. Others mean nothing.
+/// Returns the responses that answer open input requests. Others are ignored.
 ///
 /// # Errors
-/// What to answer if one does not fit what was asked.
+/// The error for a response that does not match its request.
 pub(super) fn matching_answers<'a>(
     responses: &InputResponses,
     asked: impl Fn(&str) -> Option<&'a InputRequest>,
@@ -29,7 +29,7 @@ pub(super) fn matching_answers<'a>(
     Ok(fitting)
 }
 
-/// Whether a response can be that to a request, and why not.
+/// Checks that a response matches its request.
 fn check_answer(request: &InputRequest, response: &InputResponse) -> Result<(), String> {
     match (request, response) {
         (InputRequest::Elicit(ElicitParams::Form(form)), InputResponse::Elicit(answer)) => {
@@ -43,11 +43,11 @@ fn check_answer(request: &InputRequest, response: &InputResponse) -> Result<(), 
 }
 
 impl TaskRecord {
-    /// Takes answers for the instance that runs the task; what they answer is no longer asked for. Says whether there
-    /// were any.
+    /// Stores answers for the instance that runs the task, and removes their input requests. Returns whether there were
+    /// any.
     ///
     /// # Errors
-    /// What to answer if one does not fit what was asked; then none is taken.
+    /// The error for a response that does not match its request; then no answer is stored.
     pub(super) fn take_answers(&mut self, responses: &InputResponses) -> Result<bool, ErrorObject> {
         let StoredTaskState::InputRequired(requests) = &mut self.state else { return Ok(false) };
         let mut taken = matching_answers(responses, |key| requests.get(key))?;

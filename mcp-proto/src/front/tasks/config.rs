@@ -1,4 +1,4 @@
-//! How a server has tasks.
+//! The task configuration of a server.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use super::{MemoryStore, TaskStore};
 
-/// How a server has tasks.
+/// The task configuration of a server.
 ///
 /// ```
 /// use core::time::Duration;
@@ -18,26 +18,26 @@ use super::{MemoryStore, TaskStore};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct TaskConfig {
-    /// Where tasks are kept. Default: a [`MemoryStore`] of this process, with its default limits.
+    /// The store of tasks. Default: a [`MemoryStore`] of this process, with its default limits.
     pub store: Arc<dyn TaskStore>,
-    /// How long a task is kept from when it began, whatever has come of it; one that still runs then fails. A client of
-    /// 2025-11-25 may ask for less. `Duration::MAX` is for ever.
+    /// How long a task is stored from its creation, whatever its state; a task that still runs then fails. A client of
+    /// 2025-11-25 may request less. `Duration::MAX` means forever.
     ///
-    /// Default one hour: long enough for a client that was restarted, or for a person who comes back from lunch.
+    /// Default one hour: long enough for a client that restarts, or for a user who returns from lunch.
     pub ttl: Duration,
-    /// The most that a client of 2025-11-25 may ask for in place of [`ttl`](Self::ttl). Default 24 hours.
+    /// The longest time that a client of 2025-11-25 may request in place of [`ttl`](Self::ttl). Default 24 hours.
     pub ttl_most: Duration,
-    /// How often a client should ask for a task. Default one second: a person waits for most of them.
+    /// The poll interval suggested to clients. Default one second: a user waits for most tasks.
     ///
-    /// So often, but ten times a second at most, a task that runs is looked up in a store that is
-    /// [shared](TaskStore::is_shared): that is how long it takes input and cancellation to arrive from another instance.
+    /// A running task is looked up in a [shared](TaskStore::is_shared) store at this interval, but ten times a second
+    /// at most: that is how long input and cancellation from another instance take to arrive.
     pub poll_interval: Duration,
-    /// How many tasks may run at once, over all connections of the router. One more is refused with -32603, over HTTP with
-    /// 503 and `Retry-After`. So is one of an owner with [more than its share](crate::quota::Shares::try_take). Default
-    /// 1,000.
+    /// The maximum number of running tasks, over all connections of the router. One more is rejected with -32603, over
+    /// HTTP with 503 and `Retry-After`. So is a task of an owner with [more than its
+    /// share](crate::quota::Shares::try_take). Default 1,000.
     pub running: usize,
-    /// How many of them may be of one owner, which is a principal or an address. Default 100. Those over standard input and
-    /// output, and over local sockets, are bounded by [`running`](Self::running) alone.
+    /// The maximum number of running tasks of one owner, which is a principal or an address. Default 100. Tasks over
+    /// standard input and output, and over local sockets, are limited by [`running`](Self::running) alone.
     pub running_each: usize,
     /// Whether clients of 2025-11-25 may list tasks.
     pub listing: TaskListing,
@@ -58,7 +58,7 @@ impl Default for TaskConfig {
 }
 
 impl TaskConfig {
-    /// How long a task is kept for which so much was asked; `None` is for ever.
+    /// Returns the lifetime of a task for the requested one; `None` means forever.
     pub(super) fn ttl_of(&self, asked: Option<Duration>) -> Option<Duration> {
         let ttl = asked.map_or(self.ttl, |asked| asked.min(self.ttl_most));
         (ttl != Duration::MAX).then_some(ttl)
@@ -79,20 +79,20 @@ impl fmt::Debug for TaskConfig {
 /// Whether clients of 2025-11-25 may list tasks. (2026-07-28 has no such list.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskListing {
-    /// They may not. A server that can't tell its clients apart would show the tasks of one to all others.
+    /// They may not. A server that cannot distinguish its clients would show the tasks of one to all others.
     #[default]
     Hidden,
-    /// They may list what belongs to the same principal, or, without one, what belongs to none. That is right where each
-    /// client has a principal, and where there is one client alone: at the other end of standard input and output.
+    /// They may list the tasks of their principal, or, without a principal, those without one. Use it where each client
+    /// has a principal, or where there is only one client: on standard input and output.
     Shown,
 }
 
 /// Whether calls of a tool become tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskChoice {
-    /// They do for clients that can have tasks (2026-07-28), or ask for one (2025-11-25). For others the tool runs as any
-    /// other does.
+    /// They do for clients that support tasks (2026-07-28), or request one (2025-11-25). For other clients the tool
+    /// runs like any other.
     Optional,
-    /// They always do. Clients that can't have tasks can't call the tool.
+    /// They always do. Clients without tasks cannot call the tool.
     Required,
 }

@@ -1,4 +1,4 @@
-//! The errors that requests about tasks are answered with.
+//! The errors of requests about tasks.
 
 use alloc::format;
 
@@ -7,12 +7,12 @@ use crate::front::handler::reply::Reply;
 use crate::peer::Denial;
 use crate::rpc::{ErrorObject, code};
 
-/// The error for a task that does not exist, or belongs to another client: its client must not know which.
+/// The error for a task that does not exist, or belongs to another client: the client must not learn which.
 pub(super) fn unknown_task(id: &str) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, format!("there is no task {id:?}, or none any more"))
 }
 
-/// The reply to a call for which there is no room among the tasks.
+/// The reply to a call that exceeds the limits of running or stored tasks.
 pub(super) fn no_capacity(what: &str) -> Reply {
     Reply::Denied(ErrorObject::new(code::INTERNAL_ERROR, what), Denial::NoRoom)
 }
@@ -26,12 +26,12 @@ pub(super) fn store_failed(error: StoreError) -> ErrorObject {
     ErrorObject::new(code, format!("{error}"))
 }
 
-/// The error for tasks that another instance would have to change, without a store that both share.
+/// The error for tasks of another instance that this one cannot change, because the store is not shared.
 pub(super) fn runs_elsewhere() -> ErrorObject {
     ErrorObject::new(code::INTERNAL_ERROR, "the task runs in another instance of this server")
 }
 
-/// The error of tasks that end with their runner.
+/// The error of tasks whose runner has ended.
 pub(super) fn server_ended() -> ErrorObject {
     ErrorObject::new(code::INTERNAL_ERROR, "the server has ended before the task has")
 }

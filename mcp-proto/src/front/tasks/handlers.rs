@@ -1,4 +1,4 @@
-//! How the runner of tasks gets their handlers.
+//! The source of task handlers for the runner.
 
 use core::future::Future;
 
@@ -9,7 +9,7 @@ use crate::schema::CallToolParams;
 
 /// The work of a task.
 pub(in crate::front) enum TaskWork {
-    /// A call, for the handler of its tool.
+    /// A call, to be answered by the handler of its tool.
     Call(CallToolParams),
     /// The rest of a call whose handler has run.
     Detached(DetachedWork),
@@ -17,9 +17,9 @@ pub(in crate::front) enum TaskWork {
 
 /// The handlers of tasks. The router implements it.
 pub(in crate::front) trait TaskHandlers {
-    /// A handler that is running.
+    /// The future of a running handler.
     type HandlerFuture: Future<Output = Reply> + Unpin;
 
-    /// Begins the work of a task, in the context of that task.
+    /// Starts the work of a task, in the context of that task.
     fn begin_task(&self, work: TaskWork, context: Context) -> Self::HandlerFuture;
 }

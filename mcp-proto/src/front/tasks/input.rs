@@ -1,5 +1,5 @@
-//! What the handler of a task asks of the client: in 2026-07-28 by the task itself, in 2025-11-25 by a request, for which
-//! the status of the task prepares the client.
+//! Input requests of task handlers: delivered through the task itself in 2026-07-28, and as requests in 2025-11-25,
+//! which the status of the task announces to the client.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -76,7 +76,7 @@ async fn send_as_request(
     request: &InboundRequest,
     input: InputRequest,
 ) -> Result<Raw, Error> {
-    // Where requests have streams of their own, the client awaits this one on that of `tasks/result`.
+    // If each request has its own stream, the client awaits this one on the stream of `tasks/result`.
     let of = if request.connection.has_streams() { Some(task.next_result_request().await) } else { None };
     let link = request.connection.clone().request_link(of);
     let related = related_task_meta(task.id());

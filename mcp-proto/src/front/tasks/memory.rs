@@ -1,4 +1,4 @@
-//! Tasks kept in the memory of this process.
+//! A task store in the memory of this process.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -13,12 +13,13 @@ use crate::front::signal::lock;
 use crate::peer::Principal;
 use crate::quota::Shares;
 
-/// How much a [`MemoryStore`] keeps.
+/// The limits of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// How many tasks, those included that have ended and whose time is not over. Default 10,000.
+    /// The maximum number of tasks, including ended tasks that have not expired. Default 10,000.
     pub tasks: usize,
-    /// How many bytes they have, results included. Default 64 MiB: some thousand results of usual size.
+    /// The maximum number of bytes in all tasks, including results. Default 64 MiB: some thousand results of usual
+    /// size.
     pub bytes: usize,
 }
 
@@ -28,10 +29,10 @@ impl Default for MemoryLimits {
     }
 }
 
-/// Tasks kept in the memory of this process: gone when it ends, and unknown to other instances.
+/// A task store in the memory of this process: lost when it ends, and invisible to other instances.
 ///
-/// No task goes before its time: when there are too many, new ones are refused. An [owner](TaskRecord::quota_owner) with
-/// [more than its share](crate::quota::Shares::try_take) of the tasks or of the bytes is refused before.
+/// Tasks are kept until they expire: beyond the limits, new ones are rejected. An [owner](TaskRecord::quota_owner) with
+/// [more than its share](crate::quota::Shares::try_take) of the tasks or of the bytes is rejected earlier.
 #[derive(Debug)]
 pub struct MemoryStore {
     table: Mutex<TaskTable>,
@@ -40,7 +41,7 @@ pub struct MemoryStore {
 #[derive(Debug)]
 struct TaskTable {
     tasks: BTreeMap<String, StoredTask>,
-    /// The tasks of each owner, in the order in which they began.
+    /// The tasks of each owner, in the order of their creation.
     by_owner: BTreeMap<(Option<Principal>, u64), String>,
     expiry: BTreeSet<(UnixTime, String)>,
     next_sequence: u64,
@@ -62,7 +63,7 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// A store of these limits.
+    /// Creates a store with these limits.
     pub fn new(limits: MemoryLimits) -> Self {
         let table = TaskTable {
             tasks: BTreeMap::new(),
@@ -75,12 +76,12 @@ impl MemoryStore {
         Self { table: Mutex::new(table) }
     }
 
-    /// How many tasks it keeps.
+    /// The number of stored tasks.
     pub fn len(&self) -> usize {
         lock(&self.table).tasks.len()
     }
 
-    /// Whether it keeps none.
+    /// Whether the store is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -165,7 +166,7 @@ impl TaskTable {
     }
 }
 
-/// Everything is done at once.
+/// Wraps a result, because every operation completes at once.
 fn ready_future<'a, T: Send + 'a>(result: Result<T, StoreError>) -> StoreFuture<'a, T> {
     Box::pin(ready(result))
 }
@@ -197,7 +198,7 @@ impl TaskStore for MemoryStore {
         ready_future(Ok(()))
     }
 
-    /// No other process has it, and no router looks for what another one might have changed.
+    /// No other process can change the tasks, so the router need not poll for changes.
     fn is_shared(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What clients ask of tasks: `tasks/*`, in either form.
+//! The `tasks/*` methods, in both forms of tasks.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::schema::{
     ClientCapabilities, ClientCapability, EmptyResult, Era, InputResponses, Json, Method, meta,
 };
 
-/// What is asked.
+/// A request about tasks.
 enum TaskMethod {
     Get,
     Update,
@@ -33,7 +33,7 @@ enum TaskMethod {
     LegacyCancel,
 }
 
-/// Answers a request that concerns tasks; `None` if it does not. A page of a list has `page` tasks.
+/// Answers a request about tasks; `None` if it is another request. A page of a list has `page` tasks.
 pub(in crate::front) fn answer(
     service: &Arc<TaskService>,
     method: &str,
@@ -75,12 +75,12 @@ struct TaskRequest {
 }
 
 impl TaskRequest {
-    /// S11.9: the owner is compared each time.
+    /// S11.9: the owner is compared on every access.
     async fn lookup(&self, id: &str) -> Result<TaskLookup, ErrorObject> {
         self.service.registry.lookup(id, self.context.principal(), self.service.now()).await
     }
 
-    /// How a task is doing, what other instances have made of it included.
+    /// Returns the record of a task, including changes by other instances.
     async fn record(&self, id: &str) -> Result<TaskRecord, ErrorObject> {
         let live = match self.lookup(id).await? {
             TaskLookup::Running(live) => live,
@@ -96,13 +96,13 @@ impl TaskRequest {
         Ok(self.visible_record(&live).await)
     }
 
-    /// How a task is doing that runs here. What other instances can not know yet is told once they can: the client may
-    /// answer it at one of them.
+    /// Returns the record of a task that runs here. With a shared store, it contains only changes that the store has:
+    /// the client may answer them at another instance.
     async fn visible_record(&self, live: &RunningTask) -> TaskRecord {
         if self.service.registry.config.store.is_shared() { live.saved_record().await } else { live.record() }
     }
 
-    /// What is to reach the instance that runs a task needs a store by which it does.
+    /// Checks that the store is shared, so that changes reach the instance that runs the task.
     fn require_shared_store(&self) -> Result<(), ErrorObject> {
         if self.service.registry.config.store.is_shared() { Ok(()) } else { Err(runs_elsewhere()) }
     }
@@ -140,7 +140,7 @@ impl TaskRequest {
         Ok(Reply::result(EmptyResult::new()))
     }
 
-    /// Leaves answers in the store, where the instance that runs the task finds them.
+    /// Stores answers for the instance that runs the task.
     async fn store_answers(
         &self,
         mut record: TaskRecord,
@@ -165,7 +165,7 @@ impl TaskRequest {
         }
     }
 
-    /// Whatever the task has come to, the wish is acknowledged.
+    /// Acknowledges the cancellation, whatever the state of the task.
     async fn cancel(&self) -> Result<Reply, ErrorObject> {
         self.require_declared()?;
         let params = self.params::<CancelTask>()?;
@@ -174,7 +174,7 @@ impl TaskRequest {
         Ok(Reply::result(EmptyResult::new()))
     }
 
-    /// Cancels a task, unless it has ended; how it is then.
+    /// Cancels a task unless it has ended. Returns its record after that.
     async fn cancel_task(&self, mut found: TaskLookup) -> Result<TaskRecord, ErrorObject> {
         loop {
             let record = match found {
@@ -185,7 +185,7 @@ impl TaskRequest {
                 TaskLookup::Stored(record) if record.state.is_terminal() => return Ok(*record),
                 TaskLookup::Stored(record) => *record,
             };
-            // The instance that runs it learns of it when it next looks, or has something to store.
+            // The instance that runs it reads the change at its next refresh or save.
             let updated_at = self.service.now().max(record.updated_at);
             let cancelled = TaskRecord {
                 updated_at,
@@ -208,14 +208,14 @@ impl TaskRequest {
         Ok(Reply::result(self.record(&params.task_id).await?.legacy_info()))
     }
 
-    /// Waits until the task has ended, and says what the call would have said.
+    /// Waits until the task has ended, and returns the result of its call.
     async fn legacy_result(&self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::TaskResult>()?;
         let id = params.task_id;
         let standing = loop {
             match self.lookup(&id).await? {
                 TaskLookup::Running(live) => {
-                    // What the task asks the client goes out with this request.
+                    // The task's input requests are sent on the stream of this request.
                     let _awaiting = live.add_result_waiter(self.context.id());
                     live.wait_ended().await;
                     break self.visible_record(&live).await.state;
@@ -241,7 +241,7 @@ impl TaskRequest {
         let page =
             store.list(owner, params.cursor.as_deref(), self.page.max(1)).await.map_err(store_failed)?;
         let shown = page.tasks.into_iter().filter(|record| {
-            // A store that mixes owners up must not show them to one another.
+            // A store that confuses owners must not expose their tasks to each other.
             record.owner.as_ref() == owner && !record.is_expired(now)
         });
         let tasks = shown.map(|record| match self.service.registry.find(&record.id, owner) {
@@ -253,7 +253,7 @@ impl TaskRequest {
         Ok(Reply::result(result))
     }
 
-    /// A task that has ended can't be cancelled.
+    /// A task that has ended cannot be cancelled.
     async fn legacy_cancel(&self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::CancelTask>()?;
         let found = self.lookup(&params.task_id).await?;
@@ -270,7 +270,7 @@ impl TaskRequest {
     }
 }
 
-/// The result of a task, marked as that.
+/// Returns the result of a task, with the metadata that relates it to the task.
 fn result_of(id: &str, result: &Json) -> Result<EmptyResult, ErrorObject> {
     let mut result: EmptyResult = result.decode().map_err(|error| {
         ErrorObject::new(code::INTERNAL_ERROR, format!("the result that was kept can't be read: {error}"))

@@ -1,7 +1,7 @@
-//! Tool calls that outlive their requests: tasks, in both of their forms.
+//! Tasks: tool calls that outlive their requests, in both of their forms.
 //!
-//! A [`Router`](super::Router) has tasks once it is given a [`TaskConfig`]; which tools become tasks is said where they
-//! are registered, by a [`TaskChoice`]. Their handlers are those of any tool:
+//! A [`Router`](super::Router) has tasks once it has a [`TaskConfig`]; the [`TaskChoice`] at the registration of a tool
+//! decides whether its calls become tasks. The handlers are those of any tool:
 //!
 //! ```
 //! use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
@@ -21,23 +21,23 @@
 //!
 //! | | 2026-07-28, extension `io.modelcontextprotocol/tasks` | 2025-11-25 |
 //! |---|---|---|
-//! | who asks for a task | nobody: the server decides, for clients that declare the extension | the client, by `task` |
-//! | a client that can't have one | the tool runs as any other, or -32021 if it is [required](TaskChoice::Required) | the same, or -32601 |
-//! | input | `tasks/get` shows what is asked for, `tasks/update` answers | requests of the server, on the stream of `tasks/result` over HTTP |
-//! | the result | in `tasks/get` | by `tasks/result`, which waits |
-//! | the client is told | by `notifications/tasks`, if it listens | by `notifications/tasks/status`, and of progress |
-//! | cancelled | acknowledged, whatever the task has come to | refused once the task has ended |
+//! | requested by | the server decides, for clients that declare the extension | the client, by `task` |
+//! | a client without tasks | the tool runs like any other, or -32021 if a task is [required](TaskChoice::Required) | the same, or -32601 |
+//! | input | `tasks/get` returns the input requests, `tasks/update` answers them | requests of the server, on the stream of `tasks/result` over HTTP |
+//! | result | in `tasks/get` | by `tasks/result`, which waits |
+//! | notifications | `notifications/tasks`, if the client listens | `notifications/tasks/status`, and progress |
+//! | cancellation | acknowledged in every state | rejected once the task has ended |
 //!
-//! Records of tasks are kept in a [`TaskStore`]; the handlers run in the driver that the call came to: a connection's own,
-//! or, over HTTP, that of the server. They are dropped with it, and their tasks fail. Several instances of a server may
-//! share a [store](TaskStore::is_shared): every one of them then answers `tasks/get`, takes input, cancels, and waits for
-//! the result (2025-11-25). The one that runs the task finds in the store what the others have left there; it looks at the
-//! [poll interval](TaskConfig::poll_interval). Only the instance that runs a task tells those who listen for it, and asks
-//! a client of 2025-11-25 for input, in the session of the call. With a store that is not shared, what another instance
-//! would have to do is refused with -32603.
+//! Task records are stored in a [`TaskStore`]; the handlers run in the driver that received the call: that of the
+//! connection, or, over HTTP, that of the server. They are dropped with it, and their tasks fail. Several instances of
+//! a server may share a [store](TaskStore::is_shared): each of them then answers `tasks/get`, takes input, cancels, and
+//! waits for the result (2025-11-25). The instance that runs the task reads the others' changes from the store at the
+//! [poll interval](TaskConfig::poll_interval). Only the instance that runs a task notifies its listeners, and requests
+//! input from a client of 2025-11-25, in the session of the call. Without a shared store, operations on another
+//! instance's tasks are rejected with -32603.
 //!
-//! A task belongs to the [principal](crate::peer::Principal) that has called the tool, and to any other it does not exist.
-//! Where there are no principals, whoever knows its identifier may use it: that is 128 random bits.
+//! A task belongs to the [principal](crate::peer::Principal) that called the tool, and is unknown to any other. Without
+//! principals, its id grants access to it: 128 random bits.
 //!
 //! <https://modelcontextprotocol.io/extensions/tasks>,
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>

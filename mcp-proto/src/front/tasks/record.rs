@@ -1,4 +1,4 @@
-//! A task, as a store keeps it.
+//! The record of a task, as stores keep it.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -13,57 +13,58 @@ use crate::rpc::{ErrorObject, Raw};
 use crate::schema::tasks::{TaskError, TaskStatus};
 use crate::schema::{InputRequests, InputRequiredResult, Json};
 
-/// A task, as a store keeps it.
+/// The record of a task, as stores keep it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TaskRecord {
-    /// Its identifier.
+    /// The task's id.
     pub id: String,
-    /// To whom it belongs, if the server knows: to any other it does not exist.
+    /// The principal that it belongs to, if the server knows one: to any other the task is unknown.
     pub owner: Option<Principal>,
-    /// Whose quota it uses in this process: that of `owner`, or of the address which the call came from. It is no part of
-    /// the [JSON](Self::to_json).
+    /// The owner whose quota it uses in this process: `owner`, or the address that the call came from. It is not part
+    /// of the [JSON](Self::to_json).
     pub quota_owner: QuotaOwner,
-    /// How often it has changed in the store.
+    /// The number of its changes in the store.
     pub version: u64,
-    /// When it began.
+    /// The time of its creation.
     pub created_at: UnixTime,
-    /// When it last changed.
+    /// The time of its last change.
     pub updated_at: UnixTime,
-    /// How long it is kept from when it began; `None` is for ever.
+    /// How long it is stored from its creation; `None` means forever.
     pub ttl: Option<Duration>,
-    /// How often clients should ask for it.
+    /// The poll interval suggested to clients.
     pub poll_interval: Duration,
-    /// How it is doing, in words.
+    /// The status message.
     pub message: Option<String>,
-    /// How it is doing.
+    /// The state of the task.
     pub state: StoredTaskState,
-    /// Answers that other instances have taken, by the keys of what was asked, until the one that runs the task has them.
+    /// Answers that other instances stored, by the keys of their input requests, until the instance that runs the task
+    /// takes them.
     pub answers: BTreeMap<String, Json>,
 }
 
-/// How a task is doing.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoredTaskState {
-    /// It is being worked on.
+    /// The handler is running.
     Working,
-    /// It needs input: the requests that have not been answered.
+    /// It waits for input: the open input requests.
     InputRequired(InputRequests),
-    /// Its result, which may say that it is an error of the tool.
+    /// It is complete: its result, which may be an error of the tool.
     Completed(Json),
-    /// It failed by an error of the protocol.
+    /// It failed with a protocol error.
     Failed(ErrorObject),
-    /// It was given up.
+    /// It was cancelled.
     Cancelled,
 }
 
 impl StoredTaskState {
-    /// Whether it stays so for good.
+    /// Whether the state is final.
     pub fn is_terminal(&self) -> bool {
         !matches!(self, Self::Working | Self::InputRequired(_))
     }
 
-    /// Its name (2026-07-28).
+    /// The status name (2026-07-28).
     pub(super) fn status(&self) -> TaskStatus {
         match self {
             Self::Working => TaskStatus::Working,
@@ -76,23 +77,23 @@ impl StoredTaskState {
 }
 
 impl TaskRecord {
-    /// When it need not be kept any more; `None` is never.
+    /// The time after which it may be deleted; `None` means never.
     pub fn expires_at(&self) -> Option<UnixTime> {
         self.ttl.map(|ttl| self.created_at + ttl)
     }
 
-    /// Whether its time is over.
+    /// Whether its lifetime is over.
     pub(super) fn is_expired(&self, now: UnixTime) -> bool {
         self.expires_at().is_some_and(|end| end <= now)
     }
 
-    /// How long to wait before the task is looked up again. A store is not asked more often than this, however often
-    /// clients ask.
+    /// The interval at which the task is looked up. A store is not queried more often than this, however often clients
+    /// poll.
     pub(super) fn refresh_interval(&self) -> Duration {
         self.poll_interval.max(Duration::from_millis(100))
     }
 
-    /// The record as JSON, for a store that keeps text. It is no message of the protocol.
+    /// Encodes the record as JSON, for a store that keeps text. This is not a message of the protocol.
     ///
     /// ```
     /// # use mcp_proto::front::tasks::TaskRecord;
@@ -104,7 +105,7 @@ impl TaskRecord {
     /// ```
     ///
     /// # Errors
-    /// If an input request of the application's own making does not encode.
+    /// If an input request that the application constructed cannot be encoded.
     pub fn to_json(&self) -> Result<Json, serde_json::Error> {
         let (mut asked, mut result, mut error) = (None, None, None);
         match &self.state {
@@ -132,10 +133,10 @@ impl TaskRecord {
         })
     }
 
-    /// The record that JSON says.
+    /// Decodes a record from JSON.
     ///
     /// # Errors
-    /// If it is not what [`to_json`](Self::to_json) has made.
+    /// If the text was not encoded by [`to_json`](Self::to_json).
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let kept: RecordJson = serde_json::from_str(text)?;
         let lacks = || serde::de::Error::custom("a task lacks what its status promises");
@@ -164,7 +165,7 @@ impl TaskRecord {
         })
     }
 
-    /// About how many bytes it holds.
+    /// The approximate size in bytes.
     pub(super) fn bytes(&self) -> usize {
         let owner = self.owner.as_ref().map_or(0, |owner| owner.as_str().len());
         let message = self.message.as_ref().map_or(0, String::len);
@@ -187,7 +188,7 @@ impl TaskRecord {
     }
 }
 
-/// What is written of a record.
+/// The stored fields of a record.
 #[derive(Serialize, Deserialize)]
 struct RecordJson {
     id: String,
@@ -199,7 +200,7 @@ struct RecordJson {
     poll_interval: u64,
     message: Option<String>,
     status: TaskStatus,
-    /// Maps have no `Deserialize` of their own.
+    /// Maps do not implement `Deserialize` themselves.
     asked: Option<InputRequiredResult>,
     result: Option<Json>,
     error: Option<TaskError>,
@@ -212,7 +213,7 @@ pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// An error as it stands in a task. Data that is no JSON is left out.
+/// Converts an error for a task's status. Data that is not valid JSON is omitted.
 pub(super) fn task_error(error: &ErrorObject) -> TaskError {
     let data = error.data.as_ref().and_then(|data: &Raw| Json::try_from(data).ok());
     TaskError { data, ..TaskError::new(error.code, error.message.clone()) }

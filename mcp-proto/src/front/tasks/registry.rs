@@ -1,4 +1,4 @@
-//! The tasks of a router, over all its connections.
+//! The running tasks of a router, over all its connections.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::peer::Principal;
 use crate::quota::{QuotaError, QuotaOwner, Shares};
 use crate::rpc::ErrorObject;
 
-/// The tasks of a router, over all its connections: how it has them, and those that run.
+/// The tasks of a router, over all its connections: their configuration, and those that run.
 pub(crate) struct TaskRegistry {
     pub(super) config: TaskConfig,
     running: Mutex<RunningTasks>,
@@ -32,11 +32,11 @@ impl TaskRegistry {
         Self { config, running: Mutex::new(index) }
     }
 
-    /// Takes in a task that is about to begin.
+    /// Registers a task before it starts.
     pub(super) fn insert(&self, live: &Arc<RunningTask>) -> Result<(), QuotaError> {
         let owner = live.quota_owner();
         let mut index = lock(&self.running);
-        // All who are on this machine are one owner.
+        // All clients on this machine are one owner.
         if *owner != QuotaOwner::LOCAL && index.shares.held(owner) >= self.config.running_each {
             return Err(QuotaError);
         }
@@ -45,7 +45,7 @@ impl TaskRegistry {
         Ok(())
     }
 
-    /// A task does not run any more: what there is to know of it is in the store.
+    /// Removes a task that has ended: from now on its record is in the store.
     pub(super) fn remove(&self, live: &RunningTask) {
         let gone = {
             let mut index = lock(&self.running);
@@ -58,20 +58,20 @@ impl TaskRegistry {
         drop(gone);
     }
 
-    /// A task that runs, for its owner.
+    /// Returns a running task, for its owner.
     pub(super) fn find(&self, id: &str, owner: Option<&Principal>) -> Option<Arc<RunningTask>> {
         lock(&self.running).tasks.get(id).filter(|live| live.owner() == owner).cloned()
     }
 
-    /// Whether somebody may listen for a task: it is theirs, and there is something to be told.
+    /// Whether a principal may listen for a task: it owns the task, and the task is running.
     pub(in crate::front) fn is_watchable(&self, id: &str, owner: Option<&Principal>) -> bool {
         self.find(id, owner).is_some_and(|live| !live.has_ended())
     }
 
-    /// How a task is doing, for its owner.
+    /// Looks up a task for its owner.
     ///
     /// # Errors
-    /// What to answer if there is none.
+    /// The error for an unknown task or a failed lookup.
     pub(super) async fn lookup(
         &self,
         id: &str,
@@ -90,10 +90,10 @@ impl TaskRegistry {
     }
 }
 
-/// A task.
+/// A task that was looked up.
 pub(super) enum TaskLookup {
     /// It runs in this process.
     Running(Arc<RunningTask>),
-    /// It does not, or not any more.
+    /// It does not run in this process, or has ended.
     Stored(Box<TaskRecord>),
 }

@@ -1,4 +1,4 @@
-//! Runs the handlers of tasks, and tells the store and the clients what becomes of them.
+//! The runner of task handlers, which saves their tasks and notifies clients.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -25,11 +25,11 @@ use crate::schema::tasks::TaskStatus;
 use crate::schema::tasks::legacy::TaskStatusChanged;
 use crate::schema::{Era, Notification as _, ResultType};
 
-/// How often the store is asked to forget tasks whose time is over, while there may be such.
+/// The interval at which the store deletes expired tasks, while there may be any.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How often in a row a record is read again because somebody else has changed it. Others only ever cancel, and answer
-/// what is asked.
+/// How often in a row a record is read again after a conflict. Other instances only cancel tasks and answer input
+/// requests.
 const MAX_CONFLICTS: u8 = 8;
 
 /// Runs tasks. It belongs to a driver, which polls it.
@@ -37,9 +37,9 @@ pub(in crate::front) struct TaskRunner<H: TaskHandlers> {
     service: Arc<TaskService>,
     handlers: Arc<H>,
     runs: BTreeMap<TaskKey, TaskRun<H>>,
-    /// When the time of each is over.
+    /// The expiry of each task.
     timers: BTreeSet<(Instant, TaskKey)>,
-    /// When each is to be looked up in the store, if others may change it there.
+    /// The next lookup of each task in a shared store.
     refreshes: BTreeSet<(Instant, TaskKey)>,
     sweep: ExpirySweep,
 }
@@ -51,7 +51,7 @@ impl<H: TaskHandlers> TaskRunner<H> {
         Self { service, handlers, runs, timers, refreshes: looks, sweep: cleaning }
     }
 
-    /// Does what there is to do, and leaves the driver's waker for when there is more.
+    /// Runs all tasks that are ready, and stores the driver's waker.
     pub(in crate::front) fn poll(&mut self, cx: &mut TaskContext<'_>) {
         let now = self.service.clock.now();
         let ready = self.service.signal.begin();
@@ -78,13 +78,13 @@ impl<H: TaskHandlers> TaskRunner<H> {
         let mut wakers = Wakers::default();
         let rest = self.service.signal.park(cx.waker().clone(), &mut wakers);
         wakers.release();
-        // What comes after the waker was left calls it. What came before would be missed.
+        // Later changes call the stored waker. Changes before it was stored would be missed.
         if !rest || self.service.has_new() {
             cx.waker().wake_by_ref();
         }
     }
 
-    /// When [`poll`](Self::poll) is due, if the waker is not called before.
+    /// The time at which [`poll`](Self::poll) is due, if the waker is not called earlier.
     pub(in crate::front) fn next_timeout(&self) -> Option<Instant> {
         let timer = self.timers.first().map(|(due, _)| *due);
         let look = self.refreshes.first().map(|(due, _)| *due);
@@ -104,7 +104,7 @@ impl<H: TaskHandlers> TaskRunner<H> {
         self.run(key);
     }
 
-    /// Others may have changed a task.
+    /// Looks up the changes of other instances.
     fn refresh(&mut self, key: TaskKey, now: Instant) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.refresh(&self.service);
@@ -131,7 +131,7 @@ impl<H: TaskHandlers> TaskRunner<H> {
         }
     }
 
-    /// The time of a task is over.
+    /// Handles the expiry of a task.
     fn expire(&mut self, key: TaskKey) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.retains_result = false;
@@ -165,7 +165,7 @@ impl<H: TaskHandlers> Drop for TaskRunner<H> {
         while let Some((_, mut run)) = self.runs.pop_first() {
             run.task.set_created(Err(StoreError::Failed("the server has ended".into())));
             run.task.end(StoredTaskState::Failed(server_ended()));
-            // A store that does things at once is told; another finds out when the time of the task is over.
+            // A store that completes at once saves the failure; in any other, the task stays until it expires.
             let _ = run.poll(&self.service, &self.handlers);
             self.service.registry.remove(&run.task);
             run.task.mark_saved();
@@ -174,40 +174,40 @@ impl<H: TaskHandlers> Drop for TaskRunner<H> {
     }
 }
 
-/// One task that runs.
+/// A running task.
 struct TaskRun<H: TaskHandlers> {
     task: Arc<RunningTask>,
     waker: Waker,
-    /// That of the task.
+    /// The context of the task.
     context: Context,
-    /// What it does, until it has begun.
+    /// The work of the task, until it starts.
     work: Option<TaskWork>,
     handler: Option<H::HandlerFuture>,
     storing: Option<StoreOperation>,
-    /// The version that the store has; none before it has one.
+    /// The version in the store; `None` until the task is created there.
     version: Option<u64>,
-    /// How the client was last told that it is doing.
+    /// The status that the client was last notified of.
     published_status: TaskStatus,
     deadline: Option<Instant>,
     next_refresh: Option<Instant>,
-    /// After how many changes the store is being told, and of which those who listen are told then.
+    /// The number of changes that the pending save covers; their listeners are notified after it.
     saving: u64,
     pending_publish: Option<TaskRecord>,
-    /// Whether the store has failed to take a change.
+    /// Whether the store failed to save a change.
     save_failed: bool,
-    /// How often in a row somebody else had changed the record.
+    /// The number of successive conflicts with changes of other instances.
     conflicts: u8,
-    /// Whether what it has come to is kept here in place of a store that fails, until its time is over.
+    /// Whether the final state is kept in memory until the task expires, because the store failed to save it.
     retains_result: bool,
 }
 
-/// What the store is doing, of the result of which kind.
+/// A pending operation of the store.
 type StoreOperation = Pin<Box<dyn Future<Output = StoreResult> + Send>>;
 
 enum StoreResult {
     Created(Result<(), StoreError>),
     Updated(Result<(), StoreError>),
-    /// Read because somebody else has changed it, and because somebody might have.
+    /// `Reread` follows a conflict; `Refreshed` is a periodic lookup.
     Reread(Result<Option<TaskRecord>, StoreError>),
     Refreshed(Result<Option<TaskRecord>, StoreError>),
 }
@@ -218,7 +218,7 @@ impl<H: TaskHandlers> TaskRun<H> {
         let (store, seed, now) =
             (service.registry.config.store.clone(), live.initial().clone(), service.now());
         let storing = Box::pin(async move {
-            // What is over makes room for what begins; if that fails, there is room or none.
+            // Expired tasks make room for new ones; if that fails, `create` decides whether there is room.
             let _ = store.expire(now).await;
             StoreResult::Created(store.create(seed).await)
         });
@@ -241,7 +241,7 @@ impl<H: TaskHandlers> TaskRun<H> {
         }
     }
 
-    /// Ready once there is nothing left to do.
+    /// Ready once the task has ended and is saved.
     fn poll(&mut self, service: &TaskService, handlers: &H) -> Poll<()> {
         self.task.waker().arm();
         let waker = self.waker.clone();
@@ -304,7 +304,7 @@ impl<H: TaskHandlers> TaskRun<H> {
         }
     }
 
-    /// S11.4: an error of the tool is a result like any other.
+    /// S11.4: a result with `isError` completes the task like any other result.
     fn finish(&self, reply: Reply) {
         let revision = self.context.revision();
         let failed = |message| {
@@ -330,7 +330,7 @@ impl<H: TaskHandlers> TaskRun<H> {
         });
     }
 
-    // --- Those who are told ---
+    // --- Notifications ---
 
     fn publish(&mut self, service: &TaskService, record: &TaskRecord) {
         (service.listener)(&record.updated());
@@ -372,8 +372,8 @@ impl<H: TaskHandlers> TaskRun<H> {
         self.storing = Some(Box::pin(async move { StoreResult::Updated(store.update(record).await) }));
     }
 
-    /// The store has what it was told, or has failed. Those who listen are told no sooner: what they answer may reach an
-    /// instance that knows the store alone.
+    /// Handles the end of a save, successful or not. Listeners are notified only now: their answers may reach an
+    /// instance that knows only the store.
     fn handle_saved(&mut self, service: &TaskService) {
         self.task.set_saved(self.saving);
         if let Some(record) = self.pending_publish.take() {
@@ -381,7 +381,7 @@ impl<H: TaskHandlers> TaskRun<H> {
         }
     }
 
-    /// Looks whether others have changed it. What is being stored would find that out as well.
+    /// Looks up changes of other instances. A pending save would detect them as well.
     fn refresh(&mut self, service: &TaskService) {
         if self.storing.is_some() || self.version.is_none() || self.task.has_ended() {
             return;
@@ -393,17 +393,17 @@ impl<H: TaskHandlers> TaskRun<H> {
         self.storing = Some(Box::pin(async move { StoreResult::Refreshed(store.get(&id).await) }));
     }
 
-    /// Learns what others have made of it.
+    /// Merges the changes of other instances.
     fn merge(&mut self, service: &TaskService, record: Option<TaskRecord>) {
         match record {
-            // Answers that were taken need not be there any longer.
+            // The answers that were taken must be removed from the store.
             Some(record) if !record.state.is_terminal() => {
                 self.version = Some(record.version);
                 self.task.merge(record);
                 return self.task.mark_unsaved();
             }
             Some(record) => self.task.force_end(record.state),
-            // It was forgotten: its time is over.
+            // The store deleted it because it expired.
             None => self.task.force_end(StoredTaskState::Cancelled),
         }
         self.task.mark_saved();
@@ -435,7 +435,7 @@ impl<H: TaskHandlers> TaskRun<H> {
                 self.handle_save_failure(service, &error)
             }
             StoreResult::Refreshed(Ok(Some(record))) if Some(record.version) <= self.version => {}
-            // There is a next time.
+            // The next refresh tries again.
             StoreResult::Refreshed(Err(_)) => {}
             StoreResult::Reread(Ok(record)) | StoreResult::Refreshed(Ok(record)) => {
                 self.merge(service, record)
@@ -443,7 +443,8 @@ impl<H: TaskHandlers> TaskRun<H> {
         }
     }
 
-    /// What the next change will tell the store anyway is let go, until others look. What the task has come to is not.
+    /// Handles a failed save. Changes of a running task are saved with the next change or refresh; a final state is
+    /// kept.
     fn handle_save_failure(&mut self, service: &TaskService, error: &StoreError) {
         let is_over = self.task.has_ended();
         if is_over && *error == StoreError::Full && !self.retains_result && !self.task.is_result_lost() {
@@ -456,12 +457,12 @@ impl<H: TaskHandlers> TaskRun<H> {
     }
 }
 
-/// Has the store forget what is over, now and then.
+/// Periodically deletes expired tasks from the store.
 struct ExpirySweep {
     state: Arc<TaskWaker<TaskKey>>,
     waker: Waker,
     next: Option<Instant>,
-    /// When there is nothing left to forget of what began here.
+    /// The latest expiry of the tasks that started here.
     last: Instant,
     running: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -473,7 +474,7 @@ impl ExpirySweep {
         Self { state, waker, next: None, last: Instant::ORIGIN, running: None }
     }
 
-    /// A task has begun whose time is over at `deadline`.
+    /// Schedules sweeps until after `deadline`, the expiry of a new task.
     fn until(&mut self, deadline: Instant, now: Instant) {
         self.last = self.last.max(deadline);
         self.next.get_or_insert(now + SWEEP_INTERVAL);
@@ -488,7 +489,7 @@ impl ExpirySweep {
             self.next = (self.last >= now).then(|| now + SWEEP_INTERVAL);
             let (store, time) = (service.registry.config.store.clone(), service.now());
             self.running = Some(Box::pin(async move {
-                // It is tried again.
+                // A later sweep tries again.
                 let _ = store.expire(time).await;
             }));
         }

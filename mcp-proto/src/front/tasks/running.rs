@@ -1,4 +1,4 @@
-//! A task that runs: what its handler, the client's requests and the runner share.
+//! A running task: the state that its handler, the client's requests and the runner share.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -23,12 +23,12 @@ use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Number};
 
-/// A task that runs.
+/// A running task.
 pub(crate) struct RunningTask {
-    /// As it began.
+    /// The record at its creation.
     initial: TaskRecord,
     clock: Arc<dyn Clock>,
-    /// Has the runner look at it.
+    /// Schedules the task to be polled by the runner.
     waker: Arc<TaskWaker<TaskKey>>,
     state: Mutex<RunningState>,
 }
@@ -37,23 +37,23 @@ pub(crate) struct RunningTask {
 struct RunningState {
     updated_at: Option<UnixTime>,
     message: Option<String>,
-    /// What the task has come to: it stays so.
+    /// The final state.
     end: Option<StoredTaskState>,
     inputs: BTreeMap<String, TaskInput>,
-    /// The keys that were ever used: none is used again.
+    /// All keys of input requests so far: none is reused.
     used_keys: BTreeSet<String>,
-    /// The last progress that was reported.
+    /// The last reported progress.
     progress: Option<Number>,
-    /// Whether the store has the task, once that is known.
+    /// Whether the store created the task, once that is known.
     created: Option<Result<(), StoreError>>,
-    /// The requests of the client that wait for the result (2025-11-25).
+    /// The pending `tasks/result` requests of the client (2025-11-25).
     result_waiters: BTreeSet<InboundId>,
-    /// Whether the store had no room for what it has come to.
+    /// Whether the store had no room for the result.
     result_lost: bool,
-    /// Whether those who listen have not been told of the last change, and whether the store has not.
+    /// Whether the last change is still unknown to listeners (`unpublished`) and to the store (`unsaved`).
     unpublished: bool,
     unsaved: bool,
-    /// How many changes there were, and how many of them the store has been told, or has failed to take.
+    /// The number of changes, and how many of them the store has saved or failed to save.
     changes: u64,
     saved_changes: u64,
     waiters: Waiters,
@@ -86,12 +86,12 @@ impl RunningState {
         self.unsaved = true;
     }
 
-    /// What is asked for under this key and was not answered.
+    /// The input request under this key, if it is not answered.
     fn open(&self, key: &str) -> Option<&InputRequest> {
         self.inputs.get(key).filter(|ask| ask.answer.is_none()).map(|ask| &ask.request)
     }
 
-    /// Takes answers to what is open. `None` if there are none.
+    /// Takes the answers to open input requests. `None` if there are none.
     fn answer(&mut self, answers: BTreeMap<String, Json>) -> Option<()> {
         let mut any = None;
         for (key, answer) in answers {
@@ -109,7 +109,7 @@ impl RunningTask {
         Self { initial: seed, clock, waker, state: Mutex::default() }
     }
 
-    // --- What it is ---
+    // --- Getters ---
 
     pub(super) fn id(&self) -> &str {
         &self.initial.id
@@ -119,12 +119,12 @@ impl RunningTask {
         self.initial.owner.as_ref()
     }
 
-    /// Whose quota it uses.
+    /// The owner whose quota it uses.
     pub(super) fn quota_owner(&self) -> &QuotaOwner {
         &self.initial.quota_owner
     }
 
-    /// As it began.
+    /// The record at its creation.
     pub(super) fn initial(&self) -> &TaskRecord {
         &self.initial
     }
@@ -137,7 +137,7 @@ impl RunningTask {
         &self.waker
     }
 
-    /// As it is now; its version is the store's concern.
+    /// The current record, whose version is not maintained here but by the store.
     pub(super) fn record(&self) -> TaskRecord {
         self.snapshot(&lock(&self.state))
     }
@@ -157,7 +157,7 @@ impl RunningTask {
 
     // --- Changes ---
 
-    /// Changes a task that has not ended; `act` says whether there was anything to change.
+    /// Changes a task that has not ended; `act` returns `None` if it changed nothing.
     fn change<R>(&self, act: impl FnOnce(&mut RunningState) -> Option<R>) -> Option<R> {
         let now = self.clock.unix_time();
         let mut wakers = Wakers::default();
@@ -178,7 +178,7 @@ impl RunningTask {
         changed
     }
 
-    /// Says how it is doing, in words.
+    /// Sets the status message.
     pub(super) fn status(&self, message: String) {
         self.change(|state| {
             state.message = Some(message);
@@ -186,7 +186,7 @@ impl RunningTask {
         });
     }
 
-    /// Ends it. One that has ended stays as it is.
+    /// Ends the task, unless it has ended already.
     pub(super) fn end(&self, end: StoredTaskState) {
         let message = match &end {
             StoredTaskState::Failed(error) => Some(error.message.clone()),
@@ -201,13 +201,13 @@ impl RunningTask {
         });
     }
 
-    /// Others have ended it; what was here is not what counts.
+    /// Ends the task as another instance did; its local state is discarded.
     pub(super) fn force_end(&self, end: StoredTaskState) {
         self.end(end.clone());
         lock(&self.state).end = Some(end);
     }
 
-    /// Its result can not be kept.
+    /// Replaces the result, which the store cannot save, with an error.
     pub(super) fn fail_unsaved(&self, why: ErrorObject) {
         let mut state = lock(&self.state);
         state.result_lost = true;
@@ -216,7 +216,7 @@ impl RunningTask {
         state.note_change();
     }
 
-    /// Whether a report of progress is further than the last.
+    /// Whether a progress report exceeds the last one.
     pub(super) fn accept_progress(&self, progress: &Number) -> bool {
         let mut state = lock(&self.state);
         let further = state.progress.as_ref().is_none_or(|last| exceeds(progress, last));
@@ -232,13 +232,13 @@ impl RunningTask {
 
     // --- For the runner ---
 
-    /// What those who listen have not been told.
+    /// Returns the record if listeners have not been notified of its last change.
     pub(super) fn take_unpublished(&self) -> Option<TaskRecord> {
         let mut state = lock(&self.state);
         core::mem::take(&mut state.unpublished).then(|| self.snapshot(&state))
     }
 
-    /// After how many changes there is something that the store does not know, if there is; it is told then.
+    /// Returns the number of changes to save, if any is unsaved, and marks them as saved.
     pub(super) fn take_unsaved(&self) -> Option<u64> {
         let mut state = lock(&self.state);
         core::mem::take(&mut state.unsaved).then_some(state.changes)
@@ -248,7 +248,7 @@ impl RunningTask {
         lock(&self.state).unsaved = true;
     }
 
-    /// The store has been told of so many changes, or has failed to take them.
+    /// Records that the store has saved the first `changes` changes, or failed to.
     pub(super) fn set_saved(&self, changes: u64) {
         let mut wakers = Wakers::default();
         {
@@ -259,7 +259,7 @@ impl RunningTask {
         wakers.release();
     }
 
-    /// There is nothing that the store would have to be told.
+    /// Marks all changes as saved.
     pub(super) fn mark_saved(&self) {
         let changes = {
             let mut state = lock(&self.state);
@@ -269,7 +269,7 @@ impl RunningTask {
         self.set_saved(changes);
     }
 
-    /// Whether the store has it.
+    /// Records whether the store created the task.
     pub(super) fn set_created(&self, created: Result<(), StoreError>) {
         let mut wakers = Wakers::default();
         {
@@ -282,7 +282,7 @@ impl RunningTask {
 
     // --- Waiting ---
 
-    /// As it is now, once the store has been told. If it has ended by then, what it has come to is that of the store.
+    /// Waits until all current changes are saved, and returns the record. A final state is the one that the store has.
     pub(super) async fn saved_record(&self) -> TaskRecord {
         let (record, changes) = {
             let state = lock(&self.state);
@@ -292,22 +292,22 @@ impl RunningTask {
         if record.state.is_terminal() { self.record() } else { record }
     }
 
-    /// Waits until the store has it, or has refused it.
+    /// Waits until the store has created or rejected the task.
     pub(super) async fn wait_created(&self) -> Result<(), StoreError> {
         self.wait_until(|state| state.created.clone()).await
     }
 
-    /// Waits until it has ended.
+    /// Waits until the task has ended.
     pub(super) async fn wait_ended(&self) {
         self.wait_until(|state| state.end.as_ref().map(drop)).await;
     }
 
-    /// Waits until a request of the client waits for the result; says which.
+    /// Waits for a `tasks/result` request of the client, and returns its id.
     pub(super) async fn next_result_request(&self) -> InboundId {
         self.wait_until(|state| state.result_waiters.last().copied()).await
     }
 
-    /// A request of the client waits for the result, as long as what is returned exists.
+    /// Registers a `tasks/result` request of the client, for the lifetime of the returned value.
     pub(super) fn add_result_waiter(self: &Arc<Self>, request: InboundId) -> ResultWaiter {
         let mut wakers = Wakers::default();
         {
@@ -326,7 +326,7 @@ impl RunningTask {
 
     // --- Input ---
 
-    /// Asks for something, under a key like `key` that was never used before.
+    /// Opens an input request, under a new key like `key`.
     pub(super) fn open_input(self: &Arc<Self>, key: &str, request: InputRequest) -> Option<OpenInput> {
         let key = self.change(|state| {
             let mut unique = key.to_string();
@@ -341,10 +341,10 @@ impl RunningTask {
         Some(OpenInput { task: self.clone(), key })
     }
 
-    /// Takes answers to what is asked for. Others mean nothing.
+    /// Takes the answers to open input requests. Others are ignored.
     ///
     /// # Errors
-    /// What to answer if one does not fit what was asked; then none is taken.
+    /// The error for a response that does not match its request; then no answer is taken.
     pub(super) fn take_answers(&self, responses: &InputResponses) -> Result<(), ErrorObject> {
         let mut refused = None;
         self.change(|state| match matching_answers(responses, |key| state.open(key)) {
@@ -357,7 +357,7 @@ impl RunningTask {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Learns what other instances have made of it, as the store has it.
+    /// Merges the changes of other instances from the stored record.
     pub(super) fn merge(&self, kept: TaskRecord) {
         if kept.state.is_terminal() {
             return self.end(kept.state);
@@ -366,7 +366,7 @@ impl RunningTask {
     }
 }
 
-/// What a handler has asked for, as long as it waits for that.
+/// An open input request of a handler, which is withdrawn when dropped.
 pub(super) struct OpenInput {
     task: Arc<RunningTask>,
     key: String,
@@ -388,14 +388,14 @@ impl OpenInput {
 impl Drop for OpenInput {
     fn drop(&mut self) {
         self.task.change(|state| {
-            // Whether it was answered is seen by the client only if it was not.
+            // The client sees a change only if the request was unanswered.
             let ask = state.inputs.remove(&self.key)?;
             ask.answer.is_none().then_some(())
         });
     }
 }
 
-/// A request of the client that waits for the result of a task.
+/// A `tasks/result` request of the client that is waiting.
 pub(super) struct ResultWaiter {
     task: Arc<RunningTask>,
     request: InboundId,
@@ -407,7 +407,7 @@ impl Drop for ResultWaiter {
     }
 }
 
-/// Somebody who waits for a change.
+/// A future that waits for a change of the task's state.
 struct ChangeWaiter<'a> {
     task: &'a RunningTask,
     key: Option<u64>,
@@ -443,7 +443,7 @@ impl Drop for ChangeWaiter<'_> {
     }
 }
 
-/// The result of a tool's handler, at the revision of the call.
+/// Encodes the result of a tool's handler, at the revision of the call.
 pub(super) fn encode_result(
     result: &dyn crate::peer::AnyResult,
     revision: crate::schema::Revision,

@@ -1,4 +1,4 @@
-//! Where tasks run: with a connection, or with a server over HTTP.
+//! The task service of a connection, or of a server over HTTP.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -23,17 +23,17 @@ use crate::quota::QuotaError;
 use crate::schema::Era;
 use crate::schema::tasks::TaskUpdatedParams;
 
-/// Tells those who listen for a task.
+/// Notifies clients that listen for a task.
 pub(super) type TaskListener = Box<dyn Fn(&TaskUpdatedParams) + Send + Sync>;
 
-/// Where tasks run: what the requests of clients and the runner share.
+/// The state that the requests of clients and the runner of tasks share.
 pub(crate) struct TaskService {
     pub(super) registry: Arc<TaskRegistry>,
     pub(super) clock: Arc<dyn Clock>,
-    /// The driver's waker slot, and the tasks that it is to poll.
+    /// The driver's waker slot, and the tasks that are ready to be polled.
     pub(super) signal: Arc<Signal<TaskKey>>,
     pub(super) listener: TaskListener,
-    /// Requests that wait for a while.
+    /// The timers of waiting requests.
     pub(super) sleeps: SleepQueue,
     new_tasks: Mutex<NewTasks>,
 }
@@ -45,21 +45,21 @@ struct NewTasks {
     closed: bool,
 }
 
-/// A task that is to run.
+/// A task that is queued for the runner.
 pub(super) struct NewTask {
     pub(super) key: TaskKey,
     pub(super) task: Arc<RunningTask>,
     pub(super) work: TaskWork,
-    /// That of the task.
+    /// The context of the task.
     pub(super) context: Context,
 }
 
-/// A task that is to begin.
+/// The specification of a task to start.
 pub(crate) struct TaskSpec {
     pub(in crate::front) work: TaskWork,
-    /// The call that becomes a task.
+    /// The context of the call that becomes a task.
     pub(in crate::front) context: Context,
-    /// How long the client wants it kept.
+    /// The lifetime that the client requests.
     pub(in crate::front) ttl: Option<Duration>,
 }
 
@@ -83,16 +83,16 @@ impl TaskService {
         self.clock.unix_time()
     }
 
-    /// Waits for so long, for a request of a client.
+    /// Waits for `duration`, on behalf of a client's request.
     pub(super) fn sleep(&self, duration: Duration) -> SleepFuture<'_> {
         SleepFuture::new(&self.sleeps, &*self.clock, &self.signal, self.clock.now() + duration)
     }
 
-    /// Begins a task. The call is answered once the store has it; if nobody waits for that answer any more, there is no
-    /// task.
+    /// Starts a task. The call is answered once the store has created the task; if the call is cancelled before that,
+    /// the task is discarded.
     ///
     /// # Errors
-    /// What to answer instead.
+    /// The reply to the call instead.
     pub(in crate::front) fn begin(&self, start: TaskSpec) -> Result<SendFuture<Reply>, Reply> {
         let TaskSpec { work, context, ttl } = start;
         let now = self.now();
@@ -123,7 +123,7 @@ impl TaskService {
         }))
     }
 
-    /// Leaves a task to the runner.
+    /// Registers a task and queues it for the runner.
     fn enqueue(&self, seed: TaskRecord, work: TaskWork, context: Context) -> Result<Arc<RunningTask>, Reply> {
         let mut new_tasks = lock(&self.new_tasks);
         if new_tasks.closed {
@@ -149,7 +149,7 @@ impl TaskService {
         !lock(&self.new_tasks).tasks.is_empty()
     }
 
-    /// Nothing runs any more. Returns what had not begun.
+    /// Stops accepting tasks. Returns those that have not started.
     pub(super) fn close(&self) -> Vec<NewTask> {
         self.sleeps.close();
         let mut new_tasks = lock(&self.new_tasks);
@@ -158,11 +158,11 @@ impl TaskService {
     }
 }
 
-/// A task that its client does not know of yet.
+/// A started task whose client does not know it yet; dropping it cancels the task.
 struct PendingTask(Option<Arc<RunningTask>>);
 
 impl PendingTask {
-    /// Waits until there is the task or none. The client is then told.
+    /// Waits until the store has created the task, and returns its record for the client.
     async fn wait_created(mut self) -> Result<TaskRecord, StoreError> {
         if let Some(live) = &self.0 {
             live.wait_created().await?;

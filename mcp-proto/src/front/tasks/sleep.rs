@@ -1,4 +1,4 @@
-//! Waiting for a while. Handlers of requests have no timers of their own; the runner has.
+//! Timers of requests that wait. Their handlers have no timers; the runner wakes them.
 
 use alloc::collections::BTreeMap;
 use core::future::Future;
@@ -13,7 +13,7 @@ use crate::front::Clock;
 use crate::front::signal::{Signal, Wakers, lock};
 use crate::rpc::ErrorObject;
 
-/// Those who wait, at most one for each request that is being answered.
+/// The waiting requests, at most one timer for each active request.
 #[derive(Default)]
 pub(super) struct SleepQueue(Mutex<SleepTable>);
 
@@ -24,16 +24,16 @@ struct SleepTable {
     closed: bool,
 }
 
-/// Until when, and a number.
+/// The due time, and a number that makes the key unique.
 type SleepKey = (Instant, u64);
 
 impl SleepQueue {
-    /// When the next is over.
+    /// The next due time.
     pub(super) fn due(&self) -> Option<Instant> {
         lock(&self.0).waiting.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Wakes those whose time has come.
+    /// Wakes all waits that are due.
     pub(super) fn wake(&self, now: Instant) {
         let mut wakers = Wakers::default();
         {
@@ -46,7 +46,7 @@ impl SleepQueue {
         wakers.release();
     }
 
-    /// Nobody wakes any more: all who wait are told.
+    /// Ends all waits with an error, because the runner has ended.
     pub(super) fn close(&self) {
         let mut wakers = Wakers::default();
         {
@@ -60,7 +60,7 @@ impl SleepQueue {
     }
 }
 
-/// A wait.
+/// The future of a wait.
 pub(super) struct SleepFuture<'a> {
     queue: &'a SleepQueue,
     clock: &'a dyn Clock,
@@ -107,7 +107,7 @@ impl Future for SleepFuture<'_> {
         };
         wakers.release();
         if is_new && polled.is_pending() {
-            // The driver's timer may have to be earlier now.
+            // The driver's timer may have to fire earlier now.
             signal.notify();
         }
         polled

@@ -1,4 +1,4 @@
-//! Where tasks are kept.
+//! Task stores.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -11,41 +11,40 @@ use super::TaskRecord;
 use crate::UnixTime;
 use crate::peer::Principal;
 
-/// What a store is doing.
+/// The future of a store operation.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Where tasks are kept: in memory, or in a database that several instances of a server share.
+/// A store of tasks: in memory, or in a database that several instances of a server share.
 ///
-/// A store keeps what it is given and decides nothing: to whom a task is shown is checked by its caller, each time, by
-/// the [owner](TaskRecord::owner) in the record. [`TaskRecord::to_json`] and [`TaskRecord::from_json`] are for stores
-/// that keep text.
+/// A store only keeps records: its caller compares the [owner](TaskRecord::owner) in the record on every access.
+/// [`TaskRecord::to_json`] and [`TaskRecord::from_json`] are for stores that keep text.
 ///
-/// Its futures are polled by drivers and must not block. They may be dropped at any time; whether what they were to do is
-/// done is then open.
+/// Drivers poll its futures, which must not block. They may be dropped at any time; the operation may then have
+/// happened or not.
 pub trait TaskStore: Send + Sync {
-    /// Keeps a new task. Once the future is done, [`get`](Self::get) finds it, on every instance.
+    /// Stores a new task. Once the future is done, [`get`](Self::get) finds it, on every instance.
     ///
     /// # Errors
-    /// If there is no room for it, or one of the same identifier.
+    /// If there is no room for it, or a task with its id exists.
     fn create(&self, record: TaskRecord) -> StoreFuture<'_, ()>;
 
-    /// The task of this identifier, if there is one.
+    /// Returns the task with this id, if there is one.
     ///
     /// # Errors
-    /// If that can not be found out.
+    /// If the lookup fails.
     fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>>;
 
-    /// Keeps what has become of a task, if the one that is kept is of the version before; a
-    /// [`Conflict`](StoreError::Conflict) otherwise.
+    /// Compare-and-swap: replaces the stored record if `record.version` is still the stored version, and increments the
+    /// version; otherwise fails with [`Conflict`](StoreError::Conflict).
     ///
     /// # Errors
-    /// If it is not kept.
+    /// If the record is not stored.
     fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()>;
 
-    /// Up to `most` tasks of one owner, from the oldest to the newest, after those that end with the cursor `after`.
+    /// Lists up to `most` tasks of one owner, from the oldest to the newest, starting after the cursor `after`.
     ///
     /// # Errors
-    /// If that can not be found out, or the cursor is none.
+    /// If the lookup fails, or the cursor is invalid.
     fn list<'a>(
         &'a self,
         owner: Option<&'a Principal>,
@@ -53,16 +52,16 @@ pub trait TaskStore: Send + Sync {
         most: usize,
     ) -> StoreFuture<'a, TaskPage>;
 
-    /// Forgets the tasks whose time is over: those that [expire](TaskRecord::expires_at) at `now` or earlier. It is called
-    /// now and then.
+    /// Deletes expired tasks: those that [expire](TaskRecord::expires_at) at `now` or earlier. It is called
+    /// periodically.
     ///
     /// # Errors
-    /// If they are still there.
+    /// If the tasks are not deleted.
     fn expire(&self, now: UnixTime) -> StoreFuture<'_, ()>;
 
-    /// Whether other instances of the server may change its tasks. Each task that runs is then looked up at its
-    /// [poll interval](super::TaskConfig::poll_interval), and whenever a client asks for it; and what
-    /// it asks or has come to is shown once the store has it, as the client may go on at another instance. Default `true`.
+    /// Whether other instances of the server may change its tasks. Each running task is then looked up at its [poll
+    /// interval](super::TaskConfig::poll_interval), and whenever a client polls it; and clients see its input requests
+    /// and its result only once the store has them, because they may go on at another instance. Default `true`.
     fn is_shared(&self) -> bool {
         true
     }
@@ -73,21 +72,21 @@ pub trait TaskStore: Send + Sync {
 pub struct TaskPage {
     /// The tasks.
     pub tasks: Vec<TaskRecord>,
-    /// Where the next page begins, if there is one: a text that clients hand back unread.
+    /// The cursor of the next page, if there is one: clients return it unchanged.
     pub next: Option<String>,
 }
 
-/// Why a store has not done what it was to do.
+/// The error of a store operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There is no room.
+    /// The store is full.
     Full,
-    /// There is no such task, or one is there that should not be, or it has changed since it was read.
+    /// The task does not exist, exists although it should not, or has changed since it was read.
     Conflict,
-    /// No page begins at this cursor.
+    /// The cursor is invalid.
     Cursor,
-    /// Anything else, in words.
+    /// Any other error, with its message.
     Failed(String),
 }
 

@@ -1,4 +1,4 @@
-//! A record as clients see it, in either form of tasks.
+//! Task records as clients see them, in both forms of tasks.
 
 use alloc::string::{String, ToString};
 use core::time::Duration;
@@ -10,7 +10,7 @@ use crate::UnixTime;
 use crate::schema::tasks::{CreateTaskResult, GetTaskResult, TaskStatus, TaskUpdatedParams, legacy};
 use crate::schema::{CallToolResult, Json};
 
-/// Makes one of the types that a task has on the wire, with the fields that all have.
+/// Builds a wire type of a task with the fields that all of them have.
 macro_rules! shown {
     ($record:expr, $name:path, $status:expr, $poll_interval:ident) => {{
         let record: &TaskRecord = $record;
@@ -27,7 +27,7 @@ macro_rules! shown {
     }};
 }
 
-/// Makes one with what the task has come to.
+/// Builds a wire type of a task with its input requests, result or error.
 macro_rules! detailed {
     ($record:expr, $name:path) => {{
         let record: &TaskRecord = $record;
@@ -43,7 +43,7 @@ macro_rules! detailed {
 }
 
 impl TaskRecord {
-    /// The answer to the call that has become this task.
+    /// The result of the call that became this task.
     pub(super) fn created(&self) -> CreateTaskResult {
         shown!(self, CreateTaskResult, self.state.status(), poll_interval_ms).stamped()
     }
@@ -58,7 +58,7 @@ impl TaskRecord {
 
     // --- 2025-11-25 ---
 
-    /// The answer to the call that has become this task.
+    /// The result of the call that became this task.
     pub(super) fn legacy_created(&self) -> legacy::CreateTaskResult {
         legacy::CreateTaskResult::new(self.legacy_task())
     }
@@ -75,7 +75,7 @@ impl TaskRecord {
         shown!(self, legacy::TaskStatusParams, self.legacy_status(), poll_interval)
     }
 
-    /// There, a tool's own error is a failure of the task as well.
+    /// In 2025-11-25, a tool result with `isError` counts as a failure of the task.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-execution-errors>
     pub(super) fn legacy_status(&self) -> TaskStatus {
@@ -86,16 +86,16 @@ impl TaskRecord {
     }
 }
 
-/// How many characters of a tool's own words say what went wrong.
+/// The number of characters of a tool's error text in the status message.
 const EXCERPT: usize = 200;
 
-/// The words of a result that says that the tool failed.
+/// The error text of a result with `isError`.
 pub(super) fn tool_error(result: &Json) -> Option<String> {
     let result: CallToolResult = result.decode().ok()?;
     (result.is_error == Some(true)).then(|| result.text_content().chars().take(EXCERPT).collect())
 }
 
-/// A time as clients are told it.
+/// Formats a time as ISO 8601.
 fn iso_8601(time: UnixTime) -> String {
     /// The end of the year 9999, beyond which the format has no dates.
     const LAST: Duration = Duration::from_secs(253_402_300_799);
