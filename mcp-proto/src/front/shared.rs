@@ -11,7 +11,7 @@ use crate::UnixTime;
 
 /// The front's side of a connection: dispatches the events of machine `M` to their waiters.
 pub(crate) trait Core<M: ?Sized> {
-    /// Takes every event out of the machine.
+    /// Takes all events out of the machine.
     fn drain(&mut self, machine: &mut M, wakers: &mut Wakers);
 
     /// Whether work is queued for the driver.
