@@ -11,8 +11,9 @@ pub struct Backoff {
     pub first: Duration,
     /// The longest pause. Default 30 s.
     pub longest: Duration,
-    /// The number of retries before the operation counts as failed; at most 3 while connecting, because a user who
-    /// mistyped the address may be waiting. Default 5.
+    /// The number of retries before the operation counts as failed. Default 5.
+    ///
+    /// While connecting it is at most 3, because a user who mistyped the address may be waiting.
     pub attempts: u32,
 }
 

@@ -50,8 +50,9 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// The clocks of the operating system: the monotonic clock, counted from the creation of this value, and the time of
-/// day. No other code in the crate reads them.
+/// The clocks of the operating system: the monotonic clock and the time of day.
+///
+/// The monotonic clock counts from the creation of this value. No other code in the crate reads these clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     origin: std::time::Instant,

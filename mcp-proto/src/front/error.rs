@@ -38,13 +38,16 @@ use crate::schema::List;
 pub enum Error {
     /// The peer answered with an error.
     Peer(ErrorObject),
-    /// The server requires input first (2026-07-28): an [`InputRequiredResult`](crate::schema::InputRequiredResult),
-    /// not decoded. Only for requests with [`InputMode::Manual`](crate::peer::InputMode::Manual).
+    /// The server requires input before it answers (2026-07-28).
+    ///
+    /// The value is an [`InputRequiredResult`](crate::schema::InputRequiredResult), not decoded. Only for requests with
+    /// [`InputMode::Manual`](crate::peer::InputMode::Manual).
     InputRequired(Raw),
     /// The server requires input first, and the client could not supply it.
     Input(InputError),
-    /// The request became a task that the client does not follow: see
-    /// [`TaskMode::Handle`](crate::peer::TaskMode::Handle).
+    /// The request became a task that the client does not follow.
+    ///
+    /// See [`TaskMode::Handle`](crate::peer::TaskMode::Handle).
     Task(Box<TaskReport>),
     /// The task that the request became was cancelled by the server.
     TaskCancelled {

@@ -77,8 +77,9 @@ pub trait Verifier: Send + Sync {
     /// Verifies a token. The future may be dropped before it completes.
     fn verify(&self, presented: PresentedToken) -> VerificationFuture;
 
-    /// Polls for the next HTTP exchange to make, and the addresses that it may connect to; the waker is called when
-    /// there is one. The default implementation makes none.
+    /// Polls for the next HTTP exchange to make, and the addresses that it may connect to.
+    ///
+    /// The waker is called when there is one. The default implementation makes none.
     fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, FetchPolicy)> {
         let _ = cx;
         Poll::Pending

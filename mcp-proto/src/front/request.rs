@@ -86,9 +86,10 @@ impl<M: Method> Request<M> {
         self.with(|options| options.meta = meta)
     }
 
-    /// Sets the reaction to input requests of the server: by default they go to the
-    /// [handlers](crate::front::ClientHandlers), and the request continues with their answers. With
-    /// [`InputMode::Manual`] it ends with [`Error::InputRequired`].
+    /// Sets the reaction to input requests of the server.
+    ///
+    /// By default they go to the [handlers](crate::front::ClientHandlers), and the request continues with their
+    /// answers. With [`InputMode::Manual`] it ends with [`Error::InputRequired`].
     pub fn input(self, input: InputMode) -> Self {
         self.with(|options| options.input = input)
     }
@@ -98,8 +99,9 @@ impl<M: Method> Request<M> {
         self.with(|options| *options = chosen)
     }
 
-    /// Requests progress and calls `follow` with each report, in order, before the answer; the task that awaits the
-    /// request calls it. To await progress instead, see [`start`](Self::start).
+    /// Requests progress and calls `follow` with each report, in order, before the answer.
+    ///
+    /// The task that awaits the request calls it. To await progress instead, see [`start`](Self::start).
     pub fn on_progress(mut self, follow: impl FnMut(ProgressParams) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(follow));
         self.with(|options| options.progress = ProgressOption::Always)

@@ -42,8 +42,9 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         Self { shared, handlers, running: tasks, client_tasks: ClientTasks::default() }
     }
 
-    /// Returns a handle that ends the authorization context of the cache from any thread, without keeping the
-    /// connection open.
+    /// Returns a handle that ends the authorization context of the connection's cache.
+    ///
+    /// It works on any thread and does not keep the connection open.
     #[must_use]
     pub fn cache_context_ender(&self) -> CacheContextEnder
     where
@@ -52,8 +53,9 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         CacheContextEnder(self.shared.clone())
     }
 
-    /// Runs `act` on the machine to pass an input or poll an output, and delivers the resulting events to their
-    /// waiters.
+    /// Runs `act` on the machine, to pass an input or poll an output.
+    ///
+    /// The resulting events are delivered to their waiters.
     ///
     /// `act` runs under a lock that the handles take as well: it must not block or use them.
     pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
@@ -73,10 +75,11 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         self.shared.read(|_, machine| machine.poll_timeout())
     }
 
-    /// Reports that the adapter has released everything that it opened for this connection, so that
-    /// [`Client::close`](super::Client::close) returns. Call it once [`closed`](Self::closed) returns the end, just
-    /// before the adapter's future completes, and after the child process has ended. Dropping the driver has the same
-    /// effect.
+    /// Reports that the adapter has released everything that it opened for this connection.
+    ///
+    /// Then [`Client::close`](super::Client::close) returns. Call it once [`closed`](Self::closed) returns the end,
+    /// just before the adapter's future completes, and after the child process has ended. Dropping the driver has the
+    /// same effect.
     pub fn handle_link_down(&mut self) {
         self.shared.with(|core, _, _, wakers| core.handle_link_down(wakers));
     }
@@ -179,9 +182,11 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     }
 }
 
-/// Ends the authorization context of a connection's cache: see
-/// [`ClientCommands::end_cache_context`](crate::peer::client::ClientCommands::end_cache_context). It may be used under
-/// a lock of the adapter, so that credentials and context change together: it takes no other lock and wakes no task.
+/// Ends the authorization context of a connection's cache, from any thread.
+///
+/// See [`ClientCommands::end_cache_context`](crate::peer::client::ClientCommands::end_cache_context). It may be used
+/// under a lock of the adapter, so that credentials and context change together: it takes no other lock and wakes no
+/// task.
 #[derive(Clone)]
 pub struct CacheContextEnder(Arc<super::Connection>);
 

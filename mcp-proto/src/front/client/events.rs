@@ -17,11 +17,14 @@ pub enum Event {
     /// A connection that is not ready yet reached another step: it waits for another answer, or retries. The `Display`
     /// form of the report is one line of text.
     Connecting(Box<ConnectProgress>),
-    /// The server sent a notification that belongs to no request and no [`Subscription`](super::Subscription) of the
-    /// client.
+    /// The server sent a notification that belongs to no request of the client.
+    ///
+    /// Notifications of a subscription arrive in its [`Subscription`](super::Subscription).
     Notification(Notification),
-    /// A fragment of a result, from a server that sends results in fragments: only with a transport that is configured
-    /// to accept them, as the HTTP client can be. The request's own answer contains all fragments.
+    /// A fragment of a result, from a server that sends results in fragments.
+    ///
+    /// Only with a transport that is configured to accept them, as the HTTP client can be. The request's own answer
+    /// contains all fragments.
     PartialResult {
         /// The request: see [`Call::id`](crate::front::Call::id).
         request: RequestId,

@@ -131,8 +131,10 @@ impl<M: HandlerMode> ClientHandlers<M> {
         self
     }
 
-    /// Lets servers of 2025-11-25 turn their sampling and elicitation requests into tasks, as far as there are handlers
-    /// for them. The handlers are the same; a server that creates a task fetches its result later.
+    /// Lets servers of 2025-11-25 turn their sampling and elicitation requests into tasks.
+    ///
+    /// This applies to the requests that have handlers. The handlers are the same; a server that creates a task fetches
+    /// its result later.
     ///
     /// At most 256 tasks are stored, each for an hour at most, and no longer than the connection.
     ///
@@ -247,8 +249,9 @@ impl ClientContext {
         self.server.as_deref()
     }
 
-    /// The client's own request that waits for this answer (the [id](crate::front::Call::id) of a call); `None` if the
-    /// server sent a request of its own.
+    /// The client's own request that waits for this answer: the [id](crate::front::Call::id) of a call.
+    ///
+    /// `None` if the server sent a request of its own.
     pub fn request(&self) -> Option<RequestId> {
         self.request
     }

@@ -159,8 +159,9 @@ impl Client {
         self.inner.connection.read(|_, machine| machine.peer().state())
     }
 
-    /// The last report on connecting, as of the last [`Event::Connecting`]; `None` once the connection is ready or has
-    /// ended.
+    /// The last report on connecting, as of the last [`Event::Connecting`].
+    ///
+    /// `None` once the connection is ready or has ended.
     pub fn connecting(&self) -> Option<ConnectProgress> {
         self.inner.connection.read(|_, machine| machine.peer().connecting().cloned())
     }
@@ -227,8 +228,9 @@ impl Client {
         self.inner.outputs.set(checks);
     }
 
-    /// Makes later requests on behalf of another context, such as another login: private answers of one context are
-    /// never returned in another.
+    /// Makes later requests on behalf of another context, such as another login.
+    ///
+    /// Private answers of one context are never returned in another.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
     pub fn set_cache_context(&self, context: CacheContext) {

@@ -160,8 +160,9 @@ impl Watch {
             .command(|_, machine, now, _| machine.at(now).set_watch_filter(id, interest));
     }
 
-    /// Opens the same watch on another connection to the same server: everything in its filter counts as possibly
-    /// changed.
+    /// Opens the same watch on another connection to the same server.
+    ///
+    /// Everything in its filter counts as possibly changed.
     ///
     /// # Errors
     /// If that connection has ended or is closing.

@@ -93,8 +93,9 @@ impl Context {
         self.info.request.client_capabilities()
     }
 
-    /// The principal on whose behalf the request is made, if the transport knows one: from the token of the request,
-    /// for example. What the client reports about itself proves nothing.
+    /// The principal on whose behalf the request is made, if the transport knows one.
+    ///
+    /// It comes from the token of the request, for example. What the client reports about itself proves nothing.
     pub fn principal(&self) -> Option<&Principal> {
         self.info.request.principal()
     }
@@ -110,8 +111,9 @@ impl Context {
         possible && self.info.request.context.progress_token.is_some()
     }
 
-    /// The least severe level of log messages that the client wants while the request runs, if any; less severe
-    /// messages are not sent.
+    /// The least severe level of log messages that the client wants while the request runs.
+    ///
+    /// Less severe messages are not sent; `None` means that it wants none.
     pub fn log_level(&self) -> Option<LoggingLevel> {
         self.info.request.context.log_level
     }
@@ -153,8 +155,9 @@ impl Context {
         }
     }
 
-    /// Closes the SSE stream that would carry the answer, for work that takes long: the client fetches the answer later
-    /// (2025-11-25 over HTTP). Where that is not possible, nothing happens.
+    /// Closes the SSE stream that would carry the answer, for work that takes long.
+    ///
+    /// The client fetches the answer later (2025-11-25 over HTTP). Where that is not possible, nothing happens.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>
     pub fn close_sse_stream(&self) {

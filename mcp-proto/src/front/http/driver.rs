@@ -16,8 +16,10 @@ use crate::front::tasks::TaskRunner;
 use crate::front::{HandlerMode, SendHandlers};
 use crate::transport::http::server::SessionId;
 
-/// Drives the legacy sessions of an HTTP server: their handlers, which outlive the connections of their requests, and
-/// their timeouts. It also runs [tasks](crate::front::tasks), of either era.
+/// Drives the legacy sessions and the tasks of an HTTP server.
+///
+/// It runs the handlers of sessions, which outlive the connections of their requests, the sessions' timeouts, and
+/// [tasks](crate::front::tasks) of either era.
 ///
 /// Other requests of 2026-07-28 do not need it: each runs in its own [`HttpExchange`](super::HttpExchange). Sessions
 /// can be opened, and tasks started, only while the driver exists, and they make progress only while it is polled;

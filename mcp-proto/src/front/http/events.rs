@@ -4,8 +4,10 @@ use alloc::string::String;
 
 use crate::front::events::ListenerEvent;
 
-/// A change in the resource subscriptions of a server over HTTP, over all its clients: listening clients of 2026-07-28
-/// and sessions of earlier revisions. A server that watches files, for example, learns here which files to watch.
+/// A change in the resource subscriptions of a server over HTTP, over all its clients.
+///
+/// Its clients are listening clients of 2026-07-28 and sessions of earlier revisions. A server that watches files, for
+/// example, learns here which files to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HttpServerEvent {
@@ -20,7 +22,8 @@ pub enum HttpServerEvent {
         /// The resource.
         uri: String,
     },
-    /// This listener lost events, because it did not take them in time:
+    /// This listener lost events, because it did not take them in time.
+    ///
     /// [`HttpHandle::subscribed_resources`](super::HttpHandle::subscribed_resources) returns the current subscriptions.
     Missed {
         /// The number of lost events.

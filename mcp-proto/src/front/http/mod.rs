@@ -245,7 +245,9 @@ impl HttpHandle {
         self.service.bytes_used()
     }
 
-    /// Closes the server gracefully: ends subscriptions, lets running requests finish within
+    /// Closes the server gracefully.
+    ///
+    /// It ends subscriptions, lets running requests finish within
     /// [`close_timeout`](crate::peer::server::ServerConfig::close_timeout), and accepts no new requests. The driver is
     /// ready once the sessions have ended.
     pub fn close(&self) {

@@ -297,8 +297,9 @@ impl<M: HandlerMode> Router<M> {
         self
     }
 
-    /// Declares a capability that does not follow from the registrations: that lists change, that resources can be
-    /// subscribed to, that the server logs.
+    /// Declares a capability that does not follow from the registrations.
+    ///
+    /// Examples: lists change, resources can be subscribed to, the server logs.
     #[must_use]
     pub fn declare(mut self, capability: ServerCapability) -> Self {
         self.capabilities = self.capabilities.with(capability);

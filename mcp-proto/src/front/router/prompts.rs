@@ -59,8 +59,9 @@ impl<M: HandlerMode> Router<M> {
         self.add_prompt(prompt, erased)
     }
 
-    /// Registers a prompt whose handler takes the undecoded request, including the answers to the input requests of an
-    /// earlier attempt.
+    /// Registers a prompt whose handler takes the undecoded request.
+    ///
+    /// The request includes the answers to the input requests of an earlier attempt.
     #[must_use]
     pub fn prompt_raw<F, H>(self, prompt: Prompt, handler: H) -> Self
     where

@@ -13,9 +13,11 @@ use crate::schema::{CallTool, Method as _};
 
 /// Scopes.
 impl<M: HandlerMode> Router<M> {
-    /// Sets the scopes that calls of a tool require, beside those of [every
-    /// request](crate::auth::server::Protection::required). They are checked before anything else of the call, and
-    /// before a task starts. Scopes that depend on the arguments are [required](Context::require) by the handler.
+    /// Sets the scopes that calls of a tool require.
+    ///
+    /// They add to the scopes of [every request](crate::auth::server::Protection::required). They are checked before
+    /// anything else of the call, and before a task starts. Scopes that depend on the arguments are
+    /// [required](Context::require) by the handler.
     ///
     /// Where the server requires no tokens, such as on standard input and output, everything is allowed.
     ///

@@ -8,8 +8,10 @@ use crate::front::handler::input_rounds::{Sealing, SingleUse};
 use crate::peer::server::Sealer;
 
 impl<M: HandlerMode> Router<M> {
-    /// Sets the keys that seal request states, where handlers [request input](crate::front::Context::elicit) from
-    /// clients of 2026-07-28. Instances of a server that share a load balancer must share the keys.
+    /// Sets the keys that seal request states.
+    ///
+    /// The states serve handlers that [request input](crate::front::Context::elicit) from clients of 2026-07-28.
+    /// Instances of a server must share the keys if a client's requests may reach any of them.
     ///
     /// Without this, states are sealed with a random key that only this router holds: valid for one process, until it
     /// ends.

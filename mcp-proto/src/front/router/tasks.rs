@@ -85,8 +85,10 @@ impl<M: HandlerMode> Router<M> {
         })
     }
 
-    /// Registers a tool whose handler decides when its call becomes a task: for example after it requested the input it
-    /// needs to start. For a client that cannot have a task, the rest of the work is done before the call is answered.
+    /// Registers a tool whose handler decides when its call becomes a task.
+    ///
+    /// For example, the handler may first request the input that it needs to start. For a client that cannot have a
+    /// task, the rest of the work is done before the call is answered.
     ///
     /// ```
     /// use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};

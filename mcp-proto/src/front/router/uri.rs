@@ -74,8 +74,9 @@ pub enum TemplateError {
         /// The second of them.
         variable: String,
     },
-    /// Text follows the query parameters, or their expression does not match the text before it: `{?…}` after a `?`, or
-    /// `{&…}` without one.
+    /// Text follows the query parameters, or their expression does not match the text before it.
+    ///
+    /// The latter is `{?…}` after a `?`, or `{&…}` without one.
     Query {
         /// The text between the braces.
         variable: String,

@@ -86,8 +86,9 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
 }
 
 impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
-    /// Runs `act` on the machine to pass an input or poll an output, and delivers the resulting events to their
-    /// waiters.
+    /// Runs `act` on the machine, to pass an input or poll an output.
+    ///
+    /// The resulting events are delivered to their waiters.
     ///
     /// `act` runs under a lock that the handles take as well: it must not block or use them.
     pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {

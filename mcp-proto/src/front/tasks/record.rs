@@ -38,8 +38,9 @@ pub struct TaskRecord {
     pub message: Option<String>,
     /// The state of the task.
     pub state: StoredTaskState,
-    /// Answers that other instances stored, by the keys of their input requests, until the instance that runs the task
-    /// takes them.
+    /// Answers that other instances stored, by the keys of their input requests.
+    ///
+    /// The instance that runs the task takes them.
     pub answers: BTreeMap<String, Json>,
 }
 

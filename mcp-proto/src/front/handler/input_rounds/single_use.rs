@@ -44,8 +44,10 @@ pub enum StateUse {
     Repeated,
 }
 
-/// A store of used request states, so that none is used twice: for servers on which an answer may count only once, such
-/// as the redemption of a voucher. See [`Router::single_use`](crate::front::Router::single_use).
+/// A store of used request states, so that none is used twice.
+///
+/// It is for servers on which an answer may count only once, such as the redemption of a voucher. See
+/// [`Router::single_use`](crate::front::Router::single_use).
 ///
 /// Instances of a server that share the keys of their states must share this store as well: for example as a row in a
 /// common database that is inserted unless it exists.

@@ -61,8 +61,10 @@ impl Context {
         InputFuture::elicit(self, key.into(), params)
     }
 
-    /// Asks the user to visit a web page, for data that the client must not see: a password, a payment, the consent to
-    /// a third party's access. Works like [`elicit`](Self::elicit).
+    /// Asks the user to visit a web page, for data that the client must not see.
+    ///
+    /// Such data is a password, a payment, or the consent to a third party's access. Works like
+    /// [`elicit`](Self::elicit).
     ///
     /// The answer tells whether the user agreed to open the page, not what they did there: the server of the page finds
     /// that out, and must also check that the same user visits it. The client and its user see the URL: it must contain
@@ -95,10 +97,12 @@ impl Context {
         self.elicit(key, ElicitParams::url(message, url))
     }
 
-    /// Returns the error that makes the client show a page and retry (2025-11-25), instead of waiting for the user's
-    /// visit: the client shows the page, and sends its request again once the server [notifies](ElicitationCompletion)
-    /// it that the user is done. At other revisions, and for a client that does not support pages, it is an error with
-    /// a message, and no completion follows.
+    /// Returns the error that makes the client show a page and retry (2025-11-25).
+    ///
+    /// Unlike [`elicit_url`](Self::elicit_url), it does not wait for the user's visit: the client shows the page, and
+    /// sends its request again once the server [notifies](ElicitationCompletion) it that the user is done. At other
+    /// revisions, and for a client that does not support pages, it is an error with a message, and no completion
+    /// follows.
     ///
     /// [`elicit_url`](Self::elicit_url) works at every revision.
     ///

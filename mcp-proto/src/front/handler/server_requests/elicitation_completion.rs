@@ -6,8 +6,9 @@ use core::fmt;
 
 use crate::front::handler::connection::HandlerConnection;
 
-/// Notifies a client that the user is done with a web page (2025-11-25): see
-/// [`InputFuture::completion`](super::InputFuture::completion).
+/// Notifies a client that the user is done with a web page (2025-11-25).
+///
+/// See [`InputFuture::completion`](super::InputFuture::completion).
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
 #[derive(Clone)]

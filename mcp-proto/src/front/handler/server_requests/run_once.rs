@@ -9,8 +9,9 @@ use super::input_future::InputMechanism;
 use crate::front::handler::context::Context;
 
 impl Context {
-    /// Runs `work` once, however often the handler runs for one request of a client: a 2026-07-28 client stores its
-    /// value, sealed, until the request is answered. Each piece of work has its own key.
+    /// Runs `work` once, however often the handler runs for one request of a client.
+    ///
+    /// A 2026-07-28 client stores the value, sealed, until the request is answered. Each piece of work has its own key.
     ///
     /// ```
     /// # use mcp_proto::front::{Context, HandlerError};
