@@ -95,7 +95,7 @@ pub enum Error {
     /// The connection never became ready, or has ended.
     #[cfg(feature = "client")]
     Closed(CloseReason),
-    /// The caller cancelled the request.
+    /// This side cancelled the request.
     Cancelled,
     /// The pages of a list exceeded a limit or repeated.
     Pages(PagesError),
