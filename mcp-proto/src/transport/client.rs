@@ -1,4 +1,4 @@
-//! The client role on a stream or a channel.
+//! The client role on a byte stream or a message channel.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use crate::{Instant, Limits};
 
 use super::{Framing, MessageFraming, Newline, Peer, Transport};
 
-/// A client on a byte stream: a child process, a pipe, a socket.
+/// A client on a byte stream: a child process, a pipe or a socket.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -33,41 +33,44 @@ use super::{Framing, MessageFraming, Newline, Peer, Transport};
 /// ```
 pub type StreamClient = Transport<Client, Newline>;
 
-/// A client on a channel of whole messages: WebSocket frames, a queue.
+/// A client on a channel of whole messages, such as WebSocket frames or an in-process queue.
 pub type ChannelClient = Transport<Client, MessageFraming>;
 
 impl<F: Framing> Transport<Client, F> {
-    /// A client that has not asked for its link yet.
+    /// Creates a client. Its first [`poll_link`](Self::poll_link) requests the connection.
     pub fn new(config: ClientConfig) -> Self {
         Self::with(Client::new(config))
     }
 
-    /// The commands, given at `now`.
+    /// Returns the client's commands, executed at `now`.
     pub fn at(&mut self, now: Instant) -> ClientCommands<'_> {
         ClientCommands::new(self, now)
     }
 
     // --- Inputs ---
 
-    /// The link that was asked for is open, and nothing has been read from it or written to it.
+    /// Handles the opening of the requested connection, from which nothing was read and to which nothing was written
+    /// yet.
     pub fn handle_open(&mut self, now: Instant) {
         self.framing.clear();
         self.run(now, |client, out| client.handle_open(now, out));
     }
 
-    /// The link that was asked for could not be opened; `detail` says why, for people.
+    /// Handles the failure to open the requested connection; `detail` is a human-readable reason.
     pub fn handle_open_failed(&mut self, detail: &str) {
         self.peer.handle_open_failed(detail);
     }
 
     // --- Outputs ---
 
-    /// What to do with the link. [`LinkAction::CloseWrite`] comes only when nothing waits to be sent any more.
+    /// Returns whether to open or close the connection.
+    ///
+    /// [`LinkAction::CloseWrite`] is returned only when no output is queued.
     #[must_use]
     pub fn poll_link(&mut self) -> Option<LinkAction> {
         let action = self.peer.poll_link(self.framing.queued() == 0);
         if action == Some(LinkAction::Open) {
-            // What was written for the link before must not go out on this one.
+            // Output for the previous connection must not be sent on this one.
             self.framing.clear();
         }
         action
@@ -75,7 +78,7 @@ impl<F: Framing> Transport<Client, F> {
 
     // --- Getters ---
 
-    /// How far the connection has come.
+    /// Returns the state of the connection.
     pub fn state(&self) -> State {
         self.peer.state()
     }

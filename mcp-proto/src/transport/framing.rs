@@ -1,4 +1,4 @@
-//! The two ways in which whole messages are put on a transport.
+//! The two message framings: newline-delimited and whole messages.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,11 +12,11 @@ use crate::peer::{MessageKind, Outbox};
 use crate::rpc::{Id, write};
 use crate::schema::{Cancelled, Notification, Revision};
 
-/// A way of framing. It is implemented by [`Newline`] and [`MessageFraming`].
+/// A message framing. Implemented by [`Newline`] and [`MessageFraming`].
 pub trait Framing: Outbox + sealed::Sealed {
     #[doc(hidden)]
     fn new(limits: &Limits) -> Self;
-    /// Forgets everything, in and out.
+    /// Discards all buffered input and output.
     #[doc(hidden)]
     fn clear(&mut self);
 }
@@ -27,7 +27,7 @@ mod sealed {
     impl Sealed for super::MessageFraming {}
 }
 
-/// One message to a line of a byte stream.
+/// Newline-delimited framing: one message per line of a byte stream.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio>
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct Newline {
     pub(super) lines: Lines,
     message_bytes: usize,
     queue: Vec<u8>,
-    /// How much of the queue is whole messages; what follows is being written.
+    /// How many bytes of the queue are whole messages; the message being written follows them.
     whole: usize,
 }
 
@@ -88,7 +88,7 @@ impl Outbox for Newline {
     }
 }
 
-/// Whole messages on a channel that keeps them apart.
+/// Framing for channels that keep messages apart: one message per frame.
 #[derive(Debug)]
 pub struct MessageFraming {
     message: Vec<u8>,
@@ -146,7 +146,7 @@ fn cancel_by_notification(out: &mut impl Outbox, id: i64, reason: Option<&str>) 
     }
 }
 
-/// Appends the notification that request `id` of this side is not waited for any more.
+/// Appends `notifications/cancelled` for this side's request `id`.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
 pub(super) fn write_cancelled(

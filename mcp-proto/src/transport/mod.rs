@@ -1,14 +1,14 @@
-//! How messages travel: the machines that applications and adapters drive.
+//! Transports: the state machines that applications and runtime adapters drive.
 //!
-//! A [`Transport`] joins one peer (client or server) to one way of framing:
+//! A [`Transport`] combines one peer (client or server) with one message framing:
 //!
 //! | | client | server |
 //! |---|---|---|
 //! | newline-delimited messages on a byte stream | [`StreamClient`] | [`StreamServer`] |
 //! | whole messages, such as WebSocket frames | [`ChannelClient`] | [`ChannelServer`] |
 //!
-//! All of them are driven by the same loop: drain the outputs until none has anything, then wait for whatever comes first
-//! of input, the next timeout and a command of the application.
+//! All four run in the same loop: drain the outputs until none returns anything, then wait for input, the next timeout
+//! or a command of the application, whichever comes first.
 //!
 //! ```text
 //! loop {
@@ -20,9 +20,9 @@
 //! }
 //! ```
 //!
-//! The outputs do not depend on each other's order, and draining them late costs latency, never correctness. But a
-//! request made while acting on an event is output of its own: the loop goes round again before it waits, or that request
-//! is sent only when something else happens.
+//! The outputs can be drained in any order, and draining them late costs latency, never correctness. A request made
+//! while handling an event queues new output, however: repeat the loop before waiting, otherwise the request is sent
+//! only after the next input, timeout or command.
 
 #[cfg(feature = "client")]
 mod client;
@@ -49,36 +49,36 @@ pub use framing::{Framing, MessageFraming, Newline};
 #[cfg(feature = "server")]
 pub use server::{ChannelServer, StreamServer};
 
-/// Either role, as a transport needs it. It is implemented by the peers of this crate.
+/// A peer of either role, as a transport drives it. Implemented by the peers of this crate only.
 pub trait Peer: sealed::Sealed {
-    /// What it tells its application.
+    /// The events that the peer reports to its application.
     type Event;
 
-    /// Takes a message or a batch.
+    /// Handles a message or a batch.
     fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox);
-    /// Takes note of something that is no message, or one that was skipped because of its length.
+    /// Handles input that is not a message, or a message skipped because of its length.
     fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox);
-    /// Takes note of the end of the link.
+    /// Handles the end of the connection; `detail` is what the transport reports about it.
     fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox);
-    /// Acts on the time.
+    /// Runs the timers that are due at `now`.
     fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox);
-    /// When to act on the time.
+    /// Returns when `handle_timeout` is due.
     fn poll_timeout(&self) -> Option<Instant>;
-    /// The next event.
+    /// Returns the next event.
     fn poll_event(&mut self) -> Option<Self::Event>;
-    /// Whether more input is welcome: whether events are being taken.
+    /// Returns whether the peer wants more input, that is, whether the application takes its events.
     fn wants_read(&self) -> bool;
-    /// Dispatches held messages while the other side takes the output.
+    /// Dispatches deferred messages as far as the remote side takes the output.
     fn dispatch_deferred(&mut self, _now: Instant, _out: &mut dyn Outbox) {}
-    /// Takes note that the transport has taken output; `queued` bytes are left.
+    /// Records that the transport has taken output; `queued` bytes are left.
     fn handle_transmitted(&mut self, _queued: usize) {}
-    /// Ends the connection for a reason of this side.
+    /// Ends the connection because of a local failure; `why` describes it.
     fn fail(&mut self, why: String);
-    /// Whether the connection is over.
+    /// Returns whether the connection is over.
     fn is_closed(&self) -> bool;
-    /// The bounds of the connection.
+    /// Returns the limits of the connection.
     fn limits(&self) -> &Limits;
-    /// How long queued bytes may wait without any being taken.
+    /// Returns how long queued bytes may wait without the transport taking any.
     fn write_timeout(&self) -> Duration;
 }
 
@@ -90,15 +90,15 @@ mod sealed {
     impl Sealed for crate::peer::server::Server {}
 }
 
-/// A peer on its transport.
+/// A peer (client or server) combined with its message framing.
 ///
-/// **Inputs** are the `handle_*` methods: none of them fails, whatever comes. **Outputs** are the `poll_*` methods.
-/// **Commands** are those of the role, given by `at`: [`ClientCommands`](crate::peer::client::ClientCommands),
-/// [`ServerCommands`](crate::peer::server::ServerCommands).
+/// **Inputs** are the `handle_*` methods: none of them fails, whatever the input. **Outputs** are the `poll_*` methods.
+/// **Commands** are the methods of the handle that `at` returns:
+/// [`ClientCommands`](crate::peer::client::ClientCommands), [`ServerCommands`](crate::peer::server::ServerCommands).
 pub struct Transport<P, F> {
     peer: P,
     framing: F,
-    /// Since when something waits to be sent without anything being taken.
+    /// When output started to wait without the transport taking any.
     waiting_since: Option<Instant>,
 }
 
@@ -108,14 +108,14 @@ impl<P: Peer, F: Framing> Transport<P, F> {
         Self { peer, framing, waiting_since: None }
     }
 
-    /// Runs an input on the peer, and settles what comes of it.
+    /// Runs `act` on the peer and the framing, then dispatches deferred messages and updates the write timeout.
     fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut P, &mut F) -> R) -> R {
         let result = act(&mut self.peer, &mut self.framing);
         self.settle(now);
         result
     }
 
-    /// Dispatches deferred messages, and looks after the write timeout.
+    /// Dispatches deferred messages and starts or stops the write timeout.
     fn settle(&mut self, now: Instant) {
         self.peer.dispatch_deferred(now, &mut self.framing);
         if self.framing.queued() == 0 {
@@ -131,7 +131,7 @@ impl<P: Peer, F: Framing> Transport<P, F> {
     }
 
     fn handle_text(&mut self, now: Instant, text: &Bytes) {
-        // An earlier message of the same input may have ended the connection.
+        // An earlier message of the same input may have closed the connection.
         if self.peer.is_closed() {
             return;
         }
@@ -152,7 +152,7 @@ impl<P: Peer, F: Framing> Transport<P, F> {
 
     // --- Inputs ---
 
-    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    /// Runs the timers that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.write_deadline().is_some_and(|deadline| deadline <= now) {
             self.waiting_since = None;
@@ -163,8 +163,10 @@ impl<P: Peer, F: Framing> Transport<P, F> {
         self.run(now, |peer, out| peer.handle_timeout(now, out));
     }
 
-    /// Restarts the write timeout: the transport has written a part of the output that `poll_transmit` gave. Call it if a
-    /// large buffer is written in parts, so that a peer that reads slowly but steadily does not count as stuck.
+    /// Restarts the write timeout after the transport has written part of the output from `poll_transmit`.
+    ///
+    /// Call it when a large buffer is written in parts, so that a peer that reads slowly but steadily does not time
+    /// out.
     pub fn handle_written(&mut self, now: Instant) {
         if let Some(since) = &mut self.waiting_since {
             *since = now;
@@ -173,13 +175,13 @@ impl<P: Peer, F: Framing> Transport<P, F> {
 
     // --- Outputs ---
 
-    /// The next event, in the order of the wire.
+    /// Returns the next event, in the order of the messages on the wire.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<P::Event> {
         self.peer.poll_event()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless another input comes first.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         [self.peer.poll_timeout(), self.write_deadline()].into_iter().flatten().min()
@@ -187,33 +189,35 @@ impl<P: Peer, F: Framing> Transport<P, F> {
 
     // --- Getters ---
 
-    /// Whether more input is welcome. It is advice: input that comes nevertheless is taken, events that wait too long are
-    /// shed, and requests that find no room refused.
+    /// Returns whether the peer wants more input.
     ///
-    /// A server wants no more once the client leaves more than [`Limits::queued_bytes`] of answers unread *and* the
-    /// requests that are therefore held undispatched fill a window of [`Limits::message_bytes`].
+    /// The result is advice: input that arrives nevertheless is handled, but events that wait too long are dropped and
+    /// requests for which there is no room are refused.
+    ///
+    /// A server wants no more input while the client leaves more than [`Limits::queued_bytes`] of answers unread *and*
+    /// the requests deferred for that reason fill a window of [`Limits::message_bytes`].
     pub fn wants_read(&self) -> bool {
         self.peer.wants_read()
     }
 
-    /// Whether the connection is over. What is queued may still be sent.
+    /// Returns whether the connection is over. Queued output may still be sent.
     pub fn is_closed(&self) -> bool {
         self.peer.is_closed()
     }
 
-    /// How many bytes wait to be sent.
+    /// Returns the number of bytes queued for sending.
     pub fn queued(&self) -> usize {
         self.framing.queued()
     }
 
-    /// The peer, for its getters.
+    /// Returns the peer, for its getters.
     pub fn peer(&self) -> &P {
         &self.peer
     }
 }
 
 impl<P: Peer> Transport<P, Newline> {
-    /// Bytes have come. However the stream is cut into chunks, the outcome is the same.
+    /// Handles bytes read from the stream. The result does not depend on how the stream is split into chunks.
     pub fn handle_input(&mut self, now: Instant, bytes: Bytes) {
         use crate::codec::Line;
         self.framing.lines.handle_input(bytes);
@@ -225,12 +229,14 @@ impl<P: Peer> Transport<P, Newline> {
         }
     }
 
-    /// The stream has ended, by its own end or by an error; `detail` is what the transport knows about it, for people:
-    /// an exit status, the last lines of standard error. It may be empty.
+    /// Handles the end of the stream, whether it closed or failed.
+    ///
+    /// `detail` is a human-readable description by the transport, such as an exit status or the last lines of standard
+    /// error. It may be empty.
     pub fn handle_eof(&mut self, now: Instant, detail: &str) {
         use crate::codec::Line;
         match self.framing.lines.handle_eof() {
-            // A last message without its newline is whole if it reads as one.
+            // A last message without its newline counts as complete if it parses.
             Some(Line::Whole(text)) => self.handle_text(now, &text),
             Some(Line::TooLong { head, tail, bytes }) => self.handle_too_long(now, &head, &tail, bytes),
             None => {}
@@ -238,11 +244,12 @@ impl<P: Peer> Transport<P, Newline> {
         self.run(now, |peer, out| peer.handle_closed(now, detail, out));
     }
 
-    /// Appends what is to be sent to `out`, whole messages only, and returns whether there was anything. An empty `out`
-    /// is exchanged for the queue itself, without copying.
+    /// Appends the queued messages, whole ones only, to `out`; returns whether there were any.
     ///
-    /// Ask again only when everything has been written: bytes that stay in the machine are what its write timeout and
-    /// its limits see.
+    /// An empty `out` is swapped with the queue, without copying.
+    ///
+    /// Call it again only when everything has been written: the write timeout and the limits cover only bytes that are
+    /// still queued here.
     #[must_use]
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         self.waiting_since = None;
@@ -253,7 +260,7 @@ impl<P: Peer> Transport<P, Newline> {
 }
 
 impl<P: Peer> Transport<P, MessageFraming> {
-    /// A whole message has come.
+    /// Handles a whole message.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
         if message.len() > self.peer.limits().message_bytes {
             self.handle_too_long(now, message, &[], message.len());
@@ -262,12 +269,12 @@ impl<P: Peer> Transport<P, MessageFraming> {
         }
     }
 
-    /// The channel has ended; `detail` is what the transport knows about it, for people. It may be empty.
+    /// Handles the end of the channel; `detail` is a human-readable description by the transport and may be empty.
     pub fn handle_eof(&mut self, now: Instant, detail: &str) {
         self.run(now, |peer, out| peer.handle_closed(now, detail, out));
     }
 
-    /// The next message to send.
+    /// Returns the next message to send.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Bytes> {
         self.waiting_since = None;

@@ -1,4 +1,4 @@
-//! The server role on a stream or a channel.
+//! The server role on a byte stream or a message channel.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{Instant, Limits};
 
 use super::{Framing, MessageFraming, Newline, Peer, Transport};
 
-/// A server on a byte stream: its own standard streams, a pipe, a socket.
+/// A server on a byte stream: its own standard streams, a pipe or a socket.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -43,23 +43,23 @@ use super::{Framing, MessageFraming, Newline, Peer, Transport};
 ///
 /// # A client that reads slowly
 ///
-/// While more than [`Limits::queued_bytes`] of answers wait to be sent, further requests are held in order and become no
-/// events. Responses, cancellations, progress and pings are handled at once; the cancellation of a held request removes it.
-/// When the client has taken enough, [`poll_timeout`](Transport::poll_timeout) is due at once and the held requests go on.
-/// Once they fill [`Limits::message_bytes`], [`wants_read`](Transport::wants_read) is false. A client that takes nothing ends
-/// the connection after [`ServerConfig::write_timeout`].
+/// While more than [`Limits::queued_bytes`] of answers are queued, further requests are deferred in order and reported
+/// only later. Responses, cancellations, progress and pings are handled at once; the cancellation of a deferred request
+/// removes it. When the client has taken enough, [`poll_timeout`](Transport::poll_timeout) is due at once and the
+/// deferred requests are dispatched. Once they fill [`Limits::message_bytes`], [`wants_read`](Transport::wants_read) is
+/// false. If the client takes no output at all, the connection ends after [`ServerConfig::write_timeout`].
 pub type StreamServer = Transport<Server, Newline>;
 
-/// A server on a channel of whole messages: WebSocket frames, a queue.
+/// A server on a channel of whole messages, such as WebSocket frames or an in-process queue.
 pub type ChannelServer = Transport<Server, MessageFraming>;
 
 impl<F: Framing> Transport<Server, F> {
-    /// A server that waits for its client to begin.
+    /// Creates a server that waits for the client's first message.
     pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
         Self::with(Server::new(config))
     }
 
-    /// The commands, given at `now`.
+    /// Returns the server's commands, executed at `now`.
     pub fn at(&mut self, now: Instant) -> ServerCommands<'_> {
         ServerCommands::new(self, now)
     }

@@ -1,6 +1,6 @@
-//! The headers of a request or an answer, as whoever read them holds them.
+//! Read access to the headers of a request or an answer, whatever type the HTTP implementation uses.
 
-/// The headers of a message of HTTP, by name.
+/// The headers of an HTTP message, by name.
 ///
 /// ```
 /// use mcp_proto::transport::http::Fields;
@@ -10,10 +10,10 @@
 /// assert_eq!(headers.get("origin"), None);
 /// ```
 pub trait Fields {
-    /// Shows the value of each header called `name`, in order. Names are compared without regard to case.
+    /// Calls `show` with the value of each header called `name`, in order. Names are compared case-insensitively.
     fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8]));
 
-    /// The value of the first header called `name`.
+    /// Returns the value of the first header called `name`.
     fn get<'a>(&'a self, name: &str) -> Option<&'a [u8]> {
         let mut first = None;
         self.each(name, &mut |value| {

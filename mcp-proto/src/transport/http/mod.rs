@@ -1,6 +1,6 @@
-//! Messages over HTTP: what both roles share.
+//! The HTTP transport: types that client and server share.
 //!
-//! The machines know requests and answers as heads, pieces of bodies and ends; whoever drives them brings an HTTP
+//! The state machines see requests and answers as heads, body chunks and ends; the driver brings an HTTP
 //! implementation.
 
 #[cfg(feature = "client")]
@@ -15,7 +15,7 @@ use core::fmt;
 
 pub use fields::Fields;
 
-/// One exchange of HTTP: a request and its answer. Never reused on one machine.
+/// The id of an HTTP exchange: one request and its answer. A client or server never reuses one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExchangeId(u64);
 
@@ -25,7 +25,7 @@ impl ExchangeId {
         Self(number)
     }
 
-    /// The number alone, for maps and logs.
+    /// Returns the plain number, for maps and logs.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -37,10 +37,10 @@ impl fmt::Debug for ExchangeId {
     }
 }
 
-/// The methods of HTTP that MCP uses.
+/// The HTTP methods that MCP uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Asks for a stream of events.
+    /// Requests an event stream.
     Get,
     /// Sends a message.
     Post,
@@ -49,7 +49,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// As it stands in a request line.
+    /// Returns the method as written in a request line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -62,43 +62,45 @@ impl Verb {
 /// How an exchange ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExchangeEnd {
-    /// The body is whole.
+    /// The body is complete.
     Complete,
-    /// The body broke off; with what the transport knows about it.
+    /// The body was truncated; with the transport's description.
     Truncated(String),
-    /// There was no answer.
+    /// No answer arrived.
     Failed {
-        /// Whether the other side may have the request.
+        /// Whether the other side may have received the request.
         sent: SentState,
-        /// What the transport knows about it, for people.
+        /// A human-readable description by the transport.
         detail: String,
     },
-    /// No connection could be made, and another attempt would end alike: the host is unknown, it refuses connections, or
-    /// its certificate is not accepted. The message names host and port.
+    /// No connection could be made, and another attempt would fail in the same way.
+    ///
+    /// The host is unknown, it refuses connections, or its certificate is not accepted. The message names host and
+    /// port.
     Unreachable(String),
 }
 
 /// Whether the other side may have received a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SentState {
-    /// Certainly not: it is safe to send it again.
+    /// The other side has not received it: it is safe to send it again.
     No,
-    /// Perhaps.
+    /// The other side may have received it.
     Maybe,
 }
 
 /// The names of the protocol's own headers, in lower case.
 pub mod header {
-    /// The revision of the protocol.
+    /// The protocol revision.
     pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
     /// The method of the message (2026-07-28).
     pub const METHOD: &str = "mcp-method";
-    /// What the message is about: a tool, a prompt, a resource, a task (2026-07-28).
+    /// The name of the tool, prompt, resource or task that the message is about (2026-07-28).
     pub const NAME: &str = "mcp-name";
-    /// What the name of each mirrored tool parameter begins with (2026-07-28).
+    /// The prefix of the headers that mirror tool parameters (2026-07-28).
     pub const PARAM_PREFIX: &str = "mcp-param-";
-    /// The session (2025-03-26 to 2025-11-25).
+    /// The session id (2025-03-26 to 2025-11-25).
     pub const SESSION_ID: &str = "mcp-session-id";
-    /// The last event that was received of a stream.
+    /// The id of the last event received on a stream.
     pub const LAST_EVENT_ID: &str = "last-event-id";
 }

@@ -1,7 +1,7 @@
-//! Parameters of tools that are headers as well (2026-07-28).
+//! Tool parameters mirrored in HTTP headers, `x-mcp-header` (2026-07-28).
 //!
-//! A tool's input schema may mark parameters with `x-mcp-header`. The client repeats their values as headers, for
-//! whoever forwards the request to read, and the server makes sure that both say the same.
+//! A tool's input schema may mark parameters with `x-mcp-header`. The client repeats their values in headers, which
+//! intermediaries can read, and the server checks that headers and arguments agree.
 //!
 //! ```
 //! use mcp_proto::transport::http::param_headers::ParamHeaders;
@@ -43,63 +43,64 @@ pub use error::{HeaderArgumentError, HeaderMismatchError, ParamHeaderError};
 #[cfg(feature = "client")]
 pub(crate) use list::{ExcludedTool, ListedTool, ToolList};
 
-/// Which parameters of a tool are headers as well, and what these are called.
+/// The parameters of a tool that are mirrored in headers, and the names of these headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamHeaders {
-    /// The headers, in lower case and with their prefix.
+    /// The header names, in lower case and with the prefix.
     names: Vec<Box<str>>,
     root: Properties,
 }
 
-/// The properties of an object that lead to a header.
+/// The properties of an object that are mirrored, or that contain mirrored properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Properties(BTreeMap<Box<str>, Param>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Param {
-    /// The place of its header among the names.
+    /// The index of the parameter's header in `names`.
     header_index: Option<usize>,
     properties: Properties,
 }
 
 impl ParamHeaders {
-    /// The most parameters of one tool that may be headers: HTTP servers commonly take 100 headers in all.
+    /// The maximum of mirrored parameters per tool: HTTP servers commonly accept 100 headers in all.
     pub const MAX_HEADERS: usize = 64;
 
-    /// Reads a tool's input schema; `None` if it marks no parameter.
+    /// Reads the marks in a tool's input schema; `None` if it marks no parameter.
     ///
-    /// A mark must be the name of a header without its prefix, differ from the others by more than case, and stand
-    /// at a parameter whose `type` is string, integer or boolean (or one of these and null), which is reached from the
-    /// root through `properties` alone.
+    /// A mark must be a header name without the prefix, and differ from the others by more than case. The `type` of its
+    /// parameter must be string, integer or boolean (or one of these and null), and only `properties` may lead from the
+    /// root to the parameter.
     ///
     /// # Errors
-    /// If a mark breaks these rules. The tool can then not be called over HTTP.
+    /// If a mark breaks these rules. The tool then cannot be called over HTTP.
     pub fn from_schema(input_schema: &str) -> Result<Option<Self>, ParamHeaderError> {
         schema::read(input_schema)
     }
 
-    /// The names of the headers, in lower case.
+    /// Returns the names of the headers, in lower case.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }
 
-    /// The headers of a call, by name in lower case, with their values as they are sent. What is absent or null has
-    /// none.
+    /// Returns the headers of a call: lower-case names with encoded values. Absent and null arguments have no header.
     ///
     /// # Errors
-    /// If an argument is nothing that a header can repeat: neither text nor boolean nor an integer of at most 53 bits,
-    /// or if it is there twice.
+    /// If an argument cannot be encoded in a header, because it is neither a string nor a boolean nor an integer of at
+    /// most 53 bits, or if it occurs twice.
     pub fn values(&self, arguments: Option<&Raw>) -> Result<Vec<(String, String)>, HeaderArgumentError> {
         let values = arguments::read(self, arguments)?;
         let sent = self.names.iter().zip(values);
         Ok(sent.filter_map(|(name, value)| Some((name.as_ref().into(), value?.encode()))).collect())
     }
 
-    /// Makes sure that the headers of a call repeat its arguments: each that is there and not null has its header, no
-    /// other has. Integers are compared as numbers: `42.0` equals `42`.
+    /// Checks that the headers of a call match its arguments.
+    ///
+    /// Each argument that is present and not null must have its header, and there must be no other header. Integers are
+    /// compared as numbers: `42.0` equals `42`.
     ///
     /// # Errors
-    /// If a header and its argument differ; the call is to be refused with
+    /// If a header and its argument differ; the server must then refuse the call with
     /// [`HEADER_MISMATCH`](crate::rpc::code::HEADER_MISMATCH).
     pub fn check(
         &self,
@@ -130,7 +131,7 @@ impl ParamHeaders {
         Ok(())
     }
 
-    /// How many bytes it holds that the author of the schema has chosen.
+    /// Returns the number of stored bytes that come from the author of the schema.
     #[cfg(feature = "client")]
     pub(crate) fn bytes(&self) -> usize {
         fn below(level: &Properties) -> usize {
@@ -143,7 +144,7 @@ impl ParamHeaders {
     }
 }
 
-/// A path, for people: the names on it joined by dots, as far as a line has room for them.
+/// Joins the names of a path with dots for an error message, shortened to one line.
 fn display_path<'a>(path: impl IntoIterator<Item = &'a str>) -> String {
     const MAX_PATH_BYTES: usize = 200;
     let mut place = String::new();

@@ -1,4 +1,4 @@
-//! The arguments that are headers as well, found in one pass.
+//! Reads the mirrored arguments of a tool call in one pass.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -14,10 +14,10 @@ use super::{HeaderArgumentError, ParamHeaders, Properties, display_path};
 use crate::codec::header;
 use crate::rpc::Raw;
 
-/// The greatest integer up to which a double-precision number holds each exactly.
+/// The greatest integer up to which a double-precision number represents every integer exactly.
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// An argument that a header can repeat.
+/// The value of a mirrored argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     Text(Cow<'a, str>),
@@ -41,7 +41,7 @@ impl<'a> Value<'a> {
         }))
     }
 
-    /// As a header carries it.
+    /// Encodes the value for a header.
     pub(super) fn encode(self) -> String {
         match self {
             Self::Text(text) => header::encode(&text).into_owned(),
@@ -50,7 +50,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether a header, decoded, says the same.
+    /// Returns whether a decoded header has the same value.
     pub(super) fn equals(&self, given: &str) -> bool {
         match self {
             Self::Text(text) => *text == given,
@@ -63,7 +63,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The values of the marked parameters, in the order of the headers' names; `None` for what is absent or null.
+/// Reads the values of the mirrored parameters, in the order of the header names; `None` for absent or null ones.
 pub(super) fn read<'a>(
     headers: &ParamHeaders,
     arguments: Option<&'a Raw>,
@@ -88,14 +88,14 @@ struct ArgumentWalk<'p, 'de> {
 }
 
 impl ArgumentWalk<'_, '_> {
-    /// Ends the walk.
+    /// Records the error and ends the walk.
     fn fail<E: serde::de::Error>(&mut self, error: impl FnOnce(String) -> HeaderArgumentError) -> E {
         self.error = Some(error(display_path(self.path.iter().copied())));
         E::custom("invalid")
     }
 }
 
-/// A place in the arguments that leads to a marked one.
+/// A position in the arguments that leads to a mirrored one.
 struct ArgumentNode<'w, 'p, 'de> {
     walk: &'w mut ArgumentWalk<'p, 'de>,
     properties: &'p Properties,
@@ -173,24 +173,24 @@ impl<'de> Visitor<'de> for ArgumentNode<'_, '_, 'de> {
     }
 }
 
-/// Text, borrowed where it has no escapes.
+/// A string, borrowed if it has no escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Why a value is nothing that a header can repeat.
+/// Why a value cannot be encoded in a header.
 enum ValueError {
     Kind,
     Range,
     Json(serde_json::Error),
 }
 
-/// The integer that a number of JSON is. serde_json's own reading of numbers with a fraction is not exact.
+/// Parses a JSON number as an integer. serde_json parses numbers with a fraction inexactly.
 fn integer(number: &str) -> Result<i64, ValueError> {
     let whole = match number.parse::<i64>() {
         Ok(whole) => whole,
         Err(_) => {
             let number: f64 = number.parse().map_err(|_| ValueError::Kind)?;
-            // A conversion that saturates, and back: what is lost on the way was no integer, or is out of range.
+            // A saturating conversion there and back: if the values differ, the number is no integer or out of range.
             let whole = number as i64;
             if whole.unsigned_abs() <= MAX_SAFE_INTEGER && whole as f64 != number {
                 return Err(ValueError::Kind);

@@ -1,43 +1,43 @@
-//! What can be wrong with a mark, with an argument and with a header.
+//! Errors in the marks of a schema, in mirrored arguments and in their headers.
 
 use alloc::string::String;
 use core::fmt;
 
 use crate::codec::header::HeaderValueError;
 
-/// Why a tool can not be called over HTTP: a parameter is marked to be a header as well, and can not be one.
+/// Why a tool cannot be called over HTTP: a parameter has an invalid `x-mcp-header` mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParamHeaderError {
     /// The input schema is not JSON.
     Schema(String),
-    /// The mark is not text.
+    /// The mark is not a string.
     NotText {
-        /// Where it stands in the schema.
+        /// The mark's path in the schema.
         at: String,
     },
-    /// The mark is empty, or has characters that the name of a header may not have.
+    /// The mark is empty, or contains characters that header names do not allow.
     Name {
-        /// Where it stands in the schema.
+        /// The mark's path in the schema.
         at: String,
         /// The mark.
         name: String,
     },
-    /// Another parameter has the same mark, but for case.
+    /// Another parameter has the same mark, ignoring case.
     Duplicate {
-        /// Where it stands in the schema.
+        /// The mark's path in the schema.
         at: String,
         /// The mark.
         name: String,
     },
-    /// The parameter is neither declared as a string nor as an integer nor as a boolean.
+    /// The parameter's declared type is not string, integer or boolean.
     Type {
-        /// Where it stands in the schema.
+        /// The mark's path in the schema.
         at: String,
     },
-    /// It does not stand at a parameter, or at one that is not reached through `properties` alone.
+    /// The mark is not on a parameter, or keywords other than `properties` lead to that parameter.
     Unreachable {
-        /// Where it stands in the schema.
+        /// The mark's path in the schema.
         at: String,
     },
     /// More parameters are marked than [`ParamHeaders::MAX_HEADERS`](super::ParamHeaders::MAX_HEADERS).
@@ -71,25 +71,25 @@ impl fmt::Display for ParamHeaderError {
 
 impl core::error::Error for ParamHeaderError {}
 
-/// Why an argument can not be repeated as a header.
+/// Why an argument cannot be mirrored in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderArgumentError {
     /// The arguments are not JSON.
     Json(String),
-    /// It is an object, an array, or a number with a fraction.
+    /// The argument is an object, an array or a number with a fraction.
     Kind {
-        /// The path of its names.
+        /// The argument's path, names joined by dots.
         at: String,
     },
-    /// It is an integer that a double-precision number can not hold exactly.
+    /// The argument is an integer that a double-precision number cannot represent exactly.
     Range {
-        /// The path of its names.
+        /// The argument's path, names joined by dots.
         at: String,
     },
-    /// It is there twice: who reads the first one and who reads the last would not read the same.
+    /// The argument occurs twice: one reader would use the first value and another the last.
     Duplicate {
-        /// The path of its names.
+        /// The argument's path, names joined by dots.
         at: String,
     },
 }
@@ -114,38 +114,38 @@ impl fmt::Display for HeaderArgumentError {
 
 impl core::error::Error for HeaderArgumentError {}
 
-/// How the headers of a call fail to repeat its arguments.
+/// How the headers of a call differ from its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderMismatchError {
-    /// The argument is there, and its header is not.
+    /// The argument is present, but its header is missing.
     Missing {
         /// The name of the header, in lower case.
         header: String,
     },
-    /// The header is there, and its argument is absent or null.
+    /// The header is present, but its argument is absent or null.
     Unexpected {
         /// The name of the header, in lower case.
         header: String,
     },
-    /// The header is there more than once.
+    /// The header occurs more than once.
     Repeated {
         /// The name of the header, in lower case.
         header: String,
     },
-    /// The value of the header can not be read.
+    /// The value of the header cannot be decoded.
     Undecodable {
         /// The name of the header, in lower case.
         header: String,
-        /// What is wrong with it.
+        /// The decoding error.
         error: HeaderValueError,
     },
-    /// The header and its argument are not the same.
+    /// The header and its argument have different values.
     Different {
         /// The name of the header, in lower case.
         header: String,
     },
-    /// The argument is nothing that a header can repeat.
+    /// The argument cannot be mirrored in a header.
     Argument(HeaderArgumentError),
 }
 

@@ -1,4 +1,4 @@
-//! What a client takes note of when tools are listed.
+//! Reads `tools/list` results: mirrored parameters, annotations, and tools to exclude.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -13,10 +13,10 @@ use serde_json::value::RawValue;
 use super::{ParamHeaderError, ParamHeaders};
 use crate::rpc::Raw;
 
-/// A result of `tools/list`, as a client over HTTP reads it.
+/// A `tools/list` result, read by an HTTP client.
 #[derive(Debug)]
 pub(crate) struct ToolList {
-    /// The result without the tools that can not be called.
+    /// The result without the tools that cannot be called.
     pub(crate) result: Raw,
     pub(crate) tools: Vec<ListedTool>,
     pub(crate) excluded: Vec<ExcludedTool>,
@@ -27,13 +27,13 @@ pub(crate) struct ToolList {
 pub(crate) struct ListedTool {
     pub(crate) name: Box<str>,
     pub(crate) headers: Option<ParamHeaders>,
-    /// The server says that it changes nothing.
+    /// The server declares that the tool changes nothing.
     pub(crate) read_only: bool,
-    /// The server says that calling it twice changes no more than calling it once.
+    /// The server declares that calling the tool twice has no more effect than calling it once.
     pub(crate) idempotent: bool,
 }
 
-/// A tool that can not.
+/// A tool that cannot be called over HTTP, and why.
 #[derive(Debug)]
 pub(crate) struct ExcludedTool {
     pub(crate) name: String,
@@ -41,7 +41,7 @@ pub(crate) struct ExcludedTool {
 }
 
 impl ToolList {
-    /// Reads a result. What is no list of tools stays as it is, for the decoder to refuse.
+    /// Reads a result. Anything other than a list of tools stays unchanged, and the decoder rejects it.
     pub(crate) fn read(result: Raw) -> Self {
         let (mut tools, mut excluded) = (Vec::new(), Vec::new());
         let rewritten = pick_members(result.as_str(), ["tools"]).and_then(|[listed]| {
@@ -63,7 +63,7 @@ impl ToolList {
     }
 }
 
-/// The result with other tools in place of those listed.
+/// Writes the result with the `kept` tools in place of the `listed` ones.
 fn rewrite(result: &str, listed: &str, kept: &[&str]) -> Option<Raw> {
     let start = (listed.as_ptr() as usize).checked_sub(result.as_ptr() as usize)?;
     let end = start.checked_add(listed.len())?;
@@ -97,7 +97,7 @@ fn read_tool(entry: &str) -> Result<Option<ListedTool>, ExcludedTool> {
     Ok(name.map(|name| ListedTool { name: name.into(), headers, read_only, idempotent }))
 }
 
-/// Some members of an object, as they stand; of one that comes twice, the last. `None` if it is no object.
+/// Reads the raw values of the named members of an object; of a repeated member, the last. `None` if it is no object.
 fn pick_members<'a, const COUNT: usize>(
     text: &'a str,
     names: [&'static str; COUNT],

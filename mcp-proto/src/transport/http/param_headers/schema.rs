@@ -1,6 +1,6 @@
-//! Which parameters of an input schema are marked, found in one pass.
+//! Finds the marked parameters of an input schema in one pass.
 //!
-//! A mark is a keyword of a schema: where `x-mcp-header` is the name of a property, or part of an example, it is none.
+//! A mark is a keyword of a schema: an `x-mcp-header` that is the name of a property, or part of an example, is none.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -19,7 +19,7 @@ use crate::transport::http::header::PARAM_PREFIX;
 const MARK: &str = "x-mcp-header";
 
 pub(super) fn read(schema: &str) -> Result<Option<ParamHeaders>, ParamHeaderError> {
-    // Written with an escape it is the same name.
+    // With an escape in it, the name is still the same.
     let may_be_marked =
         [MARK, "\\u"].iter().any(|part| memmem::find(schema.as_bytes(), part.as_bytes()).is_some());
     if !may_be_marked {
@@ -41,13 +41,13 @@ pub(super) fn read(schema: &str) -> Result<Option<ParamHeaders>, ParamHeaderErro
 
 struct ToolSchemaWalk<'de> {
     names: Vec<Box<str>>,
-    /// Where in the schema.
+    /// The path of the current position in the schema.
     path: Vec<Cow<'de, str>>,
     error: Option<ParamHeaderError>,
 }
 
 impl ToolSchemaWalk<'_> {
-    /// Ends the walk.
+    /// Records the error and ends the walk.
     fn fail<E: serde::de::Error>(&mut self, error: ParamHeaderError) -> E {
         self.error = Some(error);
         E::custom("invalid")
@@ -60,7 +60,7 @@ impl ToolSchemaWalk<'_> {
         }
     }
 
-    /// Takes the mark of the parameter that the walk is at.
+    /// Adds the mark of the current parameter; returns the index of its header.
     fn add_mark(&mut self, mark: &RawValue) -> Result<usize, ParamHeaderError> {
         let at = || self.path_text();
         let Ok(Text(name)) = serde_json::from_str(mark.get()) else {
@@ -90,23 +90,23 @@ impl ToolSchemaWalk<'_> {
     }
 }
 
-/// What stands at some place of a schema.
+/// The kind of value at a position in a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SchemaPosition {
-    /// The schema as a whole.
+    /// The whole schema.
     Root,
     /// The schema of a parameter.
     Parameter,
-    /// A schema that applies to no parameter in particular, or not always; or an array of such.
+    /// A schema that applies to no single parameter, or only conditionally; or an array of such schemas.
     Elsewhere,
-    /// Schemas by the name of the parameter.
+    /// An object of schemas by parameter name.
     Parameters,
-    /// Schemas by names of some other kind.
+    /// An object of schemas by other names.
     NamedSchemas,
 }
 
 impl SchemaPosition {
-    /// What a keyword holds; `None` if that is no schema.
+    /// Returns the position that a keyword's value is at; `None` if the value is no schema.
     fn for_keyword(self, keyword: &str) -> Option<Self> {
         match keyword {
             "properties" if self == Self::Elsewhere => Some(Self::NamedSchemas),
@@ -141,7 +141,7 @@ struct SchemaNode<'w, 'de> {
 }
 
 impl<'de> SchemaNode<'_, 'de> {
-    /// The members of a schema.
+    /// Reads the members of a schema.
     fn schema<A: MapAccess<'de>>(self, mut map: A) -> Result<Param, A::Error> {
         let Self { walk, position: place } = self;
         let mut param = Param::default();
@@ -174,13 +174,13 @@ impl<'de> SchemaNode<'_, 'de> {
         Ok(param)
     }
 
-    /// Schemas by name.
+    /// Reads an object of schemas by name.
     fn named<A: MapAccess<'de>>(self, mut map: A, place: SchemaPosition) -> Result<Param, A::Error> {
         let mut below = Properties::default();
         while let Some(Text(name)) = map.next_key()? {
             let key = (place == SchemaPosition::Parameter).then(|| Box::from(&*name));
             let param = self.walk.child(&mut map, name, place)?;
-            // Of a name that comes twice, the last counts.
+            // Of a repeated name, the last one counts.
             match key {
                 Some(key) if param.header_index.is_some() || !param.properties.0.is_empty() => {
                     below.0.insert(key, param);
@@ -263,11 +263,11 @@ impl<'de> Visitor<'de> for SchemaNode<'_, 'de> {
     }
 }
 
-/// Text, borrowed where it has no escapes.
+/// A string, borrowed if it has no escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Whether a `type` lets nothing through but text, integers, booleans and null, and not null alone.
+/// Returns whether `type` allows only strings, integers, booleans and null, and not null alone.
 fn is_simple_type(declared: &RawValue) -> bool {
     let is_simple = |Text(name): &Text<'_>| matches!(&**name, "string" | "integer" | "boolean");
     if let Ok(one) = serde_json::from_str(declared.get()) {
@@ -277,6 +277,7 @@ fn is_simple_type(declared: &RawValue) -> bool {
     several.iter().any(is_simple) && several.iter().all(|name| is_simple(name) || &*name.0 == "null")
 }
 
+/// Returns whether a byte may occur in a token:
 /// <https://www.rfc-editor.org/rfc/rfc9110.html#section-5.6.2>
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
