@@ -1,4 +1,4 @@
-//! How a server behaves over HTTP.
+//! Configuration of an HTTP server.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -10,7 +10,7 @@ use crate::quota::ByteLimits;
 
 use super::{Hosts, Origins};
 
-/// The configuration of a server over HTTP.
+/// The configuration of an HTTP server.
 ///
 /// ```
 /// use mcp_proto::transport::http::server::{HttpServerConfig, Hosts};
@@ -23,56 +23,68 @@ use super::{Hosts, Origins};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpServerConfig {
-    /// What does not depend on HTTP. Its [limits](ServerConfig::limits) hold for each exchange and for each session.
+    /// The configuration of the server independent of HTTP. Its [limits](ServerConfig::limits) apply to each exchange
+    /// and to each session.
     pub server: Arc<ServerConfig>,
-    /// The path of the endpoint, such as `/mcp`; other paths are not found. Default: none, any path is the endpoint,
-    /// for whoever has looked at the path already.
+    /// The path of the endpoint, such as `/mcp`; other paths are answered with 404. Default: none, any path is the
+    /// endpoint, for callers that route by path themselves.
     pub path: Option<String>,
-    /// Which origins of web pages are served. Default: those of this machine.
+    /// The web origins that are served. Default: those of this machine.
     pub origins: Origins,
-    /// Which hosts may be asked for. Default: this machine's loopback names. Set it where clients come from elsewhere.
+    /// The `Host` values that are served. Default: this machine's loopback names. Set it if clients connect from other
+    /// machines.
     pub hosts: Hosts,
-    /// How long nothing is sent on an open stream before a comment shows that it is alive, and how long a request may
-    /// be without an answer before it gets a stream for that reason. Default 15 s: proxies wait 30 s at the least.
-    /// `Duration::MAX` sends none.
+    /// Keep-alive interval: the time without output after which an open stream sends a comment.
+    ///
+    /// A request without an answer for this long gets a stream, to carry the comment. Default 15 s: proxies wait at
+    /// least 30 s. `Duration::MAX` sends no comments.
     pub keepalive: Duration,
-    /// How long a request of a client that can resume streams (2025-11-25) may be without an answer before it gets a
-    /// stream, so that the answer outlives its connection. Default 1 s.
+    /// The time without an answer after which a request gets an event stream, if its client can resume streams
+    /// (2025-11-25).
+    ///
+    /// The answer then outlives its connection. Default 1 s.
     pub stream_after: Duration,
-    /// How long clients are asked to wait before they fetch the rest of a stream. Default 1 s.
+    /// The delay that clients are asked to wait before they reconnect to a stream. Default 1 s.
     pub retry: Duration,
-    /// The longest request body accepted, in bytes; a longer one is refused with 413. Default 4 MiB: requests carry
-    /// arguments, and every client may send several at a time. [`Limits::message_bytes`] holds as well, if it is less.
+    /// The longest request body accepted, in bytes; a longer one is refused with 413.
+    ///
+    /// Default 4 MiB: requests carry arguments, and every client may send several at a time. [`Limits::message_bytes`]
+    /// applies as well if it is lower.
     pub body_bytes: usize,
-    /// How long a request body may take, from the end of the request's headers to its own end, however steadily it comes.
-    /// Then the request is refused with 408. Default 30 s: bodies of `body_bytes` need 140 KB/s. `Duration::MAX` waits
-    /// for as long as the connection lasts.
+    /// The time allowed for a request body, from the end of the request's headers to the end of the body, however
+    /// steadily it arrives.
+    ///
+    /// Afterwards the request is refused with 408. Default 30 s: a body of `body_bytes` needs 140 KB/s. `Duration::MAX`
+    /// waits as long as the connection lasts.
     pub body_timeout: Duration,
-    /// How many bytes the server holds for its clients: request bodies, stored events and queued answers. Beyond it
-    /// requests are refused with 503 and `Retry-After`.
+    /// The byte budgets for data that the server holds for its clients: request bodies, stored events and queued
+    /// answers. Requests beyond them are refused with 503 and `Retry-After`.
     pub byte_limits: ByteLimits,
-    /// How many sessions there may be. Default 10,000. An owner who asks for one more loses its own oldest idle one; others
-    /// lose one only to an [owner](crate::quota::QuotaOwner) with less than its fair share.
+    /// The maximum number of sessions. Default 10,000.
+    ///
+    /// An owner who opens one more loses its own oldest idle session; others lose one only to an
+    /// [owner](crate::quota::QuotaOwner) with less than its fair share.
     pub max_sessions: usize,
-    /// How long a session may be without an open stream, a request and a running handler before it expires. Default
-    /// 30 min.
+    /// The time without an open stream, a request or a running handler after which a session expires. Default 30 min.
     pub session_idle: Duration,
-    /// How many events a session keeps for clients that come back for them. Default 1,024.
+    /// The maximum number of events that a session stores for clients that reconnect. Default 1,024.
     pub stored_events: usize,
-    /// How many bytes of events a session keeps so; the newest event is kept whatever its size. Default 1 MiB.
+    /// The maximum size of a session's stored events, in bytes; the newest event is stored whatever its size. Default 1
+    /// MiB.
     pub stored_bytes: usize,
-    /// How long a session keeps the events of a stream after its last answer was delivered, that is, after the stream was
-    /// written to its end. Default 30 s: the last bytes may be lost on their way, and the client then comes back at
-    /// once. Until then they count as delivered, are limited to a sixteenth of `stored_bytes`, and are the first to make
-    /// room. The events of a stream that broke off are not delivered: they stay, within the limits above, until a
-    /// client has read the rest of the stream.
+    /// How long a session stores the events of a stream after delivery, that is, after the stream was written to its
+    /// end.
+    ///
+    /// Default 30 s: the last bytes may be lost in transit, and the client then reconnects at once. Delivered events
+    /// are limited to a sixteenth of `stored_bytes`, and are evicted first. The events of a stream that broke off are
+    /// not delivered: they stay, within the limits above, until a client has read the rest of the stream.
     pub resume_grace: Duration,
-    /// Where to serve clients of 2024-11-05, if at all. Default: nowhere.
+    /// The endpoints for clients of 2024-11-05. Default: none, such clients are not served.
     pub legacy_sse: Option<LegacyPaths>,
 }
 
 impl HttpServerConfig {
-    /// A configuration with every default.
+    /// Creates a configuration with every default.
     pub fn new(server: impl Into<Arc<ServerConfig>>) -> Self {
         Self {
             server: server.into(),
@@ -98,20 +110,20 @@ impl HttpServerConfig {
         &self.server.limits
     }
 
-    /// The longest request body that both limits allow.
+    /// Returns the longest request body that both limits allow, in bytes.
     pub(super) fn body_limit(&self) -> usize {
         self.body_bytes.min(self.limits().message_bytes)
     }
 }
 
-/// The two endpoints of the transport of 2024-11-05, as clients see them.
+/// The two endpoints of the HTTP+SSE transport (2024-11-05), as clients see them.
 ///
 /// <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyPaths {
-    /// Where a client opens its stream. It may be the path of the endpoint itself. Default `/sse`.
+    /// The path where a client opens its event stream. It may equal the path of the endpoint. Default `/sse`.
     pub events: String,
-    /// Where it sends its messages. Default `/messages`.
+    /// The path where a client posts its messages. Default `/messages`.
     pub messages: String,
 }
 
@@ -121,21 +133,21 @@ impl Default for LegacyPaths {
     }
 }
 
-/// A configuration, and what is made of it once: what exchanges and sessions of one server share.
+/// A configuration prepared for use, shared by all exchanges and sessions of one server.
 #[derive(Clone, Debug)]
 pub struct Setup(Arc<SharedSetup>);
 
 #[derive(Debug)]
 struct SharedSetup {
     config: HttpServerConfig,
-    /// Of the peer in an exchange: each knows the era that it is for.
+    /// The server configuration for exchanges, restricted to the modern era.
     modern: PreparedConfig,
-    /// Of the peer in a session.
+    /// The server configuration for sessions, restricted to the legacy era.
     legacy: PreparedConfig,
 }
 
 impl Setup {
-    /// Makes it.
+    /// Prepares a configuration.
     #[must_use]
     pub fn new(config: HttpServerConfig) -> Self {
         let of = |eras| {
@@ -145,7 +157,7 @@ impl Setup {
         Self(Arc::new(SharedSetup { config, modern, legacy }))
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &HttpServerConfig {
         &self.0.config

@@ -1,4 +1,4 @@
-//! One request that stands alone, and its answer.
+//! The server's side of one exchange of the modern era.
 
 use alloc::string::String;
 use core::fmt;
@@ -14,32 +14,31 @@ use super::output::{ExchangeOutput, Stage};
 use super::response::{Chunk, ResponseHead};
 use super::{ModernRequest, Setup};
 
-/// One request of the modern era, from its admission to the end of its answer.
+/// A modern-era request on the server, from its admission to the end of its answer.
 ///
-/// The answer is one JSON value if the first thing to be sent is the reply, and a stream of events otherwise. The
-/// client's disconnect cancels the request.
+/// If the first output is the response, the answer is one JSON value; otherwise it is an event stream. The client's
+/// disconnect cancels the request.
 ///
-/// **Inputs** are the `handle_*` methods, **outputs** the `poll_*` methods; they depend on no order. [`at`](Self::at) gives
-/// the **commands**.
+/// **Inputs** are the `handle_*` methods, **outputs** the `poll_*` methods; they can be called in any order.
+/// [`at`](Self::at) returns the **commands**.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#receiving-messages>
 pub struct Exchange {
     setup: Setup,
     server: Server,
     output: ExchangeOutput,
-    /// How many bytes were queued when the current command or input began.
+    /// The number of bytes queued when the current command or input began.
     queued_before: usize,
-    /// When the client last took something, or there was nothing to take.
+    /// When the client last took output, or when output was first queued.
     waiting_since: Option<Instant>,
-    /// When a comment is due.
+    /// When the next keep-alive comment is due.
     comment_at: Option<Instant>,
-    /// The permit for the request's body, which the application may hold until it has answered.
     body: Option<BytePermit>,
 }
 
 impl Exchange {
-    /// Takes a request in. What the protocol answers by itself is answered at once; else there is an event for the
-    /// application.
+    /// Opens an exchange for a request. The server answers some requests itself; for any other it queues an event for
+    /// the application.
     #[must_use]
     pub fn open(setup: &Setup, request: ModernRequest, now: Instant) -> Self {
         let mut exchange = Self {
@@ -59,7 +58,7 @@ impl Exchange {
         exchange
     }
 
-    /// The commands, given at `now`.
+    /// Returns the server's commands, executed at `now`.
     pub fn at(&mut self, now: Instant) -> ServerCommands<'_> {
         ServerCommands::new(self, now)
     }
@@ -100,13 +99,13 @@ impl Exchange {
     }
 
     fn comment_deadline(&self) -> Option<Instant> {
-        // One that was not taken shows that another would not be.
+        // While earlier output is unread, a comment would not be read either.
         self.comment_at.filter(|_| !self.output.is_over() && self.waiting_since.is_none())
     }
 
     // --- Inputs ---
 
-    /// The client does not wait for the answer any more.
+    /// Cancels the request: the client has disconnected.
     pub fn handle_disconnect(&mut self, now: Instant) {
         self.run(now, |server, out| {
             server.abort(peer::CloseReason::Lost(LostReason::Disconnected(String::new())));
@@ -114,7 +113,7 @@ impl Exchange {
         });
     }
 
-    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    /// Runs the timers that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.write_deadline().is_some_and(|deadline| deadline <= now) {
             let waited = self.setup.config().server.write_timeout;
@@ -132,27 +131,29 @@ impl Exchange {
 
     // --- Outputs ---
 
-    /// The next event, in the order in which it happened.
+    /// Returns the next event, oldest first.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<peer::Event> {
         self.server.poll_event()
     }
 
-    /// The head of the answer, once it is known what it is.
+    /// Returns the head of the answer once its status and form are decided.
     #[must_use]
     pub fn poll_head(&mut self) -> Option<ResponseHead> {
         self.output.head()
     }
 
-    /// The next part of the body. Ask again only when that has been written: what stays in here is what its write
-    /// timeout and its limits see.
+    /// Returns the next part of the body.
+    ///
+    /// Call it again only when that part has been written: the write timeout and the limits cover only bytes that are
+    /// still queued here.
     #[must_use]
     pub fn poll_body(&mut self) -> Chunk {
         self.waiting_since = None;
         self.output.take()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless another input comes first.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         [self.server.poll_timeout(), self.write_deadline(), self.comment_deadline()]
@@ -163,12 +164,12 @@ impl Exchange {
 
     // --- Getters ---
 
-    /// Whether it is over. What is queued may still be sent.
+    /// Returns whether the exchange is over. Queued output may still be sent.
     pub fn is_closed(&self) -> bool {
         self.server.is_closed()
     }
 
-    /// The server, for its getters.
+    /// Returns the server, for its getters.
     pub fn peer(&self) -> &Server {
         &self.server
     }

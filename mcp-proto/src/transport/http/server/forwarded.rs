@@ -1,4 +1,4 @@
-//! The address of a client behind proxies.
+//! Client addresses behind trusted proxies.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,14 +8,14 @@ use core::str::FromStr;
 
 use crate::transport::http::Fields;
 
-/// The proxies whose word on the address of a client is believed.
+/// The proxies that the server trusts to report a client's address.
 ///
-/// The headers `X-Forwarded-For` and `Forwarded` (RFC 7239) are heeded only in requests whose immediate peer is one of
-/// these. They are read from the right, where the last proxy writes: the client is the first address that is not a trusted
-/// proxy itself. Default: none, so that the peer is the client.
+/// The headers `X-Forwarded-For` and `Forwarded` (RFC 7239) are read only in requests whose immediate peer is one of
+/// these. They are read from the right, where the last proxy appends: the client is the first address that is not a
+/// trusted proxy itself. Default: none, so that the peer is the client.
 ///
-/// Where both headers are there and name different clients, neither is believed: a proxy that writes one of them may pass
-/// on the other as the client wrote it. A trusted proxy that writes neither must remove both.
+/// If both headers are present and name different clients, neither is used: a proxy that writes one of them may pass on
+/// the other as the client wrote it. A trusted proxy that writes neither must remove both.
 ///
 /// ```
 /// use core::net::IpAddr;
@@ -34,19 +34,19 @@ use crate::transport::http::Fields;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<TrustedProxy>);
 
-/// A proxy, or a network of them: `10.0.0.1`, `10.0.0.0/8`, `2001:db8::/32`, or `unix` for whoever connects without an
-/// address, as over a Unix domain socket.
+/// A trusted proxy or network: `10.0.0.1`, `10.0.0.0/8`, `2001:db8::/32`, or `unix` for peers without an address, as on
+/// a Unix domain socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustedProxy(ProxyMatch);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProxyMatch {
-    /// The address in IPv6 bits and the length of the prefix in them.
+    /// The network address in IPv6 bits, and the prefix length.
     Network(u128, u32),
     Local,
 }
 
-/// A text is no address, no network and not `unix`.
+/// The text is neither an address nor a network nor `unix`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyAddressError(String);
 
@@ -59,7 +59,7 @@ impl fmt::Display for ProxyAddressError {
 impl core::error::Error for ProxyAddressError {}
 
 impl TrustedProxy {
-    /// Whoever connects without an address, as over a Unix domain socket.
+    /// Peers without an address, as on a Unix domain socket.
     pub const UNIX: Self = Self(ProxyMatch::Local);
 
     fn includes(self, peer: Option<IpAddr>) -> bool {
@@ -74,7 +74,7 @@ impl TrustedProxy {
     }
 }
 
-/// An address as an IPv6 one: IPv4 is mapped into it.
+/// Converts an address to IPv6 bits; IPv4 addresses are mapped.
 fn ipv6_bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
@@ -115,7 +115,7 @@ impl FromIterator<TrustedProxy> for TrustedProxies {
 }
 
 impl TrustedProxies {
-    /// The address of the client that made a request: `peer` is the one that the connection comes from, if it has one.
+    /// Returns the address of the client that made a request. `peer` is the address of the connection, if it has one.
     #[must_use]
     pub fn client(&self, peer: Option<IpAddr>, fields: &dyn Fields) -> Option<IpAddr> {
         if !self.trusts(peer) {
@@ -138,7 +138,7 @@ impl TrustedProxies {
         self.0.iter().any(|proxy| proxy.includes(peer))
     }
 
-    /// The client by one of the headers; `None` if it is not there.
+    /// Returns the client that one header names; `None` if the header is absent.
     fn client_by_header(
         &self,
         peer: Option<IpAddr>,
@@ -151,7 +151,8 @@ impl TrustedProxies {
         if values.is_empty() {
             return None;
         }
-        // A hop that cannot be read was written by the proxy to its right, which is the last known address then.
+        // A hop that cannot be parsed was written by the proxy to its right; the address of that proxy is the last
+        // known one.
         let mut client = peer;
         for value in values.into_iter().rev() {
             for hop in value.rsplit(|byte| *byte == b',') {
@@ -170,14 +171,14 @@ impl TrustedProxies {
     }
 }
 
-/// A hop of `X-Forwarded-For`: an address, perhaps with a port.
+/// Parses a hop of `X-Forwarded-For`: an address, optionally with a port.
 fn parse_plain_hop(hop: &str) -> Option<IpAddr> {
     let address = hop.parse().or_else(|_| hop.parse::<SocketAddr>().map(|socket| socket.ip()));
     let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
     address.ok().or_else(bracketed).map(|address| address.to_canonical())
 }
 
-/// A hop of `Forwarded`: the parameter `for`.
+/// Parses a hop of `Forwarded`: the parameter `for`.
 fn parse_forwarded_hop(hop: &str) -> Option<IpAddr> {
     let value = hop.split(';').find_map(|pair| {
         let (name, value) = pair.trim().split_once('=')?;
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!(client("[2001:db9::1]:80"), address("2001:db9::1"));
         assert_eq!(client("[2001:db9::1]"), address("2001:db9::1"));
         assert_eq!(client("::ffff:192.0.2.1"), address("192.0.2.1"));
-        // All of them are proxies: the request began at the leftmost.
+        // All of them are proxies: the leftmost made the request.
         assert_eq!(client("10.0.0.1, 10.0.0.2"), address("10.0.0.1"));
     }
 

@@ -1,6 +1,6 @@
-//! The server role over HTTP: an exchange at a time for the modern era, sessions for the legacy one.
+//! The server role over HTTP: one exchange per request in the modern era, sessions in the legacy era.
 //!
-//! Whoever has an HTTP implementation drives it like this, for each request:
+//! The HTTP adapter drives each request like this:
 //!
 //! ```text
 //! RequestIntake::new(setup, head)  the head is checked            → Err(Answer): send it
@@ -14,7 +14,7 @@
 //!     LegacyEvents, LegacyPost    the same for clients of 2024-11-05
 //! ```
 //!
-//! An exchange that is open is driven like every machine of this crate:
+//! The adapter drives an open exchange in a loop:
 //!
 //! ```text
 //! loop {
@@ -25,17 +25,17 @@
 //! }
 //! ```
 //!
-//! An [`Exchange`] shares nothing but the [`Setup`] with any other. A [`Session`] has several streams, each the body of
-//! one answer. Nothing in here locks, waits, reads a clock or draws random numbers.
+//! An [`Exchange`] shares only the [`Setup`] with other exchanges. A [`Session`] has several streams, each the body of
+//! one answer. This module takes no locks, never waits, reads no clock and generates no random numbers.
 //!
-//! Which request is answered how:
+//! How requests are answered:
 //!
 //! | request | answer |
 //! |---|---|
-//! | a version in `_meta`, or a modern one in the header | an exchange: 400 with -32020 if headers and body differ, -32022 if the version is not spoken, -32602 if `_meta` lacks what it must have; 404 with -32601 for unknown methods |
-//! | `initialize` without | a new session |
-//! | anything else with the id of a session | in that session, or 404 |
-//! | anything else | 400 |
+//! | a version in `_meta`, or a modern one in the header | an exchange: 400 with -32020 if headers and body differ, -32022 if the version is not supported, -32602 if `_meta` lacks a required member; 404 with -32601 for unknown methods |
+//! | `initialize` without a session id | a new session |
+//! | any other request with a session id | in that session, or 404 |
+//! | any other request | 400 |
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>

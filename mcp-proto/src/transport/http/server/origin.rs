@@ -1,4 +1,4 @@
-//! Who may ask: the defence against web pages that make a browser talk to a server on the same machine.
+//! `Origin` and `Host` checks: protection against web pages that use a browser to reach a server on the same machine.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security--endpoint>
 
@@ -9,29 +9,29 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::transport::http::Fields;
 
-/// Which values of `Origin` are served. A request without that header does not come from a web page, and is served.
+/// The `Origin` values that are served. A request without that header does not come from a web page and is served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origins {
     /// Pages of this machine: `http` or `https` at `localhost` or a loopback address, any port.
     #[default]
     Local,
-    /// Any: where something before the server checks it.
+    /// Any origin: for servers behind a component that checks it.
     Any,
-    /// These alone, such as `https://app.example`, without regard to case.
+    /// Only these origins, such as `https://app.example`, compared case-insensitively.
     Only(Vec<String>),
 }
 
-/// Which values of `Host` are served: a name that was rebound to this machine's address is not among them.
+/// The `Host` values that are served. A name rebound to this machine's address (DNS rebinding) is not among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hosts {
     /// `localhost` and loopback addresses, any port.
     #[default]
     Local,
-    /// Any: behind a proxy, or where the server is not reached by a browser's user.
+    /// Any host: behind a proxy, or if no browser can reach the server.
     Any,
-    /// These alone, without regard to case: `mcp.example` at any port, `mcp.example:8443` at that one.
+    /// Only these hosts, compared case-insensitively: `mcp.example` at any port, `mcp.example:8443` at that port.
     Only(Vec<String>),
 }
 
@@ -60,14 +60,15 @@ impl Hosts {
             }),
             Self::Local => is_local(value),
         };
-        // A request that names no host proves nothing.
+        // A request without `Host` is served only if any host is allowed.
         all_allowed(fields, "host", allowed).unwrap_or(matches!(self, Self::Any))
     }
 }
 
-/// The message to a client whose `header` has a value that is not served; `option` is where a server allows it.
+/// Writes the error message for a `header` value that is not served; `option` names the configuration field that allows
+/// it.
 pub(super) fn rejection_message(header: &str, fields: &dyn Fields, option: &str) -> String {
-    /// A host or an origin is rarely longer.
+    /// Hosts and origins are rarely longer.
     const SHOWN: usize = 100;
     let mut value = String::new();
     if let Some(bytes) = fields.get(header) {
@@ -76,7 +77,7 @@ pub(super) fn rejection_message(header: &str, fields: &dyn Fields, option: &str)
     format!("requests with the {header} {value:?} are not served here: the server allows it by `{option}`")
 }
 
-/// Whether all values of a header are allowed; `None` if there are none.
+/// Returns whether all values of a header are allowed; `None` if there are none.
 fn all_allowed(fields: &dyn Fields, name: &str, allowed: impl Fn(&str) -> bool) -> Option<bool> {
     let mut all = None;
     fields.each(name, &mut |value| {
@@ -95,7 +96,7 @@ fn is_local(authority: &str) -> bool {
         || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The host of an authority; what has no port that is a number stays as it is, and matches nothing.
+/// Returns the host of an authority. An authority without a numeric port stays unchanged and matches nothing.
 fn without_port(authority: &str) -> &str {
     match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => host,

@@ -1,4 +1,4 @@
-//! The answer to one request that stands alone, as the peer writes it.
+//! Output of one exchange: what the peer writes, as a JSON answer or an event stream.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -12,29 +12,31 @@ use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use super::request_intake::AcceptedTypes;
 use super::response::{self, Chunk, ResponseHead, UNBUDGETED_BYTES};
 
-/// What comes first decides what the answer is: the reply makes it one JSON value with a status, anything else a stream
-/// of events with status 200.
+/// Collects the peer's output for one exchange.
+///
+/// The first output decides the form of the answer: the response makes it one JSON value with a status, any other
+/// message an event stream with status 200.
 #[derive(Debug)]
 pub(super) struct ExchangeOutput {
     accepts: AcceptedTypes,
     pub(super) stage: Stage,
     form: ResponseForm,
-    /// Whole messages, then the one that is being written.
+    /// Complete messages, followed by the one being written.
     buffer: Vec<u8>,
     complete_bytes: usize,
-    /// Whether the reply is in it: nothing follows.
+    /// Whether the response was written; nothing follows it.
     has_replied: bool,
-    /// Why the request is denied.
+    /// Why the request is denied, if it is.
     denial: Option<Denial>,
-    /// The permit for the queued bytes, and for the part taken last, which may not be written yet.
+    /// The permit for the queued bytes and for the part taken last, which may still be unwritten.
     permit: Option<BytePermit>,
     taken_bytes: usize,
 }
 
-/// Who answers now.
+/// Which side handles the request now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The peer, which looks whether the request is one to be answered.
+    /// The peer, which checks whether to dispatch the request.
     Admission,
     /// The application.
     Handling,
@@ -47,10 +49,10 @@ enum ResponseForm {
     Events,
 }
 
-/// What a buffer begins with, in bytes: small answers need no more.
+/// The initial capacity of the buffer in bytes, enough for small answers.
 const INITIAL_CAPACITY: usize = 512;
 
-/// What stands before each message, so that it need not be moved to make an event of it.
+/// Written before each message, so that the message need not be moved to become an event.
 const EVENT_PREFIX: &[u8] = b"data: ";
 
 impl ExchangeOutput {
@@ -68,12 +70,12 @@ impl ExchangeOutput {
         }
     }
 
-    /// Whether the reply has been written, or never will be.
+    /// Returns whether the response was written or never will be.
     pub(super) fn is_over(&self) -> bool {
         self.has_replied
     }
 
-    /// Writes a comment, which makes it a stream if it is not decided yet.
+    /// Writes a comment. An answer whose form is undecided becomes an event stream.
     pub(super) fn keep_alive(&mut self) {
         if self.has_replied || self.accepts == AcceptedTypes::Json {
             return;
@@ -84,21 +86,21 @@ impl ExchangeOutput {
         self.complete_bytes = self.buffer.len();
     }
 
-    /// What is answered next says that the request is denied.
+    /// Sets the denial, which the next answer reports.
     pub(super) fn deny(&mut self, denial: &Denial) {
         if !self.has_replied {
             self.denial = Some(denial.clone());
         }
     }
 
-    /// Nothing more comes. What was not answered never will be.
+    /// Ends the output. A request without an answer is answered with an error if the form of the answer is undecided.
     pub(super) fn end(&mut self) {
         if !self.has_replied {
             self.has_replied = true;
             if self.form == ResponseForm::Undecided {
                 let error =
                     ErrorObject::new(code::INTERNAL_ERROR, "the server has ended before it could answer");
-                // It has no data that could fail to encode.
+                // The error has no data that could fail to encode.
                 let _ = write::error(self.buffer(), ErrorId::Absent, &error);
                 self.complete_bytes = self.buffer.len();
                 self.form = self.json_form(503);
@@ -106,7 +108,7 @@ impl ExchangeOutput {
         }
     }
 
-    /// The client is gone.
+    /// Discards all output after the client has disconnected.
     pub(super) fn clear(&mut self) {
         self.end();
         self.buffer = Vec::new();
@@ -123,7 +125,6 @@ impl ExchangeOutput {
         }
     }
 
-    /// Charges the queued bytes to the byte budget.
     pub(super) fn update_permit(&mut self) {
         if let Some(permit) = &mut self.permit {
             permit.set(self.buffer.len().saturating_add(self.taken_bytes));
@@ -162,7 +163,7 @@ impl ExchangeOutput {
         }
     }
 
-    /// The form of the answer in the buffer, whose length stands in its head whenever that is asked for.
+    /// Returns the JSON form of the buffered answer, with its length at this moment.
     fn json_form(&self, status: u16) -> ResponseForm {
         ResponseForm::Json { status, bytes: self.complete_bytes.saturating_sub(EVENT_PREFIX.len()) }
     }
@@ -207,12 +208,13 @@ impl Outbox for ExchangeOutput {
                     return response::shrink(&mut self.buffer);
                 }
                 let id = id.map_or(ErrorId::Null, ErrorId::Known);
-                // It has no data that could fail to encode.
+                // The error has no data that could fail to encode.
                 let _ = write::error(self.buffer(), id, &response::over_budget());
                 self.buffer.shrink_to_fit();
                 self.commit_reply(503);
             }
-            // What follows the reply has nobody to read it, such as that a subscription which has ended is cancelled.
+            // The client does not read what follows the response, such as the cancellation of a subscription that has
+            // ended.
             MessageKind::Notification { .. } if !self.has_replied && self.accepts != AcceptedTypes::Json => {
                 self.commit_event()
             }
@@ -243,6 +245,6 @@ impl Outbox for ExchangeOutput {
         self.queued() > limit || !self.has_room(BytePurpose::Request)
     }
 
-    /// A server has asked nothing here.
+    /// A modern server sends no requests, so none can be cancelled.
     fn cancel(&mut self, _: i64, _: Option<&str>) {}
 }

@@ -1,4 +1,4 @@
-//! A request as it comes in: its head is checked, its body collected.
+//! Request intake: checks the head of a request and collects its body.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -23,29 +23,29 @@ use super::response::{EVENTS, HttpResponse, JSON};
 use super::route::{RequestRoute, route, route_message};
 use super::{SessionId, Setup};
 
-/// The head of a request, as whoever read it holds it.
+/// The head of an HTTP request, borrowed from the adapter.
 #[derive(Clone, Copy)]
 pub struct RequestHead<'a> {
-    /// The method, such as `POST`.
+    /// The HTTP method, such as `POST`.
     pub method: &'a str,
-    /// The path with the query, as they stand in the request.
+    /// The path with the query, as written in the request.
     pub path: &'a str,
-    /// The headers. `host` is to be among them whatever the version of HTTP: `:authority` is the same.
+    /// The headers. They must include `host` in every HTTP version; `:authority` is the same.
     pub fields: &'a dyn Fields,
-    /// The address of the client, if it has one: that of the connection, or the one that
-    /// [trusted proxies](super::TrustedProxies) forward.
+    /// The address of the client, if it has one: that of the connection, or the one reported by [trusted
+    /// proxies](super::TrustedProxies).
     pub client: Option<IpAddr>,
 }
 
 impl RequestHead<'_> {
-    /// The owner of the request, by the principal that was verified for it.
+    /// Returns the quota owner of the request, given the principal verified for it.
     #[must_use]
     pub fn owner(&self, principal: Option<&Principal>) -> QuotaOwner {
         QuotaOwner::of(principal, self.client)
     }
 }
 
-/// A request that is being read.
+/// A request whose body is still being received.
 ///
 /// ```
 /// use mcp_proto::Bytes;
@@ -67,53 +67,53 @@ pub struct RequestIntake {
     target: IntakeTarget,
     head: RetainedHead,
     body: RequestBody,
-    /// The bytes of the body, if they count in a budget.
+    /// The permit for the body's bytes, if they count in a budget.
     permit: Option<BytePermit>,
 }
 
 #[derive(Debug)]
 enum IntakeTarget {
-    /// The endpoint, with a message.
+    /// The endpoint; the body must hold a message.
     Endpoint,
-    /// The endpoint for the messages of a client of 2024-11-05.
+    /// The message endpoint of HTTP+SSE (2024-11-05).
     Messages(SessionId),
-    /// Known by the head alone.
+    /// The head alone decided the route.
     Routed(RequestRoute),
 }
 
-/// What is kept of the head until the body is there.
+/// The part of the head that is needed once the body is complete.
 #[derive(Debug)]
 pub(super) struct RetainedHead {
     pub(super) accepts: AcceptedTypes,
     pub(super) version: SingleHeader,
     pub(super) method: SingleHeader,
     pub(super) name: SingleHeader,
-    /// The session, and whether there is a header for it at all.
+    /// The session id header: `None` without one, `Some(None)` if the id is invalid.
     pub(super) session: Option<Option<SessionId>>,
-    /// Mirrored parameters.
+    /// Headers that mirror tool parameters.
     pub(super) params: Vec<(String, Vec<u8>)>,
 }
 
-/// Which kinds of answers a client takes.
+/// The response types that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AcceptedTypes {
     Either,
-    /// One JSON value alone: what comes before the answer is left out.
+    /// Only one JSON value: messages before the response are dropped.
     Json,
-    /// Streams alone.
+    /// Only event streams.
     Events,
 }
 
-/// A header that has one value.
+/// A header that allows a single value.
 #[derive(Debug)]
 pub(super) enum SingleHeader {
     Absent,
     Value(Vec<u8>),
-    /// Of different values, nobody knows which one counts.
+    /// The header occurs with different values, so none of them counts.
     Conflicting,
 }
 
-/// What the header says of the revision.
+/// The revision in the `mcp-protocol-version` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VersionHeader {
     Absent,
@@ -124,16 +124,16 @@ pub(super) enum VersionHeader {
 #[derive(Debug)]
 enum RequestBody {
     Empty,
-    /// In one piece, as it came.
+    /// The body arrived in one chunk.
     Single(Bytes),
     Collected(Vec<u8>),
 }
 
 impl RequestIntake {
-    /// Checks the head of a request.
+    /// Checks the head of a request and prepares to receive its body.
     ///
     /// # Errors
-    /// The answer to a request that is refused; its body need not be read.
+    /// The answer to a refused request; its body need not be read.
     pub fn new(setup: &Setup, head: &RequestHead<'_>) -> Result<Self, HttpResponse> {
         let (config, fields) = (setup.config(), head.fields);
         let version = SingleHeader::read(fields, header::PROTOCOL_VERSION);
@@ -215,8 +215,9 @@ impl RequestIntake {
         Ok(Self { setup: setup.clone(), target, head: kept, body: RequestBody::Empty, permit: None })
     }
 
-    /// The tool that is called, by what the headers say: if it has parameters that are headers as well, these are to be
-    /// [kept](Self::retain_params) now.
+    /// Returns the tool that the headers name, for a tool call.
+    ///
+    /// If the tool has mirrored parameters, [keep](Self::retain_params) their headers now.
     #[must_use]
     pub fn tool(&self) -> Option<Cow<'_, str>> {
         match (&self.head.method, &self.head.name) {
@@ -229,7 +230,7 @@ impl RequestIntake {
         }
     }
 
-    /// Keeps the headers that mirror parameters of the [tool](Self::tool), for
+    /// Keeps the headers that mirror parameters of the [tool](Self::tool) for
     /// [`ModernRequest::check`](super::ModernRequest::check).
     pub fn retain_params(&mut self, params: &ParamHeaders, fields: &dyn Fields) {
         for name in params.names() {
@@ -237,20 +238,20 @@ impl RequestIntake {
         }
     }
 
-    /// Counts the body in the account of the request's owner, until the request is answered. Without it the body counts
-    /// nowhere.
+    /// Charges the body to the account of the request's owner until the request is answered. By default the body is
+    /// charged to no account.
     #[must_use]
     pub fn charge(mut self, account: &ByteAccount) -> Self {
         self.permit = Some(account.permit());
         self
     }
 
-    /// Whether the body matters. If not, [`finish`](Self::finish) at once.
+    /// Returns whether the body is needed. If not, call [`finish`](Self::finish) at once.
     pub fn wants_body(&self) -> bool {
         !matches!(self.target, IntakeTarget::Routed(_))
     }
 
-    /// A part of the body has come.
+    /// Appends a chunk of the body.
     ///
     /// # Errors
     /// The answer to a request whose body is too long, or for which the byte budget has no room; the rest need not be
@@ -287,8 +288,10 @@ impl RequestIntake {
         self.permit = None;
     }
 
-    /// The answer to a request whose body has not come within [`body_timeout`](super::HttpServerConfig::body_timeout).
-    /// The clock is the caller's.
+    /// Returns the answer to a request whose body was not complete within
+    /// [`body_timeout`](super::HttpServerConfig::body_timeout).
+    ///
+    /// The caller measures the time.
     #[must_use]
     pub fn time_out(self) -> HttpResponse {
         let id = self.head.version.version().error_id();
@@ -297,7 +300,7 @@ impl RequestIntake {
         HttpResponse::refusal(408, id, code::INVALID_REQUEST, what)
     }
 
-    /// The body is whole: says what is to be done with the request.
+    /// Routes the request, whose body is complete.
     #[must_use]
     pub fn finish(self) -> RequestRoute {
         let permit = self.permit;
@@ -319,7 +322,7 @@ fn too_long_message(limit: usize) -> String {
     format!("the request body is longer than the {limit} bytes that this server takes")
 }
 
-/// The id of an error that answers a request of which the head alone was looked at.
+/// Returns the id of an error that answers a request whose body was not read.
 #[cfg(feature = "auth")]
 pub(crate) fn unknown_request_id(fields: &dyn Fields) -> ErrorId<'static> {
     SingleHeader::read(fields, header::PROTOCOL_VERSION).version().error_id()
@@ -332,15 +335,15 @@ enum RequestMethod {
     Delete,
 }
 
-/// What is at a path.
+/// The endpoint at a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EndpointKind {
     Endpoint,
-    /// Where clients of 2024-11-05 open their streams.
+    /// Where clients of 2024-11-05 open their event stream.
     Events,
-    /// Where they send their messages.
+    /// Where clients of 2024-11-05 post their messages.
     Messages,
-    /// The endpoint, where they open their streams as well.
+    /// The endpoint, which also opens the event streams of 2024-11-05.
     EndpointAndEvents,
 }
 
@@ -357,23 +360,23 @@ fn endpoint_kind(setup: &Setup, path: &str) -> Option<EndpointKind> {
     }
 }
 
-/// The session that the query of a client of 2024-11-05 names.
+/// Reads the session id from the query of a 2024-11-05 client.
 fn session_from_query(query: &str) -> Option<SessionId> {
     let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION_QUERY))?;
     SessionId::parse(id.as_bytes())
 }
 
-/// What stands before the session in a query.
+/// The text before the session id in a query.
 pub(super) const SESSION_QUERY: &str = "session=";
 
 impl AcceptedTypes {
     fn read(fields: &dyn Fields, verb: RequestMethod, place: EndpointKind) -> Option<Self> {
-        // Mostly there is one.
+        // Usually there is only one `accept` header; it needs no allocation.
         let (mut others, mut last) = (Vec::new(), None);
         fields.each("accept", &mut |value| others.extend(last.replace(value)));
         let accepts = |full| media::accepts(others.iter().copied().chain(last), full);
         match (verb, accepts(JSON), accepts(EVENTS)) {
-            // They are answered without a body.
+            // The answer to DELETE has no body.
             (RequestMethod::Delete, _, _) => Some(Self::Either),
             (RequestMethod::Post, _, _) if place == EndpointKind::Messages => Some(Self::Either),
             (RequestMethod::Post, true, true) => Some(Self::Either),
@@ -398,7 +401,7 @@ impl SingleHeader {
         read
     }
 
-    /// What it says, as the header of the revision.
+    /// Parses the value as a protocol revision.
     pub(super) fn version(&self) -> VersionHeader {
         match self {
             Self::Absent => VersionHeader::Absent,
@@ -419,7 +422,7 @@ impl VersionHeader {
         }
     }
 
-    /// The id of an error that answers no request that could be read.
+    /// Returns the id of an error without a readable request.
     pub(super) fn error_id(self) -> ErrorId<'static> {
         match self {
             Self::Known(revision) if revision.differences().error_without_id => ErrorId::Absent,
@@ -429,7 +432,7 @@ impl VersionHeader {
 }
 
 impl RetainedHead {
-    /// The session that the request is of.
+    /// Returns the session that the request names.
     pub(super) fn session(&self) -> Result<SessionId, HttpResponse> {
         let version = self.version.version();
         let refuse = |what| Err(HttpResponse::refusal(400, version.error_id(), code::INVALID_REQUEST, what));

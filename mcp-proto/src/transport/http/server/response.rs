@@ -1,4 +1,4 @@
-//! What goes back: heads and whole answers.
+//! HTTP responses: heads, whole answers and body chunks.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -16,10 +16,10 @@ use crate::quota::OverBudgetError;
 
 use super::Post;
 
-/// The headers of an answer.
+/// The headers of an HTTP response.
 pub type ResponseHeaders = Vec<(&'static str, Cow<'static, str>)>;
 
-/// Headers as they are shown: the id of a session is a secret.
+/// Headers for `Debug` output, without the session id, which is a secret.
 struct RedactedHeaders<'a>(&'a ResponseHeaders);
 
 impl fmt::Debug for RedactedHeaders<'_> {
@@ -32,14 +32,14 @@ impl fmt::Debug for RedactedHeaders<'_> {
     }
 }
 
-/// The head of an answer. [`Debug`](fmt::Debug) does not show the id of a session.
+/// The head of an HTTP response. [`Debug`](fmt::Debug) omits the session id.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
-    /// The headers but for those that say how long the body is.
+    /// The headers, except those for the length of the body.
     pub headers: ResponseHeaders,
-    /// What body follows.
+    /// The kind of body that follows.
     pub body: BodyKind,
 }
 
@@ -53,25 +53,25 @@ impl fmt::Debug for ResponseHead {
     }
 }
 
-/// What body an answer has.
+/// The kind of body that an answer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyKind {
-    /// None.
+    /// No body.
     Empty,
-    /// One of so many bytes.
+    /// A body of this many bytes.
     Sized(usize),
-    /// One whose length is not known, to be passed on as it comes.
+    /// A body of unknown length, to be forwarded as it is produced.
     Stream,
 }
 
-/// The next part of a body. [`Debug`](fmt::Debug) shows its length alone: it may name a session.
+/// The next part of a body. [`Debug`](fmt::Debug) shows only its length: the bytes may contain a session id.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Chunk {
-    /// These bytes, never none.
+    /// These bytes; never empty.
     Bytes(Bytes),
-    /// Nothing yet.
+    /// No bytes yet.
     Pending,
-    /// Nothing more.
+    /// The end of the body.
     End,
 }
 
@@ -85,14 +85,14 @@ impl fmt::Debug for Chunk {
     }
 }
 
-/// A whole answer. [`Debug`](fmt::Debug) shows neither the id of a session nor the body.
+/// A whole HTTP response. [`Debug`](fmt::Debug) shows neither the session id nor the body.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpResponse {
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
-    /// The headers but for the length of the body.
+    /// The headers, except those for the length of the body.
     pub headers: ResponseHeaders,
-    /// The body, perhaps none.
+    /// The body; may be empty.
     pub body: Bytes,
 }
 
@@ -108,34 +108,34 @@ impl fmt::Debug for HttpResponse {
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream";
-/// How long clients are asked to wait before they ask again for what was refused for want of room, in seconds.
+/// The `Retry-After` of requests refused for lack of room, in seconds.
 pub(crate) const RETRY_AFTER_SECS: &str = "5";
-/// The header that says what a client is to show.
+/// The header that carries an authentication challenge.
 pub(crate) const WWW_AUTHENTICATE: &str = "www-authenticate";
 
 /// Answers up to this many bytes are sent even if the byte budget is used up.
 pub(super) const UNBUDGETED_BYTES: usize = 1024;
 
-/// The error of a request that the byte budget has no room for.
+/// Returns the error for a request for which the byte budget has no room.
 pub(super) fn over_budget() -> ErrorObject {
     ErrorObject::new(code::INTERNAL_ERROR, format!("{OverBudgetError}"))
 }
 
 impl HttpResponse {
-    /// One without a body.
+    /// Creates a response without a body.
     #[must_use]
     pub fn empty(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Bytes::new() }
     }
 
-    /// The answer to what was asked in a session that there is none of, or none any more: the client opens a new one.
+    /// Returns the answer to a request in a session that does not exist or has ended: the client opens a new one.
     #[must_use]
     pub fn unknown_session(post: Option<&Post>) -> Self {
         let id = post.and_then(Post::request_id);
         Self::refusal(404, error_id(id), code::INVALID_REQUEST, "there is no session of this id")
     }
 
-    /// The answer to a client that asks for a session when there are too many, or when the server is closing.
+    /// Returns the refusal of a new session, because there are too many or the server is closing.
     #[must_use]
     pub fn too_many_sessions(post: Option<&Post>) -> Self {
         let id = post.and_then(Post::request_id);
@@ -143,12 +143,12 @@ impl HttpResponse {
             .with_header("retry-after", RETRY_AFTER_SECS)
     }
 
-    /// The answer to a request for which the byte budget has no room.
+    /// Returns the answer to a request for which the byte budget has no room.
     pub(super) fn over_budget(id: ErrorId<'_>) -> Self {
         Self::error(503, id, &over_budget()).with_header("retry-after", RETRY_AFTER_SECS)
     }
 
-    /// The answer to what is no message. `unnamed` is the id of an error whose request could not be read.
+    /// Returns the answer to a malformed message. `unnamed` is the id of an error whose request could not be read.
     pub(super) fn malformed(malformed: &Malformed, unnamed: ErrorId<'_>) -> Self {
         let id = malformed.recovered.id.as_ref().filter(|_| malformed.recovered.kind != Some(Kind::Response));
         Self::refusal(400, id.map_or(unnamed, ErrorId::Known), malformed.code(), format!("{malformed}"))
@@ -164,7 +164,7 @@ impl HttpResponse {
 
     pub(super) fn error(status: u16, id: ErrorId<'_>, error: &ErrorObject) -> Self {
         let mut body = Vec::new();
-        // It has no data but what was encoded here.
+        // The error has no data but what was encoded here.
         let _ = write::error(&mut body, id, error);
         Self::json(status, Bytes::from(body))
     }
@@ -175,7 +175,7 @@ impl HttpResponse {
         self
     }
 
-    /// The head of it.
+    /// Returns the head of the response.
     #[must_use]
     pub fn head(&self) -> ResponseHead {
         let body = if self.body.is_empty() { BodyKind::Empty } else { BodyKind::Sized(self.body.len()) };
@@ -187,7 +187,7 @@ fn error_id(id: Option<&Id>) -> ErrorId<'_> {
     id.map_or(ErrorId::Null, ErrorId::Known)
 }
 
-/// Shrinks the buffer of a complete message if much of it is unused: the message may wait for long.
+/// Shrinks the buffer of a complete message if much of it is unused: the message may be queued for long.
 pub(super) fn shrink(message: &mut Vec<u8>) {
     const SLACK: usize = 4096;
     let most = message.len().saturating_add(message.len() / 4).saturating_add(SLACK);
@@ -196,18 +196,18 @@ pub(super) fn shrink(message: &mut Vec<u8>) {
     }
 }
 
-/// The head of a stream of events.
+/// Returns the head of an event stream.
 pub(super) fn stream_head() -> ResponseHead {
     let headers = [
         ("content-type", Cow::Borrowed(EVENTS)),
-        // Neither kept nor gathered on its way: events are for now.
+        // Proxies must neither cache nor buffer the events.
         ("cache-control", Cow::Borrowed("no-store, no-transform")),
         ("x-accel-buffering", Cow::Borrowed("no")),
     ];
     ResponseHead { status: 200, headers: headers.to_vec(), body: BodyKind::Stream }
 }
 
-/// The head of one value: of a request that is denied, if it is for this reason; of one with this status otherwise.
+/// Returns the head of a JSON answer, with the status of `denial` if the request was denied, otherwise with `status`.
 pub(super) fn json_head(status: u16, bytes: usize, denial: Option<&Denial>) -> ResponseHead {
     let mut headers = [("content-type", Cow::Borrowed(JSON))].to_vec();
     let status = match denial {
@@ -224,7 +224,7 @@ pub(super) fn json_head(status: u16, bytes: usize, denial: Option<&Denial>) -> R
     ResponseHead { status, headers, body: BodyKind::Sized(bytes) }
 }
 
-/// The header that names a session.
+/// Returns the header that carries the session id.
 pub(super) fn session_header(id: super::SessionId) -> (&'static str, Cow<'static, str>) {
     (header::SESSION_ID, Cow::Owned(id.to_hex()))
 }

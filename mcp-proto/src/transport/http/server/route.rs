@@ -1,4 +1,4 @@
-//! What a message is to be done with: by what it says itself, by its headers and by the configuration.
+//! Request routing by body, headers and configuration.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -25,48 +25,48 @@ use crate::transport::http::param_headers::ParamHeaders;
 use super::request_intake::{AcceptedTypes, RetainedHead, SingleHeader, VersionHeader};
 use super::{HttpResponse, SessionId, Setup};
 
-/// What is to be done with a request.
+/// Where a complete request goes.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RequestRoute {
-    /// It is answered already.
+    /// The request is answered already: send the response.
     Answer(HttpResponse),
-    /// It stands alone: [`Exchange::open`](super::Exchange::open).
+    /// A modern request, for [`Exchange::open`](super::Exchange::open).
     Modern(ModernRequest),
-    /// It asks for a session: [`Session::open`](super::Session::open).
+    /// A request for a new session, for [`Session::open`](super::Session::open).
     OpenSession(Post),
-    /// It belongs to a session.
+    /// A message of an existing session.
     Session {
         /// The session.
         id: SessionId,
-        /// What was posted.
+        /// The posted message.
         post: Post,
     },
-    /// It asks for the stream of a session, or for the rest of one.
+    /// A GET for the general stream of a session, or for the rest of an earlier stream.
     Listen {
         /// The session.
         id: SessionId,
-        /// The last event that the client has of the stream whose rest it asks for.
+        /// The last event that the client received of the stream to resume.
         last_event: Option<String>,
     },
-    /// It ends a session.
+    /// A DELETE that ends a session.
     Delete {
         /// The session.
         id: SessionId,
     },
-    /// A client of 2024-11-05 opens its stream, and with it a session.
+    /// A 2024-11-05 client opens its event stream, and with it a session.
     LegacyEvents,
-    /// A client of 2024-11-05 sends a message; the answer goes to its stream.
+    /// A 2024-11-05 client posts a message; the answer goes to its event stream.
     LegacyPost {
         /// The session.
         id: SessionId,
-        /// What was posted.
+        /// The posted message.
         post: Post,
     },
 }
 
 impl RequestRoute {
-    /// Hands the permit for the body on to what keeps the body.
+    /// Moves the permit for the body to the request that holds the body.
     pub(super) fn charge(mut self, body: Option<BytePermit>) -> Self {
         match &mut self {
             Self::Modern(ModernRequest { permit, .. })
@@ -79,7 +79,7 @@ impl RequestRoute {
     }
 }
 
-/// A request that stands alone.
+/// A request of the modern era, independent of any session.
 #[derive(Debug)]
 pub struct ModernRequest {
     pub(super) request: Request,
@@ -87,29 +87,29 @@ pub struct ModernRequest {
     /// The headers that mirror parameters of the tool.
     pub(super) param_headers: Vec<(String, Vec<u8>)>,
     pub(super) principal: Option<Principal>,
-    /// The bytes of its body.
+    /// The permit for the body's bytes.
     pub(super) permit: Option<BytePermit>,
 }
 
 impl ModernRequest {
-    /// The same request, made on behalf of a principal.
+    /// Sets the principal on whose behalf the request is made.
     #[must_use]
     pub fn on_behalf_of(mut self, principal: Option<Principal>) -> Self {
         self.principal = principal;
         self
     }
 
-    /// The method that is asked for.
+    /// Returns the method of the request.
     pub fn method(&self) -> &str {
         &self.request.method
     }
 
-    /// The parameters, not decoded.
+    /// Returns the parameters, not decoded.
     pub fn params(&self) -> Option<&Raw> {
         self.request.params.as_ref()
     }
 
-    /// The tool that is called, if one is.
+    /// Returns the name of the tool, if the request is a tool call.
     pub fn tool(&self) -> Option<Cow<'_, str>> {
         if &*self.request.method != CallTool::NAME {
             return None;
@@ -117,10 +117,10 @@ impl ModernRequest {
         text_value(MirroredParams::read(self.params()).ok()?.name)
     }
 
-    /// Makes sure that the headers that were [kept](super::RequestIntake::retain_params) repeat the arguments of the tool.
+    /// Checks that the [kept](super::RequestIntake::retain_params) headers match the arguments of the tool.
     ///
     /// # Errors
-    /// The answer to a request that is refused.
+    /// The answer to a refused request.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers>
     pub fn check(&self, headers: &ParamHeaders) -> Result<(), HttpResponse> {
@@ -132,24 +132,24 @@ impl ModernRequest {
     }
 }
 
-/// What a client of the legacy era has posted.
+/// A message posted by a client of the legacy era.
 #[derive(Debug)]
 pub struct Post {
     pub(super) content: PostContent,
     pub(super) accepts: AcceptedTypes,
-    /// The bytes of the body.
+    /// The permit for the body's bytes.
     pub(super) permit: Option<BytePermit>,
 }
 
 #[derive(Debug)]
 pub(super) enum PostContent {
     Frame(Frame),
-    /// An answer that can not be read, which ends the request that it was to answer.
+    /// A malformed response, which ends the server's request that it answers.
     Malformed(Box<Malformed>),
 }
 
 impl Post {
-    /// The id of the request that it is, if it is one.
+    /// Returns the id of the request, if the message is one.
     pub fn request_id(&self) -> Option<&Id> {
         match &self.content {
             PostContent::Frame(Frame::Single(Message::Request(request))) => Some(&request.id),
@@ -158,7 +158,7 @@ impl Post {
     }
 }
 
-/// Routes what was posted to the endpoint.
+/// Routes a message posted to the endpoint.
 pub(super) fn route(setup: &Setup, kept: RetainedHead, body: &Bytes) -> RequestRoute {
     let routed = match rpc::read(body, setup.config().limits().depth) {
         Ok(frame) => route_frame(setup, kept, frame),
@@ -175,7 +175,7 @@ fn route_frame(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<Reques
                 .map_err(|error| HttpResponse::error(400, kept.version.version().error_id(), &error))?;
             let modern = envelope.version.is_some() || kept.version.version().era() == Some(Era::Modern);
             if modern && setup.eras() != Eras::LegacyOnly {
-                // None is defined: it is taken, and means nothing.
+                // The modern era defines no notification that a client posts: it is accepted, without effect.
                 check_notification(&kept, &notification.method, &envelope)
                     .map_err(|what| mismatch_response(kept.version.version().error_id(), what))?;
                 check_spoken(setup, &envelope)?;
@@ -200,7 +200,7 @@ fn route_malformed(
     Err(HttpResponse::malformed(&malformed, kept.version.version().error_id()))
 }
 
-/// Routes what a client of 2024-11-05 has posted.
+/// Routes a message posted by a 2024-11-05 client.
 pub(super) fn route_message(setup: &Setup, kept: RetainedHead, id: SessionId, body: &Bytes) -> RequestRoute {
     let content = match rpc::read(body, setup.config().limits().depth) {
         Ok(frame) => PostContent::Frame(frame),
@@ -240,7 +240,7 @@ fn route_request(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<Requ
         || kept.version.version().era() == Some(Era::Modern)
         || (envelope.capabilities.is_some() && kept.session.is_none());
     if eras != Eras::LegacyOnly && says_so {
-        // The peer says what it lacks.
+        // The peer reports the missing parts.
         return Ok(route_modern(kept, frame));
     }
     route_to_session(setup, &kept, PostContent::Frame(frame))
@@ -299,7 +299,7 @@ const MISSING_META: &str = "; without one, missing in _meta: io.modelcontextprot
 
 // --- Headers and body ---
 
-/// What of the parameters is mirrored in headers, and what tells the eras apart.
+/// The parameters that headers mirror, and those that tell the eras apart.
 #[derive(Default)]
 struct MirroredParams<'a> {
     version: Option<&'a RawValue>,
@@ -332,7 +332,7 @@ impl<'a> MirroredParams<'a> {
             #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
             capabilities: Option<&'a RawValue>,
         }
-        // Members by position would be taken for those of that name; the peer refuses them.
+        // Positional members would be read as named ones; the peer refuses such parameters.
         let Some(params) = params.filter(|params| params.as_bytes().starts_with(b"{")) else {
             return Ok(Self::default());
         };
@@ -347,7 +347,7 @@ impl<'a> MirroredParams<'a> {
         Ok(Self { version, capabilities, name, uri, task, arguments })
     }
 
-    /// What `Mcp-Name` mirrors of a request.
+    /// Returns the parameter that `Mcp-Name` mirrors for a method.
     fn mirrored_name(&self, method: &str) -> Option<Cow<'a, str>> {
         text_value(match method {
             CallTool::NAME | GetPrompt::NAME => self.name,
@@ -358,14 +358,14 @@ impl<'a> MirroredParams<'a> {
     }
 }
 
-/// The string that a value is.
+/// Returns the value if it is a string.
 fn text_value(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     serde_json::from_str::<Text<'_>>(raw?.get()).ok().map(|Text(text)| text)
 }
 
-/// Whether the headers of a request say what its body says.
+/// Checks that the headers of a request match its body.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation>
 fn check_headers(kept: &RetainedHead, method: &str, envelope: &MirroredParams<'_>) -> Result<(), String> {
@@ -375,12 +375,12 @@ fn check_headers(kept: &RetainedHead, method: &str, envelope: &MirroredParams<'_
     check_equal(&kept.method, header::METHOD, method, Encoding::Plain)?;
     match envelope.mirrored_name(method) {
         Some(name) => check_equal(&kept.name, header::NAME, &name, Encoding::MaybeBase64),
-        // The body lacks what it must have: that is told of as such.
+        // The body lacks a required member, which is reported as such.
         None => Ok(()),
     }
 }
 
-/// The same of a notification, of which no header is required.
+/// Checks that the headers of a notification match its body. None of them is required.
 fn check_notification(
     kept: &RetainedHead,
     method: &str,
@@ -394,7 +394,7 @@ fn check_notification(
     of(&kept.method, header::METHOD, Some(method))
 }
 
-/// Whether a notification that names a version names one that is spoken. (Of a request the peer says so.)
+/// Checks that the version named by a notification is supported. (The peer checks that of a request.)
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#protocol-version-header>
 fn check_spoken(setup: &Setup, envelope: &MirroredParams<'_>) -> Result<(), HttpResponse> {
@@ -408,7 +408,7 @@ fn check_spoken(setup: &Setup, envelope: &MirroredParams<'_>) -> Result<(), Http
     }
 }
 
-/// Whether a header may be in base64.
+/// Whether a header value may be base64-encoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Plain,
@@ -434,7 +434,7 @@ fn check_equal(header: &SingleHeader, name: &str, body: &str, encoding: Encoding
     Err(format!("{name} header value {} does not match body value {}", quoted(&text), quoted(body)))
 }
 
-/// A value for people, cut short.
+/// Quotes a value for an error message, shortened.
 fn quoted(text: &str) -> String {
     const MAX_QUOTED: usize = 200;
     match text.char_indices().nth(MAX_QUOTED).and_then(|(end, _)| text.get(..end)) {

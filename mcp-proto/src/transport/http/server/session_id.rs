@@ -1,19 +1,19 @@
-//! The name of a session.
+//! Session ids.
 
 use alloc::string::String;
 use core::fmt;
 
 /// The id of a session: 128 random bits, written as 32 hexadecimal digits.
 ///
-/// Whoever knows it can act in the session, so it is not shown in full but where it is meant to be: `Debug` shows its
-/// beginning, `Display` all of it.
+/// Every holder of the id can act in the session. `Debug` therefore shows only its beginning; `Display` writes all of
+/// it.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(u128);
 
 impl SessionId {
-    /// The id made of these bytes, which must come from a secure random source.
+    /// Creates an id from 16 bytes of a secure random source.
     ///
     /// ```
     /// use mcp_proto::transport::http::server::SessionId;
@@ -27,7 +27,7 @@ impl SessionId {
         Self(u128::from_be_bytes(bytes))
     }
 
-    /// The id that is written so, if this could have been written here.
+    /// Parses an id in the form that `Display` writes.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let digits = text.len() == 32 && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));

@@ -1,14 +1,14 @@
-//! The sessions of a server.
+//! The server's table of sessions.
 
 use crate::quota::FairTable;
 
 use super::SessionId;
 
-/// The bounded table of the sessions of a server, or of what stands for them.
+/// A bounded table of a server's sessions, or of handles to them.
 ///
-/// Sessions are inserted busy; [`set_idle`](FairTable::set_idle) says when one has become idle. If the table is full, the
-/// owner who asks for another session loses its own oldest idle one; others lose one only to an owner with less than its
-/// fair share.
+/// Sessions are inserted busy; [`set_idle`](FairTable::set_idle) marks one as idle. If the table is full, the owner who
+/// inserts another session loses its own oldest idle one; others lose one only to an owner with less than its fair
+/// share.
 ///
 /// ```
 /// use mcp_proto::Instant;

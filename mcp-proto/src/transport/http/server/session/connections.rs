@@ -1,4 +1,4 @@
-//! The bodies of answers that are under way, each a connection of the client's as far as a session knows it.
+//! Response bodies in progress: each one is a client connection, as far as a session can tell.
 
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -11,12 +11,12 @@ use crate::inline_map::InlineMap;
 use crate::rpc::Pending;
 use crate::transport::http::server::response::{Chunk, HttpResponse, ResponseHead};
 
-/// One answer of a session, from the request that it answers to its end. Never reused in a session.
+/// The id of one answer in a session, from its request to its end. A session never reuses one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(u64);
 
 impl StreamId {
-    /// The number alone, for maps and logs.
+    /// Returns the plain number, for maps and logs.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
@@ -30,22 +30,22 @@ impl fmt::Debug for StreamId {
 }
 
 struct Connection {
-    /// The lane that feeds it.
+    /// The response stream that feeds it.
     stream: u64,
     head: Option<ResponseHead>,
-    /// What is to be sent, with the number of the event that it is; 0 for what is none.
+    /// The bytes to send, each with its event number; 0 for bytes that are no numbered event.
     queue: VecDeque<(u64, Bytes)>,
-    /// The length of the part taken last, which may not be written yet.
+    /// The length of the part taken last, which may still be unwritten.
     taken_bytes: usize,
     ended: bool,
-    /// Since when something waits without anything being taken.
+    /// When queued output started to wait without being taken.
     waiting_since: Option<Instant>,
-    /// When something is to be sent to show that it is alive.
+    /// When a keep-alive comment is due.
     keepalive_at: Option<Instant>,
 }
 
 impl fmt::Debug for Connection {
-    /// Omits the queued bytes, which may name the session.
+    /// Omits the queued bytes, which may contain the session id.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
             .field("lane", &self.stream)
@@ -55,22 +55,22 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// The bytes that wait.
+    /// Returns the number of queued bytes.
     fn queued(&self) -> usize {
         self.queue.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(bytes.len()))
     }
 }
 
-/// What is due on a connection.
+/// A timer that is due on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionTimeout {
-    /// Nothing has been sent for long.
+    /// Nothing was sent for the keep-alive interval.
     Keepalive,
-    /// The client does not read; the connection has been given up.
+    /// The client does not read; the connection was given up.
     WriteTimeout,
 }
 
-/// What was taken of a connection, as far as it concerns its lane.
+/// What was taken from a connection, as reported to its response stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakenPart {
     Nothing,
@@ -79,7 +79,7 @@ pub(super) enum TakenPart {
         stream: u64,
         number: u64,
     },
-    /// The end of it, after everything that it had to carry.
+    /// The end, after all queued bytes.
     End {
         stream: u64,
     },
@@ -89,10 +89,10 @@ pub(super) enum TakenPart {
 pub(super) struct Connections {
     open: Pending<Connection, StreamId>,
     next: u64,
-    /// Those of which something can be taken that could not before.
+    /// The connections with new output.
     readable: InlineMap<StreamId, ()>,
     queued: usize,
-    /// The sum of the parts taken last.
+    /// The total length of the parts taken last.
     taken_bytes: usize,
     keepalive: Duration,
     write_timeout: Duration,
@@ -111,7 +111,7 @@ impl Connections {
         }
     }
 
-    /// Opens one that is fed by `lane`, and that is quiet for at most `patience` before its head is known.
+    /// Opens a connection fed by `lane`. Its first keep-alive is due after `patience`.
     pub(super) fn open(&mut self, lane: u64, patience: Duration, now: Instant) -> StreamId {
         let id = StreamId(self.next);
         self.next = self.next.saturating_add(1);
@@ -147,7 +147,7 @@ impl Connections {
         self.schedule(id);
     }
 
-    /// Nothing more will be sent on it.
+    /// Ends a connection once its queued bytes are taken.
     pub(super) fn end(&mut self, id: StreamId, now: Instant) {
         let Some(connection) = self.open.get_mut(id) else { return };
         connection.ended = true;
@@ -156,7 +156,7 @@ impl Connections {
         self.schedule(id);
     }
 
-    /// Nothing more will be sent on it, not even what waits: another has taken its place.
+    /// Ends a connection and discards its queued bytes: another connection has replaced it.
     pub(super) fn discard_queued(&mut self, id: StreamId, now: Instant) {
         if let Some(connection) = self.open.get_mut(id) {
             let bytes = connection.queued();
@@ -166,7 +166,7 @@ impl Connections {
         self.end(id, now);
     }
 
-    /// Forgets one; returns its lane.
+    /// Removes a connection; returns its response stream.
     pub(super) fn remove(&mut self, id: StreamId) -> Option<u64> {
         let connection = self.open.remove(id)?;
         self.readable.remove(&id);
@@ -174,7 +174,7 @@ impl Connections {
         Some(connection.stream)
     }
 
-    /// Never minds that one is quiet.
+    /// Disables the keep-alive of a connection.
     pub(super) fn stop_keepalive(&mut self, id: StreamId) {
         if let Some(connection) = self.open.get_mut(id) {
             connection.keepalive_at = None;
@@ -189,7 +189,7 @@ impl Connections {
         }
     }
 
-    /// Takes the next part of a body.
+    /// Takes the next part of the body.
     pub(super) fn take(&mut self, id: StreamId, now: Instant) -> (Chunk, TakenPart) {
         let Some(connection) = self.open.get_mut(id) else { return (Chunk::End, TakenPart::Nothing) };
         let lane = connection.stream;
@@ -212,12 +212,12 @@ impl Connections {
         (Chunk::Bytes(bytes), taken)
     }
 
-    /// The next one with something new.
+    /// Returns the next connection with new output.
     pub(super) fn poll_readable(&mut self) -> Option<StreamId> {
         self.readable.pop_first().map(|(id, ())| id)
     }
 
-    /// The next one on which something is due.
+    /// Returns the next connection with a timer that is due.
     pub(super) fn poll_due(&mut self, now: Instant) -> Option<(StreamId, u64, ConnectionTimeout)> {
         let (id, connection) = self.open.pop_expired(now)?;
         let lane = connection.stream;
@@ -242,7 +242,7 @@ impl Connections {
         self.queued
     }
 
-    /// The bytes of the parts taken last, which may not be written yet.
+    /// Returns the total length of the parts taken last, which may still be unwritten.
     pub(super) fn taken_bytes(&self) -> usize {
         self.taken_bytes
     }

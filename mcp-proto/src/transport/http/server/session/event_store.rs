@@ -1,8 +1,8 @@
-//! The events that a session keeps for a client that comes back for them.
+//! The events that a session stores for clients that reconnect.
 //!
-//! The events of a lane whose stream was written to its end are *delivered*. They are kept for a short grace period, and
-//! up to a sixteenth of the session's bytes: a connection that breaks after the end of a body was taken does not report
-//! whether the last bytes arrived.
+//! The events of a response stream that was written to its end are *delivered*. They stay for a short grace period, and
+//! take up to a sixteenth of the session's bytes: a connection that breaks after the end of a body was taken does not
+//! report whether the last bytes arrived.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::time::Duration;
@@ -11,22 +11,24 @@ use bytes::Bytes;
 
 use crate::Instant;
 
-/// What is charged for an event beside its bytes.
+/// The overhead charged per event, in bytes.
 const OVERHEAD: usize = 64;
 
-/// Delivered events may take this part of a session's bytes.
+/// Delivered events may take one part in this many of a session's bytes.
 const DELIVERED_PART: usize = 16;
 
-/// Events by the lane that they were sent on. When there are too many, delivered events go first, then the oldest of all;
-/// the newest stays whatever its size.
+/// Stored events by response stream.
+///
+/// If there are too many, delivered events are evicted first, then the oldest of all; the newest stays whatever its
+/// size.
 #[derive(Debug)]
 pub(super) struct EventStore {
     streams: BTreeMap<u64, StoredStream>,
-    /// The lane of each event by its place in the order of all events.
+    /// The stream of each event, by the event's position in the order of all events.
     order: BTreeMap<u64, u64>,
     next: u64,
     bytes: usize,
-    /// The delivered lanes and when each goes, oldest first.
+    /// The delivered streams and when each expires, oldest first.
     delivered: VecDeque<(u64, Instant)>,
     delivered_bytes: usize,
     max_events: usize,
@@ -42,14 +44,14 @@ struct StoredStream {
 
 #[derive(Debug)]
 struct StoredEvent {
-    /// Its place in the order of all events.
+    /// Its position in the order of all events.
     position: u64,
     number: u64,
     event: Bytes,
 }
 
 impl EventStore {
-    /// An empty store. Delivered lanes are kept for `grace`.
+    /// Creates an empty store. Delivered streams are stored for `grace`.
     pub(super) fn new(most_events: usize, most_bytes: usize, grace: Duration) -> Self {
         Self {
             streams: BTreeMap::new(),
@@ -75,7 +77,7 @@ impl EventStore {
         self.bytes = self.bytes.saturating_add(cost);
     }
 
-    /// Marks a lane as delivered: nothing more comes on it, and its stream was written to the end.
+    /// Marks a stream as delivered: it has ended and was written to its end.
     pub(super) fn mark_delivered(&mut self, lane: u64, now: Instant) {
         if let Some(stored) = self.streams.get(&lane) {
             self.delivered_bytes = self.delivered_bytes.saturating_add(stored.bytes);
@@ -83,19 +85,20 @@ impl EventStore {
         }
     }
 
-    /// Drops the oldest delivered lane if its grace period is over; returns the lane. Call it until it returns `None`.
+    /// Drops the oldest delivered stream if its grace period is over; returns the stream. Call it until it returns
+    /// `None`.
     pub(super) fn expire(&mut self, now: Instant) -> Option<u64> {
         self.next_expiry().filter(|due| *due <= now)?;
         self.evict_delivered()
     }
 
-    /// When the next delivered lane goes.
+    /// Returns when the next delivered stream expires.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
         self.delivered.front().map(|(_, due)| *due)
     }
 
-    /// Drops the oldest delivered lane, or else the oldest event, if the limits are exceeded; returns its lane. Call it
-    /// until it returns `None`.
+    /// Drops the oldest delivered stream, or else the oldest event, if the limits are exceeded; returns its stream.
+    /// Call it until it returns `None`.
     pub(super) fn evict(&mut self) -> Option<u64> {
         if self.delivered_bytes > self.max_bytes / DELIVERED_PART {
             return self.evict_delivered();
@@ -104,7 +107,7 @@ impl EventStore {
         if too_much && self.order.len() > 1 { self.evict_any() } else { None }
     }
 
-    /// Drops the oldest delivered lane, or else the oldest event; returns its lane.
+    /// Drops the oldest delivered stream, or else the oldest event; returns its stream.
     pub(super) fn evict_any(&mut self) -> Option<u64> {
         if let Some(lane) = self.evict_delivered() {
             return Some(lane);
@@ -136,12 +139,12 @@ impl EventStore {
         self.streams.contains_key(&lane)
     }
 
-    /// The bytes of all events, with what each costs beside them.
+    /// Returns the bytes of all events, including their overhead.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The events of a lane that were sent after event `number`, oldest first.
+    /// Returns the events of a stream sent after event `number`, oldest first.
     pub(super) fn after(&self, lane: u64, number: u64) -> impl Iterator<Item = (u64, Bytes)> + use<'_> {
         let events = self.streams.get(&lane).into_iter().flat_map(|stored| &stored.events);
         let later = events.filter(move |stored| stored.number > number);

@@ -1,4 +1,4 @@
-//! A session of the legacy era: a peer, and the streams of its client.
+//! A legacy-era session on the server: a peer and its response streams.
 
 mod connections;
 mod event_store;
@@ -26,20 +26,21 @@ use super::{LegacyPaths, Post, SessionId, Setup};
 pub use connections::StreamId;
 use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
-/// Why a request whose id another one bears is refused.
+/// Why a request with the id of an unanswered request is refused.
 const DUPLICATE_ID: &str = "a request with this id is still unanswered";
 
-/// A session of the legacy era: it outlives the connections of its client, and so do the requests in it.
+/// A legacy-era session on the server, which outlives the client's connections together with the requests in it.
 ///
-/// Each request that is posted is answered on a stream of its own, by one JSON value if nothing else is to be said
-/// before, and by events otherwise; what belongs to no request goes to the stream that the client opens with GET, or
-/// waits for it. Events are numbered and kept, so that a stream can be continued where it broke. At 2025-11-25 a stream
-/// begins with a number alone, and the application may
-/// [close](ServerCommands::close_sse_stream) it.
+/// Each posted request is answered on a stream of its own: with one JSON value if no other message precedes the
+/// response, otherwise with events. Messages that belong to no request go to the stream that the client opens with GET,
+/// or wait for it. Events are numbered and stored, so that a client can resume a stream that broke off. At 2025-11-25 a
+/// stream begins with an event that has only an id, and the application may [close](ServerCommands::close_sse_stream)
+/// it.
 ///
 /// **Inputs** are the `handle_*` methods, [`listen`](Self::listen) and [`delete`](Self::delete), **outputs** the
-/// `poll_*` methods; they depend on no order. [`at`](Self::at) gives the **commands**: among them
-/// [`set_principal`](ServerCommands::set_principal), which binds the session to its client, so that it is unknown to others.
+/// `poll_*` methods; they can be called in any order. [`at`](Self::at) returns the **commands**; among them
+/// [`set_principal`](ServerCommands::set_principal) binds the session to its client, so that other clients get the
+/// answer for unknown sessions.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
 pub struct Session {
@@ -47,23 +48,24 @@ pub struct Session {
     transport: SessionTransport,
     server: Server,
     streams: ResponseStreams,
-    /// Since when nobody is connected and nothing is under way.
+    /// When the session became idle: no stream open, no request and no handler running.
     idle_since: Option<Instant>,
     closed: bool,
 }
 
-/// What becomes of a message that was posted.
+/// How a posted message is answered.
 #[derive(Debug)]
 pub enum PostOutcome {
-    /// It is answered.
+    /// The answer is complete.
     Answer(HttpResponse),
-    /// It will be answered on this stream.
+    /// The answer follows on this stream.
     Stream(StreamId),
 }
 
 impl Session {
-    /// Opens a session by the handshake that was posted. `id` is to be made of fresh entropy. Returns it with the answer
-    /// to the handshake.
+    /// Opens a session with the posted handshake; returns it with the answer to the handshake.
+    ///
+    /// `id` must be made of fresh entropy.
     ///
     /// # Errors
     /// The answer to a handshake that fails.
@@ -88,8 +90,10 @@ impl Session {
         Ok((session, answer.with_header(name, id)))
     }
 
-    /// Opens a session for a client of 2024-11-05, which is told on the stream that it opens where to send its messages;
-    /// the handshake comes there. The session ends with the stream.
+    /// Opens a session for a client of 2024-11-05.
+    ///
+    /// The stream that the client opened first names the URL for messages, where the handshake arrives. The session
+    /// ends with the stream.
     ///
     /// <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
     #[must_use]
@@ -105,7 +109,7 @@ impl Session {
         (session, stream)
     }
 
-    /// The commands, given at `now`.
+    /// Returns the server's commands, executed at `now`.
     pub fn at(&mut self, now: Instant) -> ServerCommands<'_> {
         ServerCommands::new(self, now)
     }
@@ -121,7 +125,7 @@ impl Session {
         }
     }
 
-    /// Everything that is on a stream.
+    /// Collects everything queued on a stream into one response.
     fn read_to_end(&mut self, stream: StreamId, now: Instant) -> HttpResponse {
         let head = self.poll_head(stream);
         let mut body = Vec::new();
@@ -158,7 +162,7 @@ impl Session {
 
     // --- Inputs ---
 
-    /// The client has posted something.
+    /// Handles a posted message.
     pub fn handle_post(&mut self, now: Instant, post: Post) -> PostOutcome {
         if self.is_closed() {
             return PostOutcome::Answer(HttpResponse::unknown_session(Some(&post)));
@@ -171,7 +175,7 @@ impl Session {
                 self.run(now, |server, lanes| server.handle_malformed(*malformed, lanes));
                 PostOutcome::Answer(answer)
             }
-            // On the one stream a refusal would be taken for the answer to the request that is unanswered.
+            // On the single stream of HTTP+SSE, a refusal would be taken for the answer to the earlier request.
             PostContent::Frame(Frame::Single(Message::Request(request)))
                 if self.transport == SessionTransport::HttpSse && self.server.is_unanswered(&request.id) =>
             {
@@ -224,7 +228,7 @@ impl Session {
         PostOutcome::Stream(stream)
     }
 
-    /// Each of its messages is taken by itself; the answers go out together.
+    /// Handles each message of a batch; the answers go out together.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
     fn handle_batch(
@@ -281,7 +285,7 @@ impl Session {
         stream.map_or_else(|| PostOutcome::Answer(HttpResponse::empty(202)), PostOutcome::Stream)
     }
 
-    /// Takes one message; a request is to be answered on a lane.
+    /// Handles one message; a request is answered on `lane`.
     fn handle_message(&mut self, now: Instant, lane: Option<u64>, message: Message) {
         let cancelled = match (&message, lane) {
             (Message::Request(request), Some(lane)) => {
@@ -308,7 +312,7 @@ impl Session {
         };
         self.run(now, |server, lanes| {
             server.handle_frame(now, Frame::Single(message), lanes);
-            // What the client has cancelled is not answered.
+            // A request that the client has cancelled is not answered.
             if let Some(id) = cancelled.filter(|id| !server.is_unanswered(id)) {
                 lanes.abandon_request(&id);
             }
@@ -318,11 +322,12 @@ impl Session {
         });
     }
 
-    /// The client asks for the stream of what belongs to no request, or for the rest of the one with this event. If
-    /// another connection carries that, it ends: it is most likely dead.
+    /// Opens the general stream of the session, or the rest of the stream that holds `last_event`.
+    ///
+    /// If another connection carries that stream, it ends: it is most likely dead.
     ///
     /// # Errors
-    /// The answer, if there is no such event, or the session is over.
+    /// The answer to the client, if there is no such event or the session is over.
     pub fn listen(&mut self, now: Instant, last_event: Option<&str>) -> Result<StreamId, HttpResponse> {
         if self.is_closed() || self.transport == SessionTransport::HttpSse {
             return Err(HttpResponse::unknown_session(None));
@@ -335,13 +340,13 @@ impl Session {
                     HttpResponse::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what)
                 }),
             };
-            // What has changed meanwhile.
+            // Sends the changes that happened meanwhile.
             server.retry_notifications(now, lanes);
             listening
         })
     }
 
-    /// The client ends the session.
+    /// Ends the session at the client's request; returns the answer.
     pub fn delete(&mut self, now: Instant) -> HttpResponse {
         if self.is_closed() {
             return HttpResponse::unknown_session(None);
@@ -350,7 +355,7 @@ impl Session {
         HttpResponse::empty(200)
     }
 
-    /// The client does not read a stream any more. Requests go on: only of a client of 2024-11-05 it ends the session.
+    /// Handles the client's disconnect from a stream. Requests continue; only a session of a 2024-11-05 client ends.
     pub fn handle_disconnect(&mut self, now: Instant, stream: StreamId) {
         let transport = self.transport;
         self.run(now, |server, lanes| {
@@ -361,7 +366,7 @@ impl Session {
         });
     }
 
-    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    /// Runs the timers that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         let expired = self.expiry().is_some_and(|expiry| expiry <= now);
         let transport = self.transport;
@@ -374,28 +379,31 @@ impl Session {
         });
     }
 
-    /// Charges queued bytes and stored events to an account of the byte budget. [`open`](Self::open) takes the account of
-    /// the request.
+    /// Charges queued bytes and stored events to an account of the byte budget.
+    ///
+    /// [`open`](Self::open) uses the account of the request.
     pub fn charge(&mut self, account: &ByteAccount) {
         self.streams.charge(account);
     }
 
     // --- Outputs ---
 
-    /// The next event, in the order in which it happened.
+    /// Returns the next event, oldest first.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<peer::Event> {
         self.server.poll_event()
     }
 
-    /// The head of the answer on a stream, once it is known what it is; an empty 404 if there is no such stream.
+    /// Returns the head of the answer on a stream once it is decided; an empty 404 if there is no such stream.
     #[must_use]
     pub fn poll_head(&mut self, stream: StreamId) -> Option<ResponseHead> {
         self.streams.head(stream)
     }
 
-    /// The next part of the body on a stream; the end if there is no such stream. Ask again only when that has been
-    /// written: what stays in here is what the write timeout and the limits see.
+    /// Returns the next part of the body of a stream; the end if there is no such stream.
+    ///
+    /// Call it again only when that part has been written: the write timeout and the limits cover only bytes that are
+    /// still queued here.
     #[must_use]
     pub fn poll_body(&mut self, now: Instant, stream: StreamId) -> Chunk {
         let chunk = self.streams.take(stream, now);
@@ -403,13 +411,13 @@ impl Session {
         chunk
     }
 
-    /// The next stream of which something can be taken that could not be before.
+    /// Returns the next stream with new output.
     #[must_use]
     pub fn poll_stream(&mut self) -> Option<StreamId> {
         self.streams.poll_readable()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless another input comes first.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         [self.server.poll_timeout(), self.streams.next_deadline(), self.expiry()].into_iter().flatten().min()
@@ -417,17 +425,17 @@ impl Session {
 
     // --- Getters ---
 
-    /// Whether it is over. What is queued may still be sent.
+    /// Returns whether the session is over. Queued output may still be sent.
     pub fn is_closed(&self) -> bool {
         self.server.is_closed()
     }
 
-    /// The server, for its getters.
+    /// Returns the server, for its getters.
     pub fn peer(&self) -> &Server {
         &self.server
     }
 
-    /// Since when no stream is open, no request is being answered and nothing was posted.
+    /// Returns when the session became idle: no stream open, no request being answered and no message posted.
     pub fn idle_since(&self) -> Option<Instant> {
         self.idle_since
     }

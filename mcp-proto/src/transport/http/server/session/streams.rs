@@ -1,22 +1,22 @@
-//! Which message of a session goes out on which stream.
+//! Assigns the messages of a session to its response streams.
 //!
-//! A lane is a stream as the client sees it: one for the answers to each POST, and one, the general lane, for what
-//! belongs to no request. A connection carries one lane; when it breaks, another may carry on with the same lane, from
-//! the event that the client has.
+//! A response stream, called `lane` in variable names, is a stream as the client sees it: one for the answers to each
+//! POST, and the general stream for messages that belong to no request. A connection carries one response stream; when
+//! the connection breaks, another may resume the stream after the last event that the client has received.
 //!
 //! | message | goes to |
 //! |---|---|
-//! | an answer | the lane of its request |
-//! | a notification about a request | the lane of that request; dropped if nobody can read that any more |
-//! | a request of the server on behalf of a request | the lane of that request; the general lane if nobody can read that |
-//! | a change | the general lane, once somebody reads that |
-//! | anything else | the general lane, kept until somebody reads it |
+//! | an answer | the stream of its request |
+//! | a notification about a request | the stream of that request; dropped if no client can read it any more |
+//! | a server request on behalf of a client request | the stream of that client request; the general stream if no client can read it |
+//! | a change notification | the general stream, once a client reads it |
+//! | any other message | the general stream, stored until a client reads it |
 //!
-//! | a lane | is |
+//! | form of a stream | when |
 //! |---|---|
-//! | undecided | until anything but the last answer is sent on it, or it is quiet for long |
+//! | undecided | until any message but the last answer is sent on it, or it is quiet for long |
 //! | one JSON value | if it was undecided to the end |
-//! | a stream of events | otherwise |
+//! | an event stream | otherwise |
 
 mod memory;
 mod outbox;
@@ -42,21 +42,21 @@ use crate::transport::http::server::response::{
 };
 use crate::transport::http::server::{BodyKind, Setup};
 
-/// The lane of what belongs to no request.
+/// The stream of messages that belong to no request.
 const GENERAL_STREAM: u64 = 0;
 
-/// What is kept free before a message, so that it need not be moved to make an event of it.
+/// Space reserved before a message, in bytes, so that the message need not be moved to become an event.
 const EVENT_PREFIX_ROOM: usize = 64;
 
-/// Why a request that was accepted is not answered otherwise.
+/// The error message for accepted requests that the session can no longer answer.
 const SESSION_ENDED: &str = "the session has ended before the server could answer";
 
-/// Which transport a session is on.
+/// The HTTP transport of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionTransport {
-    /// A stream for each request, and one for everything else.
+    /// Streamable HTTP: a stream for each request, and one for all other messages.
     Streamable,
-    /// One stream for everything, of 2024-11-05.
+    /// HTTP+SSE (2024-11-05): one stream for all messages.
     HttpSse,
 }
 
@@ -64,26 +64,24 @@ pub(super) enum SessionTransport {
 struct ResponseStream {
     accepts: AcceptedTypes,
     form: StreamForm,
-    /// How many answers are to come.
+    /// The number of answers still to be sent.
     answers_due: usize,
-    /// Whether the answers are to be an array.
+    /// Whether the answers form a JSON array.
     is_batch: bool,
     /// The number of its next event.
     next_event: u64,
-    /// The last event that was taken by a connection.
+    /// The number of the last event that a connection took.
     last_taken_event: u64,
-    /// Answers that wait for the others.
+    /// Answers that wait for the rest of their batch.
     batched_answers: Vec<Bytes>,
-    /// What the client is to show to be allowed what it has asked for, if that is the answer.
+    /// Why the answer denies the request, if it does.
     denial: Option<Denial>,
     connection: Option<StreamId>,
-    /// Whether nothing more will be sent on it.
+    /// Whether the stream has ended.
     is_over: bool,
-    /// The connection that carries the last of its events, once it is over.
+    /// The connection that carries the last events of a stream that has ended.
     last_connection: Option<StreamId>,
-    /// Whether that connection was written to its end.
     is_delivered: bool,
-    /// The permit for the posted body, which the application may hold until it has answered.
     body_permit: Option<BytePermit>,
 }
 
@@ -104,23 +102,23 @@ pub(super) struct ResponseStreams {
     next_stream: u64,
     connections: Connections,
     store: EventStore,
-    /// The lane of each request of the client that has not been answered.
+    /// The stream of each unanswered client request.
     requests: InlineMap<Id, u64>,
-    /// The lane of each request of this side that has not been answered, unless it is the general one.
+    /// The stream of each unanswered server request, unless it is the general stream.
     server_requests: InlineMap<i64, u64>,
-    /// The message that is being written, behind some room.
+    /// The message being written, after the reserved prefix.
     scratch: Vec<u8>,
-    /// The bytes of answers that wait for others.
+    /// The bytes of answers that wait for the rest of their batch.
     batched_bytes: usize,
-    /// What the client is to show to be allowed what it has asked for, while that is being answered.
+    /// Why the answer now being written denies its request, if it does.
     pub(super) denial: Option<Denial>,
     /// The permit for queued bytes and stored events.
     permit: Option<BytePermit>,
-    /// The permits for the bodies of unanswered requests that have no lane of their own.
+    /// The permits for the bodies of unanswered requests without a stream of their own.
     body_permits: InlineMap<Id, BytePermit>,
 }
 
-/// A stream that the client can not have.
+/// The client asked for a stream that does not exist or cannot be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnknownEvent;
 
@@ -161,14 +159,14 @@ impl ResponseStreams {
         }
     }
 
-    /// The revision has been agreed upon.
+    /// Sets the negotiated revision.
     pub(super) fn set_revision(&mut self, revision: Revision) {
         self.primed = self.transport == SessionTransport::Streamable && revision.differences().primed_streams;
     }
 
-    // --- Lanes come and go ---
+    // --- Opening and closing streams ---
 
-    /// Opens a lane for as many answers, on a connection of its own.
+    /// Opens a stream for `awaiting` answers, on a new connection.
     pub(super) fn open(&mut self, accepts: AcceptedTypes, awaiting: usize, many: bool) -> (u64, StreamId) {
         let lane = self.next_stream;
         self.next_stream = self.next_stream.saturating_add(1);
@@ -194,7 +192,7 @@ impl ResponseStreams {
         (lane, connection)
     }
 
-    /// A request of the client is to be answered on a lane; `false` if one with this id has not been answered yet.
+    /// Registers a client request to be answered on a stream; `false` if a request with this id is unanswered.
     #[must_use]
     pub(super) fn register_request(&mut self, id: &Id, lane: u64) -> bool {
         if self.requests.contains_key(id) {
@@ -204,16 +202,16 @@ impl ResponseStreams {
         true
     }
 
-    /// Answers with an error, on a lane, for the peer.
+    /// Answers with an error on a stream, in place of the peer.
     pub(super) fn refuse(&mut self, lane: u64, id: Option<&Id>, error: &ErrorObject) {
         let id = id.map_or(ErrorId::Null, ErrorId::Known);
-        // It has no data that could fail to encode.
+        // The error has no data that could fail to encode.
         if write::error(self.buffer(), id, error).is_ok() {
             self.send_answer(lane);
         }
     }
 
-    /// A request that was to be answered will not be.
+    /// Removes a request that will not be answered.
     pub(super) fn abandon_request(&mut self, id: &Id) {
         self.body_permits.remove(id);
         if let Some(lane) = self.requests.remove(id) {
@@ -221,18 +219,18 @@ impl ResponseStreams {
         }
     }
 
-    /// Takes note of an answer to a request of this side.
+    /// Removes a server request that was answered.
     pub(super) fn forget_server_request(&mut self, number: i64) {
         self.server_requests.remove(&number);
     }
 
-    /// Carries the general lane on a new connection, in place of the one before.
+    /// Opens a new connection for the general stream; it replaces the previous one.
     pub(super) fn listen(&mut self) -> StreamId {
         let taken = self.streams.get(&GENERAL_STREAM).map_or(0, |lane| lane.last_taken_event);
         self.attach_connection(GENERAL_STREAM, taken, Priming::IfPrimed)
     }
 
-    /// Carries the lane of an event on a new connection, in place of the one before, from behind that event.
+    /// Opens a new connection for the stream of an event, resuming after that event; it replaces the previous one.
     pub(super) fn resume(&mut self, last_event: &str) -> Result<StreamId, UnknownEvent> {
         let (lane, number) = last_event.split_once('-').ok_or(UnknownEvent)?;
         let lane: u64 = lane.parse().map_err(|_| UnknownEvent)?;
@@ -251,7 +249,7 @@ impl ResponseStreams {
         Ok(connection)
     }
 
-    /// Ends the connection of a lane, so that the client asks for the rest later.
+    /// Ends the connection of a request's stream, so that the client resumes the stream later.
     pub(super) fn close_sse_stream(&mut self, id: &Id) {
         let Some(&lane) = self.requests.get(id).filter(|_| self.primed) else { return };
         let Some(known) = self.streams.get(&lane) else { return };
@@ -263,14 +261,16 @@ impl ResponseStreams {
         self.clear_connection(lane);
     }
 
-    /// Ends everything: the session is over. What was accepted and not answered is answered by an error: that there is no
-    /// such session would say that it was not accepted, and clients send it again then.
+    /// Closes all streams at the end of the session.
+    ///
+    /// Accepted requests without an answer are answered with an error: a 404 would mean that they were not accepted,
+    /// and clients would send them again.
     pub(super) fn close(&mut self) {
         let error = ErrorObject::new(code::INTERNAL_ERROR, SESSION_ENDED);
         for (id, lane) in mem::take(&mut self.requests) {
             self.refuse(lane, Some(&id), &error);
         }
-        // What is left has more to come that was not looked at.
+        // The remaining streams await messages that were not handled.
         let gone = HttpResponse::error(200, ErrorId::Null, &error);
         for lane in mem::take(&mut self.streams).into_iter().map(|(_, lane)| lane) {
             let Some(connection) = lane.connection else { continue };
@@ -288,7 +288,7 @@ impl ResponseStreams {
         self.batched_bytes = 0;
     }
 
-    /// Sends the URL for messages, first of all.
+    /// Sends the `endpoint` event with the URL for messages, the first event of an HTTP+SSE stream.
     pub(super) fn send_endpoint(&mut self, connection: StreamId, url: &str) {
         let mut event = Vec::new();
         sse::event(&mut event, None, Some("endpoint"), url.as_bytes());
@@ -366,7 +366,7 @@ impl ResponseStreams {
         }
     }
 
-    /// The connection of a lane is gone. The lane stays for who may come back for it, and for what is still to come.
+    /// Detaches a broken connection. The stream stays for a client that resumes it and for later messages.
     fn detach_connection(&mut self, lane: u64, connection: StreamId) {
         if self.streams.get(&lane).is_some_and(|lane| lane.connection == Some(connection)) {
             self.clear_connection(lane);
@@ -379,7 +379,7 @@ impl ResponseStreams {
         }
     }
 
-    /// Carries a lane of events on a new connection, from behind event `number`.
+    /// Opens a new connection for an event stream, resuming after event `number`.
     fn attach_connection(&mut self, lane: u64, number: u64, priming: Priming) -> StreamId {
         let connection = self.connections.open(lane, self.setup.config().keepalive, self.now);
         let before = self.streams.get_mut(&lane).and_then(|lane| lane.connection.replace(connection));
@@ -392,14 +392,14 @@ impl ResponseStreams {
             self.connections.send(connection, number, event, self.now);
             replayed = true;
         }
-        // Events have numbers themselves.
+        // The replayed events have ids themselves.
         if priming == Priming::IfPrimed && !replayed {
             self.send_priming_event(lane, priming);
         }
         connection
     }
 
-    /// Makes a lane a stream of events.
+    /// Makes an undecided stream an event stream.
     fn begin_events(&mut self, lane: u64, priming: Priming) {
         let Some(known) = self.streams.get_mut(&lane) else { return };
         let undecided = mem::replace(&mut known.form, StreamForm::Events) == StreamForm::Undecided;
@@ -417,7 +417,7 @@ impl ResponseStreams {
         }
     }
 
-    /// Sends an event that has only a number.
+    /// Sends an event that has only an id.
     fn send_priming_event(&mut self, lane: u64, priming: Priming) {
         let retry = self.setup.config().retry;
         let Some(known) = self.streams.get_mut(&lane).filter(|_| self.primed) else { return };
@@ -433,7 +433,7 @@ impl ResponseStreams {
 
     // --- Messages ---
 
-    /// Whether somebody reads the events of a lane, or may come back for them.
+    /// Returns whether a client reads the events of a stream or may resume it.
     fn is_readable(&self, lane: u64) -> bool {
         self.streams.get(&lane).is_some_and(|lane| {
             let readable = lane.connection.is_some() || lane.form == StreamForm::Events;
@@ -441,7 +441,7 @@ impl ResponseStreams {
         })
     }
 
-    /// Sends the message in the scratch buffer on a lane, before its answer.
+    /// Sends the scratch message on a stream, before its answer.
     fn send_message(&mut self, lane: u64) {
         if self.streams.get(&lane).is_some_and(|lane| lane.form == StreamForm::Undecided) {
             let message = mem::take(&mut self.scratch);
@@ -451,7 +451,7 @@ impl ResponseStreams {
         self.send_event(lane);
     }
 
-    /// Makes an event of the message in the scratch buffer, and sends and keeps it.
+    /// Turns the scratch message into an event, sends it and stores it.
     fn send_event(&mut self, lane: u64) {
         let Some(known) = self.streams.get_mut(&lane) else { return };
         let number = known.next_event;
@@ -477,12 +477,12 @@ impl ResponseStreams {
         }
     }
 
-    /// Sends the message in the scratch buffer on a lane as an answer.
+    /// Sends the scratch message on a stream as an answer.
     fn send_answer(&mut self, lane: u64) {
         let Some(known) = self.streams.get_mut(&lane) else { return };
         let lost = known.form == StreamForm::Undecided && known.connection.is_none();
         if lost {
-            // Nobody can come back for it.
+            // The client cannot resume this stream.
         } else if known.form == StreamForm::Undecided
             && (known.accepts != AcceptedTypes::Events || self.denial.is_some())
         {
@@ -499,7 +499,7 @@ impl ResponseStreams {
         self.finish_answer(lane);
     }
 
-    /// One answer less is to come on a lane: with the last one it ends.
+    /// Counts one answer as finished; the last one ends the stream.
     fn finish_answer(&mut self, lane: u64) {
         let Some(known) = self.streams.get_mut(&lane) else { return };
         known.answers_due = known.answers_due.saturating_sub(1);
@@ -531,7 +531,7 @@ impl ResponseStreams {
                 self.connections.set_head(connection, json_head(200, body.len(), denial.as_ref()));
                 self.connections.send(connection, 0, body, self.now);
             }
-            // It was cancelled, and so is not answered.
+            // The request was cancelled, and gets no answer.
             None => {
                 let head = ResponseHead { status: 202, headers: Vec::new(), body: BodyKind::Empty };
                 self.connections.set_head(connection, head);
@@ -541,13 +541,13 @@ impl ResponseStreams {
     }
 }
 
-/// Whether an event that has only a number is to be sent.
+/// Whether to send an event that has only an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Priming {
     No,
-    /// Where the revision has it.
+    /// Send it if the revision supports it.
     IfPrimed,
-    /// The same, with the time to wait before coming back.
+    /// The same, with the delay before the client reconnects.
     Retry,
 }
 

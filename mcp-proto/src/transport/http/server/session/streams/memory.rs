@@ -1,4 +1,4 @@
-//! The memory of lanes: its share of the byte budget, and the end of stored events.
+//! Memory accounting of response streams: their byte-budget permits and the eviction of stored events.
 
 use bytes::Bytes;
 
@@ -17,7 +17,7 @@ impl ResponseStreams {
         self.update_permit();
     }
 
-    /// Updates the permit.
+    /// Updates the permit to the current number of bytes.
     pub(in super::super) fn update_permit(&mut self) {
         if let Some(permit) = &mut self.permit {
             let waiting = self.connections.queued().saturating_add(self.connections.taken_bytes());
@@ -29,30 +29,30 @@ impl ResponseStreams {
         self.permit.as_ref().is_none_or(|permit| permit.account().has_room(usage))
     }
 
-    /// Keeps the permit for a posted body until all requests of its lane are answered.
+    /// Holds the permit for a posted body until all requests of its stream are answered.
     pub(in super::super) fn retain_body_permit(&mut self, lane: u64, body: Option<BytePermit>) {
         if let Some(lane) = self.streams.get_mut(&lane) {
             lane.body_permit = body;
         }
     }
 
-    /// Keeps the permit for a posted body until its request, which has no lane of its own, is answered.
+    /// Holds the permit for a posted body until its request, which has no stream of its own, is answered.
     pub(in super::super) fn retain_request_permit(&mut self, id: Id, body: Option<BytePermit>) {
         if let Some(body) = body {
             self.body_permits.insert(id, body);
         }
     }
 
-    // --- Delivered lanes ---
+    // --- Delivered streams ---
 
-    /// The lane is delivered once this connection was written to its end.
+    /// Marks the stream as delivered once this connection is written to its end.
     pub(super) fn set_last_connection(&mut self, lane: u64, connection: StreamId) {
         if let Some(lane) = self.streams.get_mut(&lane) {
             lane.last_connection = Some(connection);
         }
     }
 
-    /// A connection was written to its end, the last event of its lane included if it carried that.
+    /// Handles a connection written to its end, including the last event of its stream if it carried that.
     pub(super) fn handle_connection_end(&mut self, lane: u64, connection: StreamId, now: Instant) {
         let Some(known) =
             self.streams.get_mut(&lane).filter(|known| known.last_connection == Some(connection))
@@ -72,8 +72,8 @@ impl ResponseStreams {
         }
     }
 
-    /// Stores an event for a client that comes back for it. While the byte budget has no room for stored events, each
-    /// one takes the place of older ones of this session.
+    /// Stores an event for a client that reconnects. While the byte budget has no room for stored events, each one
+    /// replaces older ones of this session.
     pub(super) fn store(&mut self, lane: u64, number: u64, event: Bytes) {
         self.update_permit();
         let most = if self.has_room(BytePurpose::Stored) { usize::MAX } else { self.store.bytes() };
@@ -86,7 +86,7 @@ impl ResponseStreams {
         self.evict();
     }
 
-    /// Forgets a lane if it is over and none of its events is stored.
+    /// Removes a stream that has ended if none of its events is stored.
     pub(super) fn forget(&mut self, lane: u64) {
         if !self.store.has_stream(lane) && self.streams.get(&lane).is_some_and(|lane| lane.is_over) {
             self.streams.remove(&lane);

@@ -1,4 +1,4 @@
-//! What the peer writes, sorted to its lanes.
+//! The peer's outbox: sends each message to its response stream.
 
 use alloc::vec::Vec;
 
@@ -14,13 +14,13 @@ impl ResponseStreams {
         self.requests.get(request?).copied()
     }
 
-    /// Replaces an answer that the byte budget has no room for by an error.
+    /// Replaces an answer for which the byte budget has no room with an error.
     fn limit_answer(&mut self, id: Option<&Id>) {
         let bytes = self.scratch.len().saturating_sub(EVENT_PREFIX_ROOM);
         if bytes > UNBUDGETED_BYTES && !self.has_room(BytePurpose::Answer) {
             self.scratch = Vec::new();
             let id = id.map_or(ErrorId::Null, ErrorId::Known);
-            // It has no data that could fail to encode.
+            // The error has no data that could fail to encode.
             let _ = write::error(self.buffer(), id, &over_budget());
         }
     }
