@@ -1,4 +1,4 @@
-//! Where requests go: only ever to the origin that the application named.
+//! Request targets: requests go only to the origin that the application named.
 
 use alloc::string::ToString;
 use alloc::sync::Arc;
@@ -8,15 +8,15 @@ use iri_string::types::{UriReferenceStr, UriStr};
 
 use crate::url::{HttpUrl, HttpUrlError};
 
-/// A URL that is no address of a server.
+/// Why a URL is not a valid server address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// It is not a URL: RFC 3986, with everything beyond ASCII percent-encoded.
+    /// The text is not a URL: RFC 3986, with everything beyond ASCII percent-encoded.
     Syntax,
-    /// Its scheme is neither `http` nor `https`.
+    /// The scheme is neither `http` nor `https`.
     Scheme,
-    /// It names no host, or one that resolvers read in different ways, such as `127.1`.
+    /// The URL names no host, or one that resolvers read in different ways, such as `127.1`.
     Host,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// A URL as it is shown: without user, password and query, which may be secret. The query may even be a session.
+/// A URL for display, without user, password and query: they may be secret, and the query may contain a session id.
 pub(super) struct RedactedUrl<'a>(pub(super) &'a str);
 
 impl fmt::Debug for RedactedUrl<'_> {
@@ -80,7 +80,7 @@ impl Address {
         self.0.clone()
     }
 
-    /// What `reference` stands for here, unless it leads to another origin or brings a user name of its own.
+    /// Resolves `reference` against this URL, unless it leads to another origin or has a user name of its own.
     pub(super) fn resolve_same_origin(&self, reference: &str) -> Option<Self> {
         let base = UriStr::new(&self.0).ok()?;
         let resolved = UriReferenceStr::new(reference).ok()?.resolve_against(base.to_absolute()).to_string();

@@ -1,16 +1,16 @@
-//! A request on its way: sent, sent again, answered, given up.
+//! The life of a request: sending, resending, resolving and cancelling it.
 //!
-//! | what comes of its exchange | what follows |
+//! | the outcome of its exchange | next step |
 //! |---|---|
-//! | the answer | it ends |
-//! | -32020 to a tool call (2026-07-28) | the tools are listed again, then it goes out once more |
-//! | -32022 with the very version asked for (2026-07-28) | it goes out once more |
-//! | the session is gone (legacy) | the session is opened anew, then it goes out once more |
-//! | 429 or 503 with `Retry-After`, and it may be repeated within its time | it goes out again after that, a few times |
-//! | another status without an answer | it ends with that status |
-//! | it never left | it goes out again after a pause, a few times |
-//! | the stream broke off behind an event with an id (legacy) | the rest of the stream is asked for |
-//! | the connection broke otherwise | it goes out once more if that is safe, otherwise it is lost |
+//! | the answer | it is resolved |
+//! | -32020 to a tool call (2026-07-28) | the client lists the tools again, then resends it |
+//! | -32022 with the very version of the request (2026-07-28) | it is resent |
+//! | the session is lost (legacy) | the client opens a new session, then resends it |
+//! | 429 or 503 with `Retry-After`, if it is repeatable before its deadline | it is resent after that delay, a limited number of times |
+//! | another status without an answer | it is resolved with that status |
+//! | it was not sent | it is resent after a delay, a limited number of times |
+//! | the stream broke off after an event with an id (legacy) | the client requests the rest of the stream |
+//! | the connection broke otherwise | it is resent once if that is safe, otherwise it is lost |
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -41,12 +41,12 @@ use super::{HttpClient, headers};
 impl HttpClient {
     // --- Sending ---
 
-    /// The peer has a request to send.
+    /// Queues a request of the peer.
     pub(super) fn take_request(&mut self, id: i64, method: Box<str>, revision: Revision, body: Bytes) {
         let owner =
             if self.peer.sent_request(id).is_some() { CallOwner::Application } else { CallOwner::Peer };
         let info = MethodInfo::find(&method, Direction::ClientToServer, revision);
-        // What the peer asks for itself it does not cancel, and a server may leave any of it unanswered.
+        // The peer does not cancel its own requests, and a server may leave any of them unanswered.
         if owner == CallOwner::Peer
             && let Some(before) = self.calls.replace_peer_call(&method, id)
             && let Some(call) = self.take_call(before)
@@ -54,13 +54,12 @@ impl HttpClient {
         {
             self.abort_exchange(exchange);
         }
-        // A ping behind many requests would count as missed.
+        // A ping queued behind many requests would time out.
         let lasting = owner == CallOwner::Peer || info.is_some_and(|info| info.unbounded);
         self.enqueue(id, owner, method, revision, body, lasting);
     }
 
-    /// The peer has another round of a request to send: a request of its own to the server, under the number of the
-    /// first.
+    /// Queues another input round of a request: a new request to the server, under the number of the first.
     pub(super) fn take_input_round(
         &mut self,
         number: i64,
@@ -69,7 +68,7 @@ impl HttpClient {
         revision: Revision,
         body: Bytes,
     ) {
-        // It may have been given up in the same breath.
+        // The request may have been cancelled in the same call.
         if self.peer.wire_id(number) != Some(wire) {
             return;
         }
@@ -93,7 +92,7 @@ impl HttpClient {
         self.calls.insert(number, call);
     }
 
-    /// Sends a request that was waiting.
+    /// Sends a queued request.
     pub(super) fn send_call(&mut self, now: Instant, number: i64) {
         let Some(call) = self.calls.get(number) else { return };
         let Some(body) = call.body.clone() else { return };
@@ -125,7 +124,7 @@ impl HttpClient {
         }
     }
 
-    /// Puts a request back into the queue, at its old place.
+    /// Puts a request back into the queue, at its old position.
     pub(super) fn requeue(&mut self, now: Instant, number: i64) {
         self.calls.free_slot(number);
         let Some(call) = self.calls.get_mut(number) else { return };
@@ -136,7 +135,7 @@ impl HttpClient {
         }
     }
 
-    /// Puts a request back into the queue as a new one, which has an id of its own.
+    /// Puts a request back into the queue under a new id.
     pub(super) fn requeue_with_new_id(&mut self, now: Instant, number: i64) {
         self.assign_new_id(number);
         self.requeue(now, number);
@@ -149,7 +148,7 @@ impl HttpClient {
         }
     }
 
-    /// The head of the answer is a success: what is kept of the request only to send it again may go.
+    /// Records a successful status: the request's body is dropped unless the request may be resent.
     pub(super) fn note_success(&mut self, number: i64) {
         let safe = self.may_reissue(number, false);
         if let Some(call) = self.calls.get_mut(number)
@@ -159,16 +158,16 @@ impl HttpClient {
         }
     }
 
-    // --- Ending ---
+    // --- Resolving ---
 
-    /// Takes a request out, wherever it is; its exchange is left to the caller.
+    /// Removes a request from every queue and table. The caller ends its exchange.
     pub(super) fn take_call(&mut self, number: i64) -> Option<Call> {
         self.outbox.remove_request(number);
         self.timers.clear(Timer::Call(number));
         self.calls.remove(number)
     }
 
-    /// A request has its answer.
+    /// Resolves a request with its answer.
     fn answer_call(&mut self, now: Instant, number: i64, answer: Result<Raw, ErrorObject>) {
         let Some(call) = self.take_call(number) else { return };
         let answer = match answer {
@@ -186,18 +185,18 @@ impl HttpClient {
         }
     }
 
-    /// A request has ended without an answer.
+    /// Resolves a request without an answer.
     pub(super) fn fail_call(&mut self, now: Instant, number: i64, outcome: Outcome) {
         let Some(call) = self.take_call(number) else { return };
         match call.owner {
             CallOwner::Application => self.peer.handle_no_answer(now, number, outcome, &mut self.outbox),
-            // It counts as missed by its time.
+            // The peer's own deadline counts the ping as missed.
             CallOwner::Peer => {}
             CallOwner::ToolListing => self.handle_tools_page(now, None),
         }
     }
 
-    /// A request was answered on a stream that is not its own.
+    /// Resolves a request that was answered on another request's stream.
     pub(super) fn answer_from_other_stream(
         &mut self,
         now: Instant,
@@ -212,14 +211,14 @@ impl HttpClient {
         }
     }
 
-    /// Nobody waits for the answer any more.
+    /// Cancels a request whose answer is no longer needed.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
     pub(super) fn cancel_call(&mut self, number: i64, reason: Option<&str>) {
         let Some(call) = self.take_call(number) else { return };
         self.tools.forget_waiting_call(number);
         let sent = match call.state {
-            // If the rest of its answer was about to be requested, the server works on it.
+            // If the rest of its answer was about to be requested, the server is working on it.
             CallState::InExchange(exchange) => self.abort_exchange(exchange) || call.resume_point.is_some(),
             _ => call.is_with_server(),
         };
@@ -228,7 +227,7 @@ impl HttpClient {
         }
     }
 
-    /// Nobody waits for the answer any more, and the server is not told.
+    /// Drops a request whose answer is no longer needed, without notifying the server.
     pub(super) fn forget_call(&mut self, number: i64) {
         let Some(call) = self.take_call(number) else { return };
         self.tools.forget_waiting_call(number);
@@ -237,6 +236,7 @@ impl HttpClient {
         }
     }
 
+    /// Sends `notifications/cancelled` to a legacy server:
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation>
     fn post_cancelled(&mut self, wire: i64, reason: Option<&str>, revision: Revision) {
         let mut body = alloc::vec::Vec::new();
@@ -246,9 +246,9 @@ impl HttpClient {
         }
     }
 
-    // --- What came of an exchange ---
+    // --- Outcomes of exchanges ---
 
-    /// The exchange of a request has come to this.
+    /// Handles the outcome of a request's exchange.
     pub(super) fn resolve_call(
         &mut self,
         now: Instant,
@@ -266,7 +266,7 @@ impl HttpClient {
             return;
         }
         match ended {
-            // An error has no place for the challenge, which says how to log in.
+            // The JSON-RPC error lacks the challenge, which says how to log in.
             ExchangeOutcome::Answer { http, answer: Err(_), .. } if http.needs_authorization => {
                 self.resolve_refused(now, number, generation, http);
             }
@@ -301,8 +301,7 @@ impl HttpClient {
         }
     }
 
-    /// What an error says about the request's headers, its version or its session, rather than about the request.
-    /// Returns whether it is dealt with.
+    /// Handles an error about the request's headers, its version or its session. Returns whether the error is handled.
     fn handle_protocol_error(
         &mut self,
         now: Instant,
@@ -317,7 +316,7 @@ impl HttpClient {
             let unknown_method = own && error.code == code::METHOD_NOT_FOUND;
             let lost = match status {
                 404 => !unknown_method,
-                // Widely used servers do not say 404. A request is sent once more for that, not for ever.
+                // Widely used servers answer 400 in place of 404. A request is resent only once for that.
                 400 => {
                     !own && call.renewals == 0
                         && (self.session.has_answered() || mentions_session(&error.message))
@@ -380,9 +379,9 @@ impl HttpClient {
         self.fail_call(now, number, Outcome::Transport(http));
     }
 
-    /// The session that carried a request is gone: it was not accepted, and goes out in the next one.
+    /// Resends a request in a new session: the server lost the session and so did not accept the request.
     fn resend_in_new_session(&mut self, now: Instant, number: i64, generation: u32) -> bool {
-        /// A server that loses more sessions than this while one request is made is not going to answer it.
+        /// The maximum of lost sessions per request; a server that loses more is not going to answer it.
         const MAX_RENEWALS: u32 = 3;
         let Some(call) = self.calls.get_mut(number) else { return false };
         if call.body.is_none() || call.renewals >= MAX_RENEWALS {
@@ -398,7 +397,7 @@ impl HttpClient {
         true
     }
 
-    /// A request never left.
+    /// Retries a request that was not sent, after a delay.
     fn retry_unsent(&mut self, now: Instant, number: i64, detail: &str) {
         let backoff = self.config.backoff;
         let Some(call) = self.calls.get_mut(number) else { return };
@@ -410,7 +409,7 @@ impl HttpClient {
         self.timers.set(Timer::Call(number), now + pause);
     }
 
-    /// The server refused a request for now, and said when to come back. Returns whether it is sent again then.
+    /// Resends a request after the delay in `Retry-After`. Returns whether it will be resent.
     ///
     /// <https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3>
     fn honor_retry_after(&mut self, now: Instant, number: i64, http: &TransportError) -> bool {
@@ -435,7 +434,7 @@ impl HttpClient {
         true
     }
 
-    /// The connection that was to bring an answer broke.
+    /// Handles the loss of the connection that carried an answer.
     pub(super) fn handle_broken_call(&mut self, now: Instant, number: i64, detail: &str, trail: ResumePoint) {
         let resumable = self.is_resumable();
         let Some(call) = self.calls.get_mut(number) else { return };
@@ -452,19 +451,20 @@ impl HttpClient {
         self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
     }
 
-    /// Where to go on. The ids of events mean something within their session alone.
+    /// Limits a resume point to the session: event ids are valid only within the session that sent them.
     fn resume_point_within(&self, generation: u32, trail: ResumePoint) -> ResumePoint {
         let last_event = trail.last_event.filter(|_| generation == self.session.generation());
         ResumePoint { last_event, ..trail }
     }
 
-    /// Whether a request may be made once more although the server may have acted on it, and `heard` whether something
-    /// has come of it.
+    /// Returns whether a request may be resent although the server may have acted on it.
+    ///
+    /// `heard` is whether any event of its answer has arrived.
     fn may_reissue(&self, number: i64, heard: bool) -> bool {
         self.calls.get(number).is_some_and(|call| !call.reissued) && self.is_repeatable(number, heard)
     }
 
-    /// Whether making a request twice is as good as making it once.
+    /// Returns whether sending a request twice has the same effect as sending it once.
     fn is_repeatable(&self, number: i64, heard: bool) -> bool {
         let Some(call) = self.calls.get(number) else { return false };
         let Some(body) = &call.body else { return false };
@@ -473,7 +473,7 @@ impl HttpClient {
             ReissuePolicy::Always => true,
             ReissuePolicy::Never => false,
             ReissuePolicy::WhereSafe => {
-                // Between two streams of a subscription something may be missed, which its owner must know.
+                // Between two streams of a subscription, notifications may be lost; its owner must learn of that.
                 let misses = heard && *call.method == *SubscriptionsListen::NAME;
                 info.is_some_and(|info| info.repeatable && !misses)
                     || (*call.method == *CallTool::NAME && self.tools.is_repeatable(body))
@@ -481,7 +481,7 @@ impl HttpClient {
         }
     }
 
-    /// A pause is over.
+    /// Sends a request or resumes its answer after a delay.
     pub(super) fn resume_or_send(&mut self, now: Instant, number: i64) {
         let Some(call) = self.calls.get(number).filter(|call| call.state == CallState::BackingOff) else {
             return;
@@ -489,13 +489,13 @@ impl HttpClient {
         match (&call.resume_point, self.session.gate()) {
             (Some(_), _) => self.request_resumption(number),
             (None, SendGate::Open) if call.has_slot() => self.send_call(now, number),
-            // The session was lost meanwhile, or others have taken its place among the exchanges.
+            // The session was lost meanwhile, or other requests have taken its slot.
             (None, _) => self.requeue(now, number),
         }
     }
 }
 
-/// Whether the text of a refusal is about the session.
+/// Returns whether the text of a refusal is about the session.
 fn mentions_session(text: &str) -> bool {
     text.to_ascii_lowercase().contains("session")
 }

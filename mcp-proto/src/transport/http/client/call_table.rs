@@ -1,4 +1,4 @@
-//! The requests that have not ended, each with where it is.
+//! The table of unresolved requests and their states.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -14,67 +14,67 @@ use super::reconnect::Reconnects;
 use super::response::ResumePoint;
 use super::result_chunks::ResultChunks;
 
-/// Which part of the client takes the answer.
+/// The part of the client that receives the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallOwner {
     /// The application.
     Application,
-    /// The peer, for itself: a ping.
+    /// The peer itself: a ping.
     Peer,
-    /// This transport, to learn of the tools' headers.
+    /// The HTTP transport, which lists the tools to learn their headers.
     ToolListing,
 }
 
-/// Where a request is.
+/// The state of an unresolved request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallState {
-    /// In the queue.
+    /// Queued for sending.
     Queued,
-    /// In an exchange.
+    /// Sent in this exchange.
     InExchange(ExchangeId),
-    /// Waiting for a pause to end, before it or the rest of its answer is asked for again.
+    /// Waiting for a delay to end, before it is resent or its answer resumed.
     BackingOff,
-    /// With the server, which answers elsewhere (HTTP+SSE).
+    /// Accepted by the server, which answers on the HTTP+SSE stream.
     Accepted,
-    /// Waiting for the tools to be listed.
+    /// Waiting for a new listing of the tools.
     AwaitingTools,
 }
 
-/// A request that has not ended.
+/// An unresolved request.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) owner: CallOwner,
     pub(super) method: Box<str>,
     pub(super) revision: Revision,
-    /// Its id on the wire.
+    /// Its JSON-RPC id.
     pub(super) wire_id: i64,
-    /// The message, as long as it may have to go out again.
+    /// The message, as long as it may have to be resent.
     pub(super) body: Option<Bytes>,
     pub(super) state: CallState,
-    /// Whether it takes no slot, because it lasts.
+    /// Whether it is long-lived and takes no slot.
     pub(super) is_long_lived: bool,
-    /// Whether it takes one of the slots that limit how many requests are in exchanges at once.
+    /// Whether it occupies one of the slots that limit concurrent exchanges.
     has_slot: bool,
-    /// How often in a row it never left.
+    /// The number of consecutive attempts in which it was not sent.
     pub(super) failures: u32,
-    /// The streams of its answer that have ended.
+    /// The event streams of its answer that have ended.
     pub(super) reconnects: Reconnects,
-    /// Where its answer broke off.
+    /// Where its answer broke off, to be resumed.
     pub(super) resume_point: Option<ResumePoint>,
-    /// The parts of its result so far, of a server that sends results in parts.
+    /// The parts of its result so far, if the server sends results in parts.
     pub(super) chunks: Option<Box<ResultChunks>>,
-    /// Whether it has gone out once more because its answer was lost.
+    /// Whether it was resent because its answer was lost.
     pub(super) reissued: bool,
-    /// Whether it has gone out once more because of its headers.
+    /// Whether it was resent because of its headers.
     pub(super) headers_retried: bool,
-    /// Whether it has gone out once more because of its version.
+    /// Whether it was resent because of its version.
     pub(super) version_retried: bool,
-    /// How often its session was lost.
+    /// The number of sessions lost while it was pending.
     pub(super) renewals: u32,
 }
 
 impl Call {
-    /// A request in the queue.
+    /// Creates a queued request.
     pub(super) fn queued(
         owner: CallOwner,
         method: Box<str>,
@@ -114,43 +114,43 @@ impl Call {
         self.has_slot
     }
 
-    /// Goes back into the queue. Nothing of an answer is kept.
+    /// Returns the request to the queue and discards any partial answer.
     pub(super) fn queue_again(&mut self) {
         self.resume_point = None;
         self.chunks = None;
         self.state = CallState::Queued;
     }
 
-    /// Takes another id on the wire.
+    /// Changes its JSON-RPC id, in the message too.
     pub(super) fn set_wire_id(&mut self, wire_id: i64) {
         self.body = self.body.as_ref().and_then(|body| headers::with_request_id(body, &self.method, wire_id));
         self.wire_id = wire_id;
     }
 
-    /// Waits for a pause after a failure.
+    /// Marks a failure; the request waits for a delay.
     pub(super) fn back_off(&mut self) {
         self.failures = self.failures.saturating_add(1);
         self.state = CallState::BackingOff;
     }
 
-    /// Waits for a pause, after which the rest of its answer is requested.
+    /// Stores the resume point; the rest of the answer is requested after a delay.
     pub(super) fn await_resumption(&mut self, resume_point: ResumePoint) {
         self.resume_point = Some(resume_point);
         self.state = CallState::BackingOff;
     }
 
-    /// The rest of its answer is not available.
+    /// Discards the resume point: the rest of the answer is not available.
     pub(super) fn stop_resuming(&mut self) {
         self.resume_point = None;
     }
 
-    /// Waits until the tools are listed.
+    /// Makes the request wait until the tools are listed.
     pub(super) fn await_tools(&mut self) {
         self.headers_retried = true;
         self.state = CallState::AwaitingTools;
     }
 
-    /// Whether the server may be working on it.
+    /// Returns whether the server may be working on the request.
     pub(super) fn is_with_server(&self) -> bool {
         match self.state {
             CallState::InExchange(_) | CallState::Accepted => true,
@@ -160,13 +160,13 @@ impl Call {
     }
 }
 
-/// The requests that have not ended, by number.
+/// The unresolved requests, by number.
 #[derive(Debug, Default)]
 pub(super) struct CallTable {
     calls: BTreeMap<i64, Call>,
-    /// The last request of each method that the peer made for itself.
+    /// The peer's own last request of each method.
     peer_calls: BTreeMap<Box<str>, i64>,
-    /// The number of requests that have a slot.
+    /// The number of requests that occupy a slot.
     used_slots: usize,
 }
 
@@ -175,7 +175,7 @@ impl CallTable {
         self.calls.insert(number, call);
     }
 
-    /// Takes a request out, and frees its slot.
+    /// Removes a request and frees its slot.
     pub(super) fn remove(&mut self, number: i64) -> Option<Call> {
         self.free_slot(number);
         self.calls.remove(&number)
@@ -203,22 +203,22 @@ impl CallTable {
         }
     }
 
-    /// The exchange of a request, if it is in one.
+    /// Returns the exchange of a request, if it is in one.
     pub(super) fn exchange_of(&self, number: i64) -> Option<ExchangeId> {
         self.calls.get(&number)?.exchange()
     }
 
-    /// The numbers of the requests that match.
+    /// Returns the numbers of the requests that match.
     pub(super) fn numbers(&self, matches: impl Fn(&Call) -> bool) -> Vec<i64> {
         self.calls.iter().filter(|(_, call)| matches(call)).map(|(&number, _)| number).collect()
     }
 
-    /// Notes the last request of a method that the peer makes for itself; returns the one before.
+    /// Records the peer's own last request of a method; returns the one before.
     pub(super) fn replace_peer_call(&mut self, method: &str, number: i64) -> Option<i64> {
         self.peer_calls.insert(method.into(), number)
     }
 
-    /// A request has gone into an exchange: takes a slot, unless the request lasts.
+    /// Records that a request was sent in an exchange: it takes a slot, unless it is long-lived.
     pub(super) fn enter_exchange(&mut self, number: i64, exchange: ExchangeId) {
         let Some(call) = self.calls.get_mut(&number) else { return };
         call.state = CallState::InExchange(exchange);
@@ -235,7 +235,7 @@ impl CallTable {
         }
     }
 
-    /// The number of requests that have a slot.
+    /// Returns the number of requests that occupy a slot.
     pub(super) fn used_slots(&self) -> usize {
         self.used_slots
     }

@@ -1,4 +1,4 @@
-//! Requests whose results come in parts on an event stream: see [`result_chunks`](super::result_chunks).
+//! Handles requests whose results arrive in parts on an event stream: see [`result_chunks`](super::result_chunks).
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ use super::result_chunks::parse_error;
 use super::status::http_error;
 
 impl HttpClient {
-    /// Handles an event with a part of a result, on the stream of a request.
+    /// Handles an event with a part of a result, on a request's stream.
     pub(super) fn handle_chunk_event(&mut self, now: Instant, id: ExchangeId, number: i64, event: &SseEvent) {
         let ended = match &*event.name {
             "result" => self.add_chunk(number, &event.data),

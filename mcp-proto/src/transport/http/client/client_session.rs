@@ -1,4 +1,4 @@
-//! The session with a server, and the messages that open it.
+//! The client's session with the server, and the messages that open it.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -14,34 +14,34 @@ use super::outbox::OneWayMessage;
 /// How long the response to a notification or a reply may take to end.
 pub(super) const POST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whether requests go out.
+/// Whether the session lets requests be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SendGate {
     /// No: the server is not known.
     #[default]
     Closed,
-    /// Not yet: `notifications/initialized` is on its way, and some servers refuse what comes before it.
+    /// Not yet: `notifications/initialized` is being sent, and some servers refuse earlier requests.
     Opening,
-    /// Yes.
+    /// Yes: requests are sent.
     Open,
 }
 
-/// The session with a server. Its id is a secret.
+/// The client's session with the server. The session id is a secret.
 #[derive(Default)]
 pub(super) struct ClientSession {
     id: Option<Arc<str>>,
-    /// Counts the sessions, to tell the exchanges of an old one from those of this one.
+    /// The number of the session, which tells exchanges of earlier sessions from those of this one.
     generation: u32,
     gate: SendGate,
-    /// Whether a request was answered in it.
+    /// Whether the server has answered a request in this session.
     has_answered: bool,
-    /// How many sessions in a row were lost before anything was answered.
+    /// The number of consecutive sessions lost before any request was answered.
     fruitless_renewals: u32,
     /// Whether the server has opened a stream for a GET.
     offers_stream: bool,
-    /// The notification that opens the session, if it has to go out again.
+    /// The notification that opens the session, if it has to be resent.
     initialized: Option<OneWayMessage>,
-    /// Notifications and replies that never left, and go out again after a pause.
+    /// Notifications and replies that were not sent, to be resent after a delay.
     paused_posts: VecDeque<OneWayMessage>,
 }
 
@@ -85,14 +85,14 @@ impl ClientSession {
         self.offers_stream
     }
 
-    // --- Its beginning and end ---
+    // --- Begin and end ---
 
     pub(super) fn set_id(&mut self, id: Option<String>) {
         self.id = id.map(Arc::from);
     }
 
-    /// The server is known. A modern one has no session, and takes requests at once; a legacy one is sent
-    /// `notifications/initialized` first.
+    /// Begins a session once the server's era is known. A modern server has no session and accepts requests at once; a
+    /// legacy one is sent `notifications/initialized` first.
     pub(super) fn begin(&mut self, era: Era) {
         match era {
             Era::Modern => {
@@ -103,7 +103,7 @@ impl ClientSession {
         }
     }
 
-    /// The session was lost: forgets everything of it, replies too.
+    /// Discards the lost session and everything in it, replies included.
     pub(super) fn discard(&mut self) {
         let mut paused_posts = mem::take(&mut self.paused_posts);
         paused_posts.retain(|post| post.notification.is_some());
@@ -115,7 +115,7 @@ impl ClientSession {
         };
     }
 
-    /// The connection is over: nothing goes out any more.
+    /// Ends the session with the connection: no message is sent any more.
     pub(super) fn end(&mut self) {
         self.gate = SendGate::Closed;
         self.initialized = None;
@@ -129,7 +129,7 @@ impl ClientSession {
         self.gate = SendGate::Closed;
     }
 
-    /// Takes the notification that opens the session, if the gate is closed; gives back any other message.
+    /// Takes the notification that opens the session, if the gate is closed; returns any other message.
     pub(super) fn start_opening(&mut self, post: OneWayMessage) -> Option<OneWayMessage> {
         if self.gate != SendGate::Closed || !opens_session(&post) {
             return Some(post);
@@ -139,12 +139,12 @@ impl ClientSession {
         None
     }
 
-    /// Whether a message is the one that the gate waits for.
+    /// Returns whether the gate opens after this message.
     pub(super) fn is_opened_by(&self, post: &OneWayMessage) -> bool {
         self.gate == SendGate::Opening && opens_session(post)
     }
 
-    /// Opens the gate, if it was waiting for `notifications/initialized`; returns whether it was.
+    /// Opens the gate if it was waiting for `notifications/initialized`; returns whether it was.
     pub(super) fn open_gate(&mut self) -> bool {
         let opening = self.gate == SendGate::Opening;
         if opening {
@@ -153,9 +153,9 @@ impl ClientSession {
         opening
     }
 
-    // --- Messages that go out again ---
+    // --- Messages to resend ---
 
-    /// Keeps the notification that opens the session, to send it again.
+    /// Stores the notification that opens the session, to resend it.
     pub(super) fn keep_initialized(&mut self, post: OneWayMessage) {
         self.initialized = Some(post);
     }
@@ -164,7 +164,8 @@ impl ClientSession {
         self.initialized.take()
     }
 
-    /// Keeps a message that never left until its pause ends, unless `limit` messages are kept; returns whether it is.
+    /// Stores a message that was not sent until its delay ends, unless `limit` messages are stored; returns whether it
+    /// is.
     pub(super) fn pause_post(&mut self, post: OneWayMessage, limit: usize) -> bool {
         let has_room = self.paused_posts.len() < limit;
         if has_room {
@@ -177,25 +178,25 @@ impl ClientSession {
         mem::take(&mut self.paused_posts)
     }
 
-    // --- What the server did ---
+    // --- Reactions of the server ---
 
-    /// A request was answered.
+    /// Records that a request was answered.
     pub(super) fn note_answered(&mut self) {
         self.has_answered = true;
         self.fruitless_renewals = 0;
     }
 
-    /// The session has lasted, even if no request was answered in it.
+    /// Records that the session has lasted, even without an answered request.
     pub(super) fn note_stable(&mut self) {
         self.fruitless_renewals = 0;
     }
 
-    /// The session was lost before anything was answered.
+    /// Records that the session was lost before any request was answered.
     pub(super) fn note_fruitless(&mut self) {
         self.fruitless_renewals = self.fruitless_renewals.saturating_add(1);
     }
 
-    /// The server has opened a stream for a GET.
+    /// Records that the server has opened a stream for a GET.
     pub(super) fn note_stream_offered(&mut self) {
         self.offers_stream = true;
     }

@@ -1,4 +1,4 @@
-//! The end, orderly or not.
+//! Closing the client, orderly or by abort.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use super::exchange::ExchangeKind;
 use super::{CloseState, HttpClient};
 
 impl HttpClient {
-    /// What the peer wants of the link, which for it is all exchanges together.
+    /// Carries out the peer's link actions; for the peer, all exchanges together are its link.
     pub(super) fn apply_link_actions(&mut self, now: Instant) -> bool {
         match self.peer.poll_link(true) {
             None => return false,
@@ -25,7 +25,7 @@ impl HttpClient {
         true
     }
 
-    /// Ends the session once everything has been said.
+    /// Deletes the session once all queued messages are sent.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
     pub(super) fn finish_closing(&mut self, now: Instant) {
@@ -43,7 +43,7 @@ impl HttpClient {
         }
     }
 
-    /// The session has ended, or the server does not let clients end sessions.
+    /// Handles the end of the DELETE: the session has ended, or the server does not let clients end sessions.
     pub(super) fn handle_delete_end(&mut self, now: Instant) {
         self.end_closing(now);
     }
@@ -53,7 +53,7 @@ impl HttpClient {
         self.peer.handle_closed(now, "", &mut self.outbox);
     }
 
-    /// Aborts everything under way.
+    /// Aborts every open exchange.
     pub(super) fn abort_all(&mut self) {
         self.closing = CloseState::Closed;
         for exchange in self.exchanges.ids() {

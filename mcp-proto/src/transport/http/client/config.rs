@@ -1,4 +1,4 @@
-//! How a client behaves over HTTP.
+//! Configuration of an HTTP client.
 
 use alloc::string::String;
 use core::fmt;
@@ -24,35 +24,37 @@ use super::authorization::UnauthorizedPolicy;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpClientConfig {
-    /// What does not depend on the transport.
+    /// The configuration of the client independent of HTTP.
     pub client: ClientConfig,
-    /// The server's endpoint: `http` or `https`. A fragment is left out.
+    /// The URL of the server's endpoint: `http` or `https`. A fragment is omitted.
     pub url: String,
-    /// What the jitter of the pauses is derived from; two clients should not have the same. Default 0.
+    /// The seed for the jitter of delays; two clients should not use the same. Default 0.
     pub seed: u64,
-    /// Whether to listen to what a legacy server says of its own accord. Default: yes.
+    /// Whether to open a stream for the messages that a legacy server sends outside requests. Default: yes, if offered.
     pub listen: ListenPolicy,
-    /// What to do where the server wants to know more of who asks. Default: the request ends with that.
+    /// What to do if the server demands authorization. Default: the request ends with the refusal.
     pub authorization: UnauthorizedPolicy,
-    /// The pauses before something is tried again, and how often that is.
+    /// The delays between retries, and the number of attempts.
     pub backoff: Backoff,
-    /// How long to wait before a stream that broke off is asked for again, if the server did not say. Default 1 s, as
-    /// other clients do.
+    /// The delay before the client resumes a stream that broke off, if the server did not set one. Default 1 s, as in
+    /// other clients.
     pub retry: Duration,
-    /// How long the GET of HTTP+SSE (2024-11-05) waits for the head of its answer, and then again for the `endpoint`
-    /// event. Default 5 s.
+    /// The timeout of the HTTP+SSE (2024-11-05) stream: for the head of the GET's answer, and then again for the
+    /// `endpoint` event. Default 5 s.
     pub legacy_sse_timeout: Duration,
-    /// Whether connecting is retried while the server's host is unknown, refuses connections or shows a certificate that
-    /// is not accepted. Default: no, since a mistake in the URL is the most likely cause and should be reported at once.
-    /// A host that was reached before is always retried.
+    /// Whether connecting is retried while the server's host is unknown, refuses connections or presents an invalid
+    /// certificate.
+    ///
+    /// Default: no, since a mistake in the URL is the most likely cause and should be reported at once. Connecting to a
+    /// host that was reached before is always retried.
     pub retry_unreachable: bool,
-    /// Whether to understand event streams that consist of `result` fragments and end with `complete` or `error`, which
-    /// no revision of the protocol has. Default: no.
+    /// Whether to read event streams that consist of `result` fragments and end with `complete` or `error`. No revision
+    /// of the protocol defines them. Default: no.
     pub chunked_results: bool,
 }
 
 impl HttpClientConfig {
-    /// A configuration with every default.
+    /// Creates a configuration with every default.
     pub fn new(client: ClientConfig, url: impl Into<String>) -> Self {
         Self {
             client,
@@ -70,7 +72,7 @@ impl HttpClientConfig {
 }
 
 impl fmt::Debug for HttpClientConfig {
-    /// Without the parts of the URL that may be secret.
+    /// Omits the parts of the URL that may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             client,
@@ -99,14 +101,14 @@ impl fmt::Debug for HttpClientConfig {
     }
 }
 
-/// Whether a stream is kept open for what a legacy server says of its own accord.
+/// Whether to keep a stream open for the messages that a legacy server sends outside requests.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListenPolicy {
-    /// It is asked for once the session is open; a server that does not offer it is no worse for it.
+    /// Request the stream once the session is open. A server that does not offer it works just as well.
     #[default]
     IfOffered,
-    /// It is never asked for.
+    /// Never request the stream.
     Never,
 }

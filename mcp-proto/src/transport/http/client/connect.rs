@@ -1,4 +1,4 @@
-//! Runs [`HttpEraDetection`](super::detect::HttpEraDetection): sends its requests, and hands it what came of them.
+//! Runs [`HttpEraDetection`](super::detect::HttpEraDetection): sends its requests and passes it their outcomes.
 
 use alloc::string::String;
 
@@ -14,7 +14,7 @@ use super::response::ExchangeOutcome;
 use super::{HttpClient, headers};
 
 impl HttpClient {
-    /// Does what detection wants.
+    /// Carries out an action of era detection.
     pub(super) fn perform_detection(&mut self, now: Instant, act: HttpDetectAction) {
         if self.detection.take_known_era_dropped() {
             self.peer.report(Diagnostic::KnownEraWrong);
@@ -50,7 +50,7 @@ impl HttpClient {
         }
         let wire = self.peer.probe(version, &mut self.outbox);
         let Some((revision, body)) = self.outbox.take_last_request(wire) else { return };
-        // A method of this crate's own is a header as it is.
+        // `server/discover` is a name of this crate and needs no encoding in a header.
         let headers = headers::modern_headers(Discover::NAME, revision, &body, None)
             .unwrap_or_else(|_| headers::sessionless_headers());
         let purpose = ExchangeKind::Probe { wire, body: body.clone(), revision };
@@ -72,13 +72,13 @@ impl HttpClient {
         self.handshakes.push(exchange, wire);
     }
 
-    /// The request of the last step of detection.
+    /// Returns the request of detection's last step.
     fn current_handshake(&self) -> Option<&ExchangeKind> {
         let last = self.handshakes.last()?;
         self.exchanges.get(last.exchange).map(|exchange| &exchange.kind)
     }
 
-    /// Aborts the requests of detection.
+    /// Aborts all requests of detection.
     fn abandon_handshake(&mut self) {
         for exchange in self.handshakes.take_exchanges() {
             self.abort_exchange(exchange);
@@ -88,14 +88,15 @@ impl HttpClient {
     fn finish_detection(&mut self, now: Instant, server: ServerInfo, verdict: KnownEra) {
         let era = server.era;
         self.abandon_handshake();
-        // A modern server that was recognised by its description is one; by a memory of it, it may be another by now.
+        // A discovery result proves that the server is modern; a remembered era does not, since the server may have
+        // changed.
         self.detection.set_era_proven(era == Era::Legacy || server.capabilities.is_some());
         self.fail_other_era_calls(now, era);
         self.session.begin(era);
         self.peer.finish_detection(now, server, verdict, &mut self.outbox);
     }
 
-    /// Requests that were refused with the last session, and are written for a server of the other era.
+    /// Fails requests that were refused with the last session and encoded for the other era.
     fn fail_other_era_calls(&mut self, now: Instant, era: Era) {
         for number in self.calls.numbers(|call| call.revision.era() != era) {
             if let Some(exchange) = self.calls.exchange_of(number) {
@@ -106,7 +107,7 @@ impl HttpClient {
         }
     }
 
-    /// A modern server answered as if it were none: if it was only remembered to be one, it is asked.
+    /// Restarts detection if a modern server, known only from memory, answered in another era's way.
     pub(super) fn redetect_era(&mut self, now: Instant) {
         if !self.detection.is_era_proven() && self.peer.restart_detection() {
             self.detection.set_era_proven(true);
@@ -116,7 +117,7 @@ impl HttpClient {
         }
     }
 
-    /// An exchange that was to bring an answer has come to this.
+    /// Dispatches the outcome of an exchange that should have carried an answer.
     pub(super) fn resolve_exchange(
         &mut self,
         now: Instant,
@@ -161,7 +162,7 @@ impl HttpClient {
     }
 }
 
-/// What detection is told.
+/// Converts an outcome to the reply that detection expects.
 fn to_reply(ended: ExchangeOutcome) -> Reply {
     match ended {
         ExchangeOutcome::Answer { http, answer: Ok(result), .. } => {

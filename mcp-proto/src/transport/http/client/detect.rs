@@ -1,46 +1,46 @@
-//! Which era the server speaks: the one algorithm for HTTP, as a machine of its own.
+//! Detects the server's era over HTTP, as a state machine of its own.
 //!
-//! It has up to three things to try: the era probe, a POST of `server/discover`; the handshake, a POST of `initialize`;
-//! and the stream of events of HTTP+SSE (2024-11-05), a GET, after which the handshake is posted where the stream says.
-//! An error in a body belongs to the request of its exchange, whatever id it bears.
+//! Detection has up to three steps: the era probe, a POST of `server/discover`; the handshake, a POST of `initialize`;
+//! and the event stream of HTTP+SSE (2024-11-05), a GET, after which the handshake is posted to the endpoint that the
+//! stream names. An error in a body belongs to the request of its exchange, whatever its id.
 //!
-//! | what comes | to the probe | to the handshake |
+//! | reply | to the probe | to the handshake |
 //! |---|---|---|
-//! | 2xx and the right result | the newest common version: modern, or the handshake at a legacy one | legacy (modern, if it names a modern version) |
-//! | any status, -32022 with a list | the probe or the handshake at the newest common version; the same version once more if it is in the list | modern, or the handshake at a legacy version, once |
+//! | 2xx and the right result | the newest common version: modern, or the handshake with a legacy one | legacy (modern, if it names a modern version) |
+//! | any status, -32022 with a list | the probe or the handshake with the newest common version; the same version once more if the list contains it | modern, or the handshake with a legacy version, once |
 //! | any status, -32022 without a list | failure | failure |
-//! | any status, -32020 | once more, then failure: something changes the headers on the way | modern, at the version that was probed |
-//! | any status, -32021 | once more if this client has what is required, otherwise failure | failure |
-//! | no temporary or barring status, another error with a list of versions | as without the list | the handshake at the newest common legacy version, once |
-//! | 2xx and anything else, or nothing | the handshake | failure |
-//! | 404 and -32601 | the handshake | modern, if the probe got the same; otherwise the stream of events |
-//! | 400, 404, 405 and anything else | the handshake | the stream of events |
+//! | any status, -32020 | once more, then failure: an intermediary changes the headers | modern, at the version that was probed |
+//! | any status, -32021 | once more if this client has the required capability, otherwise failure | failure |
+//! | no temporary or barring status, another error with a list of versions | as without the list | the handshake with the newest common legacy version, once |
+//! | 2xx and any other body, or none | the handshake | failure |
+//! | 404 and -32601 | the handshake | modern, if the probe got the same; otherwise the event stream |
+//! | 400, 404, 405 and any other body | the handshake | the event stream |
 //! | 401, 403, 407, 421, 451 | failure | failure |
 //! | any other 4xx | the handshake | failure |
-//! | 500, 501 and an error of JSON-RPC | the handshake | failure |
+//! | 500, 501 and a JSON-RPC error | the handshake | failure |
 //! | 408, 425, 429, any other 5xx | again, up to three times, then failure | the same |
-//! | no connection, a body that is cut, no answer in time | the same | the same |
-//! | no connection, and none to be expected: the host is unknown, or refuses | failure, unless the host was reached before or the configuration says otherwise | the same |
-//! | 2xx and an event stream that begins with `endpoint` | the stream of events | the same |
+//! | no connection, a truncated body, no answer in time | the same | the same |
+//! | no connection, and none to be expected: the host is unknown, or refuses | failure, unless the host was reached before or the configuration enables retries | the same |
+//! | 2xx and an event stream that begins with `endpoint` | the event stream | the same |
 //! | 3xx that was not followed, any other status | failure | failure |
 //!
-//! | what comes | to the GET | to the handshake beside the stream of events |
+//! | reply | to the GET | to the handshake beside the event stream |
 //! |---|---|---|
 //! | the `endpoint` event | the handshake | |
 //! | an initialize result | | legacy, unless it names a modern version |
-//! | -32022 with a list | | the handshake at a legacy version, once |
-//! | anything else | failure | failure |
+//! | -32022 with a list | | the handshake with a legacy version, once |
+//! | any other reply | failure | failure |
 //!
-//! Legacy is concluded only from a valid initialize result, modern only from a valid discovery result or an error that
-//! only modern servers know. What may be over by the next attempt says nothing about the era: it never leads from the
-//! probe to the handshake, or from there to the stream of events.
+//! Only a valid initialize result proves the legacy era; only a valid discovery result, or an error that only modern
+//! servers use, proves the modern era. A temporary failure proves neither: it never leads from the probe to the
+//! handshake, or from there to the event stream.
 //!
-//! A supplied verdict of legacy, and a session that is opened anew, begin with the handshake. If it is refused, or
-//! answered by a modern error, the verdict is dropped, and detection runs once from the start. A modern verdict is put
-//! to the proof by the probe, which brings the server's capabilities as well.
+//! With a known legacy era, or after a lost session, detection begins with the handshake. If the handshake is refused,
+//! or answered by a modern error, the known era is dropped, and detection runs once from the start. A known modern era
+//! is verified by the probe, which also brings the server's capabilities.
 //!
-//! The probe and `initialize` are never cancelled. The exchange of one that was not answered in time is better left
-//! open: a late answer counts as long as the same step goes on.
+//! The probe and `initialize` are never cancelled. The exchange of a request that was not answered in time should stay
+//! open: a late answer counts as long as the same step is in progress.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#backward-compatibility>
 
@@ -73,37 +73,37 @@ use reply::{ReplyClass, UnexpectedReply, is_modern};
 const PROBE: &str = ConnectStep::Probe.as_str();
 const INITIALIZE: &str = ConnectStep::Initialize.as_str();
 const EVENT_STREAM: &str = ConnectStep::EventStream.as_str();
-/// More answers of "ask again" than any honest server has use for.
+/// The maximum number of probes; no honest server asks for more.
 const MAX_PROBES: u8 = 3;
-/// What may be over by the next attempt is tried again this often: a server that restarts, or is asked too much, is
-/// back within seconds; a person who mistyped an address should not wait for longer.
+/// How often a step is retried after a temporary failure. A restarting or overloaded server is back within seconds; a
+/// user who mistyped an address should not wait longer.
 const MAX_RETRIES: u32 = 3;
 
-/// What is to be done next.
+/// The next action of era detection.
 #[derive(Debug)]
 pub(super) enum HttpDetectAction {
-    /// Nothing yet.
+    /// Wait for a reply or a timer.
     Wait,
     /// Post `server/discover` with this version.
     Probe(Revision),
     /// Post `initialize` with this version.
     Initialize(Revision),
-    /// Get the stream of events of HTTP+SSE.
+    /// Request the event stream of HTTP+SSE.
     OpenEventStream,
-    /// Go on with this server.
+    /// Connect to this server; detection succeeded.
     Finish { server: Box<ServerInfo>, verdict: KnownEra },
-    /// Give up.
+    /// Fail to connect; detection gave up.
     Fail(ConnectError),
 }
 
-/// Why the handshake came first.
+/// Why detection is at the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HandshakeReason {
-    /// The probe, or the mode, led to it.
+    /// The probe or the era policy led to it.
     Detection,
-    /// A verdict of an earlier connection.
+    /// The era is known from an earlier connection.
     KnownEra,
-    /// The server has forgotten the session.
+    /// The server lost the session.
     LostSession,
 }
 
@@ -111,13 +111,13 @@ enum HandshakeReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HandshakeTarget {
     Endpoint,
-    /// Where the stream of events said; the answer comes on that stream.
+    /// To the endpoint that the HTTP+SSE stream named; the answer arrives on that stream.
     SseEndpoint,
 }
 
 #[derive(Debug)]
 enum HttpDetectStep {
-    /// Nothing has been asked yet.
+    /// No request was made yet.
     Idle,
     Probing {
         version: Revision,
@@ -139,7 +139,7 @@ enum HttpDetectStep {
     Failed,
 }
 
-/// The detection of one server.
+/// Era detection for one server.
 #[derive(Debug)]
 pub(super) struct HttpEraDetection {
     policy: EraPolicy,
@@ -151,40 +151,40 @@ pub(super) struct HttpEraDetection {
     rng: SplitMix64,
     step: HttpDetectStep,
     probes: u8,
-    /// The version that was probed last.
+    /// The version of the last probe.
     probed_version: Revision,
-    /// Whether the probe got 404 and -32601, as from a modern server that lacks it.
+    /// Whether the probe got 404 and -32601, as from a modern server without `server/discover`.
     probe_was_unknown: bool,
-    /// Whether a list of versions has already chosen the version of the handshake.
+    /// Whether a list of versions has already determined the version of the handshake.
     handshake_version_chosen: bool,
-    /// What was tolerated and is not reported yet.
+    /// A tolerated deviation that is not reported yet.
     leniency: Option<Leniency>,
-    /// How often the present step was tried again.
+    /// The number of retries of the current step.
     retries: u32,
     backoff: Backoff,
-    /// Whether a host that can not be reached is tried again. Once it was reached, it is.
+    /// Whether an unreachable host is retried. Once the host was reached, it is.
     retry_unreachable: bool,
-    /// Whether nothing is tried until the timer strikes.
+    /// Whether detection pauses until the timer fires.
     is_backing_off: bool,
-    /// How each step ended that led to another one.
+    /// The errors of earlier steps, each of which led to another step.
     failed_steps: Vec<ConnectError>,
-    /// How the last attempt at the present step ended, if it is made again.
+    /// The error of the current step's last attempt, if the step is retried.
     last_error: Option<ConnectError>,
     has_started_over: bool,
     known_era_dropped: bool,
     has_redetected: bool,
     timer: Option<Instant>,
-    /// How long the timer was set for.
+    /// The duration for which the timer was set.
     timer_duration: Duration,
     deadline: Option<Instant>,
-    /// Since when the time of detection stands still, because its exchange is parked.
+    /// When the deadlines of detection were suspended, because its exchange is parked.
     paused_since: Option<Instant>,
-    /// Whether the server has shown itself to be of the era that was detected or remembered.
+    /// Whether the server's replies have proven the detected or remembered era.
     is_era_proven: bool,
 }
 
 impl HttpEraDetection {
-    /// `seed` is what the pauses between attempts depend on.
+    /// Creates a detection; `seed` determines the jitter of the delays between attempts.
     pub(super) fn new(config: &ClientConfig, seed: u64, backoff: Backoff) -> Self {
         Self {
             backoff: Backoff { attempts: backoff.attempts.min(MAX_RETRIES), ..backoff },
@@ -217,31 +217,31 @@ impl HttpEraDetection {
         }
     }
 
-    /// Whether a host that can not be reached is tried again from the beginning.
+    /// Sets whether an unreachable host is retried on the first attempt.
     pub(super) fn retry_unreachable(mut self, retry: bool) -> Self {
         self.retry_unreachable = retry;
         self
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due; `None` while detection is paused.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due; `None` while detection is paused.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let deadline = [self.timer, self.deadline].into_iter().flatten().min();
         deadline.filter(|_| !self.is_paused())
     }
 
-    /// Whether a verdict was dropped since this was last asked.
+    /// Returns whether a known era was dropped since the last call.
     pub(super) fn take_known_era_dropped(&mut self) -> bool {
         core::mem::take(&mut self.known_era_dropped)
     }
 
-    /// The leniency that was not reported yet.
+    /// Takes the tolerated deviation that was not reported yet.
     pub(super) fn take_leniency(&mut self) -> Option<Leniency> {
         self.leniency.take()
     }
 
-    // --- Beginnings ---
+    // --- Start ---
 
-    /// Detection begins.
+    /// Starts detection.
     pub(super) fn begin(&mut self, now: Instant) -> HttpDetectAction {
         if !matches!(self.step, HttpDetectStep::Idle) {
             return HttpDetectAction::Wait;
@@ -264,8 +264,7 @@ impl HttpEraDetection {
         }
     }
 
-    /// A legacy server has forgotten the session, or its stream of events was opened anew: the handshake, at the
-    /// version that was agreed on.
+    /// Repeats the handshake at the negotiated version, after a lost session or a reopened HTTP+SSE stream.
     pub(super) fn repeat_handshake(&mut self, now: Instant, version: Revision) -> HttpDetectAction {
         let way = match self.step {
             HttpDetectStep::Detected { era: Era::Legacy, target: way } => {
@@ -274,7 +273,7 @@ impl HttpEraDetection {
                 way
             }
             HttpDetectStep::Handshake { reason: HandshakeReason::LostSession, target: way, .. } => way,
-            // That was beside another stream of events.
+            // The previous handshake ran beside another event stream.
             HttpDetectStep::Failed => {
                 self.restart(now);
                 HandshakeTarget::SseEndpoint
@@ -284,8 +283,9 @@ impl HttpEraDetection {
         self.start_handshake(now, version, way, HandshakeReason::LostSession)
     }
 
-    /// A server that was taken for modern, and has not shown yet that it is, answers as if it were none: detection runs
-    /// from the start. The second time it is none that this client can speak to.
+    /// Restarts detection after a server with an unproven modern era answered in a way no modern server does.
+    ///
+    /// The second time, detection fails: the server supports neither era.
     pub(super) fn redetect(&mut self, now: Instant) -> HttpDetectAction {
         if !matches!(self.step, HttpDetectStep::Detected { era: Era::Modern, .. }) {
             return HttpDetectAction::Wait;
@@ -313,7 +313,7 @@ impl HttpEraDetection {
 
     // --- Inputs ---
 
-    /// A server that was reached before is on its way back, most likely.
+    /// Makes an unreachable host a temporary failure if the server was reached before: it is most likely restarting.
     fn soften_unreachable(&mut self, reply: Reply) -> Reply {
         match reply {
             Reply::Unreachable { detail } if self.retry_unreachable => {
@@ -327,7 +327,7 @@ impl HttpEraDetection {
         }
     }
 
-    /// What became of a probe.
+    /// Handles the outcome of a probe.
     pub(super) fn handle_probe(&mut self, now: Instant, reply: Reply) -> HttpDetectAction {
         let reply = self.soften_unreachable(reply);
         let HttpDetectStep::Probing { version: asked, repeated } = self.step else {
@@ -403,8 +403,8 @@ impl HttpEraDetection {
         }
     }
 
-    /// What became of the handshake. Beside a stream of events the answer comes on that stream; of the POST itself only
-    /// a failure is told.
+    /// Handles the outcome of the handshake. If the answer arrives on an HTTP+SSE stream, the outcome of the POST
+    /// itself is passed only if it failed.
     pub(super) fn handle_initialize(&mut self, now: Instant, reply: Reply) -> HttpDetectAction {
         let reply = self.soften_unreachable(reply);
         let HttpDetectStep::Handshake { version: asked, target: way, reason: lead } = self.step else {
@@ -461,7 +461,7 @@ impl HttpEraDetection {
         }
     }
 
-    /// The handshake was answered by an error that only modern servers know.
+    /// Handles a handshake answered with an error that only modern servers use.
     fn handle_modern_server(
         &mut self,
         now: Instant,
@@ -496,7 +496,7 @@ impl HttpEraDetection {
         }
     }
 
-    /// A timer may be due.
+    /// Runs the timers that are due.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> HttpDetectAction {
         let Some(during) = self.current_step().map(ConnectStep::as_str) else {
             return HttpDetectAction::Wait;
@@ -526,12 +526,12 @@ impl HttpEraDetection {
 
     // --- Pauses ---
 
-    /// Stops the time of detection: its exchange is parked until the client is authorized.
+    /// Suspends the deadlines of detection: its exchange is parked until the client is authorized.
     pub(super) fn pause(&mut self, now: Instant) {
         self.paused_since.get_or_insert(now);
     }
 
-    /// Lets the time of detection go on; returns whether it stood still.
+    /// Resumes the deadlines of detection; returns whether they were suspended.
     pub(super) fn resume(&mut self, now: Instant) -> bool {
         let Some(since) = self.paused_since.take() else { return false };
         let pause = now.saturating_since(since);
@@ -546,8 +546,7 @@ impl HttpEraDetection {
 
     // --- Proof of the era ---
 
-    /// Notes whether the server has shown itself to be of the era that was detected: one that is only remembered to be
-    /// modern may be another by now.
+    /// Sets whether the server has proven its era: a server remembered as modern may have changed.
     pub(super) fn set_era_proven(&mut self, proven: bool) {
         self.is_era_proven = proven;
     }
@@ -558,7 +557,7 @@ impl HttpEraDetection {
 
     // --- Getters ---
 
-    /// The step under way.
+    /// Returns the current step.
     fn current_step(&self) -> Option<ConnectStep> {
         match self.step {
             HttpDetectStep::Probing { .. } => Some(ConnectStep::Probe),
@@ -568,7 +567,7 @@ impl HttpEraDetection {
         }
     }
 
-    /// A report on the present step.
+    /// Returns a progress report on the current step.
     pub(super) fn progress(&self, now: Instant) -> Option<ConnectProgress> {
         let until = |instant: Instant| instant.saturating_since(now);
         let mut progress = ConnectProgress::new(self.current_step()?);

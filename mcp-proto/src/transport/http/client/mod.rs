@@ -1,8 +1,9 @@
-//! The client role over HTTP: one logical peer over many exchanges.
+//! The client role over HTTP: one logical client over many exchanges.
 //!
-//! Every message is a POST. Its answer is one JSON value or a stream of events; a legacy server may also be listened to
-//! by GET. [`HttpClient`] finds out the server's era, keeps the session of a legacy one, resumes streams and sends again
-//! what may be sent again. The driver connects, writes, reads and tells how exchanges end; it decides nothing.
+//! Every message is a POST. Its answer is one JSON value or an event stream; from a legacy server the client can also
+//! receive messages by GET. [`HttpClient`] detects the server's era, keeps the session of a legacy server, resumes
+//! streams, and resends requests that may be resent. The driver connects, writes, reads and reports how exchanges end;
+//! it decides nothing.
 //!
 //! ```text
 //! loop {
@@ -16,17 +17,17 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 
-// `HttpClient` is made of parts, each with its own type and file, which do not know `HttpClient`:
+// `HttpClient` consists of parts, each with its own type and file, which do not refer to `HttpClient`:
 //
 // | part | what it owns |
 // |---|---|
-// | `detect`, `handshakes` | the detection of the server's era, and its requests under way |
-// | `exchange_table`, `exchange`, `response` | the exchanges under way, and what has arrived of each |
-// | `call_table`, `result_chunks` | the requests that have not ended |
+// | `detect`, `handshakes` | era detection and its requests in progress |
+// | `exchange_table`, `exchange`, `response` | the open exchanges, and what has arrived of each |
+// | `call_table`, `result_chunks` | the unresolved requests |
 // | `client_session` | the session, its gate, and the messages that wait for it |
 // | `listener`, `legacy_sse_stream`, `reconnect` | the streams requested by GET |
-// | `tool_catalog` | the headers and the safety of tools |
-// | `outbox`, `timers` | what goes out, and when something is due |
+// | `tool_catalog` | the headers of tools, and whether they may be called twice |
+// | `outbox`, `timers` | messages and actions to send, and deadlines |
 //
 // The other files orchestrate them, as `impl HttpClient`: `connect` (detection), `call`, `session`, `listen`,
 // `legacy_sse`, `parked`, `resend`, `relist`,
@@ -94,11 +95,11 @@ use outbox::{HttpOutbox, PeerOutput};
 use timers::{Timer, Timers};
 use tool_catalog::ToolCatalog;
 
-/// A client whose server is reached over HTTP.
+/// A client that reaches its server over HTTP.
 ///
-/// **Inputs** are the `handle_*` methods: none of them fails, whatever comes, and those for an exchange that is over or
-/// was aborted do nothing. **Outputs** are the `poll_*` methods. [`at`](Self::at) gives the **commands**; a request made
-/// before the server is known waits for that.
+/// **Inputs** are the `handle_*` methods: none of them fails, whatever the input, and those for an exchange that has
+/// ended or was aborted do nothing. **Outputs** are the `poll_*` methods. [`at`](Self::at) returns the **commands**; a
+/// request made before the server's era is known is queued until then.
 ///
 /// ```
 /// use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig};
@@ -134,30 +135,30 @@ pub struct HttpClient {
     calls: CallTable,
     session: ClientSession,
     listener: Listener,
-    /// The one event stream of HTTP+SSE, where the server speaks that.
+    /// The event stream of HTTP+SSE, if the server uses that transport.
     legacy_sse: Option<LegacySseStream>,
     tools: ToolCatalog,
     closing: CloseState,
 }
 
-/// How far closing has come.
+/// How far closing has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CloseState {
     /// The client is not closing.
     Open,
-    /// The last messages are on their way.
+    /// The last messages are being sent.
     Draining,
-    /// The session is being ended.
+    /// The session is being deleted.
     DeletingSession,
-    /// All exchanges are gone.
+    /// All exchanges have ended.
     Closed,
 }
 
 impl HttpClient {
-    /// A client that begins to find out what its server speaks.
+    /// Creates a client and starts era detection.
     ///
     /// # Errors
-    /// If the URL is none of a server.
+    /// If the URL is not one of a server.
     pub fn new(config: HttpClientConfig, now: Instant) -> Result<Self, UrlError> {
         let url = Address::parse(&config.url)?;
         let mut client = Self {
@@ -186,27 +187,27 @@ impl HttpClient {
         Ok(client)
     }
 
-    /// The commands, given at `now`.
+    /// Returns the client's commands, executed at `now`.
     pub fn at(&mut self, now: Instant) -> ClientCommands<'_> {
         ClientCommands::new(self, now)
     }
 
     // --- Inputs ---
 
-    /// The head of an answer has come; heads of 1xx are left out.
+    /// Handles the head of an answer. Omit heads with status 1xx.
     pub fn handle_head(&mut self, now: Instant, exchange: ExchangeId, status: u16, fields: &dyn Fields) {
         self.take_head(now, exchange, status, fields);
         self.advance(now);
     }
 
-    /// A piece of the body of an answer has come. However it is cut, the outcome is the same.
+    /// Handles a chunk of an answer's body. The result does not depend on how the body is split.
     pub fn handle_body(&mut self, now: Instant, exchange: ExchangeId, piece: Bytes) {
         let Some(entry) = self.exchanges.get_mut(exchange) else { return };
         match &mut entry.response {
             ResponseState::AwaitingHead | ResponseState::Parked(_) => {}
             ResponseState::Buffered(whole) => {
                 if !whole.add(piece) {
-                    // There is no use for the rest.
+                    // The rest of the body is not needed.
                     self.outbox.abort(exchange);
                     self.handle_exchange_end(now, exchange, ExchangeEnd::Complete);
                 }
@@ -219,15 +220,15 @@ impl HttpClient {
         self.advance(now);
     }
 
-    /// An exchange has ended, with or without an answer.
+    /// Handles the end of an exchange, with or without an answer.
     pub fn handle_end(&mut self, now: Instant, exchange: ExchangeId, end: ExchangeEnd) {
         self.handle_exchange_end(now, exchange, end);
         self.advance(now);
     }
 
-    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    /// Runs the timers that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
-        // One step may lead to the next, whose time is over as well if it was given none.
+        // One step may lead to the next, whose time is up as well if its timeout is zero.
         while self.detect_deadline().is_some_and(|deadline| deadline <= now) {
             let act = self.detection.handle_timeout(now);
             self.perform_detection(now, act);
@@ -243,19 +244,19 @@ impl HttpClient {
 
     // --- Outputs ---
 
-    /// What to do next.
+    /// Returns the next action for the driver.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
         self.outbox.poll_action()
     }
 
-    /// The next event.
+    /// Returns the next event.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.peer.poll_event()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless another input comes first.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.peer.is_closed() {
@@ -266,33 +267,34 @@ impl HttpClient {
 
     // --- Getters ---
 
-    /// Whether more of a body is welcome. It is advice: what comes nevertheless is taken, and events that wait too long
-    /// are shed.
+    /// Returns whether the client wants more of a body.
+    ///
+    /// The result is advice: chunks that arrive nevertheless are handled, but events that wait too long are dropped.
     pub fn wants_body(&self, exchange: ExchangeId) -> bool {
         self.exchanges.contains(exchange) && self.peer.wants_read()
     }
 
-    /// How far the connection has come.
+    /// Returns the state of the connection.
     pub fn state(&self) -> State {
         self.peer.state()
     }
 
-    /// Whether the connection is over. Actions may still be left.
+    /// Returns whether the connection is over. Actions may still be queued.
     pub fn is_closed(&self) -> bool {
         self.peer.is_closed()
     }
 
-    /// How many bytes wait to be sent.
+    /// Returns the number of bytes queued for sending.
     pub fn queued(&self) -> usize {
         crate::peer::Outbox::queued(&self.outbox)
     }
 
-    /// The peer, for its getters.
+    /// Returns the peer, for its getters.
     pub fn peer(&self) -> &Client {
         &self.peer
     }
 
-    // --- What the other files share ---
+    // --- Shared by the other files ---
 
     fn limits(&self) -> &Limits {
         &self.config.client.limits
@@ -306,7 +308,7 @@ impl HttpClient {
         self.detection.deadline().filter(|_| self.is_detecting())
     }
 
-    /// Takes what the peer has said since, and sends what may be sent.
+    /// Processes the messages that the peer queued since the last `advance`, then sends what may be sent.
     fn advance(&mut self, now: Instant) {
         self.exchanges.record_unparked(now);
         loop {
@@ -338,7 +340,7 @@ impl HttpClient {
         }
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends queued messages as far as there is room.
     fn send_waiting(&mut self, now: Instant) {
         if self.session.gate() != SendGate::Open {
             return;
@@ -374,7 +376,6 @@ impl HttpClient {
         self.advance(now);
     }
 
-    /// Begins an exchange.
     fn begin_exchange(
         &mut self,
         purpose: ExchangeKind,
@@ -395,7 +396,7 @@ impl HttpClient {
         Some(exchange)
     }
 
-    /// Breaks an exchange off; returns whether the server may be at work on it.
+    /// Aborts an exchange; returns whether the server may be working on it.
     fn abort_exchange(&mut self, id: ExchangeId) -> bool {
         let Some(exchange) = self.remove_exchange(id) else { return false };
         let begun = self.outbox.abort(id);

@@ -1,4 +1,4 @@
-//! Detection of a server of HTTP+SSE (2024-11-05), which says on an event stream where to post.
+//! Detection of an HTTP+SSE server (2024-11-05), whose event stream names the URL for messages.
 
 use alloc::string::ToString;
 
@@ -13,8 +13,8 @@ use super::{
 };
 
 impl HttpEraDetection {
-    /// The probe, or the handshake, was answered by an event stream that begins with `endpoint`: the server takes any
-    /// request for the one that opens the stream of HTTP+SSE.
+    /// Handles an event stream that begins with `endpoint` as the answer to the probe or handshake: the server takes
+    /// any request for the one that opens the HTTP+SSE stream.
     pub(in crate::transport::http::client) fn handle_endpoint(&mut self) -> HttpDetectAction {
         let (during, asked, lead) = match self.step {
             HttpDetectStep::Probing { .. } => (PROBE, Revision::LATEST_LEGACY, HandshakeReason::Detection),
@@ -36,14 +36,14 @@ impl HttpEraDetection {
         HttpDetectAction::OpenEventStream
     }
 
-    /// The stream of events has named where to post, or what became of it instead.
+    /// Handles the `endpoint` event of the event stream, or the reply received in its place.
     pub(in crate::transport::http::client) fn handle_events(
         &mut self,
         now: Instant,
         endpoint: Result<(), Reply>,
     ) -> HttpDetectAction {
         let (asked, lead) = match self.step {
-            // The stream broke off, and was opened anew or not.
+            // In the handshake step, the stream broke off; it was reopened or has failed.
             HttpDetectStep::EventStream { version: asked, reason: lead }
             | HttpDetectStep::Handshake {
                 version: asked,

@@ -1,4 +1,4 @@
-//! What an exchange brought, and what that says about the server.
+//! Replies to detection's requests, and what they prove about the server.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -8,22 +8,22 @@ use crate::peer::client::ConnectError;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::transport::http::client::status::http_error;
 
-/// What became of an exchange.
+/// The outcome of an exchange of detection.
 #[derive(Debug)]
 pub(in crate::transport::http::client) enum Reply {
     /// A result.
     Result { status: u16, result: Raw },
-    /// An error of JSON-RPC, and the exchange that it came in.
+    /// A JSON-RPC error, and the exchange that carried it.
     Error { error: ErrorObject, http: TransportError },
-    /// A status, and nothing that is a message.
+    /// A status without any message.
     Other(TransportError),
-    /// No answer, or one that broke off.
+    /// No answer, or a truncated one.
     Failed { detail: String, retry_after: Option<Duration> },
-    /// There is no connection, nor will there be if it is tried again.
+    /// No connection, and none to be expected on a retry.
     Unreachable { detail: String },
 }
 
-/// An error that only modern servers know.
+/// Returns whether only modern servers use this error code.
 pub(super) fn is_modern(code: i64) -> bool {
     matches!(
         code,
@@ -31,20 +31,20 @@ pub(super) fn is_modern(code: i64) -> bool {
     )
 }
 
-/// What a reply says about the server, if it is not the one that was hoped for.
+/// What an unexpected reply says about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyClass {
-    /// Nothing; it may be over by the next attempt, and the server may have said when.
+    /// No evidence: a temporary failure, with the server's `Retry-After` if it sent one.
     Temporary(Option<Duration>),
-    /// Nothing; whoever answered lets nobody through.
+    /// No evidence: the responder refuses all requests.
     Forbidden,
-    /// It does not know what was asked.
+    /// The server does not know the request.
     NotUnderstood,
-    /// It does not know what was asked, and its status is one of those that stand for the older transport.
+    /// The server does not know the request, and its status is one that may indicate the older transport.
     NoEndpoint { unknown_method: bool },
 }
 
-/// A reply that is not the one that was hoped for.
+/// A reply that does not complete the step.
 pub(super) struct UnexpectedReply {
     pub(super) class: ReplyClass,
     pub(super) error: ConnectError,
@@ -61,7 +61,7 @@ impl UnexpectedReply {
                 return Self { class: ReplyClass::Forbidden, error: ConnectError::Unreachable(detail) };
             }
             Reply::Result { status, result } => (None, http_error(status, result.as_str())),
-            // A status of success explains nothing; the error does.
+            // A success status explains nothing, so the JSON-RPC error is quoted.
             Reply::Error { error, http } if (200..300).contains(&http.status) => {
                 let error = ConnectError::Refused { during, error };
                 return Self { class: ReplyClass::NotUnderstood, error };

@@ -1,4 +1,4 @@
-//! From one question to the next.
+//! Transitions between the steps of detection.
 
 use super::*;
 
@@ -33,7 +33,7 @@ impl HttpEraDetection {
         self.probed_version = version;
         let step = HttpDetectStep::Probing { version, repeated };
         match self.step {
-            // What was tried again stays counted: the server is the same.
+            // Retries still count: the server is the same.
             HttpDetectStep::Probing { .. } => self.step = step,
             _ => self.enter_step(step),
         }
@@ -53,7 +53,7 @@ impl HttpEraDetection {
         HttpDetectAction::Initialize(version)
     }
 
-    /// What went wrong may be over soon: the same step again after a pause, if there is time for that.
+    /// Retries the step after a delay if a temporary failure allows it and there is time.
     pub(super) fn back_off(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl HttpEraDetection {
         HttpDetectAction::Wait
     }
 
-    /// The server is not modern, as far as the probe can tell.
+    /// Handles a probe that shows no modern server.
     pub(super) fn handle_not_modern(&mut self, now: Instant, evidence: ConnectError) -> HttpDetectAction {
         if self.policy == EraPolicy::ModernOnly {
             return self.fail(ConnectError::LegacyServer { evidence: evidence.to_string() });
@@ -89,7 +89,7 @@ impl HttpEraDetection {
         )
     }
 
-    /// The server will have nothing of what was tried.
+    /// Handles a server that refused every step so far.
     pub(super) fn handle_refused(
         &mut self,
         now: Instant,
@@ -102,7 +102,7 @@ impl HttpEraDetection {
         self.fail(error)
     }
 
-    /// What was remembered of the server led nowhere: detection from the start, once.
+    /// Restarts detection once, after the known era proved wrong.
     pub(super) fn start_over(&mut self, now: Instant, error: ConnectError) -> HttpDetectAction {
         self.has_started_over = true;
         self.known_era = None;

@@ -1,4 +1,4 @@
-//! The table of the machine, cell by cell.
+//! Tests of the transition table, cell by cell.
 
 mod answers;
 mod memory;
@@ -21,7 +21,7 @@ const PROBE: &str = "probe 2026-07-28";
 const INITIALIZE: &str = "initialize 2025-11-25";
 const MODERN: &str = "modern 2026-07-28";
 const LEGACY: &str = "legacy 2025-11-25";
-/// One that neither end of the table knows.
+/// An error code that neither era assigns a meaning.
 const SERVER_ERROR: i64 = -32000;
 
 fn text(act: &HttpDetectAction) -> String {
@@ -53,7 +53,7 @@ fn remembering(era: Era, version: Revision) -> ClientConfig {
     ClientConfig { known_era: Some(KnownEra { era, version, probe_breaks_server: false }), ..config() }
 }
 
-/// A detection under way, and what it did last.
+/// A detection in progress, and its last action.
 struct Run {
     detect: HttpEraDetection,
     now: Instant,
@@ -68,7 +68,7 @@ impl Run {
         Self { detect, now, last }
     }
 
-    /// At the handshake, which the answer to the probe has led to.
+    /// Creates a detection at the handshake, after the probe was answered.
     fn at_handshake(config: &ClientConfig) -> Self {
         let mut run = Self::new(config);
         if config.era_policy != EraPolicy::LegacyOnly {
@@ -117,7 +117,7 @@ impl Run {
         self.did(act)
     }
 
-    /// Goes on to the next time at which anything is due, and returns how long that took.
+    /// Advances to the next deadline; returns the time passed and the action.
     fn wait(&mut self) -> (Duration, String) {
         let due = self.detect.deadline().expect("nothing is awaited");
         let waited = due.saturating_since(self.now);
@@ -184,7 +184,7 @@ fn busy(status: u16, seconds: u64) -> Reply {
     Reply::Other(http)
 }
 
-/// Everything that a body can be, with a status of its own, but for what is a verdict.
+/// Every kind of body with this status, except those that prove an era.
 fn bodies(status: u16) -> Vec<(&'static str, Reply)> {
     vec![
         ("nothing", empty(status)),
@@ -207,7 +207,7 @@ fn bodies(status: u16) -> Vec<(&'static str, Reply)> {
     ]
 }
 
-/// What a failure quotes: the status, or the error that came with a status of success.
+/// Returns what an error quotes: the status, or the JSON-RPC error if the status is a success.
 fn quoted(status: u16, body: &str) -> String {
     match body.split(' ').next().filter(|code| code.starts_with('-')) {
         Some(code) if (200..300).contains(&status) => format!("({code})"),
@@ -215,14 +215,14 @@ fn quoted(status: u16, body: &str) -> String {
     }
 }
 
-/// What an answer leads to that is neither a result nor an error of the modern era, by the lists of the table.
+/// The row of the transition table for an answer that is neither a result nor a modern error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Row {
     Again,
     Failure,
-    /// To the probe: the handshake. To the handshake: the stream of events.
+    /// The probe leads to the handshake, the handshake to the event stream.
     Older,
-    /// To the probe: the handshake. To the handshake: failure.
+    /// The probe leads to the handshake, the handshake to failure.
     Other,
 }
 

@@ -1,4 +1,4 @@
-//! What each answer leads to.
+//! Tests of the transition for each answer.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn each_status_and_body_that_answers_the_get_is_a_failure_that_tells_all_three()
     }
 }
 
-/// What a client that speaks the modern era alone does with a legacy server.
+/// A modern-only client reports a legacy server as a typed error.
 #[test]
 fn a_server_that_is_not_modern_is_a_typed_error_where_only_modern_ones_are_wanted() {
     for status in 100..600 {
@@ -292,7 +292,7 @@ fn a_stream_of_events_that_is_opened_anew_asks_for_the_handshake_again() {
     assert!(run.events(Err(failed())).contains("connection refused"));
 }
 
-/// Logging in is another matter: what the server wants for it is kept.
+/// The error keeps the challenge, which the client needs to log in.
 #[test]
 fn a_challenge_is_part_of_the_failure() {
     for reply in [Reply::Other, |http| Reply::Error { error: ErrorObject::new(-32001, "log in"), http }] {

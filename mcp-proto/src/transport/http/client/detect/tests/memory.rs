@@ -1,4 +1,4 @@
-//! What was known before, and what turns out later.
+//! Tests of remembered eras, and of evidence that contradicts them later.
 
 use super::*;
 
@@ -94,7 +94,7 @@ fn a_modern_verdict_that_proves_wrong_is_told() {
     assert!(!run.detect.take_known_era_dropped());
 }
 
-/// Later evidence.
+/// A modern server that later answers like a legacy one.
 #[test]
 fn a_modern_server_that_turns_out_to_be_none_is_probed_once_more() {
     let mut run = Run::at_ready(&config());

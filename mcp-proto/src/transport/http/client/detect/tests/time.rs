@@ -1,9 +1,9 @@
-//! What is never a verdict: answers that may be another by the next attempt, or that do not come.
+//! Tests of temporary failures and missing answers, which never prove an era.
 
 use super::*;
 use crate::peer::client::ConnectTimeouts;
 
-/// What may be over by the next attempt.
+/// Replies that a retry may change.
 fn temporary() -> Vec<Reply> {
     let mut replies = vec![failed(), html(500), html(501), error(503, -32603), error(429, -32000)];
     replies.extend([408, 425, 429, 500, 502, 503, 504, 520, 599].map(empty));

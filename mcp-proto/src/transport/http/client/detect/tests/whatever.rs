@@ -1,4 +1,4 @@
-//! What holds whatever comes.
+//! Property tests: detection holds its guarantees for any sequence of replies.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn any_reply() -> impl Strategy<Value = Reply> {
 }
 
 proptest! {
-    /// It ends, within its time, and asks for no more than it may.
+    /// Detection ends within its deadline and sends no more requests than it may.
     #[test]
     fn whatever_is_answered_it_ends_in_time(
         replies in prop::collection::vec(prop::option::of(any_reply()), 64),
