@@ -50,7 +50,7 @@ impl HttpClient {
         }
         let wire = self.peer.probe(version, &mut self.outbox);
         let Some((revision, body)) = self.outbox.take_last_request(wire) else { return };
-        // `server/discover` is a name of this crate and needs no encoding in a header.
+        // The method name `server/discover` is valid as a header value as it is.
         let headers = headers::modern_headers(Discover::NAME, revision, &body, None)
             .unwrap_or_else(|_| headers::sessionless_headers());
         let purpose = ExchangeKind::Probe { wire, body: body.clone(), revision };

@@ -217,7 +217,7 @@ impl HttpEraDetection {
         }
     }
 
-    /// Sets whether an unreachable host is retried on the first attempt.
+    /// Sets whether an unreachable host is retried from the first attempt on.
     pub(super) fn retry_unreachable(mut self, retry: bool) -> Self {
         self.retry_unreachable = retry;
         self

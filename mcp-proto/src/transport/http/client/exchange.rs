@@ -1,4 +1,4 @@
-//! One exchange: what it is for, and what has come of it so far.
+//! One client exchange: its purpose, and what has arrived of its response.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -13,37 +13,37 @@ use super::address::Address;
 use super::outbox::OneWayMessage;
 use super::response::{AnswerHead, BufferedBody, EventBody, ExchangeOutcome};
 
-/// What an exchange is for.
+/// The purpose of an exchange.
 #[derive(Clone, Debug)]
 pub(super) enum ExchangeKind {
     /// The era probe.
     Probe { wire: i64, body: Bytes, revision: Revision },
-    /// The legacy handshake.
+    /// The legacy handshake, `initialize`.
     Initialize { wire: i64, body: Bytes },
-    /// A request.
+    /// A request, by number.
     Call(i64),
-    /// The rest of the stream that answers a request.
+    /// A GET for the rest of the stream that answers a request.
     Resume { number: i64, last_event: Arc<str> },
     /// A notification or a reply.
     Post(OneWayMessage),
-    /// What the server says of its own accord.
+    /// A GET for the messages that a legacy server sends outside requests.
     Listen { last_event: Option<Arc<str>> },
-    /// The one stream of HTTP+SSE.
+    /// A GET for the event stream of HTTP+SSE.
     Events,
-    /// The end of a session.
+    /// A DELETE that ends the session.
     Delete,
 }
 
-/// What has come of an exchange.
+/// What has arrived of a response.
 #[derive(Debug)]
 pub(super) enum ResponseState {
-    /// Nothing.
+    /// Nothing yet.
     AwaitingHead,
-    /// A body that is read when it is whole.
+    /// A body that is parsed once it is complete.
     Buffered(Box<BufferedBody>),
-    /// A stream of events.
+    /// An event stream.
     Events(Box<EventBody>),
-    /// A refusal that is not the end of it.
+    /// A refusal for lack of authorization; the exchange is parked.
     Parked(Box<ExchangeOutcome>),
 }
 
@@ -51,21 +51,21 @@ pub(super) struct ClientExchange {
     pub(super) kind: ExchangeKind,
     pub(super) url: Address,
     pub(super) redirects: u8,
-    /// How often what it is for was held, and went out again.
+    /// The number of times that the exchange was parked and its request resent.
     pub(super) authorization_attempts: u32,
-    /// Which session it belongs to.
+    /// The number of the session that it belongs to.
     pub(super) generation: u32,
-    /// The session that the head named.
+    /// The session id in the response's head.
     pub(super) new_session: Option<String>,
-    /// The nonce of RFC 9449 that the head brought.
+    /// The DPoP nonce (RFC 9449) in the response's head.
     pub(super) dpop_nonce: Option<String>,
     pub(super) response: ResponseState,
-    /// How many bytes may still follow the answer, once it has arrived.
+    /// The number of bytes that may still follow the answer, once the answer has arrived.
     trailing_bytes_left: Option<usize>,
 }
 
 impl ClientExchange {
-    /// An exchange whose request waits to be sent.
+    /// Creates an exchange whose request is not sent yet.
     pub(super) fn new(kind: ExchangeKind, url: Address, generation: u32) -> Self {
         Self {
             kind,
@@ -84,24 +84,24 @@ impl ClientExchange {
         matches!(self.response, ResponseState::Parked(_))
     }
 
-    /// Takes what the head of its response says of the exchange.
+    /// Stores the session id and the DPoP nonce of the response's head.
     pub(super) fn take_head(&mut self, head: &mut AnswerHead) {
         self.new_session = head.session.take().filter(|_| head.is_success());
         self.dpop_nonce = head.dpop_nonce.take();
     }
 
-    /// Carries on an exchange that went before it.
+    /// Takes over the counters of the exchange that this one replaces.
     pub(super) fn continue_after(&mut self, redirects: u8, authorization_attempts: u32) {
         self.redirects = redirects;
         self.authorization_attempts = authorization_attempts;
     }
 
-    /// Its response has brought the answer: so many bytes may follow it.
+    /// Marks the response as answered: at most `bytes` bytes may follow the answer.
     pub(super) fn limit_trailing(&mut self, bytes: usize) {
         self.trailing_bytes_left = Some(bytes);
     }
 
-    /// Counts bytes that may follow the answer; returns whether they are within the limit.
+    /// Counts bytes that follow the answer; returns whether they are within the limit.
     pub(super) fn count_trailing(&mut self, bytes: usize) -> bool {
         let Some(left) = &mut self.trailing_bytes_left else { return true };
         let rest = left.checked_sub(bytes);
@@ -109,12 +109,12 @@ impl ClientExchange {
         rest.is_some()
     }
 
-    /// Whether its response has brought the answer.
+    /// Returns whether the answer has arrived.
     pub(super) fn is_answered(&self) -> bool {
         self.trailing_bytes_left.is_some()
     }
 
-    /// Whether it carries one request, whose result is the only one that its response may hold.
+    /// Returns whether the exchange carries a single request, so that its response may hold only that request's result.
     pub(super) fn carries_one_request(&self) -> bool {
         matches!(
             self.kind,
@@ -124,7 +124,7 @@ impl ClientExchange {
 }
 
 impl fmt::Debug for ClientExchange {
-    /// Omits the session and the bytes read so far.
+    /// Omits the session id and the bytes read so far.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
             .field("purpose", &self.kind)

@@ -1,4 +1,4 @@
-//! The exchanges under way.
+//! The table of open exchanges.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -11,12 +11,12 @@ use super::address::Address;
 use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
 use super::response::ExchangeOutcome;
 
-/// The exchanges under way, and what is counted of them.
+/// The open exchanges, and counts of them by kind.
 #[derive(Debug)]
 pub(super) struct ExchangeTable {
     exchanges: BTreeMap<ExchangeId, ClientExchange>,
     next_id: u64,
-    /// The number of notifications and replies under way.
+    /// The number of open exchanges for notifications and replies.
     posts: usize,
     /// The number of parked exchanges.
     parked: usize,
@@ -87,14 +87,14 @@ impl ExchangeTable {
         self.exchanges.keys().copied().collect()
     }
 
-    /// The number of notifications and replies under way.
+    /// Returns the number of open exchanges for notifications and replies.
     pub(super) fn posts(&self) -> usize {
         self.posts
     }
 
     // --- Parked exchanges ---
 
-    /// Puts an exchange back into the table that ended with a refusal, until the client is authorized.
+    /// Parks an exchange that was refused, until the client is authorized.
     pub(super) fn park(&mut self, id: ExchangeId, mut exchange: ClientExchange, refusal: ExchangeOutcome) {
         self.parked = self.parked.saturating_add(1);
         exchange.response = ResponseState::Parked(Box::new(refusal));
@@ -105,14 +105,15 @@ impl ExchangeTable {
         self.exchanges.get(&id).is_some_and(ClientExchange::is_parked)
     }
 
-    /// Notes when a parked exchange has left the table.
+    /// Records when a parked exchange has left the table.
     pub(super) fn record_unparked(&mut self, now: Instant) {
         if core::mem::take(&mut self.has_unparked) {
             self.last_unparked = Some(now);
         }
     }
 
-    /// When a parked exchange last left the table. Requests queued behind it wait for the server since then only.
+    /// Returns when a parked exchange last left the table. The waiting time of requests queued behind it counts from
+    /// then on.
     pub(super) fn last_unparked(&self) -> Option<Instant> {
         self.last_unparked
     }

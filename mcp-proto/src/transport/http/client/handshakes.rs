@@ -1,17 +1,17 @@
-//! The requests of detection under way: several, if the server was slow to answer one.
+//! Detection requests in progress: several, if the server was slow to answer one.
 
 use alloc::vec::Vec;
 
 use crate::transport::http::ExchangeId;
 
-/// A request of detection under way.
+/// A detection request in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handshake {
     pub(super) exchange: ExchangeId,
     pub(super) wire_id: i64,
 }
 
-/// The requests of detection under way, the newest last.
+/// The detection requests in progress, the newest last.
 #[derive(Debug, Default)]
 pub(super) struct Handshakes {
     requests: Vec<Handshake>,
@@ -26,13 +26,13 @@ impl Handshakes {
         self.requests.retain(|request| request.wire_id != wire_id);
     }
 
-    /// A request goes on in another exchange.
+    /// Moves a request to another exchange.
     pub(super) fn move_to(&mut self, exchange: ExchangeId, wire_id: i64) {
         self.remove(wire_id);
         self.push(exchange, wire_id);
     }
 
-    /// The request of the last step. The server may still answer those before it.
+    /// Returns the request of the last step. The server may still answer earlier ones.
     pub(super) fn last(&self) -> Option<Handshake> {
         self.requests.last().copied()
     }
@@ -41,7 +41,7 @@ impl Handshakes {
         self.requests.is_empty()
     }
 
-    /// Forgets all requests, and returns their exchanges.
+    /// Removes all requests and returns their exchanges.
     pub(super) fn take_exchanges(&mut self) -> Vec<ExchangeId> {
         self.requests.drain(..).map(|request| request.exchange).collect()
     }

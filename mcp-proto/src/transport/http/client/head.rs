@@ -1,4 +1,4 @@
-//! Heads of responses: each one decides how the body is read.
+//! Handles response heads, each of which determines how the body is read.
 
 use alloc::boxed::Box;
 
@@ -40,14 +40,14 @@ impl HttpClient {
                 ResponseState::Buffered(Box::new(BufferedBody::new(head, limits.message_bytes, conduct)));
         }
         if encoded {
-            // Not a byte of it can be read.
+            // The client cannot read an encoded body.
             self.outbox.abort(id);
             return self.handle_exchange_end(now, id, ExchangeEnd::Complete);
         }
         match purpose {
             ExchangeKind::Call(number) if success => self.note_success(number),
             ExchangeKind::Post(_) => {
-                // Whatever it has to say, nobody waits for it.
+                // The response to a one-way message is not needed.
                 self.timers.set(Timer::Drain(id), now + POST_RESPONSE_TIMEOUT);
                 if success {
                     self.handle_post_accepted(id);

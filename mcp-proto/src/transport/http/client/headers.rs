@@ -1,4 +1,4 @@
-//! The headers of what goes out.
+//! Builds the headers of outgoing requests.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata>
 
@@ -23,14 +23,15 @@ const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
 
-/// What every request of a legacy session carries.
+/// The headers that every request of a legacy session carries.
 pub(super) struct SessionHeaders<'a> {
     pub(super) session: Option<&'a str>,
-    /// The version that was agreed on.
+    /// The negotiated version.
     pub(super) revision: Option<Revision>,
 }
 
 impl SessionHeaders<'_> {
+    /// Appends the session's headers:
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header>
     fn append(&self, headers: &mut RequestHeaders) {
         if let Some(revision) = self.revision.filter(|&revision| revision >= Revision::V2025_06_18) {
@@ -41,14 +42,14 @@ impl SessionHeaders<'_> {
         }
     }
 
-    /// Of a message.
+    /// Returns the headers of a POST.
     pub(super) fn post(&self) -> RequestHeaders {
         let mut headers = sessionless_headers();
         self.append(&mut headers);
         headers
     }
 
-    /// Of a stream that is asked for.
+    /// Returns the headers of a GET for an event stream.
     pub(super) fn get(&self, last_event: Option<&str>) -> RequestHeaders {
         let mut headers = Vec::from([("accept".into(), EVENTS.to_string())]);
         self.append(&mut headers);
@@ -58,7 +59,7 @@ impl SessionHeaders<'_> {
         headers
     }
 
-    /// Of the end of the session.
+    /// Returns the headers of the DELETE that ends the session.
     pub(super) fn delete(&self) -> RequestHeaders {
         let mut headers = Vec::new();
         self.append(&mut headers);
@@ -66,9 +67,9 @@ impl SessionHeaders<'_> {
     }
 }
 
-/// Of a message that belongs to no session yet.
+/// Returns the headers of a message outside any session.
 pub(super) fn sessionless_headers() -> RequestHeaders {
-    /// What a modern request has, and a few parameters.
+    /// The number of headers of a modern request with a few mirrored parameters.
     const TYPICAL_COUNT: usize = 8;
     let mut headers = Vec::with_capacity(TYPICAL_COUNT);
     headers.push(("content-type".into(), JSON.to_string()));
@@ -76,7 +77,7 @@ pub(super) fn sessionless_headers() -> RequestHeaders {
     headers
 }
 
-/// Of a modern message.
+/// Returns the headers of a modern message.
 pub(super) fn modern_headers(
     method: &str,
     revision: Revision,
@@ -104,7 +105,7 @@ pub(super) fn modern_headers(
     Ok(headers)
 }
 
-/// The longest of them, in bytes.
+/// Returns the length of the longest header, in bytes.
 pub(super) fn longest_header(headers: &RequestHeaders) -> usize {
     headers.iter().map(|(name, value)| name.len().saturating_add(value.len())).max().unwrap_or(0)
 }
@@ -115,7 +116,7 @@ struct Envelope<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// What a request is about.
+/// The parameters that name the subject of a request.
 #[derive(Deserialize)]
 struct RequestSubject<'a> {
     #[serde(borrow)]
@@ -147,12 +148,12 @@ impl<'a> RequestSubject<'a> {
     }
 }
 
-/// The tool that a call names.
+/// Returns the tool named by a call.
 pub(super) fn tool_name(body: &[u8]) -> Option<Cow<'_, str>> {
     RequestSubject::read(body)?.text_member("name")
 }
 
-/// The same request under another id.
+/// Copies a request with another id.
 pub(super) fn with_request_id(body: &Bytes, method: &str, wire: i64) -> Option<Bytes> {
     let envelope: Envelope<'_> = serde_json::from_slice(body).ok()?;
     let mut out = Vec::with_capacity(body.len().saturating_add(20));
@@ -166,7 +167,7 @@ pub(super) fn with_request_id(body: &Bytes, method: &str, wire: i64) -> Option<B
     Some(Bytes::from(out))
 }
 
-/// Whether messages of this revision have the modern headers.
+/// Returns whether messages of this revision carry the modern headers.
 pub(super) fn is_modern(revision: Revision) -> bool {
     revision.era() == Era::Modern
 }

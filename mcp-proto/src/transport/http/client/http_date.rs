@@ -1,11 +1,12 @@
-//! Dates of HTTP, for `Retry-After`.
+//! HTTP dates, for `Retry-After`.
 //!
 //! <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7>
 
 use core::time::Duration;
 
-/// Reads `Retry-After`: seconds, or a date, which counts from the `Date` of the same answer. There is no other clock: a
-/// date without one says nothing.
+/// Parses `Retry-After`: seconds, or a date, which is relative to the `Date` of the same answer.
+///
+/// There is no other clock: a date without `Date` is ignored.
 pub(super) fn parse_retry_after(value: &str, date: Option<&str>) -> Option<Duration> {
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
@@ -17,7 +18,7 @@ pub(super) fn parse_retry_after(value: &str, date: Option<&str>) -> Option<Durat
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// The seconds since 1970 of a date in any of the three forms that HTTP has had.
+/// Parses a date in any of the three HTTP formats to seconds since 1970.
 fn parse_http_date(date: &str) -> Option<u64> {
     let (mut day, mut month, mut year, mut time) = (None, None, None, None);
     for word in date.split([' ', ',', '-']).filter(|word| !word.is_empty()) {
@@ -36,7 +37,7 @@ fn parse_http_date(date: &str) -> Option<u64> {
     Some(days.saturating_mul(86_400).saturating_add(time?))
 }
 
-/// A year of two digits: they are of the time around 2000.
+/// Expands a two-digit year to the years around 2000.
 fn expand_two_digit_year(year: u64) -> u64 {
     year.saturating_add(if year < 70 { 2000 } else { 1900 })
 }
@@ -50,7 +51,7 @@ fn parse_time_of_day(time: &str) -> Option<u64> {
     })
 }
 
-/// Counts years from March, so that the leap day is the last of its year.
+/// Counts days since 1970. Years are counted from March, so that the leap day is the last of its year.
 fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     let (year, month) = match month {
         1 | 2 => (year.checked_sub(1)?, month.saturating_add(9)),
@@ -59,7 +60,7 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     let leaps = (year / 4).saturating_sub(year / 100).saturating_add(year / 400);
     let days = year.checked_mul(365)?.saturating_add(leaps);
     let days = days.saturating_add(month.saturating_mul(153).saturating_add(2) / 5).saturating_add(day);
-    // From the first of March of the year 0, counted from 1.
+    // The count above starts with 1 on March 1 of the year 0.
     days.checked_sub(719_469)
 }
 

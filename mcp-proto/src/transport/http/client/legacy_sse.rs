@@ -1,6 +1,6 @@
-//! HTTP+SSE: one stream for all that the server says, and a URL to send to (2024-11-05).
+//! The HTTP+SSE transport (2024-11-05): one stream for all server messages, and a URL to post to.
 //!
-//! The end of the stream is the end of the session, which is then opened anew.
+//! The end of the stream ends the session, and the client opens a new one.
 //!
 //! <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
 
@@ -25,7 +25,7 @@ use super::status::http_error;
 use super::timers::Timer;
 
 impl HttpClient {
-    /// Asks for the stream.
+    /// Requests the event stream.
     pub(super) fn open_events(&mut self, now: Instant) {
         let headers = self.session_headers().get(None);
         let url = self.url.clone();
@@ -34,7 +34,7 @@ impl HttpClient {
         self.timers.set(Timer::Events, now + self.config.legacy_sse_timeout);
     }
 
-    /// The server is asked in another way.
+    /// Closes the event stream: detection continues with another transport.
     pub(super) fn close_events(&mut self) {
         self.timers.clear(Timer::Events);
         if let Some(exchange) = self.legacy_sse.take().and_then(|events| events.exchange()) {
@@ -42,12 +42,12 @@ impl HttpClient {
         }
     }
 
-    /// The head has come; now the endpoint must.
+    /// Handles the head of the stream's response; from now on the `endpoint` event is due.
     pub(super) fn handle_events_head(&mut self, now: Instant) {
         self.timers.set(Timer::Events, now + self.config.legacy_sse_timeout);
     }
 
-    /// The first event: where messages are to be sent.
+    /// Handles the `endpoint` event, the first of the stream, which names the URL for messages.
     pub(super) fn handle_endpoint(&mut self, now: Instant, id: ExchangeId, data: &Bytes) {
         let Some(events) = self.legacy_sse.as_mut().filter(|events| events.endpoint().is_none()) else {
             return;
@@ -69,7 +69,7 @@ impl HttpClient {
         self.perform_detection(now, act);
     }
 
-    /// The stream has ended, or never began.
+    /// Handles a stream that has ended or never began.
     pub(super) fn handle_events_end(&mut self, now: Instant, ended: ExchangeOutcome) {
         self.timers.clear(Timer::Events);
         let retry = match &ended {
@@ -95,7 +95,7 @@ impl HttpClient {
         self.fail_events(now, reply, &detail, retry);
     }
 
-    /// Neither head nor endpoint came in time.
+    /// Handles the timeout of the stream's head or `endpoint` event.
     pub(super) fn time_out_events(&mut self, now: Instant) {
         if let Some(exchange) = self.legacy_sse.as_mut().and_then(LegacySseStream::take_exchange) {
             self.abort_exchange(exchange);
@@ -117,7 +117,7 @@ impl HttpClient {
             self.session.note_stable();
         }
         if had_endpoint && !self.handshakes.is_empty() {
-            // The answer to the handshake was to come on the stream.
+            // The answer to the handshake was expected on the stream.
             self.session.note_fruitless();
         }
         let backoff = self.config.backoff;
@@ -133,8 +133,8 @@ impl HttpClient {
         self.timers.set(Timer::Events, now + pause.max(retry.unwrap_or(Duration::ZERO)));
     }
 
-    /// The handshake beside the stream has failed, for a reason that may be over by the next attempt: where there was a
-    /// session before, it is as if the stream had ended. Returns whether there was.
+    /// Handles a temporary failure of the handshake beside the stream: if there was a session before, as if the stream
+    /// had ended. Returns whether there was.
     pub(super) fn reopen_events(&mut self, now: Instant, error: &ConnectError) -> bool {
         let temporary = match error {
             ConnectError::Failed { .. } | ConnectError::TimedOut { .. } | ConnectError::NotReady { .. } => {
@@ -159,7 +159,7 @@ impl HttpClient {
         true
     }
 
-    /// What the server had accepted can not be answered any more.
+    /// Fails the requests that the server accepted and can no longer answer.
     fn fail_accepted_calls(&mut self, now: Instant, detail: &str) {
         let accepted =
             self.calls.numbers(|call| matches!(call.state, CallState::Accepted | CallState::InExchange(_)));
@@ -176,7 +176,7 @@ impl HttpClient {
         }
     }
 
-    /// The time of the stream is over: it should have begun by now, or is to be asked for again.
+    /// Handles the stream's timer: the `endpoint` event is overdue, or the stream is to be reopened.
     pub(super) fn handle_events_timer(&mut self, now: Instant) {
         match self.legacy_sse.as_ref().map(LegacySseStream::exchange) {
             Some(Some(_)) => self.time_out_events(now),
@@ -185,7 +185,7 @@ impl HttpClient {
         }
     }
 
-    /// Whether the answer to what is sent comes on the one stream.
+    /// Returns whether the answer to a message arrives on the HTTP+SSE stream.
     pub(super) fn is_answered_on_sse(&self, purpose: &ExchangeKind) -> bool {
         self.legacy_sse.is_some()
             && matches!(
@@ -194,7 +194,7 @@ impl HttpClient {
             )
     }
 
-    /// The server has taken a message, and answers it on the stream.
+    /// Marks a request as accepted by the server, which answers it on the stream.
     pub(super) fn mark_accepted(&mut self, purpose: &ExchangeKind) {
         let &ExchangeKind::Call(number) = purpose else { return };
         self.note_success(number);
@@ -202,7 +202,7 @@ impl HttpClient {
         self.calls.set_state(number, CallState::Accepted);
     }
 
-    /// Where messages go.
+    /// Returns the URL for messages.
     pub(super) fn post_url(&self) -> Address {
         let endpoint = self.legacy_sse.as_ref().and_then(LegacySseStream::endpoint);
         endpoint.unwrap_or(&self.url).clone()

@@ -1,4 +1,4 @@
-//! The one event stream of HTTP+SSE (2024-11-05), on which the server says everything.
+//! State of the HTTP+SSE event stream (2024-11-05), which carries all server messages.
 
 use crate::Instant;
 use crate::transport::http::ExchangeId;
@@ -6,26 +6,27 @@ use crate::transport::http::ExchangeId;
 use super::address::Address;
 use super::reconnect::STABLE_AFTER;
 
-/// The event stream of HTTP+SSE, through its reconnects.
+/// The event stream of HTTP+SSE, across reconnects.
 #[derive(Debug, Default)]
 pub(super) struct LegacySseStream {
     exchange: Option<ExchangeId>,
-    /// The URL for messages, once the server has named it.
+    /// The URL for messages, from the `endpoint` event.
     endpoint: Option<Address>,
-    /// When the server named it.
+    /// When the `endpoint` event arrived.
     endpoint_since: Option<Instant>,
-    /// Whether a session was ever opened over it: then a failure is not one of the first attempt.
+    /// Whether a session was ever opened over it. If so, failures count as lost connections and not as failed
+    /// detection.
     had_session: bool,
-    /// How often in a row the stream ended.
+    /// The number of consecutive failures.
     failures: u32,
 }
 
-/// What a stream that ended had come to.
+/// The state of a stream at its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndedStream {
-    /// Whether the server had named the URL for messages.
+    /// Whether the `endpoint` event had arrived.
     pub(super) had_endpoint: bool,
-    /// Whether the stream has lasted long enough to count as one that works.
+    /// Whether the stream has lasted long enough to count as working.
     pub(super) was_stable: bool,
 }
 
@@ -42,13 +43,13 @@ impl LegacySseStream {
         self.had_session
     }
 
-    /// The stream was requested.
+    /// Records that the stream was requested.
     pub(super) fn open(&mut self, exchange: ExchangeId) {
         self.exchange = Some(exchange);
         self.endpoint = None;
     }
 
-    /// The request for the stream goes on in another exchange.
+    /// Moves the request for the stream to another exchange.
     pub(super) fn move_to(&mut self, exchange: ExchangeId) {
         self.exchange = Some(exchange);
     }
@@ -57,15 +58,15 @@ impl LegacySseStream {
         self.exchange.take()
     }
 
-    /// The server has named the URL for messages. Returns whether it had named one before.
+    /// Stores the URL for messages. Returns whether the server had named one before.
     pub(super) fn set_endpoint(&mut self, now: Instant, endpoint: Address) -> bool {
         self.endpoint = Some(endpoint);
         self.endpoint_since = Some(now);
         core::mem::replace(&mut self.had_session, true)
     }
 
-    /// The stream ended. One that was stable resets the failures, even if nothing was asked on it: a proxy may end
-    /// streams that are idle.
+    /// Ends the stream. A stable one resets the failures, even if no request was made on it: proxies may end idle
+    /// streams.
     pub(super) fn end(&mut self, now: Instant) -> EndedStream {
         self.exchange = None;
         let since = self.endpoint_since.take();
@@ -83,7 +84,7 @@ impl LegacySseStream {
         failures
     }
 
-    /// A request was answered on the stream.
+    /// Records that a request was answered on the stream.
     pub(super) fn note_answered(&mut self) {
         self.failures = 0;
     }

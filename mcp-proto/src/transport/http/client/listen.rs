@@ -1,13 +1,12 @@
-//! Streams that are asked for by GET: what a legacy server says of its own accord, and the rest of an answer whose stream
-//! broke off.
+//! Streams requested by GET: the messages a legacy server sends outside requests, and the rest of interrupted answers.
 //!
-//! | the stream of | ends | is asked for again |
+//! | the stream of | ends | the client requests it again |
 //! |---|---|---|
-//! | an answer | before the answer, behind an event with an id | from that event, until it is there or was refused |
-//! | an answer | otherwise | never |
-//! | the server's own messages | anyhow | from its last event, as long as that does not fail too often in a row |
+//! | an answer | before the answer, after an event with an id | from that event, until the answer arrives or the request is refused |
+//! | an answer | in any other way | never |
+//! | the server's own messages | in any way | from its last event, unless that fails too often in a row |
 //!
-//! The pauses between are those of [`reconnect`](super::reconnect).
+//! [`reconnect`](super::reconnect) determines the pauses between them.
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery>
 
@@ -29,7 +28,7 @@ use super::response::{ExchangeOutcome, ResumePoint};
 use super::timers::Timer;
 
 impl HttpClient {
-    /// Asks for the server's own messages, now that the session has begun.
+    /// Requests the stream of the server's own messages, now that the session is open.
     pub(super) fn start_listening(&mut self) {
         let revision = self.peer.server().map(|server| server.revision);
         let offered = revision
@@ -61,19 +60,19 @@ impl HttpClient {
         }
     }
 
-    /// A stream that was asked for has begun.
+    /// Records that a stream requested by GET has begun.
     pub(super) fn note_stream(&mut self, now: Instant, purpose: &ExchangeKind) {
         self.session.note_stream_offered();
         if let ExchangeKind::Listen { last_event } = purpose {
             self.listener.start(now);
-            // From an event on nothing is missed.
+            // A stream resumed after an event misses no message.
             if last_event.is_none() {
                 self.peer.note_event_stream_open();
             }
         }
     }
 
-    /// The stream of the server's own messages has ended, or was refused.
+    /// Handles the end or refusal of the stream of the server's own messages.
     pub(super) fn handle_listener_end(&mut self, now: Instant, generation: u32, ended: ExchangeOutcome) {
         if generation != self.session.generation() {
             return;
@@ -86,7 +85,7 @@ impl HttpClient {
             ExchangeOutcome::NoAnswer(error)
             | ExchangeOutcome::Invalid(_, error)
             | ExchangeOutcome::Broken { refused: Some(error), .. } => {
-                // Whoever never offered the stream does not have to say so in any particular way.
+                // A server that never offered the stream may refuse it with any status.
                 let known = self.session.offers_stream();
                 if error.status == 404 && known && self.renew_session(now) {
                     return;
@@ -115,9 +114,9 @@ impl HttpClient {
         }
     }
 
-    // --- The rest of an answer ---
+    // --- Resuming answers ---
 
-    /// Whether streams can be resumed in this session.
+    /// Returns whether streams can be resumed in this session.
     pub(super) fn is_resumable(&self) -> bool {
         let revision = self.peer.server().map(|server| server.revision);
         self.legacy_sse.is_none()
@@ -126,7 +125,7 @@ impl HttpClient {
                 .is_some_and(|revision| revision.era() == Era::Legacy && revision >= Revision::V2025_03_26)
     }
 
-    /// The stream of an answer broke off: the rest is asked for after a pause.
+    /// Schedules a request for the rest of an interrupted answer.
     pub(super) fn resume_later(
         &mut self,
         now: Instant,
@@ -142,7 +141,7 @@ impl HttpClient {
         self.timers.set(Timer::Call(number), now + pause);
     }
 
-    /// Asks for the rest of an answer.
+    /// Requests the rest of an interrupted answer.
     pub(super) fn request_resumption(&mut self, number: i64) {
         let trail = self.calls.get(number).and_then(|call| call.resume_point.as_ref());
         let Some(last_event) = trail.and_then(|trail| trail.last_event.clone()) else { return };
@@ -153,7 +152,7 @@ impl HttpClient {
         self.calls.set_state(number, CallState::InExchange(exchange));
     }
 
-    /// What came of the rest of an answer.
+    /// Handles the outcome of a request for the rest of an answer.
     pub(super) fn resolve_resumed(
         &mut self,
         now: Instant,
@@ -190,7 +189,7 @@ impl HttpClient {
             }
             ExchangeOutcome::NoAnswer(error) => {
                 call.stop_resuming();
-                // A server that has had streams by GET, and knows no such thing any more, has lost the session.
+                // If the server has opened streams for GET before, its 404 means that the session is lost.
                 if error.status == 404
                     && self.session.offers_stream()
                     && generation == self.session.generation()

@@ -10,48 +10,49 @@ use crate::transport::http::ExchangeId;
 use super::reconnect::{MIN_PAUSE, Reconnects, STABLE_AFTER, StreamProgress};
 use super::response::ResumePoint;
 
-/// The stream of a legacy server's own messages, through its reconnects.
+/// The stream of a legacy server's own messages, across reconnects.
 #[derive(Debug, Default)]
 pub(super) struct Listener {
     exchange: Option<ExchangeId>,
     last_event: Option<Arc<str>>,
-    /// How long the server wants to be left alone.
+    /// The reconnection delay that the server asked for.
     retry: Option<Duration>,
-    /// When the present stream began.
+    /// When the current stream began.
     started_at: Option<Instant>,
     /// The streams that have ended.
     reconnects: Reconnects,
 }
 
 impl Listener {
-    /// The event after which the next stream goes on.
+    /// Returns the event after which the next stream resumes.
     pub(super) fn last_event(&self) -> Option<Arc<str>> {
         self.last_event.clone()
     }
 
-    /// The stream is requested, or its request goes on in another exchange.
+    /// Records the exchange in which the stream is requested.
     pub(super) fn open(&mut self, exchange: ExchangeId) {
         self.exchange = Some(exchange);
     }
 
-    /// The server has begun the stream.
+    /// Records that the server has begun the stream.
     pub(super) fn start(&mut self, now: Instant) {
         self.started_at = Some(now);
     }
 
-    /// The stream ended, or was refused; returns when it began.
+    /// Handles the end or refusal of the stream; returns when it began.
     pub(super) fn end(&mut self) -> Option<Instant> {
         self.exchange = None;
         self.started_at.take()
     }
 
-    /// Forgets the stream; returns its exchange.
+    /// Discards the stream; returns its exchange.
     pub(super) fn stop(&mut self) -> Option<ExchangeId> {
         core::mem::take(self).exchange
     }
 
-    /// The pause before the next stream, where the last one ran since `began` and delivered up to `trail`; `None` if
-    /// too many have failed in a row.
+    /// Returns the pause before the next stream; `None` if too many streams have failed in a row.
+    ///
+    /// The last one began at `began` and ended at `trail`.
     pub(super) fn next_pause(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! What is to be sent: messages that wait for their turn, and what the driver has to do.
+//! Client output: messages queued for sending, and actions for the driver.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -17,35 +17,37 @@ use crate::transport::http::{ExchangeId, Verb};
 use super::address::RedactedUrl;
 use super::authorization::AuthorizationRequired;
 
-/// What is to be done with an exchange.
+/// An action for the driver.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Send this request, and bring what comes of it.
+    /// Send this request, and pass its response to the client.
     Open(HttpRequest),
-    /// Break the exchange off. What still comes of it is ignored; if it was held, nobody waits for it any more.
+    /// Abort the exchange. Later input for it is ignored; if it was parked, it needs no authorization any more.
     Abort(ExchangeId),
-    /// See to it that this side is authorized, then [`resume`](super::HttpClient::resume) the exchange or
-    /// [`refuse`](super::HttpClient::refuse) it. Only where that is [configured](super::HttpClientConfig::authorization).
+    /// Obtain authorization, then [`resume`](super::HttpClient::resume) the exchange, or
+    /// [`refuse`](super::HttpClient::refuse) it.
+    ///
+    /// Used only if [configured](super::HttpClientConfig::authorization).
     AuthorizationRequired(AuthorizationRequired),
 }
 
-/// A request of HTTP.
+/// An HTTP request.
 #[derive(Clone)]
 pub struct HttpRequest {
-    /// The name of the exchange that it begins.
+    /// The id of the exchange that the request begins.
     pub exchange: ExchangeId,
-    /// Its method.
+    /// The HTTP method.
     pub verb: Verb,
-    /// Where it goes, without a fragment.
+    /// The URL, without a fragment.
     pub url: Arc<str>,
-    /// The protocol's own headers, names in lower case. Others may be added, and none of these replaced.
+    /// The headers of the protocol, names in lower case. The driver may add others but must not replace these.
     pub headers: Vec<(Cow<'static, str>, String)>,
-    /// Its body; empty for any method but POST.
+    /// The body; empty for any method but POST.
     pub body: Bytes,
 }
 
 impl fmt::Debug for HttpRequest {
-    /// Without the values of the headers, the body and parts of the URL, which may be secret.
+    /// Omits the header values, the body and parts of the URL, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
         f.debug_struct("Request")
@@ -58,10 +60,10 @@ impl fmt::Debug for HttpRequest {
     }
 }
 
-/// What the peer has said since this was last looked at.
+/// An output that the peer queued since the last `advance`.
 #[derive(Debug)]
 pub(super) enum PeerOutput {
-    /// A request by its number, and its id on the wire.
+    /// A request by its number, and its JSON-RPC id.
     Request {
         id: i64,
         wire_id: i64,
@@ -79,24 +81,24 @@ pub(super) enum PeerOutput {
     },
 }
 
-/// A message that is not answered by another.
+/// A notification or a reply: a message that gets no answer.
 #[derive(Clone, Debug)]
 pub(super) struct OneWayMessage {
-    /// The method and the revision of a notification; none for a reply.
+    /// The method and the revision of a notification; `None` for a reply.
     pub(super) notification: Option<(Box<str>, Revision)>,
     pub(super) body: Bytes,
-    /// How often it never left.
+    /// The number of consecutive attempts in which it was not sent.
     pub(super) failures: u32,
 }
 
-/// Everything that waits to be sent.
+/// Everything queued for sending.
 #[derive(Debug, Default)]
 pub(super) struct HttpOutbox {
     scratch: Vec<u8>,
     peer_output: VecDeque<PeerOutput>,
-    /// Requests that wait for an exchange, by number, each with its size.
+    /// Requests that wait for an exchange: their size in bytes, by number.
     requests: BTreeMap<i64, usize>,
-    /// Those among them that do not count as exchanges, because they last.
+    /// Long-lived requests that wait for an exchange; they do not count toward the limit of exchanges.
     long_lived: BTreeMap<i64, usize>,
     posts: VecDeque<OneWayMessage>,
     opening: BTreeMap<ExchangeId, HttpRequest>,
@@ -106,7 +108,7 @@ pub(super) struct HttpOutbox {
 }
 
 impl HttpOutbox {
-    // --- What the peer said ---
+    // --- Output of the peer ---
 
     pub(super) fn next_peer_output(&mut self) -> Option<PeerOutput> {
         let said = self.peer_output.pop_front()?;
@@ -119,7 +121,7 @@ impl HttpOutbox {
         Some(said)
     }
 
-    /// What was said last, if it is the request `id`: one that the transport has just made the peer say.
+    /// Takes back the peer's last output if it is the request `id`, which the peer wrote at the transport's demand.
     pub(super) fn take_last_request(&mut self, id: i64) -> Option<(Revision, Bytes)> {
         match self
             .peer_output
@@ -133,7 +135,7 @@ impl HttpOutbox {
         }
     }
 
-    /// Forgets the replies that wait.
+    /// Drops the queued replies.
     pub(super) fn drop_replies(&mut self) {
         let before: usize = self.posts.iter().map(|post| post.body.len()).sum();
         self.posts.retain(|post| post.notification.is_some());
@@ -141,12 +143,12 @@ impl HttpOutbox {
         self.subtract_bytes(before.saturating_sub(after));
     }
 
-    /// Whether nothing was said.
+    /// Returns whether the peer queued no output.
     pub(super) fn has_no_output(&self) -> bool {
         self.peer_output.is_empty()
     }
 
-    // --- What waits for an exchange ---
+    // --- Messages that wait for an exchange ---
 
     pub(super) fn enqueue_request(&mut self, number: i64, bytes: usize, lasting: bool) {
         let waiting = if lasting { &mut self.long_lived } else { &mut self.requests };
@@ -154,7 +156,7 @@ impl HttpOutbox {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Takes a request out, whether it waits or not.
+    /// Removes a request, if it is queued.
     pub(super) fn remove_request(&mut self, number: i64) {
         let bytes = self.requests.remove(&number).or_else(|| self.long_lived.remove(&number));
         self.subtract_bytes(bytes.unwrap_or(0));
@@ -187,7 +189,7 @@ impl HttpOutbox {
         !self.posts.is_empty()
     }
 
-    // --- What the driver has to do ---
+    // --- Actions for the driver ---
 
     pub(super) fn push_open(&mut self, request: HttpRequest) {
         self.bytes = self.bytes.saturating_add(request.body.len());
@@ -198,12 +200,12 @@ impl HttpOutbox {
         self.challenges.insert(challenge.exchange, challenge);
     }
 
-    /// An exchange is held no longer; returns whether the driver has not been told yet that it is.
+    /// Withdraws an authorization challenge; returns whether it was still queued.
     pub(super) fn withdraw_challenge(&mut self, exchange: ExchangeId) -> bool {
         self.challenges.remove(&exchange).is_some()
     }
 
-    /// Breaks an exchange off; returns whether the driver has begun it.
+    /// Aborts an exchange; returns whether the driver has begun it.
     pub(super) fn abort(&mut self, exchange: ExchangeId) -> bool {
         if self.withdraw_challenge(exchange) {
             return true;
@@ -221,7 +223,7 @@ impl HttpOutbox {
     }
 
     pub(super) fn poll_action(&mut self) -> Option<Action> {
-        // First what frees a connection, then what needs one.
+        // Aborts first, since they free connections; then the actions that need one.
         if let Some(exchange) = self.aborts.pop_front() {
             return Some(Action::Abort(exchange));
         }
@@ -233,7 +235,7 @@ impl HttpOutbox {
         Some(Action::Open(request))
     }
 
-    /// Forgets everything that waits for an exchange.
+    /// Discards everything that waits for an exchange.
     pub(super) fn clear(&mut self) {
         let opens: usize = self.opening.values().map(|request| request.body.len()).sum();
         self.scratch.clear();

@@ -1,14 +1,14 @@
 //! Exchanges parked after 401, or 403 with a challenge, until the client is authorized.
 //!
-//! A parked exchange is over for the driver. It keeps its place among the others, and the time of its request stands
-//! still:
+//! For the driver, a parked exchange is over. The client still counts it as open and suspends the deadline of its
+//! request:
 //!
-//! | input | what follows |
+//! | input | effect |
 //! |---|---|
 //! | [`resume`](HttpClient::resume) | the same request, in a new exchange |
-//! | [`refuse`](HttpClient::refuse) | what follows the refusal where nothing is parked |
-//! | its request is cancelled, or its hard timeout is over | it is gone; the server, which refused it, is not told |
-//! | another session, or the end of the connection | a request waits for the next session; anything else is gone |
+//! | [`refuse`](HttpClient::refuse) | the same as a refusal that is not parked |
+//! | its request is cancelled, or its hard timeout is over | it is removed; the server, which refused it, is not notified |
+//! | another session, or the end of the connection | a request waits for the next session; any other message is dropped |
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
@@ -26,8 +26,9 @@ use super::response::ExchangeOutcome;
 use super::timers::Timer;
 
 impl HttpClient {
-    /// Sends the request of a parked exchange again, in a new exchange, once the client is authorized. Does nothing if
-    /// the exchange is not parked any more.
+    /// Resends the request of a parked exchange, in a new exchange, once the client is authorized.
+    ///
+    /// Does nothing if the exchange is not parked.
     pub fn resume(&mut self, now: Instant, exchange: ExchangeId) {
         if self.exchanges.is_parked(exchange) {
             self.reopen_exchange(now, exchange);
@@ -35,8 +36,9 @@ impl HttpClient {
         }
     }
 
-    /// Ends a parked exchange as the server has refused it, because the client cannot be authorized; `detail` says why.
-    /// Does nothing if the exchange is not parked any more.
+    /// Ends a parked exchange with the server's refusal, because the client cannot be authorized.
+    ///
+    /// `detail` is a human-readable reason. Does nothing if the exchange is not parked.
     pub fn refuse(&mut self, now: Instant, exchange: ExchangeId, detail: &str) {
         if self.exchanges.is_parked(exchange)
             && let Some(held) = self.remove_exchange(exchange)
@@ -53,7 +55,7 @@ impl HttpClient {
         }
     }
 
-    /// Parks an exchange that was refused for lack of authorization, if the configuration says so; gives back any other.
+    /// Parks an exchange refused for lack of authorization, if the configuration enables that; returns any other.
     pub(super) fn park(
         &mut self,
         now: Instant,
@@ -134,22 +136,22 @@ impl HttpClient {
         self.calls.get(number).is_some_and(|call| call.owner == CallOwner::ToolListing)
     }
 
-    // --- What stands still ---
+    // --- Suspended deadlines ---
 
-    /// Stops the time of detection: its request is parked.
+    /// Suspends the deadlines of detection: its request is parked.
     fn pause_detection(&mut self, now: Instant) {
         self.detection.pause(now);
         self.peer.set_connect_progress(Some(ConnectProgress::new(ConnectStep::Authorization)));
     }
 
-    /// Lets the time of detection go on.
+    /// Resumes the deadlines of detection.
     pub(super) fn resume_detection(&mut self, now: Instant) {
         if self.detection.resume(now) {
             self.peer.set_connect_progress(self.detection.progress(now));
         }
     }
 
-    /// A request has left the queue: the time that it stood there behind parked exchanges does not count.
+    /// Excludes the time that a request was queued behind parked exchanges from its deadline, now that it is sent.
     pub(super) fn suspend_sent_deadline(&mut self, number: i64) {
         if let Some(since) = self.exchanges.last_unparked() {
             self.peer.suspend_deadline_until(number, since);
@@ -163,7 +165,7 @@ impl HttpClient {
         let Some(since) = since else { return };
         peer.suspend_deadlines(now, |number| match calls.state(number) {
             Some(CallState::InExchange(exchange)) => exchanges.is_parked(exchange).then_some(now),
-            // It is in the queue, or waits until the server is known.
+            // The request is queued, or waits until the server is known.
             Some(CallState::Queued | CallState::AwaitingTools) | None => Some(since),
             Some(CallState::BackingOff | CallState::Accepted) => None,
         });

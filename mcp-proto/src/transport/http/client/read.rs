@@ -1,4 +1,4 @@
-//! Bodies become messages, and messages go where they belong.
+//! Reads response bodies and dispatches their messages.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -23,15 +23,16 @@ use super::response::{BufferedBody, EventBody, ExchangeOutcome, FinishedBody};
 use super::status::http_error;
 use super::timers::Timer;
 
-/// How much may follow an answer on its stream, in bytes of events. Servers end the stream, or say a word or two more.
+/// How much may follow an answer on its stream, in bytes of events. Servers end the stream, or send a few more
+/// messages.
 const TRAILING_BYTES: usize = 64 * 1024;
-/// How long a stream may go on after the answer.
+/// How long a stream may continue after the answer.
 const TRAILING_TIME: core::time::Duration = core::time::Duration::from_secs(1);
 
 impl HttpClient {
     // --- Streams ---
 
-    /// Takes what has come on a stream.
+    /// Reads the events that have arrived on a stream.
     pub(super) fn read_events(&mut self, now: Instant, id: ExchangeId) {
         loop {
             // Each event may end the exchange.
@@ -85,7 +86,7 @@ impl HttpClient {
         }
     }
 
-    /// A message on a stream.
+    /// Dispatches a message of a stream.
     fn handle_frame(&mut self, now: Instant, id: ExchangeId, frame: Frame) {
         let Some(exchange) = self.exchanges.get(id) else { return };
         match frame {
@@ -108,7 +109,7 @@ impl HttpClient {
         }
     }
 
-    /// An answer on a stream: to the request that the stream is for, if it can be.
+    /// Dispatches a response, preferably to the request that its stream belongs to.
     fn handle_response(&mut self, now: Instant, id: ExchangeId, mut response: Response) {
         let Some(exchange) = self.exchanges.get(id) else { return };
         if self.conduct() == Conduct::Strict
@@ -123,7 +124,7 @@ impl HttpClient {
             self.note_deviations(&mut response);
             return self.answer_from_other_stream(now, number, response.outcome);
         }
-        // An error belongs to its exchange whatever its id, a result by its id alone.
+        // An error belongs to its exchange whatever its id, a result only if the id matches.
         let ours = expected.is_some() && (own || response.outcome.is_err());
         if !ours {
             if named.is_none()
@@ -131,14 +132,14 @@ impl HttpClient {
                 && expected.is_some()
                 && exchange.carries_one_request()
             {
-                // The one result that this stream may bring has an id that this side never wrote.
+                // The only result that this stream may carry has an id that this client never used.
                 let invalid = InvalidAnswerError::Malformed(describe_foreign_result(foreign));
                 let (purpose, generation) = (exchange.kind.clone(), exchange.generation);
                 self.drain_after_answer(now, id);
                 let ended = ExchangeOutcome::Invalid(invalid, http_error(200, ""));
                 return self.resolve_exchange(now, purpose, generation, None, ended);
             }
-            // It waits to go out, or has gone out again under another id.
+            // The request is queued, or was resent under another id.
             if let (Some(wire), Some(id)) = (named, &response.id)
                 && self.calls.contains(self.peer.number_for_wire(wire))
             {
@@ -158,7 +159,7 @@ impl HttpClient {
         let (mut purpose, generation) = (exchange.kind.clone(), exchange.generation);
         let session = self.exchanges.get_mut(id).and_then(|exchange| exchange.new_session.take());
         match (&purpose, self.handshakes.last()) {
-            // On the one stream of HTTP+SSE only the handshake is expected.
+            // On the HTTP+SSE stream only the handshake is expected.
             (ExchangeKind::Events, Some(handshake)) => {
                 purpose = ExchangeKind::Initialize { wire: handshake.wire_id, body: Bytes::new() };
                 self.drain_after_answer(now, handshake.exchange);
@@ -169,7 +170,7 @@ impl HttpClient {
         self.resolve_exchange(now, purpose, generation, session, ended);
     }
 
-    /// The id of the answer that an exchange is to bring.
+    /// Returns the id of the answer that an exchange should carry.
     fn expected_id(&self, purpose: &ExchangeKind) -> Option<i64> {
         match purpose {
             ExchangeKind::Probe { wire, .. } | ExchangeKind::Initialize { wire, .. } => Some(*wire),
@@ -181,7 +182,7 @@ impl HttpClient {
         }
     }
 
-    /// The request with the server that has the id of an answer.
+    /// Returns the sent request that a response answers.
     fn call_answered_by(&self, response: &Response) -> Option<i64> {
         let wire = self.conduct().number_of(response.id.as_ref()?)?;
         self.call_by_wire_id(wire)
@@ -191,7 +192,7 @@ impl HttpClient {
         self.config.client.conduct
     }
 
-    /// Reports how a response deviates that answers a request of this side.
+    /// Reports the deviations of a response to one of the client's requests.
     fn note_deviations(&mut self, response: &mut Response) {
         if let Some(deviation) = response.deviation.take() {
             self.peer.report(Diagnostic::Tolerated(Leniency::Response(deviation)));
@@ -203,18 +204,18 @@ impl HttpClient {
         }
     }
 
-    /// The request with the server that has this id.
+    /// Returns the sent request with this JSON-RPC id.
     fn call_by_wire_id(&self, wire: i64) -> Option<i64> {
         let number = self.peer.number_for_wire(wire);
         let call = self.calls.get(number).filter(|call| call.wire_id == wire)?;
         call.is_with_server().then_some(number)
     }
 
-    /// Messages that are no answers, or several at once.
+    /// Passes requests, notifications and batches to the peer.
     fn handle_other_messages(&mut self, now: Instant, frame: Frame) {
         let conduct = self.conduct();
         let answered: Vec<i64> = match &frame {
-            // A server may say on any stream that a subscription is over.
+            // A server may end a subscription by a notification on any stream.
             Frame::Single(Message::Notification(said)) if *said.method == *Cancelled::NAME => {
                 let params = said.params.as_ref().and_then(|params| params.decode::<CancelledParams>().ok());
                 let wire = params.and_then(|params| conduct.number_of(&params.request_id?));
@@ -237,10 +238,10 @@ impl HttpClient {
         }
     }
 
-    /// The peer may have ended a request by what it was told: by a batch, or because the server gave a subscription up.
+    /// Drops a request that the peer has resolved, because of a batch or because the server ended a subscription.
     fn drop_ended_call(&mut self, now: Instant, number: i64) {
         let ended = self.calls.get(number).filter(|call| call.owner == CallOwner::Application);
-        // If it is with the server all the same, then in another round.
+        // If the ids differ, the request has another input round and this one is over.
         let ended = ended.filter(|call| self.peer.wire_id(number) != Some(call.wire_id));
         let Some(place) = ended.map(|call| call.state) else { return };
         self.take_call(number);
@@ -250,7 +251,7 @@ impl HttpClient {
         }
     }
 
-    /// Something on a stream that is no message, or one that was too long.
+    /// Handles stream data that is no valid message, or one that is too long.
     fn handle_malformed(&mut self, now: Instant, id: ExchangeId, malformed: Malformed) {
         let Some(exchange) = self.exchanges.get(id) else { return };
         let recovered = &malformed.recovered;
@@ -265,7 +266,7 @@ impl HttpClient {
         let other = named.filter(|_| malformed.may_be_answer() && !answer);
         let elsewhere = other.and_then(|wire| self.call_by_wire_id(wire));
         if !answer && elsewhere.is_none() {
-            // As with an answer that can be read, to what waits to go out.
+            // Handled like a readable answer to a queued request.
             if other.is_some_and(|wire| self.calls.contains(self.peer.number_for_wire(wire))) {
                 return self.peer.report(Diagnostic::Malformed(Box::new(malformed)));
             }
@@ -296,7 +297,7 @@ impl HttpClient {
         self.resolve_exchange(now, purpose, generation, None, ExchangeOutcome::Invalid(invalid, http));
     }
 
-    /// The answer has come: what follows it on the stream is taken for a while.
+    /// Drains the stream after the answer has arrived, for a limited time and number of bytes.
     pub(super) fn drain_after_answer(&mut self, now: Instant, id: ExchangeId) {
         if self.exchanges.is_parked(id) {
             self.abort_exchange(id);
@@ -311,7 +312,7 @@ impl HttpClient {
 
     // --- Ends ---
 
-    /// All of a body has come, or as much of it as is taken.
+    /// Handles the end of a body, or of the part of it that the client reads.
     pub(super) fn finish_buffered(
         &mut self,
         now: Instant,
@@ -353,7 +354,7 @@ impl HttpClient {
                 }
             }
             Ok(Some(frame @ Frame::Batch(_))) if success => {
-                // The answer may be among them.
+                // The batch may include the answer.
                 self.handle_other_messages(now, frame);
                 ExchangeOutcome::NoAnswer(error)
             }
@@ -362,7 +363,7 @@ impl HttpClient {
         self.park_or_resolve(now, id, exchange, ended);
     }
 
-    /// An exchange is over.
+    /// Handles the end of an exchange.
     pub(super) fn finish_exchange(
         &mut self,
         now: Instant,
@@ -381,7 +382,7 @@ impl HttpClient {
         if status.is_some_and(|status| (200..300).contains(&status))
             && self.is_answered_on_sse(&exchange.kind)
         {
-            // Whatever the body is, and even if it is cut.
+            // The body does not matter, even if it is truncated.
             return self.mark_accepted(&exchange.kind);
         }
         if let ExchangeEnd::Unreachable(detail) = end {
@@ -411,7 +412,7 @@ impl HttpClient {
         self.park_or_resolve(now, id, exchange, ended);
     }
 
-    /// An exchange has come to this, unless it is held.
+    /// Parks the exchange, or else dispatches its outcome.
     fn park_or_resolve(
         &mut self,
         now: Instant,
@@ -437,7 +438,7 @@ impl HttpClient {
     }
 }
 
-/// What is wrong with a result that came in the exchange of a request and is not its own.
+/// Describes a result whose id is not that of the exchange's request.
 fn describe_foreign_result(id: &Id) -> String {
     alloc::format!("it is the result of another request: {id}")
 }

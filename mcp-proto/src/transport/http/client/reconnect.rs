@@ -1,4 +1,4 @@
-//! Pauses between one event stream and the next that goes on where it ended.
+//! Pauses between an event stream and the next one that resumes it.
 //!
 //! | the stream delivered | the pause before the next one |
 //! |---|---|
@@ -16,21 +16,21 @@ use crate::backoff::{Backoff, SplitMix64};
 
 use super::response::ResumePoint;
 
-/// The shortest pause: a server that ends every stream at once would otherwise be asked as fast as the network allows.
+/// The shortest pause, which limits the rate of requests to a server that ends every stream at once.
 pub(super) const MIN_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause that is added because streams bring no message. A server that is polled this way for an answer
-/// is found to have it no later than this.
+/// The longest pause added because streams carry no message: the maximum delay of an answer from a server that is
+/// polled this way.
 const MAX_IDLE_PAUSE: Duration = Duration::from_secs(2);
 
-/// How long a stream must last to count as one that works, whether anything arrives on it or not.
+/// How long a stream must last to count as working, with or without events.
 pub(super) const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// The most useful thing that a stream has delivered.
+/// The most useful item that a stream has delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamProgress {
     /// At least one event with data.
     Message,
-    /// A new position to go on from.
+    /// A new position to resume from.
     Position,
     Nothing,
 }
@@ -62,7 +62,7 @@ impl Reconnects {
         self.failures
     }
 
-    /// A stream has ended: returns the pause before the next, where the server wants `wish`.
+    /// Records the end of a stream; returns the pause before the next, given the server's `retry` in `wish`.
     pub(super) fn next_pause(
         &mut self,
         brought: StreamProgress,

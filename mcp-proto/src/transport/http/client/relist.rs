@@ -1,5 +1,5 @@
-//! Listing the tools: pages that the application requested, and those that the client requests itself after a call had
-//! the wrong headers.
+//! Lists the tools: reads the pages that the application requested, and requests pages itself after a call had wrong
+//! headers.
 
 use alloc::string::ToString;
 
@@ -16,7 +16,7 @@ use super::timers::Timer;
 use super::tool_catalog::{EndedRelisting, NextPage};
 
 impl HttpClient {
-    /// Records a page of tools, and leaves out of it those that cannot be called.
+    /// Records a page of tools, and removes those that cannot be called.
     pub(super) fn read_tools(&mut self, call: &Call, page: Raw) -> Raw {
         let max_bytes = self.limits().message_bytes;
         let (page, excluded) = self.tools.record_page(page, is_modern(call.revision), max_bytes);
@@ -26,11 +26,11 @@ impl HttpClient {
         page
     }
 
-    /// A call had the wrong headers: it waits until the tools are listed.
+    /// Makes a call with wrong headers wait until the tools are listed again.
     pub(super) fn relist_tools(&mut self, now: Instant, number: i64, error: ErrorObject) {
         if self.tools.await_relisting(number, error) {
             self.timers.set(Timer::Relist, now + self.config.client.request_timeout);
-            // The list in the application's cache is as old.
+            // The list in the application's cache is just as outdated.
             self.peer.invalidate(ListTools::NAME);
             self.request_tools_page();
         }
@@ -45,7 +45,7 @@ impl HttpClient {
         self.enqueue(number, CallOwner::ToolListing, ListTools::NAME.into(), revision, body, true);
     }
 
-    /// A page has arrived, or its request has failed.
+    /// Handles a page that has arrived, or the failure of its request.
     pub(super) fn handle_tools_page(&mut self, now: Instant, page: Option<Raw>) {
         if !self.tools.is_relisting() {
             return;
@@ -57,7 +57,7 @@ impl HttpClient {
         }
     }
 
-    /// The calls that waited go out once more, or end with the error that they had.
+    /// Resends the calls that waited, or ends them with their errors.
     pub(super) fn finish_relisting(&mut self, now: Instant, listed: bool) {
         let Some(EndedRelisting { number, waiting_calls }) = self.tools.end_relisting() else { return };
         self.timers.clear(Timer::Relist);

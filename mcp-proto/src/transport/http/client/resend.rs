@@ -1,4 +1,4 @@
-//! Sending the request of an exchange again: to the target of a redirect, or once the client is authorized.
+//! Resends the request of an exchange: to the target of a redirect, or once the client is authorized.
 
 use bytes::Bytes;
 
@@ -13,7 +13,7 @@ use super::response::AnswerHead;
 use super::{HttpClient, headers};
 
 impl HttpClient {
-    /// Follows a redirect to the same origin by sending the request again; returns whether it is dealt with.
+    /// Follows a redirect to the same origin by resending the request; returns whether it does.
     pub(super) fn follow_redirect(&mut self, now: Instant, id: ExchangeId, head: &AnswerHead) -> bool {
         const MAX_REDIRECTS: u8 = 5;
         if !matches!(head.status, 307 | 308) {
@@ -21,7 +21,7 @@ impl HttpClient {
         }
         let Some(exchange) = self.exchanges.get(id) else { return false };
         if exchange.generation != self.session.generation() {
-            // Its session is gone. A request was not accepted in it, and waits for the next one.
+            // The session is lost. The server did not accept the request, which waits for the next session.
             let ExchangeKind::Call(number) = exchange.kind else { return false };
             self.drain_after_answer(now, id);
             self.requeue(now, number);
@@ -47,7 +47,7 @@ impl HttpClient {
         true
     }
 
-    /// Writes the request of an exchange once more.
+    /// Builds the request of an exchange again.
     pub(super) fn rebuild_request(&self, purpose: &ExchangeKind) -> Option<(Verb, RequestHeaders, Bytes)> {
         let session = self.session_headers();
         Some(match purpose {
@@ -83,7 +83,7 @@ impl HttpClient {
         })
     }
 
-    /// What waits for the exchange `from` waits for `to` instead.
+    /// Moves everything that waits for the exchange `from` to the exchange `to`.
     pub(super) fn move_exchange(&mut self, purpose: &ExchangeKind, from: ExchangeId, to: ExchangeId) {
         match purpose {
             ExchangeKind::Probe { wire, .. } | ExchangeKind::Initialize { wire, .. } => {

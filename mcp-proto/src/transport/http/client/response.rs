@@ -1,4 +1,4 @@
-//! What comes of an exchange: its head, and a body that is read when it is whole or event by event.
+//! Responses to the client: heads, buffered bodies, event streams, and the outcome of an exchange.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -18,12 +18,12 @@ use crate::transport::http::{Fields, SentState, header};
 use super::http_date;
 use super::status::http_error;
 
-/// How much is read of a body that can be no message. The beginning of it is shown to people.
+/// How much is read of a body that cannot be a message, in bytes. Its beginning is quoted in errors.
 const NON_MESSAGE_BYTES: usize = 64 * 1024;
-/// How much of a body is looked at to be shown, in bytes. UTF-8 has at most four to a character.
+/// How much of a body is decoded for an excerpt, in bytes. A UTF-8 character has at most four.
 const EXCERPT_BYTES: usize = 4 * TransportError::MAX_DETAIL;
 
-/// What the body of an answer is.
+/// The type of a response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyType {
     Json,
@@ -33,23 +33,23 @@ pub(super) enum BodyType {
     Unexpected,
 }
 
-/// The head of an answer.
+/// The head of a response.
 pub(super) struct AnswerHead {
     pub(super) status: u16,
     pub(super) content: BodyType,
-    /// The type of the body as the head names it, where that is neither JSON nor a stream of events.
+    /// The content type, if it is neither JSON nor an event stream.
     pub(super) unexpected_type: Option<String>,
     pub(super) session: Option<String>,
     pub(super) location: Option<String>,
-    /// How the body is encoded, although that was not asked for.
+    /// The content encoding, which the client did not ask for.
     pub(super) encoding: Option<String>,
     pub(super) dpop_nonce: Option<String>,
-    /// What is told of it if it turns out to be an error; the body is still to come.
+    /// The error to report if the response turns out to be one; the body is still to come.
     pub(super) error: TransportError,
 }
 
 impl AnswerHead {
-    /// Reads a head. What is longer than `header_bytes` is left out.
+    /// Reads a head. Values longer than `header_bytes` are omitted.
     pub(super) fn read(status: u16, fields: &dyn Fields, header_bytes: usize) -> Self {
         let text = |name: &str| {
             let value = fields.get(name).filter(|value| value.len() <= header_bytes)?;
@@ -86,7 +86,7 @@ impl AnswerHead {
 }
 
 impl fmt::Debug for AnswerHead {
-    /// Without the session and where the answer leads, which may be secret.
+    /// Omits the session id and the redirect target, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Head")
             .field("status", &self.status)
@@ -95,7 +95,7 @@ impl fmt::Debug for AnswerHead {
     }
 }
 
-/// All challenges of an answer, joined.
+/// Joins all challenges of a response.
 fn challenge(fields: &dyn Fields, header_bytes: usize) -> Option<String> {
     let mut joined = String::new();
     fields.each("www-authenticate", &mut |value| {
@@ -110,13 +110,13 @@ fn challenge(fields: &dyn Fields, header_bytes: usize) -> Option<String> {
     (!joined.is_empty()).then_some(joined)
 }
 
-/// The beginning of a body, for people.
+/// Returns the beginning of a body, for error messages.
 fn excerpt(body: &[u8]) -> Box<str> {
     let head = body.get(..EXCERPT_BYTES).unwrap_or(body);
     TransportError::excerpt(&String::from_utf8_lossy(head))
 }
 
-/// A body that is read when it is whole.
+/// A body that is parsed once it is complete.
 #[derive(Debug)]
 pub(super) struct BufferedBody {
     pub(super) status: u16,
@@ -127,26 +127,26 @@ pub(super) struct BufferedBody {
     error: TransportError,
     body: BodyBuffer,
     bytes: usize,
-    /// Whether the body begins as JSON does, once that is known.
+    /// Whether the body begins like JSON; `None` before its first character.
     begins_as_json: Option<bool>,
     message_bytes: usize,
 }
 
-/// A body that is whole.
+/// A complete body, parsed.
 #[derive(Debug)]
 pub(super) struct FinishedBody {
-    /// What the body holds.
+    /// The message in the body.
     pub(super) message: Result<Option<Frame>, InvalidAnswerError>,
-    /// What is reported of the exchange if the body holds no answer.
+    /// The error to report if the body holds no answer.
     pub(super) error: TransportError,
-    /// The deviation that was tolerated in reading the body.
+    /// The deviation that was tolerated in the body.
     pub(super) leniency: Option<Leniency>,
 }
 
 #[derive(Debug)]
 enum BodyBuffer {
     Empty,
-    /// A slice of the input, as long as it lies in one.
+    /// A slice of the input, as long as the body lies in one.
     Slice(Bytes),
     Copied(Vec<u8>),
 }
@@ -168,7 +168,7 @@ impl BufferedBody {
         }
     }
 
-    /// Whether the body is to be JSON: by its head or, where that names no type, by its first character.
+    /// Returns whether the body should be JSON: by its head or, without a content type, by its first character.
     fn is_json(&self) -> bool {
         match self.content {
             BodyType::Json => true,
@@ -179,12 +179,12 @@ impl BufferedBody {
         }
     }
 
-    /// How many bytes are kept.
+    /// Returns how many bytes are kept.
     fn limit(&self) -> usize {
         if self.is_json() { self.message_bytes } else { self.message_bytes.min(NON_MESSAGE_BYTES) }
     }
 
-    /// Appends a piece, and returns whether there is room for more.
+    /// Appends a chunk; returns whether there is room for more.
     pub(super) fn add(&mut self, piece: Bytes) -> bool {
         if self.begins_as_json.is_none() {
             let rest = piece.trim_ascii_start();
@@ -211,7 +211,7 @@ impl BufferedBody {
         self.bytes <= limit
     }
 
-    /// What it is, now that all of it has come or as much as is taken of it.
+    /// Parses the body, which is complete or read as far as its limit.
     pub(super) fn finish(mut self, depth: usize) -> FinishedBody {
         let body = mem::replace(&mut self.body, BodyBuffer::Empty).join();
         if let Some(encoding) = self.encoding.take() {
@@ -222,7 +222,7 @@ impl BufferedBody {
             return FinishedBody { message: found, error: self.error, leniency: None };
         }
         let found = self.parse_body(&body, depth);
-        // An answer needs no excerpt.
+        // A success with an answer needs no excerpt.
         if !self.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_))))) {
             self.error.detail = excerpt(&body);
         }
@@ -241,7 +241,7 @@ impl BufferedBody {
         if self.is_success() && !answers && self.conduct == Conduct::Strict {
             return Ok(None);
         }
-        // Some servers send their errors as plain text, or with no type at all.
+        // Some servers send their errors as plain text, or without a content type.
         if !matches!(body.trim_ascii_start().first(), Some(b'{' | b'[')) {
             let what = "it is neither an object nor an array";
             let invalid = answers && !body.is_empty();
@@ -258,7 +258,7 @@ impl BufferedBody {
         (200..300).contains(&self.status)
     }
 
-    /// What is known if the rest of the body never comes: nothing but the status of a refusal.
+    /// Returns the error for a body whose rest never arrives: the status, if it is a refusal.
     pub(super) fn into_truncated_error(mut self) -> Option<TransportError> {
         if self.is_success() {
             return None;
@@ -278,7 +278,7 @@ impl BodyBuffer {
     }
 }
 
-/// A stream of events.
+/// The body of an event stream.
 #[derive(Debug)]
 pub(super) struct EventBody {
     pub(super) sse: Sse,
@@ -292,14 +292,14 @@ impl EventBody {
         Self { sse: Sse::new(message_bytes), status, has_events: false }
     }
 
-    /// The next event on it.
+    /// Returns the next event.
     pub(super) fn poll_item(&mut self) -> Option<SseItem> {
         let item = self.sse.poll_item()?;
         self.has_events = true;
         Some(item)
     }
 
-    /// Where to go on if the stream breaks off.
+    /// Returns where to resume if the stream breaks off.
     pub(super) fn resume_point(&self, header_bytes: usize) -> ResumePoint {
         let sendable =
             |id: &&str| !id.is_empty() && id.len() <= header_bytes && !id.contains(char::is_control);
@@ -311,49 +311,49 @@ impl EventBody {
     }
 }
 
-/// What is left of a stream that has ended.
+/// Where and when to resume a stream that has ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResumePoint {
-    /// The last event that can be named to a server.
+    /// The id of the last event, if it can be sent to a server.
     pub(super) last_event: Option<Arc<str>>,
-    /// How long the server wants to be left alone.
+    /// The reconnection delay that the server asked for.
     pub(super) retry: Option<Duration>,
-    /// Whether any event has come on it.
+    /// Whether any event has arrived.
     pub(super) has_events: bool,
 }
 
 impl ResumePoint {
-    /// Whether the stream has brought anything: an event, or at least a place to go on from.
+    /// Returns whether the stream has delivered an event, or at least a position to resume from.
     pub(super) fn has_advanced(&self) -> bool {
         self.has_events || self.last_event.is_some()
     }
 }
 
-/// How an exchange that was to bring an answer ended.
+/// The outcome of an exchange that should have carried an answer.
 #[derive(Debug)]
 pub(super) enum ExchangeOutcome {
-    /// With the answer.
+    /// The answer.
     Answer {
-        /// The status, and what else is told of the exchange if the answer is a refusal.
+        /// The status, and other details to report if the answer is an error.
         http: TransportError,
         answer: Result<Raw, ErrorObject>,
-        /// Whether it bears the id of the request.
+        /// Whether the answer has the id of the request.
         has_request_id: bool,
     },
-    /// With something that is no answer.
+    /// A response without an answer.
     NoAnswer(TransportError),
-    /// With an answer that can not be read.
+    /// An answer that cannot be parsed.
     Invalid(InvalidAnswerError, TransportError),
-    /// The stream ended in an orderly way, and the answer was not in it.
+    /// The stream ended orderly, without the answer.
     Unanswered(TransportError, ResumePoint),
     /// The connection failed.
     Broken { sent: SentState, detail: String, refused: Option<TransportError>, trail: ResumePoint },
-    /// No connection could be made, and none can as long as nothing changes.
+    /// No connection could be made, and none can be expected on a retry.
     Unreachable { detail: String },
 }
 
 impl ExchangeOutcome {
-    /// What is told of it, where it is a refusal by its status.
+    /// Returns the HTTP error, if the status or the answer is a refusal.
     pub(super) fn http_error_mut(&mut self) -> Option<&mut TransportError> {
         match self {
             Self::Answer { http, answer: Err(_), .. } | Self::NoAnswer(http) => Some(http),
@@ -365,7 +365,7 @@ impl ExchangeOutcome {
         }
     }
 
-    /// The same for a GET: an error with a status of its own is about the stream, not about any request.
+    /// Converts the outcome of a GET: an error with an error status is about the stream, not about any request.
     pub(super) fn into_get_outcome(self) -> Self {
         match self {
             Self::Answer { http, answer: Err(error), .. } if !(200..300).contains(&http.status) => {

@@ -1,10 +1,11 @@
-//! Event streams that consist of `result` fragments and end with `complete` or `error`: no revision of the protocol has
-//! them, some servers do.
+//! Results in parts: event streams of `result` fragments that end with `complete` or `error`.
 //!
-//! | event | its data | what it means |
+//! No revision of the protocol defines them, but some servers send them.
+//!
+//! | event | its data | meaning |
 //! |---|---|---|
-//! | `result` | members of a result, or a message with such a result | a part: `content` goes on, other members replace those before |
-//! | `complete` | the same | the last part; if it has content of its own, the whole of it |
+//! | `result` | members of a result, or a message with such a result | a part: its `content` is appended, other members replace earlier ones |
+//! | `complete` | the same | the last part; if it has its own `content`, that is the complete content |
 //! | `error` | an error, or a message with one | the request has failed |
 
 use alloc::boxed::Box;
@@ -20,10 +21,10 @@ use crate::rpc::{ErrorObject, Raw, write};
 
 const CONTENT: &str = "content";
 
-/// The parts of a result that have arrived.
+/// The parts of a result received so far.
 #[derive(Debug, Default)]
 pub(super) struct ResultChunks {
-    /// The elements of its content, with commas between them.
+    /// The elements of `content`, separated by commas.
     content: Vec<u8>,
     members: BTreeMap<Box<str>, Raw>,
     bytes: usize,
@@ -32,7 +33,7 @@ pub(super) struct ResultChunks {
 type Members<'a> = BTreeMap<Box<str>, &'a RawValue>;
 
 impl ResultChunks {
-    /// Adds the part that an event brings; returns whether it can be read.
+    /// Adds the part in an event's data; returns whether it could be read.
     pub(super) fn add(&mut self, data: &[u8]) -> bool {
         let members = parse_members(data);
         let is_readable = members.is_some();
@@ -40,7 +41,7 @@ impl ResultChunks {
         is_readable
     }
 
-    /// How many bytes of the server's it holds.
+    /// Returns the number of stored bytes that the server sent.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -64,10 +65,10 @@ impl ResultChunks {
         }
     }
 
-    /// Adds the last part, and returns the whole result.
+    /// Adds the last part; returns the complete result.
     ///
     /// # Errors
-    /// What is wrong with the last part, or with all of them together.
+    /// A description of the error in the last part, or in the combined result.
     pub(super) fn finish(mut self, data: &[u8]) -> Result<Raw, &'static str> {
         let members = parse_members(data).ok_or("the result could not be read")?;
         let has_content = members.get(CONTENT).is_some_and(|content| {
@@ -97,7 +98,7 @@ impl ResultChunks {
     }
 }
 
-/// The members of a result: those of the data, or of the message that the data is.
+/// Parses the members of a result, from the data itself or from the message in it.
 fn parse_members(data: &[u8]) -> Option<Members<'_>> {
     let members: Members<'_> = serde_json::from_slice(data).ok()?;
     match members.get("result") {
@@ -106,7 +107,7 @@ fn parse_members(data: &[u8]) -> Option<Members<'_>> {
     }
 }
 
-/// The error that the data is, or that the message has which the data is.
+/// Parses an error, from the data itself or from the message in it.
 pub(super) fn parse_error(data: &[u8]) -> Option<ErrorObject> {
     #[derive(Deserialize)]
     struct Fields<'a> {

@@ -1,4 +1,4 @@
-//! A legacy session: opened by `initialize`, lost when the server says so, and then opened anew.
+//! The legacy session of a client: opened by `initialize`, renewed when the server has lost it.
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
 
@@ -19,7 +19,7 @@ use super::status::http_error;
 use super::timers::Timer;
 
 impl HttpClient {
-    /// Something was answered.
+    /// Records that the server has answered a request.
     pub(super) fn note_answered(&mut self) {
         self.session.note_answered();
         self.detection.set_era_proven(true);
@@ -28,7 +28,7 @@ impl HttpClient {
         }
     }
 
-    /// The server has forgotten the session: it is opened anew. Returns whether it is.
+    /// Opens a new session in place of one that the server has lost. Returns whether it does.
     pub(super) fn renew_session(&mut self, now: Instant) -> bool {
         if self.session.id().is_none() || self.session.fruitless_renewals() >= self.config.backoff.attempts {
             return false;
@@ -43,7 +43,7 @@ impl HttpClient {
         true
     }
 
-    /// What belonged to the session goes with it.
+    /// Discards the session and everything that depends on it.
     pub(super) fn discard_session(&mut self, now: Instant) {
         self.peer.report(Diagnostic::SessionLost);
         self.session.discard();
@@ -58,7 +58,7 @@ impl HttpClient {
         }
     }
 
-    /// The headers that every request of the session carries.
+    /// Returns the headers that every request of the session carries.
     pub(super) fn session_headers(&self) -> SessionHeaders<'_> {
         let server = self.peer.server().filter(|server| server.era == Era::Legacy);
         SessionHeaders { session: self.session.id(), revision: server.map(|server| server.revision) }
@@ -66,7 +66,7 @@ impl HttpClient {
 
     // --- Notifications and replies ---
 
-    /// The peer has something to say that is not answered.
+    /// Queues a notification or a reply of the peer.
     pub(super) fn take_post(&mut self, now: Instant, post: OneWayMessage) {
         match self.session.start_opening(post) {
             Some(post) => self.outbox.push_post(post),
@@ -75,7 +75,7 @@ impl HttpClient {
     }
 
     pub(super) fn send_post(&mut self, now: Instant, post: OneWayMessage) {
-        // It may have been said before the server's era was known, or to the server that it was then. Replies are legacy.
+        // The message may have been queued before the server's era was known, or for another era. Replies are legacy.
         let era = post.notification.as_ref().map_or(Era::Legacy, |(_, revision)| revision.era());
         if self.peer.server().map(|server| server.era) != Some(era) {
             return;
@@ -88,12 +88,12 @@ impl HttpClient {
         }
     }
 
-    /// Nobody waits for the answer to a message that is not answered, but its exchange takes the place of others.
+    /// Limits the time of a one-way message's exchange: its response is not needed, but the exchange occupies a slot.
     pub(super) fn limit_post_response(&mut self, now: Instant, exchange: ExchangeId) {
         self.timers.set(Timer::Drain(exchange), now + self.config.client.request_timeout);
     }
 
-    /// The head of the answer to a message that is not answered has come, and is a success.
+    /// Handles a successful response head to a one-way message.
     pub(super) fn handle_post_accepted(&mut self, id: ExchangeId) {
         if let Some(exchange) = self.exchanges.get(id)
             && let ExchangeKind::Post(post) = &exchange.kind
@@ -111,7 +111,7 @@ impl HttpClient {
         }
     }
 
-    /// A message that is not answered was not taken, or it is not known whether it was.
+    /// Handles a one-way message that was not accepted, or whose outcome is unknown.
     pub(super) fn handle_post_end(
         &mut self,
         now: Instant,
@@ -124,8 +124,8 @@ impl HttpClient {
         }
         let opens = self.session.is_opened_by(&post);
         let (status, error) = match ended {
-            // Somebody on the way, most likely. A server that was never told that the session has begun says nothing of
-            // its own accord.
+            // An intermediary, most likely. A server that never received `notifications/initialized` sends no messages
+            // of its own.
             ExchangeOutcome::NoAnswer(error) | ExchangeOutcome::Broken { refused: Some(error), .. }
                 if opens
                     && matches!(error.status, 408 | 425 | 429 | 502..=504)
@@ -183,7 +183,8 @@ impl HttpClient {
         }
     }
 
-    /// Says that the session has begun. A server that has not answered that for long is asked all the same.
+    /// Sends `notifications/initialized` again. If the server has not responded to it in time, opens the gate
+    /// nevertheless.
     pub(super) fn resend_initialized(&mut self, now: Instant) {
         match self.session.take_initialized() {
             Some(post) => {
@@ -194,7 +195,7 @@ impl HttpClient {
         }
     }
 
-    /// A pause is over.
+    /// Queues the one-way messages whose delay has ended.
     pub(super) fn resend_posts(&mut self) {
         for post in self.session.take_paused_posts() {
             self.outbox.push_post(post);

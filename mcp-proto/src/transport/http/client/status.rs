@@ -1,9 +1,10 @@
-//! What the status of a response says about the request.
+//! Converts the status of a response to an error.
 
 use crate::peer::{RetryAdvice, TransportError};
 
-/// The error of an exchange that ended with a status: what the status says about repeating the request, and how the body
-/// begins.
+/// Returns the error of an exchange that ended with a status, with the beginning of its body.
+///
+/// The status determines the advice on repeating the request:
 ///
 /// | status | repeating the request |
 /// |---|---|

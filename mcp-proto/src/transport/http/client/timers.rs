@@ -1,30 +1,30 @@
-//! What the client waits for by the clock.
+//! The client's timers.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::Instant;
 use crate::transport::http::ExchangeId;
 
-/// What is to be done at some time.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// A request goes out once more, or its stream is asked for again.
+    /// Resend a request, or resume its stream.
     Call(i64),
-    /// What nobody waits for, such as what follows an answer, has gone on for long enough.
+    /// Abort an exchange whose remaining body is not needed, such as after an answer.
     Drain(ExchangeId),
-    /// The stream of events is asked for again.
+    /// Request the stream of the server's own messages again.
     Listen,
-    /// The stream of HTTP+SSE should have got further.
+    /// Reopen the HTTP+SSE stream, or give up waiting for its `endpoint` event.
     Events,
-    /// The notification that opens a session goes out once more, or should have been answered.
+    /// Resend the notification that opens a session, or stop waiting for its response.
     Opening,
-    /// Messages that are not answered go out once more.
+    /// Resend one-way messages.
     Posts,
-    /// The tools should have been listed.
+    /// Give up listing the tools.
     Relist,
 }
 
-/// Timers by what they are for: there is one of each.
+/// The timers that are set, at most one of each kind.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     due: BTreeSet<(Instant, Timer)>,

@@ -1,4 +1,4 @@
-//! What is known of the server's tools: which of their parameters are headers, and which may be called twice.
+//! The client's catalog of tools: their mirrored parameters, and whether calls may be repeated.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters>
 
@@ -15,24 +15,24 @@ use crate::transport::http::param_headers::{ExcludedTool, ListedTool, ParamHeade
 
 use super::headers::tool_name;
 
-/// The most pages of tools that the client lists of its own: more than any server has.
+/// The most pages of tools that the client lists itself; no server has more.
 const MAX_PAGES: u32 = 64;
 
 #[derive(Debug)]
 struct CatalogTool {
     headers: Option<ParamHeaders>,
-    /// Whether the server declares that calling it twice does no more than calling it once.
+    /// Whether the server declares that calling it twice has no more effect than calling it once.
     is_repeatable: bool,
 }
 
 impl CatalogTool {
-    /// About how many bytes it holds that the server has chosen.
+    /// Returns the approximate number of stored bytes that the server chose.
     fn bytes(&self, name: &str) -> usize {
         self.headers.as_ref().map_or(0, ParamHeaders::bytes).saturating_add(name.len())
     }
 }
 
-/// The tools that the server listed, as far as more is known of them than their name, and the listing of them under way.
+/// The listed tools with mirrored parameters or repeatable calls, and the relisting in progress.
 #[derive(Debug, Default)]
 pub(super) struct ToolCatalog {
     tools: BTreeMap<Box<str>, CatalogTool>,
@@ -40,39 +40,39 @@ pub(super) struct ToolCatalog {
     relisting: Option<ToolRelisting>,
 }
 
-/// A listing of the tools by this transport, because a call had the wrong headers.
+/// A relisting of the tools by the transport, because a call had wrong headers.
 #[derive(Debug, Default)]
 struct ToolRelisting {
-    /// The calls that wait for it, each with the error that it ends with if the listing fails.
+    /// The calls that wait for it, each with the error that resolves it if the listing fails.
     waiting_calls: BTreeMap<i64, ErrorObject>,
-    /// The request of the present page.
+    /// The request of the current page.
     number: i64,
     pages: u32,
     cursor: Option<String>,
 }
 
-/// A listing of the tools that is over.
+/// A relisting of the tools that has ended.
 #[derive(Debug)]
 pub(super) struct EndedRelisting {
     /// The request of its last page.
     pub(super) number: i64,
-    /// The calls that waited for it, each with the error that it ends with if the listing failed.
+    /// The calls that waited for it, each with the error that resolves it if the listing failed.
     pub(super) waiting_calls: Vec<(i64, ErrorObject)>,
 }
 
 /// What follows a page of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextPage {
-    /// The next page is requested.
+    /// Request the next page.
     Request,
-    /// That was the last one.
+    /// No page follows.
     None,
     /// The page cannot be read.
     Unreadable,
 }
 
 impl ToolCatalog {
-    /// The parameters of a tool call that are headers.
+    /// Returns the mirrored parameters of the tool in a call.
     pub(super) fn param_headers(&self, method: &str, body: &[u8]) -> Option<&ParamHeaders> {
         if method != CallTool::NAME || self.tools.is_empty() {
             return None;
@@ -80,14 +80,14 @@ impl ToolCatalog {
         self.tools.get(&*tool_name(body)?)?.headers.as_ref()
     }
 
-    /// Whether the server declares that the call may be made twice.
+    /// Returns whether the server declares that the call may be repeated.
     pub(super) fn is_repeatable(&self, body: &[u8]) -> bool {
         tool_name(body).and_then(|name| self.tools.get(&*name)).is_some_and(|tool| tool.is_repeatable)
     }
 
-    /// Records a page of tools. Returns the page without the tools that cannot be called over HTTP, and those tools.
+    /// Records a page of tools; returns the page without the tools that cannot be called over HTTP, and those tools.
     ///
-    /// A legacy server knows nothing of headers, so that any of its tools can be called.
+    /// A legacy server does not use mirrored parameters, so all of its tools can be called.
     pub(super) fn record_page(
         &mut self,
         page: Raw,
@@ -108,8 +108,8 @@ impl ToolCatalog {
         (list.result, list.excluded)
     }
 
-    /// Records a tool. If that needs more than `max_bytes`, forgets all: a call that lacks its headers for that is
-    /// refused, which lists the tools anew.
+    /// Records a tool. If that exceeds `max_bytes`, discards the catalog: a call refused for its missing headers then
+    /// triggers a relisting.
     fn insert(&mut self, name: Box<str>, tool: CatalogTool, max_bytes: usize) {
         self.remove(&name);
         if tool.headers.is_none() && !tool.is_repeatable {
@@ -130,17 +130,17 @@ impl ToolCatalog {
         }
     }
 
-    // --- Listing anew ---
+    // --- Relisting ---
 
-    /// A call waits until the tools are listed, and ends with `error` if that fails. Returns whether a listing begins
-    /// with that.
+    /// Makes a call wait until the tools are listed; it ends with `error` if that fails. Returns whether this starts a
+    /// relisting.
     pub(super) fn await_relisting(&mut self, number: i64, error: ErrorObject) -> bool {
         let begins = self.relisting.is_none();
         self.relisting.get_or_insert_default().waiting_calls.insert(number, error);
         begins
     }
 
-    /// A call no longer waits.
+    /// Removes a call from the waiting ones.
     pub(super) fn forget_waiting_call(&mut self, number: i64) {
         if let Some(relisting) = &mut self.relisting {
             relisting.waiting_calls.remove(&number);
@@ -151,12 +151,12 @@ impl ToolCatalog {
         self.relisting.is_some()
     }
 
-    /// The cursor of the page to request.
+    /// Returns the cursor of the page to request.
     pub(super) fn cursor(&self) -> Option<&str> {
         self.relisting.as_ref()?.cursor.as_deref()
     }
 
-    /// A page is requested by the request `number`.
+    /// Records that the request `number` requests a page.
     pub(super) fn begin_page(&mut self, number: i64) {
         if let Some(relisting) = &mut self.relisting {
             relisting.number = number;
@@ -164,7 +164,7 @@ impl ToolCatalog {
         }
     }
 
-    /// Reads which page follows the one that has arrived. A server that names the same cursor twice has no more.
+    /// Reads the cursor of the next page. A server that repeats a cursor has no more pages.
     pub(super) fn read_next_page(&mut self, page: &Raw) -> NextPage {
         #[derive(Deserialize)]
         struct Page {
@@ -184,7 +184,7 @@ impl ToolCatalog {
         }
     }
 
-    /// Ends the listing, if there is one.
+    /// Ends the relisting, if one is in progress.
     pub(super) fn end_relisting(&mut self) -> Option<EndedRelisting> {
         let ToolRelisting { waiting_calls, number, .. } = self.relisting.take()?;
         Some(EndedRelisting { number, waiting_calls: waiting_calls.into_iter().collect() })

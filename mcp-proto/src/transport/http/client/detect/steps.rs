@@ -53,7 +53,7 @@ impl HttpEraDetection {
         HttpDetectAction::Initialize(version)
     }
 
-    /// Retries the step after a delay if a temporary failure allows it and there is time.
+    /// Retries the step after a delay, as far as attempts and time are left.
     pub(super) fn back_off(
         &mut self,
         now: Instant,
