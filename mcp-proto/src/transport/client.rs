@@ -49,8 +49,9 @@ impl<F: Framing> Transport<Client, F> {
 
     // --- Inputs ---
 
-    /// Handles the opening of the requested connection, from which nothing was read and to which nothing was written
-    /// yet.
+    /// Handles the opening of the requested connection.
+    ///
+    /// Call it before anything is read from the connection or written to it.
     pub fn handle_open(&mut self, now: Instant) {
         self.framing.clear();
         self.run(now, |client, out| client.handle_open(now, out));

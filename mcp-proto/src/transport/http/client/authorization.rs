@@ -23,13 +23,15 @@ pub enum UnauthorizedPolicy {
 /// An exchange that is parked until the client is authorized.
 #[derive(Clone)]
 pub struct AuthorizationRequired {
-    /// The id of the exchange. It has ended; [`resume`](super::HttpClient::resume) and
-    /// [`refuse`](super::HttpClient::refuse) take this id.
+    /// The id of the exchange, for [`resume`](super::HttpClient::resume) and [`refuse`](super::HttpClient::refuse).
+    ///
+    /// The HTTP exchange itself has ended.
     pub exchange: ExchangeId,
     /// The HTTP status, 401 or 403.
     pub status: u16,
-    /// The `WWW-Authenticate` headers, joined by commas; at most [`Limits::header_bytes`](crate::Limits::header_bytes)
-    /// bytes.
+    /// The `WWW-Authenticate` headers, joined by commas.
+    ///
+    /// At most [`Limits::header_bytes`](crate::Limits::header_bytes) bytes.
     pub header: Option<String>,
     /// The nonce for the next DPoP proof of possession (RFC 9449).
     pub dpop_nonce: Option<String>,

@@ -91,8 +91,10 @@ impl ClientSession {
         self.id = id.map(Arc::from);
     }
 
-    /// Begins a session once the server's era is known. A modern server has no session and accepts requests at once; a
-    /// legacy one is sent `notifications/initialized` first.
+    /// Begins a session once the server's era is known.
+    ///
+    /// A modern server has no session and accepts requests at once; a legacy one is sent `notifications/initialized`
+    /// first.
     pub(super) fn begin(&mut self, era: Era) {
         match era {
             Era::Modern => {
@@ -164,8 +166,7 @@ impl ClientSession {
         self.initialized.take()
     }
 
-    /// Stores a message that was not sent until its delay ends, unless `limit` messages are stored; returns whether it
-    /// is.
+    /// Stores a message that was not sent until its delay ends; returns `false` if `limit` messages are stored already.
     pub(super) fn pause_post(&mut self, post: OneWayMessage, limit: usize) -> bool {
         let has_room = self.paused_posts.len() < limit;
         if has_room {

@@ -36,20 +36,24 @@ pub struct HttpClientConfig {
     pub authorization: UnauthorizedPolicy,
     /// The delays between retries, and the number of attempts.
     pub backoff: Backoff,
-    /// The delay before the client resumes a stream that broke off, if the server did not set one. Default 1 s, as in
-    /// other clients.
+    /// The delay before the client resumes a stream that broke off, if the server did not set one.
+    ///
+    /// Default 1 s, as in other clients.
     pub retry: Duration,
-    /// The timeout of the HTTP+SSE (2024-11-05) stream: for the head of the GET's answer, and then again for the
-    /// `endpoint` event. Default 5 s.
+    /// The timeout of the HTTP+SSE (2024-11-05) stream.
+    ///
+    /// It applies to the head of the GET's answer, and then again to the `endpoint` event. Default 5 s.
     pub legacy_sse_timeout: Duration,
-    /// Whether connecting is retried while the server's host is unknown, refuses connections or presents an invalid
-    /// certificate.
+    /// Whether an unreachable server is retried while connecting.
+    ///
+    /// A server is unreachable while its host is unknown, refuses connections or presents an invalid certificate.
     ///
     /// Default: no, since a mistake in the URL is the most likely cause and should be reported at once. Connecting to a
     /// host that was reached before is always retried.
     pub retry_unreachable: bool,
-    /// Whether to read event streams that consist of `result` fragments and end with `complete` or `error`. No revision
-    /// of the protocol defines them. Default: no.
+    /// Whether to read event streams that consist of `result` fragments and end with `complete` or `error`.
+    ///
+    /// No revision of the protocol defines them. Default: no.
     pub chunked_results: bool,
 }
 

@@ -75,8 +75,9 @@ const INITIALIZE: &str = ConnectStep::Initialize.as_str();
 const EVENT_STREAM: &str = ConnectStep::EventStream.as_str();
 /// The maximum number of probes; no honest server asks for more.
 const MAX_PROBES: u8 = 3;
-/// How often a step is retried after a temporary failure. A restarting or overloaded server is back within seconds; a
-/// user who mistyped an address should not wait longer.
+/// How often a step is retried after a temporary failure.
+///
+/// A restarting or overloaded server is back within seconds; a user who mistyped an address should not wait longer.
 const MAX_RETRIES: u32 = 3;
 
 /// The next action of era detection.
@@ -403,8 +404,9 @@ impl HttpEraDetection {
         }
     }
 
-    /// Handles the outcome of the handshake. If the answer arrives on an HTTP+SSE stream, the outcome of the POST
-    /// itself is passed only if it failed.
+    /// Handles the outcome of the handshake.
+    ///
+    /// If the answer arrives on an HTTP+SSE stream, the outcome of the POST itself is passed only if it failed.
     pub(super) fn handle_initialize(&mut self, now: Instant, reply: Reply) -> HttpDetectAction {
         let reply = self.soften_unreachable(reply);
         let HttpDetectStep::Handshake { version: asked, target: way, reason: lead } = self.step else {

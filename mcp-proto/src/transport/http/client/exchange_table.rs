@@ -112,8 +112,9 @@ impl ExchangeTable {
         }
     }
 
-    /// Returns when a parked exchange last left the table. The waiting time of requests queued behind it counts from
-    /// then on.
+    /// Returns when a parked exchange last left the table.
+    ///
+    /// The waiting time of requests queued behind it counts from then on.
     pub(super) fn last_unparked(&self) -> Option<Instant> {
         self.last_unparked
     }

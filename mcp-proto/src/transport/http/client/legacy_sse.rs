@@ -133,8 +133,9 @@ impl HttpClient {
         self.timers.set(Timer::Events, now + pause.max(retry.unwrap_or(Duration::ZERO)));
     }
 
-    /// Handles a temporary failure of the handshake beside the stream: if there was a session before, as if the stream
-    /// had ended. Returns whether there was.
+    /// Reopens the stream after a temporary failure of the handshake beside it, if there was a session before.
+    ///
+    /// Returns whether there was.
     pub(super) fn reopen_events(&mut self, now: Instant, error: &ConnectError) -> bool {
         let temporary = match error {
             ConnectError::Failed { .. } | ConnectError::TimedOut { .. } | ConnectError::NotReady { .. } => {

@@ -14,8 +14,9 @@ pub(super) struct LegacySseStream {
     endpoint: Option<Address>,
     /// When the `endpoint` event arrived.
     endpoint_since: Option<Instant>,
-    /// Whether a session was ever opened over it. If so, failures count as lost connections and not as failed
-    /// detection.
+    /// Whether a session was ever opened over it.
+    ///
+    /// If so, failures count as lost connections and not as failed detection.
     had_session: bool,
     /// The number of consecutive failures.
     failures: u32,
@@ -65,8 +66,9 @@ impl LegacySseStream {
         core::mem::replace(&mut self.had_session, true)
     }
 
-    /// Ends the stream. A stable one resets the failures, even if no request was made on it: proxies may end idle
-    /// streams.
+    /// Ends the stream. A stable one resets the failures.
+    ///
+    /// That holds even if no request was made on it: proxies may end idle streams.
     pub(super) fn end(&mut self, now: Instant) -> EndedStream {
         self.exchange = None;
         let since = self.endpoint_since.take();

@@ -2,7 +2,7 @@
 //!
 //! | the stream of | ends | the client requests it again |
 //! |---|---|---|
-//! | an answer | before the answer, after an event with an id | from that event, until the answer arrives or the request is refused |
+//! | an answer | before the answer, after an event with an id | from that event, until the answer arrives or the server refuses |
 //! | an answer | in any other way | never |
 //! | the server's own messages | in any way | from its last event, unless that fails too often in a row |
 //!

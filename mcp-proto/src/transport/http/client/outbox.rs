@@ -24,8 +24,9 @@ pub enum Action {
     Open(HttpRequest),
     /// Abort the exchange. Later input for it is ignored; if it was parked, it needs no authorization any more.
     Abort(ExchangeId),
-    /// Obtain authorization, then [`resume`](super::HttpClient::resume) the exchange, or
-    /// [`refuse`](super::HttpClient::refuse) it.
+    /// Obtain authorization for this exchange.
+    ///
+    /// Then [`resume`](super::HttpClient::resume) or [`refuse`](super::HttpClient::refuse) it.
     ///
     /// Used only if [configured](super::HttpClientConfig::authorization).
     AuthorizationRequired(AuthorizationRequired),

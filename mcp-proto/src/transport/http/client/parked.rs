@@ -8,7 +8,7 @@
 //! | [`resume`](HttpClient::resume) | the same request, in a new exchange |
 //! | [`refuse`](HttpClient::refuse) | the same as a refusal that is not parked |
 //! | its request is cancelled, or its hard timeout is over | it is removed; the server, which refused it, is not notified |
-//! | another session, or the end of the connection | a request waits for the next session; any other message is dropped |
+//! | another session, or the end of the connection | a request waits for the next session; any other exchange is dropped |
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 

@@ -23,8 +23,9 @@ use super::response::{BufferedBody, EventBody, ExchangeOutcome, FinishedBody};
 use super::status::http_error;
 use super::timers::Timer;
 
-/// How much may follow an answer on its stream, in bytes of events. Servers end the stream, or send a few more
-/// messages.
+/// How much may follow an answer on its stream, in bytes of events.
+///
+/// Servers end the stream, or send a few more messages.
 const TRAILING_BYTES: usize = 64 * 1024;
 /// How long a stream may continue after the answer.
 const TRAILING_TIME: core::time::Duration = core::time::Duration::from_secs(1);

@@ -18,8 +18,9 @@ use super::response::ResumePoint;
 
 /// The shortest pause, which limits the rate of requests to a server that ends every stream at once.
 pub(super) const MIN_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause added because streams carry no message: the maximum delay of an answer from a server that is
-/// polled this way.
+/// The longest pause added because streams carry no message.
+///
+/// It is the maximum delay of an answer from a server that is polled this way.
 const MAX_IDLE_PAUSE: Duration = Duration::from_secs(2);
 
 /// How long a stream must last to count as working, with or without events.

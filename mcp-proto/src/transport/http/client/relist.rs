@@ -1,5 +1,4 @@
-//! Lists the tools: reads the pages that the application requested, and requests pages itself after a call had wrong
-//! headers.
+//! Lists the tools: the pages that the application requested, and those requested after a call had wrong headers.
 
 use alloc::string::ToString;
 

@@ -13,7 +13,7 @@ use super::response::AnswerHead;
 use super::{HttpClient, headers};
 
 impl HttpClient {
-    /// Follows a redirect to the same origin by resending the request; returns whether it does.
+    /// Follows a redirect to the same origin by resending the request; returns whether the response is handled.
     pub(super) fn follow_redirect(&mut self, now: Instant, id: ExchangeId, head: &AnswerHead) -> bool {
         const MAX_REDIRECTS: u8 = 5;
         if !matches!(head.status, 307 | 308) {

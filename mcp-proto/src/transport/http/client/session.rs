@@ -183,8 +183,9 @@ impl HttpClient {
         }
     }
 
-    /// Sends `notifications/initialized` again. If the server has not responded to it in time, opens the gate
-    /// nevertheless.
+    /// Sends `notifications/initialized` again.
+    ///
+    /// If it was sent already and the server has not responded in time, opens the gate.
     pub(super) fn resend_initialized(&mut self, now: Instant) {
         match self.session.take_initialized() {
             Some(post) => {

@@ -108,8 +108,9 @@ impl ToolCatalog {
         (list.result, list.excluded)
     }
 
-    /// Records a tool. If that exceeds `max_bytes`, discards the catalog: a call refused for its missing headers then
-    /// triggers a relisting.
+    /// Records a tool; discards the catalog if that exceeds `max_bytes`.
+    ///
+    /// A call refused for its missing headers then triggers a relisting.
     fn insert(&mut self, name: Box<str>, tool: CatalogTool, max_bytes: usize) {
         self.remove(&name);
         if tool.headers.is_none() && !tool.is_repeatable {
@@ -132,8 +133,9 @@ impl ToolCatalog {
 
     // --- Relisting ---
 
-    /// Makes a call wait until the tools are listed; it ends with `error` if that fails. Returns whether this starts a
-    /// relisting.
+    /// Makes a call wait until the tools are listed; it ends with `error` if that fails.
+    ///
+    /// Returns whether this starts a relisting.
     pub(super) fn await_relisting(&mut self, number: i64, error: ErrorObject) -> bool {
         let begins = self.relisting.is_none();
         self.relisting.get_or_insert_default().waiting_calls.insert(number, error);

@@ -23,24 +23,26 @@ use super::{Hosts, Origins};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpServerConfig {
-    /// The configuration of the server independent of HTTP. Its [limits](ServerConfig::limits) apply to each exchange
-    /// and to each session.
+    /// The configuration of the server independent of HTTP.
+    ///
+    /// Its [limits](ServerConfig::limits) apply to each exchange and to each session.
     pub server: Arc<ServerConfig>,
-    /// The path of the endpoint, such as `/mcp`; other paths are answered with 404. Default: none, any path is the
-    /// endpoint, for callers that route by path themselves.
+    /// The path of the endpoint, such as `/mcp`; other paths are answered with 404.
+    ///
+    /// Default: none, any path is the endpoint, for callers that route by path themselves.
     pub path: Option<String>,
     /// The web origins that are served. Default: those of this machine.
     pub origins: Origins,
-    /// The `Host` values that are served. Default: this machine's loopback names. Set it if clients connect from other
-    /// machines.
+    /// The `Host` values that are served. Default: this machine's loopback names.
+    ///
+    /// Set it if clients connect from other machines.
     pub hosts: Hosts,
     /// Keep-alive interval: the time without output after which an open stream sends a comment.
     ///
     /// A request without an answer for this long gets a stream, to carry the comment. Default 15 s: proxies wait at
     /// least 30 s. `Duration::MAX` sends no comments.
     pub keepalive: Duration,
-    /// The time without an answer after which a request gets an event stream, if its client can resume streams
-    /// (2025-11-25).
+    /// The time until a request without an answer gets an event stream, if its client can resume streams (2025-11-25).
     ///
     /// The answer then outlives its connection. Default 1 s.
     pub stream_after: Duration,
@@ -51,14 +53,17 @@ pub struct HttpServerConfig {
     /// Default 4 MiB: requests carry arguments, and every client may send several at a time. [`Limits::message_bytes`]
     /// applies as well if it is lower.
     pub body_bytes: usize,
-    /// The time allowed for a request body, from the end of the request's headers to the end of the body, however
-    /// steadily it arrives.
+    /// The time allowed for a request body, however steadily it arrives.
+    ///
+    /// It runs from the end of the request's headers to the end of the body.
     ///
     /// Afterwards the request is refused with 408. Default 30 s: a body of `body_bytes` needs 140 KB/s. `Duration::MAX`
     /// waits as long as the connection lasts.
     pub body_timeout: Duration,
-    /// The byte budgets for data that the server holds for its clients: request bodies, stored events and queued
-    /// answers. Requests beyond them are refused with 503 and `Retry-After`.
+    /// The byte budgets for data that the server holds for its clients.
+    ///
+    /// They cover request bodies, stored events and queued answers. Requests beyond them are refused with 503 and
+    /// `Retry-After`.
     pub byte_limits: ByteLimits,
     /// The maximum number of sessions. Default 10,000.
     ///
@@ -69,11 +74,11 @@ pub struct HttpServerConfig {
     pub session_idle: Duration,
     /// The maximum number of events that a session stores for clients that reconnect. Default 1,024.
     pub stored_events: usize,
-    /// The maximum size of a session's stored events, in bytes; the newest event is stored whatever its size. Default 1
-    /// MiB.
+    /// The maximum size of a session's stored events, in bytes. Default 1 MiB.
+    ///
+    /// The newest event is stored whatever its size.
     pub stored_bytes: usize,
-    /// How long a session stores the events of a stream after delivery, that is, after the stream was written to its
-    /// end.
+    /// How long a session stores the events of a stream after delivery, that is, after it was written to its end.
     ///
     /// Default 30 s: the last bytes may be lost in transit, and the client then reconnects at once. Delivered events
     /// are limited to a sixteenth of `stored_bytes`, and are evicted first. The events of a stream that broke off are

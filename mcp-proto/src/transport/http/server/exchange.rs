@@ -37,8 +37,9 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Opens an exchange for a request. The server answers some requests itself; for any other it queues an event for
-    /// the application.
+    /// Opens an exchange for a request.
+    ///
+    /// The server answers some requests itself; for any other it queues an event for the application.
     #[must_use]
     pub fn open(setup: &Setup, request: ModernRequest, now: Instant) -> Self {
         let mut exchange = Self {

@@ -34,8 +34,10 @@ use crate::transport::http::Fields;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<TrustedProxy>);
 
-/// A trusted proxy or network: `10.0.0.1`, `10.0.0.0/8`, `2001:db8::/32`, or `unix` for peers without an address, as on
-/// a Unix domain socket.
+/// A trusted proxy or network.
+///
+/// It is parsed from `10.0.0.1`, `10.0.0.0/8`, `2001:db8::/32`, or `unix` for peers without an address, as on a Unix
+/// domain socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustedProxy(ProxyMatch);
 

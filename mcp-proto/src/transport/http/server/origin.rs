@@ -65,8 +65,9 @@ impl Hosts {
     }
 }
 
-/// Writes the error message for a `header` value that is not served; `option` names the configuration field that allows
-/// it.
+/// Writes the error message for a `header` value that is not served.
+///
+/// `option` names the configuration field that allows it.
 pub(super) fn rejection_message(header: &str, fields: &dyn Fields, option: &str) -> String {
     /// Hosts and origins are rarely longer.
     const SHOWN: usize = 100;

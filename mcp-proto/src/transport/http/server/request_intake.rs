@@ -32,8 +32,9 @@ pub struct RequestHead<'a> {
     pub path: &'a str,
     /// The headers. They must include `host` in every HTTP version; `:authority` is the same.
     pub fields: &'a dyn Fields,
-    /// The address of the client, if it has one: that of the connection, or the one reported by [trusted
-    /// proxies](super::TrustedProxies).
+    /// The address of the client, if it has one.
+    ///
+    /// It is that of the connection, or the one reported by [trusted proxies](super::TrustedProxies).
     pub client: Option<IpAddr>,
 }
 
@@ -230,16 +231,18 @@ impl RequestIntake {
         }
     }
 
-    /// Keeps the headers that mirror parameters of the [tool](Self::tool) for
-    /// [`ModernRequest::check`](super::ModernRequest::check).
+    /// Keeps the headers that mirror parameters of the [tool](Self::tool).
+    ///
+    /// [`ModernRequest::check`](super::ModernRequest::check) compares them with the arguments.
     pub fn retain_params(&mut self, params: &ParamHeaders, fields: &dyn Fields) {
         for name in params.names() {
             fields.each(name, &mut |value| self.head.params.push((String::from(name), value.to_vec())));
         }
     }
 
-    /// Charges the body to the account of the request's owner until the request is answered. By default the body is
-    /// charged to no account.
+    /// Charges the body to the account of the request's owner until the request is answered.
+    ///
+    /// By default the body is charged to no account.
     #[must_use]
     pub fn charge(mut self, account: &ByteAccount) -> Self {
         self.permit = Some(account.permit());
@@ -288,8 +291,9 @@ impl RequestIntake {
         self.permit = None;
     }
 
-    /// Returns the answer to a request whose body was not complete within
-    /// [`body_timeout`](super::HttpServerConfig::body_timeout).
+    /// Returns the answer to a request whose body was not complete in time.
+    ///
+    /// The limit is [`body_timeout`](super::HttpServerConfig::body_timeout).
     ///
     /// The caller measures the time.
     #[must_use]

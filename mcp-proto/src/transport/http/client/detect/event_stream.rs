@@ -13,8 +13,9 @@ use super::{
 };
 
 impl HttpEraDetection {
-    /// Handles an event stream that begins with `endpoint` as the answer to the probe or handshake: the server takes
-    /// any request for the one that opens the HTTP+SSE stream.
+    /// Handles an event stream that begins with `endpoint` as the answer to the probe or handshake.
+    ///
+    /// The server takes any request for the one that opens the HTTP+SSE stream.
     pub(in crate::transport::http::client) fn handle_endpoint(&mut self) -> HttpDetectAction {
         let (during, asked, lead) = match self.step {
             HttpDetectStep::Probing { .. } => (PROBE, Revision::LATEST_LEGACY, HandshakeReason::Detection),

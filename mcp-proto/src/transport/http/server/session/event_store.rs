@@ -85,8 +85,9 @@ impl EventStore {
         }
     }
 
-    /// Drops the oldest delivered stream if its grace period is over; returns the stream. Call it until it returns
-    /// `None`.
+    /// Drops the oldest delivered stream if its grace period is over; returns the stream.
+    ///
+    /// Call it until it returns `None`.
     pub(super) fn expire(&mut self, now: Instant) -> Option<u64> {
         self.next_expiry().filter(|due| *due <= now)?;
         self.evict_delivered()
@@ -98,6 +99,7 @@ impl EventStore {
     }
 
     /// Drops the oldest delivered stream, or else the oldest event, if the limits are exceeded; returns its stream.
+    ///
     /// Call it until it returns `None`.
     pub(super) fn evict(&mut self) -> Option<u64> {
         if self.delivered_bytes > self.max_bytes / DELIVERED_PART {

@@ -72,8 +72,9 @@ impl ResponseStreams {
         }
     }
 
-    /// Stores an event for a client that reconnects. While the byte budget has no room for stored events, each one
-    /// replaces older ones of this session.
+    /// Stores an event for a client that reconnects.
+    ///
+    /// While the byte budget has no room for stored events, each one replaces older ones of this session.
     pub(super) fn store(&mut self, lane: u64, number: u64, event: Bytes) {
         self.update_permit();
         let most = if self.has_room(BytePurpose::Stored) { usize::MAX } else { self.store.bytes() };
