@@ -3,14 +3,14 @@
 //! The HTTP adapter drives each request like this:
 //!
 //! ```text
-//! RequestIntake::new(setup, head)  the head is checked            → Err(Answer): send it
-//! intake.handle_body(bytes) …     the body is collected, bounded     → Err(Answer): send it
+//! RequestIntake::new(setup, head) checks the head                → Err(HttpResponse): send it
+//! intake.handle_body(bytes) …     collects the body, bounded     → Err(HttpResponse): send it
 //! intake.finish()                 → RequestRoute:
 //!     Answer                      send it
-//!     Modern                      Exchange::open; then its head and body, until it ends
-//!     Open                        Session::open, kept by its id; send the answer
-//!     Session                     find it; Session::handle_post
-//!     Listen, Delete              find it; Session::listen, Session::delete
+//!     Modern                      Exchange::open; then send its head and body, until it ends
+//!     OpenSession                 Session::open, stored by its id; send the answer
+//!     Session                     find the session; Session::handle_post
+//!     Listen, Delete              find the session; Session::listen, Session::delete
 //!     LegacyEvents, LegacyPost    the same for clients of 2024-11-05
 //! ```
 //!
@@ -33,7 +33,7 @@
 //! | request | answer |
 //! |---|---|
 //! | a version in `_meta`, or a modern one in the header | an exchange: 400 with -32020 if headers and body differ, -32022 if the version is not supported, -32602 if `_meta` lacks a required member; 404 with -32601 for unknown methods |
-//! | `initialize` without a session id | a new session |
+//! | `initialize` without a version in `_meta` | a new session |
 //! | any other request with a session id | in that session, or 404 |
 //! | any other request | 400 |
 //!

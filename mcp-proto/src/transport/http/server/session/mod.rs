@@ -92,7 +92,7 @@ impl Session {
 
     /// Opens a session for a client of 2024-11-05.
     ///
-    /// The stream that the client opened first names the URL for messages, where the handshake arrives. The session
+    /// The first event of the stream names the URL for messages, where the client then posts the handshake. The session
     /// ends with the stream.
     ///
     /// <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
