@@ -1,4 +1,4 @@
-//! Where connections come from.
+//! Listeners: sources of connections.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,9 +12,9 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use crate::smol_socket::SmolSocket;
 use crate::time::{Alarm, Timers};
 
-/// Something that connections come from.
+/// A source of incoming connections, such as a listening socket.
 ///
-/// The sockets of smol are such; other sources implement it:
+/// smol's listening sockets implement it; so can other sources:
 ///
 /// ```
 /// use std::io;
@@ -43,15 +43,15 @@ use crate::time::{Alarm, Timers};
 /// }
 /// ```
 pub trait Listener {
-    /// One connection.
+    /// An accepted connection.
     type Io: AsyncRead + AsyncWrite + Unpin + 'static;
 
-    /// The next connection. An error is not the end: it is asked again, after a while if the error is about the
-    /// system's means.
+    /// Accepts the next connection. An error does not end the listener: the server polls it again, after a delay if the
+    /// error concerns system resources.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
 
-    /// The address that a connection comes from. By it one client is kept from taking what all others need. Default:
-    /// `None`, as of connections that have no address; all of them share one quota then.
+    /// The client's address, which the server's quotas count by, so that one client cannot take the capacity of the
+    /// others. Default: `None`, for connections without an address; all of them share one quota.
     fn peer_address(io: &Self::Io) -> Option<IpAddr> {
         let _ = io;
         None
@@ -99,8 +99,8 @@ fn poll_tcp(
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<SmolSocket<std::net::TcpStream>>> {
     let (stream, _) = ready!(poll_until(listener, cx, |listener| listener.accept()))?;
-    // Answers and events are small, and written when they are whole. It fails for clients that have gone already, which
-    // shows soon enough.
+    // Responses and events are small and written whole. The call fails for a client that has disconnected, which the
+    // next read or write reports.
     let _ = stream.set_nodelay(true);
     Poll::Ready(Async::new(stream).map(SmolSocket::new))
 }
@@ -111,7 +111,7 @@ fn poll_until<L, T>(
     accept: impl Fn(&L) -> io::Result<T>,
 ) -> Poll<io::Result<T>> {
     loop {
-        // The reactor is asked before the system is: that costs nothing as long as nobody comes.
+        // The reactor is cheaper to ask than the system while no client is connecting.
         ready!(listener.poll_readable(cx))?;
         match accept(listener.get_ref()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -120,12 +120,12 @@ fn poll_until<L, T>(
     }
 }
 
-/// How long a listener is left alone after an error of the system's.
+/// Delay after the first system error of a listener.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
-/// It doubles up to this.
+/// Upper bound of the delay, which doubles with each error.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// A listener that is left alone for a while when it fails.
+/// A listener that waits before it accepts again after an error.
 pub(super) struct RetryingListener<L> {
     listener: L,
     wait: Duration,
@@ -139,7 +139,7 @@ impl<L: Listener> RetryingListener<L> {
         Self { listener, wait: FIRST_WAIT, until: None, alarm: Alarm::default(), timers }
     }
 
-    /// The next connection, or an error to report; after that it waits by itself.
+    /// Accepts the next connection, or returns an error to report; the next call applies the delay.
     pub(super) fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<L::Io>> {
         if self.until.is_some() {
             ready!(self.alarm.poll_until(self.until, &self.timers, cx));
@@ -148,7 +148,7 @@ impl<L: Listener> RetryingListener<L> {
         let accepted = ready!(self.listener.poll_accept(cx));
         match &accepted {
             Ok(_) => self.wait = FIRST_WAIT,
-            // About this one connection, which has gone already.
+            // The error concerns this one connection, which the client has already closed.
             Err(error) if is_client_error(error) => {}
             Err(_) => {
                 self.until = self.timers.now().checked_add(self.wait);

@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its last.
+//! One server connection, from its first byte to its last.
 
 use std::fmt;
 use std::future::Future;
@@ -24,24 +24,24 @@ use super::streams::{Queue, ServerMode, Streams};
 use crate::io::HyperIo;
 use crate::time::{Alarm, Timers};
 
-/// The least that hyper buffers of a connection of HTTP/1.
+/// hyper's minimum buffer size for an HTTP/1 connection, in bytes.
 const LEAST_BUFFER: usize = 8192;
-/// What it buffers at most, each way, beside longer headers. Whatever is longer goes through in pieces.
+/// Buffer limit in bytes per direction, unless the header limit is greater. Longer bodies pass through in pieces.
 const BUFFER: usize = 64 * 1024;
 
 /// A future that serves one connection until it ends.
 ///
-/// It is `Send` unless the router is [`LocalHandlers`](mcp_proto::front::LocalHandlers). Dropping it closes the connection, and is to
-/// its exchanges as if the client had gone.
+/// It is `Send` unless the router is [`LocalHandlers`](mcp_proto::front::LocalHandlers). Dropping it closes the
+/// connection; its exchanges then end as if the client had disconnected.
 ///
 /// # Errors
 ///
-/// [`ConnectionError`]; a client that leaves between two requests is none.
+/// [`ConnectionError`]. A client that disconnects between two requests causes none.
 #[must_use = "nothing happens unless it is polled"]
 pub struct Connection<Io, H: ServerMode = SendHandlers> {
     stage: Stage<Io, H>,
     service: HttpService<H>,
-    /// The address that it comes from.
+    /// The client's address.
     peer: Option<IpAddr>,
     monitor: Arc<ConnectionMonitor>,
     alarm: Alarm,
@@ -56,7 +56,7 @@ type Http2<Io, H> = http2::Connection<
 >;
 
 enum Stage<Io, H: ServerMode> {
-    /// Until it is known what is spoken.
+    /// The TLS handshake, and the detection of the HTTP version.
     Handshaking {
         io: MaybeTlsStream<Io>,
         preface: Preface,
@@ -82,7 +82,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         Self { stage, service, peer, monitor: watch, alarm: Alarm::default(), _entry: entry }
     }
 
-    /// Goes on with the connection. Ready when it is over.
+    /// Advances the connection's current stage. Ready when the connection has ended.
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         loop {
             match &mut self.stage {
@@ -109,7 +109,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                     return connection.as_mut().poll(cx).map_err(ConnectionError::Http);
                 }
                 Stage::Http2 { connection, streams } => {
-                    // What one of them does may be for the other to go on with.
+                    // The connection and its streams can unblock each other.
                     let ended = connection.as_mut().poll(cx);
                     if ended.is_ready() {
                         return ended.map_err(ConnectionError::Http);
@@ -126,7 +126,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         let limits = self.monitor.limits();
         let header_bytes = usize::try_from(limits.header_bytes).unwrap_or(usize::MAX);
         let mut builder = http1::Builder::new();
-        // Its own timer would run for idle connections as well, and cost each request.
+        // hyper's own timer would also run for idle connections, and cost time on each request.
         builder
             .header_read_timeout(None)
             .max_header_size(header_bytes)
@@ -161,7 +161,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         Stage::Http2 { connection, streams }
     }
 
-    /// It takes no more requests.
+    /// Stops accepting requests on this connection.
     fn retire(&mut self) {
         match &mut self.stage {
             Stage::Handshaking { .. } | Stage::Closed => self.stage = Stage::Closed,
@@ -208,7 +208,7 @@ impl<Io, H: ServerMode> fmt::Debug for Connection<Io, H> {
     }
 }
 
-/// hyper wants a type to share.
+/// hyper requires a timer type that can be shared.
 struct SharedTimers(Timers);
 
 impl hyper::rt::Timer for SharedTimers {
@@ -229,17 +229,17 @@ impl hyper::rt::Timer for SharedTimers {
     }
 }
 
-/// Why a connection did not end as it should.
+/// Why a connection ended with an error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// There is no TLS with this client.
+    /// The TLS handshake failed.
     Handshake(io::Error),
-    /// The socket failed before anything was spoken.
+    /// The socket failed before the HTTP version was known.
     Io(io::Error),
-    /// What the client sent is no HTTP, or it left in the middle of it.
+    /// The client sent invalid HTTP, or disconnected in the middle of a message.
     Http(hyper::Error),
-    /// The client took too long.
+    /// The client reached a limit of the connection.
     LimitReached(ConnectionLimit),
 }
 

@@ -1,4 +1,4 @@
-//! The futures that a server runs in.
+//! The futures that run a server: [`ServiceDriver`] and [`ServerDriver`].
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,20 +25,21 @@ use super::service::HttpService;
 use super::streams::ServerMode;
 use crate::time::Alarm;
 
-/// How many connections are accepted before those that are there have a turn.
+/// Maximum number of connections accepted before the open ones are polled again.
 const ACCEPTED_AT_ONCE: usize = 16;
-/// How long the last answers have to leave, once the time to make them is over.
+/// Time to send the last responses after the close timeout has passed.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// The future that runs what outlives a connection: sessions and their handlers.
+/// The future that runs a server's sessions and their handlers, which outlive connections.
 ///
-/// Nothing of 2025-11-25 and before works unless it is polled, and no token that something has to be fetched for. It ends when the server has been closed, and the
-/// connections have finished or have had their time.
+/// Unless it is polled, no session of revision 2025-11-25 or older works, and no token that requires a fetch is
+/// verified. It ends when the server has been closed, and the connections have finished or the close timeout has
+/// passed.
 ///
 /// # Errors
 ///
-/// What is wrong with the [router](mcp_proto::front::Router::check), as [`io::ErrorKind::InvalidInput`], before anything
-/// is served.
+/// A misconfigured [router](mcp_proto::front::Router::check), as [`io::ErrorKind::InvalidInput`], before the first
+/// request is served.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServiceDriver<H: HandlerMode = SendHandlers> {
     service: HttpService<H>,
@@ -48,9 +49,9 @@ pub struct ServiceDriver<H: HandlerMode = SendHandlers> {
     alarm: Alarm,
     close_timeout: Duration,
     patience: Alarm,
-    /// When connections are cut, once the server is closing.
+    /// When the remaining connections are cut, once the server is closing.
     deadline: Option<Instant>,
-    /// What fetches so that tokens can be verified.
+    /// Fetches keys and introspection results for token verification.
     #[cfg(feature = "auth")]
     fetcher: Option<Fetcher>,
 }
@@ -81,7 +82,7 @@ impl<H: HandlerMode> ServiceDriver<H> {
         Self { fetcher, ..self }
     }
 
-    /// Runs sessions. Ready once the server is closed and they have ended.
+    /// Runs the sessions. Ready once the server is closed and they have ended.
     fn poll_sessions(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.sessions_ended {
             return Poll::Ready(());
@@ -136,17 +137,18 @@ impl<H: HandlerMode> fmt::Debug for ServiceDriver<H> {
     }
 }
 
-/// The future that a whole server runs in: it accepts connections and serves them.
+/// The future that runs a whole server: it accepts connections and serves them.
 ///
-/// Spawn it on any executor, or await it; nothing happens otherwise. It is `Send` unless the router is
-/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). It ends when the server has been [closed](mcp_proto::front::http::HttpServer::close): then it accepts
-/// nobody any more, and what is under way has
+/// Spawn it on any executor, or await it; it does nothing until it is polled. It is `Send` unless the router is
+/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). It ends when the server has been
+/// [closed](mcp_proto::front::http::HttpServer::close): it then accepts no more connections, and open exchanges have
 /// [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) to finish. Dropping it closes all
 /// connections at once.
 ///
 /// # Errors
 ///
-/// As [`ServiceDriver`]. Errors of accepting are none: they pass.
+/// Those of [`ServiceDriver`]. A failure to accept a connection does not end the server; it is reported to
+/// [`on_error`](super::ServerOptions::on_error).
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServerDriver<L: Listener, H: ServerMode = SendHandlers> {
     listener: Option<RetryingListener<L>>,
@@ -154,28 +156,29 @@ pub struct ServerDriver<L: Listener, H: ServerMode = SendHandlers> {
     driver: ServiceDriver<H>,
     connections: FuturesUnordered<Connection<L::Io, H>>,
     on_error: OnError,
-    /// Who else takes the connections.
+    /// Spawns each connection as its own task, where the application has an executor for it.
     spawn: Option<Spawn<L::Io, H>>,
-    /// Connections that wait for others of their owners to end.
+    /// Accepted connections that wait until another connection of the same owner ends.
     parked: VecDeque<(L::Io, Option<IpAddr>)>,
 }
 
-/// One connection, for an executor to run.
+/// A task that serves one connection, for an executor to run.
 pub type ConnectionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) type OnError = Arc<dyn Fn(&ServerError) + Send + Sync>;
 pub(super) type Spawn<Io, H> = Box<dyn Fn(Connection<Io, H>) + Send>;
 
-/// What goes wrong without ending a server.
+/// An error that a server survives, for logs.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Nobody could be accepted. It is tried again, after up to a second if it is about the system's means, such as
-    /// open files.
+    /// Accepting a connection failed. The server tries again, after up to a second if the error concerns system
+    /// resources, such as open files.
     Accept(io::Error),
-    /// A connection was refused, from this address: the server is full, and its client has its share.
+    /// The server refused a connection from this address: the server is full, and this client has its share of
+    /// connections.
     Refused(Option<IpAddr>),
-    /// A connection did not end as it should.
+    /// A connection ended with an error.
     Connection(ConnectionError),
 }
 
@@ -215,7 +218,7 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
         Self { listener, service, driver, connections, on_error, spawn, parked: VecDeque::new() }
     }
 
-    /// Ready once enough were accepted that the others should have a turn.
+    /// Accepts connections. Ready once it has accepted as many as it may before the open ones are polled again.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.resume_parked(cx);
         let Some(listener) = &mut self.listener else { return Poll::Pending };
@@ -241,7 +244,7 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
         Poll::Ready(())
     }
 
-    /// Begins with parked connections as long as there is room. If some are left, the waker is called once there is.
+    /// Serves parked connections while there is room. If some remain parked, the waker is called once there is room.
     fn resume_parked(&mut self, cx: &mut Context<'_>) {
         let Self { parked, service, spawn, connections, .. } = self;
         let shared = service.shared();
@@ -254,7 +257,7 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
     }
 }
 
-/// Begins with a connection that was accepted.
+/// Starts to serve an accepted connection.
 fn begin<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode>(
     service: &HttpService<H>,
     spawn: &Option<Spawn<Io, H>>,

@@ -1,4 +1,4 @@
-//! One request and its answer, between hyper and an [`HttpExchange`].
+//! One request and its response, between hyper and an [`HttpExchange`].
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use super::streams::BodyDemand;
 use super::verification::UnverifiedRequest;
 use crate::time::{Alarm, RuntimeClock};
 
-/// An exchange that is told the time.
+/// An exchange with the timer for its deadlines.
 struct TimedExchange<H: HandlerMode> {
     exchange: HttpExchange<H>,
     clock: Arc<RuntimeClock>,
@@ -30,7 +30,7 @@ struct TimedExchange<H: HandlerMode> {
 }
 
 impl<H: HandlerMode> TimedExchange<H> {
-    /// Asks the exchange for an output until there is one, or until nothing is due.
+    /// Polls the exchange until it has an output, or waits for input or for its next deadline.
     fn poll<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -51,7 +51,7 @@ impl<H: HandlerMode> TimedExchange<H> {
     }
 }
 
-/// What a connection of this crate attaches to an exchange.
+/// Per-connection state that each exchange reports to.
 #[derive(Default)]
 pub(super) struct ConnectionHooks {
     pub(super) exchange_guard: Option<ExchangeGuard>,
@@ -59,14 +59,14 @@ pub(super) struct ConnectionHooks {
 }
 
 pin_project_lite::pin_project! {
-    /// The answer to a request, once there is one.
+    /// The future of the response to one request.
     #[must_use = "nothing happens unless it is polled"]
     pub struct ResponseFuture<B, H: HandlerMode = SendHandlers> {
         #[pin]
         request: Option<B>,
-        // Until the answer is there.
+        // The exchange, until it has returned the response head.
         live: Option<TimedExchange<H>>,
-        // Before that, until its token is verified.
+        // The request before that, until its token is verified.
         entering: Option<UnverifiedRequest<H>>,
         attached: ConnectionHooks,
     }
@@ -83,7 +83,7 @@ impl<B, H: HandlerMode> ResponseFuture<B, H> {
         Self { request: Some(request), live: Some(live), entering: None, attached }
     }
 
-    /// It is let in first.
+    /// Verifies the request's token before the exchange starts.
     #[cfg(feature = "auth")]
     pub(super) fn entering(request: B, entering: UnverifiedRequest<H>, attached: ConnectionHooks) -> Self {
         Self { request: Some(request), live: None, entering: Some(entering), attached }
@@ -111,7 +111,7 @@ impl<B: Body, H: HandlerMode> Future for ResponseFuture<B, H> {
         let head = match refusal {
             None => {
                 let mut head = ready!(live.poll(cx, HttpExchange::poll_head));
-                // The rest of the body stays unread.
+                // The rest of the body remains unread.
                 if head.status == StatusCode::REQUEST_TIMEOUT.as_u16() {
                     head.headers.push((CONNECTION.as_str(), Cow::Borrowed("close")));
                 }
@@ -128,7 +128,8 @@ impl<B: Body, H: HandlerMode> Future for ResponseFuture<B, H> {
     }
 }
 
-/// Hands over the body of a request for as long as it is wanted. Ready with the status if it is refused.
+/// Passes the request body to the exchange as long as it accepts more. Ready with the status if the exchange rejects
+/// the request.
 fn poll_request<B: Body, H: HandlerMode>(
     mut request: Pin<&mut Option<B>>,
     live: &mut TimedExchange<H>,
@@ -184,7 +185,7 @@ fn response<H: HandlerMode>(
             Cow::Borrowed(value) => HeaderValue::from_str(value),
             Cow::Owned(value) => HeaderValue::try_from(value),
         };
-        // The machine says nothing that cannot stand in a header.
+        // The exchange emits only valid header values.
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
             headers.append(name, value);
         }
@@ -192,21 +193,21 @@ fn response<H: HandlerMode>(
     response
 }
 
-/// How much of a body is handed to hyper at a time: it copies what it is given, and takes the whole of it whether the
-/// client reads or not.
+/// Maximum bytes of a body handed to hyper at a time: hyper copies each chunk, and accepts it whole whether the client
+/// reads or not.
 const MAX_CHUNK: usize = 64 * 1024;
 
-/// How much of a body is still to come.
+/// Number of body bytes not sent yet.
 enum RemainingBody {
     Bytes(u64),
-    /// Until it ends.
+    /// Unknown until the body ends.
     Unknown,
 }
 
-/// The body of an answer. Dropping it before its end means that the client has gone.
+/// The body of a response. Dropping it before its end tells the exchange that the client has disconnected.
 pub struct ResponseBody<H: HandlerMode = SendHandlers> {
     exchange: Option<TimedExchange<H>>,
-    /// What has come from the exchange and not been handed over yet.
+    /// Bytes that the exchange produced and hyper has not taken yet.
     buffered: Bytes,
     remaining: RemainingBody,
     attached: ConnectionHooks,

@@ -1,4 +1,4 @@
-//! What is fetched so that tokens can be verified.
+//! HTTP fetches for token verification.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,19 +10,19 @@ use futures_util::stream::FuturesUnordered;
 use mcp_proto::auth::{Fetch, FetchId, FetchPolicy, Now};
 use mcp_proto::front::guard::{FetchResponse, Guard};
 
-/// How many exchanges are under way at once. More wait.
+/// Maximum number of concurrent fetches. Further ones wait.
 const AT_ONCE: usize = 64;
 
-/// Makes an exchange.
+/// Performs one HTTP fetch.
 pub(super) type FetchFn = Arc<dyn Fn(Fetch, FetchPolicy) -> FetchFuture + Send + Sync>;
 
-/// An exchange that is being made.
+/// The future of one fetch's response.
 pub(super) type FetchFuture = Pin<Box<dyn Future<Output = Result<FetchResponse, String>> + Send>>;
 
-/// The same, with which one it is.
+/// A fetch's future that also returns its id.
 type NumberedFetch = Pin<Box<dyn Future<Output = (FetchId, Result<FetchResponse, String>)> + Send>>;
 
-/// Makes the exchanges that a guard asks for.
+/// Performs the fetches that a guard requests.
 pub(super) struct Fetcher {
     guard: Guard,
     fetch: FetchFn,
@@ -34,7 +34,7 @@ impl Fetcher {
         Self { guard, fetch, fetches: FuturesUnordered::new() }
     }
 
-    /// Goes on with whatever can go on. `now` tells the time.
+    /// Starts requested fetches and hands finished ones to the guard. `now` reads the clock.
     pub(super) fn poll(&mut self, now: impl Fn() -> Now, cx: &mut Context<'_>) {
         loop {
             while self.fetches.len() < AT_ONCE

@@ -1,43 +1,43 @@
-//! What a client may make the server hold, and for how long.
+//! Limits on the memory and time that clients can take of a server.
 
 use std::time::Duration;
 
-/// What connections may cost. What single messages may is up to
-/// [`HttpServerConfig`](mcp_proto::transport::http::server::HttpServerConfig).
+/// Limits on connections and streams. [`HttpServerConfig`](mcp_proto::transport::http::server::HttpServerConfig) limits
+/// single messages.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// Connections at a time. Default 8,192: with 20 KiB each, as an idle one costs, that is 160 MiB.
+    /// Maximum number of open connections. Default 8,192: with 20 KiB per idle connection, that is 160 MiB.
     ///
-    /// When there are so many, a client with less than its fair share of them takes the place of one of the client that
-    /// has most, of one without a request if there is any. Clients are told apart by their addresses. Others wait until
-    /// one of theirs ends: an eighth as many, beyond which they are refused. The system may allow fewer files than that:
-    /// then new connections wait in its queue.
+    /// At the limit, a new connection of a client with less than its fair share displaces a connection of the client
+    /// that has most, preferably one without a request. The server distinguishes clients by address. Other connections
+    /// wait until one of the same client ends; up to an eighth of the limit can wait, further ones are refused. If the
+    /// system allows fewer open files than this, new connections wait in its queue.
     pub connections: usize,
-    /// Requests at a time on one connection of HTTP/2. Default 200.
+    /// Maximum number of concurrent requests on one HTTP/2 connection. Default 200.
     pub streams: u32,
-    /// Bytes of a request's headers, its first line among them. More is refused with 431. Default 32 KiB: tokens and
-    /// mirrored tool parameters fit.
+    /// Maximum bytes of a request's headers, including the request line. Larger heads are rejected with 431. Default 32
+    /// KiB: tokens and mirrored tool parameters fit.
     pub header_bytes: u32,
-    /// How many headers. More is refused with 431. Default 100. (HTTP/2 counts bytes alone.)
+    /// Maximum number of headers. More are rejected with 431. Default 100. (HTTP/2 limits only the bytes.)
     pub headers: usize,
-    /// How long the headers of a request may take from their first byte, and the handshake of TLS. Default 10 s: who
-    /// needs longer does it on purpose.
+    /// Time for the headers of a request, from their first byte, and for the TLS handshake. Default 10 s: only a
+    /// deliberately slow client needs longer.
     pub header_timeout: Duration,
     /// How long a connection may stay open without a request. Default 2 min.
     pub idle_timeout: Duration,
-    /// How long a client may take nothing of what is written to it. Then its connection is closed; with HTTP/2 it is
-    /// the stream, if that alone stands still. Default 30 s.
+    /// How long a client may read nothing of the data written to it. After that its connection is closed; with HTTP/2,
+    /// only the stream is reset if no other stream is blocked. Default 30 s.
     pub write_timeout: Duration,
-    /// How long a connection is used. After that it takes no more requests, and ends once those under way are answered.
-    /// Default: for as long as its client likes. Something finite spreads long-lived clients over servers again.
+    /// Maximum age of a connection. After that it accepts no more requests, and closes once the open ones are answered.
+    /// Default: unlimited. A finite value redistributes long-lived clients over servers.
     pub lifetime: Option<Duration>,
-    /// How often a silent client of HTTP/2 is asked whether it is still there; it has [`write_timeout`](Self::write_timeout)
-    /// to say so. Default 30 s.
+    /// Interval of PING frames to a silent HTTP/2 client, which has [`write_timeout`](Self::write_timeout) to reply.
+    /// Default 30 s.
     pub ping_interval: Option<Duration>,
 }
 
-/// hyper needs no memory of its own for this many.
+/// hyper allocates nothing for up to this many headers.
 pub(super) const HEADERS: usize = 100;
 
 impl Default for ServerLimits {

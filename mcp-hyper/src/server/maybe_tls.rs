@@ -1,4 +1,4 @@
-//! What a connection is read from and written to: a stream as it is, or TLS over it.
+//! A plain stream, or TLS over one.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,7 +11,7 @@ pub(super) use encrypted::{MaybeTlsStream, Tls};
 #[cfg(not(feature = "tls"))]
 pub(super) use plain::{MaybeTlsStream, Tls};
 
-/// Anything that is read from and written to.
+/// A bidirectional byte stream.
 trait Duplex: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
@@ -44,12 +44,12 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> AsyncWrite for MaybeTlsStream
     }
 }
 
-/// Without TLS there is nothing but the stream.
+/// Stand-ins for builds without TLS: the stream itself.
 #[cfg(not(feature = "tls"))]
 mod plain {
     use super::*;
 
-    /// There is none.
+    /// Uninhabited, as this build has no TLS.
     pub(in super::super) enum Tls {}
 
     pub(in super::super) struct MaybeTlsStream<Io>(Io);
@@ -83,10 +83,10 @@ mod encrypted {
 
     use super::*;
 
-    /// How connections are to be encrypted.
+    /// The acceptor that encrypts connections.
     pub(in super::super) type Tls = TlsAcceptor;
 
-    /// A stream, once [`poll_handshake`](Self::poll_handshake) was ready.
+    /// A stream, readable and writable once [`poll_handshake`](Self::poll_handshake) has returned ready.
     pub(in super::super) enum MaybeTlsStream<Io> {
         Plain(Io),
         Handshaking(Box<Accept<Io>>),
@@ -101,12 +101,12 @@ mod encrypted {
             }
         }
 
-        /// Whether there is a handshake to wait for.
+        /// Whether a TLS handshake is in progress.
         pub(in super::super) fn is_handshaking(&self) -> bool {
             matches!(self, Self::Handshaking(_))
         }
 
-        /// Goes on with the handshake, if there is one.
+        /// Advances the TLS handshake; ready at once without one.
         pub(in super::super) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             if let Self::Handshaking(accept) = self {
                 *self = Self::Tls(Box::new(ready!(Pin::new(accept).poll(cx))?));

@@ -1,4 +1,4 @@
-//! Servers: hyper connections whose requests are exchanges of an HTTP server.
+//! HTTP servers: each hyper request is an exchange of an `HttpServer`.
 
 mod accept;
 mod connection;
@@ -33,7 +33,7 @@ pub use options::ServerOptions;
 pub use service::{HttpService, PeerAddress};
 pub use streams::ServerMode;
 
-/// Serves a router at `/mcp`, with every default, until the future is dropped:
+/// Serves a router at `/mcp` with default options, until the future is dropped:
 ///
 /// ```no_run
 /// use mcp_hyper::mcp_proto::front::Router;
@@ -58,14 +58,14 @@ pub use streams::ServerMode;
 /// }
 /// ```
 ///
-/// (Input schemas from argument types are the feature `schemars` of `mcp_proto`.)
+/// (The feature `schemars` of `mcp_proto` derives input schemas from argument types.)
 ///
-/// Every revision is served, over HTTP/1.1 and HTTP/2. Only requests to this machine's loopback names, and from web pages
-/// of it, are answered unless the [options](ServerOptions::configure) say otherwise.
+/// The server speaks every revision, over HTTP/1.1 and HTTP/2. Unless the [options](ServerOptions::configure) say
+/// otherwise, it answers only requests to this machine's loopback names, and from web pages of these names.
 ///
 /// # Errors
 ///
-/// As [`ServerDriver`].
+/// Those of [`ServerDriver`].
 pub async fn serve<H: ServerMode, L: Listener + Unpin>(
     listener: L,
     router: impl Into<Arc<Router<H>>>,

@@ -1,7 +1,8 @@
-//! What a connection is doing, and until when it may.
+//! Activity and deadlines of one connection.
 //!
-//! The parts of a connection report here: its socket what moves, its exchanges their beginning and end. Its future asks
-//! what to wait for. All of them run in one task; the server's driver is the only one that speaks from another.
+//! The parts of a connection report here: its socket reports reads and writes, its exchanges their start and end. The
+//! connection's future asks for the next deadline. All of them run in one task; only the server's driver calls from
+//! another.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,10 @@ use std::time::{Duration, Instant};
 use super::limits::ServerLimits;
 use crate::time::Timers;
 
-/// How long a client has to close its side once a connection is ending.
+/// How long the server waits for the client to close its side of an ending connection.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// One connection's state.
+/// Tracks the activity of one connection and derives its deadlines.
 pub(super) struct ConnectionMonitor {
     limits: Arc<ServerLimits>,
     timers: Timers,
@@ -24,43 +25,43 @@ pub(super) struct ConnectionMonitor {
 struct State {
     began: Instant,
     version: HttpVersion,
-    /// Exchanges under way.
+    /// Number of open exchanges.
     exchanges: usize,
-    /// When the last of them ended, or the connection began.
+    /// When the last exchange ended, or the connection began.
     idle_since: Instant,
-    /// When the first byte of the next one came.
+    /// When the first byte of the next request arrived.
     first_byte: Option<Instant>,
-    /// Since when the client takes nothing.
+    /// Since when the client has read nothing of the data written to it.
     blocked_since: Option<Instant>,
-    /// When the connection was told to take no more requests.
+    /// When the connection stopped accepting requests.
     retired_at: Option<Instant>,
-    /// Part of a request will not be read.
+    /// Whether part of a request will remain unread.
     has_unread: bool,
-    /// When this side was closed.
+    /// When the server closed its side.
     closed_at: Option<Instant>,
     order: Option<ShutdownOrder>,
     waker: Option<Waker>,
 }
 
-/// What is spoken on a connection.
+/// The HTTP version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HttpVersion {
-    /// Nothing yet.
+    /// Not detected yet.
     Unknown,
     Http1,
     Http2,
 }
 
-/// What is to become of a connection.
+/// How a connection is to shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShutdownOrder {
-    /// It finishes what is under way, and takes nothing more.
+    /// Finish open exchanges, and accept no more.
     Retire,
-    /// It ends now.
+    /// Close the connection now.
     Cut(ConnectionLimit),
 }
 
-/// Which limit of a connection was reached.
+/// The limit that a connection reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionLimit {
@@ -68,12 +69,12 @@ pub enum ConnectionLimit {
     Headers,
     /// [`ServerLimits::write_timeout`].
     Write,
-    /// [`ServerLimits::idle_timeout`] or [`ServerLimits::lifetime`], and the client did not part.
+    /// [`ServerLimits::idle_timeout`] or [`ServerLimits::lifetime`], and the client did not close its side.
     Idle,
     /// [`ServerLimits::connections`]: the server was full, and this client had more connections than its share.
     Displaced,
-    /// The server has closed, and its
-    /// [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) has passed.
+    /// The server was closed, and its [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) has
+    /// passed.
     Closed,
 }
 
@@ -109,7 +110,7 @@ impl ConnectionMonitor {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic happens under this lock.
+        // No code that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,12 +122,12 @@ impl ConnectionMonitor {
         &self.timers
     }
 
-    /// It is known what the client speaks.
+    /// Records the HTTP version that the client speaks.
     pub(super) fn set_version(&self, version: HttpVersion) {
         self.state().version = version;
     }
 
-    /// Something was read.
+    /// Records that bytes were read.
     pub(super) fn note_read(&self) {
         let mut state = self.state();
         if state.exchanges == 0 && state.first_byte.is_none() {
@@ -134,25 +135,25 @@ impl ConnectionMonitor {
         }
     }
 
-    /// The handshake is over: what was heard belonged to it.
+    /// Records the end of the TLS handshake, and discards the reads that belonged to it.
     pub(super) fn note_handshake(&self) {
         let mut state = self.state();
         state.first_byte = None;
         state.idle_since = self.timers.now();
     }
 
-    /// The client takes nothing at the moment.
+    /// Records that a write is blocked because the client reads nothing.
     pub(super) fn note_blocked(&self) {
         self.state().blocked_since = Some(self.timers.now());
     }
 
-    /// The client has taken something.
+    /// Records that the client accepted bytes.
     pub(super) fn note_written(&self) {
         self.state().blocked_since = None;
     }
 
-    /// This side is closed. Whether to wait for the other: a client that is still sending when the socket goes may lose
-    /// the answer that it has not read yet.
+    /// Records that the server closed its side. Returns whether to wait for the client's side: a client that is still
+    /// sending when the socket closes can lose a response that it has not read yet.
     pub(super) fn note_closed(&self) -> bool {
         let mut state = self.state();
         let is_sending = state.has_unread || (state.exchanges == 0 && state.first_byte.is_some());
@@ -177,17 +178,17 @@ impl ConnectionMonitor {
         }
     }
 
-    /// Whether no exchange is under way.
+    /// Whether no exchange is open.
     pub(super) fn is_idle(&self) -> bool {
         self.state().exchanges == 0
     }
 
-    /// The connection has done as it was told.
+    /// Records that the connection accepts no more requests.
     pub(super) fn note_retired(&self) {
         self.state().retired_at.get_or_insert_with(|| self.timers.now());
     }
 
-    /// An order from elsewhere. The one to cut is not taken back.
+    /// Orders a shutdown from outside the connection. A `Cut` is not taken back.
     pub(super) fn set_order(&self, order: ShutdownOrder) {
         let mut state = self.state();
         if !matches!(state.order, Some(ShutdownOrder::Cut(_))) {
@@ -200,7 +201,7 @@ impl ConnectionMonitor {
         }
     }
 
-    /// An order, if there is one; otherwise the waker waits for it.
+    /// Takes the pending order, or registers the waker for the next one.
     pub(super) fn take_order(&self, waker: &Waker) -> Option<ShutdownOrder> {
         let mut state = self.state();
         let order = state.order.take();
@@ -211,7 +212,7 @@ impl ConnectionMonitor {
         order
     }
 
-    /// Until when things may go on as they are, and what happens then.
+    /// The next deadline, and the shutdown to begin if nothing changes until then.
     pub(super) fn deadline(&self) -> Option<(Instant, ShutdownOrder)> {
         let state = self.state();
         let limits = &self.limits;
@@ -225,7 +226,7 @@ impl ConnectionMonitor {
             (0, Some(retired), _) => {
                 after(retired.max(state.idle_since), LINGER, ShutdownOrder::Cut(ConnectionLimit::Idle))
             }
-            // With HTTP/2 there is more to hear than requests.
+            // HTTP/2 connections also carry frames that belong to no request.
             (0, None, Some(at)) if state.version != HttpVersion::Http2 => {
                 after(at, limits.header_timeout, ShutdownOrder::Cut(ConnectionLimit::Headers))
             }
@@ -240,12 +241,12 @@ impl ConnectionMonitor {
     }
 }
 
-/// `None` if that is beyond what the clock can show.
+/// The deadline `delay` after `at`, or `None` if the clock cannot represent it.
 fn after(at: Instant, delay: Duration, order: ShutdownOrder) -> Option<(Instant, ShutdownOrder)> {
     Some((at.checked_add(delay)?, order))
 }
 
-/// An exchange under way on a connection; it ends when this is dropped.
+/// An open exchange of a connection; dropping the guard records its end.
 pub(super) struct ExchangeGuard(Arc<ConnectionMonitor>);
 
 impl ExchangeGuard {
@@ -256,7 +257,7 @@ impl ExchangeGuard {
 }
 
 impl ExchangeGuard {
-    /// The rest of the request will not be read.
+    /// Records that the rest of the request will remain unread.
     pub(super) fn note_unread(&self) {
         self.0.state().has_unread = true;
     }
@@ -278,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// A clock that a test sets. Nobody here waits for it.
+    /// A clock that tests set by hand.
     struct Fake {
         origin: Instant,
         passed: Mutex<Duration>,
@@ -328,7 +329,7 @@ mod tests {
             *self.fake.passed.lock().unwrap() += Duration::from_secs(seconds);
         }
 
-        /// Seconds since the beginning.
+        /// The deadline in seconds since the start.
         fn deadline(&self) -> Option<(u64, ShutdownOrder)> {
             let (at, order) = self.watch.deadline()?;
             Some((at.duration_since(self.fake.origin).as_secs(), order))

@@ -1,4 +1,4 @@
-//! How a router is served.
+//! Options of an HTTP server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::client::fetch;
 use crate::runtime::{Runtime, Smol};
 use crate::time::{RuntimeClock, Timers};
 
-/// How a router is served, and what it is served over.
+/// Options of a server: router, limits, TLS and authorization.
 ///
 /// ```no_run
 /// use mcp_hyper::mcp_proto::transport::http::server::Hosts;
@@ -61,25 +61,26 @@ use crate::time::{RuntimeClock, Timers};
 /// # }
 /// ```
 ///
-/// # Behind a balancer
+/// # Behind a load balancer
 ///
-/// Clients of 2026-07-28 have no sessions: each of their requests may go to another instance, round robin, if the instances
-/// have the same
+/// Clients of 2026-07-28 have no sessions: each of their requests may go to another instance, round robin, if the
+/// instances share
 ///
-/// - keys for request states ([`Router::seal`]), so that what one has asked, another goes on with;
-/// - [store of tasks](mcp_proto::front::tasks::TaskStore), so that each answers for the tasks of all. What `tasks/update`
-///   and `tasks/cancel` bring reaches the instance that runs the task within its
-///   [poll interval](mcp_proto::front::tasks::TaskConfig::poll_interval);
-/// - [store of used states](Router::single_use), if states are to be used once.
+/// - keys for request states ([`Router::seal`]), so that an instance can continue a request that another one suspended
+///   for input;
+/// - a [store of tasks](mcp_proto::front::tasks::TaskStore), so that each instance can answer for all tasks.
+///   `tasks/update` and `tasks/cancel` reach the instance that runs the task within its [poll
+///   interval](mcp_proto::front::tasks::TaskConfig::poll_interval);
+/// - a [store of used states](Router::single_use), if each state is to be accepted once.
 ///
-/// What the application itself says to an [`HttpServer`], such as which list has changed, it has to say to each instance;
-/// of a task, those hear who listen at the instance that runs it.
+/// Notifications that the application sends through an [`HttpServer`], such as changes of a list, must be sent at each
+/// instance; task notifications reach only clients that listen at the instance that runs the task.
 ///
-/// The sessions of older clients stay with the instance that has opened them: its memory has their streams, and what they
-/// are asked. An instance answers 404 to a session that it does not know, whereupon clients open another. A hash of the
-/// header `Mcp-Session-Id` does not find the instance, as the id is not yet there when the session is opened. A balancer
-/// that has no table of sessions may put a name of the instance before the id in the answer, and send requests by it. With
-/// nginx, for two instances, which must be given the id without the name:
+/// Sessions of older clients stay with the instance that opened them, which holds their streams and pending requests in
+/// memory. An instance answers 404 to an unknown session, and the client then opens a new one. Hashing the header
+/// `Mcp-Session-Id` does not find the instance, as the id does not exist yet when the session is opened. A balancer
+/// without a table of sessions can prefix the id in the response with a name of the instance, and route requests by it.
+/// With nginx and two instances, which must receive the id without the prefix:
 ///
 /// ```nginx
 /// upstream any { server 10.0.0.1:8000; server 10.0.0.2:8000; }
@@ -119,7 +120,8 @@ use crate::time::{RuntimeClock, Timers};
 /// }
 /// ```
 ///
-/// `Host` goes through, as it is checked: [`hosts`](HttpServerConfig::hosts) are those that clients know.
+/// `Host` is passed through, as the server checks it: [`hosts`](HttpServerConfig::hosts) lists the names that clients
+/// use.
 #[must_use = "options do nothing until something is served with them"]
 pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     router: Arc<Router<H>>,
@@ -135,7 +137,7 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
 }
 
 impl<H: HandlerMode> ServerOptions<H> {
-    /// The router's own [configuration](Router::config), at `/mcp`, without TLS.
+    /// Options with the router's own [configuration](Router::config), at `/mcp`, without TLS.
     pub fn new(router: impl Into<Arc<Router<H>>>) -> Self {
         let router = router.into();
         let mut config = HttpServerConfig::new(router.config());
@@ -154,39 +156,38 @@ impl<H: HandlerMode> ServerOptions<H> {
         }
     }
 
-    /// Where the server is; everywhere else there is nothing. Default `/mcp`.
+    /// Sets the path of the MCP endpoint; requests to other paths get 404. Default `/mcp`.
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.config.path = Some(path.into());
         self
     }
 
-    /// The server is at any path, for a router of one's own that has looked at it already.
+    /// Serves the MCP endpoint at any path, for applications whose own router has already checked it.
     pub fn any_path(mut self) -> Self {
         self.config.path = None;
         self
     }
 
-    /// Changes anything else of the configuration, such as which hosts and origins are served.
+    /// Changes the rest of the configuration, such as the accepted hosts and origins.
     pub fn configure(mut self, change: impl FnOnce(&mut HttpServerConfig)) -> Self {
         change(&mut self.config);
         self
     }
 
-    /// Changes what a client may make the server hold.
+    /// Changes the limits on connections and streams.
     pub fn limits(mut self, change: impl FnOnce(&mut ServerLimits)) -> Self {
         change(&mut self.limits);
         self
     }
 
-    /// The timers of another runtime. Default: those of [`Smol`], which work under any executor. Sockets come from the
-    /// [`Listener`], or from wherever the application has them.
+    /// Uses the timers of another runtime. Default: those of [`Smol`], which work under any executor. Sockets come from
+    /// the [`Listener`], or from the application.
     pub fn runtime(mut self, runtime: &impl Runtime) -> Self {
         self.timers = runtime.timer();
         self
     }
 
-    /// Encrypts connections. If the configuration names no protocols for ALPN, it is given those of HTTP/2 and
-    /// HTTP/1.1.
+    /// Encrypts connections. If the configuration names no ALPN protocols, it gets those of HTTP/2 and HTTP/1.1.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, config: impl Into<Arc<futures_rustls::rustls::ServerConfig>>) -> Self {
         let mut config = config.into();
@@ -197,10 +198,11 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
-    /// Says on whose behalf a request is made, by its head: by what a layer before has verified and left in the request's
-    /// extensions, most likely. Sessions, request states and tasks of one principal are unknown to every other.
+    /// Derives the principal of a request from its head, usually from an extension that an authenticating layer has
+    /// added. Sessions, request states and tasks of one principal are invisible to every other.
     ///
-    /// Without it, and where it says `None`, all clients are one: whoever knows the id of a session can act in it.
+    /// Without this option, and where it returns `None`, all clients share one principal: any client that knows the id
+    /// of a session can use it.
     ///
     /// ```
     /// use mcp_hyper::ServerOptions;
@@ -223,11 +225,10 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
-    /// Believes these proxies about the addresses of their clients, by `X-Forwarded-For` or `Forwarded`. Default: none.
+    /// Trusts these proxies' `X-Forwarded-For` or `Forwarded` for the addresses of their clients. Default: none.
     ///
-    /// What a client holds of the server counts against its principal or, without one, against its address: see
-    /// [`QuotaOwner`](mcp_proto::quota::QuotaOwner). Behind a proxy that is not named here, all clients share one quota.
-    /// [`TrustedProxies`] has the rules.
+    /// Quotas count by principal or, without one, by client address: see [`QuotaOwner`](mcp_proto::quota::QuotaOwner).
+    /// Behind a proxy that is not listed here, all clients share one quota. [`TrustedProxies`] documents the rules.
     ///
     /// ```
     /// use mcp_hyper::ServerOptions;
@@ -245,13 +246,14 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
-    /// Demands a token of every request, as the guard has it, but for what the server says of itself as a protected
-    /// resource: that is served where `Protection::metadata_url` says, which has to lead here. On whose behalf a request
-    /// is made is what its token says.
+    /// Requires a token with every request, as the guard demands. The token determines the request's principal.
     ///
-    /// What the guard has fetched, such as the keys of an issuer, is fetched by the driver: over TLS that trusts what the
-    /// clients of this crate trust by default, with smol's sockets and by the proxies of the environment. It is to be had
-    /// otherwise by [`protect_with`](Self::protect_with).
+    /// The one exception is the protected resource metadata, which is served at `Protection::metadata_url`; this URL
+    /// must lead to this server.
+    ///
+    /// The driver performs the guard's fetches, such as those of an issuer's keys: with smol's sockets, through the
+    /// proxies of the environment, and over TLS with the trust roots that clients of this crate use by default.
+    /// [`protect_with`](Self::protect_with) replaces this fetcher.
     ///
     /// ```
     /// use mcp_hyper::ServerOptions;
@@ -279,9 +281,9 @@ impl<H: HandlerMode> ServerOptions<H> {
         })
     }
 
-    /// The same, with what makes the exchanges: it must connect to no address that is not
-    /// [within reach](FetchPolicy::allows), follow no redirects, end within a few seconds, and read no more than the limit that
-    /// the exchange has.
+    /// Like [`protect`](Self::protect), with a custom fetcher. It must not connect to an address that the policy does
+    /// not [allow](FetchPolicy::allows) or follow redirects; it must end within a few seconds, and read no more bytes
+    /// than the fetch's limit.
     #[cfg(feature = "auth")]
     pub fn protect_with<F>(
         self,
@@ -295,7 +297,7 @@ impl<H: HandlerMode> ServerOptions<H> {
         Self { guard: Some((guard, by)), ..self }
     }
 
-    /// Shows what goes wrong without ending the server, for logs. `show` must not take long: the server waits for it.
+    /// Reports errors that do not end the server, for logs. `show` must return quickly: the server waits for it.
     pub fn on_error(mut self, show: impl Fn(&ServerError) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(show);
         self
@@ -309,7 +311,7 @@ impl<H: HandlerMode> ServerOptions<H> {
         self.start(listener, None)
     }
 
-    /// Accepts connections and has each served by a task of its own, for executors with several threads:
+    /// Accepts connections and serves each in its own task, for executors with several threads:
     ///
     /// ```no_run
     /// # use mcp_hyper::mcp_proto::front::Router;
@@ -355,7 +357,8 @@ impl<H: HandlerMode> ServerOptions<H> {
         (server, ServerDriver::new(listener, service, driver, on_error, spawn))
     }
 
-    /// A server to embed; the future has to be polled for as long as it is to serve.
+    /// Returns a service to embed in another server, and its driver, which must be polled for as long as the service is
+    /// used.
     pub fn service(self) -> (HttpService<H>, ServiceDriver<H>) {
         let problem = self.router.check().err();
         let clock = Arc::new(RuntimeClock::new(self.timers));

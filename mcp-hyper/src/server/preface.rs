@@ -1,4 +1,4 @@
-//! Which version of HTTP a client speaks.
+//! Detection of a client's HTTP version.
 
 use std::io;
 use std::pin::Pin;
@@ -6,10 +6,10 @@ use std::task::{Context, Poll, ready};
 
 use futures_lite::AsyncRead;
 
-/// What a client of HTTP/2 begins with. (RFC 9113, section 3.4)
+/// The HTTP/2 client preface. (RFC 9113, section 3.4)
 const HTTP2: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The first bytes of a connection: read to see what is spoken, and read again by what speaks it.
+/// The first bytes of a connection, read to detect the protocol and then replayed to its implementation.
 #[derive(Debug, Default)]
 pub(super) struct Preface {
     bytes: [u8; HTTP2.len()],
@@ -17,12 +17,12 @@ pub(super) struct Preface {
     taken: usize,
 }
 
-/// What a connection began with.
+/// The protocol detected on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Http1,
     Http2,
-    /// The client has closed its side first.
+    /// The client closed its side before sending anything.
     Closed,
 }
 
@@ -44,7 +44,7 @@ impl Preface {
             }
             match ready!(Pin::new(&mut *io).poll_read(cx, rest))? {
                 0 if self.read == 0 => return Poll::Ready(Ok(Protocol::Closed)),
-                // Whatever it is, it is no HTTP/2.
+                // A connection that ends within the preface does not speak HTTP/2.
                 0 => return Poll::Ready(Ok(Protocol::Http1)),
                 count => self.read = self.read.saturating_add(count),
             }
@@ -52,7 +52,7 @@ impl Preface {
         }
     }
 
-    /// Moves what was read to the front of `buf`, and says how much.
+    /// Copies buffered bytes to the front of `buf`, and returns their number.
     pub(super) fn take(&mut self, buf: &mut [u8]) -> usize {
         let rest = self.bytes.get(self.taken..self.read).unwrap_or_default();
         let count = rest.len().min(buf.len());
@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that gives at most so many bytes at a time.
+    /// A reader that returns at most the given number of bytes at a time.
     struct Chunks(Cursor<Vec<u8>>, usize);
 
     impl AsyncRead for Chunks {

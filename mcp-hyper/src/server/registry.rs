@@ -1,4 +1,4 @@
-//! The connections of one server.
+//! The registry of a server's open connections.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -7,11 +7,11 @@ use mcp_proto::quota::{FairTable, QuotaOwner};
 
 use super::monitor::{ConnectionLimit, ConnectionMonitor, ShutdownOrder};
 
-/// How many connections are looked at to find one without a request that makes room for another. If all of them have one,
-/// the oldest goes.
+/// Maximum number of connections scanned for one without a request, when one must make room. If each of them has one,
+/// the oldest is closed.
 const MAX_SCANNED: usize = 16;
 
-/// The open connections, whether the server itself accepted them or the application did.
+/// The open connections, whether the server or the application accepted them.
 pub(super) struct ConnectionRegistry {
     inner: Mutex<Inner>,
 }
@@ -20,28 +20,29 @@ struct Inner {
     next: u64,
     open: FairTable<u64, Arc<ConnectionMonitor>>,
     closing: Option<ShutdownOrder>,
-    /// Waits for one of them to end.
+    /// The task that waits for a connection to end.
     waker: Option<Waker>,
 }
 
 impl ConnectionRegistry {
-    /// Of a server that has `most` connections at a time.
+    /// A registry for at most `most` open connections.
     pub(super) fn new(most: usize) -> Self {
         let inner = Inner { next: 0, open: FairTable::new(most), closing: None, waker: None };
         Self { inner: Mutex::new(inner) }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // Nothing that can panic happens under this lock.
+        // No code that can panic runs under this lock.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is room for a connection of this owner, if need be in place of one of the owner that has most.
+    /// Whether this owner can open a connection, if need be by displacing one of the owner that has most.
     pub(super) fn has_room(&self, owner: &QuotaOwner) -> bool {
         self.inner().open.has_room(owner)
     }
 
-    /// A new connection. It may displace another one. It is retired at once if the server is closing.
+    /// Registers a connection, which may displace another one. If the server is closing, the connection is retired at
+    /// once.
     pub(super) fn register(
         self: &Arc<Self>,
         owner: &QuotaOwner,
@@ -59,7 +60,7 @@ impl ConnectionRegistry {
         }
         let displaced = inner.open.insert(number, owner, watch.clone());
         if displaced.is_err() {
-            // The application has accepted it.
+            // The application accepted this connection, so the limit cannot refuse it.
             inner.open.insert_over(number, owner, watch.clone());
         }
         let closing = inner.closing;
@@ -73,7 +74,7 @@ impl ConnectionRegistry {
         RegistryEntry { registry: self.clone(), number }
     }
 
-    /// Ready if fewer than `most` are connected.
+    /// Ready if fewer than `most` connections are open.
     pub(super) fn poll_fewer(&self, most: usize, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner();
         if inner.open.len() < most {
@@ -83,12 +84,12 @@ impl ConnectionRegistry {
         Poll::Pending
     }
 
-    /// Those that are connected finish what is under way; whoever comes later is sent away.
+    /// Lets open connections finish their exchanges, and retires later ones at once.
     pub(super) fn retire_all(&self) {
         self.broadcast(ShutdownOrder::Retire);
     }
 
-    /// All connections end now.
+    /// Closes all connections now.
     pub(super) fn cut_all(&self) {
         self.broadcast(ShutdownOrder::Cut(ConnectionLimit::Closed));
     }
@@ -104,7 +105,7 @@ impl ConnectionRegistry {
     }
 }
 
-/// A place in the registry, given up when this is dropped.
+/// A connection's entry in the registry; dropping it removes the entry.
 pub(super) struct RegistryEntry {
     registry: Arc<ConnectionRegistry>,
     number: u64,

@@ -1,4 +1,4 @@
-//! What answers requests: for hyper, and for connections of this crate.
+//! The service that answers requests, for hyper and for connections of this crate.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -33,7 +33,7 @@ use super::verification::UnverifiedRequest;
 use crate::fields::Headers;
 use crate::time::RuntimeClock;
 
-/// A server to embed: under an accept loop of one's own, or under a router of one's own as a [`Service`] of hyper.
+/// A server to embed, in an accept loop or, as a hyper [`Service`], in another router.
 ///
 /// ```no_run
 /// use mcp_hyper::ServerOptions;
@@ -51,17 +51,17 @@ use crate::time::RuntimeClock;
 /// # }
 /// ```
 ///
-/// As a [`Service`] it answers the requests that a router has found to be for it, wherever they came in:
+/// As a [`Service`] it answers the requests that the other router forwards, whichever way they arrived:
 /// `service.call(request)`. [`ServerOptions::any_path`](super::ServerOptions::any_path) leaves the path to that router.
-/// Then the limits on connections are up to whoever accepts them.
+/// The code that accepts the connections must then limit them.
 ///
-/// A [`PeerAddress`] among the extensions of a request says where it comes from.
+/// A [`PeerAddress`] among the extensions of a request gives the client's address.
 ///
 /// Clones share the server.
 pub struct HttpService<H: HandlerMode = SendHandlers>(Arc<ServiceState<H>>);
 
-/// The address that a request comes from, for its extensions: put there by an application that hands requests to
-/// [`HttpService`] as a [`Service`]. Requests without it share one quota.
+/// Request extension with the client's address, set by an application that passes requests to [`HttpService`] as a
+/// [`Service`]. Requests without it share one quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddress(pub IpAddr);
 
@@ -77,7 +77,7 @@ pub(super) struct ServiceState<H: HandlerMode> {
     pub(super) guard: Option<mcp_proto::front::guard::Guard>,
 }
 
-/// Says on whose behalf a request is made.
+/// Derives a request's principal from its head.
 pub(super) type PrincipalFn = Box<dyn Fn(&Parts) -> Option<Principal> + Send + Sync>;
 
 #[cfg(feature = "auth")]
@@ -101,7 +101,7 @@ impl<H: HandlerMode> HttpService<H> {
         &self.0.server
     }
 
-    /// Answers a request that came from the address `peer`.
+    /// Answers a request from the address `peer`.
     fn exchange<B: Body>(
         &self,
         request: Request<B>,
@@ -133,18 +133,19 @@ impl<H: HandlerMode> HttpService<H> {
 }
 
 impl<H: ServerMode> HttpService<H> {
-    /// Serves one connection, whatever it is: the future is all there is to it. It is TLS if the options say so, then
-    /// HTTP/1.1 or HTTP/2, as the client likes.
+    /// Serves one connection in the returned future: TLS if the options say so, then HTTP/1.1 or HTTP/2, as the client
+    /// chooses.
     ///
-    /// It counts for [`ServerLimits::connections`] without being refused, and takes part when the server closes.
+    /// The connection counts towards [`ServerLimits::connections`] but is never refused, and ends when the server
+    /// closes.
     ///
-    /// Connections served so have no known address, and share one quota. Where clients must not starve each other, use
-    /// [`connection_from`](Self::connection_from).
+    /// Connections served this way have no known address, and share one quota. To keep one client from taking the quota
+    /// of the others, use [`connection_from`](Self::connection_from).
     pub fn connection<Io: AsyncRead + AsyncWrite + Unpin + 'static>(&self, io: Io) -> Connection<Io, H> {
         self.connection_from(io, None)
     }
 
-    /// Serves one connection that comes from the address `peer`, as [`connection`](Self::connection) does.
+    /// Serves one connection from the address `peer`, otherwise like [`connection`](Self::connection).
     pub fn connection_from<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
         &self,
         io: Io,
@@ -182,7 +183,7 @@ pub(super) struct ConnectionService<H: ServerMode> {
     service: HttpService<H>,
     peer: Option<IpAddr>,
     monitor: Arc<ConnectionMonitor>,
-    /// Where the streams of HTTP/2 go.
+    /// Receives the streams of an HTTP/2 connection.
     queue: Option<Queue<H::Task>>,
 }
 
@@ -214,7 +215,7 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
     }
 }
 
-/// The head of a request, for the machines.
+/// A borrowed view of a request's head, for the state machine.
 pub(super) fn head<'a>(
     parts: &'a Parts,
     fields: &'a RequestFields<'_>,
@@ -228,10 +229,10 @@ pub(super) fn head<'a>(
     }
 }
 
-/// The headers of a request, as hyper holds them.
+/// The headers of a request, as hyper stores them.
 pub(super) struct RequestFields<'a> {
     headers: Headers<'a>,
-    /// HTTP/2 says the host here.
+    /// The authority of an HTTP/2 request target, which replaces `Host`.
     authority: Option<&'a str>,
 }
 
@@ -247,7 +248,7 @@ impl<'a> RequestFields<'a> {
 impl Fields for RequestFields<'_> {
     fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
         self.headers.each(name, show);
-        // Where the target names a host as well, both must be one that is served.
+        // A host in the request target and a `Host` header must both be served names.
         if let (Some(authority), "host") = (self.authority, name) {
             show(authority.as_bytes());
         }

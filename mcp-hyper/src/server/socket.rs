@@ -1,4 +1,4 @@
-//! A connection's socket, with an eye on what moves.
+//! A connection's socket, which reports its reads and writes to the monitor.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,24 +10,24 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use super::monitor::ConnectionMonitor;
 use super::preface::Preface;
 
-/// How many reads of a client that goes on sending after this side was closed are made before others have a turn.
+/// Maximum number of consecutive reads, after the server closed its side, before other connections get a turn.
 const READS: usize = 16;
 
-/// Reads what was looked at before, then the rest; tells the [`Watch`] what is heard and what is taken; and closes so
-/// that the client can still read the last answer.
+/// A socket that replays the preface and then reads on, reports activity to the [`ConnectionMonitor`], and closes such
+/// that the client can still read the last response.
 pub(super) struct Socket<Io> {
     io: Io,
     preface: Preface,
     monitor: Arc<ConnectionMonitor>,
     write_blocked: bool,
-    /// This side is closed.
+    /// The server has closed its side.
     closed: bool,
     /// The client has closed its side.
     ended: bool,
 }
 
 impl<Io> Socket<Io> {
-    /// A socket of which `ahead` was read already.
+    /// A socket whose first bytes, `ahead`, were already read.
     pub(super) fn new(io: Io, ahead: Preface, watch: Arc<ConnectionMonitor>) -> Self {
         Self { io, preface: ahead, monitor: watch, write_blocked: false, closed: false, ended: false }
     }
@@ -77,8 +77,8 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<Io> {
         self.report_write(flushed)
     }
 
-    /// A socket that is closed while input is unread resets the connection. So this waits, if it has to, for the client
-    /// to close its side; for how long is the watch's business.
+    /// Closes the socket. The system resets a connection that is closed while input is unread, so this waits, if need
+    /// be, for the client to close its side; the monitor limits that wait.
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.closed {
             let closed = Pin::new(&mut self.io).poll_close(cx);

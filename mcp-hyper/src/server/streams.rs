@@ -1,4 +1,4 @@
-//! The streams of a connection of HTTP/2, polled by the connection itself.
+//! The streams of an HTTP/2 connection, polled by the connection itself.
 
 use std::fmt;
 use std::future::Future;
@@ -18,14 +18,14 @@ use mcp_proto::front::{HandlerMode, LocalHandlers, SendHandlers};
 use super::exchange::{ResponseBody, ResponseFuture};
 use crate::time::{Alarm, Timers};
 
-/// Whether a server's futures may move between threads, as its router's handlers may: [`SendHandlers`] or [`LocalHandlers`]. There is
-/// nothing to implement.
+/// Whether a server's futures are `Send`, as its router's handlers are: [`SendHandlers`] or [`LocalHandlers`].
+/// Applications do not implement it.
 pub trait ServerMode: HandlerMode {
-    /// What answers one request.
+    /// The task that answers one request.
     #[doc(hidden)]
     type Task: Future<Output = ()> + Unpin + 'static;
 
-    /// Where HTTP/2 leaves it.
+    /// The queue in which hyper leaves the tasks of HTTP/2 streams.
     #[doc(hidden)]
     type StreamQueue: Http2ServerConnExec<ResponseFuture<Incoming, Self>, ResponseBody<Self>>
         + From<Queue<Self::Task>>
@@ -43,12 +43,12 @@ impl ServerMode for LocalHandlers {
     type StreamQueue = Queue<Self::Task>;
 }
 
-/// The way from hyper, which starts streams while it is polled, to the connection, which polls it.
+/// The queue from hyper, which starts streams while it is polled, to the connection, which polls them.
 #[doc(hidden)]
 pub struct Queue<T>(Arc<Mutex<Inbox<T>>>);
 
 struct Inbox<T> {
-    /// Of the stream that is about to be started.
+    /// Body demand of the stream that hyper starts next.
     next_demand: Option<BodyDemand>,
     started: Vec<(T, Option<BodyDemand>)>,
 }
@@ -59,11 +59,11 @@ impl<T> Queue<T> {
     }
 
     fn inbox(&self) -> MutexGuard<'_, Inbox<T>> {
-        // Nothing that can panic happens under this lock.
+        // No code that can panic runs under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The stream that hyper starts next goes at this pace. hyper starts one as soon as the service has been called
+    /// Sets the body demand of the stream that hyper starts next, which it does right after it has called the service
     /// for it.
     pub(super) fn announce(&self, pace: BodyDemand) {
         self.inbox().next_demand = Some(pace);
@@ -100,12 +100,12 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Queue<<LocalHandlers as S
     }
 }
 
-/// Whether the last piece of a body is still waiting to be taken.
+/// Whether hyper has yet to send the last piece of a body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BodyDemand(Arc<AtomicBool>);
 
 impl BodyDemand {
-    /// hyper wants more, or has a piece to send.
+    /// Records whether hyper has a piece left to send.
     pub(super) fn set_waiting(&self, waiting: bool) {
         self.0.store(waiting, Ordering::Relaxed);
     }
@@ -115,7 +115,7 @@ impl BodyDemand {
     }
 }
 
-/// The streams that are open.
+/// The open streams of a connection.
 pub(super) struct Streams<T> {
     queue: Queue<T>,
     open: FuturesUnordered<DrivenStream<T>>,
@@ -124,12 +124,12 @@ pub(super) struct Streams<T> {
 }
 
 impl<T: Future<Output = ()> + Unpin> Streams<T> {
-    /// Streams that may stand still for as long as `patience`.
+    /// An empty set of streams, each of which may be blocked for up to `patience`.
     pub(super) fn new(queue: Queue<T>, timers: Timers, patience: std::time::Duration) -> Self {
         Self { queue, open: FuturesUnordered::new(), timers, stall_timeout: patience }
     }
 
-    /// Goes on with every stream that has something to do. Ready if there was one.
+    /// Advances every stream that is ready to progress. Ready if there was one.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let started = std::mem::take(&mut self.queue.inbox().started);
         let mut progress = !started.is_empty();
@@ -150,7 +150,8 @@ impl<T: Future<Output = ()> + Unpin> Streams<T> {
     }
 }
 
-/// One stream. It is reset, by being dropped, when its client has taken nothing of it for too long.
+/// A stream that the connection drives. When its client has read nothing of it for too long, it is dropped, which
+/// resets it.
 struct DrivenStream<T> {
     task: T,
     body_demand: Option<BodyDemand>,

@@ -23,10 +23,10 @@ mod with_tokens {
     use crate::server::service::{HttpService, RequestFields, head};
     use crate::time::{Alarm, RuntimeClock};
 
-    /// How long the verification of a token may take: longer than what is fetched for it.
+    /// Time limit of a token's verification; longer than that of the fetches it can require.
     const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
 
-    /// A request whose token is being verified; its body is not read before.
+    /// A request whose token is being verified; its body is read only afterwards.
     pub(in super::super) struct UnverifiedRequest<H: HandlerMode>(Box<Inner<H>>);
 
     struct Inner<H: HandlerMode> {
@@ -39,7 +39,7 @@ mod with_tokens {
     }
 
     impl<H: HandlerMode> UnverifiedRequest<H> {
-        /// A request of this head, from the address `client`.
+        /// A request with this head, from the address `client`.
         pub(in super::super) fn new(
             verifying: PendingVerification,
             parts: Parts,
@@ -50,7 +50,7 @@ mod with_tokens {
             Self(Box::new(Inner { verifying, parts, client, service, alarm: Alarm::default(), until }))
         }
 
-        /// The exchange that the request becomes.
+        /// Polls the verification; ready with the exchange that serves the request.
         pub(in super::super) fn poll(
             &mut self,
             cx: &mut Context<'_>,
@@ -88,7 +88,7 @@ mod without {
 
     use crate::time::RuntimeClock;
 
-    /// There are no tokens.
+    /// Uninhabited, as this build has no token verification.
     pub(in super::super) struct UnverifiedRequest<H: HandlerMode>(Infallible, PhantomData<H>);
 
     impl<H: HandlerMode> UnverifiedRequest<H> {
