@@ -1,4 +1,4 @@
-//! Headers as hyper holds them, for the machines.
+//! Access to hyper's headers for the state machines of `mcp_proto`.
 
 use http::HeaderMap;
 use mcp_proto::transport::http::Fields;

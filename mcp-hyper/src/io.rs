@@ -1,4 +1,4 @@
-//! What hyper reads from and writes to, over any stream.
+//! Adapts any stream to hyper's I/O traits.
 
 use std::cell::Cell;
 use std::io;
@@ -8,16 +8,16 @@ use std::task::{Context, Poll};
 use futures_lite::{AsyncRead, AsyncWrite};
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-/// The most that is read at a time.
+/// Maximum bytes per read.
 const READ: usize = 64 * 1024;
 
 thread_local! {
-    /// Where every read of a thread goes first. hyper's own buffers are not initialised: handing them to a stream would
-    /// mean to clear them for each attempt, most of which find nothing.
+    /// The first destination of every read on a thread. hyper's own buffers are uninitialised; a stream needs
+    /// initialised ones, and clearing them for each attempt would be wasted, as most attempts read nothing.
     static BUFFER: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
-/// A stream as hyper wants it.
+/// A stream with hyper's I/O traits.
 #[derive(Debug)]
 pub(crate) struct HyperIo<S>(pub(crate) S);
 

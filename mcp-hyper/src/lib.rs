@@ -16,18 +16,18 @@
 //! # }
 //! ```
 //!
-//! | To | use |
+//! | Task | Item |
 //! |---|---|
-//! | talk to a server | [`connect`], with more to say [`ClientOptions::connect`] |
+//! | connect to a server | [`connect`], or [`ClientOptions::connect`] with options |
 //! | choose a proxy, or none | [`Proxy`] |
-//! | log in to servers that demand it | `auth::Authorization`, with the feature `auth` |
-//! | watch the wire | [`ClientOptions::on_wire`] and its [`WireEvent`]s |
+//! | log in to servers that require it | `auth::Authorization`, with the feature `auth` |
+//! | log or inspect HTTP traffic | [`ClientOptions::on_wire`] and its [`WireEvent`]s |
 //! | use another runtime's sockets and timers | [`Runtime`] |
-//! | be a server | [`serve`], with more to say [`ServerOptions`] |
-//! | be one under an accept loop or a router of one's own | [`ServerOptions::service`] and its [`HttpService`] |
+//! | run a server | [`serve`], or [`ServerOptions`] |
+//! | embed a server in an accept loop or another router | [`ServerOptions::service`] and its [`HttpService`] |
 //!
-//! Whatever has to do with MCP is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`]; what HTTP has to
-//! do with it in [`mcp_proto::transport::http`]. The drivers here open connections, move heads and bodies, and tell the time.
+//! The protocol itself is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`], its HTTP transport in
+//! [`mcp_proto::transport::http`]. The drivers here open connections, transfer heads and bodies, and read the clock.
 //!
 //! # Features
 //!

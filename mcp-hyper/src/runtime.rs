@@ -1,4 +1,4 @@
-//! What is needed of a runtime: names, sockets and timers.
+//! Runtimes: name lookup, sockets and timers.
 
 mod reactor;
 
@@ -20,10 +20,10 @@ use hyper::rt::{Sleep, Timer};
 
 use crate::smol_socket::SmolSocket;
 
-/// A runtime: where names are looked up, connections opened and time is waited for.
+/// A runtime, which resolves names, opens connections and provides timers.
 ///
-/// [`Smol`] works under every executor, as its reactor brings a thread of its own where nobody runs it. Another runtime is
-/// worth implementing to have one reactor instead of two. Nothing is ever spawned.
+/// [`Smol`] works under every executor, as its reactor starts a thread if no other thread runs it. Implement another
+/// runtime to avoid a second reactor. The crate never spawns tasks.
 ///
 /// ```
 /// use std::io;
@@ -52,7 +52,7 @@ use crate::smol_socket::SmolSocket;
 /// }
 /// ```
 pub trait Runtime: Send + Sync + 'static {
-    /// Starts what the runtime needs, unless it runs already. A client calls it before anything else. Default: nothing.
+    /// Starts the runtime, unless it runs already. A client calls this before anything else. Default: does nothing.
     ///
     /// # Errors
     /// If the runtime cannot be started now: for want of file descriptors, say.
@@ -60,33 +60,33 @@ pub trait Runtime: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Looks up a name. The port goes unchanged into each of the addresses.
+    /// Resolves a host name. Each returned address has the given port.
     ///
     /// # Errors
-    /// If there is no such name, or nobody to ask.
+    /// If the name does not exist, or no resolver answers.
     fn resolve(&self, host: &str, port: u16) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
 
-    /// Opens a connection. Small writes to TCP should leave at once: `TCP_NODELAY`.
+    /// Opens a connection. TCP connections should send small writes at once: `TCP_NODELAY`.
     ///
     /// # Errors
-    /// If there is nobody, or an endpoint of this kind is not to be had.
+    /// If the connection fails, or the runtime does not support this kind of endpoint.
     fn connect(&self, endpoint: &Endpoint) -> impl Future<Output = io::Result<Box<dyn Stream>>> + Send;
 
-    /// Timers, as hyper wants them.
+    /// The runtime's timers, as hyper's trait.
     fn timer(&self) -> Arc<dyn Timer + Send + Sync>;
 }
 
-/// Where a connection leads to.
+/// The remote endpoint of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Endpoint {
-    /// An address of TCP.
+    /// A TCP address.
     Tcp(SocketAddr),
-    /// A Unix domain socket.
+    /// The path of a Unix domain socket.
     Unix(PathBuf),
 }
 
-/// A connection that can be read and written. There is nothing to implement.
+/// A bidirectional byte stream. A blanket implementation covers all suitable types.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
@@ -102,7 +102,7 @@ impl fmt::Debug for dyn Stream {
 pub struct Smol;
 
 impl Runtime for Smol {
-    /// Starts async-io's reactor, which panics where it has to start by itself and no file descriptors are left.
+    /// Starts async-io's reactor, which otherwise starts on first use and panics if no file descriptors are left.
     fn start(&self) -> io::Result<()> {
         reactor::start()
     }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use async_io::Async;
 use futures_lite::{AsyncRead, AsyncWrite};
 
-/// A connected socket of which closing tells the other side, as `async_io`'s own does not.
+/// A connected socket whose `close` shuts down the write side, which `async_io`'s own does not.
 pub struct SmolSocket<T>(Async<T>);
 
 impl<T> SmolSocket<T> {
@@ -21,13 +21,13 @@ impl<T> SmolSocket<T> {
 }
 
 impl SmolSocket<TcpStream> {
-    /// The address of the other side, unless it has gone already.
+    /// The peer's address, unless it has disconnected already.
     pub(crate) fn peer_address(&self) -> Option<IpAddr> {
         self.0.get_ref().peer_addr().ok().map(|address| address.ip())
     }
 }
 
-/// What can be told that nothing more is written.
+/// A socket whose write side can be shut down.
 #[doc(hidden)]
 pub trait CloseWrite {
     fn close_write(&self) -> io::Result<()>;
@@ -69,7 +69,7 @@ where
 
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(match self.0.get_ref().close_write() {
-            // The other side was faster.
+            // The peer has already disconnected.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
             closed => closed,
         })

@@ -1,4 +1,4 @@
-//! The time as a runtime tells it.
+//! The runtime's clock and timers.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use mcp_proto::adapter::{Clock, SystemClock};
 /// The timers of a runtime.
 pub(crate) type Timers = Arc<dyn Timer + Send + Sync>;
 
-/// The clock of a client or a server: its runtime's, so that whatever is simulated is so for all of it.
+/// The clock of a client or a server. It reads its runtime's time, so that a simulated time applies to all of it.
 pub(crate) struct RuntimeClock {
     timers: Timers,
     origin: Instant,
@@ -30,12 +30,12 @@ impl RuntimeClock {
         &self.timers
     }
 
-    /// When that is, unless it is beyond what the runtime's clock can show.
+    /// The runtime's instant for a protocol instant; `None` if the runtime's clock cannot represent it.
     pub(crate) fn at(&self, instant: mcp_proto::Instant) -> Option<Instant> {
         self.origin.checked_add(instant.since_origin())
     }
 
-    /// When so much time has passed.
+    /// The instant after `delay` from now; `None` if the runtime's clock cannot represent it.
     pub(crate) fn after(&self, delay: Duration) -> Option<Instant> {
         self.timers.now().checked_add(delay)
     }
@@ -47,13 +47,13 @@ impl Clock for RuntimeClock {
     }
 
     fn unix_time(&self) -> UnixTime {
-        // Runtimes have no time of day of their own.
+        // Runtimes have no wall clock of their own.
         SystemClock::new().unix_time()
     }
 }
 
-/// One timer. It is set when there is something to wait for, and anew only if it would ring too late: a deadline that
-/// is put off with each request costs nothing until the first one has passed.
+/// A timer for the earliest deadline. It is reset only if it would fire too late: a deadline that each request
+/// postpones costs nothing until the first one has passed.
 #[derive(Default)]
 pub(crate) struct Alarm {
     set: Option<(Instant, Pin<Box<dyn Sleep>>)>,

@@ -1,4 +1,4 @@
-//! Which servers are trusted, and how they are spoken to.
+//! Client TLS configuration: trust roots and ALPN protocols.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -7,18 +7,18 @@ use futures_rustls::rustls;
 use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, ConfigBuilder, WantsVerifier};
 
-/// What is offered by ALPN, in order of preference.
+/// ALPN protocols, in order of preference.
 pub(crate) const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
-/// The name of HTTP/2 in ALPN.
+/// The ALPN name of HTTP/2.
 pub(crate) const HTTP2: &[u8] = b"h2";
 
-/// Why no encrypted connection can be made.
+/// Why TLS cannot be configured.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// What the system trusts can not be found out.
+    /// The system's trust roots cannot be used.
     Roots(rustls::Error),
-    /// The crate was built without roots, so they are to be given.
+    /// The crate was built without trust roots, so the application must set some.
     NoRoots,
 }
 
@@ -33,8 +33,8 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-/// The same for all clients of the process, so that reading the system's certificates is paid for once and sessions are
-/// resumed across clients.
+/// The default TLS configuration, shared by all clients of the process, so that the system's certificates are read once
+/// and sessions are resumed across clients.
 pub(crate) fn default_client() -> Result<Arc<ClientConfig>, TlsError> {
     static DEFAULT: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     if let Some(config) = DEFAULT.get() {
@@ -47,7 +47,7 @@ pub(crate) fn default_client() -> Result<Arc<ClientConfig>, TlsError> {
     Ok(DEFAULT.get_or_init(|| with_protocols(config)).clone())
 }
 
-/// Offers what this crate speaks, unless the application has said what to offer.
+/// Adds this crate's ALPN protocols, unless the application has set some.
 pub(crate) fn with_protocols(mut config: ClientConfig) -> Arc<ClientConfig> {
     if config.alpn_protocols.is_empty() {
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();

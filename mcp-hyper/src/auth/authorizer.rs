@@ -1,5 +1,5 @@
-//! Sees to a client's authorization: asks the machine before each exchange, brings it what was refused, and carries out
-//! what it wants.
+//! The driver's side of a client's authorization: attaches credentials to each request, passes challenges to the
+//! [`AuthClient`](mcp_proto::auth::client::AuthClient), and carries out its actions.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,30 +26,30 @@ use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, Token
 use crate::client::FetchResponse;
 use crate::time::RuntimeClock;
 
-/// How many browsers are answered at once.
+/// Maximum number of browser connections served at the same time.
 const MAX_REDIRECT_CONNECTIONS: usize = 8;
 
-/// What is to be done about exchanges and fetches.
+/// An action for the driver on an exchange or a fetch.
 #[derive(Debug)]
 pub(crate) enum ExchangeAction {
-    /// A request is to go out, with whatever credentials there are.
+    /// Send this request, with its credentials if there are any.
     Open(HttpRequest),
-    /// A refused exchange is to be made again.
+    /// Repeat an exchange that the server refused.
     Resume(ExchangeId),
-    /// A refused exchange stays refused.
+    /// Fail an exchange that the server refused.
     Refuse(ExchangeId, String),
     Fetch(Fetch, FetchPolicy),
     Abort(FetchId),
 }
 
-/// What has come of something that the machine wanted.
+/// The host's reply to a storage action or an assertion request of the auth client.
 enum HostReply {
     Loaded(Result<Option<StoredRecord>, String>),
     Stored(Result<SaveOutcome, String>),
     Assertion(Result<Secret, String>),
 }
 
-/// An exchange that the server has been asked.
+/// A request that was sent to the server.
 struct SentExchange {
     url: Arc<str>,
     generation: Option<TokenGeneration>,
@@ -62,16 +62,16 @@ pub(crate) struct Authorizer {
     on_event: Option<OnEvent>,
     assert: Option<Assert>,
     redirects: Option<LoopbackRedirects>,
-    /// Why the store still has what was to be forgotten.
+    /// Why the last logout failed to remove the record from the store.
     removal_error: Option<String>,
     host_replies: FuturesUnordered<Boxed<HostReply>>,
     redirect_connections: FuturesUnordered<Boxed<()>>,
     sent: BTreeMap<ExchangeId, SentExchange>,
-    /// Exchanges that have ended, about which there may be a challenge yet.
+    /// Exchanges that have ended but may still receive a challenge.
     ended: Vec<ExchangeId>,
-    /// Requests that wait before they go out.
+    /// Requests that wait for credentials before they are sent.
     waiting: BTreeMap<ExchangeId, HttpRequest>,
-    /// Exchanges that were refused, and wait.
+    /// Exchanges that the server refused, parked until the client is authorized.
     refused: Vec<ExchangeId>,
     actions: VecDeque<ExchangeAction>,
 }
@@ -110,7 +110,7 @@ impl Authorizer {
         })
     }
 
-    /// Has the cache of a connection end its authorization context whenever the tokens do.
+    /// Links a connection's cache, whose authorization context ends whenever the tokens change.
     pub(crate) fn link_cache(&self, cache: CacheContextEnder) {
         self.shared.link_cache(cache);
     }
@@ -121,7 +121,7 @@ impl Authorizer {
 
     // --- Exchanges ---
 
-    /// Adds to a request what it is to go out with, unless that has to be waited for.
+    /// Attaches credentials to a request, or queues it until there are some.
     pub(crate) fn authorize(&mut self, request: HttpRequest) -> Option<HttpRequest> {
         let admission =
             self.shared.lock(|state, now| state.machine.credentials(now, request.verb, &request.url));
@@ -148,26 +148,26 @@ impl Authorizer {
         request
     }
 
-    /// The head of an answer has come.
+    /// Records the head of a response, with its DPoP nonce.
     pub(crate) fn note_head(&mut self, exchange: ExchangeId, nonce: Option<&str>) {
         if let (Some(nonce), Some(asked)) = (nonce, self.sent.get(&exchange)) {
             self.shared.lock(|state, _| state.machine.keep_nonce(&asked.url, nonce));
         }
     }
 
-    /// An exchange has ended. There may be a challenge about it yet.
+    /// Records the end of an exchange. A challenge for it may still follow.
     pub(crate) fn note_end(&mut self, exchange: ExchangeId) {
         self.ended.push(exchange);
     }
 
-    /// Everything has been told of the exchanges that have ended.
+    /// Drops ended exchanges, once all of their events have been handled.
     pub(crate) fn forget_ended(&mut self) {
         for exchange in self.ended.drain(..) {
             self.sent.remove(&exchange);
         }
     }
 
-    /// Nobody is interested in an exchange any more.
+    /// Drops an exchange that the client has cancelled.
     pub(crate) fn forget_exchange(&mut self, exchange: ExchangeId) {
         self.sent.remove(&exchange);
         self.waiting.remove(&exchange);
@@ -176,7 +176,7 @@ impl Authorizer {
             .retain(|deed| !matches!(deed, ExchangeAction::Open(request) if request.exchange == exchange));
     }
 
-    /// An exchange was refused.
+    /// Handles a 401 or 403 challenge for an exchange.
     pub(crate) fn handle_challenge(&mut self, challenge: &AuthorizationRequired) {
         let exchange = challenge.exchange;
         let refused = RefusedRequest {
@@ -195,9 +195,9 @@ impl Authorizer {
         }
     }
 
-    // --- The machine ---
+    // --- The auth client ---
 
-    /// What has come of a fetch.
+    /// Handles the result of a fetch.
     pub(crate) fn handle_fetched(&mut self, id: FetchId, fetched: Result<FetchResponse, String>) {
         self.shared.lock(|state, now| match fetched {
             Ok(FetchResponse { status, headers, body }) => {
@@ -208,18 +208,18 @@ impl Authorizer {
         });
     }
 
-    /// When it is to be polled again, whatever happens.
+    /// When to call [`poll`](Self::poll) at the latest.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.shared.lock(|state, _| state.machine.poll_timeout())
     }
 
-    /// Whether something is under way that should not be broken off: a token that is renewed and was not kept is lost.
+    /// Whether work is in progress that must not be cancelled: a token that was renewed but not stored is lost.
     pub(crate) fn is_finishing(&self) -> bool {
         !self.host_replies.is_empty()
             || self.shared.lock(|state, _| state.machine.is_busy() && !state.page_open)
     }
 
-    /// The next thing to do.
+    /// Returns the next action for the driver.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ExchangeAction> {
         loop {
             if let Some(deed) = self.actions.pop_front() {
@@ -312,8 +312,8 @@ impl Authorizer {
         true
     }
 
-    /// What waited goes on, or fails. A request that never went out does so now: the server may let it through, and says
-    /// what it wants if not.
+    /// Resumes waiting exchanges, or fails those that the server refused. A request that was never sent is now sent in
+    /// either case: the server may accept it without a token, and otherwise sends a challenge.
     fn resume_waiting(&mut self, failure: Option<AuthError>) {
         for exchange in std::mem::take(&mut self.refused) {
             self.actions.push_back(match &failure {
@@ -334,7 +334,7 @@ impl Authorizer {
         self.shared.record_end(failure);
     }
 
-    /// Answers browsers, and lets new ones in while there is a page.
+    /// Serves redirect connections, and accepts new ones while a page is open.
     fn poll_redirects(&mut self, cx: &mut Context<'_>) -> bool {
         let page = self.shared.lock(|state, _| state.page_open);
         while self.redirect_connections.len() < MAX_REDIRECT_CONNECTIONS

@@ -1,4 +1,4 @@
-//! What the application can do about a client's tokens while the driver runs.
+//! The application's handle to a client's tokens while the driver runs.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use mcp_proto::transport::http::Verb;
 
 use crate::time::RuntimeClock;
 
-/// The machine, which the driver and the application's handles share.
+/// The auth client's state, which the driver and the application's handles share.
 pub(super) struct SharedAuth {
     pub(super) clock: Arc<RuntimeClock>,
     server: String,
@@ -25,24 +25,24 @@ pub(super) struct SharedAuth {
 pub(super) struct State {
     pub(super) machine: AuthClient,
     pub(super) driver: Option<Waker>,
-    /// The authorization context of the connection's cache, and what ends it.
+    /// The authorization context of the connection's cache.
     context: AuthContext,
     cache: Option<CacheContextEnder>,
     pub(super) outcomes: OutcomeLog,
-    /// Whether a person has a page to agree on.
+    /// Whether a login page waits for the user's consent.
     pub(super) page_open: bool,
     waiting: Vec<Waker>,
     driven: bool,
 }
 
-/// What the machine has told so far.
+/// Outcomes that the auth client has reported so far.
 #[derive(Default)]
 pub(super) struct OutcomeLog {
-    /// How often something that others wait for came to an end, and the last one.
+    /// Number of finished logins; `last` is the error of the latest one.
     ends: u64,
     last: Option<AuthError>,
     logouts: u64,
-    /// Why the store still has what the last of them was to forget.
+    /// Why the last logout failed to remove the record from the store.
     removal_error: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl SharedAuth {
         let context = state.machine.context();
         if context != state.context {
             state.context = context;
-            // Under the lock: no request gets its credentials between the one change and the other.
+            // Under the lock, so that no request gets its credentials between the two changes.
             if let Some(cache) = &state.cache {
                 cache.end();
             }
@@ -76,12 +76,12 @@ impl SharedAuth {
         result
     }
 
-    /// Has the cache of a connection end its context along with that of the tokens.
+    /// Links a connection's cache, whose context ends together with that of the tokens.
     pub(super) fn link_cache(&self, cache: CacheContextEnder) {
         self.lock(|state, _| state.cache = Some(cache));
     }
 
-    /// Has the machine do something on behalf of others than the driver, who has to look at it then.
+    /// Runs a command on the auth client for a caller other than the driver, and wakes the driver.
     fn command<T>(&self, act: impl FnOnce(&mut AuthClient, Now) -> T) -> T {
         let (result, driver) = self.lock(|state, now| (act(&mut state.machine, now), state.driver.take()));
         if let Some(driver) = driver {
@@ -98,7 +98,7 @@ impl SharedAuth {
         finished
     }
 
-    /// Takes note of the end of what others wait for.
+    /// Records the end of a login or renewal, and wakes its waiters.
     pub(super) fn record_end(&self, failure: Option<AuthError>) {
         self.record(|told| {
             told.ends = told.ends.saturating_add(1);
@@ -106,7 +106,7 @@ impl SharedAuth {
         });
     }
 
-    /// Takes note of the end of a logout, and of why the store still has the tokens, if it does.
+    /// Records the end of a logout, and the error if the store still has the tokens.
     pub(super) fn record_logout(&self, kept: Option<String>) {
         self.record(|told| {
             told.logouts = told.logouts.saturating_add(1);
@@ -122,18 +122,18 @@ impl SharedAuth {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// The driver is gone: nobody will be told anything any more.
+    /// Records that the driver was dropped, and fails all waiters.
     pub(super) fn handle_driver_drop(&self) {
         let (waiting, cache) = self.lock(|state, _| {
             state.driven = false;
             (std::mem::take(&mut state.waiting), state.cache.take())
         });
-        // Handles may outlive the connection, and need not keep its answers in memory.
+        // Handles may outlive the connection, and need not keep its cached responses in memory.
         drop(cache);
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits for what `look` finds.
+    /// Waits until `look` returns a value.
     async fn wait<T>(&self, mut look: impl FnMut(&State) -> Option<T>) -> Result<T, LoginError> {
         poll_fn(|cx| {
             self.lock(|state, _| match look(state) {
@@ -151,26 +151,26 @@ impl SharedAuth {
     }
 }
 
-/// A client's tokens: to log in and out, and to tell where a page has led. [`ClientDriver::auth`](crate::ClientDriver::auth)
-/// has it, or [`ClientOptions::authorize`](crate::ClientOptions::authorize).
+/// A client's tokens: logs in and out, and completes redirects. [`ClientDriver::auth`](crate::ClientDriver::auth) or
+/// [`ClientOptions::authorize`](crate::ClientOptions::authorize) returns it.
 #[derive(Clone)]
 pub struct AuthHandle(pub(super) Arc<SharedAuth>);
 
 impl AuthHandle {
-    /// Gets a new token, whether there is one or not.
+    /// Obtains a new token, even if there is a valid one.
     ///
     /// # Errors
-    /// If there is none in the end.
+    /// [`LoginError`], if the login ends without a token.
     pub async fn login(&self) -> Result<TokenStatus, LoginError> {
         let before = self.0.lock(|state, _| state.outcomes.ends);
         self.0.command(|machine, now| machine.login(now));
         self.wait_for_end(before).await
     }
 
-    /// Waits for the end of what is under way, if anything is, and says which token there is then.
+    /// Returns the token's status, after waiting for the end of a login or renewal in progress.
     ///
     /// # Errors
-    /// If there is none.
+    /// [`LoginError`], if there is no token.
     pub async fn token_status(&self) -> Result<TokenStatus, LoginError> {
         let before = self.0.lock(|state, _| state.outcomes.ends);
         let server = self.0.server.clone();
@@ -190,10 +190,10 @@ impl AuthHandle {
         self.0.wait(look).await?
     }
 
-    /// Forgets every token, here and in the store, and gives them back to who issued them.
+    /// Deletes every token, here and in the store, and revokes them at their issuer.
     ///
     /// # Errors
-    /// If the store still has them, or the driver is gone.
+    /// [`LoginError`], if the store still has the tokens, or the driver was dropped.
     pub async fn logout(&self) -> Result<(), LoginError> {
         let before = self.0.lock(|state, _| state.outcomes.logouts);
         self.0.command(|machine, now| machine.logout(now));
@@ -204,20 +204,20 @@ impl AuthHandle {
         kept.map_or(Ok(()), |why| Err(LoginError::RemovalFailed(why)))
     }
 
-    /// Tells where a page has led.
+    /// Completes the open login page with the URL that it redirected to.
     ///
     /// # Errors
-    /// If that is no answer to the page that is open, or a bad one.
+    /// [`FinishError`], if the redirect does not belong to the open page, or is invalid.
     pub fn finish(&self, redirect: Redirect) -> Result<(), FinishError> {
         self.0.finish(redirect)
     }
 
-    /// Nobody is going to agree on the page that is open: what waits for it fails.
+    /// Cancels the open login page: requests that wait for it fail.
     pub fn cancel_page(&self) {
         self.0.command(|machine, now| machine.cancel_page(now));
     }
 
-    /// What is known of the token, as of when the store was last read; `None` if there is none, or it was not read yet.
+    /// The token's status as of the last read of the store; `None` if there is no token, or the store was not read yet.
     #[must_use]
     pub fn status(&self) -> Option<TokenStatus> {
         self.0.lock(|state, _| state.machine.status())
@@ -234,11 +234,11 @@ impl fmt::Debug for AuthHandle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoginError {
-    /// It could not be had.
+    /// The login or renewal failed.
     Failed(AuthError),
-    /// Nobody is logged in.
+    /// The client is logged out.
     LoggedOut,
-    /// This process has forgotten the tokens, and the store has not: why.
+    /// The logout deleted the tokens from this process, but not from the store, for this reason.
     RemovalFailed(String),
     /// The driver was dropped.
     DriverDropped,

@@ -1,4 +1,4 @@
-//! OAuth: the client's authorization and token stores, and what servers that require tokens need.
+//! OAuth: client authorization and token stores, and token verification for servers.
 
 mod authorizer;
 mod handle;
@@ -30,13 +30,13 @@ pub use store::{FileStore, MemoryStore, StoreFuture, TokenStore};
 type OnEvent = Box<dyn FnMut(&Event) + Send>;
 type Assert = Box<dyn FnMut(AssertionRequest) -> Boxed<Result<Secret, String>> + Send>;
 
-/// How a client gets tokens for its server, and where it keeps them.
+/// How a client obtains tokens for its server, and where it stores them.
 ///
-/// Requests that the server refuses with 401, or with 403 because they need more scopes, wait until there is a token, and
-/// go out again with it. Whatever else goes to the server carries the token as well, and no other server is ever sent
-/// it. Discovery, registration and token requests go over connections of their own: only to addresses that the machine
-/// [allows](mcp_proto::auth::FetchPolicy::allows), each looked up once and connected to as it was found. Where a
-/// [proxy](crate::Proxy) carries them it is the proxy that looks names up, and what it may reach is for the proxy to say.
+/// Requests that the server refuses with 401, or with 403 for missing scopes, wait until there is a token, and are then
+/// sent again with it. All other requests to the server carry the token as well; no other server ever receives it.
+/// Discovery, registration and token requests use separate connections: only to addresses that the client
+/// [allows](mcp_proto::auth::FetchPolicy::allows), each resolved once and connected to as resolved. With a
+/// [proxy](crate::Proxy), the proxy resolves the names and decides which addresses it may connect to.
 ///
 /// ```no_run
 /// use mcp_hyper::auth::{Authorization, FileStore, LoopbackRedirects};
@@ -71,7 +71,8 @@ pub struct Authorization {
 }
 
 impl Authorization {
-    /// Tokens as the configuration says, kept in memory. Nobody opens a page unless [events](Self::on_event) are heard.
+    /// An authorization with this configuration and in-memory tokens. A login needs [`on_event`](Self::on_event),
+    /// through which the application learns which page to open.
     pub fn new(config: AuthConfig) -> Self {
         Self {
             config,
@@ -83,31 +84,33 @@ impl Authorization {
         }
     }
 
-    /// Where tokens are kept, under the server's URL as
-    /// [`canonical_resource`](mcp_proto::auth::canonical_resource) has it. Default: a [`MemoryStore`] of this client's own.
+    /// Sets the token store. Its keys are server URLs as of
+    /// [`canonical_resource`](mcp_proto::auth::canonical_resource). Default: a separate [`MemoryStore`] for this
+    /// client.
     pub fn store(mut self, store: impl TokenStore) -> Self {
         self.store = Arc::new(store);
         self
     }
 
-    /// Whose tokens these are, where one store has several of one server: they are kept under the server's URL, `#` and
-    /// this. Default: nobody's in particular.
+    /// Sets the account, where one store has tokens of several accounts at one server: the key is then the server's
+    /// URL, `#` and the account. Default: none.
     pub fn account(mut self, account: impl Into<String>) -> Self {
         self.account = Some(account.into());
         self
     }
 
-    /// Is told what happens; above all which [page](Event::NeedsAuthorization) a person has to agree on. It is called by
-    /// the driver, and should be quick.
+    /// Calls `tell` with every event, most importantly with the [page](Event::NeedsAuthorization) on which the user has
+    /// to consent. The driver calls it; it must return quickly.
     pub fn on_event(mut self, tell: impl FnMut(&Event) + Send + 'static) -> Self {
         self.on_event = Some(Box::new(tell));
         self
     }
 
-    /// Listens for where pages lead back to, while one is open. Without it [`AuthHandle::finish`] is to be told.
+    /// Receives redirects from login pages on this listener, while a page is open. Without it the application calls
+    /// [`AuthHandle::finish`].
     ///
-    /// If the [redirect URI](AuthConfig::redirect_uri) is the [listener's own](LoopbackRedirects::uri), every issuer that
-    /// does not name itself in its answers gets [a path of its own](RedirectPaths::PerIssuer) below it.
+    /// If the [redirect URI](AuthConfig::redirect_uri) is the [listener's own](LoopbackRedirects::uri), every issuer
+    /// whose responses do not name it gets [a separate path](RedirectPaths::PerIssuer) below it.
     pub fn redirects(mut self, redirects: LoopbackRedirects) -> Self {
         if self.config.redirect_uri == redirects.uri() {
             self.config.redirect_paths = RedirectPaths::PerIssuer;
@@ -116,7 +119,7 @@ impl Authorization {
         self
     }
 
-    /// Gets assertions that only the host has, for the grants that need them. An error is shown to people.
+    /// Obtains assertions from the host, for the grants that need them. An error's text is shown to the user.
     pub fn assertions<F>(mut self, mut ask: impl FnMut(AssertionRequest) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<Secret, String>> + Send + 'static,

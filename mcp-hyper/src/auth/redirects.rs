@@ -1,4 +1,4 @@
-//! Where pages lead back to: a small server on this machine.
+//! Loopback redirect listener: a small HTTP server on this machine.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
@@ -27,36 +27,36 @@ use crate::client::BufferedBody;
 use crate::io::HyperIo;
 use crate::smol_socket::SmolSocket;
 
-/// The path that pages lead back to. Issuers that have a path of their own have it below this one.
+/// Path of the redirect URI. Issuers with a separate path get one below it.
 const PATH: &str = "/callback";
-/// How long a browser may take for one request.
+/// Time limit of one browser request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest head that is read, in bytes. Codes may be long.
+/// Maximum bytes of a request head. Codes may be long.
 const HEAD_BYTES: usize = 32 * 1024;
 
-/// A socket of this machine to which pages lead back. It is listened on while a page is open; whatever comes is answered
-/// with a few words for the person who sees it, and nothing that comes can end the wait but the answer to that very page.
+/// A loopback listener for redirects from login pages. It listens while a page is open, and answers each request with a
+/// short text for the user; only the redirect that belongs to the open page completes the login.
 ///
-/// It is smol's socket, whatever the [`Runtime`](crate::Runtime): see [`Smol`](crate::Smol).
+/// It uses smol's sockets, whatever the [`Runtime`](crate::Runtime): see [`Smol`](crate::Smol).
 pub struct LoopbackRedirects {
     listener: Async<TcpListener>,
     address: SocketAddr,
 }
 
 impl LoopbackRedirects {
-    /// Takes any port of 127.0.0.1 that is free. Authorization servers let native applications have any: RFC 8252,
-    /// section 7.3.
+    /// Binds any free port of 127.0.0.1. Authorization servers let native applications use any port: RFC 8252, section
+    /// 7.3.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no port is free.
     pub fn bind() -> io::Result<Self> {
         Self::bind_port(0)
     }
 
-    /// Takes this port of 127.0.0.1, for authorization servers that want to know it beforehand.
+    /// Binds this port of 127.0.0.1, for authorization servers that require a registered port.
     ///
     /// # Errors
-    /// If it is taken.
+    /// If the port is in use.
     pub fn bind_port(port: u16) -> io::Result<Self> {
         let listener = Async::<TcpListener>::bind((Ipv4Addr::LOCALHOST, port))?;
         let address = listener.get_ref().local_addr()?;
@@ -69,18 +69,18 @@ impl LoopbackRedirects {
         format!("http://{}{PATH}", self.address)
     }
 
-    /// The next connection, and what answers it.
+    /// Accepts the next connection, and returns the future that serves it.
     pub(super) fn poll_accept(&self, shared: &Arc<SharedAuth>, cx: &mut Context<'_>) -> Poll<Boxed<()>> {
         loop {
             match self.listener.get_ref().accept() {
                 Ok((stream, _)) => return Poll::Ready(Box::pin(serve_connection(stream, shared.clone()))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Nobody can be told that there is no listening; the page ends by its own time.
+                    // The failure cannot be reported here; the page expires by its own deadline.
                     if ready_or_pending!(self.listener.poll_readable(cx)).is_err() {
                         return Poll::Pending;
                     }
                 }
-                // That was the connection's own fault.
+                // The error concerns only this connection.
                 Err(_) => {}
             }
         }
@@ -100,7 +100,7 @@ async fn serve_connection(stream: TcpStream, shared: Arc<SharedAuth>) {
     let mut http = http1::Builder::new();
     http.keep_alive(false).max_buf_size(HEAD_BYTES);
     let served = async {
-        // Whatever goes wrong with it, the page is still open.
+        // Whatever error this connection has, the page is still open.
         let _ = http.serve_connection(HyperIo(SmolSocket::new(stream)), service).await;
     };
     or(served, timers.sleep(PATIENCE)).await;
@@ -123,7 +123,7 @@ fn respond(request: &Request<Incoming>, shared: &SharedAuth) -> Response<Buffere
     }
 }
 
-/// A page that says so, loads nothing, and tells nobody where it was.
+/// Renders a page that shows the text, loads nothing, and sends no referrer.
 fn render_page(status: StatusCode, text: &str) -> Response<BufferedBody> {
     let body = format!("<!doctype html><meta charset=utf-8><title>Authorization</title><p>{text}\n");
     let mut response = Response::new(BufferedBody(Bytes::from(body)));

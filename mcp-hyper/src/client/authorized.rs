@@ -1,4 +1,4 @@
-//! Drivers with a [`Authorizer`] that sees to authorization.
+//! Client drivers with an [`Authorizer`].
 
 use std::fmt;
 use std::future::Future;
@@ -17,14 +17,14 @@ use crate::runtime::{Runtime, Smol};
 use crate::time::{Alarm, RuntimeClock};
 
 impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
-    /// The client's tokens, if it has an [`Authorization`](crate::auth::Authorization). The handle is of use while this
-    /// driver is polled.
+    /// The handle to the client's tokens, if it has an [`Authorization`](crate::auth::Authorization). The handle works
+    /// while this driver is polled.
     #[must_use]
     pub fn auth(&self) -> Option<AuthHandle> {
         self.authorizer.as_ref().map(Authorizer::handle)
     }
 
-    /// Sends a request once it has its token.
+    /// Sends a request, or waits for its token first.
     pub(super) fn open(&mut self, request: HttpRequest) {
         let admitted = match &mut self.authorizer {
             Some(desk) => desk.authorize(request),
@@ -35,7 +35,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
         }
     }
 
-    /// Sees to an exchange that was refused.
+    /// Passes the challenge of a refused exchange to the authorizer.
     pub(super) fn handle_challenge(&mut self, challenge: &AuthorizationRequired) {
         match &mut self.authorizer {
             Some(desk) => desk.handle_challenge(challenge),
@@ -45,7 +45,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
         }
     }
 
-    /// Shows the desk what has happened.
+    /// Passes a transport event to the authorizer.
     pub(super) fn observe(&mut self, happened: &mut TransportEvent) {
         let Some(desk) = &mut self.authorizer else { return };
         match happened {
@@ -62,14 +62,14 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
         }
     }
 
-    /// The machine has told everything of the exchanges that have ended.
+    /// Drops ended exchanges in the authorizer, once all of their events have been handled.
     pub(super) fn forget_ended(&mut self) {
         if let Some(desk) = &mut self.authorizer {
             desk.forget_ended();
         }
     }
 
-    /// Does what the desk wants done. Ready if there was anything.
+    /// Carries out the authorizer's next action. Ready if there was one.
     pub(super) fn poll_authorizer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self { front, transport, clock, authorizer: desk, .. } = self;
         let Some(desk) = desk else { return Poll::Pending };
@@ -85,9 +85,8 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     }
 }
 
-/// The future that carries out what an [`AuthHandle`] is told to do where no client is connected: see
-/// [`ClientOptions::authorize`](crate::ClientOptions::authorize). It never ends by itself, and is dropped once there is
-/// nothing more to do.
+/// The future that carries out the operations of an [`AuthHandle`] where no client is connected: see
+/// [`ClientOptions::authorize`](crate::ClientOptions::authorize). It never ends; drop it once no operation is left.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct AuthDriver<R = Smol> {
     pub(super) authorizer: Authorizer,
@@ -109,7 +108,7 @@ impl<R: Runtime> AuthDriver<R> {
         self.authorizer.poll(cx).map(|deed| match deed {
             ExchangeAction::Fetch(fetch, reach) => self.transport.fetch(fetch, reach),
             ExchangeAction::Abort(fetch) => self.transport.abort_fetch(fetch),
-            // There are no exchanges with the server.
+            // Without a client there are no exchanges with the server.
             ExchangeAction::Open(_) | ExchangeAction::Resume(_) | ExchangeAction::Refuse(..) => {}
         })
     }

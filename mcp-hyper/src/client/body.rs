@@ -1,4 +1,4 @@
-//! The body of a request.
+//! Request bodies.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A body that is there at once.
+/// A body that is wholly in memory.
 #[derive(Debug)]
 pub(crate) struct BufferedBody(pub(crate) Bytes);
 

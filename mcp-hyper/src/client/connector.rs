@@ -1,4 +1,4 @@
-//! Opening connections.
+//! Opens connections to servers and proxies.
 
 use std::fmt;
 use std::future::Future;
@@ -24,19 +24,19 @@ use super::target::{Origin, Scheme, Target};
 use super::tunnel;
 use crate::runtime::{Endpoint, Runtime, Stream};
 
-/// How long the next address is left alone while an earlier one has not answered. RFC 8305, section 5.
+/// Delay before the next address is tried while an earlier one has not answered. RFC 8305, section 5.
 const STAGGER: Duration = Duration::from_millis(250);
-/// What may be on its way of one stream of HTTP/2, in bytes.
+/// Flow-control window of one HTTP/2 stream, in bytes.
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// What may be on its way of all streams together, so that some that are not read hold up no others.
+/// Flow-control window of an HTTP/2 connection, in bytes: large enough that unread streams do not block the others.
 const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
 
 type Io = crate::io::HyperIo<Box<dyn Stream>>;
 
-/// A future that a connection needs to have polled.
+/// A future that drives a connection, polled by the client's driver.
 pub(super) type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What to know about how to connect.
+/// The settings that connections are opened with.
 pub(super) struct Connector<R> {
     pub(super) runtime: R,
     pub(super) proxy: Proxy,
@@ -48,41 +48,41 @@ pub(super) struct Connector<R> {
     pub(super) background: BackgroundTasks,
 }
 
-/// A connection that is open.
+/// An open connection.
 pub(super) enum Connection {
     Http1(Http1),
     Http2(Http2),
 }
 
-/// One request at a time.
+/// An HTTP/1.1 connection, for one request at a time.
 pub(super) struct Http1 {
     pub(super) sender: http1::SendRequest<BufferedBody>,
     target_form: TargetForm,
-    /// Whether a request was answered on it before.
+    /// Whether it has served a request before.
     pub(super) used: bool,
 }
 
-/// Many requests at once.
+/// An HTTP/2 connection, for many concurrent requests.
 #[derive(Clone)]
 pub(super) struct Http2 {
     pub(super) sender: http2::SendRequest<BufferedBody>,
-    /// Whether a request was answered on it before.
+    /// Whether it has served a request before.
     pub(super) used: bool,
-    /// Absent once it is over: requests that wait in it are given back when it is dropped.
+    /// Absent once the connection has ended: dropping it returns the requests that it queued.
     task: Arc<Mutex<Option<http2::Connection<Io, BufferedBody, BackgroundTasks>>>>,
 }
 
-/// How a request names what it asks for.
+/// The form of a request's target.
 #[derive(Clone)]
 enum TargetForm {
-    /// By its path.
+    /// The path alone.
     Origin,
-    /// By its whole URL, as it is for a proxy to forward.
+    /// The whole URL, for a proxy that forwards the request.
     Absolute { credentials: Option<HeaderValue> },
 }
 
 impl Http1 {
-    /// Makes a request one for this connection, whatever it was for before.
+    /// Rewrites a request's target and headers for this connection, whichever it was prepared for before.
     pub(super) fn set_target(&self, request: &mut Request<BufferedBody>, target: &Target) {
         *request.uri_mut() = match &self.target_form {
             TargetForm::Origin => target.origin_form(),
@@ -104,22 +104,22 @@ impl Http1 {
 }
 
 impl Http2 {
-    /// Makes a request one for this connection, whatever it was for before.
+    /// Rewrites a request's target and headers for this connection, whichever it was prepared for before.
     pub(super) fn set_target(request: &mut Request<BufferedBody>, target: &Target) {
         *request.uri_mut() = target.absolute_form();
-        // The URL says it; a proxy may have been asked before.
+        // The URL contains the host; the header may remain from an attempt through a proxy.
         request.headers_mut().remove(header::HOST);
         request.headers_mut().remove(header::PROXY_AUTHORIZATION);
     }
 
-    /// How many requests the server takes at once; none any more once the connection is over.
+    /// Maximum number of concurrent requests that the server accepts; 0 once the connection has ended.
     pub(super) fn limit(&self) -> usize {
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         task.as_ref().map_or(0, http2::Connection::current_max_send_streams)
     }
 }
 
-/// Futures that connections want to have polled, until the driver takes them.
+/// Futures that drive connections, queued until the client's driver takes them.
 #[derive(Clone, Default)]
 pub(super) struct BackgroundTasks(Arc<Mutex<Vec<Background>>>);
 
@@ -140,7 +140,7 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Backgro
 }
 
 impl<R: Runtime> Connector<R> {
-    /// Opens a connection over which `origin` can be asked; says why not, for people.
+    /// Opens a connection that can serve `origin`; an error's text is shown to the user.
     pub(super) async fn connect(&self, origin: &Origin) -> Result<Connection, DialError> {
         let opening =
             async { self.open(origin).await.map_err(|error| DialError::new(&origin.with_port(), &error)) };
@@ -154,8 +154,8 @@ impl<R: Runtime> Connector<R> {
         Err(DialError { detail, is_definite: false })
     }
 
-    /// The same, to those addresses of the name alone that are within reach. Where a proxy stands between, it is the
-    /// proxy that looks up the name.
+    /// Like [`connect`](Self::connect), but only to addresses that the policy allows. With a proxy, the proxy resolves
+    /// the name.
     #[cfg(feature = "auth")]
     pub(super) async fn connect_within(
         &self,
@@ -198,7 +198,7 @@ impl<R: Runtime> Connector<R> {
         self.handshake(stream, origin, form, self.prior_knowledge).await
     }
 
-    /// A stream to a server, or to the proxy that there is for it. A proxy can not forward what `speaks_http2`.
+    /// Opens a stream to a server, or to its proxy. A proxy cannot forward a connection that `speaks_http2`.
     async fn open_by_proxy(
         &self,
         origin: &Origin,
@@ -231,7 +231,7 @@ impl<R: Runtime> Connector<R> {
 
     async fn handshake_http1(&self, io: Io, form: TargetForm) -> io::Result<Connection> {
         let (sender, connection) = http1::handshake(io).await.map_err(io::Error::other)?;
-        // What goes wrong with it is told by its requests.
+        // The connection's requests report its errors.
         self.background.push(async move { drop(connection.await) });
         Ok(Connection::Http1(Http1 { sender, target_form: form, used: false }))
     }
@@ -295,7 +295,7 @@ impl<R: Runtime> Connector<R> {
         }
     }
 
-    /// The encrypted stream, and whether HTTP/2 is spoken on it.
+    /// Encrypts a stream; also returns whether the server chose HTTP/2.
     #[cfg(feature = "tls")]
     async fn encrypt(&self, stream: Box<dyn Stream>, host: &str) -> io::Result<(Box<dyn Stream>, bool)> {
         use futures_rustls::TlsConnector;
@@ -318,7 +318,7 @@ impl<R: Runtime> Connector<R> {
     }
 }
 
-/// Polls a connection that others look at between the polls.
+/// Polls a connection that is accessed by others between the polls.
 struct DrivenConnection(Arc<Mutex<Option<http2::Connection<Io, BufferedBody, BackgroundTasks>>>>);
 
 impl Future for DrivenConnection {
@@ -327,7 +327,7 @@ impl Future for DrivenConnection {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut task = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(connection) = &mut *task {
-            // What goes wrong with it is told by its requests.
+            // The connection's requests report its errors.
             let _ = ready!(Pin::new(connection).poll(cx));
         }
         *task = None;
@@ -335,7 +335,7 @@ impl Future for DrivenConnection {
     }
 }
 
-/// One family of addresses after the other in turn, beginning with the one that the resolver prefers. RFC 8305, section 4.
+/// Alternates address families, beginning with the one that the resolver prefers. RFC 8305, section 4.
 fn interleave_families(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let prefers_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) =

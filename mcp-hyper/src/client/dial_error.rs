@@ -1,19 +1,19 @@
-//! Why no connection could be made: in words, and whether another attempt would end alike.
+//! Connection errors: their text, and whether another attempt would fail in the same way.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// No connection could be made.
+/// The error of a failed connection attempt.
 #[derive(Clone, Debug)]
 pub(super) struct DialError {
-    /// What happened, with host and port.
+    /// What failed, with host and port.
     pub(super) detail: String,
-    /// Whether another attempt would end alike, as long as nothing changes.
+    /// Whether another attempt would fail in the same way, as long as nothing changes.
     pub(super) is_definite: bool,
 }
 
-/// An error in words that people understand.
+/// An error whose text tells the user what to do.
 #[derive(Debug)]
 struct ExplainedError {
     words: String,
@@ -38,7 +38,7 @@ pub(super) fn definite_error(error: impl fmt::Display) -> io::Error {
 }
 
 impl DialError {
-    /// `error` came of an attempt to connect to `place`, a host and its port.
+    /// Describes an `error` from a connection attempt to `place`, a host and its port.
     pub(super) fn new(place: &str, error: &io::Error) -> Self {
         let ExplainedError { words, is_definite } = explain(error);
         Self { detail: format!("cannot connect to {place}: {words}"), is_definite }
@@ -61,13 +61,13 @@ fn explain(error: &io::Error) -> ExplainedError {
     ExplainedError { words: words.to_owned(), is_definite }
 }
 
-/// The same error, of a proxy.
+/// Describes the error of a connection to a proxy.
 pub(super) fn proxy_error(place: &str, error: &io::Error) -> io::Error {
     let ExplainedError { words, is_definite } = explain(error);
     explained_error(format!("the proxy {place}: {words}"), is_definite)
 }
 
-/// A name could not be looked up. Only a resolver that was asked and knows of no such name is believed.
+/// Describes a failed name lookup. It is definite only if a resolver replied that the name does not exist.
 pub(super) fn lookup_error(error: &io::Error) -> io::Error {
     const UNKNOWN: [&str; 6] = [
         "not known",
@@ -84,7 +84,7 @@ pub(super) fn lookup_error(error: &io::Error) -> io::Error {
     explained_error(format!("the host's name cannot be looked up: {text}"), false)
 }
 
-/// An encrypted connection was not agreed on.
+/// Describes a failed TLS handshake.
 #[cfg(feature = "tls")]
 pub(super) fn tls_error(error: &io::Error) -> io::Error {
     use futures_rustls::rustls::Error as TlsError;
@@ -111,7 +111,7 @@ fn describe_certificate_error(fault: &futures_rustls::rustls::CertificateError) 
         Fault::NotValidYet | Fault::NotValidYetContext { .. } => {
             "the server's certificate is not valid yet, by this machine's clock".to_owned()
         }
-        // An issuer of the same name as a trusted one, with another key, shows as a bad signature.
+        // An issuer with the name of a trusted one, but another key, is reported as a bad signature.
         Fault::UnknownIssuer | Fault::BadSignature => {
             "the server's certificate is not signed by an issuer that is trusted here".to_owned()
         }

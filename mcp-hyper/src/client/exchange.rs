@@ -1,4 +1,4 @@
-//! What runs: connections, and requests on them.
+//! The tasks that a client's transport polls: connections, and requests on them.
 
 use std::fmt;
 use std::future::Future;
@@ -20,17 +20,17 @@ use super::fetch::{FetchId, FetchResponse};
 use super::send_error::{SendError, error_chain};
 use super::target::{Origin, Target};
 
-/// One of the things that are polled. What it comes to is a [`Step`].
+/// A future that the transport polls. Its output is a [`TaskOutcome`].
 pub(super) enum Task {
-    /// Something that nobody waits for, or that nobody stops.
+    /// A task that cannot be aborted.
     Free(Pin<Box<dyn Future<Output = TaskOutcome> + Send>>),
     Requesting(Abortable<Pin<Box<dyn Future<Output = TaskOutcome> + Send>>>),
     Reading(Abortable<BodyRead>),
 }
 
-/// How far something has come.
+/// The result of a task.
 pub(super) enum TaskOutcome {
-    /// Nobody is concerned.
+    /// No event follows.
     Nothing,
     Fetched {
         id: FetchId,
@@ -40,7 +40,7 @@ pub(super) enum TaskOutcome {
         origin: Arc<Origin>,
         opened: Result<Connection, DialError>,
     },
-    /// A connection can take another request.
+    /// A connection is ready for another request.
     Ready {
         origin: Arc<Origin>,
         connection: Http1,
@@ -70,25 +70,25 @@ pub(super) enum TaskOutcome {
     },
 }
 
-/// The connection that a request was for.
+/// Whether a request's connection was new.
 pub(super) enum ConnectionUse {
-    /// One that had served before.
+    /// The connection had served a request before.
     Reused,
-    /// A new one.
+    /// The connection was new.
     New,
 }
 
-/// What is to come of an answer.
+/// A response whose body has not ended.
 pub(super) struct OpenResponse {
     pub(super) origin: Arc<Origin>,
     pub(super) body: Incoming,
-    /// The connection, unless it is shared.
+    /// The connection, unless other requests share it.
     pub(super) connection: Option<Http1>,
-    /// How long the server keeps the connection after this, if it says so.
+    /// How long the server keeps the idle connection, according to its `keep-alive` header.
     pub(super) keep: Option<Duration>,
 }
 
-/// Reads a piece of an answer's body.
+/// Reads a piece of a response's body.
 pub(super) struct BodyRead {
     exchange: ExchangeId,
     answer: Option<OpenResponse>,
@@ -102,7 +102,7 @@ impl Task {
         }))
     }
 
-    /// Waits until the connection can take another request.
+    /// Waits until the connection is ready for another request.
     pub(super) fn wait_ready(origin: Arc<Origin>, mut connection: Http1, keep: Option<Duration>) -> Self {
         Self::Free(Box::pin(async move {
             match connection.sender.ready().await {
@@ -112,7 +112,7 @@ impl Task {
         }))
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of its response.
     pub(super) fn send(
         exchange: ExchangeId,
         request: Request<BufferedBody>,
@@ -127,7 +127,7 @@ impl Task {
         (Self::Requesting(Abortable::new(asking, registration)), handle)
     }
 
-    /// Anything else that may be stopped.
+    /// Any other task that can be aborted.
     pub(super) fn abortable(
         future: Pin<Box<dyn Future<Output = TaskOutcome> + Send>>,
     ) -> (Self, AbortHandle) {
@@ -203,7 +203,7 @@ async fn send_http2(
     }
 }
 
-/// What `keep-alive: timeout=…` says.
+/// Parses the timeout of `keep-alive: timeout=…`.
 fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get("keep-alive")?.to_str().ok()?;
     let parameters = value.split(',').filter_map(|parameter| parameter.split_once('='));
@@ -221,7 +221,7 @@ impl Future for BodyRead {
             let read = match ready!(Pin::new(&mut answer.body).poll_frame(cx)) {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(bytes) if !bytes.is_empty() => Ok(bytes),
-                    // Trailers mean nothing here.
+                    // Trailers have no meaning in MCP.
                     Ok(_) | Err(_) => continue,
                 },
                 Some(Err(error)) => Err(ExchangeEnd::Truncated(error_chain(&error))),

@@ -1,4 +1,4 @@
-//! Exchanges with authorization servers: one request, one answer that is read whole, and the end of the connection.
+//! Fetches from authorization servers: one request and one buffered response per connection.
 
 use std::fmt;
 use std::future::{Future as _, poll_fn};
@@ -29,7 +29,7 @@ use super::target::Target;
 use super::transport::Transport;
 use crate::runtime::{Runtime, Smol};
 
-/// An answer.
+/// The response to a fetch.
 pub(crate) struct FetchResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -37,14 +37,14 @@ pub(crate) struct FetchResponse {
 }
 
 impl fmt::Debug for FetchResponse {
-    /// Without what is secret.
+    /// Leaves out headers and body, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fetched").field("status", &self.status).finish_non_exhaustive()
     }
 }
 
 impl<R: Runtime> Transport<R> {
-    /// Makes an exchange with an authorization server on a connection of its own.
+    /// Starts a fetch from an authorization server on a separate connection.
     pub(super) fn fetch(&mut self, fetch: Fetch, reach: FetchPolicy) {
         let id = fetch.id;
         let (task, abort) = fetch_task(self.connector.clone(), fetch, reach);
@@ -52,7 +52,7 @@ impl<R: Runtime> Transport<R> {
         self.tasks.push(task);
     }
 
-    /// Stops such an exchange; no event follows.
+    /// Aborts a fetch; no event follows.
     pub(super) fn abort_fetch(&mut self, id: FetchId) {
         if let Some(abort) = self.fetches.remove(&id) {
             abort.abort();
@@ -72,11 +72,11 @@ fn fetch_task<R: Runtime>(
     }))
 }
 
-/// How long an exchange by itself may take, from the look-up of its host to the last byte of the answer.
+/// Time limit of a fetch without a client, from the name lookup to the last byte of the response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Makes an exchange that belongs to no client: with smol's sockets, by the proxies of the environment, and trusting what
-/// is trusted by default. Says why not, for people.
+/// Performs a fetch that belongs to no client: with smol's sockets, the proxies of the environment, and the default
+/// trust roots. The error's text is shown to the user.
 pub(crate) async fn fetch_once(fetch: Fetch, reach: FetchPolicy) -> Result<FetchResponse, String> {
     let connector = Connector {
         runtime: Smol,
@@ -98,7 +98,7 @@ pub(crate) async fn fetch_once(fetch: Fetch, reach: FetchPolicy) -> Result<Fetch
             let news = !more.is_empty();
             connections.extend(more);
             while let Poll::Ready(Some(())) = Pin::new(&mut connections).poll_next(cx) {}
-            // What was opened just now has not been polled for it.
+            // A connection that was opened just now has not been polled for its request yet.
             if polled.is_ready() || !news {
                 return polled;
             }
@@ -111,7 +111,7 @@ pub(crate) async fn fetch_once(fetch: Fetch, reach: FetchPolicy) -> Result<Fetch
     .await
 }
 
-/// Makes the exchange; says why not, for people. How long it may take is for others to say.
+/// Performs a fetch; the error's text is shown to the user. The caller limits its duration.
 async fn fetch_with<R: Runtime>(
     connector: &Connector<R>,
     fetch: Fetch,

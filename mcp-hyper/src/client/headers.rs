@@ -1,10 +1,10 @@
-//! The headers that the application adds.
+//! Request headers that the application adds.
 
 use std::fmt;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// The headers that HTTP or the protocol needs for itself, beside everything that begins with `mcp-` or `proxy-`.
+/// Headers that HTTP or the protocol sets itself, besides all those that begin with `mcp-` or `proxy-`.
 const RESERVED: &[HeaderName] = &[
     header::ACCEPT,
     header::ACCEPT_ENCODING,
@@ -21,28 +21,28 @@ const RESERVED: &[HeaderName] = &[
     header::UPGRADE,
 ];
 
-/// Those of which the library that defines names knows none.
+/// Reserved headers for which the `http` crate has no constant.
 const RESERVED_UNNAMED: &[&str] = &["http2-settings", "keep-alive", "last-event-id"];
 
 pub(super) const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
 
-/// A header that can not be added.
+/// A request header that the client rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderError {
-    /// The name, as it was given.
+    /// The name, as the application passed it.
     pub name: String,
-    /// What is wrong with it.
+    /// Why the header is rejected.
     pub kind: HeaderErrorKind,
 }
 
-/// What is wrong with a header.
+/// Why a header is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderErrorKind {
-    /// The name is no name of a header.
+    /// The name is not a valid header name.
     Name,
-    /// The value holds what no header may hold, such as a line break.
+    /// The value contains characters that are invalid in headers, such as a line break.
     Value,
     /// The protocol sets this header itself.
     Reserved,
@@ -61,15 +61,15 @@ impl fmt::Display for HeaderError {
 
 impl std::error::Error for HeaderError {}
 
-/// Adds to the headers of a request.
+/// Adds headers to those of a request.
 type Refresh = Box<dyn FnMut(&mut HeaderMap) + Send>;
 
-/// What the application adds to every request.
+/// The headers that the application adds to every request.
 #[derive(Default)]
 pub(super) struct Additions {
     fixed: HeaderMap,
     refresh: Vec<Refresh>,
-    /// The first that could not be added.
+    /// The first header that was rejected.
     first_error: Option<HeaderError>,
 }
 
@@ -95,7 +95,7 @@ impl Additions {
         self.refresh.push(refresh);
     }
 
-    /// Whether later requests may have other headers than earlier ones.
+    /// Whether the headers may change between requests.
     pub(super) fn may_change(&self) -> bool {
         !self.refresh.is_empty()
     }
@@ -104,7 +104,7 @@ impl Additions {
         self.first_error.take().map_or(Ok(()), Err)
     }
 
-    /// Adds them to those of the protocol.
+    /// Adds the application's headers to those of the protocol.
     pub(super) fn apply(&mut self, headers: &mut HeaderMap) {
         let mut added = self.fixed.clone();
         for refresh in &mut self.refresh {
@@ -113,10 +113,10 @@ impl Additions {
         let authorized = headers.contains_key(header::AUTHORIZATION);
         let mut last = None;
         for (name, mut value) in added {
-            // A name is told once, however many values follow.
+            // `HeaderMap` returns a name only with its first value.
             last = name.or(last);
             let Some(name) = last.as_ref().filter(|name| !is_reserved(name)) else { continue };
-            // A token that was got for this server counts for more than one that is there in any case.
+            // A token that was obtained for this server takes precedence over a configured one.
             if authorized && *name == header::AUTHORIZATION {
                 continue;
             }
@@ -135,17 +135,17 @@ fn is_reserved(name: &HeaderName) -> bool {
         || ["mcp-", "proxy-"].iter().any(|prefix| name.as_str().starts_with(prefix))
 }
 
-/// Whether the value should not be shown.
+/// Whether the header's value must not be shown.
 pub(super) fn is_secret(name: &HeaderName) -> bool {
     *name == "dpop" || SECRET_WORDS.iter().any(|word| name.as_str().contains(word))
 }
 
-/// What names of headers with secret values have in them: `x-api-key`, `set-cookie`, `proxy-authorization`,
+/// Parts of the names of headers with secret values: `x-api-key`, `set-cookie`, `proxy-authorization`,
 /// `mcp-session-id`.
 const SECRET_WORDS: &[&str] =
     &["auth", "cookie", "credential", "key", "passw", "secret", "session", "signature", "token"];
 
-/// Marks the values that should not be shown.
+/// Marks the values that must not be shown as sensitive.
 pub(super) fn mark_secrets(headers: &mut HeaderMap) {
     for (name, value) in headers.iter_mut() {
         if is_secret(name) {

@@ -1,4 +1,4 @@
-//! Clients: hyper connections that carry the exchanges of an HTTP client machine.
+//! HTTP clients: hyper connections that carry the exchanges of an `HttpClient`.
 
 #[cfg(feature = "auth")]
 mod authorized;
@@ -45,17 +45,17 @@ pub use options::{ClientOptions, ConnectError};
 pub use proxy::{Proxy, ProxyError};
 pub use wire::WireEvent;
 
-/// How often the driver goes round before it lets others have a turn.
+/// Maximum rounds of the driver before it lets other tasks run.
 const ROUNDS: usize = 4;
-/// How much it does in each round: of what has happened, and of what is to be done.
+/// Maximum events and actions that the driver handles in each round.
 const TURN: usize = 32;
-/// What becomes of an exchange that is held where nobody sees to authorization.
+/// Error of an exchange that the server refused, in a client without authorization.
 const NO_AUTHORIZATION: &str = "this program does not log in";
 
-/// Talks to the server at this URL, `http` or `https`, with default [options](ClientOptions).
+/// Connects to the server at this URL, `http` or `https`, with default [options](ClientOptions).
 ///
-/// Connections are opened when the driver is polled, as many as are needed, and kept for the next request. Dropping the last
-/// [`Client`] ends it all in an orderly way while the driver runs.
+/// The driver opens connections as needed while it is polled, and reuses them. Dropping the last [`Client`] closes the
+/// session in an orderly way while the driver runs.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -75,17 +75,18 @@ const NO_AUTHORIZATION: &str = "this program does not log in";
 /// ```
 ///
 /// # Errors
-/// If the URL can not be used, or the environment names a proxy that can not. Whether there is a server is found out by the
-/// driver.
+/// If the URL is invalid, or the environment names an invalid proxy. Only the driver finds out whether the server can
+/// be reached.
 pub fn connect(url: impl Into<String>) -> Result<(Client, ClientDriver), ConnectError> {
     ClientOptions::default().connect(url)
 }
 
-/// The future that carries a client's messages, keeps its time and runs its [handlers](mcp_proto::front::ClientHandlers).
+/// The future that drives a client: its messages, timers and [handlers](mcp_proto::front::ClientHandlers).
 ///
-/// Spawn it on any executor, or poll it beside the work; nothing happens otherwise. It is `Send` unless the handlers are
-/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). It polls all of its connections itself and spawns nothing, and what is idle costs nothing. It ends
-/// once the client is closed, with an error unless this side closed it: the same that the client's requests got.
+/// Spawn it on any executor, or poll it beside other work; the client does nothing otherwise. It is `Send` unless the
+/// handlers are [`LocalHandlers`](mcp_proto::front::LocalHandlers). It polls all of its connections itself and spawns
+/// nothing, and idle connections cost nothing. It ends once the client is closed, with an error unless this side closed
+/// it; the client's requests fail with the same error.
 ///
 /// Dropping it ends every exchange and connection at once.
 #[must_use = "nothing happens unless the driver is polled"]
@@ -99,7 +100,7 @@ pub struct ClientDriver<H: HandlerMode = SendHandlers, R = Smol> {
 }
 
 impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
-    /// Hands over what the connections bring. Ready if there was anything.
+    /// Passes one transport event to the client. Ready if there was one.
     fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.transport.poll(self.clock.now(), cx).map(|mut happened| {
             self.observe(&mut happened);
@@ -114,7 +115,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
         })
     }
 
-    /// Carries out what the machine wants. Ready if there was anything, as more may follow from it.
+    /// Carries out the client's next output. Ready if there was one, as more may follow from it.
     fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let transport = &self.transport;
         let polled = self.front.poll(cx, |machine, now| {
@@ -143,7 +144,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
         })
     }
 
-    /// Whether something is under way that goes on after the client was closed.
+    /// Whether work is in progress that must finish after the client was closed.
     fn is_finishing(&self) -> bool {
         #[cfg(feature = "auth")]
         return self.authorizer.as_ref().is_some_and(crate::auth::Authorizer::is_finishing);
@@ -188,8 +189,8 @@ impl<H: HandlerMode, R: Runtime> Future for ClientDriver<H, R> {
         let this = &mut *self;
         for _ in 0..ROUNDS {
             this.transport.handle_timeout(this.clock.now());
-            // What has happened comes first: a connection that was given back serves the next request. But neither waits
-            // for the end of the other.
+            // Transport events come first, because a returned connection serves the next request. Neither side waits
+            // until the other has nothing left to do.
             let happened = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
             let acted = (0..TURN).take_while(|_| this.poll_machine(cx).is_ready()).count();
             if acted < TURN {

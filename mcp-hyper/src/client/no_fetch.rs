@@ -1,7 +1,7 @@
-//! Stands in for `fetch` without the feature `auth`: no exchange with an authorization server is made.
+//! Stands in for `fetch` without the feature `auth`, where the client never fetches from an authorization server.
 
-/// The id of an exchange that is never made.
+/// The id of a fetch that never happens.
 pub(super) type FetchId = u64;
 
-/// The answer to an exchange that is never made.
+/// The response to a fetch that never happens.
 pub(super) struct FetchResponse;

@@ -1,4 +1,4 @@
-//! How a client behaves.
+//! Options of an HTTP client.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -23,13 +23,13 @@ use super::wire::{Tap, WireEvent};
 use crate::runtime::{Runtime, Smol};
 use crate::time::{Alarm, RuntimeClock};
 
-/// How long opening a connection may take, unless told otherwise: long enough for a packet that is lost twice.
+/// Default time limit for opening a connection: long enough for a packet that is lost twice.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection is kept without a request on it, unless told otherwise. Servers that close sooner say so in
-/// most cases, which is heeded.
+/// Default time limit of an idle connection. Most servers with a shorter limit announce it, and the client respects
+/// that.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How a client behaves: who it is, what it answers, how it connects.
+/// Options of a client: its name, handlers, headers, timeouts and connections.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -53,7 +53,7 @@ pub struct ClientOptions<H: HandlerMode = SendHandlers, R = Smol> {
     runtime: R,
     additions: Additions,
     wire: Tap,
-    /// That of the environment if absent.
+    /// If absent, the proxy of the environment.
     proxy: Option<Proxy>,
     unix_socket: Option<PathBuf>,
     prior_knowledge: bool,
@@ -65,28 +65,28 @@ pub struct ClientOptions<H: HandlerMode = SendHandlers, R = Smol> {
     tls: Option<Arc<futures_rustls::rustls::ClientConfig>>,
 }
 
-/// Why a client can not be made.
+/// Why a client cannot be created.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The URL is not that of a server.
+    /// The URL is invalid for a server.
     Url(UrlError),
-    /// A header can not be added.
+    /// A header is rejected.
     Header(HeaderError),
     /// The [runtime](Runtime::start) cannot be started: no file descriptors are left, say.
     Runtime(Arc<std::io::Error>),
-    /// The environment names something as a proxy that is none.
+    /// The environment names an invalid proxy.
     Proxy(ProxyError),
-    /// No token can be got for such a server, or by such a configuration.
+    /// The authorization's configuration is invalid, or unsuitable for this server.
     #[cfg(feature = "auth")]
     Authorization(mcp_proto::auth::client::AuthConfigError),
-    /// Nothing was said of how to log in.
+    /// The options have no [`authorization`](ClientOptions::authorization).
     #[cfg(feature = "auth")]
     NoAuthorization,
-    /// The system gives no random numbers.
+    /// The system's random number generator failed.
     #[cfg(feature = "auth")]
     NoEntropy,
-    /// No encrypted connection can be made.
+    /// TLS cannot be configured.
     #[cfg(feature = "tls")]
     Tls(crate::tls::TlsError),
 }
@@ -113,24 +113,24 @@ impl fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {}
 
 impl Default for ClientOptions {
-    /// A client that calls itself after this crate.
+    /// Options of a client with the name and version of this crate.
     fn default() -> Self {
         Self::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
     }
 }
 
 impl ClientOptions {
-    /// A client that calls itself so, answers nothing that servers ask for and finds out which era they speak.
+    /// Options of a client with this name and version, which declares no capabilities and detects the server's era.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self::from(ClientConfig::new(Implementation::new(name, version)))
     }
 }
 
 impl From<ClientConfig> for ClientOptions {
-    /// The capabilities of the configuration are replaced by those of the [handlers](ClientOptions::handlers).
+    /// Uses this configuration, except that the [handlers](ClientOptions::handlers) determine the capabilities.
     fn from(config: ClientConfig) -> Self {
         let mut config = HttpClientConfig::new(config, "");
-        // Clients that lose the same server are not to come back at the same moment.
+        // Clients that lose the same server must not all reconnect at the same moment.
         config.seed = RandomState::new().build_hasher().finish();
         Self {
             config,
@@ -152,33 +152,33 @@ impl From<ClientConfig> for ClientOptions {
 }
 
 impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
-    /// Which eras to speak. Default: the server's, which is found out.
+    /// Sets which eras to speak. Default: the server's, which the client detects.
     pub fn era_policy(mut self, mode: client::EraPolicy) -> Self {
         self.config.client.era_policy = mode;
         self
     }
 
-    /// What an [earlier connection](Client::known_era) to the same server found out, which saves the probe.
+    /// Sets the era that an [earlier connection](Client::known_era) to the same server detected, which saves the probe.
     pub fn known_era(mut self, verdict: Option<KnownEra>) -> Self {
         self.config.client.known_era = verdict;
         self
     }
 
-    /// How long a request waits for its answer or for progress, unless it says so itself. Default 30 s.
+    /// Sets how long a request without a timeout of its own waits for a response or for progress. Default 30 s.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.client.request_timeout = timeout;
         self
     }
 
-    /// How long connecting may take in all, until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s.
-    /// When it is over, [`Client::ready`] fails with the step under way and how the steps before it ended.
+    /// Sets the total time until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s. After that,
+    /// [`Client::ready`] fails with the step under way and the results of the steps before it.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
         self.config.client.connect = ConnectTimeouts::within(timeout);
         self
     }
 
-    /// What is answered to the server, and so declared to it. Handlers that are [`LocalHandlers`](mcp_proto::front::LocalHandlers) make a
-    /// driver that is not `Send`.
+    /// Sets the handlers of server requests, which determine the declared capabilities. With
+    /// [`LocalHandlers`](mcp_proto::front::LocalHandlers), the driver is not `Send`.
     pub fn handlers<T: HandlerMode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T, R> {
         ClientOptions {
             config: self.config,
@@ -198,7 +198,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         }
     }
 
-    /// Sockets, names and timers of another runtime. Default: [`Smol`].
+    /// Sets the runtime, which provides sockets, name lookup and timers. Default: [`Smol`].
     pub fn runtime<T: Runtime>(self, runtime: T) -> ClientOptions<H, T> {
         ClientOptions {
             config: self.config,
@@ -218,21 +218,23 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         }
     }
 
-    /// Changes anything else of the configuration. The URL is that of [`connect`](Self::connect).
+    /// Changes the rest of the configuration. [`connect`](Self::connect) overrides its URL.
     pub fn configure(mut self, change: impl FnOnce(&mut HttpClientConfig)) -> Self {
         change(&mut self.config);
         self
     }
 
-    /// Adds a header to every request. Those that the protocol or HTTP sets itself (`mcp-…`, `accept`, `content-type`,
-    /// `host`, `last-event-id` and the like) can not be added; [`connect`](Self::connect) says so.
+    /// Adds a header to every request. Headers that the protocol or HTTP sets itself (`mcp-…`, `accept`,
+    /// `content-type`, `host`, `last-event-id` and the like) are rejected: [`connect`](Self::connect) returns the
+    /// error.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.additions.add(name, value);
         self
     }
 
-    /// Has headers added just before each request goes out, such as a token that is renewed from time to time. What
-    /// [`header`](Self::header) added is there already and may be changed; headers that it would refuse are left out.
+    /// Adds headers just before each request is sent, such as a token that is renewed from time to time. The map
+    /// already contains the headers of [`header`](Self::header), which `add` may change; headers that `header` would
+    /// reject are left out.
     ///
     /// ```
     /// use http::HeaderValue;
@@ -244,76 +246,77 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// });
     /// ```
     ///
-    /// Such headers may change on whose behalf requests are made, so answers that the server means for one context alone
-    /// are not kept. An application that knows when that changes gives the cache a
-    /// [context](mcp_proto::peer::client::CacheConfig::context) and calls [`Client::set_cache_context`] before it does.
+    /// Such headers may change the principal of a request, so responses that the server marks as private are not
+    /// cached. An application that knows when the principal changes sets the cache's
+    /// [context](mcp_proto::peer::client::CacheConfig::context), and calls [`Client::set_cache_context`] before each
+    /// change.
     ///
-    /// `add` is called by the driver: it should be quick.
+    /// The driver calls `add`; it must return quickly.
     pub fn headers(mut self, add: impl FnMut(&mut HeaderMap) + Send + 'static) -> Self {
         self.additions.refresh(Box::new(add));
         self
     }
 
-    /// Whom to trust, and how to encrypt. Unless it says what to offer by ALPN, HTTP/2 and HTTP/1.1 are offered. Default:
-    /// rustls with its defaults, *ring* unless the process has another default, and the roots that the features of this
-    /// crate name.
+    /// Sets the TLS configuration, such as trust roots. Unless it names ALPN protocols, it gets those of HTTP/2 and
+    /// HTTP/1.1. Default: rustls with its defaults, *ring* unless the process has another default, and the roots that
+    /// the features of this crate name.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, config: futures_rustls::rustls::ClientConfig) -> Self {
         self.tls = Some(crate::tls::with_protocols(config));
         self
     }
 
-    /// Whether to go through a proxy. Default: as the [environment](Proxy::from_environment) says.
+    /// Sets the proxy. Default: the proxy of the [environment](Proxy::from_environment).
     pub fn proxy(mut self, proxy: Proxy) -> Self {
         self.proxy = Some(proxy);
         self
     }
 
-    /// Connects to a socket of this machine, whatever the host of the URL, and without a proxy.
+    /// Connects to a Unix domain socket, whatever the host of the URL, and without a proxy.
     #[cfg(unix)]
     pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
         self.unix_socket = Some(path.into());
         self
     }
 
-    /// Speaks HTTP/2 on connections that are not encrypted. There is no falling back: the server must be known to speak
-    /// it. Encrypted connections agree on it by themselves.
+    /// Uses HTTP/2 on unencrypted connections, without a fallback: the server must be known to support it. Encrypted
+    /// connections negotiate the version by ALPN.
     pub fn http2_prior_knowledge(mut self) -> Self {
         self.prior_knowledge = true;
         self
     }
 
-    /// How long opening a connection may take, from looking up the name until the server can be asked. Default 10 s.
+    /// Sets the time limit for opening a connection, from the name lookup until it is ready for requests. Default 10 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long a connection is kept without a request on it; less if the server says so. Default 60 s.
+    /// Sets how long an idle connection stays open, unless the server announces a shorter limit. Default 60 s.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
         self
     }
 
-    /// Shows every request and every answer, for logs and debugging.
+    /// Calls `watch` with every request and response, for logs and debugging.
     ///
-    /// `watch` is called by the driver: it should be quick.
+    /// The driver calls `watch`; it must return quickly.
     pub fn on_wire(mut self, watch: impl FnMut(WireEvent<'_>) + Send + 'static) -> Self {
         self.wire = Tap(Some(Box::new(watch)));
         self
     }
 
-    /// Logs in where the server demands it.
+    /// Logs in where the server requires it.
     #[cfg(feature = "auth")]
     pub fn authorization(mut self, authorization: crate::auth::Authorization) -> Self {
         self.authorization = Some(authorization);
         self
     }
 
-    /// Talks to the server at this URL; see [`connect`](crate::connect).
+    /// Connects to the server at this URL; see [`connect`](crate::connect).
     ///
     /// # Errors
-    /// If one of the options, or the URL, can not be used. Nothing has been sent then.
+    /// If the URL or one of the options is invalid. Nothing has been sent then.
     pub fn connect(mut self, url: impl Into<String>) -> Result<(Client, ClientDriver<H, R>), ConnectError> {
         self.config.url = url.into();
         self.config.client.capabilities = self.handlers.capabilities().clone();
@@ -326,7 +329,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         }
         let cache = &mut self.config.client.cache;
         if self.additions.may_change() && cache.context == CacheContext::default() {
-            // The cache would serve one account the answers of another until the next request goes out.
+            // Otherwise the cache would serve one account's responses to another until the next request is sent.
             cache.private = false;
         }
         let machine = HttpClient::new(self.config.clone(), clock.now()).map_err(ConnectError::Url)?;
@@ -347,11 +350,11 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         Ok((client, driver))
     }
 
-    /// Sees to the tokens of the server at this URL without talking to it: to say whether there are any, to log out, to
-    /// log in beforehand. The [authorization](Self::authorization) must be there.
+    /// Manages the tokens of the server at this URL without connecting to it: reports their status, logs out, or logs
+    /// in beforehand. It requires an [authorization](Self::authorization).
     ///
     /// # Errors
-    /// If one of the options, or the URL, can not be used. Nothing has been sent then.
+    /// If the URL or one of the options is invalid. Nothing has been sent then.
     #[cfg(feature = "auth")]
     pub fn authorize(
         mut self,

@@ -1,4 +1,4 @@
-//! The connections to one origin, and the requests that wait for one.
+//! Connection pools, one per origin.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,48 +11,49 @@ use super::body::BufferedBody;
 use super::connector::{Connection, Http1, Http2};
 use super::target::Target;
 
-/// How many requests a connection to a server of HTTP/2 is expected to take at once, before it says so: what
-/// RFC 9113, section 6.5.2, recommends as the least.
+/// Assumed number of concurrent requests on an HTTP/2 connection until the server announces its limit: the minimum that
+/// RFC 9113, section 6.5.2, recommends.
 const EXPECTED_STREAMS: usize = 100;
-/// How much sooner than the server a connection is given up, so that they do not meet half-way.
+/// How much earlier than the server the client closes an idle connection, so that no request meets a closing
+/// connection.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// The connections to one origin, and the requests that wait for one.
 #[derive(Default)]
 pub(super) struct Pool {
-    /// By when they are given up. The one used last is the one to use next.
+    /// Idle connections by their expiry. The most recently used one is used next.
     idle: BTreeMap<(Instant, u64), Http1>,
     shared: BTreeMap<u64, SharedConnection>,
-    /// In the order of their exchanges.
+    /// Waiting requests, in the order of their exchanges.
     waiting: BTreeMap<ExchangeId, (Target, Request<BufferedBody>)>,
-    /// How many connections are being opened.
+    /// Number of connections being opened.
     opening: usize,
-    /// How many requests a connection takes at once, as far as is known.
+    /// Number of concurrent requests that a connection accepts, as far as known.
     stream_limit: StreamLimit,
     next_number: u64,
 }
 
-/// How many requests a connection takes at once.
+/// Number of concurrent requests that a connection accepts.
 #[derive(Clone, Copy, Default)]
 enum StreamLimit {
-    /// It is not known to be more.
+    /// One, unless more is known.
     #[default]
     One,
-    /// So many, as far as the server has said.
+    /// The limit that the server announced.
     Many(usize),
 }
 
-/// A connection that takes many requests at once.
+/// A connection that accepts many concurrent requests.
 struct SharedConnection {
     connection: Http2,
     requests: usize,
     idle_since: Instant,
 }
 
-/// A connection for one request.
+/// The connection assigned to a request.
 pub(super) struct PooledConnection {
     pub(super) connection: Connection,
-    /// To be given back, if it is shared.
+    /// The shared connection to return it to, if it is shared.
     pub(super) shared: Option<u64>,
 }
 
@@ -65,7 +66,7 @@ impl Pool {
         self.waiting.remove(&exchange);
     }
 
-    /// A request whose turn it is, and the connection for it.
+    /// Takes the next waiting request that a connection is ready for.
     pub(super) fn next_ready(
         &mut self,
         now: Instant,
@@ -78,7 +79,7 @@ impl Pool {
         Some((exchange, target, request, lent))
     }
 
-    /// How many more connections to open; they count as being opened from now on.
+    /// Returns how many more connections to open, and counts them as being opened.
     pub(super) fn connections_to_open(&mut self) -> usize {
         let missing = self.waiting.len().div_ceil(self.expected_streams()).saturating_sub(self.opening);
         self.opening += missing;
@@ -92,7 +93,7 @@ impl Pool {
         }
     }
 
-    /// A connection was opened.
+    /// Adds a newly opened connection.
     pub(super) fn add_opened(&mut self, now: Instant, connection: Connection, idle: Duration) {
         self.opening = self.opening.saturating_sub(1);
         match connection {
@@ -104,7 +105,7 @@ impl Pool {
                 if let StreamLimit::One = self.stream_limit {
                     self.stream_limit = StreamLimit::Many(EXPECTED_STREAMS);
                 }
-                // Others that were opened meanwhile have made it superfluous.
+                // Connections that were opened meanwhile have made this one superfluous.
                 let expected = self.expected_streams();
                 if self.waiting.is_empty() && self.shared.values().any(|shared| shared.has_room(expected)) {
                     return;
@@ -116,7 +117,7 @@ impl Pool {
         }
     }
 
-    /// A connection could not be opened; these requests have nothing to wait for.
+    /// Records that a connection could not be opened; returns the requests that no other connection can serve.
     pub(super) fn note_open_failed(&mut self) -> Vec<ExchangeId> {
         self.opening = self.opening.saturating_sub(1);
         let served = self.opening * self.expected_streams();
@@ -129,7 +130,7 @@ impl Pool {
         failed
     }
 
-    /// A connection can take another request. The server may have said how long it keeps it.
+    /// Returns a connection that is ready for another request. `keep` is the server's announced limit of its idle time.
     pub(super) fn return_idle(
         &mut self,
         now: Instant,
@@ -142,7 +143,7 @@ impl Pool {
         self.idle.insert((now + idle, self.next_number), connection);
     }
 
-    /// A request is through with its shared connection.
+    /// Releases a request's share of a shared connection.
     pub(super) fn return_shared(&mut self, now: Instant, shared: u64) {
         if let Some(shared) = self.shared.get_mut(&shared) {
             shared.requests = shared.requests.saturating_sub(1);
@@ -150,7 +151,7 @@ impl Pool {
         }
     }
 
-    /// A request was answered on it.
+    /// Records that a shared connection has served a request.
     pub(super) fn note_served(&mut self, shared: u64) {
         if let Some(shared) = self.shared.get_mut(&shared) {
             shared.connection.used = true;
@@ -158,7 +159,7 @@ impl Pool {
         }
     }
 
-    /// A connection takes no more requests.
+    /// Removes a shared connection that accepts no more requests.
     pub(super) fn discard(&mut self, shared: u64) {
         self.shared.remove(&shared);
     }
@@ -174,7 +175,7 @@ impl Pool {
             }
         }
         while let Some(((until, _), connection)) = self.idle.pop_last() {
-            // One that is new has to be heard of first.
+            // A new connection must first be known to work.
             if !connection.used || (until > now && connection.sender.is_ready()) {
                 return Some(PooledConnection { connection: Connection::Http1(connection), shared: None });
             }
@@ -182,7 +183,7 @@ impl Pool {
         None
     }
 
-    /// Closes what was idle for too long.
+    /// Closes connections that were idle for too long.
     pub(super) fn expire(&mut self, now: Instant, idle: Duration) {
         while let Some(entry) = self.idle.first_entry()
             && entry.key().0 <= now
@@ -192,14 +193,14 @@ impl Pool {
         self.shared.retain(|_, shared| shared.requests > 0 || shared.idle_since + idle > now);
     }
 
-    /// When something will have been idle for too long.
+    /// When the next idle connection expires.
     pub(super) fn next_expiry(&self, idle: Duration) -> Option<Instant> {
         let shared = self.shared.values().filter(|shared| shared.requests == 0);
         let shared = shared.map(|shared| shared.idle_since + idle);
         shared.chain(self.idle.first_key_value().map(|((until, _), _)| *until)).min()
     }
 
-    /// Whether nothing is lost with it: no connection, no request, and nothing that was found out about the server.
+    /// Whether the pool holds no connection, no request, and no knowledge about the server.
     pub(super) fn is_empty(&self) -> bool {
         let unused = self.idle.is_empty() && self.shared.is_empty();
         unused
@@ -210,8 +211,8 @@ impl Pool {
 }
 
 impl SharedConnection {
-    /// Before the first answer the server may not have said what it takes, which is then expected to be what it was on
-    /// other connections.
+    /// Before its first response, a server may not have announced its limit, so `expected` is the limit from its other
+    /// connections.
     fn has_room(&self, expected: usize) -> bool {
         let limit = self.connection.limit();
         self.requests < if self.connection.used { limit } else { limit.min(expected) }

@@ -1,4 +1,4 @@
-//! Proxies: which one, and for what.
+//! Proxies: which server to use, and for which origins.
 
 mod exceptions;
 
@@ -10,12 +10,12 @@ use http::{HeaderValue, Uri};
 use self::exceptions::Exceptions;
 use super::target::{Origin, Scheme, credentials};
 
-/// Whether requests go through a proxy.
+/// Which requests go through a proxy.
 ///
-/// Encrypted connections are tunnelled (`CONNECT`), so that the proxy sees nothing but the name of the server; others are
-/// forwarded. The proxy is spoken to over HTTP/1.1, encrypted if its URL begins with `https`; a user and a password in
-/// the URL are sent to it. Servers on this machine (`localhost`, `127.0.0.0/8`, `::1`) are never asked for through a
-/// proxy, unless [that is wanted](Self::for_loopback).
+/// Encrypted connections are tunnelled (`CONNECT`), so that the proxy sees only the name of the server; others are
+/// forwarded. The client speaks HTTP/1.1 with the proxy, encrypted if the proxy's URL begins with `https`; it sends a
+/// user and a password from that URL as credentials. Requests to servers on this machine (`localhost`, `127.0.0.0/8`,
+/// `::1`) bypass the proxy, unless [`for_loopback`](Self::for_loopback) includes them.
 ///
 /// ```
 /// use mcp_hyper::Proxy;
@@ -31,10 +31,10 @@ pub struct Proxy {
     loopback: bool,
 }
 
-/// A URL that is no proxy.
+/// An invalid proxy URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyError {
-    /// Where it was found: the name of a variable, or empty.
+    /// The environment variable with the URL, or empty.
     pub variable: String,
 }
 
@@ -49,31 +49,31 @@ impl fmt::Display for ProxyError {
 
 impl std::error::Error for ProxyError {}
 
-/// A proxy.
+/// A proxy server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ProxyServer {
-    /// Where it listens.
+    /// The proxy's own origin.
     pub(super) origin: Arc<Origin>,
-    /// What it is told in `proxy-authorization`.
+    /// The value of `proxy-authorization`.
     pub(super) credentials: Option<HeaderValue>,
 }
 
 impl Proxy {
-    /// No proxy.
+    /// Uses no proxy.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// What the environment says, as most programs understand it.
+    /// Uses the proxies of the environment, as most programs do.
     ///
     /// `https_proxy` or `HTTPS_PROXY` is for encrypted connections, `http_proxy` or `HTTP_PROXY` for others, and
-    /// `no_proxy` or `NO_PROXY` lists [exceptions](Self::except). The lower-case name counts first; an empty value means
-    /// no proxy. Where `REQUEST_METHOD` is set, as for CGI programs, `HTTP_PROXY` is ignored: whoever sends such a
-    /// program a request could set it.
+    /// `no_proxy` or `NO_PROXY` lists [exceptions](Self::except). The lower-case name takes precedence; an empty value
+    /// means no proxy. Where `REQUEST_METHOD` is set, as for CGI programs, `HTTP_PROXY` is ignored: any client of such
+    /// a program can set it by a request header.
     ///
     /// # Errors
-    /// If a variable is set to something else.
+    /// If a variable is set to an invalid proxy URL.
     pub fn from_environment() -> Result<Self, ProxyError> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
@@ -98,32 +98,31 @@ impl Proxy {
         Ok(proxy.except(&exceptions))
     }
 
-    /// This one, for everything. A URL without a scheme is one of `http`.
+    /// Uses this proxy for every origin. A URL without a scheme is taken as `http`.
     ///
     /// # Errors
-    /// If it is not a URL of HTTP.
+    /// If it is not an HTTP URL.
     pub fn through(url: &str) -> Result<Self, ProxyError> {
         let server = ProxyServer::parse(url).ok_or(ProxyError { variable: String::new() })?;
         Ok(Self { http: Some(server.clone()), https: Some(server), ..Self::none() })
     }
 
-    /// Not for these: names (of which each stands for everything below it as well), addresses and networks such as
-    /// `10.0.0.0/8`, each with a port if it is for that port alone; `*` stands for everything. They are separated by
-    /// commas or spaces.
+    /// Excludes servers from the proxy: names (each includes its subdomains), addresses and networks such as
+    /// `10.0.0.0/8`, each optionally with a port; `*` excludes every server. Commas or spaces separate the entries.
     #[must_use]
     pub fn except(mut self, list: &str) -> Self {
         self.exceptions.add(list);
         self
     }
 
-    /// Also for servers on this machine.
+    /// Also uses the proxy for servers on this machine.
     #[must_use]
     pub fn for_loopback(mut self) -> Self {
         self.loopback = true;
         self
     }
 
-    /// The proxy to ask for this origin, if any.
+    /// The proxy server for this origin, if any.
     pub(super) fn server_for(&self, origin: &Origin) -> Option<&ProxyServer> {
         let server = match origin.scheme {
             Scheme::Http => self.http.as_ref()?,

@@ -1,26 +1,26 @@
-//! What an error of hyper means for the request.
+//! Classification of hyper's errors: whether the request was sent, and whether the connection is lost.
 
 use std::error::Error;
 
 use hyper::client::conn::TrySendError;
 use mcp_proto::transport::http::SentState;
 
-/// Why a request got no answer.
+/// Why a request got no response.
 pub(super) enum SendError<T> {
-    /// The connection had ended before any of it was written; here it is again.
+    /// The connection ended before any of the request was written, so the request is returned.
     Unsent(T, String),
-    /// It was on its way.
+    /// The request was lost after it was written in part or whole.
     Lost {
-        /// Whether the server may have acted on it.
+        /// Whether the server may have acted on the request.
         sent: SentState,
         detail: String,
-        /// Whether that was the end of the connection for other requests too.
+        /// Whether the connection has also ended for other requests.
         ends_connection: bool,
     },
 }
 
 impl<T> SendError<T> {
-    /// Whether no other request will be taken on the same connection.
+    /// Whether the connection accepts no further request.
     pub(super) fn ends_connection(&self) -> bool {
         match self {
             Self::Unsent(..) => true,
@@ -42,13 +42,13 @@ impl<T> From<TrySendError<T>> for SendError<T> {
 }
 
 impl<T> SendError<T> {
-    /// HTTP/2 says of some requests that they were not looked at: RFC 9113, section 8.7.
+    /// With HTTP/2, the server names requests that it did not process: RFC 9113, section 8.7.
     fn lost(error: &hyper::Error, detail: String) -> Self {
         let mut source = error.source();
         while let Some(error) = source {
             if let Some(error) = error.downcast_ref::<h2::Error>() {
                 let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-                // It ends those streams only that are above the last one that the server knows.
+                // GOAWAY ends only those streams that are above the last one that the server processed.
                 let gone = error.is_go_away();
                 let sent =
                     if error.is_remote() && (refused || gone) { SentState::No } else { SentState::Maybe };
@@ -60,13 +60,13 @@ impl<T> SendError<T> {
     }
 }
 
-/// An error and all that is behind it.
+/// The text of an error and all of its sources.
 pub(super) fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
         let more = error.to_string();
-        // Some repeat what is behind them.
+        // Some errors repeat the text of their source.
         if !text.ends_with(&more) {
             text.push_str(": ");
             text.push_str(&more);

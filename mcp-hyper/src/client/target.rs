@@ -1,4 +1,4 @@
-//! Where a request goes.
+//! Request targets: parsed URLs and their origins.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -32,27 +32,27 @@ impl Scheme {
     }
 }
 
-/// What a connection can serve: every URL that begins the same.
+/// An origin: scheme, host and port, which all URLs that a connection can serve have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Origin {
     pub(super) scheme: Scheme,
-    /// In lower case, an IPv6 address without its brackets.
+    /// In lower case; an IPv6 address without its brackets.
     pub(super) host: String,
     pub(super) port: u16,
 }
 
 impl Origin {
-    /// As it stands in the `host` header: with the port unless it goes without saying.
+    /// The value of the `host` header: without the scheme's default port.
     pub(super) fn authority(&self) -> String {
         if self.port == self.scheme.default_port() { self.bracketed() } else { self.with_port() }
     }
 
-    /// The URL that everything of it begins with.
+    /// The origin as a URL.
     pub(super) fn url(&self) -> String {
         format!("{}://{}/", self.scheme.as_str(), self.authority())
     }
 
-    /// As CONNECT wants it: with the port.
+    /// Host and port, as CONNECT requires.
     pub(super) fn with_port(&self) -> String {
         format!("{}:{}", self.bracketed(), self.port)
     }
@@ -62,7 +62,7 @@ impl Origin {
     }
 }
 
-/// A URL, taken apart.
+/// A parsed URL.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) origin: Arc<Origin>,
@@ -72,7 +72,7 @@ pub(super) struct Target {
 }
 
 impl fmt::Debug for Target {
-    /// Without the query and the credentials, which may be secret.
+    /// Leaves out query and credentials, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target")
             .field("origin", &self.origin)
@@ -82,7 +82,7 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
-    /// `None` if it is not an absolute URL of HTTP.
+    /// Parses a URL; `None` if it is not an absolute HTTP URL.
     pub(super) fn parse(url: &str) -> Option<Self> {
         let uri = Uri::try_from(url).ok()?;
         let scheme = match uri.scheme_str()? {
@@ -96,7 +96,7 @@ impl Target {
         if host.is_empty() {
             return None;
         }
-        // One spelling for one address: as `mcp_proto` compares origins.
+        // One spelling per address, as `mcp_proto` compares origins.
         let host = match host.parse::<Ipv6Addr>() {
             Ok(address) => address.to_string(),
             Err(_) => host.to_ascii_lowercase(),
@@ -112,12 +112,12 @@ impl Target {
         })
     }
 
-    /// The path alone: the form that a server itself is asked in.
+    /// The path and query, as in a request to the server itself.
     pub(super) fn origin_form(&self) -> Uri {
         Uri::from(self.path.clone())
     }
 
-    /// The whole URL: the form that a proxy is asked in, and that HTTP/2 wants.
+    /// The whole URL, as in a request to a proxy, and with HTTP/2.
     pub(super) fn absolute_form(&self) -> Uri {
         let uri = Uri::builder()
             .scheme(self.origin.scheme.as_str())
@@ -127,7 +127,7 @@ impl Target {
     }
 }
 
-/// `user:password@` as a value of `authorization` or `proxy-authorization`.
+/// Encodes `user:password@` as a value of `authorization` or `proxy-authorization`.
 pub(super) fn credentials(authority: &Authority) -> Option<HeaderValue> {
     let (user_info, _) = authority.as_str().rsplit_once('@')?;
     let (user, password) = user_info.split_once(':').unwrap_or((user_info, ""));

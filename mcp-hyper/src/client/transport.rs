@@ -1,4 +1,4 @@
-//! Carries exchanges over connections.
+//! The transport, which carries exchanges over pooled connections.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -30,7 +30,7 @@ use super::target::{Origin, Target};
 use super::wire::{Tap, WireEvent};
 use crate::runtime::Runtime;
 
-/// What became of an exchange.
+/// An event of an exchange or a fetch.
 pub(super) enum TransportEvent {
     Head { exchange: ExchangeId, status: StatusCode, headers: HeaderMap },
     Body { exchange: ExchangeId, bytes: Bytes },
@@ -38,7 +38,7 @@ pub(super) enum TransportEvent {
     Fetched { id: FetchId, fetched: Result<FetchResponse, String> },
 }
 
-/// Carries exchanges over connections. Whatever it has under way is polled by [`poll`](Self::poll) and ends when it is dropped.
+/// Carries exchanges over pooled connections. [`poll`](Self::poll) drives all of its tasks; dropping it ends them.
 pub(super) struct Transport<R> {
     pub(super) connector: Arc<Connector<R>>,
     additions: Additions,
@@ -46,7 +46,7 @@ pub(super) struct Transport<R> {
     idle: Duration,
     pools: BTreeMap<Arc<Origin>, Pool>,
     exchanges: BTreeMap<ExchangeId, Exchange>,
-    /// The exchanges of which nothing is read until somebody wants it.
+    /// Responses whose next piece has not been requested.
     unread: BTreeMap<ExchangeId, OpenResponse>,
     pub(super) fetches: BTreeMap<FetchId, AbortHandle>,
     pub(super) tasks: FuturesUnordered<Task>,
@@ -55,9 +55,9 @@ pub(super) struct Transport<R> {
 
 struct Exchange {
     origin: Arc<Origin>,
-    /// Stops what is polled for it; absent while nothing is.
+    /// Aborts the exchange's current task; absent while it has none.
     abort: Option<AbortHandle>,
-    /// The shared connection that it is on.
+    /// The shared connection that carries the exchange.
     shared: Option<u64>,
 }
 
@@ -132,7 +132,7 @@ impl<R: Runtime> Transport<R> {
         self.assign_connections(now, &origin);
     }
 
-    /// Gives connections to requests that wait, and opens more if there are not enough.
+    /// Assigns connections to waiting requests, and opens more if there are not enough.
     fn assign_connections(&mut self, now: Instant, origin: &Arc<Origin>) {
         let Some(pool) = self.pools.get_mut(origin) else { return };
         while let Some((exchange, target, request, lent)) = pool.next_ready(now) {
@@ -152,7 +152,7 @@ impl<R: Runtime> Transport<R> {
         }
     }
 
-    /// Stops an exchange. Nothing more is heard of it.
+    /// Aborts an exchange; no event follows.
     pub(super) fn abort(&mut self, now: Instant, exchange: ExchangeId) {
         self.unread.remove(&exchange);
         let Some(Exchange { origin, abort, shared }) = self.exchanges.remove(&exchange) else { return };
@@ -168,12 +168,12 @@ impl<R: Runtime> Transport<R> {
         self.assign_connections(now, &origin);
     }
 
-    /// The exchanges that have answers of which nothing is being read.
+    /// The exchanges with a response that is not being read.
     pub(super) fn unread(&self) -> impl Iterator<Item = ExchangeId> {
         self.unread.keys().copied()
     }
 
-    /// Reads on.
+    /// Reads the next piece of a response.
     pub(super) fn read(&mut self, exchange: ExchangeId) {
         if let Some(answer) = self.unread.remove(&exchange) {
             let (task, abort) = Task::read(exchange, answer);
@@ -184,7 +184,7 @@ impl<R: Runtime> Transport<R> {
         }
     }
 
-    /// What happened. An answer is not read further until [`read`](Self::read) says so.
+    /// Returns the next event. A response is read further only after a call of [`read`](Self::read).
     pub(super) fn poll(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<TransportEvent> {
         loop {
             self.tasks.extend(self.connector.background.take().into_iter().map(Task::background));
@@ -194,7 +194,7 @@ impl<R: Runtime> Transport<R> {
             }
             match Pin::new(&mut self.tasks).poll_next(cx) {
                 Poll::Ready(Some(step)) => self.handle_outcome(now, step),
-                // What was polled may have brought more to poll.
+                // The polled tasks may have added further tasks.
                 Poll::Ready(None) | Poll::Pending => {
                     let more = self.connector.background.take();
                     if more.is_empty() {
@@ -248,7 +248,7 @@ impl<R: Runtime> Transport<R> {
             }
             TaskOutcome::Data { exchange, bytes, answer } => {
                 self.events.push_back(TransportEvent::Body { exchange, bytes });
-                // That was all: there is no need to look.
+                // The body is complete, so no further read is needed.
                 if answer.body.is_end_stream() {
                     return self.handle_outcome(
                         now,
@@ -297,7 +297,7 @@ impl<R: Runtime> Transport<R> {
         }
     }
 
-    /// Keeps a connection for the next request.
+    /// Returns a connection to its pool for the next request.
     fn return_connection(
         &mut self,
         now: Instant,
@@ -309,7 +309,7 @@ impl<R: Runtime> Transport<R> {
         pool.return_idle(now, connection, self.idle, kept);
     }
 
-    /// Keeps an answer until more of it is wanted.
+    /// Stores a response until its next piece is requested.
     fn pause_reading(&mut self, exchange: ExchangeId, answer: OpenResponse) {
         if let Some(running) = self.exchanges.get_mut(&exchange) {
             running.abort = None;
@@ -317,7 +317,7 @@ impl<R: Runtime> Transport<R> {
         }
     }
 
-    /// An exchange is through with its connection; returns the number of a shared one.
+    /// Releases an exchange's connection; returns the number of a shared one.
     fn release(&mut self, now: Instant, exchange: ExchangeId) -> Option<u64> {
         let exchange = self.exchanges.get_mut(&exchange)?;
         let shared = exchange.shared.take()?;
@@ -339,7 +339,7 @@ impl<R: Runtime> Transport<R> {
             }
             TransportEvent::Body { exchange, bytes } => WireEvent::Body { exchange: *exchange, bytes },
             TransportEvent::End { exchange, end } => WireEvent::End { exchange: *exchange, end },
-            // Token responses hold secrets.
+            // Token responses contain secrets.
             TransportEvent::Fetched { .. } => return,
         });
     }
@@ -354,7 +354,7 @@ impl<R: Runtime> Transport<R> {
         }
     }
 
-    /// When a connection will have been idle for too long.
+    /// When the next idle connection expires.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.pools.values().filter_map(|pool| pool.next_expiry(self.idle)).min()
     }

@@ -1,4 +1,4 @@
-//! A way through a proxy.
+//! Tunnels through a proxy, opened by CONNECT.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use http::HeaderValue;
 use super::target::Origin;
 use crate::runtime::Stream;
 
-/// The longest head of an answer to CONNECT, in bytes.
+/// Maximum bytes of the head of a CONNECT response.
 const LONGEST_HEAD: usize = 16 * 1024;
-/// How many headers it may have.
+/// Maximum number of headers of a CONNECT response.
 const MOST_HEADERS: usize = 64;
 
-/// Asks a proxy for a connection to `origin`.
+/// Opens a tunnel to `origin` through a proxy.
 pub(super) async fn open(
     proxy: &mut dyn Stream,
     origin: &Origin,
@@ -32,7 +32,7 @@ pub(super) async fn open(
 
     let mut head = Vec::new();
     let mut byte = [0];
-    // Whatever follows the head is the server's: not one byte more may be taken.
+    // The bytes after the head come from the server: the loop must not read one of them.
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == LONGEST_HEAD {
             return Err(io::Error::other("the proxy's answer is too long"));

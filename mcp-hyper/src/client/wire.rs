@@ -1,34 +1,33 @@
-//! Watching what goes over the wire.
+//! Observation of HTTP traffic.
 
 use std::fmt;
 
 use http::{HeaderMap, Method, StatusCode};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
-/// What went over the wire, as far as the exchange is concerned: how it was cut into frames or chunks, and how it was
-/// encrypted, is not shown.
+/// A part of an exchange as sent or received, without framing, chunking and encryption.
 ///
-/// Values of headers that are secret, such as `authorization`, `set-cookie` and `mcp-session-id`, are marked as
-/// [sensitive](http::HeaderValue::is_sensitive): their [`Debug`](fmt::Debug) form hides them. That of an event leaves out
-/// bodies as well, and queries of URLs: those of HTTP+SSE name a session. A program
-/// that prints these parts must redact them itself.
+/// Values of secret headers, such as `authorization`, `set-cookie` and `mcp-session-id`, are marked as
+/// [sensitive](http::HeaderValue::is_sensitive): their [`Debug`](fmt::Debug) form hides them. The `Debug` form of an
+/// event also leaves out bodies and the queries of URLs, as those of HTTP+SSE identify a session. A program that prints
+/// these parts must redact them itself.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum WireEvent<'a> {
-    /// A request that is sent as soon as there is a connection for it.
+    /// A request, sent as soon as it has a connection.
     Request {
         /// The exchange that it begins.
         exchange: ExchangeId,
-        /// What is to be done.
+        /// The method.
         method: &'a Method,
-        /// With what.
+        /// The absolute URL.
         url: &'a str,
-        /// All headers but those of the connection.
+        /// All headers except those of the connection.
         headers: &'a HeaderMap,
         /// The whole body.
         body: &'a [u8],
     },
-    /// The beginning of an answer.
+    /// The head of a response.
     Head {
         /// The exchange that it belongs to.
         exchange: ExchangeId,
@@ -37,18 +36,18 @@ pub enum WireEvent<'a> {
         /// Its headers.
         headers: &'a HeaderMap,
     },
-    /// A piece of an answer's body, wherever it was cut.
+    /// A piece of a response's body, split at an arbitrary position.
     Body {
         /// The exchange that it belongs to.
         exchange: ExchangeId,
         /// The piece; never empty.
         bytes: &'a [u8],
     },
-    /// The end of an exchange, unless this side has aborted it.
+    /// The end of an exchange, unless this side aborted it.
     End {
-        /// Which.
+        /// The exchange that ended.
         exchange: ExchangeId,
-        /// How.
+        /// How it ended.
         end: &'a ExchangeEnd,
     },
 }
@@ -93,7 +92,7 @@ fn without_secrets(url: &str) -> String {
     }
 }
 
-/// Who watches the wire, if anybody does.
+/// The wire observer, if the application set one.
 #[derive(Default)]
 pub(super) struct Tap(pub(super) Option<Box<WireObserver>>);
 

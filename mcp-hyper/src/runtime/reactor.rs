@@ -1,7 +1,7 @@
 //! Starts async-io's reactor where a failure can be reported.
 //!
-//! The reactor starts itself when it is first used, and panics if the system has no file descriptors left: in the thread
-//! that uses it and in the helper thread `async-io`, which never runs again then.
+//! The reactor otherwise starts on first use, and panics if the system has no file descriptors left: in the thread that
+//! uses it and in the helper thread `async-io`, which never runs again then.
 
 use std::future::Future as _;
 use std::io;
@@ -18,7 +18,7 @@ pub(super) fn start() -> io::Result<()> {
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*started {
         check_descriptors()?;
-        // Setting a timer is its first use.
+        // Setting a timer is the reactor's first use.
         let mut timer = Timer::after(Duration::from_secs(1));
         let _ = Pin::new(&mut timer).poll(&mut Context::from_waker(Waker::noop()));
         *started = true;
@@ -26,7 +26,8 @@ pub(super) fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether as many descriptors are free as the reactor opens: a queue of events, a timer, a way to wake it, one to spare.
+/// Checks that as many descriptors are free as the reactor opens: an event queue, a timer, a wake-up descriptor, and
+/// one to spare.
 #[cfg(unix)]
 fn check_descriptors() -> io::Result<()> {
     use std::fs::File;
@@ -36,7 +37,7 @@ fn check_descriptors() -> io::Result<()> {
     for place in &mut reserved {
         match File::open("/dev/null") {
             Ok(file) => *place = Some(file),
-            // A sandbox without the file says nothing of descriptors.
+            // A sandbox without the file gives no information about descriptors.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
                 return Ok(());
             }

@@ -71,7 +71,7 @@ use crate::time::{RuntimeClock, Timers};
 /// - a [store of tasks](mcp_proto::front::tasks::TaskStore), so that each instance can answer for all tasks.
 ///   `tasks/update` and `tasks/cancel` reach the instance that runs the task within its [poll
 ///   interval](mcp_proto::front::tasks::TaskConfig::poll_interval);
-/// - a [store of used states](Router::single_use), if each state is to be accepted once.
+/// - a [store of used states](Router::single_use), if each state must be accepted only once.
 ///
 /// Notifications that the application sends through an [`HttpServer`], such as changes of a list, must be sent at each
 /// instance; task notifications reach only clients that listen at the instance that runs the task.

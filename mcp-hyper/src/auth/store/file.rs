@@ -1,4 +1,4 @@
-//! Tokens in files that nobody else can read.
+//! A token store in files that only their owner can read.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -12,28 +12,28 @@ use sha2::{Digest as _, Sha256};
 
 use super::{StoreFuture, TokenStore};
 
-/// What every file begins with.
+/// First line of every file.
 const HEADING: &str = "mcp tokens 1";
-/// The extension of a new version that is not complete yet.
+/// File extension of a new version that is not written completely yet.
 const NEW: &str = ".new";
-/// The longest file that is read, in bytes. Real ones stay below 20 KiB.
+/// Maximum bytes of a file that is read. Real ones stay below 20 KiB.
 const MOST_BYTES: u64 = 1024 * 1024;
-/// How long another process may have a file for itself. It reads, compares and writes in that time.
+/// How long to wait for another process's lock of a file, under which it reads, compares and writes.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Keeps tokens in a folder, each record in a file of its own that is replaced as a whole.
+/// Stores tokens in a folder, each record in a file that is replaced atomically.
 ///
-/// On Unix the folder is made for its owner alone (0700) and so are the files (0600); a folder that others may look into
-/// is refused. Elsewhere it is for the folder above to keep others out. Processes that use one folder agree by file locks,
-/// which some network file systems do not have.
+/// On Unix only their owner can access the folder (0700) and the files (0600); a folder that other users can access is
+/// rejected. On other systems, the parent folder must keep other users out. Processes that use the same folder
+/// synchronise by file locks, which some network file systems lack.
 #[derive(Clone, Debug)]
 pub struct FileStore {
     folder: PathBuf,
 }
 
 impl FileStore {
-    /// A store in this folder, which is made when something is kept.
+    /// A store in this folder, which is created when the first record is stored.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -66,7 +66,7 @@ impl TokenStore for FileStore {
     }
 }
 
-/// Where one record is.
+/// The file of one record.
 struct RecordFile {
     folder: PathBuf,
     name: String,
@@ -78,7 +78,7 @@ impl RecordFile {
         self.folder.join(&self.name)
     }
 
-    /// An error as people are to read it.
+    /// Adds the file's path to an error.
     fn describe_error(&self, error: &io::Error) -> io::Error {
         io::Error::new(error.kind(), format!("the tokens in {}: {error}", self.folder.display()))
     }
@@ -117,7 +117,7 @@ impl RecordFile {
         Ok(SaveOutcome::Done(version))
     }
 
-    /// Nobody else writes while this is held. The file of the lock stays: to remove it would be to let two in.
+    /// Locks the record against other writers. The lock file is never removed: removal would let two writers in.
     fn lock(&self) -> io::Result<File> {
         let lock = private_file().create(true).open(self.folder.join(format!("{}.lock", self.name)))?;
         let end = Instant::now() + PATIENCE;
@@ -133,14 +133,14 @@ impl RecordFile {
         }
     }
 
-    /// Removes the files of writers that ended before they renamed them: there are tokens in them. A writer that is alive
-    /// has the lock of its record, and its file stays.
+    /// Removes files of writers that ended before the rename, as these files contain tokens. A running writer holds the
+    /// lock of its record, so its file stays.
     fn remove_leftovers(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         for entry in entries.flatten() {
             let file = entry.file_name();
             let Some(name) = file.to_str().and_then(record_being_written) else { continue };
-            // The lock of this record is held already.
+            // The lock of this record is already held.
             let lock = (name != self.name).then(|| {
                 let lock = private_file().create(true).open(self.folder.join(format!("{name}.lock"))).ok()?;
                 lock.try_lock().is_ok().then_some(lock)
@@ -151,7 +151,7 @@ impl RecordFile {
         }
     }
 
-    /// Whoever reads finds the old file or the new one, whole.
+    /// Writes the file atomically: readers find the old file or the new one, whole.
     fn write(&self, version: RecordVersion, record: &Record) -> io::Result<()> {
         let new = self.folder.join(format!("{}.{:016x}{NEW}", self.name, random_version()?));
         let written = (|| {
@@ -162,14 +162,14 @@ impl RecordFile {
             fs::rename(&new, self.path())
         })();
         if written.is_err() {
-            // It is of no use to anyone.
+            // The incomplete file is useless.
             let _ = fs::remove_file(&new);
         }
         written
     }
 }
 
-/// The record that a file is a new version of, by the name of the file.
+/// The name of the record that a file, by its name, is a new version of.
 fn record_being_written(file: &str) -> Option<&str> {
     let (name, rest) = file.split_once('.')?;
     let is_record = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -192,7 +192,7 @@ fn parse(text: &str) -> io::Result<StoredRecord> {
     }
 }
 
-/// A number that was never given out.
+/// A random version number, which was never used before.
 fn random_version() -> io::Result<u64> {
     getrandom::u64().map_err(|error| io::Error::other(error.to_string()))
 }
@@ -240,7 +240,7 @@ fn check_private(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the file system keep what the folder says. Not every one can.
+/// Flushes the folder's entries to disk. Not every file system can.
 fn sync(folder: &Path) {
     if let Ok(folder) = File::open(folder) {
         let _ = folder.sync_all();

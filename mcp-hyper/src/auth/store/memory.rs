@@ -1,4 +1,4 @@
-//! Tokens in memory.
+//! A token store in memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 
 use super::{StoreFuture, TokenStore};
 
-/// Keeps tokens as long as the process lasts. Clones share what they keep.
+/// Stores tokens for the lifetime of the process. Clones share the records.
 #[derive(Clone, Default)]
 pub struct MemoryStore(Arc<Mutex<StoredRecords>>);
 
@@ -20,7 +20,7 @@ struct StoredRecords {
 }
 
 impl MemoryStore {
-    /// A store with nothing in it.
+    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }

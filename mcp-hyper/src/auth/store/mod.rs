@@ -1,4 +1,4 @@
-//! Where tokens are kept.
+//! Token stores.
 
 mod file;
 mod memory;
@@ -12,25 +12,26 @@ use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 pub use file::FileStore;
 pub use memory::MemoryStore;
 
-/// What a [`TokenStore`] does, while it does it.
+/// The future of a [`TokenStore`] operation.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
 
-/// A place where records are kept, each under a key. What is in them is secret: see
+/// A store of token records, each under a key. Records contain secrets: see
 /// [`Record::to_json`](mcp_proto::auth::client::Record::to_json).
 ///
-/// Several processes may use one place. Each record then has a version that no other record of that place ever had, and
-/// is replaced only by whoever names it, in one step: of two processes that would renew one token, one does.
+/// Several processes may share one store. Each record then has a version that is unique in the store, and is replaced
+/// only by a writer that names this version, in one atomic step: of two processes that would renew the same token, one
+/// does.
 pub trait TokenStore: Send + Sync + 'static {
-    /// What is kept under this key.
+    /// Loads the record under this key.
     ///
     /// # Errors
-    /// If that can not be told. It is shown to people.
+    /// If the store cannot be read. The error's text is shown to the user.
     fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<StoredRecord>>;
 
-    /// Keeps a record, or removes what there is, if what is there is of the version `expected`, or nothing where none is.
+    /// Compare-and-swap: replaces or deletes the record if its version is `expected`; `None` expects no record.
     ///
     /// # Errors
-    /// If that can not be done. It is shown to people.
+    /// If the store cannot be read or written. The error's text is shown to the user.
     fn swap<'a>(
         &'a self,
         key: &'a str,

@@ -1,4 +1,4 @@
-//! What no proxy is asked for.
+//! Servers that are reached without a proxy.
 
 use std::net::IpAddr;
 
@@ -15,9 +15,9 @@ struct Exception {
 #[derive(Clone, Debug)]
 enum Hosts {
     All,
-    /// A name and all below it, in lower case.
+    /// A name and its subdomains, in lower case.
     Name(String),
-    /// The addresses whose first bits are those of this one.
+    /// The addresses that share this prefix, of the given number of bits.
     Network(IpAddr, u32),
 }
 
@@ -84,7 +84,7 @@ impl Hosts {
     }
 }
 
-/// Whether a name is this one or one below it.
+/// Whether `host` is `name` or one of its subdomains.
 fn is_below(host: &str, name: &str) -> bool {
     host.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
@@ -96,7 +96,7 @@ fn bits(address: IpAddr) -> u32 {
     }
 }
 
-/// Whether it is this machine, by its name or by its address.
+/// Whether the host is this machine, by name or by address.
 pub(super) fn is_loopback(host: &str) -> bool {
     match host.parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),
