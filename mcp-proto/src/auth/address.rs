@@ -1,24 +1,25 @@
-//! Which addresses are of servers on the internet.
+//! Classification of IP addresses: public, private, loopback, or special.
 //!
-//! By the registries of special-purpose addresses (RFC 6890), as the standard library has them, and by plain comparison
-//! where its methods are not stable.
+//! It follows the special-purpose address registries (RFC 6890) as implemented by the standard library, and compares
+//! plainly where the library's methods are not stable.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where an address is.
+/// The class of an IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AddressClass {
-    /// On the internet.
+    /// A public internet address.
     Public,
-    /// In a private network: RFC 1918, RFC 4193, and the shared address space of RFC 6598, which overlays use.
+    /// A private network: RFC 1918, RFC 4193, and the shared address space of RFC 6598, which overlay networks use.
     Private,
-    /// On this machine.
+    /// This machine.
     Loopback,
-    /// On this link, of a group, reserved, for documents, or where clouds hand out keys.
+    /// Link-local, multicast, reserved, documentation, or a cloud metadata service.
     Special,
 }
 
-/// Where each cloud tells any process of a machine that machine's keys, apart from 169.254.0.0/16 and 192.0.0.0/24.
+/// Cloud metadata services, which hand credentials to any process of a machine, outside of 169.254.0.0/16 and
+/// 192.0.0.0/24.
 const METADATA_SERVICES: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
@@ -26,7 +27,7 @@ const METADATA_SERVICES: [IpAddr; 4] = [
     IpAddr::V6(Ipv6Addr::new(0xFD20, 0xCE, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// Where this address is.
+/// Classifies an address.
 pub(crate) fn address_class(address: IpAddr) -> AddressClass {
     if METADATA_SERVICES.contains(&address) {
         return AddressClass::Special;
@@ -42,7 +43,7 @@ fn address_class_v4(address: Ipv4Addr) -> AddressClass {
         || address.is_documentation()
         || matches!(
             address.octets(),
-            // This network, IETF protocols, relays of 6to4, benchmarks, groups, and what is reserved or broadcast.
+            // "This" network, IETF protocols, 6to4 relays, benchmarks, multicast, reserved and broadcast.
             [0, ..] | [192, 0, 0, _] | [192, 88, 99, _] | [198, 18 | 19, ..] | [224..=255, ..]
         );
     if special {
@@ -67,13 +68,13 @@ fn address_class_v6(address: Ipv6Addr) -> AddressClass {
         return AddressClass::Private;
     }
     match address.segments() {
-        // Translated to IPv4, by NAT64 and 6to4: as public as what it is translated to.
+        // NAT64 and 6to4 addresses are translated to IPv4, so the embedded address determines the class.
         [0x64, 0xFF9B, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded_class(high, low),
-        // IETF protocols, Teredo among them, and documents.
+        // IETF protocols, such as Teredo, and documentation.
         [0x2001, 0..=0x1FF | 0xDB8, ..] | [0x3FFF, 0..=0xFFF, ..] => AddressClass::Special,
-        // ISATAP.
+        // ISATAP addresses embed an IPv4 address.
         [0x2000..=0x3FFF, _, _, _, 0 | 0x200, 0x5EFE, high, low] => embedded_class(high, low),
-        // What is assigned to servers on the internet: nothing beyond it is.
+        // Global unicast: no internet server has an address outside of it.
         [0x2000..=0x3FFF, ..] => AddressClass::Public,
         _ => AddressClass::Special,
     }

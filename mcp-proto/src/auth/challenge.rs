@@ -1,4 +1,4 @@
-//! `WWW-Authenticate`.
+//! Challenges in the `WWW-Authenticate` header.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,14 +7,15 @@ use core::fmt;
 use super::sanitize::sanitize;
 use super::{Scopes, URL_BYTES};
 
-/// How much of a header is read, in bytes: as much as most HTTP implementations let a header have.
+/// Maximum bytes of a header that are parsed: the header limit of most HTTP implementations.
 const HEADER_BYTES: usize = 16 * 1024;
 
-/// How many challenges are kept, and how many parameters of each.
+/// Maximum number of challenges, and of parameters of each.
 const CHALLENGES: usize = 16;
 const PARAMETERS: usize = 32;
 
-/// One challenge of a `WWW-Authenticate` header (RFC 9110 section 11.6.1). [`Display`](fmt::Display) writes it as a header.
+/// A challenge of a `WWW-Authenticate` header (RFC 9110 section 11.6.1). [`Display`](fmt::Display) formats it for a
+/// header.
 ///
 /// ```
 /// use mcp_proto::auth::Challenge;
@@ -29,7 +30,7 @@ const PARAMETERS: usize = 32;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
-    /// The scheme, as it was written: compare with [`is_scheme`](Self::is_scheme).
+    /// The scheme as received: compare it with [`is_scheme`](Self::is_scheme).
     pub scheme: String,
     parameters: Vec<(String, String)>,
 }
@@ -40,7 +41,7 @@ impl Challenge {
         Self { scheme: scheme.into(), parameters: Vec::new() }
     }
 
-    /// The same with one parameter more. Characters that no header may have are left out.
+    /// Adds a parameter. Characters that are invalid in headers are removed.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         let value = value.chars().filter(|&letter| letter == '\t' || !letter.is_control()).collect();
@@ -48,16 +49,16 @@ impl Challenge {
         self
     }
 
-    /// All challenges of a header, or of several that are joined by commas: the first 16, and of each the first 32
-    /// parameters, in the first 16 KiB. What can not be read is skipped up to the next comma outside quotes. Read as they
-    /// are meant are values that should have been quoted, and parameters with spaces rather than commas between them.
+    /// Parses all challenges of a header, or of several that are joined by commas: the first 16, with the first 32
+    /// parameters of each, in the first 16 KiB. Invalid text is skipped up to the next comma outside quotes. The parser
+    /// tolerates values that should have been quoted, and parameters separated by spaces rather than commas.
     pub fn parse_all(header: &str) -> Vec<Self> {
         let header = header.get(..header.floor_char_boundary(HEADER_BYTES)).unwrap_or_default();
         let mut reader = Reader(header);
         let mut challenges: Vec<Self> = Vec::new();
-        // What comes after a challenge that is not kept does not belong to the one before it.
+        // Parameters of a skipped challenge do not belong to the previous one.
         let mut kept = true;
-        // Only at the beginning and after a comma may a challenge begin.
+        // A challenge can begin only at the start and after a comma.
         let mut separated = true;
         loop {
             separated |= reader.take(|byte| is_blank(byte) || byte == b',').contains(',');
@@ -85,25 +86,25 @@ impl Challenge {
         challenges
     }
 
-    /// Keeps the first parameter of each name.
+    /// Adds a parameter, unless the challenge has one of this name.
     fn add(&mut self, name: &str, value: String) {
         if self.parameters.len() < PARAMETERS && self.get(name).is_none() {
             self.parameters.push((name.into(), value));
         }
     }
 
-    /// Whether it is of this scheme. Schemes are compared without regard to case.
+    /// Whether the challenge has this scheme. The comparison ignores case.
     pub fn is_scheme(&self, scheme: &str) -> bool {
         self.scheme.eq_ignore_ascii_case(scheme)
     }
 
-    /// The value of a parameter. Names are compared without regard to case.
+    /// The value of a parameter. The comparison of names ignores case.
     pub fn get(&self, name: &str) -> Option<&str> {
         let mut parameters = self.parameters.iter();
         parameters.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// Each parameter, by name and value, as it was written.
+    /// The names and values of all parameters, as received.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -126,11 +127,11 @@ impl fmt::Display for Challenge {
     }
 }
 
-/// What is left of a header. Nothing is read more than twice.
+/// A parser over the rest of a header. It reads nothing more than twice.
 struct Reader<'a>(&'a str);
 
 impl<'a> Reader<'a> {
-    /// Takes what begins with such bytes, which are of ASCII.
+    /// Takes the longest prefix of matching bytes, which must be ASCII.
     fn take(&mut self, of: impl Fn(u8) -> bool) -> &'a str {
         let length = self.0.bytes().position(|byte| !of(byte)).unwrap_or(self.0.len());
         let (taken, rest) = self.0.split_at_checked(length).unwrap_or((self.0, ""));
@@ -144,12 +145,12 @@ impl<'a> Reader<'a> {
         rest.is_some()
     }
 
-    /// Whether nothing comes before the next comma.
+    /// Whether the parser is at a comma or at the end.
     fn is_at_end(&self) -> bool {
         self.0.is_empty() || self.0.starts_with(',')
     }
 
-    /// Takes what comes before the next comma, if it is a `token68`.
+    /// Skips a `token68` that ends at the next comma, if there is one.
     fn token68(&mut self) {
         let mut ahead = Reader(self.0);
         let text = ahead.take(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte));
@@ -160,7 +161,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes the value of a parameter.
+    /// Parses the value of a parameter.
     fn value(&mut self) -> Option<String> {
         self.take(is_blank);
         if self.eat('"') {
@@ -170,7 +171,8 @@ impl<'a> Reader<'a> {
         (!value.is_empty()).then(|| value.into())
     }
 
-    /// Takes the rest of a quoted string. It is no value if it does not end, or has characters that no header may have.
+    /// Parses the rest of a quoted string; `None` if it is not terminated, or has characters that are invalid in
+    /// headers.
     fn quoted(&mut self) -> Option<String> {
         let mut value = String::new();
         let mut letters = self.0.chars();
@@ -187,7 +189,7 @@ impl<'a> Reader<'a> {
         (ended && clean).then_some(value)
     }
 
-    /// Goes to the next comma that is not in quotes.
+    /// Skips to the next comma outside quotes.
     fn skip(&mut self) {
         loop {
             self.0 = self.0.trim_start_matches(|letter| letter != ',' && letter != '"');
@@ -208,8 +210,8 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// What the challenges of a resource server say together: what a `Bearer` challenge says, and what it does not say a
-/// `DPoP` challenge.
+/// The requirement of a resource server, from the parameters of its `Bearer` challenge and, where these are absent, of
+/// its `DPoP` challenge.
 ///
 /// RFC 6750 section 3, RFC 9728 section 5.1, RFC 9449 section 7.1.
 ///
@@ -226,20 +228,20 @@ fn is_token(byte: u8) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Requirement {
-    /// Where the metadata of the resource is. Nobody has [checked](super::FetchPolicy::check) it.
+    /// URL of the resource's metadata. It has not been [checked](super::FetchPolicy::check).
     pub resource_metadata: Option<String>,
     /// The scopes that the request needs.
     pub scope: Option<Scopes>,
-    /// What is wrong with the token, fit to be shown.
+    /// The error code for the token, sanitized for display.
     pub error: Option<String>,
-    /// The same for people, fit to be shown.
+    /// The description of the error, sanitized for display.
     pub error_description: Option<String>,
-    /// Whether tokens bound to a key are taken: there is a `DPoP` challenge.
+    /// Whether there is a `DPoP` challenge: the server accepts tokens that are bound to a key.
     pub wants_dpop: bool,
 }
 
 impl Requirement {
-    /// Of a `WWW-Authenticate` header, or of several that are joined by commas. `None` if there is neither a `Bearer`
+    /// Parses a `WWW-Authenticate` header, or several that are joined by commas. `None` if there is neither a `Bearer`
     /// nor a `DPoP` challenge.
     pub fn parse(header: &str) -> Option<Self> {
         let challenges = Challenge::parse_all(header);
@@ -253,23 +255,23 @@ impl Requirement {
                 .filter(|url| url.len() <= URL_BYTES)
                 .map(String::from),
             scope: say("scope").map(Scopes::parse).filter(|scopes| !scopes.is_empty()),
-            // It stands in the way of everything else that may be wrong.
+            // The nonce error takes precedence: it must be resolved before any other can be.
             error: nonce.or_else(|| say("error")).and_then(sanitize),
             error_description: say("error_description").and_then(sanitize),
             wants_dpop: of("DPoP").next().is_some(),
         })
     }
 
-    /// Whether the token is good, but not for this.
+    /// Whether the token is valid, but lacks scopes for the request.
     pub fn is_insufficient_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
-    /// Whether the same request is wanted again with the nonce that came with the answer.
+    /// Whether the server asks for the same request with the nonce of its response.
     pub fn is_use_dpop_nonce(&self) -> bool {
         self.error.as_deref() == Some(NONCE)
     }
 }
 
-/// The error by which a server asks for a proof with its nonce (RFC 9449).
+/// The error code with which a server asks for a proof with its nonce (RFC 9449).
 const NONCE: &str = "use_dpop_nonce";

@@ -1,4 +1,4 @@
-//! Proofs that the key is held which a token is bound to (RFC 9449).
+//! DPoP proofs of possession of a token's key (RFC 9449).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,13 +15,13 @@ use super::url;
 use super::{Secret, SignError, Signer};
 use crate::UnixTime;
 
-/// How many servers' nonces are kept: as many as one client deals with at a time, and then some.
+/// Maximum number of origins with a nonce: more than one client uses at the same time.
 const ORIGINS: usize = 16;
 
-/// The longest nonce, in bytes.
+/// Maximum bytes of a nonce.
 const NONCE_BYTES: usize = 2048;
 
-/// A proof for one request: its method, its URL without query and fragment, and the token that it comes with.
+/// Creates a proof for one request: its method, its URL without query and fragment, and its token.
 ///
 /// `jti` is random.
 ///
@@ -38,7 +38,7 @@ const NONCE_BYTES: usize = 2048;
 /// ```
 ///
 /// # Errors
-/// If the key can not be used.
+/// If the key cannot be used.
 pub fn proof(
     signer: &dyn Signer,
     method: &str,
@@ -72,12 +72,12 @@ pub fn proof(
     sign_jwt(signer, &header, &claims)
 }
 
-/// What a proof says of the token that it comes with: `ath`.
+/// Computes the hash of a proof's access token: the claim `ath`.
 pub fn token_hash(access: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(access))
 }
 
-/// The nonces that servers last gave, by origin: of the last 16 origins.
+/// The latest nonce of each origin, for the last 16 origins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nonces(Vec<(String, String)>);
 
@@ -88,7 +88,7 @@ impl Nonces {
         self.0.iter().find(|(known, _)| *known == origin).map(|(_, nonce)| nonce.as_str())
     }
 
-    /// Keeps what came in `DPoP-Nonce` with an answer from this URL. What can be no nonce is ignored.
+    /// Stores the `DPoP-Nonce` of a response from this URL. Invalid nonces are ignored.
     pub fn keep(&mut self, url: &str, nonce: &str) {
         let Ok(parts) = url::parse(url) else { return };
         if !is_nonce(nonce) {
@@ -103,15 +103,15 @@ impl Nonces {
     }
 }
 
-/// `NQCHAR` of RFC 6749, at least one.
+/// At least one `NQCHAR` of RFC 6749.
 fn is_nonce(text: &str) -> bool {
     let mut bytes = text.bytes();
     (1..=NONCE_BYTES).contains(&text.len())
         && bytes.all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
 }
 
-/// The thumbprint of a public key (RFC 7638, SHA-256), by which tokens name it. `None` if it is no public key of a kind
-/// that is known: EC, RSA, OKP.
+/// The thumbprint of a public key (RFC 7638, SHA-256), by which tokens name it. `None` if it is not a public key of a
+/// supported type: EC, RSA, OKP.
 pub fn thumbprint(public_jwk: &str) -> Option<String> {
     const NAMES: [&str; 7] = ["kty", "crv", "x", "y", "e", "n", "d"];
     let members = Members::parse(public_jwk.as_bytes(), &NAMES).ok()?;
@@ -128,7 +128,7 @@ pub fn thumbprint(public_jwk: &str) -> Option<String> {
     let mut canonical = String::from("{");
     for name in required {
         let value = members.text(name, KEY_BYTES).ok()??;
-        // Then the text is the same in every JSON.
+        // Such values need no escapes, so that every JSON encoder writes the same text.
         if !value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
             return None;
         }
@@ -139,5 +139,5 @@ pub fn thumbprint(public_jwk: &str) -> Option<String> {
     Some(URL_SAFE_NO_PAD.encode(Sha256::digest(canonical)))
 }
 
-/// The longest member of a key, in bytes: RSA of 16,384 bits has one of 2,731.
+/// Maximum bytes of a member of a key: RSA of 16,384 bits has one of 2,731.
 const KEY_BYTES: usize = 4096;

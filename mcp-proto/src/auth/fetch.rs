@@ -1,4 +1,4 @@
-//! Exchanges of HTTP that somebody else is to make.
+//! HTTP fetches that the driver performs.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,17 +9,17 @@ use bytes::Bytes;
 use super::Secret;
 use crate::transport::http::Verb;
 
-/// Which of a machine's exchanges. Never used again on that machine.
+/// The id of a fetch, unique within its state machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FetchId(u64);
 
 impl FetchId {
-    /// The exchange of this number: for machines, which count.
+    /// A fetch id with this number, for state machines.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The number alone, for maps and logs.
+    /// The number, for maps and logs.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -31,23 +31,24 @@ impl fmt::Debug for FetchId {
     }
 }
 
-/// One exchange to be made: connect only to addresses that [`FetchPolicy::allows`](super::FetchPolicy::allows), follow no
-/// redirect, send no cookie, read no more than `limit` bytes of the answer.
+/// An HTTP request for the driver to perform: connect only to addresses that
+/// [`FetchPolicy::allows`](super::FetchPolicy::allows), follow no redirect, send no cookie, read at most `limit` bytes
+/// of the response.
 ///
 /// [`Debug`](fmt::Debug) shows neither the values of headers nor the query nor the body.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Fetch {
-    /// Which.
+    /// The fetch's id.
     pub id: FetchId,
     /// The method.
     pub verb: Verb,
-    /// Where: absolute, and checked.
+    /// The absolute URL, which has been checked.
     pub url: String,
-    /// The headers, besides those that every request has. Names are in lower case.
+    /// Headers to add to the usual ones. Names are in lower case.
     pub headers: Vec<(&'static str, Secret)>,
-    /// The body; empty if there is none.
+    /// The body, or empty.
     pub body: Bytes,
-    /// How many bytes of the answer's body are read at most. If it is longer, the exchange has failed.
+    /// Maximum bytes of the response body. If it is longer, the fetch fails.
     pub limit: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Where tokens may be fetched from.
+//! The policy that decides which URLs and addresses a client may fetch from.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -6,22 +6,22 @@ use core::net::IpAddr;
 use super::address::{AddressClass, address_class};
 use super::url::{self, Host, HttpUrl};
 
-/// Whether servers in private networks may be visited.
+/// Whether fetches may connect to private networks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PrivateNetworks {
-    /// They may not: a server on the internet has no business there.
+    /// Refused: a server on the internet must not trigger requests to them.
     #[default]
     Refused,
-    /// They may: RFC 1918, unique local addresses, and the shared address space that private overlays use.
+    /// Allowed: RFC 1918, unique local addresses, and the shared address space that overlay networks use.
     Allowed,
 }
 
-/// What may be visited on behalf of one server: its metadata names URLs, and whoever controls it could have anything
-/// fetched from where this program runs.
+/// Decides which URLs and addresses may be fetched on behalf of one server. The server's metadata names URLs, so
+/// without a policy its operator could trigger requests to any address that this program can reach.
 ///
-/// A URL is [checked](Self::check) before it is visited, and each to which an answer redirects as well. Then the host is
-/// resolved, and only addresses are connected to which are [allowed](Self::allows_at): a name can be made to mean any
-/// address. The same addresses are connected to that were asked about; the name is not resolved again.
+/// [Check](Self::check) a URL before each fetch, as well as each redirect target. Then resolve the host, and connect
+/// only to addresses that are [allowed](Self::allows_at), as a name can resolve to any address. Connect to the checked
+/// addresses; do not resolve the name again.
 ///
 /// ```
 /// use mcp_proto::auth::{PrivateNetworks, FetchPolicy, FetchPolicyError};
@@ -43,10 +43,10 @@ pub struct FetchPolicy {
 }
 
 impl FetchPolicy {
-    /// On behalf of the server at this URL. Loopback addresses may be visited only if the server itself has one.
+    /// The policy for the server at this URL. Loopback addresses are allowed only if the server itself has one.
     ///
     /// # Errors
-    /// If tokens can not be sent there: over plain HTTP to another machine, or to a place that is refused.
+    /// If the URL is unsuitable for tokens: plain HTTP to another machine, or a refused address.
     pub fn for_server(server_url: &str, private: PrivateNetworks) -> Result<Self, FetchPolicyError> {
         let loopback = is_loopback(url::parse(server_url)?.host);
         let reach = Self { loopback, private };
@@ -54,10 +54,10 @@ impl FetchPolicy {
         Ok(reach)
     }
 
-    /// Whether a URL may be visited: `https`, or `http` on loopback where that may be visited.
+    /// Checks that a URL may be fetched: `https`, or `http` on loopback where loopback is allowed.
     ///
     /// # Errors
-    /// If not.
+    /// The reason to refuse the URL.
     pub fn check(&self, url: &str) -> Result<(), FetchPolicyError> {
         let parts = parse_plain_url(url)?;
         let loopback = is_loopback(parts.host);
@@ -73,13 +73,13 @@ impl FetchPolicy {
         }
     }
 
-    /// Whether an address may be connected to: to be asked of each that a host is found to have, each time.
+    /// Whether a connection to this address is allowed. Ask for each resolved address, each time.
     pub fn allows(&self, address: IpAddr) -> bool {
         self.check_address(address).is_ok()
     }
 
-    /// The same for the address of a URL that was [checked](Self::check): what is not encrypted stays on this machine,
-    /// whatever its host is found to mean.
+    /// Whether a connection to this address is allowed for a [checked](Self::check) URL: unencrypted requests stay on
+    /// this machine, whatever their host resolves to.
     pub fn allows_at(&self, url: &str, address: IpAddr) -> bool {
         let secure = url::parse(url).is_ok_and(|parts| parts.secure);
         self.allows(address) && (secure || address_class(address) == AddressClass::Loopback)
@@ -97,10 +97,10 @@ impl FetchPolicy {
     }
 }
 
-/// Whether a page may be opened in a browser: `https`, or `http` on loopback.
+/// Checks that a page may be opened in a browser: `https`, or `http` on loopback.
 ///
 /// # Errors
-/// If not.
+/// The reason to refuse the page.
 ///
 /// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices>
 pub fn check_page_url(url: &str) -> Result<(), FetchPolicyError> {
@@ -108,15 +108,15 @@ pub fn check_page_url(url: &str) -> Result<(), FetchPolicyError> {
     if parts.secure || is_loopback(parts.host) { Ok(()) } else { Err(FetchPolicyError::Unencrypted) }
 }
 
-/// Whether the authorization page of an issuer may be opened: `https`, or anything on this machine if the issuer is there
-/// itself. A page on this machine is not opened for an issuer elsewhere, which could have any local service visited.
+/// Checks that an issuer's authorization page may be opened: `https`, or any page on this machine if the issuer is on
+/// it as well. An issuer elsewhere cannot open a page on this machine, as it could address any local service that way.
 pub(crate) fn check_authorization_page(page: &str, issuer: &str) -> Result<(), FetchPolicyError> {
     check_page_url(page)?;
     let is_local = |url| url::parse(url).is_ok_and(|parts| is_loopback(parts.host));
     if is_local(page) && !is_local(issuer) { Err(FetchPolicyError::Loopback) } else { Ok(()) }
 }
 
-/// A URL with nothing in it that nobody needs.
+/// Parses a URL without user name and fragment.
 fn parse_plain_url(url: &str) -> Result<HttpUrl<'_>, FetchPolicyError> {
     let parts = url::parse(url)?;
     if parts.user.is_some() {
@@ -138,31 +138,31 @@ fn is_loopback(host: Host<'_>) -> bool {
     }
 }
 
-/// Why a URL is not visited.
+/// Why a URL is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FetchPolicyError {
-    /// It is longer than [`URL_BYTES`](super::URL_BYTES).
+    /// The URL is longer than [`URL_BYTES`](super::URL_BYTES).
     TooLong,
-    /// It is no URL.
+    /// The URL is invalid.
     Syntax,
-    /// Its scheme is neither `https` nor `http`.
+    /// The scheme is neither `https` nor `http`.
     Scheme,
-    /// It is `http`, and not on this machine.
+    /// The scheme is `http`, and the host is another machine.
     Unencrypted,
-    /// It names no host, or one that can be read in more than one way.
+    /// The URL has no host, or an ambiguous one.
     Host,
-    /// Its host is a number that is not written as an address is.
+    /// The host is a number, but not in the standard form of an address.
     NumericHost,
-    /// It has a user name.
+    /// The URL has a user name.
     UserInfo,
-    /// It has a fragment.
+    /// The URL has a fragment.
     Fragment,
-    /// It is on this machine, and the server is not.
+    /// The URL is on this machine, and the server is not.
     Loopback,
-    /// It is in a private network, and those are refused.
+    /// The address is in a private network, and the policy refuses those.
     Private(IpAddr),
-    /// Its address is of no server on the internet.
+    /// The address is a special one, which no internet server has.
     Special(IpAddr),
 }
 

@@ -1,4 +1,4 @@
-//! Signed texts (RFC 7515, RFC 7519), and who signs them.
+//! JSON Web Signatures and Tokens (RFC 7515, RFC 7519), and the keys that sign them.
 
 use alloc::format;
 use alloc::string::String;
@@ -20,28 +20,29 @@ use sha2::{Digest, Sha256};
 use super::Secret;
 use crate::UnixTime;
 
-/// How long an assertion of a client is good for: it is sent at once, and clocks differ.
+/// Lifetime of a client assertion: it is sent at once, and the rest covers clock differences.
 const ASSERTION_LIFE: Duration = Duration::from_secs(5 * 60);
 
-/// Signs. The key may be anywhere: [`Es256`] holds one; another may ask a hardware module.
+/// A signing key. It may be stored anywhere: [`Es256`] holds its key in memory; other implementations may use a
+/// hardware module.
 pub trait Signer: Send + Sync {
-    /// The algorithm by its name in RFC 7518, as `ES256`.
+    /// The algorithm by its name in RFC 7518, such as `ES256`.
     fn algorithm(&self) -> &str;
 
-    /// The name by which the other side knows the key.
+    /// The id by which the other side knows the key.
     fn key_id(&self) -> Option<&str>;
 
-    /// The public key as a JWK that has its required members alone, in the order of their names (RFC 7638).
+    /// The public key as a JWK with only its required members, in the order of their names (RFC 7638).
     fn public_jwk(&self) -> String;
 
-    /// The signature of these bytes, in the form of RFC 7518.
+    /// Signs these bytes; the signature has the form of RFC 7518.
     ///
     /// # Errors
-    /// If the key can not be used.
+    /// If the key cannot be used.
     fn sign(&self, input: &[u8]) -> Result<Vec<u8>, SignError>;
 }
 
-/// Nothing was signed.
+/// A signing key could not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignError;
 
@@ -53,7 +54,7 @@ impl fmt::Display for SignError {
 
 impl core::error::Error for SignError {}
 
-/// This is no private key of P-256.
+/// A text that is not a P-256 private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyError;
 
@@ -65,8 +66,8 @@ impl fmt::Display for KeyError {
 
 impl core::error::Error for KeyError {}
 
-/// A private key of P-256. Signatures need no random number (RFC 6979). It is wiped from memory when it is dropped, and
-/// not shown by [`Debug`](fmt::Debug).
+/// A P-256 private key. Its signatures need no random numbers (RFC 6979). Dropping it wipes it from memory, and
+/// [`Debug`](fmt::Debug) does not show it.
 ///
 /// ```
 /// use mcp_proto::auth::{Es256, Signer};
@@ -85,28 +86,28 @@ pub struct Es256 {
 }
 
 impl Es256 {
-    /// The key in a PKCS #8 document in PEM.
+    /// Parses a PEM-encoded PKCS #8 key.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it is not a P-256 private key.
     pub fn from_pkcs8_pem(text: &str) -> Result<Self, KeyError> {
         let key = SecretKey::from_pkcs8_pem(text.trim()).map_err(|_| KeyError)?;
         Ok(Self { key, key_id: None })
     }
 
-    /// The key in a PKCS #8 document in DER.
+    /// Parses a DER-encoded PKCS #8 key.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it is not a P-256 private key.
     pub fn from_pkcs8_der(bytes: &[u8]) -> Result<Self, KeyError> {
         let key = SecretKey::from_pkcs8_der(bytes).map_err(|_| KeyError)?;
         Ok(Self { key, key_id: None })
     }
 
-    /// A key made of these random bytes, which are used for nothing else.
+    /// Derives a key from these random bytes, which must not be used for anything else.
     ///
     /// # Errors
-    /// Never in practice: one in 2³² hashes is no key, and others are made then.
+    /// Never in practice: one in 2³² hashes is not a valid key, and the next hash is tried then.
     pub fn from_entropy(entropy: &[u8; 32]) -> Result<Self, KeyError> {
         let key = (0..=u8::MAX).find_map(|attempt| {
             let mut hash = Sha256::new();
@@ -118,13 +119,13 @@ impl Es256 {
         Ok(Self { key: key.ok_or(KeyError)?, key_id: None })
     }
 
-    /// The same key, by the name that the other side knows it by.
+    /// Sets the id by which the other side knows the key.
     #[must_use]
     pub fn with_key_id(self, key_id: impl Into<String>) -> Self {
         Self { key_id: Some(key_id.into()), ..self }
     }
 
-    /// The key, to be stored where nobody else reads it.
+    /// Encodes the key as PEM, for storage that no other user can read.
     ///
     /// # Errors
     /// Never in practice.
@@ -162,12 +163,12 @@ impl fmt::Debug for Es256 {
     }
 }
 
-/// An assertion by which a client shows who it is (RFC 7523 section 2.2): good for five minutes, once.
+/// Creates a client assertion, which authenticates a client (RFC 7523 section 2.2). It is valid once, for five minutes.
 ///
 /// `audience` is the issuer; `jti` is random.
 ///
 /// # Errors
-/// If the key can not be used.
+/// If the key cannot be used.
 pub fn client_assertion(
     signer: &dyn Signer,
     client_id: &str,
@@ -190,7 +191,7 @@ pub fn client_assertion(
     sign_jwt(signer, &header, &claims).map(Secret::new)
 }
 
-/// What stands before the claims.
+/// The header of a JWT.
 #[derive(Serialize)]
 pub(super) struct Header<'a> {
     pub(super) typ: &'a str,
@@ -201,7 +202,7 @@ pub(super) struct Header<'a> {
     pub(super) jwk: Option<&'a RawValue>,
 }
 
-/// A JWT in the compact form.
+/// Signs a JWT in the compact form.
 pub(super) fn sign_jwt(
     signer: &dyn Signer,
     header: &Header<'_>,

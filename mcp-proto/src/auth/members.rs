@@ -1,4 +1,4 @@
-//! Members of JSON objects that others wrote.
+//! Bounded access to members of untrusted JSON objects.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -10,32 +10,32 @@ use serde_json::value::RawValue;
 
 use super::{DOCUMENT_BYTES, Scopes, URL_BYTES};
 
-/// How many names of a list are looked at, how many scopes, and how long each may be, in bytes.
+/// Maximum number of names in a list, maximum number of scopes, and maximum bytes of each.
 const NAMES: usize = 64;
 const SCOPES: usize = 1024;
 const NAME_BYTES: usize = 256;
 
-/// What is wrong with a document.
+/// Why a document is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemberError {
-    /// It is longer than [`DOCUMENT_BYTES`].
+    /// The document is longer than [`DOCUMENT_BYTES`].
     TooLong,
-    /// It is no JSON object.
+    /// The document is not a JSON object.
     Json,
-    /// This member is there twice: readers differ in which they believe.
+    /// The member occurs twice, and parsers differ in which one they use.
     Duplicate(&'static str),
-    /// This member is not there, or null.
+    /// The member is missing or null.
     Missing(&'static str),
-    /// This member is of another type, or too long.
+    /// The member has the wrong type, or is too long.
     InvalidMember(&'static str),
 }
 
-/// Those members of an object that anyone asks for.
+/// The requested members of an object.
 #[derive(Debug)]
 pub(crate) struct Members<'a>(Vec<(&'static str, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// Finds these names in a document, in one pass and without memory for anything else.
+    /// Collects the members with these names in one pass, without allocating for any others.
     pub(crate) fn parse(bytes: &'a [u8], names: &'static [&'static str]) -> Result<Self, MemberError> {
         if bytes.len() > DOCUMENT_BYTES {
             return Err(MemberError::TooLong);
@@ -51,7 +51,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// A member as it is written; `None` if it is null.
+    /// A member's raw JSON; `None` if it is null.
     pub(crate) fn get(&self, name: &'static str) -> Option<&'a str> {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| value.get()).filter(|value| *value != "null")
@@ -62,7 +62,7 @@ impl<'a> Members<'a> {
         value.map_err(|_| MemberError::InvalidMember(name))
     }
 
-    /// A string of at most so many bytes. One that is empty is as good as absent.
+    /// A string of at most `most` bytes. An empty one counts as absent.
     pub(crate) fn text(&self, name: &'static str, most: usize) -> Result<Option<String>, MemberError> {
         let text = self.typed::<String>(name)?.filter(|text| !text.is_empty());
         if text.as_ref().is_some_and(|text| text.len() > most) {
@@ -72,12 +72,12 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// A URL, which nobody has looked at yet.
+    /// A URL, which has not been checked.
     pub(crate) fn url(&self, name: &'static str) -> Result<Option<String>, MemberError> {
         self.text(name, URL_BYTES)
     }
 
-    /// A boolean, false if it is absent.
+    /// A boolean; false if absent.
     pub(crate) fn flag(&self, name: &'static str) -> Result<bool, MemberError> {
         Ok(self.typed(name)?.unwrap_or(false))
     }
@@ -87,7 +87,7 @@ impl<'a> Members<'a> {
         self.list(name, NAMES, NAME_BYTES)
     }
 
-    /// The first strings of a list, without those that have too many bytes.
+    /// The first strings of a list, without those that are longer than the limit.
     pub(crate) fn list(
         &self,
         name: &'static str,
@@ -101,14 +101,14 @@ impl<'a> Members<'a> {
         read.map(|()| Some(list.kept)).map_err(|_| MemberError::InvalidMember(name))
     }
 
-    /// A list of scopes.
+    /// The first scopes of an array.
     pub(crate) fn scopes(&self, name: &'static str) -> Result<Option<Scopes>, MemberError> {
         let list = self.list(name, SCOPES, NAME_BYTES)?;
         Ok(list.map(|list| list.iter().map(String::as_str).collect()))
     }
 }
 
-/// Collects the members of an object that have one of some names.
+/// Collects those members of an object that have one of the requested names.
 struct MemberCollector<'a> {
     names: &'static [&'static str],
     found: Vec<(&'static str, &'a RawValue)>,
@@ -137,7 +137,7 @@ impl<'de> Visitor<'de> for &mut MemberCollector<'de> {
     }
 }
 
-/// Which of the names a key is, if any.
+/// Finds the requested name that equals a key, if any.
 struct NameSeed(&'static [&'static str]);
 struct KnownName(Option<&'static str>);
 
@@ -161,7 +161,7 @@ impl Visitor<'_> for NameSeed {
     }
 }
 
-/// Collects the beginning of a list of strings.
+/// Collects the first strings of a list.
 struct ListCollector {
     items: usize,
     bytes: usize,

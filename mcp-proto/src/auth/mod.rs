@@ -1,14 +1,13 @@
-//! OAuth over HTTP, as far as it is the same whatever carries it: what challenges, metadata and answers say, which URLs
-//! may be visited, and the texts that are signed or derived. Nothing here makes an exchange, reads a clock or draws a
-//! random number.
+//! The transport-independent parts of OAuth: challenges, metadata, token responses, fetch policy, and signed or derived
+//! texts. Nothing here performs I/O, reads a clock or generates a random number.
 //!
-//! - [`Challenge`] and [`Requirement`]: why a server refuses a request, and what it wants.
-//! - [`ResourceMetadata`] and [`ServerMetadata`]: where they are looked for, and what they say.
-//! - [`FetchPolicy`]: which URLs and addresses may be visited for it.
-//! - [`parse_token_response`]: what a token endpoint answers.
-//! - [`Pkce`], [`client_assertion`] and [`proof`](dpop::proof): what is sent to prove who asks.
+//! - [`Challenge`] and [`Requirement`]: why a server refuses a request, and what it requires.
+//! - [`ResourceMetadata`] and [`ServerMetadata`]: well-known URLs and contents.
+//! - [`FetchPolicy`]: which URLs and addresses may be fetched from.
+//! - [`parse_token_response`]: the response of a token endpoint.
+//! - [`Pkce`], [`client_assertion`] and [`proof`](dpop::proof): what a client sends to prove its identity.
 //!
-//! Everything that comes from outside is bounded, and nothing secret is ever shown: see [`Secret`].
+//! Every input is bounded, and no secret is ever shown: see [`Secret`].
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
@@ -46,19 +45,19 @@ pub use token_response::{
 
 use crate::{Instant, UnixTime};
 
-/// The longest document that is read, in bytes: metadata, registrations, answers of token endpoints.
+/// Maximum bytes of a document: metadata, registrations, responses of token endpoints.
 ///
 /// 256 KiB: real ones stay below 20 KiB.
 pub const DOCUMENT_BYTES: usize = 256 * 1024;
 
-/// The longest URL that is visited, in bytes: what browsers and servers agree on.
+/// Maximum bytes of a URL: the limit that browsers and servers agree on.
 pub const URL_BYTES: usize = 8 * 1024;
 
-/// Readings of both clocks: timeouts are counted by the one, the other says when tokens lapse.
+/// The readings of both clocks: timeouts use the monotonic one, token expiry the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// The clock that nobody sets.
+    /// The monotonic clock.
     pub instant: Instant,
-    /// The time of day.
+    /// The wall clock.
     pub unix: UnixTime,
 }

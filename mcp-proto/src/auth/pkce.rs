@@ -1,4 +1,4 @@
-//! Proof Key for Code Exchange (RFC 7636), and other texts that nobody can guess.
+//! Proof Key for Code Exchange (RFC 7636), and other unguessable texts.
 
 use alloc::string::String;
 
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::Secret;
 
-/// A verifier and the challenge that is made of it with S256, the only method there is here.
+/// A code verifier and its challenge by S256, the only supported method.
 ///
 /// ```
 /// use mcp_proto::auth::Pkce;
@@ -20,26 +20,26 @@ use super::Secret;
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/security-considerations#authorization-code-protection>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pkce {
-    /// What is sent with the code.
+    /// The verifier, sent with the code.
     pub verifier: Secret,
-    /// What is sent when the code is asked for.
+    /// The challenge, sent with the request for the code.
     pub challenge: String,
 }
 
 impl Pkce {
-    /// Of these random bytes, which are used for nothing else.
+    /// Derives a verifier from these random bytes, which must not be used for anything else.
     pub fn new(entropy: [u8; 32]) -> Self {
         Self::from_verifier(Secret::new(random_text(entropy)))
     }
 
-    /// Of a verifier that is known already.
+    /// Uses an existing verifier.
     pub fn from_verifier(verifier: Secret) -> Self {
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.expose()));
         Self { verifier, challenge }
     }
 }
 
-/// Random bytes as text: 43 characters that mean the same in URLs, headers and forms.
+/// Encodes random bytes as 43 characters that need no escaping in URLs, headers and forms.
 pub fn random_text(entropy: [u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(entropy)
 }

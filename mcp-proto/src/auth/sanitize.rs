@@ -1,11 +1,12 @@
-//! Texts that others wrote, before anyone sees them.
+//! Sanitization of untrusted text for display.
 
 use alloc::string::String;
 
-/// How many characters of such a text are kept.
+/// Maximum number of characters that are shown.
 pub(crate) const SHOWN: usize = 500;
 
-/// What may be shown of a text, if anything: its beginning, without characters that steer a terminal or turn text around.
+/// The beginning of a text without control and direction characters, which could steer a terminal or reorder text;
+/// `None` if nothing remains.
 pub(crate) fn sanitize(text: &str) -> Option<String> {
     let shown: String = text.chars().filter(|&letter| !is_unsafe(letter)).take(SHOWN).collect();
     (!shown.is_empty()).then_some(shown)

@@ -1,15 +1,15 @@
-//! What a token is good for.
+//! OAuth scopes.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// How many scopes are kept, and how long each may be, in bytes: longer lists than any server has, and URLs as scopes.
+/// Maximum number of scopes, and maximum bytes of each: enough for the longest real lists, and for URLs as scopes.
 const SCOPES: usize = 128;
 const SCOPE_BYTES: usize = 256;
 
-/// Scopes, each once, in the order in which they came: at most 128 of at most 256 bytes. What is beyond that, or no scope
-/// by RFC 6749 section 3.3, is left out.
+/// A set of scopes, in the order of their first occurrence: at most 128 of at most 256 bytes each. Scopes beyond these
+/// limits, or invalid by RFC 6749 section 3.3, are left out.
 ///
 /// ```
 /// use mcp_proto::auth::Scopes;
@@ -23,44 +23,44 @@ const SCOPE_BYTES: usize = 256;
 pub struct Scopes(Vec<String>);
 
 impl Scopes {
-    /// Of text with spaces between them.
+    /// Parses a space-separated list.
     pub fn parse(text: &str) -> Self {
         text.split_ascii_whitespace().collect()
     }
 
-    /// These, then those of the other that are not among them.
+    /// These scopes, followed by those that only `other` has.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         self.iter().chain(other.iter()).collect()
     }
 
-    /// Whether this scope is among them. Scopes are compared as they are written.
+    /// Whether the set contains this scope. The comparison is exact.
     pub fn contains(&self, scope: &str) -> bool {
         self.0.iter().any(|known| known == scope)
     }
 
-    /// Whether all of the other are among them.
+    /// Whether the set contains all scopes of `other`.
     pub fn contains_all(&self, other: &Self) -> bool {
         other.iter().all(|scope| self.contains(scope))
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// The number of scopes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Each, in order.
+    /// The scopes, in order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 }
 
-/// `scope-token` of RFC 6749: visible ASCII but for `"` and `\`.
+/// `scope-token` of RFC 6749: visible ASCII except `"` and `\`.
 fn is_scope(text: &str) -> bool {
     let mut bytes = text.bytes();
     (1..=SCOPE_BYTES).contains(&text.len())

@@ -1,4 +1,4 @@
-//! What must not be seen.
+//! Secret text that is not shown by accident.
 
 use alloc::string::String;
 use core::fmt;
@@ -6,8 +6,8 @@ use core::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// A token, a password, a code: text that is never shown by accident. It is wiped from memory when it is dropped, and
-/// compared in a time that tells nothing but its length.
+/// A secret text, such as a token, a password or a code, that is never shown by accident. Dropping it wipes it from
+/// memory, and comparisons reveal by their duration nothing but its length.
 ///
 /// ```
 /// use mcp_proto::auth::Secret;
@@ -20,12 +20,12 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Keeps this text.
+    /// Wraps this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The text, for the one place that it is meant for.
+    /// The text, for the one place that needs it.
     pub fn expose(&self) -> &str {
         &self.0
     }

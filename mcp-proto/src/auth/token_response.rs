@@ -1,4 +1,4 @@
-//! What a token endpoint answers.
+//! Responses of token endpoints.
 
 use alloc::string::String;
 use core::fmt;
@@ -14,68 +14,68 @@ use super::{DOCUMENT_BYTES, Scopes, Secret, URL_BYTES};
 /// How a token is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenKind {
-    /// By whoever has it.
+    /// By any bearer.
     Bearer,
-    /// With a proof that the key is held which it is bound to (RFC 9449).
+    /// With a proof of possession of its key (RFC 9449).
     Dpop,
-    /// Not at a resource: it is an assertion that another authorization server takes (RFC 8693, `N_A`).
+    /// Not at a resource: it is an assertion for another authorization server (RFC 8693, `N_A`).
     Assertion,
 }
 
-/// What was granted.
+/// A successful response of a token endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TokenResponse {
-    /// The token.
+    /// The access token.
     pub access: Secret,
-    /// How it is used.
+    /// How the token is used.
     pub kind: TokenKind,
-    /// What gets the next one.
+    /// The refresh token.
     pub refresh: Option<Secret>,
-    /// How long it is good for, from when it was asked for. At most ten years.
+    /// The token's lifetime, counted from its request. At most ten years.
     pub lifetime: Option<Duration>,
-    /// What it is good for, if that is not what was asked for.
+    /// The granted scopes, if they differ from the requested ones.
     pub scope: Option<Scopes>,
-    /// What kind of token an exchange gave (RFC 8693).
+    /// The type of token that a token exchange returned (RFC 8693).
     pub issued_type: Option<String>,
-    /// Who agreed (OpenID Connect).
+    /// The ID token, which names the user (OpenID Connect).
     pub id_token: Option<Secret>,
 }
 
-/// Why there is no token.
+/// Why a token endpoint issued no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenEndpointError {
-    /// The server says why.
+    /// The server refused the request with an OAuth error.
     Refused {
-        /// The code, as `invalid_grant`.
+        /// The error code, such as `invalid_grant`.
         error: String,
-        /// The same for people, fit to be shown.
+        /// The description of the error, sanitized for display.
         description: Option<String>,
     },
-    /// It is granted, but the answer can not be used.
+    /// The server granted the request, but its response is invalid.
     Unreadable(TokenResponseError),
-    /// The server answers with this status, and says nothing that can be understood.
+    /// The server responded with this status, and without an OAuth error.
     Status(u16),
 }
 
-/// What is wrong with an answer that grants a token.
+/// Why a successful token response is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenResponseError {
-    /// It is longer than [`DOCUMENT_BYTES`](super::DOCUMENT_BYTES).
+    /// The response is longer than [`DOCUMENT_BYTES`](super::DOCUMENT_BYTES).
     TooLong,
-    /// It is no JSON object.
+    /// The response is not a JSON object.
     Json,
-    /// It is a form, as old servers answer.
+    /// The response is form-encoded, as of old servers.
     Form,
-    /// A member is there twice.
+    /// A member occurs twice.
     Duplicate(&'static str),
     /// A member is missing.
     Missing(&'static str),
-    /// A member is of another type than it should be, or too long, or can not be sent.
+    /// A member has the wrong type, is too long, or cannot be sent in a header.
     InvalidMember(&'static str),
-    /// The token is of a kind that is not known here.
+    /// The token's type is not supported.
     UnknownKind,
 }
 
@@ -91,13 +91,13 @@ const NAMES: [&str; 9] = [
     "error_description",
 ];
 
-/// The longest token, in bytes: more than any server takes in a header.
+/// Maximum bytes of a token: more than any server accepts in a header.
 const TOKEN_BYTES: usize = 64 * 1024;
 
-/// The longest life of a token, in seconds: ten years.
+/// Maximum lifetime of a token, in seconds: ten years.
 const LIFETIME: u64 = 10 * 365 * 24 * 60 * 60;
 
-/// Reads the answer of a token endpoint.
+/// Parses the response of a token endpoint.
 ///
 /// ```
 /// use core::time::Duration;
@@ -113,16 +113,16 @@ const LIFETIME: u64 = 10 * 365 * 24 * 60 * 60;
 /// ```
 ///
 /// # Errors
-/// If it grants no token that can be used.
+/// If the response contains no usable token.
 pub fn parse_token_response(status: u16, body: &[u8]) -> Result<TokenResponse, TokenEndpointError> {
     let granted = (200..300).contains(&status);
-    // A server that is overloaded or broken says nothing about the grant, whatever it says.
+    // An overloaded or broken server's response says nothing about the grant.
     if !granted && (!(400..500).contains(&status) || status == 429) {
         return Err(TokenEndpointError::Status(status));
     }
     match Members::parse(body, &NAMES) {
         Ok(members) => match parse_error(&members) {
-            // Some refuse with a status of success.
+            // Some servers refuse with a success status.
             Some(refusal) if !granted || members.get("access_token").is_none() => Err(refusal),
             _ if granted => parse_grant(&members).map_err(TokenEndpointError::Unreadable),
             _ => Err(TokenEndpointError::Status(status)),
@@ -135,7 +135,7 @@ pub fn parse_token_response(status: u16, body: &[u8]) -> Result<TokenResponse, T
     }
 }
 
-/// Why a server refuses, if it says so as RFC 6749 section 5.2 has it.
+/// Parses the error of a refusal: RFC 6749 section 5.2.
 fn parse_error(members: &Members<'_>) -> Option<TokenEndpointError> {
     let text = |name, most| members.text(name, most).ok().flatten().and_then(|text| sanitize(&text));
     let (error, description) = (text("error", 256)?, text("error_description", DOCUMENT_BYTES));
@@ -144,7 +144,7 @@ fn parse_error(members: &Members<'_>) -> Option<TokenEndpointError> {
 
 fn parse_grant(members: &Members<'_>) -> Result<TokenResponse, TokenResponseError> {
     let access = token_member(members, "access_token")?.ok_or(MemberError::Missing("access_token"))?;
-    // It stands in a header, where nothing else may be begun.
+    // The token is sent in a header, so it must not contain a separator or line break.
     if !access.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(TokenResponseError::InvalidMember("access_token"));
     }
@@ -171,8 +171,8 @@ fn token_member(members: &Members<'_>, name: &'static str) -> Result<Option<Secr
     Ok(members.text(name, TOKEN_BYTES)?.map(Secret::new))
 }
 
-/// Who an ID token is about, if `issuer` issued it. Its signature is not looked at: it came from the token endpoint itself,
-/// over TLS (OpenID Connect Core, section 3.1.3.7).
+/// The subject of an ID token that `issuer` issued. Its signature is not verified: the token came from the token
+/// endpoint itself, over TLS (OpenID Connect Core, section 3.1.3.7).
 pub(crate) fn id_token_subject(token: &Secret, issuer: &str) -> Option<String> {
     const NAMES: [&str; 2] = ["iss", "sub"];
     let payload = URL_SAFE_NO_PAD.decode(token.expose().split('.').nth(1)?).ok()?;
@@ -181,7 +181,7 @@ pub(crate) fn id_token_subject(token: &Secret, issuer: &str) -> Option<String> {
     claims.text("sub", 255).ok()?
 }
 
-/// A number of seconds, or one in a string, as some servers write it. What is no number tells nothing.
+/// A number of seconds, or one in a string, as some servers send it. Anything else counts as absent.
 fn lifetime_member(members: &Members<'_>) -> Result<Option<Duration>, MemberError> {
     let Some(written) = members.get("expires_in") else { return Ok(None) };
     let text = match written.as_bytes() {
@@ -191,19 +191,19 @@ fn lifetime_member(members: &Members<'_>) -> Result<Option<Duration>, MemberErro
     };
     let plain = text.trim().bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
     let seconds = text.trim().parse::<f64>().ok().filter(|_| plain);
-    // The conversion saturates: what has lapsed already is zero.
+    // The conversion saturates: a negative lifetime becomes zero.
     Ok(seconds.map(|seconds| Duration::from_secs((seconds as u64).min(LIFETIME))))
 }
 
-/// Whether this is what `Content-Type: application/x-www-form-urlencoded` stands for.
+/// Whether the body looks like `application/x-www-form-urlencoded`.
 fn is_form(body: &[u8]) -> bool {
     let body = body.get(..DOCUMENT_BYTES).unwrap_or(body);
     form_urlencoded::parse(body).any(|(name, _)| name == "access_token" || name == "error")
 }
 
 impl TokenEndpointError {
-    /// Whether asking again in the same way is bound to fail: what was presented is of no more use. A server that is
-    /// overloaded, broken or in another way not to be understood may do better the next time.
+    /// Whether repeating the same request is certain to fail, so that the presented grant is useless. A server that is
+    /// overloaded, broken or otherwise unintelligible may succeed the next time.
     pub fn is_definitive(&self) -> bool {
         const DEFINITIVE: [&str; 8] = [
             "invalid_request",
@@ -218,7 +218,7 @@ impl TokenEndpointError {
         matches!(self, Self::Refused { error, .. } if DEFINITIVE.contains(&error.as_str()))
     }
 
-    /// Whether the same request is wanted again with the nonce that came with the answer.
+    /// Whether the server asks for the same request with the nonce of its response.
     pub fn is_use_dpop_nonce(&self) -> bool {
         matches!(self, Self::Refused { error, .. } if error == "use_dpop_nonce")
     }

@@ -1,11 +1,11 @@
-//! The URLs that OAuth deals with: short enough, and of HTTP.
+//! Parsing of OAuth URLs, which must be HTTP URLs of bounded length.
 
 use super::{FetchPolicyError, URL_BYTES};
 use crate::url::HttpUrlError;
 
 pub(crate) use crate::url::{Host, HttpUrl};
 
-/// Takes a URL apart that others may have written.
+/// Parses an untrusted URL.
 pub(crate) fn parse(url: &str) -> Result<HttpUrl<'_>, FetchPolicyError> {
     if url.len() > URL_BYTES {
         return Err(FetchPolicyError::TooLong);

@@ -1,4 +1,4 @@
-//! Metadata of resources and of authorization servers: where they are looked for and what they say.
+//! Metadata of protected resources and of authorization servers: well-known URLs and contents.
 
 mod resource;
 mod server;
@@ -13,8 +13,8 @@ use super::url;
 pub use resource::{ResourceIdentity, ResourceMetadata};
 pub use server::{IssuerMatch, ServerMetadata};
 
-/// The URL of a server as tokens are asked for it (RFC 8707): scheme and host in lower case, no port that goes without
-/// saying, no fragment, no slash where there is no path.
+/// The canonical URL of a server, which token requests name as their resource (RFC 8707): scheme and host in lower
+/// case, no default port, no fragment, no slash in place of an empty path.
 ///
 /// ```
 /// use mcp_proto::auth::canonical_resource;
@@ -24,7 +24,7 @@ pub use server::{IssuerMatch, ServerMetadata};
 /// ```
 ///
 /// # Errors
-/// If it is no URL of HTTP, or has a user name.
+/// If it is not an HTTP URL, or has a user name.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#canonical-server-uri>
 pub fn canonical_resource(url: &str) -> Result<String, FetchPolicyError> {
@@ -33,7 +33,7 @@ pub fn canonical_resource(url: &str) -> Result<String, FetchPolicyError> {
         return Err(FetchPolicyError::UserInfo);
     }
     let mut canonical = parts.origin();
-    // A slash that is the whole path means nothing, unless a query follows it.
+    // A slash that is the whole path has no meaning, unless a query follows it.
     if parts.path != "/" || parts.query.is_some() {
         canonical.push_str(parts.path);
     }
@@ -44,21 +44,21 @@ pub fn canonical_resource(url: &str) -> Result<String, FetchPolicyError> {
     Ok(canonical)
 }
 
-/// Why metadata can not be used.
+/// Why metadata is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetadataError {
-    /// It is longer than [`DOCUMENT_BYTES`](super::DOCUMENT_BYTES).
+    /// The document is longer than [`DOCUMENT_BYTES`](super::DOCUMENT_BYTES).
     TooLong,
-    /// It is no JSON object.
+    /// The document is not a JSON object.
     Json,
-    /// A member is there twice.
+    /// A member occurs twice.
     Duplicate(&'static str),
     /// A member is missing.
     Missing(&'static str),
-    /// A member is of another type than it should be, or too long.
+    /// A member has the wrong type, or is too long.
     InvalidMember(&'static str),
-    /// The URL that it would be made of is none.
+    /// The URL that the metadata would be derived from is invalid.
     Url(FetchPolicyError),
 }
 

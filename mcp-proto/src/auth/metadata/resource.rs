@@ -10,28 +10,29 @@ use crate::auth::sanitize::sanitize;
 use crate::auth::url;
 use crate::auth::{Scopes, URL_BYTES};
 
-/// How many authorization servers are considered.
+/// Maximum number of authorization servers that are read.
 const ISSUERS: usize = 16;
 
-/// What a server says of itself as a resource that is protected.
+/// The protected resource metadata of a server.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResourceMetadata {
-    /// Which resource it is about.
+    /// The identifier of the resource.
     pub resource: String,
-    /// The issuers of tokens for it, the first 16. May be empty. None has been [checked](crate::auth::FetchPolicy::check).
+    /// The issuers of tokens for it, the first 16. May be empty. None of them has been
+    /// [checked](crate::auth::FetchPolicy::check).
     pub authorization_servers: Vec<String>,
-    /// The scopes that it knows.
+    /// The scopes that the resource supports.
     pub scopes_supported: Option<Scopes>,
-    /// Whether every token has to be bound to a key (RFC 9449).
+    /// Whether every token must be bound to a key (RFC 9449).
     pub dpop_bound: bool,
-    /// Its name for people, fit to be shown.
+    /// The resource's name, sanitized for display.
     pub name: Option<String>,
 }
 
-/// The well-known path of an origin's metadata; that of a resource below it follows.
+/// The well-known path of an origin's metadata; the path of a resource below the origin is appended.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 const NAMES: [&str; 5] = [
@@ -43,7 +44,7 @@ const NAMES: [&str; 5] = [
 ];
 
 impl ResourceMetadata {
-    /// Where it is looked for if no challenge says where it is, in order. Nowhere if `server_url` is no URL.
+    /// The URLs to try, in order, if no challenge names the metadata's URL. Empty if `server_url` is invalid.
     ///
     /// ```
     /// use mcp_proto::auth::ResourceMetadata;
@@ -61,7 +62,7 @@ impl ResourceMetadata {
         let root = format!("{}{WELL_KNOWN}", parts.origin());
         let path = if parts.path == "/" { "" } else { parts.path };
         let query = parts.query.map(|query| format!("?{query}")).unwrap_or_default();
-        // RFC 9728 keeps a slash at the end of a path; many servers leave it away.
+        // RFC 9728 preserves a trailing slash of the path; many servers omit it.
         let places = [format!("{root}{path}{query}"), format!("{root}{}", path.trim_end_matches('/')), root];
         let mut distinct = Vec::new();
         for place in places {
@@ -72,10 +73,10 @@ impl ResourceMetadata {
         distinct
     }
 
-    /// Reads a document.
+    /// Parses a document.
     ///
     /// # Errors
-    /// If it can not be used.
+    /// If the document is invalid.
     pub fn parse(bytes: &[u8]) -> Result<Self, MetadataError> {
         let members = Members::parse(bytes, &NAMES)?;
         let name = members.text("resource_name", URL_BYTES)?;
@@ -90,8 +91,9 @@ impl ResourceMetadata {
         })
     }
 
-    /// How the document identifies the server at `server_url`. `read_from` is the URL that the document was asked for at.
-    /// Scheme and host are compared in their [canonical form](crate::auth::canonical_resource), the rest as it is written.
+    /// How the document identifies the server at `server_url`. `read_from` is the URL that the document was fetched
+    /// from. Scheme and host are compared in their [canonical form](crate::auth::canonical_resource), the rest as it is
+    /// written.
     ///
     /// ```
     /// use mcp_proto::auth::{ResourceIdentity, ResourceMetadata};
@@ -121,7 +123,7 @@ impl ResourceMetadata {
         }
     }
 
-    /// Whether the document names this resource, however it was found.
+    /// Whether the document names this resource, wherever it was found.
     pub(crate) fn is_for(&self, resource: &str) -> bool {
         canonical(&self.resource).is_some_and(|named| canonical(resource) == Some(named))
     }
@@ -132,7 +134,7 @@ fn canonical(resource: &str) -> Option<String> {
     canonical_resource(resource).ok().filter(|_| !resource.contains('#'))
 }
 
-/// The same URL with one slash more at the end of its path.
+/// The same URL with another slash at the end of its path.
 fn with_slash(url: &str) -> String {
     match url.split_once('?') {
         Some((path, query)) => format!("{path}/?{query}"),
@@ -143,13 +145,13 @@ fn with_slash(url: &str) -> String {
 /// How protected-resource metadata identifies a server: see [`ResourceMetadata::identity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceIdentity {
-    /// It names exactly the server's URL.
+    /// The metadata names exactly the server's URL.
     Exact,
-    /// It names the server's URL with one slash more, or less, at the end of the path.
+    /// The metadata names the server's URL with one trailing slash more or less.
     TrailingSlash,
-    /// It names the server's origin and was read from the well-known path of that origin, where no tenant of one path can
-    /// publish it.
+    /// The metadata names the server's origin and was read from the well-known path of that origin, where no tenant of
+    /// one path can publish it.
     Origin,
-    /// It is about another resource, and must not be used.
+    /// The metadata describes another resource, and must not be used.
     Other,
 }

@@ -9,52 +9,52 @@ use crate::auth::Scopes;
 use crate::auth::members::{MemberError, Members};
 use crate::auth::url;
 
-/// How the issuer that a document names is compared with the one it was looked for under.
+/// How a document's issuer is compared with the expected one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IssuerMatch {
-    /// Character by character, as the specification has it.
+    /// Character by character, as the specification requires.
     #[default]
     Exact,
-    /// The same, but a slash that is the whole path may be missing in either.
+    /// Like `Exact`, but either may omit a slash that is the whole path.
     RootSlash,
 }
 
-/// What an authorization server says of itself. Of every list the first 64 items count. None of the URLs has been
+/// The metadata of an authorization server. Lists contain at most the first 64 items. None of the URLs has been
 /// [checked](crate::auth::FetchPolicy::check).
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerMetadata {
-    /// Who it is.
+    /// The issuer's identifier.
     pub issuer: String,
-    /// The page on which a person agrees.
+    /// The page on which a user consents.
     pub authorization_endpoint: Option<String>,
-    /// Where grants are turned into tokens.
+    /// The endpoint that issues tokens.
     pub token_endpoint: String,
-    /// Where clients register (RFC 7591).
+    /// The endpoint that registers clients (RFC 7591).
     pub registration_endpoint: Option<String>,
-    /// Where tokens are given back (RFC 7009).
+    /// The endpoint that revokes tokens (RFC 7009).
     pub revocation_endpoint: Option<String>,
-    /// Where resource servers ask about tokens (RFC 7662).
+    /// The endpoint that describes tokens to resource servers (RFC 7662).
     pub introspection_endpoint: Option<String>,
-    /// Its keys.
+    /// The URL of the issuer's keys.
     pub jwks_uri: Option<String>,
-    /// The scopes that it knows.
+    /// The scopes that the server supports.
     pub scopes_supported: Option<Scopes>,
-    /// How code challenges may be made (RFC 7636).
+    /// The supported methods of code challenges (RFC 7636).
     pub code_challenge_methods: Option<Vec<String>>,
-    /// How clients may show who they are at the token endpoint.
+    /// The supported methods of client authentication at the token endpoint.
     pub token_auth_methods: Option<Vec<String>>,
-    /// The algorithms that assertions of clients may be signed with.
+    /// The algorithms accepted for client assertions.
     pub token_auth_algorithms: Option<Vec<String>>,
-    /// Whether it takes URLs of documents as ids of clients.
+    /// Whether the server accepts URLs of metadata documents as client ids.
     pub client_id_documents: bool,
-    /// Whether it names itself in every answer of the authorization endpoint (RFC 9207).
+    /// Whether every response of the authorization endpoint names the issuer (RFC 9207).
     pub iss_in_answers: bool,
-    /// The algorithms that proofs of possession may be signed with (RFC 9449).
+    /// The algorithms accepted for proofs of possession (RFC 9449).
     pub dpop_algorithms: Option<Vec<String>>,
-    /// The grants that it takes.
+    /// The supported grant types.
     pub grant_types: Option<Vec<String>>,
 }
 
@@ -77,7 +77,8 @@ const NAMES: [&str; 15] = [
 ];
 
 impl ServerMetadata {
-    /// Where it is looked for, in order. Nowhere if `issuer` is none: a URL without user, query and fragment.
+    /// The URLs to try for an issuer's metadata, in order. Empty if `issuer` is invalid: it must be a URL without user,
+    /// query and fragment.
     ///
     /// ```
     /// use mcp_proto::auth::ServerMetadata;
@@ -107,10 +108,10 @@ impl ServerMetadata {
         places
     }
 
-    /// Reads a document.
+    /// Parses a document.
     ///
     /// # Errors
-    /// If it can not be used.
+    /// If the document is invalid.
     pub fn parse(bytes: &[u8]) -> Result<Self, MetadataError> {
         let members = Members::parse(bytes, &NAMES)?;
         Ok(Self {
@@ -132,11 +133,11 @@ impl ServerMetadata {
         })
     }
 
-    /// What holds for a server of 2025-03-26 that has no metadata: it is its own authorization server, at the paths
-    /// `/authorize`, `/token` and `/register` of its origin. It does not say how code challenges may be made.
+    /// The defaults for a server of 2025-03-26 without metadata: it is its own authorization server, at the paths
+    /// `/authorize`, `/token` and `/register` of its origin, and names no methods of code challenges.
     ///
     /// # Errors
-    /// If this is no URL.
+    /// If the URL is invalid.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery>
     pub fn at_origin(server_url: &str) -> Result<Self, MetadataError> {
@@ -150,13 +151,13 @@ impl ServerMetadata {
         })
     }
 
-    /// Whether it is of the issuer that it was looked for under. If it is not, it must not be used.
+    /// Whether the document belongs to the issuer that it was fetched for. If not, it must not be used.
     pub fn matches_issuer(&self, issuer: &str, how: IssuerMatch) -> bool {
         self.issuer == issuer
             || how == IssuerMatch::RootSlash && without_root_slash(&self.issuer) == without_root_slash(issuer)
     }
 
-    /// Whether code challenges may be made with S256. If not, no code may be asked for.
+    /// Whether the server supports code challenges by S256. If not, no code may be requested.
     pub fn offers_s256(&self) -> bool {
         self.code_challenge_methods.iter().flatten().any(|method| method == "S256")
     }
