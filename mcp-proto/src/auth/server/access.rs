@@ -1,4 +1,4 @@
-//! What a token allows.
+//! The access that a verified token grants.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,7 +12,7 @@ use crate::auth::Scopes;
 use crate::peer::Principal;
 use crate::schema::Json;
 
-/// What a token allows, as whoever has verified it says. The token itself is not among it.
+/// The access that a token grants, as its verifier determined. It does not contain the token itself.
 ///
 /// ```
 /// use mcp_proto::auth::Scopes;
@@ -25,24 +25,25 @@ use crate::schema::Json;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Access {
-    /// On whose behalf requests with it are made.
+    /// The principal of requests with this token.
     pub principal: Principal,
-    /// The resources that it was issued for. One of them has to be this server.
+    /// The resources that the token was issued for. One of them must be this server.
     pub audiences: Vec<String>,
-    /// What it is good for. Default: nothing in particular.
+    /// The granted scopes. Default: none.
     pub scopes: Scopes,
-    /// The client that it was issued to.
+    /// The client that the token was issued to.
     pub client_id: Option<String>,
-    /// When it lapses. Default: nobody knows.
+    /// When the token expires. Default: unknown.
     pub expires: Option<UnixTime>,
-    /// The thumbprint of the key that it is bound to (RFC 9449): only who holds that key may use it. Default: it is not.
+    /// The thumbprint of the key that the token is bound to (RFC 9449): requests must prove that they hold that key.
+    /// Default: the token is not bound to a key.
     pub key: Option<String>,
-    /// What else its issuer says: an object.
+    /// The issuer's further claims, as an object.
     pub claims: Json,
 }
 
 impl Access {
-    /// Access on behalf of somebody, by a token that was issued for `audience`: a resource as it is named in
+    /// Access of `principal`, by a token that was issued for `audience`: a resource as named in
     /// [`Protection`](super::Protection::new).
     pub fn new(principal: Principal, audience: impl Into<String>) -> Self {
         Self {
@@ -69,7 +70,7 @@ impl fmt::Debug for Access {
     }
 }
 
-/// A request whose token is good: what the token allows, and how that is held against what is needed.
+/// The access of an accepted request, and the check of its scopes against those that an operation needs.
 #[derive(Clone)]
 pub struct GrantedAccess(Arc<Inner>);
 
@@ -84,17 +85,18 @@ impl GrantedAccess {
         Self(Arc::new(Inner { access, rules, scheme }))
     }
 
-    /// What the token allows.
+    /// The access that the token grants.
     pub fn access(&self) -> &Access {
         &self.0.access
     }
 
-    /// Whether it allows all of this, broader scopes [included](super::Protection::implies).
+    /// Whether the token grants all of these scopes, broader ones [included](super::Protection::implies).
     pub fn grants(&self, needed: &Scopes) -> bool {
         self.0.rules.covers_scopes(&self.0.access.scopes, needed)
     }
 
-    /// What to answer if it does not, as `WWW-Authenticate`: all that the operation needs, with what every request does.
+    /// The `WWW-Authenticate` value if it does not: the scopes that the operation needs, and those that every request
+    /// needs.
     #[must_use]
     pub fn challenge(&self, needed: &Scopes) -> String {
         self.0.rules.insufficient_scope(self.0.scheme, needed)

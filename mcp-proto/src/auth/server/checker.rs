@@ -1,4 +1,4 @@
-//! Who says what a token allows.
+//! Token checkers, which verify tokens and determine their access.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -11,60 +11,60 @@ use super::jwt::{UnverifiedToken, WRONG_SIGNATURE};
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret, sanitize};
 use crate::quota::QuotaOwner;
 
-/// Verifies tokens, with what is fetched on its behalf.
+/// Verifies tokens, and requests the fetches that this needs.
 ///
 /// ```text
 /// check(token) → TokenValidation::Valid | TokenValidation::Rejected
-///              | TokenValidation::SignatureUnchecked: verify it, for which the checker is not needed; if it is wrong, recheck
-///              | TokenValidation::Pending(id): ask again once the exchange `id` has ended
-/// drain poll_fetch → make the exchange, then handle_answer or handle_failed
+///              | TokenValidation::SignatureUnchecked: verify it, without the checker; if it is wrong, recheck
+///              | TokenValidation::Pending(id): check again once the fetch `id` has ended
+/// drain poll_fetch → perform the fetch, then handle_answer or handle_failed
 /// ```
 pub trait Checker: Send {
-    /// Says what a token allows. What is fetched for it uses the quota of `owner`.
+    /// Checks a token. Fetches for it use the quota of `owner`.
     fn check(&mut self, now: Now, owner: &QuotaOwner, token: &Secret) -> TokenValidation;
 
-    /// Says what a token allows whose signature is wrong by the keys that `failed` has tried. Default: it is refused.
+    /// Checks a token again whose signature does not match the keys that `failed` has tried. Default: rejects it.
     #[cfg(feature = "auth-jwt")]
     fn recheck(&mut self, now: Now, token: &Secret, failed: &UnverifiedToken) -> TokenValidation {
         let _ = (now, token, failed);
         TokenValidation::Rejected(VerifyError::invalid(WRONG_SIGNATURE))
     }
 
-    /// The owner that a token is known to have had lately. Its quota is used for a token whose sender has no quota left, so
-    /// that no one can keep known tokens from being verified. Default: it is not known.
+    /// The recent owner of a known token. Its quota is used for a token whose sender has exhausted its own, so that no
+    /// sender can prevent the verification of known tokens. Default: unknown.
     fn known_owner(&self, now: Now, token: &Secret) -> Option<QuotaOwner> {
         let _ = (now, token);
         None
     }
 
-    /// An exchange has ended with this status and body.
+    /// Handles the response to a fetch.
     fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]);
 
-    /// An exchange has come to nothing; with what is known about it, for people.
+    /// Handles a failed fetch; `detail` is a description for logs.
     fn handle_failed(&mut self, now: Now, id: FetchId, detail: &str);
 
-    /// The next exchange to make, and which addresses may be connected to for it.
+    /// The next fetch to perform, and the policy for the addresses that it may connect to.
     #[must_use]
     fn poll_fetch(&mut self) -> Option<(Fetch, FetchPolicy)>;
 
-    /// Whether there is one.
+    /// Whether a fetch waits to be performed.
     fn has_fetch(&self) -> bool;
 }
 
-/// How long an exchange is waited for. Drivers are done sooner: whoever was to make it has gone.
+/// Time after which a fetch is given up. Drivers end sooner, so that later only a dropped driver can be the reason.
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is known of a token.
+/// The result of checking a token.
 #[derive(Clone, Debug)]
 pub enum TokenValidation {
-    /// It is good.
+    /// The token is valid.
     Valid(Box<Access>),
-    /// It is good if its signature is.
+    /// The token is valid if its signature is.
     #[cfg(feature = "auth-jwt")]
     SignatureUnchecked(UnverifiedToken),
-    /// It is not, or nobody can tell.
+    /// The token is rejected, or cannot be verified.
     Rejected(VerifyError),
-    /// It is not known before this exchange has ended: ask again then.
+    /// The result depends on this fetch: check again once it has ended.
     Pending(FetchId),
 }
 
@@ -78,26 +78,26 @@ impl From<Result<Access, VerifyError>> for TokenValidation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// It is not good, for this reason: a short sentence that the client is shown. It is answered with 401.
+    /// The token is invalid, for this reason: a short sentence that the client is shown. The response is 401.
     Invalid(String),
-    /// Nobody can tell at the moment, for this reason, which is for logs: it is answered with 503.
+    /// The token cannot be verified at present, for this reason, which is for logs. The response is 503.
     Unavailable(String),
-    /// The sender has too many tokens verified at once, for this reason, which is for logs: it is answered with 429.
+    /// The sender has too many tokens under verification, for this reason, which is for logs. The response is 429.
     OverQuota(String),
 }
 
 impl VerifyError {
-    /// The token is not good. `why` is shown to the client: it must not tell what only its issuer should know.
+    /// The token is invalid. `why` is shown to the client: it must not reveal what only the issuer should know.
     pub fn invalid(why: impl Into<String>) -> Self {
         Self::Invalid(why.into())
     }
 
-    /// Nobody can tell at the moment. `why` is not shown to the client.
+    /// The token cannot be verified at present. `why` is not shown to the client.
     pub fn unavailable(why: impl AsRef<str>) -> Self {
         Self::Unavailable(sanitize::sanitize(why.as_ref()).unwrap_or_default())
     }
 
-    /// The sender has too many tokens verified at once. `why` is not shown to the client.
+    /// The sender has too many tokens under verification. `why` is not shown to the client.
     pub fn over_quota(why: impl Into<String>) -> Self {
         Self::OverQuota(why.into())
     }

@@ -1,4 +1,4 @@
-//! What tokens say.
+//! The claims of tokens.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use crate::UnixTime;
 use crate::auth::Scopes;
 use crate::peer::Principal;
 
-/// What a token says (RFC 9068, section 2.2), before anything of it is known to be true.
+/// The claims of a token (RFC 9068, section 2.2), which are untrusted until its signature is verified.
 #[cfg(feature = "auth-jwt")]
 #[derive(Deserialize)]
 pub(super) struct Claims {
@@ -22,28 +22,28 @@ pub(super) struct Claims {
     pub(super) exp: Option<f64>,
     pub(super) nbf: Option<f64>,
     pub(super) client_id: Option<String>,
-    /// The same by OpenID Connect.
+    /// The client's id in OpenID Connect.
     pub(super) azp: Option<String>,
     #[serde(default)]
     scope: OneOrMany,
-    /// The same by some servers.
+    /// The scopes in tokens of some servers.
     #[serde(default)]
     scp: OneOrMany,
     pub(super) cnf: Option<Confirmation>,
 }
 
-/// What a token is bound to (RFC 7800).
+/// The key or certificate that a token is bound to (RFC 7800).
 #[derive(Deserialize)]
 pub(super) struct Confirmation {
     /// The thumbprint of a key.
     pub(super) jkt: Option<String>,
-    /// The hash of a certificate: this server sees none.
+    /// The hash of a certificate, which this server cannot check.
     #[serde(rename = "x5t#S256")]
     pub(super) certificate: Option<String>,
 }
 
 impl Confirmation {
-    /// Whether it is bound to anything but a key.
+    /// Whether the token is bound to anything except a key.
     pub(super) fn is_unsupported(&self) -> bool {
         self.certificate.is_some() || self.jkt.is_none()
     }
@@ -86,7 +86,7 @@ impl<'de> Deserialize<'de> for OneOrMany {
 }
 
 impl OneOrMany {
-    /// The scopes that they are, wherever one ends.
+    /// The scopes of all strings, each of which may be a space-separated list.
     pub(super) fn scopes(&self) -> Scopes {
         self.0.iter().flat_map(|scopes| scopes.split_ascii_whitespace()).collect()
     }
@@ -99,7 +99,7 @@ impl Claims {
     }
 }
 
-/// Who it is: the subject at an issuer, or a client on its own behalf.
+/// The principal: the subject at an issuer, or a client on its own behalf.
 pub(super) fn principal(issuer: &str, subject: Option<&str>, client: Option<&str>) -> Option<Principal> {
     let named = |name: &&str| !name.is_empty();
     match (subject.filter(named), client.filter(named)) {
@@ -109,7 +109,7 @@ pub(super) fn principal(issuer: &str, subject: Option<&str>, client: Option<&str
     }
 }
 
-/// A time of day as tokens write it, in seconds.
+/// Converts a claim's seconds since 1970.
 pub(super) fn unix_time(seconds: f64) -> Option<UnixTime> {
     Duration::try_from_secs_f64(seconds).ok().map(UnixTime::from_epoch)
 }

@@ -1,4 +1,4 @@
-//! Tokens that are bound to keys: the proof that who presents one holds its key (RFC 9449).
+//! DPoP verification: proofs that the sender of a token holds its key (RFC 9449).
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -21,19 +21,19 @@ use crate::UnixTime;
 use crate::auth::{canonical_resource, dpop::thumbprint};
 use crate::quota::QuotaOwner;
 
-/// Whether tokens that are bound to keys are taken.
+/// Whether the server accepts tokens that are bound to keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DpopPolicy {
-    /// They are not.
+    /// Bound tokens are refused.
     #[default]
     Refused,
-    /// They are, and others as well.
+    /// Bound and unbound tokens are accepted.
     Accepted,
-    /// They alone are.
+    /// Only bound tokens are accepted.
     Required,
 }
 
-/// How proofs of possession are held to the requests that they come with.
+/// The rules for proofs of possession.
 ///
 /// ```
 /// use mcp_proto::auth::server::DpopConfig;
@@ -51,7 +51,7 @@ pub struct DpopConfig {
     nonces: Option<Arc<Zeroizing<[u8; 32]>>>,
 }
 
-/// How long a nonce is given out; it is taken for as long again.
+/// How long the server issues a nonce, in seconds; it accepts the nonce for as long again.
 const NONCE_SECONDS: u64 = 5 * 60;
 
 impl DpopConfig {
@@ -59,33 +59,34 @@ impl DpopConfig {
         Self { policy, algorithms: JwtAlgorithm::ALL.into(), window: Duration::from_secs(60), nonces: None }
     }
 
-    /// Tokens that are bound to keys are taken, and others as well.
+    /// Accepts tokens that are bound to keys, and others as well.
     pub fn accepted() -> Self {
         Self::with_policy(DpopPolicy::Accepted)
     }
 
-    /// Tokens that are bound to keys are taken, and no others.
+    /// Accepts only tokens that are bound to keys.
     pub fn required() -> Self {
         Self::with_policy(DpopPolicy::Required)
     }
 
-    /// Which algorithms proofs may be signed with. Default: all of them.
+    /// Sets the algorithms that proofs may be signed with. Default: all.
     pub fn signed_by(mut self, algorithms: impl IntoIterator<Item = JwtAlgorithm>) -> Self {
         self.algorithms = algorithms.into_iter().collect();
         self
     }
 
-    /// By how much the time in a proof may differ from the clock here, either way. Default 60 s: clocks differ, and
+    /// Sets how far a proof's time may differ from this server's clock, either way. Default 60 s: clocks differ, and
     /// requests wait for connections.
     pub fn window(mut self, window: Duration) -> Self {
         self.window = window;
         self
     }
 
-    /// Each proof is to have a nonce of this server, which is good for five to ten minutes: proofs can not be made long
-    /// before they are used. Clients are told the nonce by a 401, and make their request again. Default: they need none.
+    /// Requires a nonce of this server in each proof, which is valid for five to ten minutes, so that proofs cannot be
+    /// created long before their use. A 401 tells clients the nonce, and they repeat their request. Default: no nonce
+    /// is required.
     ///
-    /// Nonces are made of this key, which is 32 random bytes: instances that share it take each other's.
+    /// Nonces are derived from this key, which is 32 random bytes: instances that share it accept each other's nonces.
     pub fn nonces(mut self, key: [u8; 32]) -> Self {
         self.nonces = Some(Arc::new(Zeroizing::new(key)));
         self
@@ -107,8 +108,8 @@ impl DpopConfig {
         }
     }
 
-    /// Whether the proof that comes with a token shows that the key is held which has this thumbprint. RFC 9449,
-    /// section 4.3. The proof is recorded on behalf of `owner`.
+    /// Checks that the proof of a token's request is signed by the key with this thumbprint. RFC 9449, section 4.3. The
+    /// proof is recorded on behalf of `owner`.
     pub(super) fn check(
         &self,
         (origin, resource): (&str, &str),
@@ -152,7 +153,7 @@ impl DpopConfig {
         if off > self.window {
             return Err(AccessError::Proof("the proof is not of this time"));
         }
-        // From the first moment at which it is good to the last.
+        // From the first to the last moment at which the proof is valid.
         let until = now.instant + self.window.saturating_mul(2);
         match proofs.record(now.instant, owner, key, &claims.jti, until) {
             ProofUse::First => Ok(()),
@@ -167,8 +168,8 @@ impl DpopConfig {
             || (nonce.is_some() && [0, 1].map(made).iter().any(|made| made.as_deref() == nonce))
     }
 
-    /// The nonce that is given out now, or was so many turns ago: a hash of the key and of the time, cut in half, so that
-    /// nothing can be appended to it.
+    /// The nonce issued now, or that number of turns `ago`: a hash of the key and of the time, truncated to half, which
+    /// prevents length extension.
     fn nonce(&self, now: UnixTime, ago: u64) -> Option<String> {
         let key = self.nonces.as_ref()?;
         let turn = now.since_epoch().as_secs().checked_div(NONCE_SECONDS)?.saturating_sub(ago);
@@ -193,7 +194,7 @@ impl fmt::Debug for DpopConfig {
     }
 }
 
-/// What a proof says.
+/// The claims of a proof.
 #[derive(Deserialize)]
 struct ProofClaims {
     jti: String,
@@ -204,8 +205,8 @@ struct ProofClaims {
     nonce: Option<String>,
 }
 
-/// Whether a proof for this URL is for a request to this path: as clients know it, which is by the origin of the resource,
-/// or the resource itself where something before this server changes paths.
+/// Whether a proof's URL matches a request's path: at the origin of the resource, as clients know it, or the resource
+/// itself, where a proxy in front of this server changes paths.
 fn is_for_request(url: &str, origin: &str, resource: &str, path: &str) -> bool {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let same = |other: &str| match (canonical_resource(url), canonical_resource(other)) {

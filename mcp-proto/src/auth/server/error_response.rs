@@ -1,4 +1,4 @@
-//! How a request is refused: statuses, challenges, bodies.
+//! Responses to refused requests: statuses, challenges and bodies.
 
 use alloc::string::{String, ToString};
 use core::fmt::Write as _;
@@ -18,27 +18,27 @@ pub(super) enum Scheme {
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AccessError {
-    /// It has no token.
+    /// The request has no token.
     NoToken,
-    /// It can not be understood.
+    /// The request's authorization is malformed.
     Malformed(&'static str),
-    /// Its token is not good.
+    /// The token is invalid.
     Token { scheme: Scheme, why: String },
-    /// The proof that comes with its token is not good.
+    /// The proof of possession is invalid.
     #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "there are no proofs"))]
     Proof(&'static str),
-    /// Its proof has to have a nonce: this one.
+    /// The proof needs this nonce.
     #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "there are no proofs"))]
     Nonce(String),
-    /// Its token is good for less than every request needs.
+    /// The token lacks scopes that every request needs.
     Scope { scheme: Scheme },
-    /// It can not be told whether its token is good.
+    /// The token cannot be verified at present.
     Unavailable,
-    /// Its owner has too much verified at once, or too many proofs recorded.
+    /// The owner has too many tokens under verification, or too many recorded proofs.
     OverQuota,
 }
 
-/// The longest description of an error, in bytes.
+/// Maximum bytes of an error description.
 const DESCRIPTION: usize = 200;
 
 impl AccessError {
@@ -54,7 +54,7 @@ impl AccessError {
 
     fn error(&self) -> Option<&'static str> {
         match self {
-            // RFC 6750, section 3.1: who has shown nothing is told nothing.
+            // RFC 6750, section 3.1: a request without credentials gets no error code.
             Self::NoToken | Self::Unavailable | Self::OverQuota => None,
             Self::Malformed(_) => Some("invalid_request"),
             Self::Token { .. } => Some("invalid_token"),
@@ -78,7 +78,7 @@ impl AccessError {
 }
 
 impl Rules {
-    /// The answer to a request that is refused. `error_id` is the id of a JSON-RPC error that answers no particular request.
+    /// The response to a refused request. `error_id` is the id of a JSON-RPC error that answers no particular request.
     pub(super) fn error_response(&self, fault: &AccessError, error_id: ErrorId<'static>) -> HttpResponse {
         let status = fault.status();
         let mut answer = HttpResponse::refusal(
@@ -109,7 +109,7 @@ impl Rules {
         answer
     }
 
-    /// What to answer to a request whose operation needs more than its token is good for.
+    /// The challenge for a request whose operation needs scopes that its token lacks.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#runtime-insufficient-scope-errors>
     pub(super) fn insufficient_scope(&self, scheme: Scheme, needed: &Scopes) -> String {
@@ -146,12 +146,13 @@ impl Rules {
     }
 }
 
-/// What a server may ask for: never `offline_access`, which is between a client and its authorization server.
+/// The scopes that a server may request: never `offline_access`, which concerns only the client and its authorization
+/// server.
 pub(super) fn advertised_scopes(scopes: &Scopes) -> Scopes {
     scopes.iter().filter(|scope| *scope != "offline_access").collect()
 }
 
-/// What may stand in a description: RFC 6750, section 3.
+/// Removes characters that are invalid in a description: RFC 6750, section 3.
 fn sanitize_description(text: &str) -> String {
     let allowed = |letter: char| matches!(letter, ' ' | '!' | '#'..='[' | ']'..='~');
     text.chars().map(|letter| if allowed(letter) { letter } else { '?' }).take(DESCRIPTION).collect()

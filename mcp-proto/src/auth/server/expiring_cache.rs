@@ -1,4 +1,4 @@
-//! What was seen lately.
+//! A bounded cache whose entries expire.
 
 use sha2::{Digest as _, Sha256};
 
@@ -7,10 +7,10 @@ use crate::Instant;
 use crate::quota::QuotaError;
 use crate::quota::{FairTable, QuotaOwner};
 
-/// What things are known by: of what is secret, nothing else is kept.
+/// The hash that identifies an entry. Secrets are stored only in this form.
 pub(super) type Digest = [u8; 32];
 
-/// The digest of several texts, told apart wherever one ends.
+/// The digest of several texts. Their boundaries are part of the input, so that they cannot shift.
 pub(super) fn digest<const PARTS: usize>(parts: [&str; PARTS]) -> Digest {
     let mut hash = Sha256::new();
     for part in parts {
@@ -20,7 +20,7 @@ pub(super) fn digest<const PARTS: usize>(parts: [&str; PARTS]) -> Digest {
     hash.finalize().into()
 }
 
-/// Values that are kept until each lapses, bounded and divided between their owners.
+/// A cache whose entries expire, with a capacity that is shared fairly between owners.
 #[derive(Debug)]
 pub(super) struct ExpiringCache<V>(FairTable<Digest, (Instant, V)>);
 
@@ -37,28 +37,28 @@ impl<V> ExpiringCache<V> {
         self.0.remove(*key);
     }
 
-    /// Forgets what has lapsed.
+    /// Removes expired entries.
     fn expire(&mut self, now: Instant) {
         while self.0.pop_idle(now).is_some() {}
     }
 
-    /// Keeps a value. If there is no room, one of its owner goes, or one of the owner that has most.
+    /// Inserts a value. If the cache is full, it evicts an entry of this owner, or of the owner that has most.
     pub(super) fn insert(&mut self, now: Instant, owner: &QuotaOwner, key: Digest, until: Instant, value: V) {
         self.expire(now);
         if !self.0.has_room(owner) {
-            // Every owner has its share. It is a cache: what lapses first goes.
+            // Every owner has its share. As this is a cache, the entry that expires first is evicted.
             self.0.pop_idle(Instant::from_origin(core::time::Duration::MAX));
         }
-        // Values count as idle from their end on: those that lapse first go first.
+        // The table orders entries by their expiry, so that the first to expire is evicted first.
         if self.0.insert(key, owner, (until, value)).is_ok() {
             self.0.set_idle(key, Some(until));
         }
     }
 
-    /// Keeps a value that must not go before it lapses.
+    /// Inserts a value that must not be evicted before it expires.
     ///
     /// # Errors
-    /// If its owner keeps too many.
+    /// If its owner has too many entries.
     #[cfg(feature = "auth-jwt")]
     pub(super) fn try_insert(
         &mut self,

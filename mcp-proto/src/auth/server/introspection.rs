@@ -1,4 +1,4 @@
-//! Tokens that only their issuer understands: it is asked (RFC 7662).
+//! Token introspection: asks the issuer about opaque tokens (RFC 7662).
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -22,47 +22,48 @@ use crate::quota::{QuotaOwner, Shares};
 use crate::schema::Json;
 use crate::transport::http::Verb;
 
-/// How the issuer is asked about tokens.
+/// Configuration of token introspection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct IntrospectionConfig {
-    /// What the issuer is called.
+    /// The issuer's identifier.
     pub issuer: String,
-    /// Where it is asked.
+    /// URL of the introspection endpoint.
     pub endpoint: String,
-    /// By which name this server is known there.
+    /// The client id of this server at the issuer.
     pub client_id: String,
-    /// The password that goes with it.
+    /// The client secret of this server at the issuer.
     pub client_secret: Secret,
-    /// What holds if the issuer does not say for whom a token is. Default: the token is refused.
+    /// How to treat tokens for which the issuer names no audience. Default: they are refused.
     pub missing_audience: MissingAudience,
-    /// How long an answer is kept, though never longer than the token is good for. Default 10 s: as long does a token that
-    /// was withdrawn stay good. At least 1 s.
+    /// How long a response is cached, at most until the token expires. Default 10 s: for that time a revoked token
+    /// remains valid. At least 1 s.
     pub cache_ttl: Duration,
-    /// How many answers are kept: so many of good tokens, and so many of others. Default 4,096. If there are more, an
-    /// [owner](crate::quota::QuotaOwner) gives up its own first: the principal of a good token, the sender of another.
+    /// Maximum number of cached responses, separately for valid and for invalid tokens. Default 4,096. A full cache
+    /// first evicts responses of the [owner](crate::quota::QuotaOwner) that adds one: the principal of a valid token,
+    /// or the sender of an invalid one.
     pub cache_entries: usize,
-    /// How many tokens are asked about at once. Default 256. A sender with
-    /// [more than its share](crate::quota::Shares::try_take) of them is answered with 429; only tokens that were good
-    /// within the last 10 min are asked about then, on behalf of whom they name.
+    /// Maximum number of concurrent introspections. Default 256. A sender with [more than its
+    /// share](crate::quota::Shares::try_take) of them gets 429, except for tokens that were valid within the last 10
+    /// min, which use the quota of their principal.
     pub max_pending: usize,
-    /// Whether the endpoint may be in a private network. Default: it may. It is the operator who names it.
+    /// Whether the endpoint may be in a private network. Default: yes, as the operator names it.
     pub private_networks: PrivateNetworks,
 }
 
-/// What holds if the issuer does not say for whom a token is.
+/// How to treat tokens for which the issuer names no audience.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MissingAudience {
-    /// The token is refused: it may be for anybody.
+    /// The token is refused: it may be for any resource.
     #[default]
     Refused,
-    /// It is for this server, which is named so. Right only where the issuer calls tokens inactive that are for others than
-    /// who asks.
+    /// The token is for this server, under this name. Correct only if the issuer reports tokens as inactive to every
+    /// server that they are not for.
     ThisServer(String),
 }
 
 impl IntrospectionConfig {
-    /// Asks `issuer` at `endpoint`, as `client_id`.
+    /// Introspects tokens of `issuer` at `endpoint`, as `client_id`.
     pub fn new(
         issuer: impl Into<String>,
         endpoint: impl Into<String>,
@@ -83,55 +84,55 @@ impl IntrospectionConfig {
     }
 }
 
-/// How long an answer is kept at least: whoever waits for it is to get it.
+/// Minimum cache time, so that every waiting request gets the response.
 const KEPT_AT_LEAST: Duration = Duration::from_secs(1);
 
-/// How long it is remembered whose token it is that was good: longer than it takes to use it again.
+/// How long the owner of a valid token is remembered: longer than the usual time between two uses.
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 
-/// How many bytes an answer may have: what is kept of all of them is bounded so.
+/// Maximum bytes of a response, which bounds the size of the cache.
 const ANSWER_BYTES: usize = 16 * 1024;
 
-/// Asks the issuer of tokens what they are good for.
+/// A checker that asks the tokens' issuer.
 ///
-/// Answers are kept in here for a [moment](IntrospectionConfig::cache_ttl), by a hash of the token. Many requests with one token
-/// ask once.
+/// It caches responses for [a short time](IntrospectionConfig::cache_ttl), by a hash of the token. Concurrent requests
+/// with the same token share one introspection.
 ///
-/// Who a token names is told as `JwtChecker` does.
+/// It names principals as `JwtChecker` does.
 pub struct IntrospectionChecker {
     config: IntrospectionConfig,
     reach: FetchPolicy,
-    /// Tokens that are good, or were lately.
+    /// Tokens that are valid, or were recently.
     valid: ExpiringCache<ValidToken>,
-    /// Tokens that are not.
+    /// Invalid tokens.
     invalid: ExpiringCache<VerifyError>,
-    /// Which tokens are being asked about.
+    /// Fetches by token, for tokens under introspection.
     pending_by_token: BTreeMap<Digest, FetchId>,
-    /// The same by their exchanges: the oldest first.
+    /// Tokens under introspection by fetch, the oldest first.
     pending: BTreeMap<FetchId, PendingToken>,
     shares: Shares,
     fetches: VecDeque<Fetch>,
     last_fetch: u64,
 }
 
-/// What is known of a good token.
+/// The cached access of a valid token.
 struct ValidToken {
-    /// How long it is taken without asking.
+    /// When the token must be introspected again.
     expires: Instant,
     access: Access,
 }
 
-/// A token that is being asked about.
+/// A token under introspection.
 struct PendingToken {
     digest: Digest,
     started: Instant,
-    /// Whose quota it uses.
+    /// The owner whose quota it uses.
     owner: QuotaOwner,
-    /// Who has sent it.
+    /// The sender of the token.
     sender: QuotaOwner,
 }
 
-/// What an issuer answers (RFC 7662, section 2.2).
+/// The issuer's response (RFC 7662, section 2.2).
 #[derive(Deserialize)]
 struct IntrospectionResponse {
     active: bool,
@@ -148,10 +149,10 @@ struct IntrospectionResponse {
 }
 
 impl IntrospectionChecker {
-    /// As `config` has it.
+    /// A checker with this configuration.
     ///
     /// # Errors
-    /// If the endpoint is none that a password may be sent to.
+    /// If the endpoint is unsuitable for credentials.
     pub fn new(config: IntrospectionConfig) -> Result<Self, FetchPolicyError> {
         let reach = FetchPolicy::for_server(&config.endpoint, config.private_networks)?;
         reach.check(&config.endpoint)?;
@@ -168,7 +169,7 @@ impl IntrospectionChecker {
         })
     }
 
-    /// Gives up exchanges that nobody makes any more.
+    /// Gives up fetches that no driver performs any more.
     fn expire_pending(&mut self, now: Instant) {
         while let Some(oldest) = self.pending.first_entry()
             && now.saturating_since(oldest.get().started) >= FETCH_TIMEOUT
@@ -176,7 +177,7 @@ impl IntrospectionChecker {
             let (id, PendingToken { digest: name, owner, .. }) = oldest.remove_entry();
             self.pending_by_token.remove(&name);
             self.shares.give_back(&owner, 1);
-            // They are in the same order.
+            // Both queues have the same order.
             self.fetches.pop_front_if(|fetch| fetch.id == id);
         }
     }
@@ -215,7 +216,8 @@ impl IntrospectionChecker {
         TokenValidation::Pending(id)
     }
 
-    /// Takes a share of what may be asked at once: of the sender, or of whom the token is known to name. Returns whose.
+    /// Takes a share of the concurrent introspections: from the sender, or from the known owner of the token. Returns
+    /// the owner that it took.
     fn reserve_quota(&mut self, now: Instant, name: &Digest, sender: &QuotaOwner) -> Option<QuotaOwner> {
         if self.shares.try_take(sender, 1).is_ok() {
             return Some(sender.clone());
@@ -224,7 +226,7 @@ impl IntrospectionChecker {
         self.shares.try_take(&named, 1).ok().map(|()| named)
     }
 
-    /// RFC 6749, section 2.3.1.
+    /// Basic credentials: RFC 6749, section 2.3.1.
     fn credentials(&self) -> Secret {
         let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         let id = encoded(&self.config.client_id);
@@ -251,7 +253,7 @@ impl IntrospectionChecker {
                     ValidToken { expires: until, access },
                 );
             }
-            // Whose it was stays known: nothing says that it is not good any more.
+            // The owner stays known: the token may still be valid.
             Err(error @ VerifyError::Unavailable(_)) => {
                 self.invalid.insert(now, &sender, name, now + KEPT_AT_LEAST, error);
             }

@@ -1,34 +1,34 @@
-//! The resource server: what a server says of itself, what it demands of requests, and what tokens allow.
+//! OAuth resource server: metadata, access rules, and token verification.
 //!
 //! ```text
-//! Protection::admit(head)          → Answer: send it (the metadata, or a refusal) | Verify(PresentedToken)
-//! whoever verifies tokens          → Access, or VerifyError
-//! Protection::settle(presented, …) → GrantedAccess: serve the request | Err(Answer): send it
+//! Protection::check_request(head, now)   → Answer: send it (metadata or refusal) | Verify(PresentedToken)
+//! the application's verifier             → Access, or VerifyError
+//! Protection::check_token(presented, …)  → GrantedAccess: serve the request | Err(response): send it
 //! ```
 //!
-//! Which tokens are good is for a verifier to say: `JwtChecker` (feature `auth-jwt`) holds them to the keys of their
-//! issuers, [`IntrospectionChecker`] asks their issuer, and an application may have its own. That a token was issued for
-//! this very server, that it has not lapsed, that it is bound to the key which the proof shows, and that it has the scopes
-//! which every request needs, is checked here, whoever verified it.
+//! A verifier decides which tokens are valid: `JwtChecker` (feature `auth-jwt`) verifies them with the keys of their
+//! issuers, [`IntrospectionChecker`] asks their issuer, and an application may have its own. Whatever the verifier,
+//! [`Protection::check_token`] then checks that the token was issued for this server, has not expired, is bound to the
+//! key that the proof shows, and has the scopes that every request needs.
 //!
-//! Nothing here makes an exchange, waits or reads a clock: a [`Checker`] asks for [`Fetch`](crate::auth::Fetch)es.
-//! `front::http::Guard` drives it.
+//! Nothing here performs I/O, waits or reads a clock: a [`Checker`] requests [`Fetch`](crate::auth::Fetch)es.
+//! `front::guard::Guard` drives it.
 //!
-//! # What is kept, and where
+//! # Stored state
 //!
-//! A [`Protection`] keeps nothing between requests. These do, each in the one value that is made for it, bounded, and
-//! never shared with another instance or process:
+//! A [`Protection`] stores nothing between requests. The following is stored, each in its own value, bounded, and never
+//! shared with another instance or process:
 //!
-//! | what | where | how long |
+//! | What | Where | How long |
 //! |---|---|---|
 //! | the keys of issuers | `JwtChecker` | until they are fetched again: see `JwtConfig` |
-//! | what issuers say of tokens, by a hash of the token | [`IntrospectionChecker`] | see [`IntrospectionConfig::cache_ttl`] |
-//! | which proofs of possession came, by a hash | [`ReplayCache`] | as long as a proof is good |
+//! | introspection responses, by a token hash | [`IntrospectionChecker`] | see [`IntrospectionConfig::cache_ttl`] |
+//! | used proofs of possession, by a hash | [`ReplayCache`] | as long as a proof is valid |
 //!
-//! A token is looked at once for each request, when that comes. What it has begun, such as a stream, goes on when the token
-//! lapses.
+//! A token is checked once per request, when the request arrives. Open streams and other work of the request continue
+//! after the token expires.
 //!
-//! Tokens are kept nowhere, and no handler gets to see one: what a server asks of others, it asks with tokens of its own.
+//! Tokens are not stored, and handlers never see one: a server uses its own tokens for requests to other servers.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 

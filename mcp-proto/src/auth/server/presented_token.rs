@@ -1,4 +1,4 @@
-//! What a request shows.
+//! The token that a request presents.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,23 +10,23 @@ use crate::rpc::ErrorId;
 use crate::transport::http::Fields;
 use crate::transport::http::server::RequestHead;
 
-/// A token, with what it takes to verify it.
+/// A presented token, with the parts of its request that its verification needs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PresentedToken {
     /// The token.
     pub token: Secret,
-    /// How it is presented.
+    /// How the token is presented.
     pub kind: TokenKind,
     /// The method of the request.
     pub method: String,
     /// The path of the request, without its query.
     pub path: String,
-    /// When it came.
+    /// When the request arrived.
     pub received: Now,
-    /// Whose quota its verification uses: the address that the request came from.
+    /// The owner whose quota the verification uses: the address that the request came from.
     pub owner: QuotaOwner,
-    /// The proof that the key of the token is held.
+    /// The proof of possession of the token's key.
     #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "proofs are not looked at"))]
     pub(super) proof: Option<Secret>,
     /// The id of an error that answers the request.
@@ -41,7 +41,7 @@ impl PresentedToken {
         }
     }
 
-    /// Reads what a request shows.
+    /// Reads the token from a request's head.
     pub(super) fn from_head(
         head: &RequestHead<'_>,
         unnamed: ErrorId<'static>,
@@ -61,7 +61,7 @@ impl PresentedToken {
         let kind = match () {
             () if scheme.eq_ignore_ascii_case("Bearer") => TokenKind::Bearer,
             () if scheme.eq_ignore_ascii_case("DPoP") => TokenKind::Dpop,
-            // RFC 9110, section 11.6.1: there is nothing here that this server could check.
+            // RFC 9110, section 11.6.1: this server supports no other scheme, so there is no token.
             () => return Err(AccessError::NoToken),
         };
         let token = token.trim_start();
@@ -88,7 +88,7 @@ impl PresentedToken {
     }
 }
 
-/// There are several headers of which one counts.
+/// A header that must be unique occurs several times.
 struct DuplicateHeaderError;
 
 fn single_header<'a>(fields: &'a dyn Fields, name: &str) -> Result<Option<&'a [u8]>, DuplicateHeaderError> {

@@ -1,4 +1,4 @@
-//! What a server demands of requests.
+//! The access rules of a protected server.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -18,8 +18,7 @@ use crate::auth::{FetchPolicyError, Now, ResourceMetadata, Scopes, canonical_res
 use crate::quota::QuotaOwner;
 use crate::transport::http::server::{HttpResponse, RequestHead, unknown_request_id};
 
-/// That a server is protected: by whom tokens for it are issued, what it is called in them, and what they have to be good
-/// for.
+/// The access rules of a server: the issuers of its tokens, its name in them, and the required scopes.
 ///
 /// ```
 /// use mcp_proto::auth::server::Protection;
@@ -41,10 +40,10 @@ pub struct Protection {
     rules: Arc<Rules>,
 }
 
-/// What requests are held to.
+/// The rules that requests are checked against.
 #[derive(Clone)]
 pub(super) struct Rules {
-    /// The resource as it is named in tokens, canonical.
+    /// The canonical identifier of the resource in tokens.
     resource: String,
     #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "for proofs"))]
     origin: String,
@@ -62,19 +61,19 @@ pub(super) struct Rules {
     dpop: DpopConfig,
 }
 
-/// Whether the one scope includes the other.
+/// Whether the first scope includes the second.
 type Implies = dyn Fn(&str, &str) -> bool + Send + Sync;
 
-/// What becomes of a request by what its head shows.
+/// The decision on a request, from its head alone.
 #[derive(Debug)]
 pub enum AccessDecision {
-    /// It is answered: it asks for the metadata, or is refused.
+    /// Send this response: the metadata, or a refusal.
     Answer(HttpResponse),
-    /// Its token is to be verified.
+    /// Verify this token.
     Verify(PresentedToken),
 }
 
-/// What a server says of itself. RFC 9728, section 2.
+/// Protected resource metadata. RFC 9728, section 2.
 #[derive(Serialize)]
 struct MetadataDocument<'a> {
     resource: &'a str,
@@ -93,12 +92,12 @@ struct MetadataDocument<'a> {
 }
 
 impl Protection {
-    /// Of the server at the URL `resource`, as clients know it, by tokens of `issuer`.
+    /// Protects the server at the URL `resource`, as clients know it, by tokens of `issuer`.
     ///
-    /// Tokens have to be issued for `resource`: that is what clients ask for (RFC 8707).
+    /// Tokens must be issued for `resource`, which is what clients request (RFC 8707).
     ///
     /// # Errors
-    /// If either is no URL that tokens may be sent to: `https`, or `http` on this machine.
+    /// If either URL is unsuitable for tokens: it must be `https`, or `http` on this machine.
     pub fn new(resource: &str, issuer: &str) -> Result<Self, ProtectionError> {
         check_page_url(resource).map_err(ProtectionError::Resource)?;
         let resource = canonical_resource(resource).map_err(ProtectionError::Resource)?;
@@ -133,81 +132,82 @@ impl Protection {
         self
     }
 
-    /// Another issuer of tokens for this server; clients choose. The verifier has to know it as well.
+    /// Adds another issuer of tokens for this server; clients choose one. The verifier must trust it as well.
     ///
     /// # Errors
-    /// If it is no URL that a person may be sent to.
+    /// If the URL may not be opened in a browser.
     pub fn issuer(self, issuer: &str) -> Result<Self, ProtectionError> {
         check_page_url(issuer).map_err(ProtectionError::Issuer)?;
         Ok(self.modify(|rules| rules.issuers.push(issuer.into())))
     }
 
-    /// The scopes that every request needs. They are what clients ask for first. Default: none.
+    /// Sets the scopes that every request needs. Clients request these first. Default: none.
     ///
     /// # Errors
-    /// If one is no scope.
+    /// If a scope is invalid.
     pub fn required<'a>(self, scopes: impl IntoIterator<Item = &'a str>) -> Result<Self, ProtectionError> {
         let scopes = parse_scopes(scopes).map_err(ProtectionError::Scope)?;
         Ok(self.modify(|rules| rules.required = advertised_scopes(&scopes)))
     }
 
-    /// The scopes to tell of: what clients need to get by, at least. Default: those that every request needs.
+    /// Sets the scopes in the metadata: at least those that clients need for basic use. Default: the required ones.
     ///
-    /// `offline_access` is left out: it is between a client and its authorization server.
+    /// `offline_access` is left out: it concerns only the client and its authorization server.
     ///
     /// # Errors
-    /// If one is no scope.
+    /// If a scope is invalid.
     pub fn supported<'a>(self, scopes: impl IntoIterator<Item = &'a str>) -> Result<Self, ProtectionError> {
         let scopes = parse_scopes(scopes).map_err(ProtectionError::Scope)?;
         Ok(self.modify(|rules| rules.supported = Some(advertised_scopes(&scopes))))
     }
 
-    /// Which scopes include others: whether the first, which was granted, includes the second, which is needed. Default:
-    /// none does; a scope always includes itself.
+    /// Sets which scopes include others: whether the first scope, which was granted, includes the second, which is
+    /// needed. Default: no scope includes another; each always includes itself.
     pub fn implies(self, implies: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
         self.modify(|rules| rules.implies = Arc::new(implies))
     }
 
-    /// Another name of this server in tokens, for authorization servers that know it by one which is no URL.
+    /// Adds another audience that names this server in tokens, for authorization servers that identify it by something
+    /// other than a URL.
     pub fn audience(self, audience: impl Into<String>) -> Self {
         self.modify(|rules| rules.audiences.push(audience.into()))
     }
 
-    /// What people call the server.
+    /// Sets the server's name for display.
     pub fn name(self, name: impl Into<String>) -> Self {
         self.modify(|rules| rules.name = Some(name.into()))
     }
 
-    /// A page for developers.
+    /// Sets the URL of a page for developers.
     pub fn documentation(self, url: impl Into<String>) -> Self {
         self.modify(|rules| rules.documentation = Some(url.into()))
     }
 
-    /// Tokens that are bound to keys (RFC 9449). Default: they are refused, since a proof would not be looked at.
+    /// Accepts tokens that are bound to keys (RFC 9449). Default: refuses them, as it would not check their proofs.
     #[cfg(feature = "auth-jwt")]
     pub fn dpop(self, dpop: DpopConfig) -> Self {
         self.modify(|rules| rules.dpop = dpop)
     }
 
-    /// The metadata of the authorization server, a JSON object, for clients of 2025-03-26: they look for it at the origin
-    /// of this server. Default: none, they do not find it.
+    /// Serves the metadata of the authorization server, a JSON object, for clients of 2025-03-26, which look for it at
+    /// the origin of this server. Default: none, and they do not find it.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#server-metadata-discovery>
     pub fn issuer_metadata(self, document: impl Into<Bytes>) -> Self {
         self.modify(|rules| rules.issuer_metadata = Some(document.into()))
     }
 
-    /// The server, as it is named in tokens.
+    /// The server's identifier in tokens.
     pub fn resource(&self) -> &str {
         &self.rules.resource
     }
 
-    /// Where the metadata is, as clients know it. It has to be served from there, whatever stands before this server.
+    /// The URL of the metadata, as clients know it. It must lead to this server, whatever proxy is in front of it.
     pub fn metadata_url(&self) -> &str {
         &self.rules.metadata_url
     }
 
-    /// The metadata.
+    /// The protected resource metadata.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location>
     #[must_use]
@@ -232,7 +232,7 @@ impl Protection {
         serde_json::to_vec(&document).unwrap_or_default().into()
     }
 
-    /// Looks at the head of a request.
+    /// Checks the head of a request: answers it, or returns the token to verify.
     #[must_use]
     pub fn check_request(&self, head: &RequestHead<'_>, now: Now) -> AccessDecision {
         let path = head.path.split('?').next().unwrap_or_default();
@@ -253,10 +253,10 @@ impl Protection {
         }
     }
 
-    /// Holds what is known of a token to what every request needs. `proofs` are those that came before.
+    /// Checks a verified token against the rules for every request. `proofs` records used proofs.
     ///
     /// # Errors
-    /// The answer to a request that is refused.
+    /// The response to a refused request.
     pub fn check_token(
         &self,
         presented: &PresentedToken,
@@ -278,10 +278,10 @@ impl Protection {
     }
 }
 
-/// Scopes as they were written down here.
+/// Parses the application's scopes.
 ///
 /// # Errors
-/// The first that is none: what was mistyped must not be demanded of nobody.
+/// Returns the first invalid scope: a mistyped one must not be left out of the requirements.
 pub(crate) fn parse_scopes<'a>(scopes: impl IntoIterator<Item = &'a str>) -> Result<Scopes, String> {
     let written: Vec<&str> = scopes.into_iter().collect();
     let read: Scopes = written.iter().copied().collect();
@@ -291,18 +291,18 @@ pub(crate) fn parse_scopes<'a>(scopes: impl IntoIterator<Item = &'a str>) -> Res
     }
 }
 
-/// Where clients of 2025-03-26 look for the metadata of the authorization server.
+/// Path at which clients of 2025-03-26 look for the metadata of the authorization server.
 const ISSUER_METADATA: &str = "/.well-known/oauth-authorization-server";
 
 impl Rules {
-    /// Whether tokens are taken that are presented like this.
+    /// Checks that the server accepts tokens of this scheme.
     fn check_scheme(&self, presented: PresentedToken) -> Result<PresentedToken, AccessError> {
         let scheme = presented.scheme();
         if self.schemes().contains(&scheme) {
             return Ok(presented);
         }
         match scheme {
-            // Nothing that this server could check.
+            // This server cannot check proofs, so there is no usable token.
             Scheme::Dpop => Err(AccessError::NoToken),
             Scheme::Bearer => {
                 let why = "only tokens that are bound to a key are taken".into();
@@ -327,7 +327,7 @@ impl Rules {
         }
         match (scheme, &access.key) {
             (Scheme::Bearer, None) => {}
-            // RFC 9449, section 7.2: nor without proof, whoever has it.
+            // RFC 9449, section 7.2: a bound token without a proof is refused, whoever sends it.
             (Scheme::Bearer, Some(_)) => return invalid("it is bound to a key, and comes without a proof"),
             (Scheme::Dpop, None) => return invalid("it is not bound to a key"),
             (Scheme::Dpop, Some(key)) => self.check_proof(presented, access, key, proofs)?,
@@ -350,7 +350,7 @@ impl Rules {
         self.dpop.check((&self.origin, &self.resource), presented, (&owner, key), proofs)
     }
 
-    /// They are not taken.
+    /// Refuses all proofs, as this build has no DPoP.
     #[cfg(not(feature = "auth-jwt"))]
     fn check_proof(
         &self,
@@ -362,21 +362,21 @@ impl Rules {
         Err(AccessError::NoToken)
     }
 
-    /// Whether this is how tokens name the server.
+    /// Whether `audience` names this server.
     fn is_audience(&self, audience: &str) -> bool {
         let same = |known: &String| known == audience;
         self.audiences.iter().any(same)
             || canonical_resource(audience).is_ok_and(|audience| audience == self.resource)
     }
 
-    /// S10.5. Whether what was granted includes what is needed.
+    /// S10.5. Whether the granted scopes include the needed ones.
     pub(super) fn covers_scopes(&self, granted: &Scopes, needed: &Scopes) -> bool {
         needed.iter().all(|needed| {
             granted.contains(needed) || granted.iter().any(|granted| (self.implies)(granted, needed))
         })
     }
 
-    /// How tokens may be presented.
+    /// The accepted authentication schemes.
     pub(super) fn schemes(&self) -> &'static [Scheme] {
         #[cfg(feature = "auth-jwt")]
         return self.dpop.schemes();
@@ -384,7 +384,7 @@ impl Rules {
         &[Scheme::Bearer]
     }
 
-    /// The algorithms of proofs, with spaces between them.
+    /// The algorithms for proofs, separated by spaces.
     pub(super) fn proof_algorithms(&self) -> String {
         #[cfg(feature = "auth-jwt")]
         return self.dpop.algorithms().collect::<Vec<_>>().join(" ");
@@ -404,11 +404,11 @@ impl fmt::Debug for Rules {
     }
 }
 
-/// The answer to a request for a document that anybody may read, web pages too.
+/// The response to a request for a public document, which web pages of any origin may read.
 fn public_document(method: &str, document: impl FnOnce() -> Bytes) -> HttpResponse {
     let answer = match method {
         "GET" | "HEAD" => HttpResponse::json(200, document()).with_header("cache-control", "max-age=300"),
-        // Some clients name their revision even here, which browsers ask about first.
+        // Some clients send their revision's header even here, so that browsers send a preflight request first.
         "OPTIONS" => HttpResponse::empty(204)
             .with_header("access-control-allow-methods", "GET")
             .with_header("access-control-allow-headers", "*"),
@@ -417,17 +417,17 @@ fn public_document(method: &str, document: impl FnOnce() -> Bytes) -> HttpRespon
     answer.with_header("access-control-allow-origin", "*")
 }
 
-/// Why a server can not be protected like this.
+/// Why a server's protection is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtectionError {
-    /// The URL of the server is none that tokens may be sent to.
+    /// The server's URL is unsuitable for tokens.
     Resource(FetchPolicyError),
-    /// The URL of the server has a query.
+    /// The server's URL has a query.
     Query,
-    /// The URL of an issuer is none that a person may be sent to.
+    /// The issuer's URL may not be opened in a browser.
     Issuer(FetchPolicyError),
-    /// This is no scope.
+    /// The scope is invalid.
     Scope(String),
 }
 

@@ -1,4 +1,4 @@
-//! The proofs that came lately.
+//! Detection of replayed proofs.
 
 use core::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -11,37 +11,37 @@ use crate::Instant;
 #[cfg(feature = "auth-jwt")]
 use crate::quota::{QuotaError, QuotaOwner};
 
-/// The proofs of possession that came lately, by a hash: each is good once (RFC 9449, section 11.1).
+/// Recently used proofs of possession, by a hash: each is valid once (RFC 9449, section 11.1).
 ///
-/// It is what one server on one instance keeps: behind a balancer, a proof may be used once on each, within the short time
-/// that it is good for. [Nonces](super::Protection) shorten that further.
+/// Each instance of a server has its own cache: behind a load balancer, a proof may be used once on each instance,
+/// within the short time that it is valid. [Nonces](super::Protection) shorten that time further.
 ///
-/// At most 65,536, so that 500 requests a second can be told apart for two minutes, in some 16 MiB. None goes before its
-/// time: a principal with [more than its share](crate::quota::Shares::try_take) is answered with 429. Only proofs that came
-/// with a good token count.
+/// It stores at most 65,536 proofs, enough for 500 requests a second over two minutes, in some 16 MiB. No proof is
+/// evicted before it expires: a principal with [more than its share](crate::quota::Shares::try_take) gets 429. Only
+/// proofs of valid tokens are recorded.
 pub struct ReplayCache(Mutex<ExpiringCache<()>>);
 
-/// How many are kept.
+/// Maximum number of recorded proofs.
 const PROOFS: usize = 65_536;
 
-/// Whether a proof may be used.
+/// The result of recording a proof.
 #[cfg(feature = "auth-jwt")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProofUse {
     First,
     Replayed,
-    /// It cannot be recorded: its owner has too many.
+    /// The proof cannot be recorded: its owner has too many.
     OverQuota,
 }
 
 impl ReplayCache {
-    /// None yet.
+    /// An empty cache.
     #[must_use]
     pub fn new() -> Self {
         Self(Mutex::new(ExpiringCache::new(PROOFS)))
     }
 
-    /// Records the proof of this id, by this key, which is good until then.
+    /// Records the proof with this id, by this key, which is valid until the given time.
     #[cfg(feature = "auth-jwt")]
     pub(super) fn record(
         &self,

@@ -1,4 +1,4 @@
-//! Which algorithms there are.
+//! Signature algorithms.
 
 use core::fmt;
 
@@ -6,24 +6,24 @@ use jsonwebtoken::Algorithm;
 
 use super::key::KeyType;
 
-/// An algorithm of signatures. There is none whose key both sides have: a public key, taken for such a one, would let
-/// anybody sign; and `none` is no signature.
+/// A signature algorithm. All are asymmetric: with a symmetric one, anyone could sign with a public key used as its
+/// secret. `none` is not supported either, as it is no signature.
 ///
 /// RFC 7518, section 3.1; RFC 8037.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum JwtAlgorithm {
-    /// RSA, PKCS #1 v1.5, with SHA-256.
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
     Rs256,
-    /// The same with SHA-384.
+    /// RSASSA-PKCS1-v1_5 with SHA-384.
     Rs384,
-    /// The same with SHA-512.
+    /// RSASSA-PKCS1-v1_5 with SHA-512.
     Rs512,
-    /// RSA, PSS, with SHA-256.
+    /// RSASSA-PSS with SHA-256.
     Ps256,
-    /// The same with SHA-384.
+    /// RSASSA-PSS with SHA-384.
     Ps384,
-    /// The same with SHA-512.
+    /// RSASSA-PSS with SHA-512.
     Ps512,
     /// ECDSA on P-256 with SHA-256.
     Es256,
@@ -34,7 +34,7 @@ pub enum JwtAlgorithm {
 }
 
 impl JwtAlgorithm {
-    /// All of them.
+    /// All supported algorithms.
     pub const ALL: [Self; 9] = [
         Self::Rs256,
         Self::Rs384,
@@ -47,7 +47,7 @@ impl JwtAlgorithm {
         Self::EdDsa,
     ];
 
-    /// Its name in headers.
+    /// The algorithm's name in JOSE headers.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Rs256 => "RS256",
@@ -62,12 +62,12 @@ impl JwtAlgorithm {
         }
     }
 
-    /// The one of this name.
+    /// The algorithm with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == name)
     }
 
-    /// What keys it is used with.
+    /// The type of the algorithm's keys.
     pub(super) fn key_type(self) -> KeyType {
         match self {
             Self::Es256 => KeyType::P256,

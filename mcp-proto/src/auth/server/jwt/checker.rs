@@ -14,16 +14,16 @@ use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret};
 use crate::quota::QuotaOwner;
 use crate::schema::Json;
 
-/// Holds signed tokens to the keys of their issuers.
+/// Verifies signed tokens with the keys of their issuers.
 ///
-/// A good token is of a [trusted issuer](super::TrustedIssuer) and signed by one of its keys with an algorithm that is
-/// allowed, has not lapsed and is in force, names somebody, and is of a type that is taken. Whom it is for, and what for,
-/// is [seen to](super::super::Protection::check_token) afterwards.
+/// A valid token comes from a [trusted issuer](super::TrustedIssuer), is signed by one of its keys with an allowed
+/// algorithm, has not expired, is already valid, names a principal, and has an accepted type. Its audience and scopes
+/// are [checked](super::super::Protection::check_token) afterwards.
 ///
-/// Who it names is its subject (`sub`) at its issuer, or, where there is none, the client itself. The principal is
-/// `ISSUER#SUBJECT`, or `ISSUER?client_id=CLIENT`: an issuer has neither `#` nor `?`.
+/// The principal is the token's subject (`sub`) at its issuer or, without a subject, the client itself:
+/// `ISSUER#SUBJECT`, or `ISSUER?client_id=CLIENT`, as an issuer contains neither `#` nor `?`.
 ///
-/// The keys are kept in here. When they are fetched, and how often at most, is said by [`JwtConfig`].
+/// The checker caches the keys. [`JwtConfig`] determines when it fetches them, and how often at most.
 pub struct JwtChecker {
     config: JwtConfig,
     issuers: Vec<IssuerKeys>,
@@ -31,7 +31,7 @@ pub struct JwtChecker {
 }
 
 impl JwtChecker {
-    /// As `config` has it. Nothing is fetched before there is a token to check.
+    /// A checker with this configuration. It fetches nothing before the first token.
     #[must_use]
     pub fn new(config: JwtConfig) -> Self {
         let issuer =
@@ -40,7 +40,7 @@ impl JwtChecker {
         Self { config, issuers, last_fetch: 0 }
     }
 
-    /// Checks a token: `tried` are the keys by which its signature is wrong, if that is known already.
+    /// Checks a token; `tried` are the keys that are already known not to match its signature.
     fn try_check(
         &mut self,
         now: Now,
@@ -51,7 +51,7 @@ impl JwtChecker {
         if !self.config.types.allows(jws.header.typ.as_deref()) {
             return Err("it is no access token");
         }
-        // Nothing of this is true yet; but what would not do if it were need not be verified.
+        // The claims are untrusted, but a token whose claims are unacceptable needs no signature verification.
         let claims: Claims = jws.claims()?;
         let issuer = self.issuers.iter_mut().find(|issuer| claims.iss.as_deref() == Some(&issuer.name));
         let issuer = issuer.ok_or("it is of an issuer that is not trusted here")?;
@@ -87,7 +87,7 @@ impl JwtChecker {
             principal,
             scopes: claims.scopes(),
             client_id: client_id.cloned(),
-            // What differs between the clocks is the token's gain.
+            // The leeway for clock differences extends the token's lifetime.
             expires: Some(expires + leeway),
             key: claims.cnf.and_then(|bound| bound.jkt),
             audiences: claims.aud.0,

@@ -1,4 +1,4 @@
-//! Whose tokens are taken, and how.
+//! Configuration of signed tokens: issuers, algorithms and limits.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,37 +11,37 @@ use crate::auth::PrivateNetworks;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct JwtConfig {
-    /// Whose tokens are taken.
+    /// The trusted issuers.
     pub issuers: Vec<TrustedIssuer>,
-    /// Which algorithms they may be signed with. Default: all of them.
+    /// The algorithms that tokens may be signed with. Default: all.
     pub algorithms: Vec<JwtAlgorithm>,
-    /// Which types of tokens are taken. Default: [`TokenTypes::Common`].
+    /// The accepted types of tokens. Default: [`TokenTypes::Common`].
     pub types: TokenTypes,
-    /// By how much the clocks of issuers may differ from the one here. Default 30 s: what a clock that is set by the
-    /// network never reaches.
+    /// How far the issuers' clocks may differ from this server's. Default 30 s: more than any clock that is
+    /// synchronised by the network differs.
     pub leeway: Duration,
-    /// How old keys become before they are fetched again. Default 10 min: a key that was withdrawn is good for no longer.
+    /// Age at which keys are fetched again. Default 10 min: a revoked key remains valid for no longer.
     pub max_age: Duration,
-    /// How old keys may become when they can not be fetched again. Default 1 h: by then the tokens that were signed while
-    /// the issuer could be reached have lapsed mostly.
+    /// Maximum age of keys that cannot be fetched again. Default 1 h: by then, most tokens that were signed while the
+    /// issuer was reachable have expired.
     pub max_stale: Duration,
-    /// How long keys are left alone once they were fetched, or could not be, whatever tokens come. Default 30 s: a token
-    /// by a new key waits no longer, and tokens by keys that never were have nothing fetched more often.
+    /// Minimum time between two fetches of keys, successful or not, whatever tokens arrive. Default 30 s: a token with
+    /// a new key waits no longer, and tokens with unknown keys cannot cause more fetches.
     pub min_refetch_interval: Duration,
-    /// How many keys of an issuer are kept. Default 64: issuers have two or three.
+    /// Maximum number of keys of one issuer. Default 64: issuers have two or three.
     pub max_keys: usize,
-    /// Whether keys may be fetched from private networks. Default: they may. It is the operator who names the issuers,
-    /// and theirs are there often.
+    /// Whether keys may be fetched from private networks. Default: yes, as the operator names the issuers, which are
+    /// often in private networks.
     pub private_networks: PrivateNetworks,
 }
 
 impl JwtConfig {
-    /// Tokens of this issuer, whose keys are found by its metadata.
+    /// Trusts this issuer, whose metadata names its keys.
     pub fn new(issuer: impl Into<String>) -> Self {
         Self::from_issuers([TrustedIssuer::new(issuer, KeySource::Metadata)])
     }
 
-    /// Tokens of these issuers.
+    /// Trusts these issuers.
     pub fn from_issuers(issuers: impl IntoIterator<Item = TrustedIssuer>) -> Self {
         Self {
             issuers: issuers.into_iter().collect(),
@@ -57,42 +57,42 @@ impl JwtConfig {
     }
 }
 
-/// An issuer whose tokens are taken.
+/// An issuer whose tokens are accepted.
 #[derive(Clone, Debug)]
 pub struct TrustedIssuer {
-    /// What it is called in tokens, character by character.
+    /// The issuer's identifier, exactly as in tokens.
     pub issuer: String,
-    /// Where its keys are.
+    /// The source of the issuer's keys.
     pub keys: KeySource,
 }
 
 impl TrustedIssuer {
-    /// This one.
+    /// An issuer with this identifier and source of keys.
     pub fn new(issuer: impl Into<String>, keys: KeySource) -> Self {
         Self { issuer: issuer.into(), keys }
     }
 }
 
-/// Where the keys of an issuer are.
+/// The source of an issuer's keys.
 #[derive(Clone, Debug)]
 pub enum KeySource {
-    /// Where its metadata says (RFC 8414, OpenID Connect Discovery).
+    /// The URL in the issuer's metadata (RFC 8414, OpenID Connect Discovery).
     Metadata,
-    /// At this URL.
+    /// This URL.
     Url(String),
-    /// Here: a JSON Web Key Set, which does not change.
+    /// This JSON Web Key Set, which does not change.
     Fixed(String),
 }
 
-/// Which types of tokens are taken, by the header `typ`.
+/// The accepted types of tokens, by the header `typ`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TokenTypes {
-    /// Access tokens by RFC 9068, and those of a type that says nothing: `JWT`, or none. What names another type, such as a
-    /// proof or a logout token, is not taken. ID tokens of OpenID Connect do not say what they are: that they are for
-    /// somebody else is seen by their audience.
+    /// Access tokens by RFC 9068, and tokens of unspecified type: `JWT`, or none. Tokens of any other type, such as
+    /// proofs or logout tokens, are rejected. OpenID Connect ID tokens have no type of their own; their audience, which
+    /// is a client, excludes them.
     #[default]
     Common,
-    /// `at+jwt` alone, as RFC 9068 has it.
+    /// Only `at+jwt`, as RFC 9068 requires.
     AccessTokens,
 }
 

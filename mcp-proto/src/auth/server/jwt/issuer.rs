@@ -1,4 +1,4 @@
-//! The keys of one issuer, and how they are come by.
+//! The keys of one issuer, and their retrieval.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,21 +14,21 @@ use crate::auth::server::checker::FETCH_TIMEOUT;
 use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, FetchPolicy, Secret, ServerMetadata};
 use crate::transport::http::Verb;
 
-/// An issuer, with its keys.
+/// An issuer with its cached keys.
 #[derive(Debug)]
 pub(super) struct IssuerKeys {
     pub(super) name: String,
     source: Source,
     reach: Option<FetchPolicy>,
     keys: Arc<[PublicKey]>,
-    /// When the keys came.
+    /// When the keys were fetched.
     fetched: Option<Instant>,
-    /// When they were last asked for.
+    /// When the last fetch was requested.
     requested: Option<Instant>,
     fetching: Option<(FetchId, FetchStep)>,
-    /// The same, as long as nobody makes it.
+    /// The fetch, until the driver takes it.
     pending: Option<(Fetch, FetchPolicy)>,
-    /// Why they could not be had.
+    /// Why the last fetch failed.
     last_error: String,
 }
 
@@ -41,24 +41,24 @@ enum Source {
 
 #[derive(Clone, Copy, Debug)]
 enum FetchStep {
-    /// The metadata, at the place of this number.
+    /// Fetching the metadata at the well-known URL with this index.
     Metadata(usize),
     Keys,
 }
 
-/// What the keys say of a signature.
+/// The key that a signature must be verified with.
 pub(super) enum KeyMatch {
-    /// It is by the key of this number, or by any if there is none, unless it is wrong.
+    /// The signature must be by the key at this index, or by any of the keys if it names none.
     Found(Arc<[PublicKey]>, Option<usize>),
-    /// By none of them.
+    /// None of the keys can have made the signature, for this reason.
     Rejected(&'static str),
-    /// This has to be fetched first.
+    /// This fetch must end first.
     Pending(FetchId),
     /// There are no keys, for this reason.
     NoKeys(String),
 }
 
-/// Numbers for exchanges.
+/// A counter for fetch ids.
 pub(super) struct FetchIds<'a>(pub(super) &'a mut u64);
 
 impl FetchIds<'_> {
@@ -110,7 +110,7 @@ impl IssuerKeys {
         self.fetching.is_some_and(|(fetching, _)| fetching == id)
     }
 
-    /// Judges a signature. It may have keys fetched, even if it need not wait for them.
+    /// Finds the key of a signature. It may start a fetch even if the result does not depend on it.
     pub(super) fn match_keys(
         &mut self,
         now: Instant,
@@ -139,7 +139,7 @@ impl IssuerKeys {
         looked.unwrap_or_else(|why| self.resolve_mismatch(why))
     }
 
-    /// Judges a signature that is by none of the keys `tried`, and names none.
+    /// Finds the key of a signature that names none, and that does not match the keys `tried`.
     pub(super) fn rematch_keys(
         &mut self,
         now: Instant,
@@ -149,7 +149,7 @@ impl IssuerKeys {
         numbers: &mut FetchIds<'_>,
     ) -> KeyMatch {
         if !Arc::ptr_eq(tried, &self.keys) {
-            // New keys have come meanwhile.
+            // New keys have arrived meanwhile.
             return self.match_keys(now, jws, config, numbers);
         }
         if matches!(self.source, Source::Fixed) {
@@ -159,7 +159,7 @@ impl IssuerKeys {
         self.resolve_mismatch(WRONG_SIGNATURE)
     }
 
-    /// Fetches the keys unless that was done lately. A key that is not known may be a new one.
+    /// Fetches the keys unless the last fetch is too recent. An unknown key may be a new one.
     fn refresh(&mut self, now: Instant, config: &JwtConfig, numbers: &mut FetchIds<'_>) {
         let rested =
             self.requested.is_none_or(|asked| now.saturating_since(asked) >= config.min_refetch_interval);
@@ -168,7 +168,7 @@ impl IssuerKeys {
         }
     }
 
-    /// What is said of a signature that is wrong by the keys that are known.
+    /// The result for a signature that matches none of the known keys.
     fn resolve_mismatch(&self, why: &'static str) -> KeyMatch {
         match self.fetching {
             Some((id, _)) => KeyMatch::Pending(id),
@@ -177,7 +177,7 @@ impl IssuerKeys {
         }
     }
 
-    /// Which of the keys it is by; why by none of them.
+    /// Finds the key of a signature among the known ones, or the reason why none matches.
     fn find_key(&self, jws: &Jws<'_>) -> Result<KeyMatch, &'static str> {
         let named = |key: &PublicKey| {
             key.supports(jws.algorithm) && (jws.header.kid.is_none() || key.id == jws.header.kid)
@@ -225,7 +225,7 @@ impl IssuerKeys {
         self.pending = Some((fetch, reach));
     }
 
-    /// The exchange under way has ended so.
+    /// Handles the response to the pending fetch.
     pub(super) fn handle_answer(
         &mut self,
         now: Instant,
@@ -257,7 +257,7 @@ impl IssuerKeys {
         }
     }
 
-    /// The exchange under way has come to nothing.
+    /// Handles the failure of the pending fetch.
     pub(super) fn handle_failed(&mut self, detail: &str, numbers: &mut FetchIds<'_>) {
         let Some((_, step)) = self.fetching.take() else { return };
         self.last_error = crate::auth::sanitize::sanitize(detail).unwrap_or_default();
@@ -270,7 +270,7 @@ impl IssuerKeys {
         if status != 200 {
             return Err(format!("its metadata is answered with status {status}"));
         }
-        // Not all that a client needs: issuers of tokens for machines may have no endpoint for anybody.
+        // Only the members needed here: an issuer of machine tokens may lack endpoints that a client requires.
         #[derive(Deserialize)]
         struct Metadata {
             issuer: String,

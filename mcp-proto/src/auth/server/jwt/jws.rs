@@ -1,4 +1,4 @@
-//! Signed texts, taken apart.
+//! Parsing of signed texts (JWS).
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -12,15 +12,15 @@ use serde_json::value::RawValue;
 
 use super::JwtAlgorithm;
 
-/// The longest text that is looked at, in bytes: no longer one fits the headers that most servers take.
+/// Maximum bytes of a signed text: no longer one fits the header limit of most servers.
 const BYTES: usize = 16 * 1024;
 
-/// A signed text in three parts (RFC 7515, section 3.1). Nothing of it is true before the signature is verified.
+/// A JWS in compact form (RFC 7515, section 3.1). Its contents are untrusted until the signature is verified.
 pub(in super::super) struct Jws<'a> {
     pub(in super::super) header: Header,
     pub(in super::super) algorithm: JwtAlgorithm,
     payload: Vec<u8>,
-    /// What is signed.
+    /// The signed part.
     pub(super) signed: &'a str,
     pub(super) signature: Vec<u8>,
 }
@@ -31,12 +31,12 @@ pub(in super::super) struct Header {
     pub(in super::super) typ: Option<String>,
     pub(in super::super) kid: Option<String>,
     pub(in super::super) jwk: Option<Box<RawValue>>,
-    /// What has to be understood: nothing is here.
+    /// Critical extensions, none of which are supported.
     crit: Option<IgnoredAny>,
 }
 
 impl<'a> Jws<'a> {
-    /// Takes a text apart. The reason if it is none, or is signed in a way that is not among `allowed`.
+    /// Parses a signed text. Returns the reason if it is invalid, or its algorithm is not among `allowed`.
     pub(in super::super) fn parse(text: &'a str, allowed: &[JwtAlgorithm]) -> Result<Self, &'static str> {
         if text.len() > BYTES {
             return Err("it is too long");
@@ -54,12 +54,12 @@ impl<'a> Jws<'a> {
         Ok(Self { header, algorithm, payload: decode(payload)?, signed, signature: decode(signature)? })
     }
 
-    /// What it says.
+    /// Deserializes the claims.
     pub(in super::super) fn claims<T: DeserializeOwned>(&self) -> Result<T, &'static str> {
         serde_json::from_slice(&self.payload).map_err(|_| "what it says can not be read")
     }
 
-    /// The same as text, which it is once it was read.
+    /// The payload as text, which parsing has already validated.
     pub(super) fn payload(&self) -> &str {
         core::str::from_utf8(&self.payload).unwrap_or("{}")
     }

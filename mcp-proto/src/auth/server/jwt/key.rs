@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 
 use super::{Jws, JwtAlgorithm};
 
-/// What kind of key it is.
+/// The type of a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyType {
     Rsa,
@@ -22,19 +22,19 @@ pub(super) enum KeyType {
     Ed25519,
 }
 
-/// The bits of RSA keys: shorter ones are broken, and longer ones are what somebody picks to make this side work.
+/// Accepted sizes of RSA keys, in bits: shorter keys are breakable, and longer ones serve to cost the verifier time.
 const RSA_BITS: core::ops::RangeInclusive<usize> = 2048..=4096;
 
-/// A public key that signatures may be verified by.
+/// A public key for verifying signatures.
 pub(in super::super) struct PublicKey {
     pub(super) id: Option<String>,
     key_type: KeyType,
-    /// The only algorithm to use it with, if there is only one.
+    /// The only algorithm that the key may be used with, if it names one.
     algorithm: Option<String>,
     key: DecodingKey,
 }
 
-/// A key as it is written (RFC 7517).
+/// A JSON Web Key (RFC 7517).
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -48,7 +48,7 @@ struct Jwk {
     y: Option<String>,
     n: Option<String>,
     e: Option<String>,
-    // What only private keys have.
+    // Members of private keys.
     d: Option<IgnoredAny>,
     p: Option<IgnoredAny>,
     q: Option<IgnoredAny>,
@@ -56,7 +56,7 @@ struct Jwk {
 }
 
 impl PublicKey {
-    /// Reads a JWK. `None` if it is no public key for signatures of a kind that is known here.
+    /// Parses a JWK. `None` if it is not a public signing key of a supported type.
     pub(in super::super) fn from_jwk(text: &str) -> Option<Self> {
         let jwk: Jwk = serde_json::from_str(text).ok()?;
         let private = jwk.d.is_some() || jwk.p.is_some() || jwk.q.is_some() || jwk.k.is_some();
@@ -71,7 +71,7 @@ impl PublicKey {
             ("EC", Some("P-384")) => (KeyType::P384, point_key(jwk.x.as_deref()?, jwk.y.as_deref()?, 48)?),
             ("OKP", Some("Ed25519")) => {
                 let x = decode(jwk.x.as_deref()?)?;
-                // The library takes this length for granted.
+                // The library does not check this length.
                 (KeyType::Ed25519, (x.len() == 32).then(|| DecodingKey::from_ed_der(&x))?)
             }
             _ => return None,
@@ -79,24 +79,24 @@ impl PublicKey {
         Some(Self { id: jwk.kid, key_type: shape, algorithm: jwk.alg, key })
     }
 
-    /// Whether signatures by this algorithm may be by this key.
+    /// Whether the key can verify signatures with this algorithm.
     pub(super) fn supports(&self, algorithm: JwtAlgorithm) -> bool {
         let only = self.algorithm.as_deref();
         self.key_type == algorithm.key_type() && only.is_none_or(|only| only == algorithm.as_str())
     }
 
-    /// Whether it has signed this.
+    /// Whether the signature is by this key.
     pub(in super::super) fn verifies(&self, jws: &Jws<'_>) -> bool {
         if !self.supports(jws.algorithm) {
             return false;
         }
-        // Of this provider, whatever others the features of other crates add.
+        // Fixes the provider, whatever others the features of other crates add.
         let verifier = (DEFAULT_PROVIDER.verifier_factory)(&jws.algorithm.to_library(), &self.key);
         verifier.is_ok_and(|verifier| verifier.verify(jws.signed.as_bytes(), &jws.signature).is_ok())
     }
 }
 
-/// The keys of a set (RFC 7517, section 5) that can be used, at most so many. `None` if it is no set.
+/// Parses a JWK set (RFC 7517, section 5), up to `most` usable keys. `None` if it is not a set.
 pub(super) fn parse_key_set(document: &[u8], most: usize) -> Option<Vec<PublicKey>> {
     #[derive(Deserialize)]
     struct Set<'a> {
@@ -118,12 +118,12 @@ fn rsa(modulus: &str, exponent: &str) -> Option<DecodingKey> {
     let zeros = usize::try_from(modulus.first()?.leading_zeros()).ok()?;
     let bits = modulus.len().checked_mul(8)?.checked_sub(zeros)?;
     let odd = modulus.last().is_some_and(|byte| byte % 2 == 1);
-    // Exponents are 65,537 nearly always; the library looks closer.
+    // Almost all exponents are 65,537; the library checks more strictly.
     let usable = RSA_BITS.contains(&bits) && odd && (1..=8).contains(&exponent.len());
     usable.then(|| DecodingKey::from_rsa_raw_components(modulus, &exponent))
 }
 
-/// A point on a curve whose coordinates have so many bytes. Whether it is on the curve is seen when it is used.
+/// A point on a curve whose coordinates have this number of bytes. Its use checks that it is on the curve.
 fn point_key(x: &str, y: &str, bytes: usize) -> Option<DecodingKey> {
     let (x, y) = (decode(x)?, decode(y)?);
     let right = x.len() == bytes && y.len() == bytes;

@@ -1,4 +1,4 @@
-//! Tokens that are signed texts (RFC 9068, RFC 7519), held to the keys of their issuers.
+//! Verification of signed tokens (RFC 9068, RFC 7519) with the keys of their issuers.
 
 mod algorithm;
 mod checker;

@@ -1,4 +1,4 @@
-//! A signature that is to be verified.
+//! Tokens whose signature is not verified yet.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -9,27 +9,27 @@ use super::{Jws, JwtAlgorithm};
 use crate::auth::Secret;
 use crate::auth::server::{Access, VerifyError};
 
-/// What is said of a token whose signature is by none of the keys.
+/// Error for a token whose signature matches none of the keys.
 pub(in super::super) const WRONG_SIGNATURE: &str = "its signature is wrong";
 
-/// The most keys that a signature without the name of its key is tried with.
+/// Maximum number of keys tried for a signature that names none.
 const TRIED: usize = 8;
 
-/// A token of which everything is good but for the signature, which is still to be verified. That is what takes time, tens
-/// to hundreds of microseconds: it is done where nobody else waits for it.
+/// A token that is valid except for its signature, which is not verified yet. The verification takes tens to hundreds
+/// of microseconds, so it runs outside the checker, where no other request waits for it.
 #[derive(Clone)]
 pub struct UnverifiedToken {
     pub(super) keys: Arc<[PublicKey]>,
-    /// The key that the token names; without it, any may be the one.
+    /// The index of the key that the token names; without one, any key may match.
     pub(super) key_index: Option<usize>,
     pub(super) access: Box<Access>,
 }
 
 impl UnverifiedToken {
-    /// What the token allows, which must be the one that was checked.
+    /// Verifies the signature of `token`, which must be the token that was checked, and returns the access it grants.
     ///
     /// # Errors
-    /// If its signature is wrong. If the token [names no key](Self::has_key_id), its issuer may have a newer one: ask
+    /// If the signature is wrong. If the token [names no key](Self::has_key_id), its issuer may have a newer one: call
     /// [`Checker::recheck`](crate::auth::server::Checker::recheck).
     pub fn verify(&self, token: &Secret) -> Result<Access, VerifyError> {
         let jws = Jws::parse(token.expose(), &JwtAlgorithm::ALL).map_err(VerifyError::invalid)?;
@@ -43,7 +43,7 @@ impl UnverifiedToken {
         if verified { Ok((*self.access).clone()) } else { Err(VerifyError::invalid(WRONG_SIGNATURE)) }
     }
 
-    /// Whether the token names the key that it is signed by.
+    /// Whether the token names the key of its signature.
     pub fn has_key_id(&self) -> bool {
         self.key_index.is_some()
     }
