@@ -33,8 +33,8 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-/// The default TLS configuration, shared by all clients of the process, so that the system's certificates are read once
-/// and sessions are resumed across clients.
+/// The default TLS configuration, shared by all clients of the process. Sharing reads the system's certificates only
+/// once, and resumes sessions across clients.
 pub(crate) fn default_client() -> Result<Arc<ClientConfig>, TlsError> {
     static DEFAULT: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     if let Some(config) = DEFAULT.get() {

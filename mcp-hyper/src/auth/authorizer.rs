@@ -1,4 +1,6 @@
-//! The driver's side of a client's authorization: attaches credentials to each request, passes challenges to the
+//! The authorization of a client's requests, as part of its driver.
+//!
+//! The [`Authorizer`] attaches credentials to each request, passes challenges to the
 //! [`AuthClient`](mcp_proto::auth::client::AuthClient), and carries out its actions.
 
 use std::borrow::Cow;

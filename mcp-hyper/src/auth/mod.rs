@@ -99,8 +99,8 @@ impl Authorization {
         self
     }
 
-    /// Calls `tell` with every event, most importantly with the [page](Event::NeedsAuthorization) on which the user has
-    /// to consent. The driver calls it; it must return quickly.
+    /// Sets the function that receives every event, above all the [page](Event::NeedsAuthorization) for the user's
+    /// consent. The driver calls `tell`; it must return quickly.
     pub fn on_event(mut self, tell: impl FnMut(&Event) + Send + 'static) -> Self {
         self.on_event = Some(Box::new(tell));
         self

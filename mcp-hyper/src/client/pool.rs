@@ -14,8 +14,7 @@ use super::target::Target;
 /// Assumed number of concurrent requests on an HTTP/2 connection until the server announces its limit: the minimum that
 /// RFC 9113, section 6.5.2, recommends.
 const EXPECTED_STREAMS: usize = 100;
-/// How much earlier than the server the client closes an idle connection, so that no request meets a closing
-/// connection.
+/// How much earlier than the server the client closes an idle connection, so that no request meets the closing.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// The connections to one origin, and the requests that wait for one.
@@ -211,8 +210,8 @@ impl Pool {
 }
 
 impl SharedConnection {
-    /// Before its first response, a server may not have announced its limit, so `expected` is the limit from its other
-    /// connections.
+    /// Whether the connection has room for another request. Before its first response, a server may not have announced
+    /// its limit, so `expected` is the limit from its other connections.
     fn has_room(&self, expected: usize) -> bool {
         let limit = self.connection.limit();
         self.requests < if self.connection.used { limit } else { limit.min(expected) }

@@ -50,8 +50,8 @@ pub trait Listener {
     /// error concerns system resources.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
 
-    /// The client's address, which the server's quotas count by, so that one client cannot take the capacity of the
-    /// others. Default: `None`, for connections without an address; all of them share one quota.
+    /// The client's address, by which quotas keep one client from taking the capacity of the others. Default: `None`,
+    /// for connections without an address; all of them share one quota.
     fn peer_address(io: &Self::Io) -> Option<IpAddr> {
         let _ = io;
         None

@@ -73,8 +73,8 @@ pub enum ConnectionLimit {
     Idle,
     /// [`ServerLimits::connections`]: the server was full, and this client had more connections than its share.
     Displaced,
-    /// The server was closed, and its [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) has
-    /// passed.
+    /// The server's [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) has passed since it was
+    /// closed.
     Closed,
 }
 

@@ -198,11 +198,12 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
-    /// Derives the principal of a request from its head, usually from an extension that an authenticating layer has
-    /// added. Sessions, request states and tasks of one principal are invisible to every other.
+    /// Sets the function that derives a request's principal from its head. It usually reads an extension that an
+    /// authenticating layer has added. Sessions, request states and tasks of one principal are invisible to every
+    /// other.
     ///
-    /// Without this option, and where it returns `None`, all clients share one principal: any client that knows the id
-    /// of a session can use it.
+    /// Without this option, and where the function returns `None`, all clients share one principal: any client that
+    /// knows the id of a session can use it.
     ///
     /// ```
     /// use mcp_hyper::ServerOptions;
@@ -357,7 +358,7 @@ impl<H: HandlerMode> ServerOptions<H> {
         (server, ServerDriver::new(listener, service, driver, on_error, spawn))
     }
 
-    /// Returns a service to embed in another server, and its driver, which must be polled for as long as the service is
+    /// Returns a service to embed in another server, and its driver. Poll the driver for as long as the service is
     /// used.
     pub fn service(self) -> (HttpService<H>, ServiceDriver<H>) {
         let problem = self.router.check().err();

@@ -60,8 +60,8 @@ use crate::time::RuntimeClock;
 /// Clones share the server.
 pub struct HttpService<H: HandlerMode = SendHandlers>(Arc<ServiceState<H>>);
 
-/// Request extension with the client's address, set by an application that passes requests to [`HttpService`] as a
-/// [`Service`]. Requests without it share one quota.
+/// Request extension with the client's address. An application sets it on requests that it passes to [`HttpService`] as
+/// a [`Service`]. Requests without it share one quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddress(pub IpAddr);
 

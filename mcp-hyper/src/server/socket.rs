@@ -13,8 +13,8 @@ use super::preface::Preface;
 /// Maximum number of consecutive reads, after the server closed its side, before other connections get a turn.
 const READS: usize = 16;
 
-/// A socket that replays the preface and then reads on, reports activity to the [`ConnectionMonitor`], and closes such
-/// that the client can still read the last response.
+/// A socket that replays the preface and then reads on. It reports activity to the [`ConnectionMonitor`], and closes
+/// such that the client can still read the last response.
 pub(super) struct Socket<Io> {
     io: Io,
     preface: Preface,

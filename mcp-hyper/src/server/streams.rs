@@ -63,8 +63,8 @@ impl<T> Queue<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the body demand of the stream that hyper starts next, which it does right after it has called the service
-    /// for it.
+    /// Sets the body demand of the stream that hyper starts next. hyper starts a stream right after it has called the
+    /// service for it.
     pub(super) fn announce(&self, pace: BodyDemand) {
         self.inbox().next_demand = Some(pace);
     }

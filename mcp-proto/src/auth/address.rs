@@ -18,8 +18,8 @@ pub(crate) enum AddressClass {
     Special,
 }
 
-/// Cloud metadata services, which hand credentials to any process of a machine, outside of 169.254.0.0/16 and
-/// 192.0.0.0/24.
+/// Cloud metadata services outside of 169.254.0.0/16 and 192.0.0.0/24. They hand credentials to any process of a
+/// machine.
 const METADATA_SERVICES: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),

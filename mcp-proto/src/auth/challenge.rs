@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         (!value.is_empty()).then(|| value.into())
     }
 
-    /// Parses the rest of a quoted string; `None` if it is not terminated, or has characters that are invalid in
+    /// Parses the rest of a quoted string. `None` if it is not terminated, or has characters that are invalid in
     /// headers.
     fn quoted(&mut self) -> Option<String> {
         let mut value = String::new();
@@ -210,8 +210,8 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// The requirement of a resource server, from the parameters of its `Bearer` challenge and, where these are absent, of
-/// its `DPoP` challenge.
+/// What a resource server requires, according to its challenges. The `Bearer` challenge takes precedence; the `DPoP`
+/// challenge supplies the parameters that it lacks.
 ///
 /// RFC 6750 section 3, RFC 9728 section 5.1, RFC 9449 section 7.1.
 ///

@@ -5,8 +5,7 @@ use alloc::string::String;
 /// Maximum number of characters that are shown.
 pub(crate) const SHOWN: usize = 500;
 
-/// The beginning of a text without control and direction characters, which could steer a terminal or reorder text;
-/// `None` if nothing remains.
+/// The beginning of a text, without characters that could steer a terminal or reorder text. `None` if nothing remains.
 pub(crate) fn sanitize(text: &str) -> Option<String> {
     let shown: String = text.chars().filter(|&letter| !is_unsafe(letter)).take(SHOWN).collect();
     (!shown.is_empty()).then_some(shown)

@@ -149,8 +149,8 @@ pub enum ResourceIdentity {
     Exact,
     /// The metadata names the server's URL with one trailing slash more or less.
     TrailingSlash,
-    /// The metadata names the server's origin and was read from the well-known path of that origin, where no tenant of
-    /// one path can publish it.
+    /// The metadata names the server's origin and was read from that origin's well-known path. No tenant of one path
+    /// can publish it there.
     Origin,
     /// The metadata describes another resource, and must not be used.
     Other,

@@ -82,9 +82,9 @@ impl DpopConfig {
         self
     }
 
-    /// Requires a nonce of this server in each proof, which is valid for five to ten minutes, so that proofs cannot be
-    /// created long before their use. A 401 tells clients the nonce, and they repeat their request. Default: no nonce
-    /// is required.
+    /// Requires a nonce of this server in each proof. A nonce is valid for five to ten minutes, so that proofs cannot
+    /// be created long before their use. A 401 tells clients the nonce, and they repeat their request. Default: no
+    /// nonce is required.
     ///
     /// Nonces are derived from this key, which is 32 random bytes: instances that share it accept each other's nonces.
     pub fn nonces(mut self, key: [u8; 32]) -> Self {

@@ -167,8 +167,8 @@ impl Protection {
         self.modify(|rules| rules.implies = Arc::new(implies))
     }
 
-    /// Adds another audience that names this server in tokens, for authorization servers that identify it by something
-    /// other than a URL.
+    /// Adds another audience of this server's tokens, for authorization servers that identify it by something other
+    /// than a URL.
     pub fn audience(self, audience: impl Into<String>) -> Self {
         self.modify(|rules| rules.audiences.push(audience.into()))
     }
@@ -189,8 +189,8 @@ impl Protection {
         self.modify(|rules| rules.dpop = dpop)
     }
 
-    /// Serves the metadata of the authorization server, a JSON object, for clients of 2025-03-26, which look for it at
-    /// the origin of this server. Default: none, and they do not find it.
+    /// Sets the authorization server's metadata, a JSON object, to serve at this server's origin. Clients of 2025-03-26
+    /// look for it there. Default: none, and they do not find it.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#server-metadata-discovery>
     pub fn issuer_metadata(self, document: impl Into<Bytes>) -> Self {
