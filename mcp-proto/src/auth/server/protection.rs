@@ -327,7 +327,7 @@ impl Rules {
         }
         match (scheme, &access.key) {
             (Scheme::Bearer, None) => {}
-            // RFC 9449, section 7.2: a bound token without a proof is refused, whoever sends it.
+            // RFC 9449, section 7.2: no sender may use a bound token without a proof.
             (Scheme::Bearer, Some(_)) => return invalid("it is bound to a key, and comes without a proof"),
             (Scheme::Dpop, None) => return invalid("it is not bound to a key"),
             (Scheme::Dpop, Some(key)) => self.check_proof(presented, access, key, proofs)?,
