@@ -11,12 +11,12 @@ pub(crate) struct BatchId(u64);
 
 #[derive(Debug, Default)]
 struct BatchAnswers {
-    /// How many answers are still to come; the batch itself counts as one while it is being read.
+    /// The number of answers that are missing; the batch itself counts as one while it is being read.
     unanswered: usize,
     answers: Vec<u8>,
 }
 
-/// The batches that have not been answered.
+/// The batches that have not been answered yet.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
     batches: BTreeMap<BatchId, BatchAnswers>,
@@ -25,7 +25,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Begins a batch. It is to be [closed](Self::close) once all of it has been read.
+    /// Opens a batch. The caller [closes](Self::close) it once all of it has been read.
     pub(crate) fn open(&mut self) -> BatchId {
         let id = BatchId(self.next);
         self.next = self.next.saturating_add(1);
@@ -33,14 +33,14 @@ impl Batches {
         id
     }
 
-    /// A request of the batch is to be answered.
+    /// Counts a request of the batch that will be answered.
     pub(crate) fn expect(&mut self, id: BatchId) {
         if let Some(batch) = self.batches.get_mut(&id) {
             batch.unanswered = batch.unanswered.saturating_add(1);
         }
     }
 
-    /// Appends an answer, written by `write`; one that fails leaves nothing behind.
+    /// Appends an answer, written by `write`; if `write` fails, nothing is appended.
     pub(crate) fn answer(
         &mut self,
         id: BatchId,
@@ -59,8 +59,8 @@ impl Batches {
         written
     }
 
-    /// One that was to come has come, or never will. Returns all the answers as one array once none is to come, unless
-    /// there are none.
+    /// Counts one answer as given, or as never coming. Returns all the answers as one array once none is missing,
+    /// unless the batch has no answers at all.
     #[must_use]
     pub(crate) fn close(&mut self, id: BatchId) -> Option<Vec<u8>> {
         let batch = self.batches.get_mut(&id)?;
@@ -78,7 +78,7 @@ impl Batches {
         Some(answers)
     }
 
-    /// The bytes of the answers that are held back.
+    /// The size in bytes of the collected answers.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

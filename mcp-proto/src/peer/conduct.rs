@@ -10,9 +10,9 @@ use crate::schema::{Method as _, MethodInfo, Ping, Revision, ServerCapability};
 
 /// How strictly a peer holds the other side to the specification.
 ///
-/// Peers in use deviate from it in ways that leave no doubt about their meaning. Each deviation that is tolerated is
-/// reported as a diagnostic that holds a [`Leniency`]. Whatever the conduct, this side itself sends what the
-/// specification asks for, and HTTP servers refuse what it tells them to refuse.
+/// Deployed peers deviate from it in ways that leave no doubt about their meaning. Each tolerated deviation is reported
+/// as a diagnostic with a [`Leniency`]. With either conduct, this side itself sends only conforming messages, and HTTP
+/// servers reject every request that the specification requires them to reject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Conduct {
     /// Tolerate and report known deviations.
@@ -67,24 +67,25 @@ pub enum Leniency {
     /// A response breaks JSON-RPC and was read nevertheless: its id is an integral float, or its error is not an object
     /// or has no integer code or no string message.
     Response(
-        /// What is wrong with it.
+        /// How it breaks JSON-RPC.
         Box<Malformed>,
     ),
-    /// The server refused `initialize` with an error that lists versions, and was asked again with one of them.
+    /// The server rejected `initialize` with an error that lists versions, and the client repeated it with one of them.
     VersionRetried {
-        /// The version that it refused.
+        /// The version that the server rejected.
         refused: Revision,
         /// The version of the second attempt.
         offered: Revision,
     },
-    /// A request was sent although the server, whose capabilities are empty, does not declare what the method needs.
+    /// A request was sent although its method needs a capability that the server, whose capabilities are empty, does
+    /// not declare.
     Undeclared {
         /// The method.
         method: &'static str,
         /// The capability that it needs.
         needed: ServerCapability,
     },
-    /// The body of an HTTP response is a message, and its `Content-Type` does not say so.
+    /// The body of an HTTP response is a message, but its `Content-Type` is not that of a message.
     ContentType {
         /// The value of the header, if the response has one.
         found: Option<String>,
@@ -99,7 +100,7 @@ pub enum Leniency {
         /// The name of the tool.
         tool: String,
     },
-    /// A list names the empty cursor again and again. The empty cursor was read as the end of the list.
+    /// A list repeats the empty cursor again and again. The empty cursor was read as the end of the list.
     EmptyCursor {
         /// The method.
         method: &'static str,
@@ -109,7 +110,7 @@ pub enum Leniency {
 }
 
 impl Leniency {
-    /// About how many bytes it holds that a peer has chosen.
+    /// The approximate size in bytes of its peer-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         let of_id = |id: &Id| match id {
             Id::String(text) => text.len(),

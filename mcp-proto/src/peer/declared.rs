@@ -1,4 +1,4 @@
-//! What a request asks of a client beyond the capability of its method: modes and tools.
+//! Client capabilities that a request needs beyond its method's own: modes and tools.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -1,14 +1,14 @@
-//! Why a request is denied before it is worked on.
+//! Reasons for denying a request before it is processed.
 
 use alloc::string::String;
 
-/// Why a request is denied before it is worked on, as far as its transport can tell: HTTP by its status and a header, as
-/// long as nothing was sent. Elsewhere the JSON-RPC error is all there is.
+/// Why a request is denied before it is processed. HTTP shows it by status and header, as long as no part of the answer
+/// was sent; other transports show the JSON-RPC error alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Denial {
-    /// The client is not allowed to make it. Status 403, with this challenge as `WWW-Authenticate`.
+    /// The client is not allowed to make the request. Status 403, with this challenge as `WWW-Authenticate`.
     Challenge(String),
-    /// There is no room for what it would make the server keep. Status 503, with `Retry-After`.
+    /// The server has no room for the state that the request would create. Status 503, with `Retry-After`.
     NoRoom,
 }

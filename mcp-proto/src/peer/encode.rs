@@ -1,4 +1,4 @@
-//! How parameters get onto the wire: projected to the revision in use, with the protocol's `_meta` merged in.
+//! Encoding of parameters and results: projected to the revision in use, with the protocol's `_meta` merged in.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -14,17 +14,17 @@ use crate::schema::{
     MethodInfo, Params, ResultFields, ResultType, Revision, meta, trace,
 };
 
-/// What the protocol itself puts into a modern request's `_meta`, encoded once per connection.
+/// The protocol's own `_meta` entries of modern requests, encoded once per connection.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
 #[derive(Clone, Debug)]
 pub(crate) struct ProtocolMeta {
-    /// An object that is not closed yet.
+    /// A JSON object without its closing brace.
     open: Vec<u8>,
 }
 
 impl ProtocolMeta {
-    /// Of a client at `revision`. What does not encode becomes an empty object.
+    /// Encodes the entries of a client at `revision`. A value that fails to encode becomes an empty object.
     pub(crate) fn new(
         revision: Revision,
         info: Option<&Implementation>,
@@ -47,7 +47,7 @@ impl ProtocolMeta {
     }
 }
 
-/// Appends a member to an object that has been opened.
+/// Appends a member to an open object.
 fn entry<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) -> Result<(), serde_json::Error> {
     if out.last() != Some(&b'{') {
         out.push(b',');
@@ -57,7 +57,7 @@ fn entry<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) -> Res
     write::json(out, value)
 }
 
-/// Appends what the application has put into `_meta`.
+/// Appends an entry of `_meta` that the application has set.
 fn chosen_entry(out: &mut Vec<u8>, key: &str, value: &Json) -> Result<(), serde_json::Error> {
     trace::check(key, value).map_err(serde::ser::Error::custom)?;
     entry(out, key, value)
@@ -73,7 +73,7 @@ pub struct MetaEntries<'a> {
 }
 
 impl MetaEntries<'_> {
-    /// Whether the protocol, rather than the caller, decides what stands under `key`.
+    /// Whether the protocol, rather than the caller, sets the value of `key`.
     fn is_reserved(&self, key: &str) -> bool {
         match key {
             meta::PROTOCOL_VERSION | meta::CLIENT_CAPABILITIES | meta::CLIENT_INFO | meta::LOG_LEVEL => true,
@@ -126,16 +126,16 @@ impl MergedMeta<'_> {
 
 /// Parameters of any method, behind one pointer.
 pub trait AnyParams {
-    /// The parameters as they are, with what any revision has.
+    /// The parameters unchanged, with the fields of every revision.
     ///
     /// # Errors
-    /// If a value of the application does not serialize.
+    /// If one of the application's values does not serialize.
     fn to_raw(&self) -> Result<Raw, serde_json::Error>;
 
     /// Appends the parameters as one JSON object, as `revision` knows them, with `entries` merged into `_meta`.
     ///
     /// # Errors
-    /// If a value of the application does not serialize.
+    /// If one of the application's values does not serialize.
     fn write_params(
         &self,
         out: &mut Vec<u8>,
@@ -143,11 +143,11 @@ pub trait AnyParams {
         entries: MetaEntries<'_>,
     ) -> Result<(), serde_json::Error>;
 
-    /// Appends the parameters as one JSON object, as the newest revision knows them, without `_meta`: what tells one
-    /// request from another.
+    /// Appends the parameters as one JSON object, as the newest revision defines them, without `_meta`: the part that
+    /// distinguishes requests, for cache keys.
     ///
     /// # Errors
-    /// If a value of the application does not serialize.
+    /// If one of the application's values does not serialize.
     fn write_key(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error>;
 }
 
@@ -178,7 +178,7 @@ impl<P: Params> AnyParams for P {
         if merged.is_empty() {
             return Ok(());
         }
-        // The object is opened again: most of `_meta` is text already.
+        // Reopens the object: most of `_meta` is encoded already.
         out.pop();
         if out.last() != Some(&b'{') {
             out.push(b',');
@@ -194,17 +194,17 @@ impl<P: Params> AnyParams for P {
     }
 }
 
-/// What a modern result carries beside its own fields.
+/// Fields that the protocol adds to a modern result.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#resulttype>
 #[derive(Clone, Copy, Debug)]
 pub struct ResultDefaults<'a> {
-    /// Its `resultType`, whatever it says itself.
+    /// Its `resultType`, which overrides the one in the result.
     pub(crate) kind: Option<&'a ResultType>,
     pub(crate) server_info: Option<&'a Json>,
-    /// How long and by whom it may be kept if it does not say so itself; only where the method has it.
+    /// Its cache lifetime and scope, if the result sets none; only for methods that have them.
     pub(crate) hint: Option<CacheHint>,
-    /// The subscription that it ends.
+    /// The subscription that the result ends.
     pub(crate) subscription: Option<&'a Id>,
 }
 

@@ -1,4 +1,4 @@
-//! How a request ends.
+//! Outcomes of requests and the errors in them.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -11,49 +11,49 @@ use crate::peer::{InputError, TaskReport, TransportError};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapability, Method, Revision, ServerCapability};
 
-/// How a request ended. Every request that was accepted ends exactly once.
+/// How a request ended. Every accepted request ends exactly once.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
     /// The peer's result, not yet decoded: see [`Outcome::decode`].
     Result(Raw),
     /// The server needs input first (2026-07-28): an [`InputRequiredResult`](crate::schema::InputRequiredResult). Only
-    /// of requests that were made with [`InputMode::Manual`](crate::peer::InputMode::Manual).
+    /// for requests made with [`InputMode::Manual`](crate::peer::InputMode::Manual).
     InputRequired(Raw),
-    /// The input that the server needs could not be given.
+    /// The input that the server needs could not be provided.
     Input(InputError),
-    /// The server works on it as a task ([`TaskMode::Handle`](crate::peer::TaskMode::Handle)).
+    /// The server runs the request as a task ([`TaskMode::Handle`](crate::peer::TaskMode::Handle)).
     Task(Box<TaskReport>),
-    /// The task that it had become was given up, and not by this side.
+    /// The request's task was cancelled, and not by this side.
     TaskCancelled {
-        /// Why, in the server's words.
+        /// The reason, in the server's words.
         message: Option<String>,
     },
     /// The peer's error.
     Error(ErrorObject),
-    /// The peer answered with something that is no answer to this request.
+    /// The peer's answer is not a valid answer to this request.
     Invalid(InvalidAnswerError),
-    /// The transport's exchange ended with a status instead of an answer: over HTTP.
+    /// The transport's exchange ended with a status instead of an answer (HTTP only).
     Transport(TransportError),
-    /// The connection ended first; whether the peer has acted on the request is not known.
+    /// The connection ended first; whether the peer has acted on the request is unknown.
     Lost(LostReason),
-    /// No answer came in time. If the request was sent, the peer has been told that nobody waits any more.
+    /// No answer arrived in time. If the request was sent, the peer has been notified of its cancellation.
     TimedOut {
-        /// How long it took.
+        /// The time from sending to the timeout.
         after: Duration,
-        /// Whether it was the hard maximum that struck, rather than the time without progress.
+        /// Whether the hard timeout expired, rather than the timeout without progress.
         hard: bool,
-        /// The last error without an id that came meanwhile: it may have been the answer.
+        /// The last error without an id received in the meantime: it may have been the answer.
         error_without_id: Option<Box<ErrorObject>>,
     },
-    /// This side cancelled it.
+    /// This side cancelled the request.
     Cancelled,
-    /// It was never sent.
+    /// The request was never sent.
     Refused(RequestError),
 }
 
 impl Outcome {
-    /// How many bytes of the peer's it holds.
+    /// The size in bytes of its peer-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Result(raw) | Self::InputRequired(raw) => raw.as_bytes().len(),
@@ -75,10 +75,10 @@ impl Outcome {
         }
     }
 
-    /// Decodes a result by the method that was asked.
+    /// Decodes a result as the result of method `M`.
     ///
     /// # Errors
-    /// The outcome itself if it is no result, or what is wrong with the result.
+    /// Returns the outcome itself if it is not a result, or the reason why the result does not decode.
     pub fn decode<M: Method>(self) -> Result<M::Result, DecodeError> {
         match self {
             Self::Result(raw) => {
@@ -105,13 +105,13 @@ impl MakeOwned for Outcome {
 pub enum DecodeError {
     /// The request did not end with a result.
     Outcome(Outcome),
-    /// The result is not what the method promises.
+    /// The result does not have the shape that the method defines.
     Result {
         /// The method.
         method: &'static str,
-        /// What is wrong and where.
+        /// The error and its position.
         error: serde_json::Error,
-        /// The result as it came.
+        /// The result as received.
         raw: Raw,
     },
 }
@@ -154,7 +154,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Continues the message about a timeout with the error that may have been the answer.
+/// Appends to a timeout's message the error that may have been the answer.
 pub(crate) fn quote_error_without_id(f: &mut fmt::Formatter<'_>, error: Option<&ErrorObject>) -> fmt::Result {
     match error {
         Some(error) => write!(f, "; meanwhile the peer sent an error without an id: {error}"),
@@ -162,18 +162,18 @@ pub(crate) fn quote_error_without_id(f: &mut fmt::Formatter<'_>, error: Option<&
     }
 }
 
-/// An answer that answers nothing.
+/// An answer from the peer that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidAnswerError {
-    /// The message could not be read; its id could.
+    /// The message could not be read, except for its id.
     Malformed(String),
-    /// It is longer than this side accepts.
+    /// The answer is longer than this side accepts.
     TooLong {
-        /// Its length in bytes, as far as it is known.
+        /// Its length in bytes, as far as known.
         bytes: usize,
     },
-    /// Its `resultType` is not one that was agreed on.
+    /// Its `resultType` is not one that client and server have agreed on.
     ResultType(String),
 }
 
@@ -189,19 +189,19 @@ impl fmt::Display for InvalidAnswerError {
     }
 }
 
-/// Why an answer can no longer come.
+/// Why a request can no longer be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The peer ended the connection; with what the transport had to say about it, such as an exit status.
+    /// The peer ended the connection; with details from the transport, such as an exit status.
     Disconnected(String),
     /// This side closed the connection before the answer came.
     Closed,
-    /// The connection failed for a reason of this side: what was sent was not taken in time, or too much was queued.
+    /// The connection failed on this side: output was not accepted in time, or too much was queued.
     Failed(String),
     /// The peer stopped answering pings.
     KeepaliveFailed,
-    /// The answer came while more was queued for this application than [`Limits`](crate::Limits) allow.
+    /// The answer arrived when this application's event queue was fuller than [`Limits`](crate::Limits) allow.
     LimitExceeded,
     /// The peer ended this subscription without a result.
     Ended,
@@ -226,7 +226,7 @@ impl fmt::Display for LostReason {
 
 impl core::error::Error for LostReason {}
 
-/// Why a request was never sent. Decided when it is made if the peer is known by then, otherwise once it is.
+/// Why a request was never sent. Decided when the request is made if the peer is known by then, otherwise once it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -244,22 +244,22 @@ pub enum RequestError {
         /// The revision.
         revision: Revision,
     },
-    /// The connection could not be made.
+    /// The connection could not be established.
     Connect(String),
-    /// The connection is not ready yet, and a notification does not wait for that.
+    /// The connection is not ready yet; notifications do not wait for that.
     NotReady,
     /// The connection was closed, or lost, before the request could be sent.
     Closed,
-    /// Its parameters could not be encoded.
+    /// The parameters could not be encoded.
     Encode(String),
-    /// The page that it sends the person to is none that a client may open.
+    /// The request directs the user to a page with a URL that clients must not open.
     UnsafePage(String),
-    /// As many requests are in flight as [`Limits`](crate::Limits) allow.
+    /// The maximum number of requests in flight that [`Limits`](crate::Limits) allow is reached.
     InFlight {
         /// The limit.
         limit: usize,
     },
-    /// As many bytes wait to be sent as [`Limits`](crate::Limits) allow.
+    /// The maximum of queued output that [`Limits`](crate::Limits) allow is reached.
     Overloaded {
         /// The limit, in bytes.
         limit: usize,
@@ -290,12 +290,12 @@ impl fmt::Display for RequestError {
 
 impl core::error::Error for RequestError {}
 
-/// A capability of either side.
+/// A capability of a client or a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequiredCapability {
-    /// One of the server's.
+    /// A server capability.
     Server(ServerCapability),
-    /// One of the client's.
+    /// A client capability.
     Client(ClientCapability),
 }
 

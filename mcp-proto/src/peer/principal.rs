@@ -1,14 +1,14 @@
-//! On whose behalf a request is made.
+//! The principal of a request.
 
 use alloc::sync::Arc;
 use core::fmt;
 
-/// On whose behalf a request is made, as the transport has verified it: the subject of an access token, the user at the
-/// other end of a socket. What the client says of itself is none.
+/// The principal of a request, as verified by the transport: the subject of an access token, or the user at the other
+/// end of a socket. A name that the client claims for itself is not a principal.
 ///
-/// It is an opaque text that is compared as a whole. What is given out for one principal (a request state, a task, a
-/// session) is refused to every other. It should therefore name the issuer as well, where there are several, and never be
-/// a credential: it is not shown by [`Debug`](fmt::Debug), but stores may keep it.
+/// It is an opaque text, compared as a whole. State issued to one principal (a request state, a task, a session) is
+/// refused to every other. The text should therefore include the issuer where there are several, and must never be a
+/// credential: [`Debug`](fmt::Debug) does not show it, but stores may keep it.
 ///
 /// ```
 /// use mcp_proto::peer::Principal;
@@ -22,7 +22,7 @@ use core::fmt;
 pub struct Principal(Arc<str>);
 
 impl Principal {
-    /// The principal of this name.
+    /// Creates the principal of this name.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
     }

@@ -1,4 +1,4 @@
-//! The task that a message belongs to (2025-11-25): what comes of a request names the same one as the request.
+//! The related task of a message (2025-11-25): messages that a request causes name the same task as the request.
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#related-task-metadata>
 
@@ -13,14 +13,14 @@ use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::legacy::RelatedTask;
 use crate::schema::{EmptyResult, Json, Meta, Revision, meta};
 
-/// The task that a request with these parameters belongs to.
+/// The related task of a request with these parameters.
 pub(crate) fn task_of(params: &Raw) -> Option<String> {
-    // Few requests have any, and most of these are seen not to without being read.
+    // Few requests have a related task; a search of the raw bytes rules out most others without decoding.
     memchr::memmem::find(params.as_bytes(), meta::RELATED_TASK.as_bytes())?;
     Meta::related_task_of(params).map(|related| related.task_id)
 }
 
-/// A result as it is written at `revision`, with the task that it belongs to.
+/// Encodes a result for `revision`, with its related task.
 ///
 /// # Errors
 /// If it does not encode.

@@ -1,4 +1,4 @@
-//! What is known of a task of the server, whichever revision it is of.
+//! Reports about the server's tasks, of every revision.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -11,45 +11,45 @@ use serde_json::value::RawValue;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::tasks::{TaskError, TaskStatus};
 
-/// How a task of the server is doing.
+/// The report of a server's task.
 ///
-/// The tasks of 2025-11-25 and those of the extension of 2026-07-28 look the same here. What a server leaves out that it
-/// should have said is absent or empty.
+/// Tasks of 2025-11-25 and of the extension of 2026-07-28 have the same form here. Required fields that a server omits
+/// are absent or empty.
 ///
 /// <https://modelcontextprotocol.io/extensions/tasks>
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskReport {
-    /// The task's identifier. With it the task can be followed again, also by another process: keep it where it is
-    /// safe, for whoever has it may have the task.
+    /// The task's identifier. It is enough to follow the task again, also from another process. Store it safely: it may
+    /// grant access to the task.
     pub id: String,
-    /// How it is doing.
+    /// The status of the task.
     pub status: TaskStatus,
-    /// The same in the server's words.
+    /// A status message in the server's words.
     pub message: Option<String>,
-    /// When it began, as in ISO 8601, by the server's clock.
+    /// The time of its creation, as in ISO 8601, by the server's clock.
     pub created_at: String,
-    /// When it last changed, as in ISO 8601, by the server's clock.
+    /// The time of its last change, as in ISO 8601, by the server's clock.
     pub last_updated_at: String,
-    /// How long it is kept, from when it began; `None` is for ever, or not said.
+    /// How long the server keeps the task, from its creation; `None` if for ever or not specified.
     pub ttl: Option<Duration>,
-    /// How often the server wants to be asked for it.
+    /// The poll interval that the server asks for.
     pub poll_interval: Option<Duration>,
-    /// What the model can be told at once, while the task goes on (2025-11-25).
+    /// A text for the model to use at once, while the task is running (2025-11-25).
     pub immediate: Option<String>,
 }
 
 impl TaskReport {
-    /// Reads what [`TaskCommand::Status`](crate::peer::client::TaskCommand::Status) brought, or any other result or
-    /// notification that has a task in it.
+    /// Reads the result of [`TaskCommand::Status`](crate::peer::client::TaskCommand::Status), or any other result or
+    /// notification that contains a task.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A message that says why the task cannot be read.
     pub fn read(raw: &Raw) -> Result<Self, String> {
         TaskSnapshot::read(raw).map(|snapshot| *snapshot.report)
     }
 
-    /// How many bytes of the server's it holds.
+    /// The size in bytes of its server-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         [
@@ -64,13 +64,13 @@ impl TaskReport {
     }
 }
 
-/// What a server said of a task at one moment.
+/// The state of a task at one moment, as the server reported it.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskSnapshot {
     pub(crate) report: Box<TaskReport>,
-    /// What it asks for, by key.
+    /// The task's input requests, by key.
     pub(crate) requests: BTreeMap<String, Raw>,
-    /// What it has come to.
+    /// The result of the task.
     pub(crate) result: Option<Raw>,
     pub(crate) error: Option<ErrorObject>,
 }
@@ -104,7 +104,7 @@ struct WireTask<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// A result that may be a task: of 2025-11-25 it is in a member of its own.
+/// A result that may be a task: 2025-11-25 puts the task into a member of its own.
 #[derive(Deserialize)]
 struct CreatedResult<'a> {
     #[serde(borrow)]
@@ -113,15 +113,15 @@ struct CreatedResult<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// In `_meta` of the result that creates a task: what to tell the model meanwhile.
+/// Key in `_meta` of the result that creates a task: a text for the model to use meanwhile.
 const IMMEDIATE: &str = "io.modelcontextprotocol/model-immediate-response";
 
-/// The value of a field, if it is of the type that is expected: one odd field is not to cost the rest.
+/// The value of a field, or `None` if its type is wrong: one malformed field must not invalidate the rest.
 fn decode_lenient<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(field?.get()).ok()
 }
 
-/// A time in milliseconds. Servers in languages with one type of number write it with a fraction.
+/// A duration in milliseconds. Servers in languages with one number type write it with a fraction.
 fn duration(field: Option<&RawValue>) -> Option<Duration> {
     let milliseconds: f64 = decode_lenient(field)?;
     Duration::try_from_secs_f64(milliseconds / 1000.0).ok()
@@ -131,7 +131,7 @@ impl TaskSnapshot {
     /// Reads the result of `tasks/get`, the parameters of a notification, or a task within something else.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A message that says why the task cannot be read.
     pub(crate) fn read(raw: &Raw) -> Result<Self, String> {
         let wire: WireTask<'_> = raw.decode().map_err(|error| error.to_string())?;
         let id: String = decode_lenient(wire.id).ok_or("a task without an identifier")?;

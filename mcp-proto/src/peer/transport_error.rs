@@ -1,4 +1,4 @@
-//! What a transport reports of an exchange that ended without an answer.
+//! Errors of exchanges that the transport ended without an answer.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -18,20 +18,20 @@ pub struct TransportError {
     pub status: u16,
     /// Whether the same request may succeed later.
     pub retry: RetryAdvice,
-    /// How long the server wants the client to wait before it asks again.
+    /// How long the server asks the client to wait before a retry.
     pub retry_after: Option<Duration>,
-    /// Whether the server, or a gateway before it, is unable to answer anything now.
+    /// Whether the server, or a gateway in front of it, cannot answer any request now.
     pub is_unavailable: bool,
-    /// Whether the server wants the client to authenticate itself, or to be granted more.
+    /// Whether the server requires the client to authenticate, or to obtain a wider grant.
     pub needs_authorization: bool,
-    /// How the body begins: at most [`MAX_DETAIL`](Self::MAX_DETAIL) characters, without line breaks and other
+    /// The start of the body: at most [`MAX_DETAIL`](Self::MAX_DETAIL) characters, without line breaks and other
     /// characters that cannot be displayed.
     pub detail: Box<str>,
-    /// How the server wants the client to authenticate: its `WWW-Authenticate` headers, joined by commas.
+    /// The authentication challenges: the server's `WWW-Authenticate` headers, joined by commas.
     pub challenge: Option<Box<str>>,
     /// The target of a redirect that was not followed.
     pub location: Option<Box<str>>,
-    /// Why the client could not authorize itself for the server: the message of its own authorization, not the server's.
+    /// The error of the client's own authorization flow, not of the server.
     pub unauthorized: Option<Box<str>>,
 }
 
@@ -47,10 +47,11 @@ pub enum RetryAdvice {
 }
 
 impl TransportError {
-    /// The length of [`detail`](Self::detail) in characters: enough to see which program wrote a body, and why.
+    /// The maximum length of [`detail`](Self::detail) in characters: enough to identify the program that wrote the
+    /// body, and its reason.
     pub const MAX_DETAIL: usize = 512;
 
-    /// How many bytes of the server's it holds.
+    /// The size in bytes of its server-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         let length = |text: Option<&str>| text.map_or(0, str::len);
         let texts = [self.detail.len(), length(self.challenge.as_deref()), length(self.location.as_deref())];
@@ -60,7 +61,7 @@ impl TransportError {
 
 #[cfg(any(test, feature = "http"))]
 impl TransportError {
-    /// An error that says nothing but its status, and how the body begins.
+    /// Creates an error from a status and the start of the body, with no other details.
     pub(crate) fn new(protocol: &'static str, status: u16, body: &str) -> Self {
         Self {
             protocol,
@@ -76,8 +77,8 @@ impl TransportError {
         }
     }
 
-    /// The beginning of a text that the server chose, made fit for display: at most
-    /// [`MAX_DETAIL`](Self::MAX_DETAIL) characters on one line.
+    /// The start of a server-supplied text, made fit for display: at most [`MAX_DETAIL`](Self::MAX_DETAIL) characters
+    /// on one line.
     pub(crate) fn excerpt(text: &str) -> Box<str> {
         let mut excerpt = alloc::string::String::new();
         let mut room = Self::MAX_DETAIL;

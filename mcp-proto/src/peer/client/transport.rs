@@ -1,4 +1,4 @@
-//! What the commands of a client need of the transport that carries them.
+//! The interface between a client's commands and the transport that carries them.
 
 use crate::Instant;
 use crate::peer::{LostReason, Outbox};

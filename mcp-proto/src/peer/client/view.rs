@@ -1,4 +1,4 @@
-//! The commands that an application gives a client, whatever carries its messages.
+//! Commands from the application to a client, the same for every transport.
 
 use core::fmt;
 
@@ -16,7 +16,7 @@ use super::{
 
 /// The commands of a client, given at one point in time.
 ///
-/// Every machine of a client gives them by its method `at`:
+/// Every client type returns them from its method `at`:
 ///
 /// ```
 /// use mcp_proto::Instant;
@@ -37,7 +37,7 @@ pub struct ClientCommands<'a> {
 }
 
 impl<'a> ClientCommands<'a> {
-    /// The commands of the client on this transport, given at `now`.
+    /// Creates the commands of the client on this transport, given at `now`.
     pub fn new(transport: &'a mut dyn ClientTransport, now: Instant) -> Self {
         Self { transport, now }
     }
@@ -50,7 +50,7 @@ impl<'a> ClientCommands<'a> {
         result
     }
 
-    /// The client, for a command that writes nothing: the transport has nothing to act on.
+    /// The client, for a command that writes nothing and so needs no action of the transport.
     fn client(&mut self) -> &mut Client {
         self.transport.lend(self.now).client
     }
@@ -100,16 +100,16 @@ impl<'a> ClientCommands<'a> {
         self.run(|client, now, out| client.cancel(now, request, reason, out));
     }
 
-    /// Sends a paused request again at once: the server asked for a page to be visited, and the person is done with it,
-    /// which the server has not said. Any other request is left alone.
+    /// Sends a paused request again at once: the user has finished with the page that the server required, and the
+    /// server has not confirmed it yet. Has no effect on any other request.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
     pub fn retry(&mut self, request: RequestId) {
         self.run(|client, now, out| client.retry(now, request, out));
     }
 
-    /// Answers a request of the server (legacy revisions), or a request for input that came in a result. One that was
-    /// answered, cancelled or lost already is left alone.
+    /// Answers a request of the server (legacy revisions), or an input request from a result. Has no effect if the
+    /// request was answered, cancelled or lost already.
     pub fn respond(&mut self, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
         self.run(|client, now, out| client.respond(now, request, answer, out));
     }

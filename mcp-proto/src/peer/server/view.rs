@@ -1,4 +1,4 @@
-//! The commands that an application gives a server, whatever carries its messages.
+//! Commands from the application to a server, the same for every transport.
 
 use core::fmt;
 
@@ -15,7 +15,7 @@ use super::{Answer, ListKind, Server, ServerLoan, ServerTransport};
 
 /// The commands of a server, given at one point in time.
 ///
-/// Every machine of a server gives them by its method `at`:
+/// Every server type returns them from its method `at`:
 ///
 /// ```
 /// use mcp_proto::Instant;
@@ -35,7 +35,7 @@ pub struct ServerCommands<'a> {
 }
 
 impl<'a> ServerCommands<'a> {
-    /// The commands of the server on this transport, given at `now`.
+    /// Creates the commands of the server on this transport, given at `now`.
     pub fn new(transport: &'a mut dyn ServerTransport, now: Instant) -> Self {
         Self { transport, now }
     }
@@ -50,7 +50,7 @@ impl<'a> ServerCommands<'a> {
 
     // --- Answers ---
 
-    /// Answers a request. One that was answered or cancelled already is left alone.
+    /// Answers a request. Has no effect if it was answered or cancelled already.
     ///
     /// An answer that the protocol does not allow for this request is replaced by an error: -32603 for one that does
     /// not encode or is of a kind that is not possible there, -32021 for one that asks for input of a kind that the
@@ -61,8 +61,8 @@ impl<'a> ServerCommands<'a> {
     }
 
     /// Answers a request with an error because access is denied. Over HTTP the answer has the status and the header of
-    /// the [denial](Denial), unless a part of it was sent already or it is one of several; elsewhere the error is all
-    /// there is.
+    /// the [denial](Denial), unless a part of it was sent already or it is one of several; other transports send the
+    /// error alone.
     pub fn deny(&mut self, request: InboundId, error: ErrorObject, denial: &Denial) {
         self.transport.deny(self.now, request, error, denial);
     }
@@ -78,15 +78,16 @@ impl<'a> ServerCommands<'a> {
     // --- Notifications ---
 
     /// Reports progress on a request. Returns whether it was sent: the client must have asked for it, each report must
-    /// exceed the one before, and none follows the answer. The token in `params` is replaced by the client's.
+    /// exceed the previous one, and none follows the answer. The client's token replaces the one in `params`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
     pub fn progress(&mut self, request: InboundId, params: &ProgressParams) -> bool {
         self.run(|server, _, out| server.progress(request, params, out))
     }
 
-    /// Logs, on behalf of a request or of the connection. Returns whether it was sent: a modern client must have asked
-    /// for this level with the request; a legacy one gets the level that it asked for, or `info` and above until it asks.
+    /// Sends a log message, on behalf of a request or of the connection. Returns whether it was sent: a modern client
+    /// must have asked for this level with the request; a legacy one gets the level that it asked for, or `info` and
+    /// above until it asks.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
     pub fn log(&mut self, request: Option<InboundId>, params: &LoggingMessageParams) -> bool {
@@ -180,7 +181,7 @@ impl<'a> ServerCommands<'a> {
         self.run(|server, now, out| server.close(now, out));
     }
 
-    /// Ends the connection at once: requests in flight are not answered, and what is queued need not be sent.
+    /// Ends the connection at once: requests in flight are not answered, and queued output need not be sent.
     pub fn abort(&mut self, why: LostReason) {
         self.transport.abort(self.now, why);
     }

@@ -1,12 +1,12 @@
-//! What may be kept.
+//! Configuration of the client's response cache.
 
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-/// How much a client keeps of a server's answers, and for whom.
+/// How much a client caches of a server's answers, and for which authorization context.
 ///
-/// Only a server of 2026-07-28 says how long its answers may be kept; nothing is kept of others.
+/// Only servers of 2026-07-28 give their answers a lifetime; answers of older servers are not cached.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
 ///
@@ -22,26 +22,26 @@ use core::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheConfig {
-    /// How many bytes are kept, with what they are found by. An answer that would fill more than a quarter of it is not
-    /// kept. Zero keeps nothing.
+    /// The size of the cache in bytes, keys included. An answer that would fill more than a quarter of it is not
+    /// cached. Zero disables the cache.
     ///
     /// Default 16 MiB: the lists of a server with thousands of tools, and the resources that a model reads again.
     pub bytes: usize,
-    /// How many answers are kept; each page of a list is one. Those that were not used for longest go first.
+    /// The maximum number of cached answers; each page of a list is one. The least recently used are evicted first.
     ///
     /// Default 1,024.
     pub entries: usize,
-    /// Whether answers for one context alone are kept too, as most are.
+    /// Whether private answers, which are most, are cached too: the server means them for one context alone.
     ///
     /// Default true. Turn it off where [the context](Self::context) may change without this client's knowledge: then only
-    /// answers that the server calls public are kept.
+    /// answers that the server marks as public are cached.
     pub private: bool,
-    /// On whose behalf this client asks. Default: the one and only.
+    /// The authorization context of this client's requests. Default: an unnamed one.
     pub context: CacheContext,
-    /// For how long after its time an answer will still do if the server can not be asked again: the connection is lost,
-    /// or no answer comes in time. A diagnostic tells of it.
+    /// How long an expired answer may still be used if the server cannot be asked again: the connection is lost, or no
+    /// answer arrives in time. A diagnostic reports each use.
     ///
-    /// Default zero: not at all.
+    /// Default zero: expired answers are never used.
     pub stale_if_error: Duration,
 }
 
@@ -58,26 +58,27 @@ impl Default for CacheConfig {
 }
 
 impl CacheConfig {
-    /// Nothing is kept.
+    /// A configuration that caches nothing.
     pub fn disabled() -> Self {
         Self { bytes: 0, entries: 0, ..Self::default() }
     }
 }
 
-/// On whose behalf requests are made: an account, an access token's fingerprint. What a server means for one of them
-/// alone is never shown to another.
+/// The authorization context of requests: an account, or an access token's fingerprint. An answer that a server marks
+/// as private to one context is never returned to another.
 ///
-/// It is compared and nothing else. It is not shown by `Debug`; a secret should nevertheless be hashed first.
+/// Contexts are only compared for equality. `Debug` does not show the name; a secret should nevertheless be hashed
+/// first.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CacheContext(Option<Arc<str>>);
 
 impl CacheContext {
-    /// Whoever goes by this name.
+    /// The context of this name.
     pub fn new(name: &str) -> Self {
         Self(Some(Arc::from(name)))
     }
 
-    /// How many bytes it holds.
+    /// The size of the name in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |name| name.len())
     }

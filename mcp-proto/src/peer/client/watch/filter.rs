@@ -1,4 +1,4 @@
-//! What can change, and what somebody wants to know of.
+//! Topics that can change, filters of topics, and changes.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::rpc::Raw;
 use crate::schema::SubscriptionFilter;
 
-/// Something that changes.
+/// A topic that can change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topic {
     Tools,
@@ -19,7 +19,7 @@ pub(crate) enum Topic {
 }
 
 impl Topic {
-    /// How many bytes its name has.
+    /// The size of its name in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Tools | Self::Prompts | Self::Resources => 0,
@@ -27,7 +27,7 @@ impl Topic {
         }
     }
 
-    /// That it has changed; of a task, with what is known of it.
+    /// The change of this topic; of a task, with its status where that is known.
     pub(super) fn change(self, update: Option<Raw>) -> Change {
         match self {
             Self::Tools => Change::Tools,
@@ -39,7 +39,7 @@ impl Topic {
     }
 }
 
-/// What somebody wants to know of: lists, resources, tasks.
+/// The topics that a watch covers: lists, resources, tasks.
 ///
 /// ```
 /// use mcp_proto::peer::client::WatchFilter;
@@ -51,57 +51,57 @@ impl Topic {
 pub struct WatchFilter(pub(super) BTreeSet<Topic>);
 
 impl WatchFilter {
-    /// Interest in nothing.
+    /// A filter that covers nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// And in the list of tools.
+    /// Adds the list of tools.
     #[must_use]
     pub fn tools(self) -> Self {
         self.with(Topic::Tools)
     }
 
-    /// And in the list of prompts.
+    /// Adds the list of prompts.
     #[must_use]
     pub fn prompts(self) -> Self {
         self.with(Topic::Prompts)
     }
 
-    /// And in the lists of resources and templates.
+    /// Adds the lists of resources and templates.
     #[must_use]
     pub fn resources(self) -> Self {
         self.with(Topic::Resources)
     }
 
-    /// And in the resource `uri`, with what lies below it.
+    /// Adds the resource `uri` and its sub-resources.
     #[must_use]
     pub fn resource(self, uri: impl AsRef<str>) -> Self {
         self.with(Topic::Resource(uri.as_ref().into()))
     }
 
-    /// And in the task `id`.
+    /// Adds the task `id`.
     #[must_use]
     pub fn task(self, id: impl AsRef<str>) -> Self {
         self.with(Topic::Task(id.as_ref().into()))
     }
 
-    /// Whether the list of tools is of interest.
+    /// Whether the filter covers the list of tools.
     pub fn has_tools(&self) -> bool {
         self.0.contains(&Topic::Tools)
     }
 
-    /// Whether the list of prompts is of interest.
+    /// Whether the filter covers the list of prompts.
     pub fn has_prompts(&self) -> bool {
         self.0.contains(&Topic::Prompts)
     }
 
-    /// Whether the lists of resources and templates are of interest.
+    /// Whether the filter covers the lists of resources and templates.
     pub fn has_resources(&self) -> bool {
         self.0.contains(&Topic::Resources)
     }
 
-    /// The single resources that are of interest, in the order of their URIs.
+    /// The single resources that the filter covers, in the order of their URIs.
     pub fn resource_uris(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|topic| match topic {
             Topic::Resource(uri) => Some(&**uri),
@@ -109,7 +109,7 @@ impl WatchFilter {
         })
     }
 
-    /// The tasks that are of interest, in the order of their ids.
+    /// The tasks that the filter covers, in the order of their ids.
     pub fn task_ids(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|topic| match topic {
             Topic::Task(id) => Some(&**id),
@@ -117,7 +117,7 @@ impl WatchFilter {
         })
     }
 
-    /// Whether nothing is of interest.
+    /// Whether the filter covers nothing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -127,7 +127,7 @@ impl WatchFilter {
         self
     }
 
-    /// The same, as it is asked for.
+    /// The filter as a parameter of the subscription request.
     pub(super) fn to_subscription_filter(&self) -> SubscriptionFilter {
         let some = |names: Vec<String>| Some(names).filter(|names| !names.is_empty());
         let mut filter = SubscriptionFilter::new();
@@ -139,7 +139,7 @@ impl WatchFilter {
         filter
     }
 
-    /// What of it a server grants that answers with `filter`.
+    /// The part of it that a server grants by answering with `filter`.
     pub(super) fn granted(&self, filter: &SubscriptionFilter) -> Self {
         let names = |names: &Option<Vec<String>>| -> BTreeSet<Arc<str>> {
             names.iter().flatten().map(|name| name.as_str().into()).collect()
@@ -162,7 +162,7 @@ impl FromIterator<Topic> for WatchFilter {
     }
 }
 
-/// Something has changed.
+/// A change of a watched topic.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Change {
@@ -172,20 +172,20 @@ pub enum Change {
     Prompts,
     /// The lists of resources and templates.
     Resources,
-    /// The resource of this URI, which may lie below the one that was asked for.
+    /// The resource of this URI, which may be a sub-resource of the watched one.
     Resource(String),
     /// A task.
     Task {
         /// Its id.
         id: String,
-        /// How it is doing, where the server has said so: [`TaskUpdatedParams`](crate::schema::tasks::TaskUpdatedParams),
-        /// of a server of 2025-11-25 [`TaskStatusParams`](crate::schema::tasks::legacy::TaskStatusParams).
+        /// Its status, where the server has sent it: [`TaskUpdatedParams`](crate::schema::tasks::TaskUpdatedParams),
+        /// from a server of 2025-11-25 [`TaskStatusParams`](crate::schema::tasks::legacy::TaskStatusParams).
         update: Option<Raw>,
     },
 }
 
 impl Change {
-    /// What has changed.
+    /// The topic that has changed.
     pub(crate) fn topic(&self) -> Topic {
         match self {
             Self::Tools => Topic::Tools,
@@ -197,11 +197,11 @@ impl Change {
     }
 }
 
-/// How it is known that something has changed.
+/// The evidence for a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeEvidence {
-    /// The server has said so.
+    /// The server has notified the client of it.
     Notified,
-    /// It may have changed while the server was not heard. What is kept of it should be fetched anew.
+    /// The topic may have changed while the server could not be heard. Cached copies of it should be fetched again.
     MaybeMissed,
 }

@@ -1,7 +1,8 @@
-//! Watching: being told of what changes, whatever the era, for as long as the connection lasts.
+//! Watches: change notifications of every era, for as long as the connection lasts.
 //!
-//! Each watch has an interest of its own. All of them together are what the server is asked to tell: a modern one by one
-//! request that [listens](modern_subscription), a legacy one by a [subscription](legacy_subscriptions) for each resource.
+//! Each watch has a filter of its own. The union of all filters is what the client asks the server to report: a modern
+//! one with one request that [listens](modern_subscription), a legacy one with a [subscription](legacy_subscriptions)
+//! for each resource.
 
 mod drive;
 mod filter;
@@ -31,7 +32,7 @@ pub use filter::{Change, ChangeEvidence, WatchFilter};
 use legacy_subscriptions::LegacySubscriptions;
 use modern_subscription::ModernSubscription;
 
-/// A watch of this side, by which its changes are known.
+/// The identifier of a watch; the events about its changes carry it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchId(u64);
 
@@ -41,26 +42,26 @@ impl fmt::Debug for WatchId {
     }
 }
 
-/// How changes are watched.
+/// Configuration of watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchConfig {
-    /// The pause after the server was lost for the first time; each further one is twice as long. Half of each is left
-    /// to chance, so that a server that comes back is not asked by all at once. Default 500 ms.
+    /// The pause after the server was lost for the first time; each further pause is twice as long. Half of each pause
+    /// is random, so that not all clients reconnect to a restarted server at once. Default 500 ms.
     pub first_pause: Duration,
-    /// The longest pause. Default 30 s: changes are not missed for longer once the server is back.
+    /// The longest pause. Default 30 s: once the server is back, changes are missed for no longer than that.
     pub longest_pause: Duration,
-    /// What to do once the server has ended it in good order. Default: leave it at that.
+    /// How a watch reacts when the server ends it in an orderly way. Default: the watch ends.
     pub on_server_end: OnServerEnd,
-    /// What tells the chance of this client from that of others. Over HTTP it is the
-    /// [seed](crate::transport) of the transport. Default 0.
+    /// The seed of the random part of the pauses; it should differ between clients. Over HTTP the
+    /// [seed](crate::transport) of the transport is used instead. Default 0.
     pub seed: u64,
 }
 
 impl WatchConfig {
-    /// The pauses between attempts to hear a server again.
+    /// The pauses between attempts to listen again.
     fn backoff_timer(&self) -> BackoffTimer {
-        /// How often a server that answers may refuse before that is taken as final.
+        /// How often a reachable server may refuse before its refusal is final.
         const MAX_REFUSALS: u32 = 5;
         let Self { first_pause: first, longest_pause: longest, seed, .. } = *self;
         BackoffTimer::new(Backoff { first, longest, attempts: MAX_REFUSALS }, seed)
@@ -78,50 +79,50 @@ impl Default for WatchConfig {
     }
 }
 
-/// What to do once a server has ended a subscription in good order.
+/// How a watch reacts when a server ends its subscription in an orderly way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnServerEnd {
     /// The watches end.
     #[default]
     Stop,
-    /// The server is asked again after a pause, as if it had been lost: where another instance takes over from one that
-    /// is shut down.
+    /// The client subscribes again after a pause, as if the server had been lost: for deployments where another
+    /// instance takes over from one that shuts down.
     Listen,
 }
 
-/// What the application knows of what it begins to watch.
+/// Whether the application has older copies of the topics that it starts to watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchStart {
-    /// Nothing: it fetches what it wants to know once the watch is [on](WatchState::On).
+    /// It has none: it fetches what it needs once the watch is [on](WatchState::On).
     #[default]
     Now,
-    /// What it has fetched earlier, on another connection perhaps: everything is told as what may have changed.
+    /// It has fetched copies earlier, perhaps on another connection: every topic is reported as possibly changed.
     Before,
 }
 
-/// How a watch is doing.
+/// The state of a watch.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum WatchState {
-    /// Changes are told from now on. What is fetched after this is kept up to date.
+    /// Changes are reported from now on. Data fetched after this event is kept up to date.
     On {
-        /// What the server does not tell of, of what is of interest.
+        /// The part of the filter that the server does not report.
         missing: WatchFilter,
     },
-    /// The server is not heard for now; it is asked again, unless it is a legacy one over HTTP that offers no stream of
-    /// its own. When it is heard again, everything counts as what may have changed.
+    /// The server cannot be heard for now. The client asks it again, unless it is a legacy server over HTTP that offers
+    /// no stream of its own. Once it is heard again, every topic is reported as possibly changed.
     Interrupted,
-    /// Nothing follows: the watch is gone.
+    /// The watch has ended; no event about it follows.
     Ended(WatchEnd),
 }
 
-/// Why a watch has ended, other than by this side or with the connection.
+/// Why a watch ended, other than by the client or with the connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum WatchEnd {
-    /// The server has ended it in good order. It may be asked again by another watch.
+    /// The server ended it in an orderly way. The application may watch again.
     ByServer,
-    /// The server does not tell of changes, or not of these; with its answer.
+    /// The server does not report changes, or not these; with its answer.
     Refused(Box<Outcome>),
 }
 
@@ -148,18 +149,18 @@ pub(super) enum ChannelKind {
 #[derive(Debug)]
 struct Watch {
     filter: WatchFilter,
-    /// Whether the server is heard about it.
+    /// Whether the server reports this topic.
     is_covered: bool,
-    /// What was told to be missing, if that was told.
+    /// The missing part that was last reported to the application, if any.
     reported_missing: Option<WatchFilter>,
-    /// Whether something may have been missed that was not told.
+    /// Whether a change may have been missed that has not been reported yet.
     stale: bool,
 }
 
-/// How the server is asked.
+/// How the client subscribes at this server.
 #[derive(Debug)]
 enum WatchMechanism {
-    /// It is not known yet.
+    /// The server's era is not known yet.
     Unknown,
     Modern(Box<ModernSubscription>),
     Legacy(Box<LegacyWatches>),
@@ -176,7 +177,7 @@ struct LegacyWatches {
 }
 
 impl LegacyWatches {
-    /// Whether the server tells of this, once that is known.
+    /// Whether the server reports this topic, once that is known.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#capabilities>
     fn is_covered(&self, topic: &Topic) -> Option<bool> {
@@ -197,22 +198,22 @@ pub(super) struct WatchRegistry {
     config: WatchConfig,
     watches: BTreeMap<WatchId, Watch>,
     next: u64,
-    /// Who is interested in what.
+    /// The watches of each topic.
     index: BTreeMap<Topic, BTreeSet<WatchId>>,
     mechanism: WatchMechanism,
-    /// Whether this client may ask for tasks.
+    /// Whether this client may watch tasks.
     can_watch_tasks: bool,
-    /// Whether what the server says of its own accord is not heard at all (legacy revisions over HTTP).
+    /// Whether messages outside of any request cannot be received at all (legacy revisions over HTTP).
     lacks_event_stream: bool,
-    /// The changes that wait among the events, each of them once.
+    /// The changes queued as events, each of them once.
     pending: BTreeMap<(WatchId, Topic), (Option<Raw>, ChangeEvidence)>,
-    /// The states that wait among the events: of each watch the latest.
+    /// The states queued as events: the latest of each watch.
     states: BTreeMap<WatchId, WatchState>,
-    /// Requests that have ended, and not been looked at.
+    /// Requests that have ended and are not processed yet.
     ended: Vec<(i64, Outcome)>,
-    /// Requests that nobody cares about any more.
+    /// Requests whose outcomes are ignored.
     abandoned: BTreeSet<i64>,
-    /// Whether there may be something to do.
+    /// Whether `drive` may have work to do.
     dirty: bool,
 }
 
@@ -240,7 +241,7 @@ impl WatchRegistry {
         interest.into_iter().flatten().cloned().collect()
     }
 
-    // --- Interests ---
+    // --- Filters ---
 
     fn add(&mut self, interest: WatchFilter, since: WatchStart) -> WatchId {
         let id = WatchId(self.next);
@@ -268,7 +269,7 @@ impl WatchRegistry {
         self.dirty = true;
     }
 
-    /// Forgets a watch, with what it was not told yet.
+    /// Removes a watch together with its queued events.
     fn remove(&mut self, id: WatchId) {
         let Some(watch) = self.watches.remove(&id) else { return };
         for topic in &watch.filter.0 {
@@ -310,7 +311,7 @@ impl WatchRegistry {
         }
     }
 
-    /// What a modern server is to be asked for.
+    /// The union of all filters: the filter to request of a modern server.
     fn combined_filter(&self) -> WatchFilter {
         self.index.keys().filter(|topic| self.can_watch(topic)).cloned().collect()
     }
@@ -321,7 +322,8 @@ impl WatchRegistry {
 
     // --- The server ---
 
-    /// The server is known, or known anew: what it was asked before it has forgotten if it is a legacy one.
+    /// Starts on a server that is now known, or known again after a new handshake: a legacy server has forgotten the
+    /// subscriptions made before.
     fn begin(&mut self, server: &ServerInfo, channel: ChannelKind, events: &mut EventQueue<Event>) {
         self.dirty = true;
         self.lacks_event_stream = false;
@@ -374,7 +376,7 @@ impl WatchRegistry {
         self.mechanism = WatchMechanism::Legacy(Box::new(legacy));
     }
 
-    /// Whatever was asked is of no use any more.
+    /// Abandons all requests that the watches have made.
     fn abandon(&mut self) {
         match &mut self.mechanism {
             WatchMechanism::Unknown => {}
@@ -388,7 +390,7 @@ impl WatchRegistry {
         self.mechanism = WatchMechanism::Unknown;
     }
 
-    /// Whether this request is of a watch.
+    /// Whether a watch has made this request.
     pub(super) fn owns_request(&self, number: i64) -> bool {
         let current = match &self.mechanism {
             WatchMechanism::Unknown => false,
@@ -398,13 +400,13 @@ impl WatchRegistry {
         current || self.abandoned.contains(&number)
     }
 
-    /// A request of a watch has ended.
+    /// Queues the outcome of a request that a watch has made.
     pub(super) fn queue_outcome(&mut self, number: i64, outcome: Outcome) {
         self.ended.push((number, outcome));
         self.dirty = true;
     }
 
-    /// When there is something to do, if nothing else happens first.
+    /// When the watches next have work to do, if nothing else happens first.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.mechanism {
             WatchMechanism::Unknown => None,
