@@ -1,31 +1,31 @@
-//! Events that wait for the application, within bounds.
+//! A bounded queue of events for the application.
 
 use crate::inline_map::InlineQueue;
 use crate::rpc::{ErrorObject, Malformed, Raw, Text};
 
-/// What is charged for an event beside the bytes it holds.
+/// The size charged for an event beside its own bytes.
 const OVERHEAD: usize = 64;
 
-/// How full the queue is: what may still be put into it.
+/// The pressure on the event queue: the kinds of events that it no longer takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pressure {
-    /// Anything.
+    /// Every event is taken.
     None,
     /// Notifications are dropped.
     Notifications,
     /// Requests of the other side are refused as well.
     Requests,
-    /// Results are lost as well; only that a request ended is kept.
+    /// Results are lost as well; only the fact that a request ended is kept.
     Results,
 }
 
-/// How many events may wait as slices of the input. Each may hold on to all the input that was read with it, so what
-/// waits behind them is copied out.
+/// The number of events that may be queued as slices of the input. Each slice may keep all the input alive that was
+/// read with it, so further events are copied out.
 const MAX_SLICES: usize = 16;
 
-/// What an event must be able to do to wait for long.
+/// Events that can detach themselves from the input.
 pub(crate) trait MakeOwned {
-    /// Copies what it has of the input into memory of its own.
+    /// Copies slices of the input into memory of its own.
     fn make_owned(&mut self);
 }
 
@@ -62,10 +62,10 @@ impl<E: MakeOwned> EventQueue<E> {
         }
     }
 
-    /// How full the queue would be with `bytes` more.
+    /// The pressure with `bytes` more in the queue.
     pub(crate) fn pressure(&self, bytes: usize) -> Pressure {
         let fits = |tenths: usize| {
-            // Rounded up, so that the least of limits leaves room for something.
+            // Rounded up, so that even the smallest limits leave some room.
             let part = |most: usize| {
                 let rest = (most % 10).saturating_mul(tenths).div_ceil(10);
                 (most / 10).saturating_mul(tenths).saturating_add(rest)
@@ -81,7 +81,7 @@ impl<E: MakeOwned> EventQueue<E> {
         }
     }
 
-    /// Queues an event that must not be lost; there are only as many as there are requests, commands and links.
+    /// Queues an event that must not be lost; their number is bounded by requests, commands and links.
     pub(crate) fn push(&mut self, mut event: E, bytes: usize) {
         if self.events.len() >= MAX_SLICES {
             event.make_owned();
@@ -91,7 +91,7 @@ impl<E: MakeOwned> EventQueue<E> {
         self.events.push_back((event, bytes));
     }
 
-    /// Queues an event if there is room for it, and counts it otherwise.
+    /// Queues an event if there is room for it; otherwise counts it as dropped.
     pub(crate) fn push_or_drop(&mut self, event: E, bytes: usize) {
         if self.pressure(bytes) == Pressure::None {
             self.push(event, bytes);
@@ -110,7 +110,7 @@ impl<E: MakeOwned> EventQueue<E> {
         self.events.is_empty()
     }
 
-    /// How many events were dropped since this was last asked, if any.
+    /// The number of events dropped since the last call, if any.
     pub(crate) fn take_dropped(&mut self) -> Option<u64> {
         Some(core::mem::take(&mut self.dropped)).filter(|&dropped| dropped > 0)
     }

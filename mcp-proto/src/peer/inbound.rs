@@ -1,4 +1,4 @@
-//! The requests of the other side that have not been answered.
+//! The table of the other side's unanswered requests.
 
 use core::fmt;
 
@@ -22,7 +22,7 @@ impl fmt::Debug for InboundId {
     }
 }
 
-/// Why a request is not taken in.
+/// Why a request is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InsertError {
     /// A request with the same id has not been answered yet.
@@ -45,7 +45,7 @@ impl<T> Inbound<T> {
         Self { entries: InlineMap::new(), handles: InlineMap::new(), next: 1, limit }
     }
 
-    /// A handle for something that is answered like a request and has no id on the wire.
+    /// A handle for an input request that is answered like a request but has no id on the wire.
     pub(crate) fn mint(&mut self) -> InboundId {
         let handle = InboundId(self.next);
         self.next = self.next.saturating_add(1);

@@ -1,4 +1,4 @@
-//! What can go wrong with the input that a server asks for before it finishes a request.
+//! Errors of the input that a server asks for before it finishes a request.
 
 use alloc::string::String;
 use core::fmt;
@@ -6,49 +6,50 @@ use core::fmt;
 use crate::rpc::ErrorObject;
 use crate::schema::ClientCapability;
 
-/// Why a request ended over the input that its server asked for. Nothing was sent to the server on that account.
+/// Why a request ended because of the input that its server asked for. No answer to the input was sent to the server.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InputError {
-    /// The server asked for something that is no input.
+    /// The server asked for an input of an unknown method.
     NotAnInput {
-        /// The key under which it was asked for.
+        /// The key of the input request.
         key: String,
-        /// What it was.
+        /// Its method.
         method: String,
     },
-    /// The server asked for something that this client did not declare.
+    /// The server asked for an input whose capability this client did not declare.
     Undeclared {
-        /// The key under which it was asked for.
+        /// The key of the input request.
         key: String,
-        /// What it was.
+        /// Its method.
         method: &'static str,
-        /// What would have had to be declared.
+        /// The missing capability.
         needed: ClientCapability,
     },
-    /// The server asked for more at once than this side takes: see [`Limits::requests_in`](crate::Limits::requests_in).
+    /// The server asked for more inputs at once than this side accepts: see
+    /// [`Limits::requests_in`](crate::Limits::requests_in).
     TooMany {
-        /// How much it asked for.
+        /// The number of inputs.
         count: usize,
     },
     /// This side answered with an error.
     Failed {
-        /// The key under which it was asked for.
+        /// The key of the input request.
         key: String,
         /// The error: this side's own.
         error: ErrorObject,
     },
-    /// The server asked again and again: see [`Limits::rounds`](crate::Limits::rounds).
+    /// The server asked for input too many times: see [`Limits::rounds`](crate::Limits::rounds).
     TooManyRounds {
-        /// How often the request went out again.
+        /// The number of times that the request was sent again.
         limit: u32,
     },
 }
 
 impl InputError {
-    /// The key under which the server asked for what could not be given.
+    /// The key of the input that could not be provided.
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::NotAnInput { key, .. } | Self::Undeclared { key, .. } | Self::Failed { key, .. } => {
@@ -58,7 +59,7 @@ impl InputError {
         }
     }
 
-    /// How many bytes of the peer's it holds.
+    /// The size in bytes of its peer-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         let method = match self {
             Self::NotAnInput { method, .. } => method.len(),

@@ -1,7 +1,7 @@
-//! What the messages of MCP mean, for either role, whatever carries them.
+//! The message semantics of MCP for either role, independent of the transport.
 //!
-//! A peer owns no framing and no buffer: it is handed whole [messages](crate::rpc::Message) and writes through the
-//! [`Outbox`] that its transport passes in. The [transports](crate::transport) are what applications drive.
+//! A peer owns no framing and no buffer: it takes whole [messages](crate::rpc::Message) and writes through the
+//! [`Outbox`] that its transport passes in. Applications drive the [transports](crate::transport).
 
 mod batch;
 #[cfg(feature = "client")]

@@ -1,10 +1,10 @@
-//! How one request is to be made.
+//! Options of a single request.
 
 use core::time::Duration;
 
 use crate::schema::{LoggingLevel, Meta};
 
-/// How one request is made. The default leaves every choice to the configuration of the peer.
+/// Options of a request. Every default leaves the choice to the configuration of the peer.
 ///
 /// ```
 /// use core::time::Duration;
@@ -15,100 +15,101 @@ use crate::schema::{LoggingLevel, Meta};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RequestOptions {
-    /// How long to wait for the answer, counted anew from each progress notification. `None` takes the peer's default;
+    /// How long to wait for the answer; each progress notification restarts the wait. `None` takes the peer's default;
     /// `Some(Duration::MAX)` waits for ever, within `hard_timeout`.
     pub timeout: Option<Duration>,
     /// How long to wait at most, whatever progress is reported. `None` takes the peer's default.
     pub hard_timeout: Option<Duration>,
     /// Whether to ask for progress.
     pub progress: ProgressOption,
-    /// The least severe log messages to send along with the answer (2026-07-28 only; none without it).
+    /// The lowest severity of log messages to send along with the answer (2026-07-28 only; none by default).
     pub log_level: Option<LoggingLevel>,
     /// Further `_meta` entries. Keys that the protocol reserves for itself are overwritten.
     pub meta: Meta,
-    /// Whether the request is made once more if its answer is lost on the way (HTTP only).
+    /// Whether the request is sent again if its answer is lost on the way (HTTP only).
     pub reissue: ReissuePolicy,
-    /// Whether the request may become a task, and what follows if it does. `None` takes the peer's default,
+    /// Whether the request may become a task, and how the client treats it then. `None` takes the peer's default,
     /// [`ClientConfig::tasks`](crate::peer::client::ClientConfig::tasks).
     pub task: Option<TaskMode>,
-    /// What happens if the server needs input before it can finish.
+    /// How the client proceeds if the server needs input before it can finish.
     pub input: InputMode,
-    /// Whether an answer that was kept will do (2026-07-28; a client's requests only).
+    /// Whether a cached answer may be used (2026-07-28; a client's requests only).
     pub cache: CacheMode,
 }
 
-/// What happens if a server answers a request by asking for input: by its result (2026-07-28), or by the error
-/// `URL_ELICITATION_REQUIRED` (2025-11-25).
+/// How a client proceeds if a server answers a request by asking for input: in its result (2026-07-28), or with the
+/// error `URL_ELICITATION_REQUIRED` (2025-11-25).
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InputMode {
-    /// The application is asked for each input, as by a legacy server's request, and the request goes out again with
-    /// the answers. Its handle stays the same, and it ends once.
+    /// The client asks the application for each input, as for a legacy server's request, and sends the request again
+    /// with the answers. The handle stays the same, and the request ends once.
     #[default]
     Automatic,
-    /// The request ends: as [`Outcome::InputRequired`](crate::peer::Outcome::InputRequired), or with the error. Whoever
-    /// made it makes a new one that has the answers among its parameters.
+    /// The request ends: as [`Outcome::InputRequired`](crate::peer::Outcome::InputRequired), or with the error. The
+    /// application makes a new request with the answers among its parameters.
     Manual,
 }
 
-/// Whether a request may be answered by what was kept of an earlier one like it.
+/// Whether a request may be answered from the cache.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheMode {
-    /// If the server has said that it may be kept for so long.
+    /// Use a cached answer while the server's lifetime for it lasts.
     #[default]
     Use,
-    /// No: the server is asked, and its answer kept in the place of the former.
+    /// Ask the server, and replace the cached answer with the new one.
     Refresh,
-    /// No, and nothing is kept.
+    /// Ask the server, and cache nothing.
     Bypass,
 }
 
-/// Whether a request may become a task, and what follows if it does. So far only tool calls do.
+/// Whether a request may become a task, and how the client treats it then. So far only tool calls do.
 ///
-/// A server of 2026-07-28 decides by itself among the clients that are ready for it. One of 2025-11-25 is asked for a
-/// task, if it and the tool allow that: a tool that requires it in any case, one that allows it for
-/// [`Handle`](Self::Handle). What tools allow is known from the last lists of them.
+/// A server of 2026-07-28 decides by itself, for clients that declare tasks. A client asks a server of 2025-11-25 for a
+/// task if server and tool allow that: always for a tool that requires it, and with [`Handle`](Self::Handle) for a tool
+/// that allows it. The tool's setting is known from the last tool lists.
 ///
-/// A request that has become a task has no end but that of the task: [`RequestOptions::timeout`] is over with, and
-/// [`RequestOptions::hard_timeout`] goes on only where it was set for the request. Cancelling it cancels the task.
+/// A request that has become a task ends with the task: [`RequestOptions::timeout`] no longer applies, and
+/// [`RequestOptions::hard_timeout`] only if it was set for the request. Cancelling the request cancels the task.
 ///
 /// <https://modelcontextprotocol.io/extensions/tasks>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskMode {
-    /// The task is followed, and what it comes to is the outcome of the request.
+    /// The client follows the task; the task's result is the outcome of the request.
     #[default]
     Await,
-    /// That there is a task is the outcome: [`Outcome::Task`](crate::peer::Outcome::Task). The task goes on by itself.
+    /// The request resolves as [`Outcome::Task`](crate::peer::Outcome::Task) once the task exists. The task continues
+    /// on the server.
     Handle,
-    /// It may not. A server that has no other way answers with an error.
+    /// The request may not become a task. A server that requires one answers with an error.
     Never,
 }
 
-/// Whether a request is made once more, as a new one, if the connection that carries its answer breaks. The server may
-/// have acted on the first one.
+/// Whether a request is sent again, as a new one, if the connection that carries its answer breaks. The server may have
+/// acted on the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReissuePolicy {
-    /// If the method only asks, or the tool is declared read-only or idempotent.
+    /// Send it again if the method only reads, or the tool is declared read-only or idempotent.
     #[default]
     WhereSafe,
-    /// In any case.
+    /// Always send it again.
     Always,
-    /// Never.
+    /// Never send it again.
     Never,
 }
 
 /// Whether a request asks for progress notifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProgressOption {
-    /// Ask where the method may take long: calling tools, reading resources, getting prompts, sampling, elicitation.
+    /// Ask for methods that may take long: calling tools, reading resources, getting prompts, sampling, elicitation.
     #[default]
     WhereLong,
-    /// Ask.
+    /// Always ask.
     Always,
-    /// Do not ask; the timeout is then never extended.
+    /// Never ask; the timeout is then never extended.
     Never,
 }
 
@@ -155,21 +156,21 @@ impl RequestOptions {
         self
     }
 
-    /// Sets whether to make the request once more if its answer is lost (HTTP only).
+    /// Sets whether to send the request again if its answer is lost (HTTP only).
     #[must_use]
     pub fn reissue(mut self, reissue: ReissuePolicy) -> Self {
         self.reissue = reissue;
         self
     }
 
-    /// Sets what happens if the server needs input first.
+    /// Sets how the client proceeds if the server needs input first.
     #[must_use]
     pub fn input(mut self, input: InputMode) -> Self {
         self.input = input;
         self
     }
 
-    /// Sets whether an answer that was kept will do.
+    /// Sets whether a cached answer may be used.
     #[must_use]
     pub fn cache(mut self, cache: CacheMode) -> Self {
         self.cache = cache;

@@ -1,4 +1,4 @@
-//! The requests that this side has made and that have not ended.
+//! The table of this side's requests in flight.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -32,38 +32,38 @@ impl fmt::Debug for RequestId {
     }
 }
 
-/// How far a request has come.
+/// The stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It waits for the connection to be ready.
+    /// Waiting for the connection to be ready.
     Queued,
-    /// It has been handed to the transport.
+    /// Handed to the transport.
     Sent,
-    /// It was answered by asking for input, and goes out again once that is there. Its time without progress stands
-    /// still: it does not wait for the peer.
+    /// The peer has asked for input; the request is sent again with it. The timeout without progress is paused: the
+    /// request does not wait for the peer.
     AwaitingInput,
-    /// It has become a task, which is followed.
+    /// The request has become a task that the client follows.
     Task,
 }
 
-/// What a request is written from when it goes out again with the input that the peer has asked for.
+/// The stored parameters of a request, for sending it again with the input that the peer has asked for.
 #[derive(Debug)]
 pub(crate) struct StoredParams {
-    /// Its parameters, as they went out.
+    /// The parameters, as they were sent.
     pub(crate) params: Box<[u8]>,
-    /// The revision that they are written at.
+    /// The revision that they are encoded for.
     pub(crate) revision: Revision,
 }
 
-/// What one request has to do with tasks.
+/// The task options of one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TaskOptions {
     pub(crate) mode: TaskMode,
-    /// Whether its parameters ask for one (2025-11-25).
+    /// Whether its parameters ask for a task (2025-11-25).
     pub(crate) requested: bool,
-    /// How long it may take as a task, where that was said.
+    /// The hard timeout as a task, if one was set.
     pub(crate) hard_timeout: Option<Duration>,
-    /// Who sees to what the task asks for.
+    /// How the client proceeds when the task asks for input.
     pub(crate) input: InputMode,
 }
 
@@ -73,21 +73,21 @@ pub(crate) struct OutboundEntry {
     /// The method, where it is one of the protocol's.
     pub(crate) info: Option<&'static MethodInfo>,
     pub(crate) stage: Stage,
-    /// Whether progress was asked for.
+    /// Whether the request asks for progress.
     pub(crate) progress: bool,
-    /// Whether it may be made once more if its answer is lost on the way.
+    /// Whether the request may be sent again if its answer is lost on the way.
     pub(crate) reissue: ReissuePolicy,
     pub(crate) task: TaskOptions,
-    /// Where it may be answered by asking for input, and that is this side's to deal with.
+    /// The parameters of a request that the peer may answer by asking for input, in automatic mode.
     pub(crate) stored_params: Option<StoredParams>,
-    /// Its id on the wire, where that is not its number.
+    /// The id on the wire, if it differs from the number.
     wire_id: Option<i64>,
-    /// The time without progress that ends it.
+    /// The time without progress after which the request ends.
     timeout: Duration,
     started: Instant,
     /// When the current wait without progress began.
     waiting_since: Instant,
-    /// The end whatever happens.
+    /// The deadline that progress does not extend.
     hard_deadline: Option<Instant>,
 }
 
@@ -117,7 +117,7 @@ impl OutboundEntry {
         }
     }
 
-    /// The same, begun when `earlier` was, with the time that was given to that.
+    /// The same request with the start time and timeouts of `earlier`.
     pub(crate) fn with_times_of(mut self, earlier: &Self) -> Self {
         self.timeout = earlier.timeout;
         self.started = earlier.started;
@@ -126,7 +126,7 @@ impl OutboundEntry {
         self
     }
 
-    /// From now on it waits for the end of a task: only a maximum of its own ends it before.
+    /// Turns the wait for an answer into the wait for a task's end: only a hard timeout of its own ends it earlier.
     pub(crate) fn become_task(&mut self) {
         self.stage = Stage::Task;
         self.stored_params = None;
@@ -135,7 +135,7 @@ impl OutboundEntry {
             self.task.hard_timeout.filter(|&most| most != Duration::MAX).map(|most| self.started + most);
     }
 
-    /// The id that the request of this number has on the wire.
+    /// The id on the wire of the request with this number.
     pub(crate) fn wire_id(&self, number: i64) -> i64 {
         self.wire_id.unwrap_or(number)
     }
@@ -150,33 +150,33 @@ impl OutboundEntry {
     }
 }
 
-/// A request whose time is over.
+/// A request that has timed out.
 pub(crate) struct ExpiredRequest {
     pub(crate) number: i64,
     pub(crate) entry: OutboundEntry,
     pub(crate) after: Duration,
-    /// Whether the hard maximum struck.
+    /// Whether the hard timeout expired.
     pub(crate) hard: bool,
-    /// The last error without an id that came since the request was made.
+    /// The last error without an id received since the request was made.
     pub(crate) error_without_id: Option<Box<ErrorObject>>,
 }
 
 impl ExpiredRequest {
-    /// How the request ends.
+    /// The outcome of the request.
     pub(crate) fn outcome(self) -> Outcome {
         let Self { after, hard: maximum, error_without_id: unaddressed, .. } = self;
         Outcome::TimedOut { after, hard: maximum, error_without_id: unaddressed }
     }
 }
 
-/// The table of requests in flight, by the number that is both local handle and, at first, id on the wire.
+/// The table of requests in flight, by the number that is both the local handle and the first id on the wire.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     entries: Pending<OutboundEntry>,
-    /// The numbers of requests that went out once more, by their ids on the wire.
+    /// The numbers of requests that were sent again, by their ids on the wire.
     by_wire_id: BTreeMap<i64, i64>,
     next: i64,
-    /// The last error of the peer that had no id, and when it came.
+    /// The peer's last error without an id, and when it arrived.
     error_without_id: Option<(Instant, Box<ErrorObject>)>,
 }
 
@@ -215,21 +215,21 @@ impl Outbound {
         Some(entry)
     }
 
-    /// Takes any one request out, oldest first.
+    /// Removes and returns the oldest request.
     pub(crate) fn pop(&mut self) -> Option<(i64, OutboundEntry)> {
         let (number, entry) = self.entries.pop_first()?;
         self.forget_wire_id(&entry);
         Some((number, entry))
     }
 
-    /// The number of the request that an answer with the id `wire` is for: one that is out under this id.
+    /// The number of the request that currently has the id `wire`, if any.
     pub(crate) fn number_awaiting(&self, wire: i64) -> Option<i64> {
         let number = self.number_for_wire(wire);
         let entry = self.entries.get(number)?;
         (entry.stage == Stage::Sent && entry.wire_id(number) == wire).then_some(number)
     }
 
-    /// A new id on the wire for a request that goes out once more. Whoever has kept it knows it by its number.
+    /// Assigns a new id on the wire to a request that is sent again. Its number stays the same.
     pub(crate) fn renumber(&mut self, number: i64) -> i64 {
         let wire = self.mint();
         if let Some(entry) = self.entries.get_mut(number)
@@ -266,7 +266,7 @@ impl Outbound {
         self.entries.iter().map(|(&number, _)| number)
     }
 
-    /// Notes that the peer works on a request: its time without progress starts again.
+    /// Restarts the timeout of a request without progress, because the peer is working on it.
     pub(crate) fn extend_deadline(&mut self, number: i64, now: Instant) {
         let Some(entry) = self.entries.get_mut(number) else { return };
         entry.waiting_since = entry.waiting_since.max(now);
@@ -274,7 +274,7 @@ impl Outbound {
         self.entries.set_deadline(number, deadline);
     }
 
-    /// A request has gone out again: from now on it waits for the peer.
+    /// Resumes the wait for the peer after a request was sent again.
     pub(crate) fn resume(&mut self, number: i64, now: Instant) {
         if let Some(entry) = self.entries.get_mut(number) {
             entry.stage = Stage::Sent;
@@ -282,7 +282,7 @@ impl Outbound {
         self.extend_deadline(number, now);
     }
 
-    /// Keeps an error that has no id, without its data: it may be meant for any request that is out.
+    /// Stores an error without an id, and without its data: it may answer any request in flight.
     pub(crate) fn note_error_without_id(&mut self, now: Instant, error: &ErrorObject) {
         /// Enough characters for the sentences of an error.
         const MOST: usize = 512;
@@ -310,8 +310,8 @@ impl Outbound {
         })
     }
 
-    /// Gives requests whose time is over more of it, where `until` says that they have waited for the peer since then
-    /// only. A hard maximum stays, and what was given no time has none left.
+    /// Extends requests that have timed out, where `until` says that they have only waited for the peer since then.
+    /// Hard timeouts are not extended, and neither is a timeout of zero.
     pub(crate) fn suspend_deadlines(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! How a client behaves.
+//! Configuration of a client.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -22,47 +22,49 @@ use super::WatchConfig;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientConfig {
-    /// What this client calls itself.
+    /// The client's name and version.
     pub info: Implementation,
     /// Whether modern requests carry `info`. Default: yes, as the specification asks.
     pub send_info: bool,
-    /// What the server may ask of this client. Declare only what the application answers; the default is nothing.
+    /// The capabilities offered to the server. Declare only those that the application serves; the default is none.
     pub capabilities: ClientCapabilities,
-    /// Which eras to speak. Default: detect the server's.
+    /// The eras to speak. Default: detect the server's.
     pub era_policy: EraPolicy,
-    /// What an earlier connection to the same server found out. Default: nothing.
+    /// The era of this server as an earlier connection found it. Default: unknown.
     pub known_era: Option<KnownEra>,
-    /// Whether the link can be opened a second time, as a child process can be started afresh. Default: no.
+    /// Whether the link can be opened a second time, as a child process can be restarted. Default: no.
     pub can_reopen: bool,
-    /// Whether to go on with a legacy server that answers with a version unknown to this client. Default: no.
+    /// Whether to continue with a legacy server that answers with a version unknown to this client. Default: no.
     pub tolerate_unknown_version: bool,
-    /// How strictly to hold the server to the specification. Default: lenient, because servers in use deviate from it;
-    /// each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
+    /// How strictly to hold the server to the specification. Default: lenient, because deployed servers deviate from
+    /// it; each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
     pub conduct: Conduct,
     /// How long a request waits for its answer or for progress. Default 30 s, as users of other clients expect.
     pub request_timeout: Duration,
     /// How long a request waits at most, whatever progress is reported. Default 10 min: longer work belongs in a task.
     pub request_hard_timeout: Duration,
-    /// The times of connecting.
+    /// The timeouts of connecting.
     pub connect: ConnectTimeouts,
     /// How long [`close`](super::ClientCommands::close) lets requests in flight finish. Default 2 s.
     pub close_timeout: Duration,
-    /// How long queued bytes may wait without any being taken before the connection fails. Default 60 s: a peer that
-    /// reads nothing for a minute is not coming back.
+    /// How long queued bytes may wait without the transport accepting any before the connection fails. Default 60 s: a
+    /// peer that reads nothing for a minute has hung.
     pub write_timeout: Duration,
-    /// The least severe log messages wanted: a modern server is told with each request, a legacy one that logs is told
-    /// once. Default: modern servers send none, legacy ones what they like.
+    /// The lowest severity of log messages to request: from a modern server with each request, from a legacy one that
+    /// logs once. Default: modern servers send none, legacy servers choose.
     pub log_level: Option<LoggingLevel>,
-    /// How changes are watched.
+    /// Configuration of watches.
     pub watch: WatchConfig,
     /// Pings to legacy servers. Default: none.
     pub keepalive: Option<Keepalive>,
-    /// Whether tool calls may become tasks, and what follows if they do, where a request does not say so itself. Default:
-    /// they may, and are followed to their end. With [`TaskMode::Never`] servers are not told that this client has tasks.
+    /// Whether tool calls may become tasks, and how the client treats these; a request's own option overrides it.
+    /// Default: they may, and the client awaits the task's result. With [`TaskMode::Never`] the client does not declare
+    /// support for tasks.
     pub tasks: TaskMode,
-    /// What is kept of the server's answers (2026-07-28). Default: what the server says may be kept, within bounds.
+    /// Configuration of the response cache (2026-07-28). Default: answers are cached for as long as the server allows,
+    /// within bounds.
     pub cache: CacheConfig,
-    /// What the server may make this side hold.
+    /// Limits on the memory that the server can make this side use.
     pub limits: Limits,
 }
 
@@ -93,7 +95,7 @@ impl ClientConfig {
     }
 }
 
-/// Which eras a client speaks.
+/// The eras that a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EraPolicy {
     /// Probe for a modern server; fall back to the legacy handshake.
@@ -122,25 +124,26 @@ impl EraPolicy {
     }
 }
 
-/// What a connection found out about the era of a server, for the next connection to the same server.
+/// The era of a server as a connection found it, for the next connection to the same server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownEra {
     /// The era to try first.
     pub era: Era,
-    /// The version that was agreed on.
+    /// The negotiated version.
     pub version: Revision,
-    /// Whether the server ends when it is probed.
+    /// Whether the era probe makes the server exit.
     pub probe_breaks_server: bool,
 }
 
-/// How long the steps of connecting may take, and all of it.
+/// Timeouts of connecting, of single steps and in total.
 ///
-/// `total` is the one that bounds everything until the server is ready: opening the link, the era probe, the handshake,
-/// retries, fallbacks and a process that is started a second time. The time in which a person logs in does not count.
-/// The other fields say when the next thing is tried within it.
+/// `total` bounds everything until the server is ready: opening the link, the era probe, the handshake, retries,
+/// fallbacks and a restart of the process. The time in which a user logs in does not count. The other fields say when
+/// the client moves on to the next step within it.
 ///
-/// Over HTTP the server runs already, and an answer crosses a network: the times differ. What is not answered in time is
-/// tried again there, for a probe that got no answer says nothing about the era.
+/// Over HTTP the server runs already, and an answer crosses a network: the timeouts differ. A step that gets no answer
+/// in time is repeated there, for an unanswered probe says nothing about the era.
+///
 ///
 /// ```
 /// use core::time::Duration;
@@ -152,27 +155,27 @@ pub struct KnownEra {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectTimeouts {
-    /// The answer to the era probe. Default 5 s; then the legacy handshake is tried beside it. Never more than half of
-    /// `total`, so that the handshake has its turn. A client of [`EraPolicy::ModernOnly`] has no other step and waits
-    /// until `total` is over.
+    /// Timeout of the era probe. Default 5 s; then the legacy handshake is tried beside it. Never more than half of
+    /// `total`, so that time for the handshake remains. A client of [`EraPolicy::ModernOnly`] has no other step and
+    /// waits until `total` is over.
     pub probe: Duration,
-    /// The answer to `initialize`. Default 60 s: a package may be downloaded first.
+    /// Timeout of `initialize`. Default 60 s: a package may be downloaded first.
     pub initialize: Duration,
-    /// How long the probe's answer is waited for once `initialize` was refused. Default 2 s.
+    /// How long to wait for the probe's answer once `initialize` was rejected. Default 2 s.
     pub late_probe: Duration,
-    /// The answer to the era probe over HTTP. Default 10 s: a function in a cloud may have to be started.
+    /// Timeout of the era probe over HTTP. Default 10 s: a cloud function may need a cold start.
     pub probe_http: Duration,
-    /// The answer to `initialize` over HTTP. Default 30 s.
+    /// Timeout of `initialize` over HTTP. Default 30 s.
     pub initialize_http: Duration,
-    /// Everything together. Default 120 s. Then the connection fails with [`ConnectError::NotReady`].
+    /// Timeout of connecting as a whole. Default 120 s. Then the connection fails with [`ConnectError::NotReady`].
     ///
     /// [`ConnectError::NotReady`]: super::ConnectError::NotReady
     pub total: Duration,
 }
 
 impl ConnectTimeouts {
-    /// The timeouts of a client that is to be ready within `total`, with the single steps fitted to that: a caller who
-    /// waits for long has a slow server waited for rather than asked again.
+    /// Timeouts for a client that must be ready within `total`, with the single steps scaled to it: with a long total
+    /// the client waits longer for a slow server instead of asking again.
     pub fn within(total: Duration) -> Self {
         let defaults = Self::default();
         // Over HTTP each step is tried four times.
@@ -186,7 +189,7 @@ impl ConnectTimeouts {
         }
     }
 
-    /// How long the answer to the era probe is waited for on a stream before the handshake is tried beside it.
+    /// The timeout of the era probe on a stream, after which the handshake is tried beside it.
     pub(super) fn probe_within_total(&self) -> Duration {
         self.probe.min(self.total.checked_div(2).unwrap_or(self.total))
     }
@@ -205,21 +208,21 @@ impl Default for ConnectTimeouts {
     }
 }
 
-/// Regular pings to a legacy server, to notice one that hangs.
+/// Regular pings to a legacy server, to detect one that hangs.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
     /// The time between pings.
     pub interval: Duration,
-    /// How long an answer may take.
+    /// The timeout of each ping.
     pub timeout: Duration,
-    /// How many answers in a row may be missing before the connection counts as lost.
+    /// The number of consecutive missing answers after which the connection counts as lost.
     pub misses: u32,
 }
 
 impl Keepalive {
-    /// Every 30 s, 5 s for the answer, lost after 3 misses.
+    /// A ping every 30 s, 5 s for the answer, lost after 3 misses.
     pub const PRESET: Self =
         Self { interval: Duration::from_secs(30), timeout: Duration::from_secs(5), misses: 3 };
 }

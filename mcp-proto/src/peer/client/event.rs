@@ -1,4 +1,4 @@
-//! What a client tells its application.
+//! Events from a client to its application.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -14,35 +14,35 @@ use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, S
 
 use super::{Change, ChangeEvidence, ConnectProgress, State, WatchId, WatchState};
 
-/// What happened, in the order in which it happened on the wire.
+/// An event of a client's connection; events are in the order of the wire.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The connection has come further, or has ended. At [`State::Ready`] the server is known (see
-    /// [`Client::server`](super::Client::server)) and requests go out.
+    /// The connection has entered another state. At [`State::Ready`] the server is known (see
+    /// [`Client::server`](super::Client::server)) and queued requests are sent.
     State(State),
-    /// A client that is not ready yet has entered another step of connecting, or retries one.
+    /// A client that is still connecting has entered another step, or retries one.
     Connecting(Box<ConnectProgress>),
-    /// The server reports progress on a request. It comes before the outcome of that request.
+    /// The server reports progress on a request. Always precedes the outcome of that request.
     Progress {
         /// The request.
         request: RequestId,
         /// The progress.
         params: ProgressParams,
     },
-    /// A part of a result, of a server that sends results in parts: only of a transport that is configured to accept
-    /// them, as the HTTP client can be. The outcome has all parts.
+    /// A part of a result, from a server that sends results in parts: only with a transport configured to accept them,
+    /// as the HTTP client can be. The outcome contains all parts.
     PartialResult {
         /// The request.
         request: RequestId,
-        /// Members of the result, as they came.
+        /// Members of the result, as received.
         fragment: Raw,
     },
-    /// A request has become a task, or that task is doing something else than before.
+    /// A request has become a task, or the status of its task has changed.
     TaskStatus {
         /// The request.
         request: RequestId,
-        /// How its task is doing.
+        /// The report of its task.
         report: Box<TaskReport>,
     },
     /// A request has ended.
@@ -61,41 +61,42 @@ pub enum Event {
         /// The `subscriptions/listen` request that it belongs to, where it names one (2026-07-28).
         subscription: Option<RequestId>,
     },
-    /// Something has changed that a [watch](super::ClientCommands::watch) is interested in. While it waits here it stands for
-    /// all further changes of the same.
+    /// A topic of a [watch](super::ClientCommands::watch) has changed. While this event is queued it stands for all
+    /// further changes of the same topic.
     Changed {
         /// The watch.
         watch: WatchId,
         /// What has changed.
         change: Change,
-        /// How that is known.
+        /// The evidence for the change.
         evidence: ChangeEvidence,
     },
-    /// A watch is doing differently.
+    /// A watch has entered another state.
     Watch {
         /// The watch.
         watch: WatchId,
-        /// How it is doing now.
+        /// Its new state.
         state: WatchState,
     },
-    /// A request of the server (legacy revisions), or a request for input that came in a result (see
+    /// A request of the server (legacy revisions), or an input request from a result (see
     /// [`Client::on_behalf_of`](super::Client::on_behalf_of)). Answer with [`respond`](super::ClientCommands::respond).
     Request {
-        /// What to answer by.
+        /// The handle to answer it with.
         id: InboundId,
         /// The method; a capability that this client declared covers it.
         method: &'static MethodInfo,
         /// Its parameters, not decoded.
         params: Option<Raw>,
     },
-    /// Nobody waits for an answer any more: neither the server, nor the request that it asked for it before finishing.
+    /// A request no longer needs an answer: the server has cancelled it, or the client request whose result contained
+    /// it has ended.
     RequestCancelled {
         /// The request; an answer to it is dropped.
         id: InboundId,
-        /// Why, in the server's words.
+        /// The reason, in the server's words.
         reason: Option<String>,
     },
-    /// Something was wrong that ended no request.
+    /// A problem that ended no request.
     Diagnostic(Diagnostic),
     /// The connection is over; no event follows.
     Closed(CloseReason),
@@ -117,28 +118,29 @@ impl MakeOwned for Event {
     }
 }
 
-/// What is known of the server once the client is ready.
+/// The client's knowledge of the server once the connection is ready.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerInfo {
-    /// The era the connection is spoken in.
+    /// The era of the connection.
     pub era: Era,
     /// The revision in use.
     pub revision: Revision,
-    /// What the server calls itself. For display and logs only: it proves nothing.
+    /// The server's self-reported name and version. For display and logs only: unverified.
     pub implementation: Option<Implementation>,
-    /// What the server offers; `None` if a modern server was recognised without its discovery result, in which case
-    /// nothing is refused for want of a capability.
+    /// The server's capabilities; `None` if a modern server was recognised without its discovery result, in which case
+    /// no request is refused for a missing capability.
     pub capabilities: Option<ServerCapabilities>,
-    /// How the server wants to be used, for the model.
+    /// The server's instructions for its use, meant for the model.
     pub instructions: Option<String>,
 }
 
-/// Something worth a line in a log.
+/// A problem to log that ended no request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Diagnostic {
-    /// A line that is no message: noise on the server's standard output, a broken message, one that is too long.
+    /// A line that is not a message: noise on the server's standard output, a malformed message, or one that is too
+    /// long.
     Malformed(Box<Malformed>),
     /// The server deviates from the specification, which was tolerated
     /// ([`ClientConfig::conduct`](super::ClientConfig::conduct)).
@@ -154,21 +156,21 @@ pub enum Diagnostic {
         /// Its method.
         method: Text,
     },
-    /// A request whose id is that of another one that this side has not answered yet. An answer to it would be taken for
-    /// the answer to the other one, so that it gets none.
+    /// A request whose id is that of another one that this side has not answered yet. It gets no answer, which the
+    /// server would take for the answer to the other one.
     DuplicateRequest {
         /// Its id.
         id: Id,
         /// Its method.
         method: Text,
     },
-    /// A batch of messages, which the revision in use does not have.
+    /// A batch of messages, which the revision in use does not allow.
     ForbiddenBatch,
     /// A notification whose parameters could not be read.
     InvalidNotification {
         /// Its method.
         method: Text,
-        /// What is wrong with it.
+        /// Why they could not be read.
         error: String,
     },
     /// Notifications were dropped because the application did not take its events.
@@ -181,51 +183,51 @@ pub enum Diagnostic {
         /// How many in a row.
         misses: u32,
     },
-    /// The verdict supplied on the server's era proved wrong; detection started over.
+    /// The configured [`KnownEra`](super::KnownEra) of the server proved wrong; detection started over.
     KnownEraWrong,
-    /// A request was answered by what had been kept too long already, because no other answer was to be had
+    /// A request was answered with an expired answer from the cache, because the server gave no answer
     /// ([`CacheConfig::stale_if_error`](super::CacheConfig::stale_if_error)).
     AnsweredStale {
         /// Its method.
         method: &'static str,
-        /// How it would have ended.
+        /// How the request would have ended.
         reason: String,
     },
-    /// The server has forgotten the session, which is opened anew (legacy revisions over HTTP). What it kept for this
-    /// client is gone: subscriptions, the level of logging.
+    /// The server has lost the session; the client opens a new one (legacy revisions over HTTP). The server's state for
+    /// this client is gone: subscriptions, log level.
     SessionLost,
-    /// A tool was left out of the list, because it can not be called over HTTP (2026-07-28).
+    /// A tool was left out of the list, because it cannot be called over HTTP (2026-07-28).
     ToolExcluded {
         /// Its name.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A notification or a reply was not taken by the server (HTTP).
+    /// The server did not accept a notification or a reply (HTTP).
     MessageRejected {
-        /// Its method, or that it is a reply.
+        /// The notification's method, or a note that it is a reply.
         message: String,
-        /// What the server said.
+        /// The server's error.
         error: TransportError,
     },
-    /// The server refused a request for now, and said when to come back: it is sent again then (HTTP).
+    /// The server refused a request for now and named a time to retry; the client sends it again then (HTTP).
     RequestDelayed {
         /// Its method.
         method: String,
         /// How long the client waits, as the server asked.
         pause: Duration,
-        /// The server's refusal.
+        /// The server's error.
         error: TransportError,
     },
-    /// What the server says of its own accord is not heard, or not any more (legacy revisions over HTTP).
+    /// Messages outside of any request cannot be received, or no longer (legacy revisions over HTTP).
     EventStreamUnavailable {
-        /// Why.
+        /// The reason.
         detail: String,
     },
 }
 
 impl Diagnostic {
-    /// Copies slices of the input into memory of their own.
+    /// Copies slices of the input into memory of its own.
     pub(crate) fn make_owned(&mut self) {
         match self {
             Self::ForbiddenRequest { method, .. }
@@ -238,7 +240,7 @@ impl Diagnostic {
         }
     }
 
-    /// About how many bytes it holds that a server has chosen.
+    /// The approximate size in bytes of its server-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Malformed(malformed) => {
@@ -270,7 +272,7 @@ impl Diagnostic {
     }
 }
 
-/// How many bytes an id holds beside its own size.
+/// The heap size in bytes of an id.
 pub(super) fn id_bytes(id: &Id) -> usize {
     match id {
         Id::Number(_) => 0,
@@ -330,11 +332,11 @@ impl fmt::Display for Diagnostic {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// This side closed it.
+    /// This side closed the connection.
     Done,
-    /// It never became ready, or not again after its session was lost.
+    /// The connection never became ready, or not again after its session was lost.
     Connect(ConnectError),
-    /// It was ready, and was lost.
+    /// The connection was ready, and was lost.
     Lost(LostReason),
 }
 
@@ -352,103 +354,103 @@ impl fmt::Display for CloseReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The link could not be opened; with what the transport had to say.
+    /// The link could not be opened; with details from the transport.
     Open(String),
     /// The server ended the connection before it was ready.
     Ended {
-        /// What was being tried.
+        /// The step that was under way.
         during: &'static str,
-        /// What the transport had to say: an exit status, the last lines of standard error.
+        /// Details from the transport: an exit status, the last lines of standard error.
         detail: String,
     },
-    /// The server refused to go on.
+    /// The server rejected a step of connecting.
     Refused {
-        /// What was being tried.
+        /// The step that was under way.
         during: &'static str,
         /// Its answer.
         error: ErrorObject,
     },
-    /// The server answered with something that is no answer to the handshake.
+    /// The server's answer is not a valid answer to the handshake.
     Unexpected {
-        /// What was being tried.
+        /// The step that was under way.
         during: &'static str,
-        /// What is wrong with the answer.
+        /// Why the answer is invalid.
         reason: String,
     },
-    /// The transport's exchange ended with a status instead of an answer to the handshake: over HTTP.
+    /// The transport's exchange ended with a status instead of an answer to the handshake (HTTP only).
     Transport {
-        /// What was being tried.
+        /// The step that was under way.
         during: &'static str,
-        /// The status, and how the body begins.
+        /// The status, and the start of the body.
         error: TransportError,
     },
-    /// No connection to the server can be made as long as nothing changes: its host is unknown, it refuses connections,
-    /// or its certificate is not accepted. With a message that names host and port.
+    /// The server cannot be reached, and a retry would not help: its host is unknown, it refuses connections, or its
+    /// certificate is not accepted. With a message that names host and port.
     Unreachable(String),
-    /// The exchange of HTTP brought no answer: there was no connection, or it broke off.
+    /// The HTTP exchange yielded no answer: there was no connection, or it broke off.
     Failed {
-        /// What was being tried.
+        /// The step that was under way.
         during: &'static str,
-        /// What the transport had to say.
+        /// Details from the transport.
         detail: String,
     },
-    /// A modern server says twice that the headers of the request do not fit its body: something on the way changes
-    /// them, or leaves them out.
+    /// A modern server reports twice that the headers of the request do not match its body: an intermediary changes or
+    /// removes them.
     HeadersChanged {
-        /// What the server says.
+        /// The server's error.
         error: ErrorObject,
     },
-    /// No answer came in the time of one step.
+    /// A step of connecting got no answer in time.
     TimedOut {
-        /// What was being tried.
+        /// The step that was under way.
         during: &'static str,
-        /// How long the answer was waited for.
+        /// How long the client waited.
         after: Duration,
     },
-    /// The time for connecting is over ([`ConnectTimeouts::total`](super::ConnectTimeouts::total)).
+    /// The total time for connecting is over ([`ConnectTimeouts::total`](super::ConnectTimeouts::total)).
     NotReady {
-        /// What was being tried.
+        /// The step that was under way.
         during: &'static str,
-        /// How long connecting was allowed to take.
+        /// The total time allowed.
         within: Duration,
-        /// How the last attempt at it ended, if it was tried before.
+        /// How the last attempt at this step ended, if there was one.
         last: Option<Box<ConnectError>>,
     },
     /// Client and server have no version in common.
     NoCommonVersion {
-        /// What this side speaks.
+        /// The versions that this side supports.
         ours: Vec<&'static str>,
-        /// What the server says that it speaks.
+        /// The versions that the server reports.
         theirs: Vec<String>,
     },
-    /// The server asked for capabilities that this client does not have.
+    /// The server requires capabilities that this client does not have.
     MissingCapabilities {
         /// Their JSON, as the server wrote it.
         required: String,
     },
-    /// Only modern servers are wanted, and this is a legacy one.
+    /// The client accepts only modern servers, and this is a legacy one.
     LegacyServer {
-        /// How that became clear.
+        /// The evidence for that.
         evidence: String,
     },
-    /// Nothing that was tried led anywhere.
+    /// Every attempt to connect failed.
     AllFailed(
-        /// How each ended, in order; the last one decided.
+        /// The errors in order; the last one was decisive.
         Vec<ConnectError>,
     ),
-    /// The server answered the era probe as a modern one and accepted `initialize` as well: this process of it serves
-    /// legacy, and another one is started for the modern era. The connection fails with this only as a part of
-    /// [`AllFailed`](Self::AllFailed).
+    /// The server answered the era probe as a modern one and accepted `initialize` as well: this process now serves the
+    /// legacy era, and the client starts another one for the modern era. The connection fails with this error only as a
+    /// part of [`AllFailed`](Self::AllFailed).
     BothErasAnswered,
-    /// The server ended on the era probe, and the link can not be opened a second time.
+    /// The server exited on the era probe, and the link cannot be opened a second time.
     ProbeBrokeServer {
-        /// What the transport had to say.
+        /// Details from the transport.
         detail: String,
     },
 }
 
 impl ConnectError {
-    /// Whether the server might have become ready if it had been waited for longer.
+    /// Whether the server might have become ready with more time.
     pub fn is_timeout(&self) -> bool {
         match self {
             Self::TimedOut { .. } | Self::NotReady { .. } => true,
@@ -457,7 +459,7 @@ impl ConnectError {
         }
     }
 
-    /// About how many bytes it holds that a server has chosen.
+    /// The approximate size in bytes of its server-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Open(text)

@@ -1,4 +1,4 @@
-//! What happens because time has passed.
+//! Timeouts of a client.
 
 use core::time::Duration;
 
@@ -10,20 +10,19 @@ use crate::schema::{EmptyParams, Method as _, Ping, Revision};
 use super::commands::notify_cancelled;
 use super::{Client, CloseReason, Diagnostic, Phase};
 
-/// The least time between pings, whatever is configured: pings without a pause would keep everything else from being
-/// done.
+/// The minimum interval between pings, whatever is configured: pings without a pause would block all other work.
 pub(super) const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Client {
-    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
         self.note_time(now);
-        // One step may lead to the next, whose time is over as well if it was given none.
+        // One step may lead to the next, which has expired as well if its timeout is zero.
         while self.detect.deadline().is_some_and(|deadline| deadline <= now) && !self.is_closed() {
             let act = self.detect.handle_timeout(now);
             self.perform_detect(now, act, out);
         }
-        // What is sent may have no time left at once, if it was given none.
+        // A request that is sent here may expire at once, if its timeout is zero.
         loop {
             self.resolve_expired(now, out);
             if !self.send_due_round(now, out) {
@@ -35,7 +34,7 @@ impl Client {
         self.handle_pings(now, out);
         if matches!(self.phase, Phase::Finishing { until } if until <= now) {
             while let Some((number, entry)) = self.outbound.pop() {
-                // A task goes on: it can be followed again.
+                // The task continues on the server: the application can follow it again.
                 self.forget_rounds(number);
                 notify_cancelled(number, &entry, None, out);
                 self.resolve(number, Outcome::Lost(LostReason::Closed));
@@ -49,7 +48,7 @@ impl Client {
         }
     }
 
-    /// A link that was asked for is waited for since the first input that tells the time.
+    /// Starts the timeout of a link that is being opened at the first input that carries the time.
     pub(super) fn note_time(&mut self, now: Instant) {
         if matches!(self.phase, Phase::Connecting) {
             self.detect.begin(now);
@@ -57,12 +56,12 @@ impl Client {
     }
 
     fn resolve_expired(&mut self, now: Instant, out: &mut dyn Outbox) {
-        // The server may wait itself for what this side has not answered: for a person, say.
+        // The server may itself wait for an answer of this side, which may wait for a person.
         if !self.inbound.is_empty() {
             self.outbound.suspend_deadlines(now, |_, entry| (entry.stage == Stage::Sent).then_some(now));
         }
         while let Some(expired) = self.outbound.pop_expired(now) {
-            // It may wait to be sent, or for input, or for a task.
+            // The request may be queued, waiting for input, or a task.
             self.abandon_task(now, expired.number, out);
             self.take_outbound(expired.number);
             notify_cancelled(expired.number, &expired.entry, Some("timed out"), out);

@@ -1,4 +1,4 @@
-//! How a server carries out the commands to answer and to close. [`ServerCommands`](super::ServerCommands) has their
+//! Implementation of the server's commands to answer and to close. [`ServerCommands`](super::ServerCommands) has their
 //! documentation.
 
 use alloc::format;
@@ -15,12 +15,12 @@ use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server};
 
 /// The answer to a request.
 pub enum Answer<'a> {
-    /// The method's result, or that of an extension that says its own kind. What its revision lacks is left out; what a
-    /// modern result must carry beside is added.
+    /// The method's result, or an extension's result of its own kind. Fields that the revision lacks are left out;
+    /// fields that a modern result must have are added.
     Result(&'a dyn AnyResult),
-    /// The client's input is needed first: only for modern requests to call a tool, get a prompt or read a resource.
+    /// A request for the client's input: only for modern requests to call a tool, get a prompt or read a resource.
     InputRequired(&'a InputRequiredResult),
-    /// An error. A code that the revision of the request forbids is replaced by the nearest that it has.
+    /// An error. A code that the request's revision forbids is replaced by the nearest allowed one.
     Error(ErrorObject),
 }
 
@@ -74,12 +74,12 @@ impl Server {
         })
     }
 
-    /// Closes in an orderly way.
+    /// Starts an orderly close.
     pub(crate) fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
         self.begin_close(now, false, out);
     }
 
-    /// Begins to close. `serves_held` says whether requests that are held undispatched are served or refused.
+    /// Starts to close. `serves_held` says whether requests that are held undispatched are served or refused.
     pub(super) fn begin_close(&mut self, now: Instant, serves_held: bool, out: &mut dyn Outbox) {
         if !matches!(self.phase, Phase::Open) {
             return;
@@ -98,7 +98,7 @@ impl Server {
         self.advance_close();
     }
 
-    /// Ends everything at once.
+    /// Ends the connection at once.
     pub(crate) fn abort(&mut self, closed: CloseReason) {
         if !self.is_closed() {
             self.finish(closed);
@@ -106,7 +106,7 @@ impl Server {
     }
 }
 
-/// Whether a request may be answered by asking for this input.
+/// Checks that a request may be answered by asking for this input.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#supported-requests>
 fn check_input_allowed(served: &PendingRequest, required: &InputRequiredResult) -> Result<(), ErrorObject> {
@@ -133,7 +133,7 @@ fn check_input_allowed(served: &PendingRequest, required: &InputRequiredResult) 
     missing.map_or(Ok(()), |missing| Err(missing_capabilities(missing)))
 }
 
-/// What a client must have declared to be asked this; `None` if it is nothing that the protocol knows.
+/// The client capability that an input request needs; `None` if the protocol does not define its method.
 pub(crate) fn required_capability(request: &InputRequest) -> Option<ClientCapability> {
     Some(match request {
         InputRequest::Elicit(ElicitParams::Url(_)) => ClientCapability::ElicitationUrl,
@@ -147,7 +147,7 @@ pub(crate) fn required_capability(request: &InputRequest) -> Option<ClientCapabi
     })
 }
 
-/// Whether a request may be answered by a result of this kind.
+/// Checks that a request may be answered by a result of this kind.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#result-types>
 fn check_result_kind(served: &PendingRequest, kind: Option<&ResultType>) -> Result<(), ErrorObject> {
@@ -169,7 +169,7 @@ fn check_result_kind(served: &PendingRequest, kind: Option<&ResultType>) -> Resu
     possible.then_some(()).ok_or_else(refused)
 }
 
-/// The error as its revision may have it: not with a code that it forbids.
+/// Replaces an error code that the revision forbids.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
 pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorObject {
@@ -186,7 +186,7 @@ pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorOb
     error
 }
 
-/// The error that a modern client is answered whose request needs capabilities that it did not declare.
+/// The error for a modern client whose request needs capabilities that it did not declare.
 ///
 /// ```
 /// use mcp_proto::peer::server::missing_capabilities;
@@ -207,7 +207,7 @@ pub fn missing_capabilities(required: ClientCapabilities) -> ErrorObject {
     }
 }
 
-/// The error of a resource that does not exist, as `revision` has it.
+/// The error for a resource that does not exist, in the form of `revision`.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#error-handling>
 pub fn resource_not_found(uri: &str, revision: Revision) -> ErrorObject {

@@ -1,4 +1,4 @@
-//! How a server behaves.
+//! Configuration of a server.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -23,45 +23,45 @@ use crate::schema::{Implementation, MethodInfo, Revision, ServerCapabilities};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// What this server calls itself.
+    /// The server's name and version.
     pub info: Implementation,
     /// Whether modern results carry `info`. Default: yes, as the specification asks.
     pub send_info: bool,
-    /// How the server wants to be used, for the model.
+    /// Instructions for using the server, meant for the model.
     pub instructions: Option<String>,
-    /// What clients may ask for. A method whose capability is missing is answered as unknown.
+    /// The capabilities offered to clients. A method whose capability is missing is answered as unknown.
     pub capabilities: ServerCapabilities,
     /// Methods beyond the protocol's that the application answers.
     pub custom_methods: Vec<String>,
-    /// Which eras to serve. Default: both.
+    /// The eras to serve. Default: both.
     pub eras: Eras,
-    /// How long and by whom results may be kept that do not say so themselves (2026-07-28). Default: not at all.
+    /// Cache lifetime and scope of results that specify none (2026-07-28). Default: not cacheable.
     pub cache: CacheHint,
-    /// The same for the results of single methods, by their names. Default: none. `server/discover`, for one, may be
-    /// kept for longer than what is read.
+    /// Cache lifetime and scope for the results of single methods, by method name. Default: none. `server/discover`,
+    /// for example, can have a longer lifetime than resource contents.
     pub cache_by_method: BTreeMap<&'static str, CacheHint>,
-    /// How strictly to hold clients to the specification. Default: lenient, because clients in use deviate from it;
+    /// How strictly to hold clients to the specification. Default: lenient, because deployed clients deviate from it;
     /// each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
     pub conduct: Conduct,
-    /// How long a request to a legacy client waits for its answer or for progress. Default 60 s. What waits for a
-    /// person or a model has no limit unless one comes with the request.
+    /// How long a request to a legacy client waits for its answer or for progress. Default 60 s. Requests that wait for
+    /// a person or a model have no timeout unless their options set one.
     pub request_timeout: Duration,
     /// How long such a request waits at most. Default 10 min.
     pub request_hard_timeout: Duration,
-    /// How long requests in flight may take to finish once the connection is to end. Default 2 s.
+    /// How long requests in flight may take to finish once the connection closes. Default 2 s.
     pub close_timeout: Duration,
-    /// How long queued bytes may wait without any being taken before the connection fails. Default 60 s: a client that
-    /// reads nothing for a minute is not coming back.
+    /// How long queued bytes may wait without the transport accepting any before the connection fails. Default 60 s: a
+    /// client that reads nothing for a minute has hung.
     pub write_timeout: Duration,
-    /// Who may listen for which task (the tasks extension). Default: nothing is checked, and a subscription is granted
-    /// for whatever name it gives.
+    /// Access control for subscriptions to tasks (the tasks extension). Default: none; a subscription to any task id is
+    /// granted.
     pub task_access: Option<TaskAccess>,
-    /// What the client may make this side hold.
+    /// Limits on the memory that the client can make this side use.
     pub limits: Limits,
 }
 
 impl ServerConfig {
-    /// A configuration with every default: it offers nothing yet.
+    /// A configuration with every default and no capabilities.
     pub fn new(info: Implementation) -> Self {
         Self {
             info,
@@ -82,21 +82,21 @@ impl ServerConfig {
         }
     }
 
-    /// How long and by whom results of a method may be kept, where they can be.
+    /// Cache lifetime and scope for results of a method, if its results are cacheable.
     pub(super) fn cache_hint(&self, method: &MethodInfo) -> Option<CacheHint> {
         method.cacheable.then(|| self.cache_by_method.get(method.name).copied().unwrap_or(self.cache))
     }
 }
 
-/// Which eras a server speaks.
+/// The eras that a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eras {
-    /// Each request as it comes.
+    /// Both eras; each request determines its own.
     #[default]
     Both,
-    /// Those with metadata in each request.
+    /// Requests with metadata of their own only.
     ModernOnly,
-    /// Those after a handshake.
+    /// Requests after a handshake only.
     LegacyOnly,
 }
 
@@ -109,14 +109,15 @@ impl Eras {
     }
 }
 
-/// Says whether somebody may listen for a task, by its identifier: it exists, and is theirs.
+/// Access check for subscriptions to tasks: whether a task exists and belongs to the principal.
 #[derive(Clone)]
 pub struct TaskAccess(Arc<TaskAccessFn>);
 
 type TaskAccessFn = dyn Fn(&str, Option<&Principal>) -> bool + Send + Sync;
 
 impl TaskAccess {
-    /// As `allows` says. It is asked while the machine is at work, and must not use that.
+    /// Creates a check from a closure over task id and principal. The server calls it in the middle of its work; the
+    /// closure must not use that server.
     pub fn new(allows: impl Fn(&str, Option<&Principal>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(allows))
     }

@@ -1,4 +1,4 @@
-//! What a server tells its application.
+//! Events from a server to its application.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -10,43 +10,43 @@ use crate::peer::{InboundId, Leniency, LostReason, Outcome, Principal, RequestId
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Text};
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, ProgressParams, Revision};
 
-/// What happened, in the order in which it happened on the wire.
+/// An event of a server's connection; events are in the order of the wire.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
     /// A request of the client: answer with [`respond`](super::ServerCommands::respond).
     Request {
-        /// What to answer by.
+        /// The handle to answer it with.
         id: InboundId,
         /// The method; a capability that this server declares covers it.
         method: Text,
         /// Its parameters, not decoded.
         params: Option<Raw>,
-        /// Who asks, and how.
+        /// The client, revision and principal of the request.
         context: RequestContext,
     },
-    /// The client no longer waits for an answer, or can no longer be given one. One that comes is dropped.
+    /// A request was cancelled, or its answer can no longer be delivered. A later answer is dropped.
     Cancelled {
         /// The request.
         id: InboundId,
-        /// Why, in the client's words.
+        /// The reason, in the client's words.
         reason: Option<String>,
     },
     /// A legacy client has finished its handshake.
     Initialized,
-    /// A legacy client says how much it wants logged.
+    /// A legacy client has set the log level.
     LogLevelSet(LoggingLevel),
-    /// A client wants to be told of changes of a resource, for the first time on this connection.
+    /// A client has subscribed to a resource, as the first subscription to it on this connection.
     Subscribed {
         /// The resource.
         uri: String,
     },
-    /// Nobody on this connection wants to be told of changes of a resource any more.
+    /// The last subscription to a resource on this connection has ended.
     Unsubscribed {
         /// The resource.
         uri: String,
     },
-    /// The client sent a notification that the peer does not act upon itself.
+    /// The client sent a notification that the peer does not handle itself.
     Notification {
         /// Its method.
         method: Text,
@@ -67,7 +67,7 @@ pub enum Event {
         /// How it ended.
         outcome: Outcome,
     },
-    /// Something was wrong that ended no request.
+    /// A problem that ended no request.
     Diagnostic(Diagnostic),
     /// The connection is over; no event follows.
     Closed(CloseReason),
@@ -87,37 +87,37 @@ impl MakeOwned for Event {
     }
 }
 
-/// Who asks, and how.
+/// The context of a request: client, revision and principal.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RequestContext {
     /// The era of the request.
     pub era: Era,
-    /// The revision that it is answered at.
+    /// The revision to answer in.
     pub revision: Revision,
-    /// What the client calls itself. For display and logs only: it proves nothing.
+    /// The client's self-reported name and version. For display and logs only: unverified.
     pub client_info: Option<Arc<Implementation>>,
-    /// What the client can be asked for in answering this request.
+    /// The client's capabilities: the kinds of input that the answer can ask for.
     pub client_capabilities: Arc<ClientCapabilities>,
-    /// On whose behalf it is made, if the transport knows.
+    /// The principal of the request, if the transport has verified one.
     pub principal: Option<Principal>,
-    /// The token for progress, if the client wants to know.
+    /// The progress token, if the client wants progress notifications.
     pub progress_token: Option<Id>,
-    /// The least severe log messages that the client wants with this request; legacy clients say so for all requests.
+    /// The lowest severity of log messages wanted with this request; legacy clients set it for all requests.
     pub log_level: Option<LoggingLevel>,
 }
 
-/// Something worth a line in a log.
+/// A problem to log that ended no request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Diagnostic {
-    /// Something that is no message; it was answered with an error.
+    /// Input that is not a message; it was answered with an error.
     Malformed(Box<Malformed>),
     /// The client deviates from the specification, which was tolerated
     /// ([`ServerConfig::conduct`](super::ServerConfig::conduct)).
     Tolerated(Leniency),
-    /// A request whose id is that of another one that has not been answered yet. An answer to it would be taken for the
-    /// answer to the other one, so that on a stream it gets none. Over HTTP it is refused in its own exchange.
+    /// A request whose id is that of another one that has not been answered yet. The client would take an answer to it
+    /// for the answer to the other one, so on a stream it gets none. Over HTTP it is rejected in its own exchange.
     DuplicateRequest {
         /// Its id.
         id: Id,
@@ -128,14 +128,14 @@ pub enum Diagnostic {
     UnknownAnswer(Option<Id>),
     /// An error without an id, which answers no request in particular. Requests that time out later quote it.
     Error(ErrorObject),
-    /// A request that was answered with an error before it reached the application.
+    /// A request that the peer answered with an error before it reached the application.
     Refused {
         /// Its method.
         method: Text,
         /// The error.
         error: ErrorObject,
     },
-    /// An answer of the application could not be sent; the client was answered with this error instead.
+    /// An answer of the application could not be sent; the client received this error instead.
     AnswerReplaced {
         /// The request.
         id: InboundId,
@@ -146,17 +146,17 @@ pub enum Diagnostic {
     InvalidNotification {
         /// Its method.
         method: Text,
-        /// What is wrong with it.
+        /// Why they could not be read.
         error: String,
     },
-    /// A notification of the application that does not encode was not sent.
+    /// A notification of the application that failed to encode was not sent.
     Unencodable {
         /// Its method.
         method: String,
-        /// What is wrong with it.
+        /// The error of the encoder.
         error: String,
     },
-    /// Notifications were dropped: of the client, because the application does not take its events, or to the client,
+    /// Notifications were dropped: from the client, because the application does not take its events, or to the client,
     /// because it does not read.
     NotificationsDropped {
         /// How many.
@@ -165,7 +165,7 @@ pub enum Diagnostic {
 }
 
 impl Diagnostic {
-    /// Copies slices of the input into memory of their own.
+    /// Copies slices of the input into memory of its own.
     pub(crate) fn make_owned(&mut self) {
         match self {
             Self::Refused { method, error } => {
@@ -182,7 +182,7 @@ impl Diagnostic {
         }
     }
 
-    /// About how many bytes it holds that a client has chosen.
+    /// The approximate size in bytes of its client-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         let of_error = |error: &ErrorObject| {
             let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
@@ -247,9 +247,9 @@ impl fmt::Display for Diagnostic {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// The client has ended it, or this side has closed it.
+    /// The client ended the connection, or this side closed it.
     Done,
-    /// It failed.
+    /// The connection failed.
     Lost(LostReason),
 }
 

@@ -1,4 +1,4 @@
-//! What servers of one configuration share.
+//! Configuration data shared by all servers of one configuration.
 
 use alloc::sync::Arc;
 
@@ -6,11 +6,11 @@ use crate::schema::{At, Json, Revision};
 
 use super::ServerConfig;
 
-/// A configuration, and what is encoded from it once.
+/// A configuration with the JSON that is encoded from it once.
 #[derive(Clone, Debug)]
 pub(crate) struct PreparedConfig {
     pub(super) config: Arc<ServerConfig>,
-    /// What modern results carry of the server.
+    /// The server information in modern results.
     pub(super) info: Option<Arc<Json>>,
 }
 

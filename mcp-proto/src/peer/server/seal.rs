@@ -1,4 +1,4 @@
-//! State that a server gives to a client to be handed back: sealed, so that it comes back as it was or not at all.
+//! Sealed request state: text that a server gives to a client and that is accepted back only unchanged.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,21 +12,21 @@ use zeroize::Zeroizing;
 
 use crate::UnixTime;
 
-/// How many bytes of each state are random.
+/// The number of random bytes in each state.
 pub const NONCE_BYTES: usize = 12;
 
-/// How sealed states begin: the form that they have.
+/// The prefix of sealed states, which identifies their format.
 const FORMAT_PREFIX: &str = "1.";
 
-/// What a key is used for: a state is nothing to whoever else shares the key.
+/// The domain separator of the key: other uses of the same key do not open states.
 const PURPOSE: &[u8] = b"MCP request state\0";
 
-/// A key that states are sealed with: 32 bytes that nobody can guess. It is wiped from memory when it is dropped, and
-/// not shown by [`Debug`](fmt::Debug).
+/// A key for sealing states: 32 random bytes. They are wiped from memory on drop, and not shown by
+/// [`Debug`](fmt::Debug).
 pub struct SealKey(Zeroizing<[u8; 32]>);
 
 impl SealKey {
-    /// The key of these bytes.
+    /// Creates the key from its bytes.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(Zeroizing::new(bytes))
     }
@@ -38,12 +38,12 @@ impl fmt::Debug for SealKey {
     }
 }
 
-/// Seals states and opens them again: with AES-256-GCM-SIV, which stays safe if two instances of a server that share a
-/// key ever pick the same random number.
+/// Seals request states and opens them again, with AES-256-GCM-SIV, which stays safe if two server instances with the
+/// same key ever pick the same random number.
 ///
-/// Instances that are to understand each other's states share the keys. To change the key: first give the new one to all
-/// as an older one, so that each opens with it; then make it the newest of all; and once the last state sealed with the
-/// old key has lapsed, take that away.
+/// Instances that must open each other's states share the keys. To rotate the key: first add the new one to all
+/// instances as an older one, so that each opens with it; then make it the newest on all; and remove the old key once
+/// the last state sealed with it has expired.
 ///
 /// ```
 /// use core::time::Duration;
@@ -66,24 +66,24 @@ pub struct Sealer {
     older: Vec<Aes256GcmSiv>,
 }
 
-/// A state that has come back as it was sent.
+/// A state that was returned unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenedState {
-    /// What it says.
+    /// The payload that was sealed.
     pub payload: Vec<u8>,
-    /// When it lapses.
+    /// When it expires.
     pub expires: UnixTime,
-    /// The random bytes it was sealed with, by which it is told from every other.
+    /// The random bytes that it was sealed with, which identify it.
     pub nonce: [u8; NONCE_BYTES],
 }
 
-/// Why a state is refused.
+/// Why a state is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealError {
-    /// It was not sealed with these keys, is bound to something else, or was changed.
+    /// It was not sealed with these keys, is bound to a different request, or was changed.
     Foreign,
-    /// It came back too late.
+    /// It has expired.
     Expired,
 }
 
@@ -99,16 +99,15 @@ impl fmt::Display for SealError {
 impl core::error::Error for SealError {}
 
 impl Sealer {
-    /// Seals with the newest key, and opens what was sealed with any of them.
+    /// Creates a sealer that seals with the newest key and opens states sealed with any of the keys.
     pub fn new(newest: SealKey, older: impl IntoIterator<Item = SealKey>) -> Self {
         let cipher = |SealKey(key): SealKey| Aes256GcmSiv::new((&*key).into());
         Self { newest: cipher(newest), older: older.into_iter().map(cipher).collect() }
     }
 
-    /// The text of a state that says `payload` until it `expires`. It opens only to who says the same of what it is
-    /// `bound_to`.
+    /// Seals `payload` until `expires`. The resulting text opens only with the same `bound_to`.
     ///
-    /// `nonce` is to be random, and of no other state.
+    /// `nonce` must be random and used for no other state.
     pub fn seal(
         &self,
         nonce: [u8; NONCE_BYTES],
@@ -119,7 +118,7 @@ impl Sealer {
         let millis = u64::try_from(expires.since_epoch().as_millis()).unwrap_or(u64::MAX);
         let mut sealed = Vec::from(millis.to_be_bytes());
         sealed.extend_from_slice(payload);
-        // It fails only beyond 64 GiB; what is empty then opens to nobody.
+        // Encryption fails only beyond 64 GiB; the empty state that results never opens.
         if self.newest.encrypt_in_place(&Nonce::from(nonce), &associated(bound_to), &mut sealed).is_err() {
             sealed.clear();
         }
@@ -130,10 +129,10 @@ impl Sealer {
         text
     }
 
-    /// What a state says that has come back, if it was bound to the same.
+    /// Opens a returned state that was sealed with the same `bound_to`.
     ///
     /// # Errors
-    /// If it is not as it was sent, or comes too late.
+    /// If the state was changed or does not belong to `bound_to`, or has expired.
     pub fn open(&self, now: UnixTime, bound_to: &[u8], text: &str) -> Result<OpenedState, SealError> {
         let text = text.strip_prefix(FORMAT_PREFIX).ok_or(SealError::Foreign)?;
         let whole = URL_SAFE_NO_PAD.decode(text).map_err(|_| SealError::Foreign)?;
@@ -180,7 +179,7 @@ mod tests {
         sealer().seal([9; 12], b"to this", NOW + Duration::from_secs(600), b"what it says")
     }
 
-    /// S4.4: not a character of it can be another, none be missing, and none be more.
+    /// S4.4: every substituted, missing or added character is detected.
     #[test]
     fn whatever_is_changed_is_refused() {
         let (sealer, state) = (sealer(), sealed());
@@ -201,7 +200,7 @@ mod tests {
         refused(&alloc::format!("{state}="));
     }
 
-    /// S4.4: not a bit of the bytes that the text stands for.
+    /// S4.4: every flipped bit of the decoded bytes is detected.
     #[test]
     fn no_bit_can_be_flipped() {
         let state = sealed();

@@ -1,4 +1,4 @@
-//! What a handshake establishes with a legacy client.
+//! Sessions of legacy clients: the state that a handshake establishes.
 //!
 //! | phase | what comes | what follows |
 //! |---|---|---|
@@ -17,25 +17,27 @@ use crate::schema::{ClientCapabilities, Era, Implementation, InitializeParams, L
 pub struct Session {
     /// The negotiated revision.
     pub revision: Revision,
-    /// What the client calls itself.
+    /// The client's self-reported name and version.
     pub info: Arc<Implementation>,
-    /// What the client can be asked for.
+    /// The client's capabilities.
     pub capabilities: Arc<ClientCapabilities>,
     /// Whether the client has said that it is ready for requests.
     pub initialized: bool,
-    /// The least severe messages that the client wants logged, if it has said so.
+    /// The lowest severity of log messages that the client wants, if it has set one.
     pub log_level: Option<LoggingLevel>,
-    /// Whether the client has begun to ask: it has heard the answer, whether or not it says so.
+    /// Whether the client has sent a request: it has received the answer to `initialize`, even if `initialized` is
+    /// missing.
     pub(super) has_requested: bool,
 }
 
 impl Session {
-    /// Whether the client hears what changes. A message that was lost on the way is not to keep it from that for ever.
+    /// Whether the client can be sent change notifications. A lost `initialized` must not block them for ever.
     pub(super) fn can_be_notified(&self) -> bool {
         self.initialized || self.has_requested
     }
 
-    /// The session that a client asks for. A version that is unknown or modern is answered with the newest legacy one.
+    /// Opens the session that a client asks for. A version that is unknown or modern is answered with the newest legacy
+    /// one.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation>
     pub(super) fn open(params: InitializeParams) -> Self {

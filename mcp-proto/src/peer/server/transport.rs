@@ -1,4 +1,4 @@
-//! What the commands of a server need of the transport that carries them.
+//! The interface between a server's commands and the transport that carries them.
 
 use core::task::Waker;
 
@@ -55,7 +55,7 @@ pub trait ServerTransport {
     #[doc(hidden)]
     fn settle(&mut self, now: Instant);
 
-    /// Carries out [`ServerCommands::deny`]. Default: the error is all there is.
+    /// Carries out [`ServerCommands::deny`]. Default: sends the error alone.
     #[doc(hidden)]
     fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, _denial: &Denial) {
         let ServerLoan { server, outbox } = self.lend(now);
