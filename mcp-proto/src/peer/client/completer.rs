@@ -1,12 +1,12 @@
-//! What could be typed into an argument, asked for at the pace of a person who types.
+//! Completion of an argument while the user types it.
 //!
-//! | what happens | what follows |
+//! | event | reaction |
 //! |---|---|
-//! | something is typed | the server is to be asked after a pause, unless what it would say is known |
-//! | more is typed | the pause begins anew; what was asked for may be given up |
-//! | the pause is over | one request, by [`poll_request`](Completer::poll_request) |
-//! | the answer comes | it is kept for a while, and shown if that is still what stands there |
-//! | no answer comes | nothing is known; the same text is asked about again once it is typed again |
+//! | the text changes | a request after a pause, unless the answer is cached |
+//! | the text changes again | the pause restarts; the request in flight may be cancelled |
+//! | the pause ends | one request, from [`poll_request`](Completer::poll_request) |
+//! | the answer arrives | it is cached for a while, and shown if it matches the current text |
+//! | no answer arrives | nothing is shown; the same text is requested again when it is next typed |
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -16,23 +16,24 @@ use core::time::Duration;
 use crate::Instant;
 use crate::schema::{CompleteParams, Completion, CompletionArgument, CompletionContext, Map, Reference};
 
-/// How many values an answer has at most; what comes beyond is left out.
+/// The maximum number of values in an answer; further ones are dropped.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#completion-results>
 const MAX_VALUES: usize = 100;
 
-/// How a [`Completer`] behaves.
+/// Configuration of a [`Completer`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CompleterConfig {
-    /// How long nothing must have been typed before the server is asked. Default 150 ms: longer than between two keys,
-    /// shorter than a person waits knowingly.
+    /// The pause in typing before the server is asked. Default 150 ms: longer than between two keys, shorter than a
+    /// noticeable delay.
     pub debounce: Duration,
-    /// For how long an answer is kept: servers do not say. Default 30 s.
+    /// How long an answer is cached: servers set no lifetime. Default 30 s.
     pub answer_ttl: Duration,
-    /// How many answers are kept; the oldest go first. Default 32.
+    /// The maximum number of cached answers; the oldest are removed first. Default 32.
     pub answers: usize,
-    /// The longest answer that is kept and shown, in bytes; of a longer one the values that fit. Default 64 KiB.
+    /// The maximum size in bytes of an answer that is cached and shown; longer ones are cut to the values that fit.
+    /// Default 64 KiB.
     pub bytes: usize,
 }
 
@@ -47,10 +48,10 @@ impl Default for CompleterConfig {
     }
 }
 
-/// One argument of a prompt or of a resource template, while a person types it.
+/// Completer of one argument of a prompt or a resource template while the user types it.
 ///
-/// It sends nothing: its owner makes the requests that it wants, and tells it of the answers. There is never more than
-/// one on its way that is of any use; when a new one is wanted, the one before may be cancelled.
+/// It sends nothing: its owner sends the requests that it returns, and passes the answers in. Only the latest request
+/// is useful; when another one is returned, the owner may cancel the previous one.
 ///
 /// ```
 /// use core::time::Duration;
@@ -75,14 +76,14 @@ pub struct Completer {
     config: CompleterConfig,
     reference: Reference,
     argument: String,
-    /// The other arguments, as far as they are settled.
+    /// The other arguments whose values are known.
     other_arguments: Map<String>,
     text: String,
-    /// When the server is to be asked about the text.
+    /// When to ask the server about the text.
     due: Option<Instant>,
-    /// What the server was asked and has not answered.
+    /// The request in flight.
     in_flight: Option<CompleteParams>,
-    /// Answers, oldest first.
+    /// Cached answers, oldest first.
     answers: VecDeque<CachedCompletion>,
 }
 
@@ -93,21 +94,21 @@ struct CachedCompletion {
     until: Instant,
 }
 
-/// What could be typed.
+/// Suggestions for the argument's value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Suggestions<'a> {
     /// The values, the best first.
     pub values: Vec<&'a str>,
-    /// Whether the server has more of them, as far as it says so.
+    /// Whether the server has more values, as far as it says.
     pub more: bool,
-    /// Whether they are an answer to what stands there now; otherwise they are those of what stood there before that
-    /// still fit, and the answer may be on its way.
+    /// Whether the values answer the current text; otherwise they are those for an earlier text that still fit, and the
+    /// answer may be in flight.
     pub current: bool,
 }
 
 impl Completer {
-    /// The argument `argument` of a prompt or a template, into which nothing is typed yet.
+    /// Creates a completer for the argument `argument` of a prompt or a template, with an empty text.
     pub fn new(
         config: CompleterConfig,
         reference: impl Into<Reference>,
@@ -127,7 +128,7 @@ impl Completer {
 
     // --- Commands ---
 
-    /// What stands there now.
+    /// Sets the current text.
     pub fn set_text(&mut self, now: Instant, text: impl Into<String>) {
         self.text = text.into();
         self.answers.retain(|answer| now < answer.until);
@@ -136,7 +137,7 @@ impl Completer {
         self.due = (!known).then(|| now + self.config.debounce);
     }
 
-    /// What stands in the other arguments, which the server may look at. What was known is forgotten.
+    /// Sets the values of the other arguments, which the server may take into account. Clears the cached answers.
     pub fn set_other_arguments(&mut self, now: Instant, arguments: Map<String>) {
         self.other_arguments = arguments;
         self.answers.clear();
@@ -147,9 +148,9 @@ impl Completer {
 
     // --- Inputs ---
 
-    /// What the server has said to a request that was made; `None` if nothing, whatever the reason.
+    /// Handles the answer to a request; `None` if there is none, for any reason.
     pub fn handle_answer(&mut self, now: Instant, request: &CompleteParams, completion: Option<Completion>) {
-        // Nobody waits for what another request has brought.
+        // Answers to earlier requests are ignored.
         let Some(asked) = self.in_flight.take_if(|asked| asked == request) else { return };
         let Some(mut completion) = completion else { return };
         if self.config.answers == 0 {
@@ -178,7 +179,7 @@ impl Completer {
 
     // --- Outputs ---
 
-    /// The request to make now, if there is one; the one before it is of no more use.
+    /// The request to send now, if any; it makes the previous request useless.
     #[must_use]
     pub fn poll_request(&mut self, now: Instant) -> Option<CompleteParams> {
         self.due.take_if(|due| *due <= now)?;
@@ -193,7 +194,7 @@ impl Completer {
         Some(params)
     }
 
-    /// When there may be a request to make.
+    /// When a request may be ready.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due
@@ -201,7 +202,7 @@ impl Completer {
 
     // --- Getters ---
 
-    /// What could be typed, as far as it is known.
+    /// The suggestions for the current text, as far as known.
     pub fn suggestions(&self) -> Suggestions<'_> {
         if let Some(CachedCompletion { completion, .. }) = self.answer() {
             let values: Vec<&str> = completion.values.iter().map(String::as_str).collect();
@@ -220,7 +221,7 @@ impl Completer {
         Suggestions { values, more: false, current: false }
     }
 
-    /// The answer to what stands there.
+    /// The cached answer for the current text.
     fn answer(&self) -> Option<&CachedCompletion> {
         self.answers.iter().find(|answer| answer.text == self.text)
     }
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(completer.poll_timeout(), Some(at(30_350)));
     }
 
-    /// C9.13: late, missing, unasked, too many.
+    /// C9.13: late, missing, unrequested and too many answers.
     #[test]
     fn answers_may_be_missing_or_partial() {
         let mut completer = completer();
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!(settled.get("framework").map(String::as_str), Some("axum"));
     }
 
-    /// C9.13: whatever the server says, there are bounds.
+    /// C9.13: the cache is bounded whatever the server sends.
     #[test]
     fn what_is_kept_has_bounds() {
         let config = CompleterConfig { answers: 2, bytes: 10, ..CompleterConfig::default() };

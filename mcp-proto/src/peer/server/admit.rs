@@ -1,5 +1,5 @@
-//! Which era a request belongs to, and whether it is answered at all: decided by the request, the configuration and the
-//! session alone, whatever carries it.
+//! Admission of requests: the era of each, and whether it is answered. Decided by the request, the configuration and
+//! the session alone, on every transport.
 //!
 //! | request | answer |
 //! |---|---|
@@ -35,32 +35,32 @@ use super::event::RequestContext;
 use super::session::Session;
 use super::{Eras, ServerConfig};
 
-/// A request that is to be answered.
+/// A request that was admitted.
 #[derive(Debug)]
 pub(super) enum AdmittedRequest {
-    /// It begins a legacy session.
+    /// A request that opens a legacy session.
     Initialize,
-    /// It asks whether anybody is there.
+    /// A ping.
     Ping,
-    /// Any other.
+    /// Any other request.
     Request(RequestDetails),
 }
 
-/// What a request asks for, and how.
+/// The method and context of an admitted request.
 #[derive(Debug)]
 pub(super) struct RequestDetails {
-    /// The method, where it is one of the protocol's.
+    /// The method, if it is one of the protocol's.
     pub(super) info: Option<&'static MethodInfo>,
     pub(super) context: RequestContext,
-    /// About how many bytes of it are kept until it is answered, beside its id and its parameters.
+    /// The approximate size in bytes of the state stored until it is answered, without its id and parameters.
     pub(super) stored_bytes: usize,
 }
 
-/// Where a request stands.
+/// The position of a request: alone or in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BatchPosition {
     Single,
-    /// In an array with others, of which the session's revision allows.
+    /// In a batch, which the session's revision allows.
     Batch,
 }
 
@@ -86,14 +86,14 @@ struct MetaKeys<'a> {
 }
 
 impl MetaKeys<'_> {
-    /// The length of all values, in bytes.
+    /// The length of all values in bytes.
     fn bytes(&self) -> usize {
         let values = [self.version, self.capabilities, self.info, self.level, self.progress];
         values.into_iter().flatten().fold(0, |sum, value| sum.saturating_add(value.get().len()))
     }
 }
 
-/// Reads an object's members, or nothing of `null`; members by position would be taken for those of that name.
+/// Reads an object's members, or none from `null`. Serde would otherwise accept an array as members in order.
 fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MetaKeys<'de>, D::Error> {
     struct MetaKeysVisitor;
 
@@ -116,11 +116,11 @@ fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MetaKeys<'de>, 
     deserializer.deserialize_any(MetaKeysVisitor)
 }
 
-/// What the last modern request of a connection said of its sender: the next one most likely says the same, and need
-/// not be decoded again.
+/// The decoded sender of the last modern request of a connection: the next one most likely has the same, which then
+/// need not be decoded again.
 #[derive(Debug)]
 pub(super) struct SenderInfo {
-    /// The values of the keys as they came, each followed by a line break; nothing unless it is remembered.
+    /// The raw values of the keys, each followed by a line break; empty if the sender is not cached.
     text: String,
     revision: Revision,
     info: Option<Arc<Implementation>>,
@@ -129,7 +129,7 @@ pub(super) struct SenderInfo {
 }
 
 impl SenderInfo {
-    /// The longest text that is kept, in bytes.
+    /// The maximum length in bytes of a cached text.
     const MAX_TEXT_BYTES: usize = 1024;
 
     fn texts<'a>(keys: &MetaKeys<'a>) -> [&'a str; 4] {
@@ -168,7 +168,7 @@ impl SenderInfo {
 }
 
 impl SenderInfo {
-    /// Notes what it was decoded from, if that is short enough to be kept.
+    /// Stores the raw text that it was decoded from, if that is short enough to be cached.
     fn into_cached(mut self, keys: &MetaKeys<'_>) -> Option<Self> {
         if self.text.is_empty() {
             let texts = Self::texts(keys);
@@ -185,7 +185,7 @@ impl SenderInfo {
     }
 }
 
-/// The text that a value is.
+/// The content of a JSON string.
 fn text(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -200,7 +200,7 @@ fn invalid_params(what: impl Into<String>) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, what)
 }
 
-/// Decides on a request.
+/// Decides whether and how a request is answered.
 pub(super) fn admit(
     config: &ServerConfig,
     session: Option<&Session>,
@@ -244,10 +244,10 @@ pub(super) fn admit(
     }
 }
 
-/// What stands under the protocol's keys in `_meta`.
+/// The values of the protocol's keys in `_meta`.
 fn keys(params: Option<&Raw>) -> Result<MetaKeys<'_>, ErrorObject> {
     let Some(params) = params else { return Ok(MetaKeys::default()) };
-    // Members by position would be taken for those of that name.
+    // Serde would accept an array as members in order.
     if !params.as_bytes().starts_with(b"{") {
         return Err(invalid_params("the parameters are not an object"));
     }
@@ -318,7 +318,7 @@ fn admit_legacy(
     }))
 }
 
-/// The method, if it is the revision's and offered, or one of the application's own (`None`).
+/// The method, if the revision has it and the server offers it; `None` for one of the application's own.
 fn find_method(
     config: &ServerConfig,
     method: &str,

@@ -1,8 +1,9 @@
 //! Requests held undispatched while the client leaves its answers unread.
 //!
-//! Over [`Limits::queued_bytes`](crate::Limits::queued_bytes) of unsent answers a connection of its own (a stream or a
-//! channel) dispatches no further request: it holds them in the order in which they came. Responses, cancellations,
-//! progress and pings are handled at once. A held request is dispatched when the client has taken enough.
+//! When a connection of its own (a stream or a channel) has more than
+//! [`Limits::queued_bytes`](crate::Limits::queued_bytes) of unsent answers, it dispatches no further request: it holds
+//! requests in the order of arrival. Responses, cancellations, progress and pings are handled at once. A held request
+//! is dispatched when the client has taken enough answers.
 
 use alloc::collections::BTreeMap;
 
@@ -15,15 +16,16 @@ use crate::schema::{Method, Ping};
 
 use super::{Diagnostic, Phase, Server};
 
-/// What one held message is charged beside its own bytes: its places in both maps.
+/// The size charged for a held message beside its own bytes: its entries in both maps.
 const OVERHEAD: usize = 256;
-/// How much may be held beyond the window: what one read brings after the driver was told to stop reading.
+/// The number of bytes that may be held beyond the window: what one read yields after the driver was told to stop
+/// reading.
 const SLACK: usize = 1024 * 1024;
 
 /// The held messages of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    /// How many bytes may be held; `None` over HTTP, where each request is an exchange and none is held.
+    /// The maximum number of bytes held; `None` over HTTP, where each request is an exchange and none is held.
     window: Option<usize>,
     messages: BTreeMap<u64, QueuedMessage>,
     /// The requests among them, by their ids.
@@ -43,7 +45,7 @@ struct QueuedMessage {
     bytes: usize,
 }
 
-/// What becomes of a request that has just come.
+/// How an arriving request is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ArrivalAction {
     Dispatch,
@@ -64,7 +66,7 @@ impl Backlog {
         self.messages.len()
     }
 
-    /// Whether nothing more should be read until something was dispatched.
+    /// Whether the driver should stop reading until a message was dispatched.
     pub(super) fn is_full(&self) -> bool {
         self.window.is_some_and(|window| self.bytes >= window) && !self.is_empty()
     }
@@ -106,7 +108,7 @@ impl Backlog {
                 let params = given.as_ref().map(Raw::detached);
                 (Message::Notification(Notification { method: method.detached(), params }), bytes)
             }
-            // It is never held.
+            // Responses are never held.
             Message::Response(_) => return,
         };
         let bytes = bytes.saturating_add(OVERHEAD);
@@ -134,12 +136,12 @@ impl Backlog {
 }
 
 impl Server {
-    /// How many messages are held undispatched because the client leaves too many answers unread. Always 0 over HTTP.
+    /// The number of messages held undispatched because the client leaves too many answers unread. Always 0 over HTTP.
     pub fn backlog_len(&self) -> usize {
         self.backlog.len()
     }
 
-    /// Dispatches a request that has just come, or holds it behind those that are held already.
+    /// Dispatches an arriving request, or holds it behind those that are held already.
     pub(super) fn receive_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
         match self.arrival_action(&request, out) {
             ArrivalAction::Dispatch => self.handle_request(request, batch, out),
@@ -154,7 +156,7 @@ impl Server {
         }
     }
 
-    /// Holds a notification behind requests that are held; returns it where none is.
+    /// Holds a notification behind held requests; returns it if there are none.
     pub(super) fn queue_notification(&mut self, notification: Notification) -> Option<Notification> {
         if self.backlog.is_empty() || self.backlog.is_overflowing() || !matches!(self.phase, Phase::Open) {
             return Some(notification);
@@ -185,8 +187,8 @@ impl Server {
         true
     }
 
-    /// Dispatches held messages while the client takes its answers and the application its events. Does nothing where
-    /// nothing is held.
+    /// Dispatches held messages while the client takes its answers and the application its events. Does nothing if none
+    /// are held.
     pub fn release(&mut self, now: Instant, out: &mut dyn Outbox) {
         let mut waited = core::mem::take(&mut self.backlog.has_resumed);
         while self.can_release() && !self.is_closed() && !self.is_congested(out) {
@@ -201,7 +203,7 @@ impl Server {
             }
         }
         self.backlog.blocked = self.is_congested(out);
-        // The time that the client takes to read is not the application's.
+        // The time that the client takes to read does not count against the application.
         if (waited || self.backlog.blocked)
             && let Phase::Finishing { until, serves_backlog: true } = &mut self.phase
         {
@@ -210,7 +212,7 @@ impl Server {
         self.advance_close();
     }
 
-    /// The transport has taken answers; `queued` bytes are left. Held messages are then due at once.
+    /// Notes that the transport has taken answers; `queued` bytes are left. Held messages may then be due at once.
     pub fn handle_transmitted(&mut self, queued: usize) {
         if self.backlog.blocked && queued <= self.config.limits.queued_bytes {
             self.backlog.blocked = false;
@@ -235,7 +237,7 @@ impl Server {
         self.backlog.window.is_some() && out.queued() > self.config.limits.queued_bytes
     }
 
-    /// Answers held requests with an error, each, for there is no time left to dispatch them.
+    /// Answers every held request with an error, because no time is left to dispatch them.
     pub(super) fn refuse_queued(&mut self, error: &ErrorObject, out: &mut dyn Outbox) {
         while !self.is_closed()
             && let Some(held) = self.backlog.pop()

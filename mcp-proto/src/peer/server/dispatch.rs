@@ -1,4 +1,4 @@
-//! Requests of the client: those that the protocol answers by itself, and those for the application.
+//! Dispatch of the client's requests: to the protocol's own handlers, or to the application.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -22,8 +22,8 @@ impl Server {
     /// Answers a request, or hands it to the application.
     pub(super) fn handle_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
         let (id, method) = (request.id.clone(), request.method.clone());
-        // Its answer would be taken for the answer to the other one. Over HTTP the exchange tells them apart, and such a
-        // request does not come here.
+        // The client would take its answer for the answer to the other request. Over HTTP the exchange distinguishes
+        // them, and such a request does not arrive here.
         if self.inbound.find(&id).is_some() || self.backlog.contains(&id) {
             if let Some(batch) = batch {
                 self.close_batch(batch, out);
@@ -50,7 +50,7 @@ impl Server {
     }
 
     fn admit(&mut self, request: &Request, batch: Option<BatchId>) -> Result<AdmittedRequest, ErrorObject> {
-        // Held requests are served after the end of the input; a subscription would have no end.
+        // Held requests are served after the end of the input; a subscription would never end.
         let held = matches!(self.phase, Phase::Finishing { serves_backlog: true, .. })
             && &*request.method != SubscriptionsListen::NAME;
         if !(matches!(self.phase, Phase::Open) || held) {
@@ -90,7 +90,7 @@ impl Server {
                 self.config.info.clone(),
             )
         };
-        // The application is told once the client is ready: not more often than it takes its events.
+        // The event `Initialized` follows once the client is ready: bounded like all other events.
         self.check_event_room(0)?;
         for uri in self.subscriptions.forget_session() {
             self.report_unsubscribed(uri);
@@ -115,7 +115,7 @@ impl Server {
         .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
     }
 
-    /// Answers what the protocol settles by itself, and hands everything else to the application.
+    /// Answers requests that the protocol itself defines, and hands all others to the application.
     fn serve(
         &mut self,
         request: Request,
@@ -125,7 +125,7 @@ impl Server {
     ) -> Result<(), ErrorObject> {
         let Request { id, method, params } = request;
         let RequestDetails { info, context, stored_bytes: kept } = asked;
-        // By the method that it is at its revision: a custom one may bear the name of one at another.
+        // By the method that it is in its revision: a custom method may have the name of another revision's.
         let name = info.map(|info| info.name);
         match name {
             Some(SetLoggingLevel::NAME) => {
@@ -174,7 +174,7 @@ impl Server {
                     return Err(ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"));
                 }
                 let id = self.track_request(id, served)?;
-                // A name of the protocol needs no share of the message.
+                // A name of the protocol needs no slice of the message.
                 let method = name.map_or(method, Text::from_static);
                 let context = RequestContext { principal: self.principal.clone(), ..context };
                 self.events.push(Event::Request { id, method, params, context }, bytes);
@@ -183,14 +183,14 @@ impl Server {
         }
     }
 
-    /// Whether the application takes its events, so that one more of `bytes` bytes may be queued.
+    /// Checks that the application takes its events, so that one more of `bytes` bytes may be queued.
     pub(super) fn check_event_room(&self, bytes: usize) -> Result<(), ErrorObject> {
         let busy = self.events.pressure(bytes) >= Pressure::Requests;
         let refused = || ErrorObject::new(code::INTERNAL_ERROR, "the server is overloaded");
         (!busy).then_some(()).ok_or_else(refused)
     }
 
-    /// Keeps a request until it is answered. What is kept of all of them is bounded as the events that tell of them are.
+    /// Stores a request until it is answered. The stored bytes are bounded like those of the queued events.
     pub(super) fn track_request(&mut self, id: Id, served: PendingRequest) -> Result<InboundId, ErrorObject> {
         let kept = self.stored_bytes.saturating_add(served.stored_bytes);
         if kept > self.config.limits.event_bytes {
@@ -217,12 +217,12 @@ impl Server {
     }
 }
 
-/// What stands for the name and for the version that a client leaves out.
+/// The default for a name or version that a client leaves out.
 const UNKNOWN: &str = "unknown";
 
 type Members = BTreeMap<String, Json>;
 
-/// The members of the `clientInfo` among the parameters of `initialize`; none if it is absent or `null`.
+/// The members of `clientInfo` in the parameters of `initialize`; none if it is absent or `null`.
 fn client_info(params: &Members) -> Option<Members> {
     match params.get("clientInfo") {
         Some(info) if !info.is_null() => info.decode().ok(),
@@ -236,7 +236,7 @@ fn lacks_client_info(params: Option<&Raw>) -> bool {
     info.is_some_and(|info| !info.contains_key("name") || !info.contains_key("version"))
 }
 
-/// The parameters of `initialize`, with defaults in the place of the members that `clientInfo` lacks.
+/// The parameters of `initialize`, with defaults for the members that `clientInfo` lacks.
 fn with_client_info(params: Option<&Raw>) -> Option<Raw> {
     let mut params: Members = params?.decode().ok()?;
     let mut info = client_info(&params)?;
@@ -250,12 +250,12 @@ fn with_client_info(params: Option<&Raw>) -> Option<Raw> {
 fn id_bytes(id: &Id) -> usize {
     match id {
         Id::Number(_) => 0,
-        // By the request, and by the index of ids.
+        // Stored with the request, and in the index of ids.
         Id::String(text) => text.len().saturating_mul(2),
     }
 }
 
-/// Decodes the parameters of a method, or says what is wrong with them.
+/// Decodes the parameters of a method, or returns an error that says why they are invalid.
 pub(super) fn decode<'a, T: serde::Deserialize<'a>>(
     method: &str,
     params: Option<&'a Raw>,

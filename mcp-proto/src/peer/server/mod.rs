@@ -1,8 +1,8 @@
 //! The server role.
 //!
-//! One connection serves both eras: each request says by itself to which it belongs, and a handshake opens a legacy
-//! session beside which modern requests are still served statelessly. Which request is answered how is decided by the
-//! table at the head of `admit.rs`, and what a handshake establishes by the one at the head of `session.rs`.
+//! One connection serves both eras: each request determines its own, and a handshake opens a legacy session beside
+//! which modern requests are still served statelessly. The table at the head of `admit.rs` decides how each request is
+//! answered; the table at the head of `session.rs` describes the handshake.
 
 mod admit;
 mod backlog;
@@ -58,20 +58,20 @@ pub(crate) use prepared_config::PreparedConfig;
 use prepared_config::PreparedConfig;
 use subscriptions::Subscriptions;
 
-/// What the machine is doing.
+/// The phase of a connection.
 #[derive(Debug)]
 enum Phase {
     Open,
-    /// No request is taken any more; those in flight may finish until then.
+    /// No further request is accepted; those in flight may finish until the deadline.
     Finishing {
         until: Instant,
-        /// Whether requests that came before the end of the input, and are still held, are served first.
+        /// Whether held requests that arrived before the end of the input are served first.
         serves_backlog: bool,
     },
     Closed,
 }
 
-/// What is kept of a request until it is answered.
+/// The state of a request until it is answered.
 #[derive(Debug)]
 struct PendingRequest {
     era: Era,
@@ -83,7 +83,7 @@ struct PendingRequest {
     progress: Option<Number>,
     log_level: Option<LoggingLevel>,
     batch: Option<BatchId>,
-    /// About how many bytes are kept of it, its id included.
+    /// The approximate size in bytes of its stored state, its id included.
     stored_bytes: usize,
 }
 
@@ -93,22 +93,22 @@ struct PendingRequest {
 #[derive(Debug)]
 pub struct Server {
     config: Arc<ServerConfig>,
-    /// What modern results carry, encoded once.
+    /// The server information in modern results, encoded once.
     info: Option<Arc<Json>>,
     phase: Phase,
     session: Option<Session>,
-    /// On whose behalf everything is asked for.
+    /// The principal of all requests.
     principal: Option<Principal>,
-    /// Whether there is a next modern request, which most likely has the same sender as the last.
+    /// Whether the sender of a modern request is cached, because the next request most likely has the same one.
     caches_sender: bool,
-    /// Who made the last modern request.
+    /// The sender of the last modern request.
     last_sender: Option<admit::SenderInfo>,
     inbound: Inbound<PendingRequest>,
-    /// The sum of what is kept of each of them.
+    /// The sum of the `stored_bytes` of all pending requests.
     stored_bytes: usize,
     backlog: Backlog,
     subscriptions: Subscriptions,
-    /// When to tell again of changes that found no room.
+    /// When to retry change notifications that found no room.
     notify_again_at: Option<Instant>,
     outbound: Outbound,
     batches: Batches,
@@ -118,14 +118,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that waits for its client to begin.
+    /// Creates a server that waits for its client's first message.
     pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
         let config = config.into();
         let backlog = Backlog::new(config.limits.message_bytes);
         Self { caches_sender: true, backlog, ..Self::from_prepared(&PreparedConfig::new(config)) }
     }
 
-    /// The same, of what was prepared before: without allocating. It is for one modern request at most.
+    /// Creates a server from a prepared configuration, without allocating. It is for one modern request at most.
     pub(crate) fn from_prepared(prepared: &PreparedConfig) -> Self {
         let PreparedConfig { config, info } = prepared.clone();
         let limits = &config.limits;
@@ -161,17 +161,17 @@ impl Server {
         self.session.as_ref()
     }
 
-    /// On whose behalf the client asks, if the transport knows.
+    /// The principal of the client's requests, if the transport has verified one.
     pub fn principal(&self) -> Option<&Principal> {
         self.principal.as_ref()
     }
 
-    /// How many dispatched requests of the client have not been answered; subscriptions are not among them.
+    /// The number of dispatched requests of the client that are not answered yet, without subscriptions.
     pub fn unanswered(&self) -> usize {
         self.inbound.len().saturating_sub(self.subscriptions.listen_count())
     }
 
-    /// What the client wants to be told of and has not been given up: each topic once, in no particular order.
+    /// The topics with subscribers: each once, in no particular order.
     pub fn topics(&self) -> impl Iterator<Item = &Topic> {
         self.subscriptions.topics()
     }
@@ -182,13 +182,13 @@ impl Server {
         self.inbound.find(id).is_some()
     }
 
-    /// The id of an unanswered request of the client, as it stands on the wire.
+    /// The id of an unanswered request of the client, as on the wire.
     #[cfg(feature = "http")]
     pub(crate) fn wire_id(&self, request: InboundId) -> Option<&Id> {
         self.inbound.get(request).map(|(id, _)| id)
     }
 
-    /// How many requests of this side have not ended.
+    /// The number of requests in flight from this side.
     pub fn in_flight(&self) -> usize {
         self.outbound.len()
     }
@@ -198,7 +198,8 @@ impl Server {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Whether more input is welcome: the application takes its events, and the window of held requests is not full.
+    /// Whether the server accepts more input: the application takes its events, and the window of held requests is not
+    /// full.
     pub fn wants_read(&self) -> bool {
         self.events.pressure(0) == Pressure::None && !self.backlog.is_full()
     }
@@ -234,14 +235,14 @@ impl Server {
         [phase, self.notify_again_at, release, self.outbound.next_deadline()].into_iter().flatten().min()
     }
 
-    // --- What the other files share ---
+    // --- Shared with the other modules ---
 
     fn diagnose(&mut self, diagnostic: Diagnostic) {
         let bytes = diagnostic.bytes();
         self.events.push_or_drop(Event::Diagnostic(diagnostic), bytes);
     }
 
-    /// Takes a request out of the table.
+    /// Removes a request from the table.
     fn take(&mut self, request: InboundId) -> Option<(Id, PendingRequest)> {
         let (id, served) = self.inbound.remove(request)?;
         self.stored_bytes = self.stored_bytes.saturating_sub(served.stored_bytes);
@@ -256,7 +257,7 @@ impl Server {
         }
     }
 
-    /// Ends a request of this side that has been taken out of the table.
+    /// Resolves a request of this side that was removed from the table.
     fn resolve(&mut self, number: i64, outcome: Outcome) {
         let bytes = outcome.bytes();
         let too_much = bytes > 0 && self.events.pressure(bytes) == Pressure::Results;
@@ -271,13 +272,13 @@ impl Server {
         }
     }
 
-    /// Whether the end waits for the client to take answers, so that every request before the end of its input is served.
-    /// The transport's write timeout bounds it.
+    /// Whether closing waits for the client to take answers, so that every request before the end of its input is
+    /// served. The transport's write timeout bounds it.
     fn is_waiting_for_client(&self) -> bool {
         matches!(self.phase, Phase::Finishing { serves_backlog: true, .. }) && self.backlog.is_blocked()
     }
 
-    /// Answers for an application that has not done so in time.
+    /// Answers the requests that the application has not answered in time.
     fn refuse_remaining(&mut self, out: &mut dyn Outbox) {
         self.stored_bytes = 0;
         while let Some((request, id, served)) = self.inbound.pop() {
@@ -290,7 +291,7 @@ impl Server {
         self.refuse_queued(&error, out);
     }
 
-    /// Ends everything: each request with an outcome, the connection with `closed`.
+    /// Ends the connection: resolves each request, and reports `closed`.
     fn finish(&mut self, closed: CloseReason) {
         let lost = match &closed {
             CloseReason::Done => LostReason::Closed,
@@ -309,13 +310,13 @@ impl Server {
         self.events.push(Event::Closed(closed), 0);
     }
 
-    /// A request that was taken out of the table will not be answered.
+    /// Abandons a request that was removed from the table and will not be answered.
     fn abandon(&mut self, request: InboundId, served: &PendingRequest, reason: Option<String>) {
-        // The application knows nothing of subscriptions.
+        // Subscriptions are not visible to the application.
         if served.info.is_some_and(|info| info.name == SubscriptionsListen::NAME) {
             self.forget_subscription(request);
         } else {
-            // That it was cancelled must be told; why, if there is room.
+            // The cancellation must be reported; its reason only if there is room.
             let bytes = reason.as_ref().map_or(0, String::len);
             let fits = self.events.pressure(bytes) == Pressure::None;
             let (reason, bytes) = if fits { (reason, bytes) } else { (None, 0) };
@@ -345,7 +346,7 @@ impl Server {
         Ok(())
     }
 
-    /// Gives up on a client that reads none of its answers.
+    /// Closes the connection to a client that reads none of its answers.
     fn close_if_unread(&mut self, out: &dyn Outbox) {
         let limits = &self.config.limits;
         let held = out.queued().saturating_add(self.batches.bytes());
@@ -364,13 +365,13 @@ impl Server {
         out: &mut dyn Outbox,
     ) {
         let name = id.map_or(ErrorId::Null, ErrorId::Known);
-        // Data of our own making always encodes; an application's that does not is left out.
+        // Data from this crate always encodes; application data that does not is left out.
         let write = |buffer: &mut Vec<u8>| {
             write::error(buffer, name, error)
                 .or_else(|_| write::error(buffer, name, &ErrorObject::new(error.code, error.message.clone())))
         };
         if batch.is_some() {
-            // A batch is told of as a whole.
+            // The batch is reported as a whole.
             let _ = self.reply(id, batch, out, write);
         } else if write(out.buffer()).is_ok() {
             out.commit_error(id, error.code);
@@ -385,7 +386,7 @@ impl Server {
         }
     }
 
-    /// A connection that is to end does so once everything is answered.
+    /// Ends a closing connection once everything is answered.
     fn advance_close(&mut self) {
         if matches!(self.phase, Phase::Finishing { .. }) && self.inbound.is_empty() && self.backlog.is_empty()
         {

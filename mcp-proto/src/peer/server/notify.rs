@@ -1,4 +1,4 @@
-//! What a server tells its client without being asked each time: progress, log messages, changes.
+//! Notifications from a server: progress, log messages, changes.
 
 use alloc::string::ToString;
 use core::time::Duration;
@@ -18,7 +18,7 @@ use crate::schema::{
 use super::subscriptions::{Subscriber, Topic};
 use super::{Diagnostic, ListKind, Server, Session};
 
-/// How long until changes that found no room are told of again, if nothing comes in before.
+/// The pause before pending change notifications are tried again, if no input arrives earlier.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl Server {
@@ -132,18 +132,18 @@ impl Server {
         }
     }
 
-    /// Whether a legacy client is told of it without having asked.
+    /// Whether a legacy client is notified of the topic without a subscription.
     fn is_implied_for_session(&self, topic: &Topic) -> bool {
         matches!(topic, Topic::List(_)) && self.session.is_some()
     }
 
-    /// Whether there is nobody, or somebody who may be told. A legacy client is told nothing before it is ready or asks,
-    /// and then what has changed since the handshake.
+    /// Whether change notifications may be sent. A legacy client gets none before it is ready or sends requests, and
+    /// then those of all changes since the handshake.
     fn is_ready(&self) -> bool {
         self.session.as_ref().is_none_or(Session::can_be_notified)
     }
 
-    /// Tells of what found no room, or nobody who would read it.
+    /// Sends the change notifications that found no room, or no reader, before.
     pub(crate) fn retry_notifications(&mut self, now: Instant, out: &mut dyn Outbox) {
         if self.subscriptions.has_pending_changes() {
             self.notify_changes(now, out);
@@ -177,12 +177,12 @@ impl Server {
                             out,
                         );
                     }
-                    // What is new of a task is not known here.
+                    // The status of the task is not stored here.
                     Topic::Task(_) => {}
                 }
             }
         }
-        // If nobody may read it, or does, whoever comes to read asks for it.
+        // With no readable stream, the next reader triggers a retry.
         let left = self.subscriptions.has_pending_changes()
             && !self.is_closed()
             && out.has_reader()
@@ -190,7 +190,7 @@ impl Server {
         self.notify_again_at = left.then(|| now + RETRY_PAUSE);
     }
 
-    /// Writes one notification to one subscriber, under its id where it listens.
+    /// Writes one notification to one subscriber, under its id if it is a listen request.
     fn notify_subscriber(
         &mut self,
         subscriber: Subscriber,
@@ -218,7 +218,7 @@ impl Server {
 
     // --- Notifications of any kind ---
 
-    /// Whether the client is there, and has read enough that it may be told more.
+    /// Whether the client is connected, and has read enough to be sent more notifications.
     pub(super) fn has_room(&mut self, out: &dyn Outbox) -> bool {
         if self.is_closed() {
             return false;
@@ -230,7 +230,7 @@ impl Server {
         room
     }
 
-    /// Writes a notification unless the client leaves too much unread; then it is counted.
+    /// Writes a notification, or counts it as unsent if the client leaves too much unread.
     fn notify(
         &mut self,
         method: &str,
@@ -265,7 +265,7 @@ impl ListKind {
     }
 }
 
-/// Writes a notification that belongs to `request`, with `meta` beside its own.
+/// Writes a notification that belongs to `request`, with `meta` added to its own.
 pub(super) fn write_notification(
     method: &str,
     request: Option<&Id>,
@@ -280,8 +280,8 @@ pub(super) fn write_notification(
     Ok(())
 }
 
-/// Whether one number is greater than another. Whole numbers are compared as such: as floating-point numbers, neighbours
-/// beyond 2^53 are the same.
+/// Whether one number is greater than another. Integers are compared as integers: as floating-point numbers, neighbours
+/// beyond 2^53 are equal.
 pub(crate) fn exceeds(one: &Number, other: &Number) -> bool {
     match (one.as_i64(), other.as_i64()) {
         (Some(one), Some(other)) => one > other,

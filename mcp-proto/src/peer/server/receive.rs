@@ -1,4 +1,4 @@
-//! What a server is told: by its client, by the end of the link, by the clock.
+//! Inputs of a server: messages, the end of the link, timeouts.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -18,7 +18,7 @@ use super::dispatch::decode;
 use super::{CloseReason, Diagnostic, Event, Phase, Server};
 
 impl Server {
-    /// A message, or a batch of them, has come.
+    /// Handles a message, or a batch of them.
     pub fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
         if self.is_closed() {
             return;
@@ -28,7 +28,7 @@ impl Server {
             Frame::Batch(batch) => self.handle_batch(now, batch, out),
         }
         self.retry_notifications(now, out);
-        // Not before: the answers to a batch go out with its last message.
+        // At the end only: the answers to a batch are sent with its last message.
         self.advance_close();
     }
 
@@ -50,7 +50,7 @@ impl Server {
                     self.refuse_malformed(malformed, Some(id), out);
                 }
             }
-            // Its answers may have been too much for a client that reads none.
+            // Its answers may have exceeded the limit for a client that reads none.
             if self.is_closed() {
                 return;
             }
@@ -58,7 +58,7 @@ impl Server {
         self.close_batch(id, out);
     }
 
-    /// Something came that is no message: it is answered with an error, under its id if that could be read.
+    /// Handles input that is not a message: answers it with an error, under its id if that could be read.
     pub fn handle_malformed(&mut self, malformed: Malformed, out: &mut dyn Outbox) {
         if self.is_closed() {
             return;
@@ -68,7 +68,7 @@ impl Server {
         }
     }
 
-    /// Ends the request of this side that a message which could not be read was to answer; returns whether there is one.
+    /// Resolves the request of this side that an unreadable message was to answer; returns whether there is one.
     fn resolve_unreadable(&mut self, malformed: &Malformed) -> bool {
         let recovered = &malformed.recovered;
         let number = recovered.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
@@ -99,15 +99,15 @@ impl Server {
         }
     }
 
-    /// The link has ended, or will bring nothing more: as [`close`](super::ServerCommands::close), but that requests of this side are
-    /// lost at once, by `detail`, and that held requests are served first. Answers may still be taken from the queue, for
-    /// a client that only closed its sending half.
+    /// Handles the end of the link's input: as [`close`](super::ServerCommands::close), but requests of this side are
+    /// lost at once, with `detail`, and held requests are served first. The transport may still take answers from the
+    /// queue, for a client that only closed its sending half.
     pub fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
         self.resolve_outbound(&LostReason::Disconnected(detail.to_string()));
         self.begin_close(now, true, out);
     }
 
-    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
         while let Some(expired) = self.outbound.pop_expired(now) {
             out.cancel(expired.number, Some("timed out"));
@@ -190,7 +190,7 @@ impl Server {
 
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
     fn handle_cancelled(&mut self, params: CancelledParams, out: &mut dyn Outbox) {
-        // Unknown and answered requests are nobody's fault: the notification crossed the answer.
+        // Unknown and answered requests are no error: the notification crossed the answer.
         let Some(id) = params.request_id else { return };
         let Some(request) = self.inbound.find(&id) else {
             self.cancel_queued(&id, out);
@@ -217,7 +217,7 @@ impl Server {
         match (response.id, number, response.outcome) {
             (Some(id), Some(number), outcome) if self.outbound.is_ours(number) => {
                 self.note_number_as_string(id);
-                // The answer to a request that was given up is dropped.
+                // The answer to a cancelled request is dropped.
                 let Some(entry) = self.outbound.remove(number) else { return };
                 let outcome = match outcome {
                     Ok(result) => Outcome::Result(self.repair_null_result(entry.info, result)),
@@ -233,21 +233,21 @@ impl Server {
         }
     }
 
-    /// Reports that the client has written the number of a request of this side as a string, if it has.
+    /// Reports a tolerated deviation if the client has written the number of a request of this side as a string.
     fn note_number_as_string(&mut self, id: Id) {
         if matches!(id, Id::String(_)) {
             self.diagnose(Diagnostic::Tolerated(Leniency::NumberAsString { id }));
         }
     }
 
-    /// The result of `ping` as it should be, where the client answers with `null`.
+    /// Replaces the `null` with which a client answers `ping` by the empty object.
     fn repair_null_result(&mut self, info: Option<&'static MethodInfo>, result: Raw) -> Raw {
         let Some(empty) = self.config.conduct.empty_for_null(info, &result) else { return result };
         self.diagnose(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
         empty
     }
 
-    /// Ends the connection for a reason of this side.
+    /// Closes the connection because of a failure on this side.
     pub(crate) fn fail(&mut self, why: alloc::string::String) {
         self.abort(CloseReason::Lost(LostReason::Failed(why)));
     }

@@ -1,4 +1,4 @@
-//! The requests of a server to its client, in a legacy session.
+//! Requests of a server to its client, in a legacy session.
 
 use alloc::string::ToString;
 use core::time::Duration;
@@ -39,7 +39,7 @@ impl Server {
         if self.config.eras == Eras::ModernOnly {
             return Err(RequestError::Revision { method: request.method.into(), revision: Revision::LATEST });
         }
-        // Before the client has said that it is ready, it may only be pinged.
+        // Before the client is ready, it may only be sent pings.
         let ready = |session: &&Session| session.initialized || request.method == Ping::NAME;
         let session = self.session.as_ref().filter(ready).ok_or(RequestError::NotReady)?;
         admit(session, &request)?;
@@ -86,7 +86,7 @@ impl Server {
     }
 }
 
-/// Whether the client of a session may be asked this.
+/// Checks that a request may be sent to the client of a session.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation>
 fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), RequestError> {
@@ -97,7 +97,7 @@ fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), Request
     let missing = match info.client.filter(|&needed| !session.capabilities.has(needed)) {
         Some(needed) => Some(needed),
         None if [Elicit::NAME, CreateMessage::NAME].contains(&info.name) => {
-            // As a whole: the revision may lack the very field that the client has not declared.
+            // Unprojected: the revision may lack the very field that the client has not declared.
             let params = request.params.to_raw().map_err(|error| RequestError::Encode(error.to_string()))?;
             undeclared(&session.capabilities, info, Some(&params))
                 .or(undeclared_context(session, info, &params))
@@ -113,7 +113,7 @@ fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), Request
     }
 }
 
-/// Whether a request asks for context of servers of a client that has not declared it, where that can be declared.
+/// The capability for context of servers that a request needs and the client lacks, where its revision can declare it.
 fn undeclared_context(session: &Session, info: &MethodInfo, params: &Raw) -> Option<ClientCapability> {
     #[derive(Deserialize)]
     struct SamplingFields<'a> {

@@ -1,4 +1,4 @@
-//! Subscriptions come and go.
+//! Opening and ending subscriptions.
 
 use alloc::string::String;
 
@@ -51,7 +51,7 @@ impl Server {
         let bytes = topics.iter().map(Topic::bytes).fold(0, usize::saturating_add);
         self.check_subscription_room(topics.len().max(1), bytes)?;
         if !self.has_room(out) {
-            // Nothing may come before the acknowledgement, so there is no subscription without it.
+            // The acknowledgement must be sent first, so without room for it the subscription fails.
             return Err(ErrorObject::new(code::INTERNAL_ERROR, "the client does not read what it is sent"));
         }
         served.stored_bytes = served.stored_bytes.saturating_add(bytes);
@@ -73,7 +73,7 @@ impl Server {
         Ok(())
     }
 
-    /// Whether so many more may be held, with names of so many bytes.
+    /// Checks that there is room for `count` more subscriptions, with names of `bytes` bytes in all.
     fn check_subscription_room(&self, count: usize, bytes: usize) -> Result<(), ErrorObject> {
         self.check_event_room(bytes)?;
         let limits = &self.config.limits;
@@ -103,13 +103,13 @@ impl Server {
         });
         if written.is_ok() && !self.is_closed() {
             let params = CancelledParams::request(id.clone());
-            // It says nothing that could fail to encode.
+            // Its content always encodes.
             let meta = Some(&listen.meta);
             let _ = write_notification(Cancelled::NAME, Some(&id), &params, listen.revision, meta, out);
         }
     }
 
-    /// Takes a subscription out of the index, and tells the application of resources that matter to nobody any more.
+    /// Removes a subscription from the index, and reports the resources without subscribers to the application.
     pub(super) fn forget_subscription(&mut self, subscription: InboundId) -> Option<ListenRequest> {
         let (listen, unused) = self.subscriptions.unlisten(subscription)?;
         for uri in unused {

@@ -1,5 +1,5 @@
-//! Who is told of which changes: the legacy session of the resources that it has subscribed to, and modern clients of
-//! what they listen for. The index is by what changes, so that telling costs as much as there are interested.
+//! Registry of change subscriptions: of the legacy session to resources, and of modern clients' listen requests. It is
+//! indexed by topic, so that the cost of a notification grows with the number of its subscribers.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
 
@@ -18,19 +18,19 @@ use crate::schema::{
 
 use super::commands::missing_capabilities;
 
-/// A list that a client can keep.
+/// A list whose changes a client can subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListKind {
-    /// Of tools.
+    /// The list of tools.
     Tools,
-    /// Of prompts.
+    /// The list of prompts.
     Prompts,
-    /// Of resources and templates.
+    /// The lists of resources and templates.
     Resources,
 }
 
 impl ListKind {
-    /// The capability that promises news of it.
+    /// The capability that permits notifications about it.
     pub(super) fn capability(self) -> ServerCapability {
         match self {
             Self::Tools => ServerCapability::ToolsListChanged,
@@ -40,7 +40,7 @@ impl ListKind {
     }
 }
 
-/// Something that changes.
+/// A topic that can change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Topic {
@@ -53,7 +53,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// How many bytes it has that a client has chosen.
+    /// The size in bytes of its client-supplied content.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::List(_) => 0,
@@ -62,19 +62,19 @@ impl Topic {
     }
 }
 
-/// Somebody who wants to know.
+/// A subscriber to a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subscriber {
     Session,
     Listen(InboundId),
 }
 
-/// One request that listens.
+/// A `subscriptions/listen` request.
 #[derive(Debug)]
 pub(super) struct ListenRequest {
     pub(super) id: Id,
     pub(super) revision: Revision,
-    /// What each of its notifications carries: its id.
+    /// The `_meta` of each of its notifications: its id.
     pub(super) meta: Meta,
     topics: Vec<Topic>,
 }
@@ -91,25 +91,26 @@ impl ListenRequest {
 pub(super) struct Subscriptions {
     listens: InlineMap<InboundId, ListenRequest>,
     subscribers: InlineMap<Topic, InlineMap<Subscriber, ()>>,
-    /// How many pairs of topic and subscriber there are, and the bytes of their topics.
+    /// The number of pairs of topic and subscriber, and the bytes of their topics.
     pairs: usize,
     bytes: usize,
-    /// What has changed and has not been told of yet.
+    /// The topics whose changes have not been sent yet.
     changed: InlineMap<Topic, ()>,
 }
 
 impl Subscriptions {
-    /// How many requests listen.
+    /// The number of listen requests.
     pub(super) fn listen_count(&self) -> usize {
         self.listens.len()
     }
 
-    /// How many subscriptions are held: each resource, list and task counts, and one that is granted nothing as well.
+    /// The number of subscriptions: each resource, list and task counts as one, and so does a listen request that is
+    /// granted nothing.
     pub(super) fn len(&self) -> usize {
         self.pairs.max(self.listens.len())
     }
 
-    /// How many bytes their names have.
+    /// The size in bytes of their names.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -126,7 +127,7 @@ impl Subscriptions {
         self.subscribers.get(topic).is_some_and(|subscribers| subscribers.contains_key(&subscriber))
     }
 
-    /// Takes in a subscriber; returns whether nobody was interested before.
+    /// Adds a subscriber; returns whether it is the topic's first.
     pub(super) fn add(&mut self, topic: Topic, subscriber: Subscriber) -> bool {
         let bytes = topic.bytes();
         let subscribers = self.subscribers.get_or_insert_with(topic, InlineMap::new);
@@ -138,7 +139,7 @@ impl Subscriptions {
         first
     }
 
-    /// Forgets a subscriber; returns whether nobody is interested any more, and somebody was.
+    /// Removes a subscriber; returns whether it was the topic's last.
     pub(super) fn remove(&mut self, topic: &Topic, subscriber: Subscriber) -> bool {
         let Some(subscribers) = self.subscribers.get_mut(topic) else { return false };
         if subscribers.remove(&subscriber).is_some() {
@@ -152,7 +153,7 @@ impl Subscriptions {
         unused
     }
 
-    /// Takes in a request that listens; returns the resources that nobody was interested in before.
+    /// Adds a listen request; returns the resources that had no subscriber before.
     pub(super) fn listen(&mut self, subscription: InboundId, listen: ListenRequest) -> Vec<String> {
         let mut fresh = Vec::new();
         for topic in &listen.topics {
@@ -166,7 +167,7 @@ impl Subscriptions {
         fresh
     }
 
-    /// Forgets a request that listened; returns it and the resources that nobody is interested in any more.
+    /// Removes a listen request; returns it with the resources that have no subscriber left.
     pub(super) fn unlisten(&mut self, subscription: InboundId) -> Option<(ListenRequest, Vec<String>)> {
         let listen = self.listens.remove(&subscription)?;
         let mut unused = Vec::new();
@@ -180,7 +181,7 @@ impl Subscriptions {
         Some((listen, unused))
     }
 
-    /// Forgets the session; returns the resources that nobody is interested in any more.
+    /// Removes the session's subscriptions; returns the resources that have no subscriber left.
     pub(super) fn forget_session(&mut self) -> Vec<String> {
         let of_session = |(topic, subscribers): (&Topic, &InlineMap<Subscriber, ()>)| {
             subscribers.contains_key(&Subscriber::Session).then(|| topic.clone())
@@ -197,17 +198,17 @@ impl Subscriptions {
         unused
     }
 
-    /// What anybody wants to know of.
+    /// The topics that have subscribers.
     pub(super) fn topics(&self) -> impl Iterator<Item = &Topic> {
         self.subscribers.keys()
     }
 
-    /// Who wants to know.
+    /// The subscribers of a topic.
     pub(super) fn subscribers_of(&self, topic: &Topic) -> impl Iterator<Item = Subscriber> + use<'_> {
         self.subscribers.get(topic).into_iter().flat_map(InlineMap::keys).copied()
     }
 
-    /// Notes that something has changed that somebody wants to know of.
+    /// Marks a topic as changed, if it has subscribers.
     pub(super) fn mark_changed(&mut self, topic: Topic) {
         self.changed.insert(topic, ());
     }
@@ -221,11 +222,11 @@ impl Subscriptions {
     }
 }
 
-/// What of `asked` a server with the capabilities `declared` grants to a client with those of `client`; of tasks, what
-/// `hears` says.
+/// The part of `asked` that a server with the capabilities `declared` grants to a client with those of `client`; for
+/// tasks, `hears` decides.
 ///
 /// # Errors
-/// If the client asks for tasks and has not declared that it knows them.
+/// If the client asks for tasks without declaring support for them.
 pub(super) fn grant(
     asked: &SubscriptionFilter,
     declared: &ServerCapabilities,

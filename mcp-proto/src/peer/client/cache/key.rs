@@ -1,4 +1,4 @@
-//! What an answer is found by: the method and the parameters that it answered.
+//! Cache keys: the method and parameters of the request that an answer belongs to.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-key>
 
@@ -9,27 +9,26 @@ use alloc::vec::Vec;
 use super::CacheContext;
 use crate::schema::{Json, MethodInfo, peek};
 
-/// The longest parameters of a request whose answer is kept, in bytes: far longer than URIs and cursors are.
+/// The maximum size in bytes of the parameters of a cacheable request: far more than URIs and cursors need.
 const MAX_PARAMS_BYTES: usize = 8 * 1024;
 
-/// The parameters that carry answers to what the server asked in between: what comes of them depends on more than what
-/// stands here.
+/// The parameters that carry answers to input requests: the result then depends on more than the key contains.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 const INPUT_PARAMS: [&str; 2] = ["inputResponses", "requestState"];
 
-/// A request, as far as its answer depends on it.
+/// A request, reduced to what its answer depends on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CacheRequest {
     pub(super) method: &'static str,
-    /// What it is about, where the method has a parameter that says so.
+    /// The subject of the request, if the method has a parameter for one.
     pub(super) subject: Arc<str>,
-    /// All parameters but `_meta`, as they are written.
+    /// All parameters but `_meta`, encoded.
     params: Arc<str>,
 }
 
 impl CacheRequest {
-    /// The request of `method` with these parameters, unless its answer must not be kept.
+    /// The request of `method` with these parameters, unless its answer must not be cached.
     pub(super) fn new(method: &'static MethodInfo, params: Vec<u8>) -> Option<Self> {
         if params.len() > MAX_PARAMS_BYTES {
             return None;
@@ -45,17 +44,17 @@ impl CacheRequest {
         Some(Self { method: method.name, subject: subject.into(), params: params.into() })
     }
 
-    /// The least request of `method`.
+    /// The smallest request of `method`, in key order.
     pub(super) fn min_for_method(method: &'static str) -> Self {
         Self::min_for_subject(method, "")
     }
 
-    /// The least request about `subject`.
+    /// The smallest request about `subject`, in key order.
     pub(super) fn min_for_subject(method: &'static str, subject: &str) -> Self {
         Self { method, subject: subject.into(), params: Arc::from("") }
     }
 
-    /// A request that is greater than all about `subject` and those before it, and less than any other.
+    /// A key greater than all requests about `subject` and those before it, and smaller than any other.
     pub(super) fn max_for_subject(method: &'static str, subject: &str) -> Self {
         let mut beyond = String::with_capacity(subject.len().saturating_add(1));
         beyond.push_str(subject);
@@ -63,7 +62,7 @@ impl CacheRequest {
         Self::min_for_subject(method, &beyond)
     }
 
-    /// Whether it asks for a page other than the first.
+    /// Whether it requests a page other than the first.
     pub(super) fn has_cursor(&self) -> bool {
         matches!(peek::<Json>(&self.params, "cursor"), Ok(Some(_)))
     }
@@ -73,11 +72,11 @@ impl CacheRequest {
     }
 }
 
-/// A request and whom its answer is for.
+/// A request with the context that its answer is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CacheKey {
     pub(super) request: CacheRequest,
-    /// Whom it is for; anyone, if for nobody in particular.
+    /// The context that the answer is private to; `None` for public answers.
     pub(super) context: Option<CacheContext>,
 }
 
@@ -88,7 +87,7 @@ impl CacheKey {
     }
 }
 
-/// Whether news of a resource are news of the one at `uri`: it is that one, or a part of it.
+/// Whether a change of the resource `news` affects the one at `uri`: the changed resource is the same or a part of it.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#resourceupdatednotificationparams>
 pub(super) fn affects(news: &str, uri: &str) -> bool {
@@ -99,7 +98,7 @@ pub(super) fn affects(news: &str, uri: &str) -> bool {
     }
 }
 
-/// How `text` begins, as far as `other` begins alike.
+/// The common prefix of `text` and `other`.
 pub(super) fn common_prefix<'a>(text: &'a str, other: &str) -> &'a str {
     let mut len = text.bytes().zip(other.bytes()).take_while(|(one, two)| one == two).count();
     while !text.is_char_boundary(len) {
@@ -108,7 +107,7 @@ pub(super) fn common_prefix<'a>(text: &'a str, other: &str) -> &'a str {
     text.get(..len).unwrap_or_default()
 }
 
-/// The beginning of `text` that a subject can be as long as.
+/// The prefix of `text` that fits into a subject.
 pub(super) fn truncate_subject(text: &str) -> &str {
     let mut len = text.len().min(MAX_PARAMS_BYTES);
     while !text.is_char_boundary(len) {

@@ -1,9 +1,8 @@
-//! What a client keeps of its server's answers, so that it need not ask again (2026-07-28).
+//! The client's cache of responses (2026-07-28).
 //!
-//! A request that can be answered by what is kept is: its outcome comes by
-//! [`poll_event`](crate::peer::client::Client::poll_event) like any other, and nothing goes over the wire. All others
-//! are sent, and what comes of them is kept if the server says for how long. Nothing is asked for by itself when its
-//! time is over.
+//! A request with a cached answer is resolved from the cache: its outcome is returned by
+//! [`poll_event`](crate::peer::client::Client::poll_event) like any other, and no message is sent. All other requests
+//! are sent, and their answers cached if the server sets a lifetime. Expired answers are not refreshed automatically.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
 
@@ -40,27 +39,27 @@ use store::{CacheFill, CacheStore, Fallback, Freshness};
 #[derive(Debug)]
 pub(super) struct Cache {
     store: CacheStore,
-    /// What the requests in flight are to be kept by, those of them that are.
+    /// The cache keys of the requests in flight whose answers may be cached.
     pending_fills: BTreeMap<i64, Box<CacheFill>>,
 }
 
-/// How full a cache is.
+/// The fill level of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheUsage {
-    /// How many answers are kept.
+    /// The number of cached answers.
     pub entries: usize,
-    /// How many bytes they fill, as [`CacheConfig::bytes`] counts them.
+    /// Their size in bytes, counted as for [`CacheConfig::bytes`].
     pub bytes: usize,
 }
 
-/// What comes of a look into the cache.
+/// The result of a cache lookup.
 pub(super) enum CacheLookup {
-    /// The answer.
+    /// The cached answer.
     Hit(Raw),
-    /// There is none; this goes with the request.
+    /// No fresh answer; the fill is stored with the request until its answer arrives.
     Miss(Box<CacheFill>),
-    /// It is no matter of the cache.
+    /// The request is never cached.
     Uncacheable,
 }
 
@@ -69,7 +68,7 @@ impl Cache {
         Self { store: CacheStore::new(config), pending_fills: BTreeMap::new() }
     }
 
-    /// A request has gone out.
+    /// Notes that a request was sent, with the cache key for its answer.
     pub(super) fn note_sent(&mut self, number: i64, fill: Option<Box<CacheFill>>) {
         if let Some(fill) = fill {
             self.pending_fills.insert(number, fill);
@@ -97,14 +96,14 @@ impl Client {
 
     // --- Getters ---
 
-    /// How full the cache is.
+    /// The fill level of the cache.
     pub fn cache_usage(&self) -> CacheUsage {
         CacheUsage { entries: self.cache.store.len(), bytes: self.cache.store.bytes() }
     }
 
-    // --- What the other files share ---
+    // --- Shared with the other modules ---
 
-    /// Whether there is an answer to a request already.
+    /// Looks up the answer to a request.
     pub(super) fn look_up(&mut self, now: Instant, request: &OutgoingRequest<'_>) -> CacheLookup {
         let Some(info) = request.info.filter(|info| info.cacheable) else { return CacheLookup::Uncacheable };
         let legacy = self.era() == Some(Era::Legacy) || self.config.era_policy == EraPolicy::LegacyOnly;
@@ -128,7 +127,7 @@ impl Client {
         CacheLookup::Miss(Box::new(self.cache.store.begin_fill(now, key, fallback)))
     }
 
-    /// What an answer means for what is kept: it is kept itself, or shows that something is out of date.
+    /// Updates the cache after an answer: stores it, or invalidates entries that it makes obsolete.
     pub(super) fn store_answer(
         &mut self,
         now: Instant,
@@ -143,7 +142,7 @@ impl Client {
                     self.cache.store.insert(now, *fill, result, lease);
                 }
             }
-            // What comes after the input depends on it.
+            // The final answer will depend on the input.
             Outcome::InputRequired(_) => {
                 self.cache.pending_fills.remove(&number);
             }
@@ -165,7 +164,7 @@ impl Client {
         }
     }
 
-    /// How a request is to end: as it did, unless it failed in a way for which an old answer will do.
+    /// Replaces the outcome of a request by an expired answer, if the request failed in a way that permits it.
     pub(super) fn stale_fallback(&mut self, number: i64, outcome: Outcome) -> Outcome {
         let Some(fill) = self.cache.pending_fills.remove(&number) else { return outcome };
         if !is_transport_failure(&outcome) {
@@ -181,12 +180,12 @@ impl Client {
         }
     }
 
-    /// The answers of a method that are kept, or on their way, are out of date.
+    /// Invalidates the answers of a method, cached or in flight.
     pub(crate) fn invalidate(&mut self, method: &'static str) {
         self.cache.store.invalidate_method(method);
     }
 
-    /// A watch is on: what was kept of its subjects before may have changed since, and nobody was told.
+    /// Invalidates cached answers about the topics of a watch that is now on: changes before that were not reported.
     pub(super) fn invalidate_unwatched(&mut self, watch: WatchId, missing: &WatchFilter) {
         let covered =
             self.watches.as_ref().map_or_else(Vec::new, |watching| watching.covered_topics(watch, missing));
@@ -204,7 +203,7 @@ impl Client {
         }
     }
 
-    /// What a notification of the server's puts out of date.
+    /// Invalidates the answers that a notification of the server makes obsolete.
     pub(super) fn invalidate_changed(&mut self, notification: &str, params: Option<&Raw>) {
         if !self.cache.store.is_enabled() {
             return;
@@ -221,7 +220,7 @@ impl Client {
                     .and_then(|params| peek::<alloc::string::String>(params.as_str(), name).ok()?)
                 {
                     Some(Ok(subject)) => self.cache.store.invalidate_subject(method, &subject),
-                    // It may be any of them.
+                    // It may concern any of them.
                     _ => self.invalidate(method),
                 },
             }
@@ -229,7 +228,7 @@ impl Client {
     }
 }
 
-/// Whether the server, rather than answering, could not be reached or does not answer.
+/// Whether the server did not answer, or could not be reached.
 fn is_transport_failure(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Lost(LostReason::Disconnected(_) | LostReason::Failed(_) | LostReason::KeepaliveFailed)
@@ -240,18 +239,18 @@ fn is_transport_failure(outcome: &Outcome) -> bool {
     }
 }
 
-/// What a result says of how long and by whom it may be kept. One that is no JSON, or says it in an odd way, is not kept.
+/// Reads the lifetime and scope of a result. Invalid JSON or values give `None`: the result is not cached.
 fn read_freshness(result: &Raw) -> Option<Freshness> {
     #[derive(Deserialize)]
     struct Hints<'a> {
-        /// Some languages write `60000.0`.
+        // Some languages write `60000.0`.
         #[serde(rename = "ttlMs")]
         ttl: Option<f64>,
         #[serde(borrow, rename = "cacheScope")]
         scope: Option<Cow<'a, str>>,
     }
 
-    // Most answers that may be kept may be for no time at all, and some are large.
+    // Most results have no lifetime, and some are large: search before decoding.
     memmem::find(result.as_bytes(), b"ttlMs")?;
     let hints: Hints<'_> = result.decode().ok()?;
     // Negative ones become zero.

@@ -1,13 +1,13 @@
-//! What is kept of a server's answers: a map with bounds, without a clock of its own.
+//! The store of cached answers: a bounded map without a clock of its own.
 //!
-//! | what happens | what follows |
+//! | event | effect |
 //! |---|---|
-//! | a request is made | a fresh answer is found, or a [`Fill`] that goes with the request |
-//! | its answer comes, with a time to live | it is kept in the place of the former |
-//! | the same, and it is out of date since the request was made | it is not kept, and the former goes |
-//! | its time is over | it is not found any more, but for the case that the server can not be asked |
-//! | the server says that it is out of date | it goes |
-//! | there are too many, or too many bytes | those that were not used for longest go |
+//! | a request is made | returns a fresh answer, or a [`CacheFill`] to store with the request |
+//! | its answer arrives, with a lifetime | it replaces the previous answer |
+//! | the same, but it was invalidated since the request was made | it is not stored, and the previous answer is removed |
+//! | an answer expires | it is found only as a fallback when the server cannot be asked |
+//! | the server invalidates an answer | it is removed |
+//! | there are too many answers, or too many bytes | the least recently used answers are removed |
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -20,20 +20,20 @@ use crate::Instant;
 use crate::rpc::Raw;
 use crate::schema::CacheScope;
 
-/// What is charged for an answer beside the bytes it holds: its places in two trees.
+/// The size charged for an answer beside its own bytes: its entries in two trees.
 const OVERHEAD: usize = 256;
 
-/// How many resources that have changed are remembered by name while requests are in flight. News of more count as news
-/// of all.
+/// The number of changed resources remembered by name while requests are in flight. With more changes all resources
+/// count as changed.
 const MAX_RECENT_CHANGES: usize = 16;
 
-/// How a request that goes to the server is known when its answer comes.
+/// The cache key of a request in flight, to store its answer under.
 #[derive(Debug)]
 pub(in crate::peer::client) struct CacheFill {
     request: CacheRequest,
-    /// When it is made, by the count of steps.
+    /// The step at which the request was made.
     requested_at: u64,
-    /// Whether an answer whose time is over will do if no other comes.
+    /// Whether an expired answer may be used if no other arrives.
     fallback: Fallback,
 }
 
@@ -43,47 +43,48 @@ impl CacheFill {
     }
 }
 
-/// Whether an answer whose time is over will do if no other comes.
+/// Whether an expired answer may be used if no other arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fallback {
     Stale,
     None,
 }
 
-/// How long and by whom an answer may be kept.
+/// The lifetime and scope of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Freshness {
     pub(super) ttl: Duration,
     pub(super) scope: CacheScope,
 }
 
-/// An answer.
+/// A cached answer.
 #[derive(Debug)]
 struct CachedEntry {
     result: Raw,
-    /// When its time is over.
+    /// When it expires.
     until: Instant,
-    /// When it was asked for, by the count of steps.
+    /// The step at which it was requested.
     requested_at: u64,
-    /// When it was used last, by the count of steps.
+    /// The step at which it was last used.
     used_at: u64,
 }
 
-/// The answers that are kept.
+/// The store of cached answers.
 #[derive(Debug)]
 pub(super) struct CacheStore {
     config: CacheConfig,
     entries: BTreeMap<CacheKey, CachedEntry>,
-    /// Their keys, by when they were used last.
+    /// The keys in the order of their last use.
     recency: BTreeMap<u64, CacheKey>,
     bytes: usize,
-    /// Counts what happens, so that it is known what was before what.
+    /// Logical clock: counts steps.
     clock: u64,
-    /// The requests made before this step are on their way for nothing: they are another's, or all is to be forgotten.
+    /// Answers to requests made before this step are not stored: they belong to another context, or the cache was
+    /// cleared.
     epoch: u64,
-    /// When all the answers of a method were out of date for the last time.
+    /// The step at which all answers of a method were last invalidated.
     invalidated: BTreeMap<&'static str, u64>,
-    /// The resources that have changed last, oldest first.
+    /// The resources that were changed last, oldest first.
     recent_changes: VecDeque<(u64, &'static str, Box<str>)>,
 }
 
@@ -101,7 +102,7 @@ impl CacheStore {
         }
     }
 
-    /// Whether anything is ever kept.
+    /// Whether the configuration permits any entries.
     pub(super) fn is_enabled(&self) -> bool {
         self.config.bytes > 0 && self.config.entries > 0
     }
@@ -114,7 +115,7 @@ impl CacheStore {
         self.bytes
     }
 
-    /// Whom the requests from now on are made for.
+    /// Sets the authorization context of later requests.
     pub(super) fn set_context(&mut self, context: CacheContext) {
         if self.config.context != context {
             self.config.context = context;
@@ -122,7 +123,7 @@ impl CacheStore {
         }
     }
 
-    /// Ends every context: private answers are forgotten, and answers to the requests made so far are not kept.
+    /// Ends every context: removes private answers, and does not store answers to earlier requests.
     pub(super) fn end_contexts(&mut self) {
         self.epoch = self.tick();
         let private: Vec<CacheKey> =
@@ -132,7 +133,7 @@ impl CacheStore {
         }
     }
 
-    /// Forgets everything, what is on its way included.
+    /// Removes all answers, and does not store those to requests in flight.
     pub(super) fn clear(&mut self) {
         self.epoch = self.tick();
         self.entries.clear();
@@ -140,9 +141,9 @@ impl CacheStore {
         self.bytes = 0;
     }
 
-    // --- Asking ---
+    // --- Lookup ---
 
-    /// The answer to a request, while it is fresh.
+    /// Finds the answer to a request, if it is fresh.
     pub(super) fn find(&mut self, now: Instant, request: &CacheRequest) -> Option<Raw> {
         for owner in [Some(self.config.context.clone()), None] {
             let key = CacheKey { request: request.clone(), context: owner };
@@ -159,7 +160,7 @@ impl CacheStore {
         None
     }
 
-    /// A request goes to the server. `fallback` says whether its maker would take an old answer.
+    /// Creates the fill for a request to the server. `fallback` says whether an expired answer may be used.
     pub(super) fn begin_fill(
         &mut self,
         now: Instant,
@@ -172,7 +173,7 @@ impl CacheStore {
         CacheFill { request, requested_at: self.tick(), fallback }
     }
 
-    /// What is still there of the answer that a request was to replace, for want of another.
+    /// The expired answer that the request would have replaced, if it is still stored.
     pub(super) fn stale_answer(&mut self, fill: &CacheFill) -> Option<Raw> {
         if fill.fallback == Fallback::None || self.is_invalidated(fill) {
             return None;
@@ -182,12 +183,12 @@ impl CacheStore {
         Some(result)
     }
 
-    // --- Keeping ---
+    // --- Storing ---
 
-    /// The answer to a request has come; `lease` is what it says of how long it may be kept.
+    /// Stores the answer to a request; `lease` is its lifetime and scope.
     pub(super) fn insert(&mut self, now: Instant, fill: CacheFill, result: &Raw, lease: Option<Freshness>) {
         let CacheFill { request, requested_at: since, .. } = &fill;
-        // What was asked for later, and has come before, is newer.
+        // An answer to a later request that has arrived first is newer.
         let later = |kept: &CachedEntry| kept.requested_at > *since;
         if *since < self.epoch || self.find_entry(request).is_some_and(|(_, kept)| later(kept)) {
             return;
@@ -216,15 +217,15 @@ impl CacheStore {
         let used = self.tick();
         self.bytes = self.bytes.saturating_add(bytes);
         self.recency.insert(used, key.clone());
-        // Not a slice of the input, which it would keep as a whole.
+        // A slice would keep the whole input alive.
         let result = result.detached();
         self.entries
             .insert(key, CachedEntry { result, until: now + lease.ttl, requested_at: *since, used_at: used });
     }
 
-    // --- What is out of date ---
+    // --- Invalidation ---
 
-    /// All answers of a method are out of date, those on their way included.
+    /// Invalidates all answers of a method, those in flight included.
     pub(super) fn invalidate_method(&mut self, method: &'static str) {
         if !self.is_enabled() {
             return;
@@ -241,7 +242,7 @@ impl CacheStore {
         }
     }
 
-    /// The answers of a method about one thing are out of date, and those about what it is a part of.
+    /// Invalidates the answers of a method about a subject and about those that contain it.
     pub(super) fn invalidate_subject(&mut self, method: &'static str, subject: &str) {
         if !self.is_enabled() {
             return;
@@ -254,7 +255,7 @@ impl CacheStore {
             if key.request.method != method {
                 return;
             }
-            // What lies between has less in common with the subject than this, so none of it is the beginning of it.
+            // Keys in between share a shorter prefix with the subject, so none of them is a prefix of it.
             let shared = common_prefix(subject, &key.request.subject);
             end = if shared.len() < key.request.subject.len() {
                 CacheRequest::max_for_subject(method, shared)
@@ -282,7 +283,7 @@ impl CacheStore {
         }
     }
 
-    /// Whether the answer to a request that is on its way is out of date already.
+    /// Whether the answer to a request in flight is obsolete already.
     fn is_invalidated(&self, fill: &CacheFill) -> bool {
         let CacheRequest { method, subject, .. } = &fill.request;
         let all = self.invalidated.get(method).is_some_and(|&at| at > fill.requested_at);
@@ -295,14 +296,14 @@ impl CacheStore {
         fill.requested_at < self.epoch || all || news
     }
 
-    // --- Within ---
+    // --- Internals ---
 
     fn tick(&mut self) -> u64 {
         self.clock = self.clock.saturating_add(1);
         self.clock
     }
 
-    /// What is kept of a request for the present context.
+    /// The entry of a request in the present context.
     fn find_entry(&self, request: &CacheRequest) -> Option<(CacheKey, &CachedEntry)> {
         [Some(self.config.context.clone()), None].into_iter().find_map(|owner| {
             let key = CacheKey { request: request.clone(), context: owner };
@@ -344,9 +345,9 @@ impl CacheStore {
     }
 }
 
-/// What an answer counts for, in bytes.
+/// The size in bytes charged for an answer.
 fn charge(key: &CacheKey, result: usize) -> usize {
-    // The key stands in both trees, but its text is shared.
+    // The key is in both trees, but its text is shared.
     key.bytes().saturating_add(result).saturating_add(OVERHEAD)
 }
 

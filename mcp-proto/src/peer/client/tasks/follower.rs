@@ -1,20 +1,20 @@
-//! One task of the server, followed until it ends: the one algorithm for both kinds of tasks, as a machine of its own.
+//! A follower of one of the server's tasks until its end: one state machine for tasks of both eras.
 //!
-//! | what comes | what follows |
+//! | input | action |
 //! |---|---|
-//! | the task was created, or is taken up again | it is asked for after its interval, or at once if there may be more to know |
-//! | `working` | it is asked for again after its interval |
-//! | `input_required` (2026-07-28) | what is asked for under keys never seen before is asked of the application |
-//! | `input_required` (2025-11-25) | its result is asked for, which is how the server gets to ask |
-//! | answers of the application | `tasks/update`, a few times if it does not get through |
-//! | an error of the application instead | the task is given up, and the request ends with that error |
-//! | an error to `tasks/update` | the task is asked for; if it still waits for input, that error is its end |
-//! | `completed`, `failed` | its end: the result or the error in it, or what `tasks/result` brings (2025-11-25) |
-//! | `cancelled` | its end |
-//! | an error that asking again does not change | its end |
-//! | any other failure to ask | once more after a pause, a few times in a row |
+//! | the task was created, or is followed again | poll it after its interval, or at once if more may be known |
+//! | `working` | poll it again after its interval |
+//! | `input_required` (2026-07-28) | ask the application for the inputs with new keys |
+//! | `input_required` (2025-11-25) | request its result, which lets the server send its requests |
+//! | answers of the application | send `tasks/update`, with a few retries if it is lost |
+//! | an error of the application instead | cancel the task, and resolve the request with that error |
+//! | an error to `tasks/update` | poll the task; if it still waits for input, resolve with that error |
+//! | `completed`, `failed` | resolve: with the result or the error in it, or that of `tasks/result` (2025-11-25) |
+//! | `cancelled` | resolve |
+//! | a permanent error | resolve |
+//! | any other failure to poll | poll again after a pause, up to a number of consecutive failures |
 //!
-//! Notifications tell the same as answers do, and are never relied upon. What comes after the end changes nothing.
+//! Notifications are handled like answers to polls, and are never relied upon. Input after the end is ignored.
 //!
 //! <https://modelcontextprotocol.io/extensions/tasks>
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
@@ -32,107 +32,107 @@ use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::TaskStatus;
 use crate::schema::{Era, ResultType, result_type};
 
-/// The shortest time between two questions, whatever the server wishes: a task that takes less needs no task.
+/// The minimum poll interval, whatever the server asks for: a task shorter than this needs no task.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
-/// The longest, whatever the server wishes: its end should not be known much later than it comes.
+/// The maximum poll interval, whatever the server asks for: bounds the delay until the end is noticed.
 const MAX_INTERVAL: Duration = Duration::from_secs(60);
-/// The first pause where the server has no wish; each that follows without news is twice as long.
+/// The first pause where the server sets no interval; it doubles with each poll that finds no change.
 const FIRST_INTERVAL: Duration = Duration::from_millis(100);
-/// The longest pause where the server has no wish.
+/// The longest pause where the server sets no interval.
 const DEFAULT_MAX_INTERVAL: Duration = Duration::from_secs(5);
-/// How often in a row a question may fail.
+/// The number of consecutive failures after which the task is given up.
 const MAX_FAILURES: u32 = 5;
 
-/// What is to be done.
+/// An action for the client to perform.
 #[derive(Debug)]
 pub(super) enum FollowAction {
-    /// Ask how the task is doing.
+    /// Query the status of the task.
     Get,
-    /// Ask what the task has come to (2025-11-25).
+    /// Request the result of the task (2025-11-25).
     Result(ResultWait),
-    /// Hand these answers over (2026-07-28).
+    /// Send these answers to the task (2026-07-28).
     Update(BTreeMap<String, Raw>),
-    /// Say that the task is not wanted any more.
+    /// Cancel the task.
     Cancel,
-    /// Get answers to these requests from the application.
+    /// Ask the application for these inputs.
     RequestInput(BTreeMap<String, Raw>),
-    /// No answer is wanted any more.
+    /// Withdraw the open input requests to the application.
     WithdrawInput,
-    /// Tell the application how the task is doing.
+    /// Report the status of the task to the application.
     Report(Box<TaskReport>),
-    /// The task has come to this.
+    /// Resolve the request with this outcome.
     Resolve(Outcome),
 }
 
-/// How long a result may be waited for.
+/// The timeout of a request for the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResultWait {
-    /// As for any answer: it is there.
+    /// The usual timeout of a request: the result exists.
     Short,
-    /// Until the task ends: the server holds the answer back, and asks meanwhile.
+    /// Until the task ends: the server holds the answer back, and sends its own requests meanwhile.
     UntilEnd,
 }
 
-/// Who sees to what a task asks for.
+/// How a task's input requests are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskInputMode {
-    /// The application is asked, and its answers are handed over.
+    /// The client asks the application, and sends its answers to the task.
     Automatic,
-    /// The application, by itself: it sees that the task waits.
+    /// The application answers by itself when it sees that the task waits for input.
     Manual,
 }
 
-/// Answers for a task.
+/// Answers for a task's input requests.
 #[derive(Debug)]
 struct InputUpdate {
     answers: BTreeMap<String, Raw>,
     failures: u32,
 }
 
-/// A task that is being followed.
+/// The state machine that follows a task.
 #[derive(Debug)]
 pub(super) struct Follower {
     era: Era,
     id: String,
-    /// What was told last.
+    /// The last report to the application.
     last_report: Option<Box<TaskReport>>,
-    /// Everything that the task has asked for.
+    /// The keys of all inputs that the task has asked for.
     keys: BTreeSet<String>,
     max_keys: usize,
-    /// Whether what the task asks for is passed on.
+    /// Whether input requests are passed on to the application.
     input_mode: TaskInputMode,
-    /// How many questions to the application are open.
+    /// The number of input requests that the application has not answered.
     open_inputs: usize,
     getting: bool,
     fetching: Option<ResultWait>,
-    /// Whether the server answers `tasks/result` only at the end, and with an error before.
+    /// Whether the server answers `tasks/result` at once, with an error before the end.
     fetches_early: bool,
-    /// The answers on their way: one lot at a time.
+    /// The answers in flight: one update at a time.
     updating: Option<InputUpdate>,
-    /// Those that wait for that, or to be sent once more.
+    /// The updates that wait for that, or for a retry.
     unsent: VecDeque<InputUpdate>,
-    /// What the server said to the last answers, if it was an error.
+    /// The server's error in response to the last update, if any.
     refused: Option<ErrorObject>,
     failures: u32,
-    /// How many questions in a row brought nothing new.
+    /// The number of consecutive polls without a change.
     unchanged_polls: u32,
-    /// When to ask next, if no question is on its way.
+    /// When to poll next, if no poll is in flight.
     due: Option<Instant>,
     is_over: bool,
     actions: VecDeque<FollowAction>,
 }
 
 impl Follower {
-    /// Follows the task `id`, of which nothing else is known; it is asked for at once.
+    /// Follows the task `id`, whose status is unknown; polls it at once.
     ///
-    /// It may ask for `most_keys` things in all, if it may ask at all.
+    /// It may ask for `most_keys` inputs in all, if it may ask for input.
     pub(super) fn resumed(era: Era, id: String, asks: TaskInputMode, most_keys: usize) -> Self {
         let mut follower = Self::new(era, id, asks, most_keys);
         follower.get();
         follower
     }
 
-    /// Follows a task that has just been created.
+    /// Follows a task that was just created.
     pub(super) fn created(
         now: Instant,
         era: Era,
@@ -143,7 +143,7 @@ impl Follower {
         let mut follower = Self::new(era, seed.id.clone(), asks, most_keys);
         let working = seed.status == TaskStatus::Working;
         follower.report(seed);
-        // A seed says no more than a status: the rest has to be asked for.
+        // The created task contains only a status: everything else needs a poll.
         if working {
             follower.schedule_poll(now)
         } else {
@@ -198,7 +198,7 @@ impl Follower {
 
     // --- Inputs ---
 
-    /// The answer to `Act::Get`.
+    /// Handles the outcome of `FollowAction::Get`.
     pub(super) fn handle_get(&mut self, now: Instant, outcome: Outcome) {
         self.getting = false;
         if self.is_over {
@@ -213,14 +213,14 @@ impl Follower {
         }
     }
 
-    /// A notification about the task.
+    /// Handles a notification about the task.
     pub(super) fn handle_notification(&mut self, now: Instant, snapshot: TaskSnapshot) {
         if !self.is_over {
             self.apply_snapshot(now, snapshot);
         }
     }
 
-    /// The answer to `Act::Result`.
+    /// Handles the outcome of `FollowAction::Result`.
     pub(super) fn handle_result(&mut self, now: Instant, outcome: Outcome) {
         let Some(wait) = self.fetching.take() else { return };
         if self.is_over {
@@ -228,7 +228,8 @@ impl Follower {
         }
         match outcome {
             Outcome::Result(_) => self.resolve(outcome),
-            // Some servers do not hold it back. What the error means shows once the task is known to have ended.
+            // Some servers do not hold the answer back. What the error means is clear once the task is known to have
+            // ended.
             Outcome::Error(_) if wait == ResultWait::UntilEnd && !self.has_ended() => {
                 self.fetches_early = false;
                 self.get();
@@ -238,7 +239,7 @@ impl Follower {
         }
     }
 
-    /// The application has answered an `Act::Ask`, or has said why it does not.
+    /// Handles the application's answers to `FollowAction::RequestInput`, or its failure to give them.
     pub(super) fn handle_input(&mut self, answers: Result<BTreeMap<String, Raw>, Outcome>) {
         self.open_inputs = self.open_inputs.saturating_sub(1);
         if self.is_over {
@@ -256,14 +257,14 @@ impl Follower {
         }
     }
 
-    /// The answer to an `FollowAction::Update`, in their order.
+    /// Handles the outcome of a `FollowAction::Update`, in their order.
     pub(super) fn handle_update(&mut self, now: Instant, outcome: Outcome) {
         let Some(mut update) = self.updating.take() else { return };
         if self.is_over {
             return;
         }
         match outcome {
-            // The news is in the task's status, soon.
+            // The next poll will show a new status, soon.
             Outcome::Result(_) => {
                 self.unchanged_polls = 0;
                 if !self.getting {
@@ -289,7 +290,7 @@ impl Follower {
         }
     }
 
-    /// Time has passed.
+    /// Polls the task if that is due.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         if self.deadline().is_none_or(|due| due > now) {
             return;
@@ -303,7 +304,7 @@ impl Follower {
         }
     }
 
-    /// Nothing can be sent now. It is tried again later, and does not count as a failure.
+    /// Postpones an action that cannot be sent now. This does not count as a failure.
     pub(super) fn postpone(&mut self, now: Instant, act: &FollowAction) {
         match act {
             FollowAction::Get => self.getting = false,
@@ -320,7 +321,7 @@ impl Follower {
         }
     }
 
-    /// Nobody wants the task any more.
+    /// Cancels the task and stops following it.
     pub(super) fn cancel(&mut self) {
         if !self.is_over {
             self.actions.push_back(FollowAction::Cancel);
@@ -328,7 +329,7 @@ impl Follower {
         }
     }
 
-    /// Nobody follows the task any more; it goes on.
+    /// Stops following the task, which continues on the server.
     pub(super) fn stop_following(&mut self) {
         if !self.is_over {
             self.is_over = true;
@@ -339,14 +340,14 @@ impl Follower {
         }
     }
 
-    // --- What follows ---
+    // --- Transitions ---
 
     fn read(&self, raw: &Raw) -> Result<TaskSnapshot, String> {
         let snapshot = TaskSnapshot::read(raw)?;
         if snapshot.report.id == self.id { Ok(snapshot) } else { Err("it is another task".to_string()) }
     }
 
-    /// How the task is doing has become known.
+    /// Applies a status of the task from an answer or a notification.
     fn apply_snapshot(&mut self, now: Instant, snapshot: TaskSnapshot) {
         let TaskSnapshot { report, requests, result, error } = snapshot;
         let status = report.status;
@@ -392,10 +393,10 @@ impl Follower {
         }
     }
 
-    /// A task of 2025-11-25 has ended: what it has come to is another question.
+    /// Handles the end of a task of 2025-11-25, whose result needs another request.
     fn end_legacy(&mut self, now: Instant) {
         match self.fetching {
-            // The answer that was held back should come now; if it does not, it is asked for anew.
+            // The answer that was held back should arrive now; if it does not, the result is requested again.
             Some(ResultWait::UntilEnd) => self.due = Some(now + self.interval()),
             Some(ResultWait::Short) => {}
             None => {
@@ -405,9 +406,9 @@ impl Follower {
         }
     }
 
-    /// Passes on what was not asked for before. Returns whether the task goes on.
+    /// Passes on inputs with new keys to the application. Returns whether the task continues.
     ///
-    /// Each key stands for one request, for good.
+    /// Each key stands for one input request, permanently.
     fn request_input(&mut self, mut requests: BTreeMap<String, Raw>) -> bool {
         if self.input_mode == TaskInputMode::Manual {
             return true;
@@ -427,7 +428,7 @@ impl Follower {
         true
     }
 
-    /// Tells how the task is doing, if that is news.
+    /// Reports the status of the task, if it has changed.
     fn report(&mut self, report: Box<TaskReport>) -> bool {
         let news = self.last_report.as_ref() != Some(&report);
         if news {
@@ -452,7 +453,7 @@ impl Follower {
         }
     }
 
-    /// Hands answers over, unless others are on their way.
+    /// Sends the next update, unless one is in flight.
     fn send_update(&mut self) {
         if self.updating.is_none()
             && let Some(update) = self.unsent.pop_front()
@@ -462,14 +463,14 @@ impl Follower {
         }
     }
 
-    /// Whether the task is known to have ended, be it without what it has come to.
+    /// Whether the task is known to have ended, even if its result is not known yet.
     fn has_ended(&self) -> bool {
         self.last_report.as_ref().is_some_and(|report| report.status.is_terminal())
     }
 
-    /// A question has failed.
+    /// Handles a failed poll.
     fn fail(&mut self, now: Instant, outcome: Outcome) {
-        // Asking again changes nothing about a task that is not there, or about a server that has none.
+        // A retry cannot succeed for a task that does not exist, or on a server without tasks.
         let hopeless = match &outcome {
             Outcome::Error(error) => matches!(
                 error.code,
@@ -500,7 +501,7 @@ impl Follower {
         }
     }
 
-    /// How long to leave the server alone.
+    /// The pause before the next poll.
     fn interval(&self) -> Duration {
         match self.last_report.as_ref().and_then(|report| report.poll_interval) {
             Some(wish) => wish.clamp(MIN_INTERVAL, MAX_INTERVAL),
@@ -521,12 +522,12 @@ impl Follower {
     }
 }
 
-/// Whether it is a result of the kind that ends a request.
+/// Whether the result is of the kind that ends a request.
 fn is_complete(result: &Raw) -> bool {
     matches!(result_type(result.as_str()), Ok(ResultType::Complete))
 }
 
-/// What the server says of the task can not be.
+/// The outcome for an inconsistent status report of the server.
 fn incomplete(what: &str) -> Outcome {
     Outcome::Invalid(InvalidAnswerError::Malformed(what.to_string()))
 }

@@ -1,7 +1,7 @@
-//! Requests that become tasks: what is followed, and on whose behalf.
+//! Requests that have become tasks, and the client's commands for tasks.
 //!
-//! A task belongs to the request that has become it, or that takes it up again. Its [`Follower`] says what to ask the
-//! server; those questions are requests of the machine's own, whose ends come back here instead of becoming events.
+//! A task belongs to the request that has become it or that follows it. Its [`Follower`] decides which requests about
+//! the task to send; these are the machine's own requests, whose outcomes are handled here instead of becoming events.
 
 mod follower;
 mod support;
@@ -30,24 +30,24 @@ use super::{Client, Event, Phase, ServerInfo};
 use follower::{FollowAction, Follower, ResultWait, TaskInputMode};
 use support::ToolTaskSupport;
 
-/// What is to be done about a task that is known by its identifier alone.
+/// A command for a task that is known by its identifier alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskCommand {
-    /// Follow it to its end: the outcome is what the task comes to, as for the request that began it. Cancelling this
-    /// leaves the task alone.
+    /// Follow the task to its end: the outcome is the task's result, as for the request that created it. Cancelling
+    /// this request leaves the task running.
     Follow,
-    /// Ask how it is doing. The outcome is a result, for [`TaskReport::read`](crate::peer::TaskReport::read).
+    /// Query the task's status. The outcome is a result, for [`TaskReport::read`](crate::peer::TaskReport::read).
     Status,
-    /// Say that it is not wanted any more. The outcome tells that the server has heard it, not that the task is over.
+    /// Cancel the task. The outcome says that the server has received the command, not that the task has ended.
     Cancel,
 }
 
-/// Whose doing a task is.
+/// How a request is related to the task that it follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TaskOrigin {
-    /// The request became it, and it ends with the request.
+    /// The request has become the task; cancelling the request cancels the task.
     ByRequest,
-    /// It was there before.
+    /// The task existed before the request.
     Existing,
 }
 
@@ -55,52 +55,52 @@ enum TaskOrigin {
 struct FollowedTask {
     follower: Follower,
     origin: TaskOrigin,
-    /// Its place among those that wait for their time.
+    /// The time under which the task is scheduled.
     due: Option<Instant>,
-    /// The question for its result that is on its way.
+    /// The `tasks/result` request in flight.
     result: Option<i64>,
-    /// What the application was asked on its behalf.
+    /// The input sets that the application was asked for on behalf of the task.
     input_sets: Vec<InputSetId>,
 }
 
-/// What one of the machine's own requests is for.
+/// The purpose of one of the machine's own requests.
 #[derive(Clone, Copy, Debug)]
 enum OwnRequest {
-    /// To know how the task of a request is doing.
+    /// To get the task status of this request.
     Get(i64),
-    /// To know what it has come to.
+    /// To get the task result of this request.
     Result(i64),
-    /// To hand answers over.
+    /// To send input to the task of this request.
     Update(i64),
-    /// Something that nobody waits for.
+    /// A request whose outcome is ignored.
     Ignored,
-    /// A request that was cancelled before it was known which task it becomes (2025-11-25).
+    /// A request that was cancelled before the task that it becomes was known (2025-11-25).
     Orphan,
 }
 
-/// Everything about tasks that a client keeps.
+/// The state of all tasks of a client.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     followed: BTreeMap<i64, FollowedTask>,
-    /// The requests by the tasks that they follow.
+    /// The tasks that are followed, each with the request that follows it.
     by_id: BTreeSet<(String, i64)>,
     due: BTreeSet<(Instant, i64)>,
     /// The machine's own requests.
     own_requests: BTreeMap<i64, OwnRequest>,
-    /// Those that have ended, and what that means has not been looked at yet.
+    /// The machine's own requests that have ended and are not processed yet.
     completed: VecDeque<(OwnRequest, Outcome)>,
-    /// Commands that wait for the server to be known.
+    /// Commands queued until the server is known.
     queued: BTreeMap<i64, (String, TaskCommand, RequestOptions)>,
     pub(super) support: ToolTaskSupport,
 }
 
 impl Tasks {
-    /// When something is due.
+    /// When the next task is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Takes the end of a request that is the machine's own; gives that of any other back.
+    /// Takes the outcome of one of the machine's own requests; returns that of any other request.
     pub(super) fn intercept(&mut self, number: i64, outcome: Outcome) -> Option<Outcome> {
         match self.own_requests.remove(&number) {
             Some(part) => {
@@ -115,12 +115,12 @@ impl Tasks {
         self.queued.remove(&number);
     }
 
-    /// Forgets everything: the connection is over.
+    /// Clears all state, because the connection is over.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether a request is the machine's own.
+    /// Whether a request is one of the machine's own.
     pub(super) fn is_own_request(&self, number: i64) -> bool {
         self.own_requests.contains_key(&number)
     }
@@ -142,7 +142,7 @@ impl Tasks {
         Some(followed)
     }
 
-    /// Sees to it that a task is woken when it wants to be.
+    /// Schedules a task at its follower's deadline.
     fn schedule(&mut self, number: i64) {
         let Some(followed) = self.followed.get_mut(&number) else { return };
         let due = followed.follower.deadline();
@@ -191,12 +191,12 @@ impl Client {
         }
     }
 
-    /// Carries out the commands that waited for the server to be known.
+    /// Sends the commands that were queued until the server was known.
     pub(super) fn flush_task_commands(&mut self, now: Instant, out: &mut dyn Outbox) {
         while let Some((number, (id, command, options))) = self.tasks.queued.pop_first() {
             let before = self.outbound.remove(number);
             match self.begin_command(now, number, &id, command, &options, out) {
-                // Its time has run since it was made.
+                // The command's timeout has run since it was given.
                 Ok(()) => {
                     if let (Some(before), Some(entry)) = (before, self.outbound.remove(number)) {
                         self.outbound.insert(number, entry.with_times_of(&before));
@@ -241,12 +241,12 @@ impl Client {
         self.transmit(number, entry, info.name, &TaskIdParams::new(id), options, out)
     }
 
-    // --- What the other files share ---
+    // --- Shared with the other modules ---
 
-    /// The server has made a task of a request: it goes on as one, where that is wanted.
+    /// Turns a request into the task that the server has made of it, if the request's options allow that.
     ///
     /// # Errors
-    /// What it ends as, if it ends.
+    /// The outcome of the request, if it ends.
     pub(super) fn become_task(
         &mut self,
         now: Instant,
@@ -268,14 +268,14 @@ impl Client {
         Ok(())
     }
 
-    /// A request has ended; if it was for the server's tools, some of them may run as tasks.
+    /// Learns from the outcome of a tool list which tools may run as tasks.
     pub(super) fn learn_task_tools(&mut self, entry: &OutboundEntry, outcome: &Outcome) {
         if let (Some(ListTools::NAME), Outcome::Result(page)) = (entry.info.map(|info| info.name), outcome) {
             self.tasks.support.learn(page, self.config.limits.task_tools);
         }
     }
 
-    /// The application has answered what a task asks for, or will not.
+    /// Handles the application's answers to a task's input requests, or its failure to give them.
     pub(super) fn handle_task_input(
         &mut self,
         now: Instant,
@@ -293,7 +293,7 @@ impl Client {
         self.perform_task(now, number, out);
     }
 
-    /// What kind of task, if any, a result is that may be one.
+    /// The task that a result creates, as an outcome, if it creates one.
     pub(super) fn created_task(&self, entry: &OutboundEntry, result: &Raw) -> Option<Outcome> {
         let invalid = |what: String| Outcome::Invalid(InvalidAnswerError::Malformed(what));
         let of = |read: Result<TaskSnapshot, String>| match read {
@@ -311,8 +311,8 @@ impl Client {
         }
     }
 
-    /// An answer to a request that was given up has come all the same. If the server has made a task of it, nobody
-    /// wants that.
+    /// Handles a late answer to a request that was abandoned. If the server has made a task of it, the task is
+    /// cancelled.
     pub(super) fn abandon_late_task(&mut self, now: Instant, result: &Raw, out: &mut dyn Outbox) {
         let created = match self.era() {
             Some(Era::Modern) => matches!(result_type(result.as_str()), Ok(ResultType::Task))
@@ -325,7 +325,7 @@ impl Client {
         }
     }
 
-    /// Nobody wants the outcome of a request that has become a task, or is on the way to.
+    /// Abandons the task of a request that has become one, or is about to.
     pub(super) fn abandon_task(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
         let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
         match followed.origin {
@@ -336,8 +336,8 @@ impl Client {
         self.drop_task(number, out);
     }
 
-    /// A request that asks for a task was cancelled before there was one. The server may not be told so by
-    /// `notifications/cancelled`: the task is cancelled once it is known.
+    /// Notes that a request for a task was cancelled before the task existed. `notifications/cancelled` must not be
+    /// used for it: the task is cancelled once its identifier is known.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation>
     pub(super) fn make_orphan(&mut self, number: i64) {
@@ -348,7 +348,7 @@ impl Client {
         self.tasks.own_requests.insert(number, OwnRequest::Orphan);
     }
 
-    /// A notification may be about a task that is followed.
+    /// Handles a notification that may be about a followed task.
     pub(super) fn handle_task_notification(
         &mut self,
         now: Instant,
@@ -379,7 +379,7 @@ impl Client {
         }
     }
 
-    /// Time has passed.
+    /// Handles the timeouts of tasks.
     pub(super) fn wake_tasks(&mut self, now: Instant, out: &mut dyn Outbox) {
         while let Some(&(due, number)) = self.tasks.due.first()
             && due <= now
@@ -393,7 +393,7 @@ impl Client {
         }
     }
 
-    /// Looks at what has become of the machine's own requests.
+    /// Processes the outcomes of the machine's own requests.
     pub(super) fn advance_tasks(&mut self, now: Instant, out: &mut dyn Outbox) {
         while let Some((part, outcome)) = self.tasks.completed.pop_front() {
             let (OwnRequest::Get(number) | OwnRequest::Result(number) | OwnRequest::Update(number)) = part
@@ -416,9 +416,9 @@ impl Client {
         }
     }
 
-    // --- What follows ---
+    // --- Actions ---
 
-    /// Does what the follower of a task wants done.
+    /// Performs the actions of a task's follower.
     fn perform_task(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
         while let Some(followed) = self.tasks.followed.get_mut(&number)
             && let Some(act) = followed.follower.poll_action()
@@ -443,7 +443,7 @@ impl Client {
                         && let Some(followed) = self.tasks.followed.get_mut(&number)
                     {
                         followed.follower.postpone(now, &act);
-                        // What it wants next, it wants later.
+                        // The follower retries later.
                         break;
                     }
                 }
@@ -452,7 +452,7 @@ impl Client {
         self.tasks.schedule(number);
     }
 
-    /// Asks the application what a task asks for.
+    /// Asks the application for the input that a task needs.
     fn ask_application(&mut self, number: i64, requests: BTreeMap<String, Raw>) {
         let asked: Result<Vec<_>, _> =
             requests.into_iter().map(|(key, request)| RawInputRequest::read(key, &request)).collect();
@@ -476,7 +476,7 @@ impl Client {
         }
     }
 
-    /// Asks the server what a follower wants to know; returns whether it could be asked.
+    /// Sends a follower's request about its task; returns whether it could be sent.
     fn send_task_request(
         &mut self,
         now: Instant,
@@ -505,7 +505,7 @@ impl Client {
         if let FollowAction::Result(_) = act
             && let Some(before) = followed.result
         {
-            // It was held back for too long.
+            // The server has held it back for too long.
             self.tasks.own_requests.remove(&before);
             if self.take_outbound(before).is_some() {
                 out.cancel(before, None);
@@ -525,14 +525,14 @@ impl Client {
         question.is_some()
     }
 
-    /// Tells the server that a task is not wanted any more. Its answer changes nothing.
+    /// Asks the server to cancel a task. The answer is ignored.
     fn cancel_task(&mut self, now: Instant, id: &str, out: &mut dyn Outbox) {
         let (info, needed) = match self.era() {
             Some(Era::Modern) => (CancelTask::INFO, ServerCapability::TasksExtension),
             _ => (legacy::CancelTask::INFO, ServerCapability::TasksCancel),
         };
         let offered = |server: &ServerInfo| {
-            // A modern server that makes tasks has the extension, whatever it says.
+            // A modern server that creates tasks supports the extension, whether or not it declares so.
             server.era == Era::Modern
                 || server.capabilities.as_ref().is_none_or(|offered| offered.allows(needed, server.revision))
         };
@@ -544,7 +544,7 @@ impl Client {
         }
     }
 
-    /// Sends a request of the machine's own, if one can be sent now.
+    /// Sends one of the machine's own requests, if one can be sent now.
     fn own_request(
         &mut self,
         now: Instant,
@@ -570,7 +570,8 @@ impl Client {
         self.transmit(number, entry, info.name, params, &options, out).ok().map(|()| number)
     }
 
-    /// Follows a task no more. A result that is held back is not waited for; other answers are let come.
+    /// Stops following a task. A pending `tasks/result` is cancelled; answers to other requests are ignored as they
+    /// arrive.
     fn drop_task(&mut self, number: i64, out: &mut dyn Outbox) {
         let Some(followed) = self.tasks.remove(number) else { return };
         if let Some(result) = followed.result {
@@ -582,7 +583,7 @@ impl Client {
     }
 }
 
-/// Who sees to what a task asks for.
+/// The input mode of a task for the input mode of its request.
 fn task_input_mode(input: InputMode) -> TaskInputMode {
     match input {
         InputMode::Automatic => TaskInputMode::Automatic,
@@ -590,7 +591,7 @@ fn task_input_mode(input: InputMode) -> TaskInputMode {
     }
 }
 
-/// The entry of a request that follows a task which is there already.
+/// The entry of a request that follows an existing task.
 fn follow_entry(now: Instant, options: &RequestOptions) -> OutboundEntry {
     let mut entry = OutboundEntry::new(None, now, Duration::MAX, Duration::MAX, false);
     let RequestOptions { hard_timeout: maximum, input, .. } = *options;

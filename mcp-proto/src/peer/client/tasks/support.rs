@@ -14,7 +14,7 @@ use crate::peer::TaskMode;
 use crate::rpc::Raw;
 use crate::schema::{ListToolsResult, Revision, ServerCapabilities, TaskSupport};
 
-/// What a server has said about tools as tasks.
+/// A legacy server's declarations about tools as tasks.
 #[derive(Debug, Default)]
 pub(in crate::peer::client) struct ToolTaskSupport {
     /// Whether tool calls can become tasks at all.
@@ -24,7 +24,7 @@ pub(in crate::peer::client) struct ToolTaskSupport {
 }
 
 impl ToolTaskSupport {
-    /// The server is known, or known anew.
+    /// Takes over the declarations of a server that is now known, or known again.
     pub(in crate::peer::client) fn note(
         &mut self,
         revision: Revision,
@@ -41,7 +41,7 @@ impl ToolTaskSupport {
         self.is_offered
     }
 
-    /// A page of the server's tools has come.
+    /// Learns from a page of the server's tools.
     pub(in crate::peer::client) fn learn(&mut self, page: &Raw, most: usize) {
         if !self.is_offered {
             return;
@@ -59,8 +59,8 @@ impl ToolTaskSupport {
         }
     }
 
-    /// Has the parameters of a tool call, which `out` ends with from `start`, ask for a task if it is to become one.
-    /// Returns whether they ask for one.
+    /// Adds a request for a task to the parameters of a tool call, which start at `start` in `out`, if the call should
+    /// become a task. Returns whether it was added.
     pub(in crate::peer::client) fn request_task(
         &self,
         mode: TaskMode,

@@ -1,4 +1,4 @@
-//! Watches as a client has them: its commands, what the server says, what is asked of it.
+//! Integration of watches into the client: commands, notifications, requests.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -25,16 +25,16 @@ use super::{
     modern_subscription,
 };
 
-/// Who has a notification in the end.
+/// The recipients of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::peer::client) enum NotificationScope {
-    /// It was for the watches alone.
+    /// The watches alone.
     WatchesOnly,
-    /// It is for others as well.
+    /// The watches and the application.
     Everyone,
 }
 
-/// What is to be asked of the server.
+/// A request to send to the server.
 enum WatchAction {
     Listen(WatchFilter),
     Subscribe(Arc<str>),
@@ -101,16 +101,16 @@ impl Client {
 
     // --- Getters ---
 
-    /// The watches, with what they are interested in: what is to be asked again when the application connects anew. The
-    /// connection may be over.
+    /// The watches with their filters, to set up again when the application reconnects. Available also when the
+    /// connection is over.
     pub fn watches(&self) -> impl Iterator<Item = (WatchId, &WatchFilter)> {
         let watches = self.watches.iter().flat_map(|watching| &watching.watches);
         watches.map(|(&id, watch)| (id, &watch.filter))
     }
 
-    // --- What the other files share ---
+    // --- Shared with the other modules ---
 
-    /// The server is known.
+    /// Starts the watches on a server that is now known.
     pub(in crate::peer::client) fn begin_watches(&mut self, now: Instant, out: &mut dyn Outbox) {
         self.lacks_event_stream = false;
         if self.is_closed() {
@@ -123,7 +123,7 @@ impl Client {
         }
     }
 
-    /// Takes what a server says about changes.
+    /// Handles a notification that may be about a change.
     pub(in crate::peer::client) fn handle_watch_notification(
         &mut self,
         now: Instant,
@@ -152,7 +152,7 @@ impl Client {
         }
     }
 
-    /// Does what the watches want done now.
+    /// Sends the requests that the watches need now.
     pub(crate) fn advance_watches(&mut self, now: Instant, out: &mut dyn Outbox) {
         if !matches!(self.phase, Phase::Ready) {
             return;
@@ -207,7 +207,7 @@ impl Client {
         self.watches = Some(watching);
     }
 
-    /// Sends a request of the machine's own, which ends among the watches.
+    /// Sends a request whose outcome goes to the watches.
     fn send_watch_request<M: Method>(
         &mut self,
         now: Instant,
@@ -220,16 +220,17 @@ impl Client {
     }
 }
 
-/// For a transport whose streams come and go (legacy revisions over HTTP).
+/// Support for transports with separate streams (legacy revisions over HTTP).
 #[cfg(feature = "http")]
 impl Client {
-    /// Messages travel in exchanges of their own; `seed` makes this client's pauses differ from those of others.
+    /// Sets that messages travel in exchanges of their own; `seed` makes this client's pauses differ from those of
+    /// others.
     pub(crate) fn set_separate_exchanges(&mut self, seed: u64) {
         self.channel = super::ChannelKind::Separate;
         self.config.watch.seed = seed;
     }
 
-    /// What the server says of its own accord is heard from now on; what it said before may have been missed.
+    /// Notes that messages outside of any request arrive from now on; earlier ones may have been missed.
     pub(crate) fn note_event_stream_open(&mut self) {
         self.lacks_event_stream = false;
         if self.is_closed() {
@@ -242,7 +243,7 @@ impl Client {
         }
     }
 
-    /// What the server says of its own accord is not heard any more.
+    /// Notes that messages outside of any request no longer arrive.
     pub(crate) fn note_event_stream_lost(&mut self) {
         self.lacks_event_stream = true;
         if self.is_closed() {
@@ -254,7 +255,7 @@ impl Client {
         }
     }
 
-    /// A legacy server has forgotten the session.
+    /// Interrupts the watches because a legacy server has lost the session.
     pub(in crate::peer::client) fn interrupt_watches(&mut self) {
         if let Some(watching) =
             self.watches.as_mut().filter(|watching| matches!(watching.mechanism, WatchMechanism::Legacy(_)))
@@ -263,14 +264,14 @@ impl Client {
         }
     }
 
-    /// Whether the watches want something done.
+    /// Whether the watches have work to do.
     pub(crate) fn has_pending_watches(&self) -> bool {
         matches!(self.phase, Phase::Ready) && self.watches.as_ref().is_some_and(|watching| watching.dirty)
     }
 }
 
 impl WatchRegistry {
-    /// What is to be asked next, after what has come of what was asked before.
+    /// The next request to send, after the outcomes of earlier ones are processed.
     fn next_request(&mut self, now: Instant, events: &mut EventQueue<Event>) -> Option<WatchAction> {
         for (number, outcome) in core::mem::take(&mut self.ended) {
             self.resolve_watch_request(now, number, outcome, events);
@@ -295,7 +296,7 @@ impl WatchRegistry {
         }
     }
 
-    /// A request of a watch has ended.
+    /// Processes the outcome of a request of the watches.
     fn resolve_watch_request(
         &mut self,
         now: Instant,
@@ -319,7 +320,7 @@ impl WatchRegistry {
         }
     }
 
-    /// A resource was subscribed to, or given up, if that could be sent.
+    /// Notes that a resource was subscribed to or unsubscribed from, if the request could be sent.
     fn note_subscribe_sent(
         &mut self,
         now: Instant,
@@ -359,7 +360,7 @@ impl WatchRegistry {
         Ok(NotificationScope::WatchesOnly)
     }
 
-    /// Takes what the server says, on the subscription `number` if it is a modern one.
+    /// Handles a notification, on the subscription `number` if it is a modern one.
     fn handle_notification(
         &mut self,
         now: Instant,
@@ -390,14 +391,14 @@ impl WatchRegistry {
                 let id: TaskIdParams = decode(params)?;
                 self.notify_changed(&Topic::Task(id.task_id.as_str().into()), params, events);
             }
-            // It has no business here, and is passed on as it is.
+            // It is unexpected here, and is passed on unchanged.
             _ => return Ok(NotificationScope::Everyone),
         }
         Ok(if told { NotificationScope::WatchesOnly } else { NotificationScope::Everyone })
     }
 }
 
-/// Decodes a notification's parameters, or says what is wrong with them.
+/// Decodes a notification's parameters, or returns why they are invalid.
 fn decode<'a, T: serde::Deserialize<'a>>(params: Option<&'a Raw>) -> Result<T, String> {
     match params {
         Some(params) => params.decode().map_err(|error| error.to_string()),

@@ -1,13 +1,13 @@
-//! Resource subscriptions of a legacy session: one for each resource that is of interest to anybody.
+//! Resource subscriptions of a legacy session: one for each watched resource.
 //!
-//! Requests may overtake each other over HTTP, so that of one resource only one is on its way at a time.
+//! Requests may overtake each other over HTTP, so only one per resource is in flight at a time.
 //!
-//! | a resource is | and is wanted | and is not wanted |
+//! | state of the resource | while watched | while not watched |
 //! |---|---|---|
-//! | off | it is subscribed to | it is forgotten |
-//! | being asked for, or given up | the answer is waited for | the answer is waited for |
-//! | on | nothing is done | it is given up |
-//! | refused | nothing is done | it is forgotten |
+//! | off | subscribe | remove it |
+//! | subscribing, or unsubscribing | wait for the answer | wait for the answer |
+//! | on | do nothing | unsubscribe |
+//! | refused | do nothing | remove it |
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions>
 
@@ -34,11 +34,11 @@ enum SubscriptionState {
 struct ResourceSubscription {
     wanted: bool,
     state: SubscriptionState,
-    /// Whether what is on its way is of a session that is over.
+    /// Whether the request in flight belongs to a session that is over.
     outdated: bool,
 }
 
-/// What is to be done.
+/// The next request to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SubscribeAction {
     Subscribe(Arc<str>),
@@ -48,11 +48,11 @@ pub(super) enum SubscribeAction {
 #[derive(Debug)]
 pub(super) struct LegacySubscriptions {
     subscriptions: BTreeMap<Arc<str>, ResourceSubscription>,
-    /// The resources of the requests that are on their way.
+    /// The resources of the requests in flight.
     in_flight: BTreeMap<i64, Arc<str>>,
-    /// Those of which something may be to do.
+    /// Resources that may need a request.
     due: BTreeSet<Arc<str>>,
-    /// Those that failed, for another time.
+    /// Resources whose requests failed, to be retried later.
     failed: BTreeSet<Arc<str>>,
     backoff: BackoffTimer,
 }
@@ -68,14 +68,14 @@ impl LegacySubscriptions {
         }
     }
 
-    /// Somebody is interested in this one.
+    /// Adds a resource that a watch now covers.
     pub(super) fn subscribe(&mut self, uri: &Arc<str>) {
         let off = || ResourceSubscription { wanted: true, state: SubscriptionState::Off, outdated: false };
         self.subscriptions.entry(uri.clone()).or_insert_with(off).wanted = true;
         self.due.insert(uri.clone());
     }
 
-    /// Nobody is any more.
+    /// Removes a resource that no watch covers any more.
     pub(super) fn unsubscribe(&mut self, uri: &Arc<str>) {
         if let Some(kept) = self.subscriptions.get_mut(uri) {
             kept.wanted = false;
@@ -83,7 +83,7 @@ impl LegacySubscriptions {
         }
     }
 
-    /// The server has forgotten what it was asked.
+    /// Subscribes to all resources again, because the server has lost the session.
     pub(super) fn resubscribe_all(&mut self) {
         for (uri, kept) in &mut self.subscriptions {
             match kept.state {
@@ -98,7 +98,7 @@ impl LegacySubscriptions {
         self.backoff.reset();
     }
 
-    /// What is to be done now; to be asked until there is nothing.
+    /// The next request to send; call until it returns `None`.
     pub(super) fn next(&mut self, now: Instant) -> Option<SubscribeAction> {
         if self.backoff.due().is_some() && !self.backoff.is_waiting(now) {
             self.backoff.clear();
@@ -128,24 +128,24 @@ impl LegacySubscriptions {
         None
     }
 
-    /// A request about this resource was sent.
+    /// Notes that a request about this resource was sent.
     pub(super) fn note_sent(&mut self, number: i64, uri: Arc<str>) {
         self.in_flight.insert(number, uri);
     }
 
-    /// The request could not be sent, or has ended so. Returns the resource of which more is known now.
+    /// Handles the end of a request, or the failure to send it. Returns the resource whose coverage is now known.
     pub(super) fn handle_ended(&mut self, now: Instant, number: i64, fate: RetryClass) -> Option<Arc<str>> {
         let uri = self.in_flight.remove(&number)?;
         self.resolve(now, uri, fate)
     }
 
-    /// A request about this resource has ended so.
+    /// Applies the end of a request about this resource.
     pub(super) fn resolve(&mut self, now: Instant, uri: Arc<str>, fate: RetryClass) -> Option<Arc<str>> {
         let kept = self.subscriptions.get_mut(&uri)?;
         let (outdated, before) = (core::mem::take(&mut kept.outdated), kept.state);
         let state = match (before, fate) {
             _ if outdated => SubscriptionState::Off,
-            // Whatever came of it, it is not to be relied upon.
+            // Whether or not the request worked, the subscription no longer counts.
             (SubscriptionState::Unsubscribing, _) => SubscriptionState::Off,
             (_, RetryClass::Done) => {
                 self.backoff.reset();
@@ -172,7 +172,7 @@ impl LegacySubscriptions {
         Some(uri)
     }
 
-    /// Those that fail together count as one failure.
+    /// Schedules a retry. Requests that fail together count as one failure.
     fn fail(&mut self, now: Instant, uri: &Arc<str>, least: Duration) {
         if self.backoff.due().is_none() {
             self.backoff.fail(now, least);
@@ -180,7 +180,7 @@ impl LegacySubscriptions {
         self.failed.insert(uri.clone());
     }
 
-    /// The requests that are on their way, which nobody cares about any more.
+    /// Abandons the requests in flight, and returns their numbers.
     pub(super) fn abandon(&mut self) -> impl Iterator<Item = i64> {
         core::mem::take(&mut self.in_flight).into_keys()
     }
@@ -191,12 +191,12 @@ impl LegacySubscriptions {
 
     // --- Getters ---
 
-    /// Whether this request is of these.
+    /// Whether this request is one of them.
     pub(super) fn owns_request(&self, number: i64) -> bool {
         self.in_flight.contains_key(&number)
     }
 
-    /// Whether the server tells of this resource, once that is known.
+    /// Whether the server reports changes of this resource, once that is known.
     pub(super) fn is_covered(&self, uri: &str) -> Option<bool> {
         match self.subscriptions.get(uri)?.state {
             SubscriptionState::Subscribed => Some(true),

@@ -1,16 +1,16 @@
-//! Listening to a modern server: one `subscriptions/listen` for all that is of interest, whatever becomes of it.
+//! The subscription at a modern server: one `subscriptions/listen` request for all watches.
 //!
-//! | what happens | what follows |
+//! | event | reaction |
 //! |---|---|
-//! | something else is of interest | another listen for that, once none is unanswered |
-//! | it is acknowledged | it takes the place of the one before, which is ended |
-//! | it is lost | another one after a pause; what it was to tell may have changed |
-//! | the server ends it | nothing more is heard, unless another one was on its way |
-//! | it is refused | nothing more is heard of what the one before does not tell |
-//! | nothing is of interest any more | all are ended |
+//! | the filter changes | another listen request for the new one, once none is unacknowledged |
+//! | the request is acknowledged | it replaces the previous one, which is ended |
+//! | the subscription is lost | another request after a pause; its topics may have changed |
+//! | the server ends it | the subscription ends, unless another request was in flight |
+//! | the request is refused | topics that the previous one does not cover are not reported |
+//! | the filter is empty | all requests are ended |
 //!
-//! Over HTTP each has a stream of its own. What was sent on the stream of the one before may then come after the
-//! acknowledgement of its successor, so it is kept for a while; on one channel nothing overtakes.
+//! Over HTTP each request has a stream of its own. Notifications sent on the previous stream may then arrive after the
+//! acknowledgement of its successor, so it is kept for a while; on a single channel the order is fixed.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
 
@@ -24,24 +24,23 @@ use crate::peer::Outcome;
 use super::retry_class::{RefusalKind, RetryClass};
 use super::{ChannelKind, OnServerEnd, WatchConfig, WatchFilter};
 
-/// How long a listen must last to count as one that works, whether anything comes on it or not.
+/// The time that a listen request must last to count as working, with or without notifications.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 
-/// How long what was replaced may still say what it had to say (HTTP): as long as a segment that was lost on the way
-/// takes to be sent again.
+/// Grace period for a replaced stream (HTTP): the time in which TCP retransmits a lost segment.
 #[cfg(feature = "http")]
 const REPLACED_GRACE: Duration = Duration::from_secs(2);
 
-/// One that was sent and is not acknowledged.
+/// A listen request that was sent and is not acknowledged yet.
 #[derive(Debug)]
 struct PendingListen {
     number: i64,
     requested: WatchFilter,
-    /// When it should have been acknowledged.
+    /// The deadline for its acknowledgement.
     until: Instant,
 }
 
-/// One that was acknowledged.
+/// A listen request that was acknowledged.
 #[derive(Debug)]
 struct OpenListen {
     number: i64,
@@ -51,31 +50,31 @@ struct OpenListen {
     had_notification: bool,
 }
 
-/// What is to be done.
+/// The next action of the subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListenAction {
-    /// Nothing, for now.
+    /// Do nothing, for now.
     Idle,
-    /// To listen for all that is of interest.
+    /// Send a listen request for the current filter.
     Listen,
-    /// To end this one.
+    /// End this listen request.
     End(i64),
 }
 
-/// What has become of listening.
+/// A change in the state of the subscription.
 #[derive(Debug)]
 pub(super) enum ListenUpdate {
-    /// Nothing that anybody needs to know.
+    /// No change that matters to watches.
     None,
-    /// The server is heard.
+    /// Notifications arrive again.
     Resumed,
-    /// It is not, for now.
+    /// Notifications do not arrive, for now.
     Interrupted,
-    /// It is, but something may have been missed.
+    /// Notifications arrive, but some may have been missed.
     Missed,
-    /// It has ended listening, and this side leaves it at that.
+    /// The server has ended the subscription, and the configuration says not to renew it.
     Ended,
-    /// It does not tell what it was asked last.
+    /// The server has refused the last listen request.
     Refused(Outcome),
 }
 
@@ -85,7 +84,7 @@ pub(super) struct ModernSubscription {
     on_server_end: OnServerEnd,
     opening: Option<PendingListen>,
     open: Option<OpenListen>,
-    /// Those that were replaced, with the time at which they are ended.
+    /// Replaced listen requests, with the time at which they are ended.
     replaced: BTreeMap<i64, Instant>,
     backoff: BackoffTimer,
 }
@@ -102,7 +101,7 @@ impl ModernSubscription {
         }
     }
 
-    /// What is to be done now, where `wanted` is of interest. To be asked until it is to rest.
+    /// The next action for the filter `wanted`. Call until it returns `Idle`.
     pub(super) fn next(&mut self, now: Instant, wanted: &WatchFilter) -> ListenAction {
         if let Some((&number, _)) = self.replaced.iter().find(|&(_, &until)| until <= now) {
             self.replaced.remove(&number);
@@ -122,7 +121,7 @@ impl ModernSubscription {
         if self.backoff.is_waiting(now) { ListenAction::Idle } else { ListenAction::Listen }
     }
 
-    /// Ends them, one at a time.
+    /// Ends all listen requests, one per call.
     pub(super) fn end_all(&mut self) -> ListenAction {
         self.backoff.clear();
         let number = (self.opening.take().map(|opening| opening.number))
@@ -131,18 +130,18 @@ impl ModernSubscription {
         number.map_or(ListenAction::Idle, ListenAction::End)
     }
 
-    /// It was sent, to be acknowledged in time.
+    /// Notes that a listen request was sent, with the deadline for its acknowledgement.
     pub(super) fn note_sent(&mut self, number: i64, asked: WatchFilter, until: Instant) {
         self.backoff.clear();
         self.opening = Some(PendingListen { number, requested: asked, until });
     }
 
-    /// It could not be sent.
+    /// Notes that a listen request could not be sent.
     pub(super) fn note_not_sent(&mut self, now: Instant) {
         self.backoff.fail(now, Duration::ZERO);
     }
 
-    /// The server says what it will tell.
+    /// Handles an acknowledgement with the filter that the server grants.
     pub(super) fn handle_acknowledged(
         &mut self,
         now: Instant,
@@ -166,7 +165,7 @@ impl ModernSubscription {
         ListenUpdate::Resumed
     }
 
-    /// Something was told on this one. A server that forgets to acknowledge has done so.
+    /// Handles a notification on this request. It counts as an acknowledgement if the server has sent none.
     pub(super) fn handle_notification(&mut self, now: Instant, number: i64) -> ListenUpdate {
         if let Some(open) = self.open.as_mut().filter(|open| open.number == number) {
             open.had_notification = true;
@@ -180,7 +179,7 @@ impl ModernSubscription {
         }
     }
 
-    /// This one has ended.
+    /// Handles the end of this request.
     pub(super) fn handle_ended(&mut self, now: Instant, number: i64, fate: RetryClass) -> ListenUpdate {
         if self.replaced.remove(&number).is_some() {
             return if matches!(fate, RetryClass::Done) { ListenUpdate::None } else { ListenUpdate::Missed };
@@ -192,7 +191,7 @@ impl ModernSubscription {
         if open.had_notification || now.saturating_since(open.since) >= STEADY_AFTER {
             self.backoff.reset();
         }
-        // The next one is on its way.
+        // The next request is in flight.
         if self.opening.is_some() {
             return ListenUpdate::Interrupted;
         }
@@ -202,7 +201,7 @@ impl ModernSubscription {
                 self.backoff.fail(now, least);
                 ListenUpdate::Interrupted
             }
-            // It had been granted before.
+            // It was acknowledged before.
             RetryClass::Done | RetryClass::Refused(..) => {
                 self.backoff.fail(now, Duration::ZERO);
                 ListenUpdate::Interrupted
@@ -216,7 +215,7 @@ impl ModernSubscription {
             RetryClass::Refused(outcome, mind)
                 if mind == RefusalKind::Permanent || self.backoff.is_exhausted() =>
             {
-                // What is asked for without it, if there is anything, is not asked for at once.
+                // Topics that only the next request would add are not requested at once.
                 self.backoff.fail(now, Duration::ZERO);
                 ListenUpdate::Refused(outcome)
             }
@@ -238,19 +237,19 @@ impl ModernSubscription {
 
     // --- Getters ---
 
-    /// Whether this one is of these.
+    /// Whether this is one of the listen requests.
     pub(super) fn owns_request(&self, number: i64) -> bool {
         self.opening.as_ref().is_some_and(|opening| opening.number == number)
             || self.open.as_ref().is_some_and(|open| open.number == number)
             || self.replaced.contains_key(&number)
     }
 
-    /// What the one that was sent last asks for.
+    /// The filter of the last listen request, if that is `number` and unacknowledged.
     pub(super) fn opening(&self, number: i64) -> Option<&WatchFilter> {
         self.opening.as_ref().filter(|opening| opening.number == number).map(|opening| &opening.requested)
     }
 
-    /// What was asked for and what was granted, if the server is heard.
+    /// The requested filter and the granted one, if the subscription is open.
     pub(super) fn open(&self) -> Option<(&WatchFilter, &WatchFilter)> {
         self.open.as_ref().map(|open| (&open.requested, &open.granted))
     }

@@ -1,4 +1,4 @@
-//! What the watches are told.
+//! Events for watches: changes and states.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -15,13 +15,13 @@ use super::{
     ChangeEvidence, Topic, Watch, WatchEnd, WatchFilter, WatchId, WatchMechanism, WatchRegistry, WatchState,
 };
 
-/// How many levels above a resource are looked at for somebody who is interested: a path of more is not sensible.
+/// The maximum number of parents of a resource to search for watches: deeper paths are not sensible.
 const MAX_PARENTS: usize = 64;
 
 impl WatchRegistry {
     // --- Changes ---
 
-    /// A list or a task has changed. Returns whether anybody is interested.
+    /// Notifies the watches of a list or a task. Returns whether there are any.
     pub(super) fn notify_changed(
         &mut self,
         topic: &Topic,
@@ -35,8 +35,8 @@ impl WatchRegistry {
         !interested.is_empty()
     }
 
-    /// A resource has changed: those are told who are interested in it or in what lies above it. One that nobody has
-    /// asked for under this name is one that somebody knows by another name: all are told.
+    /// Notifies the watches of a changed resource or of one of its parents. If none matches, the server uses another
+    /// name for a watched resource: all watches of resources are notified.
     pub(super) fn notify_resource(&mut self, uri: &str, events: &mut EventQueue<Event>) -> bool {
         let topic = Topic::Resource(uri.into());
         let mut told = self.notify_changed(&topic, None, events);
@@ -61,7 +61,8 @@ impl WatchRegistry {
             if !done.insert(id) || self.pending.contains_key(&(id, topic.clone())) {
                 continue;
             }
-            // There are as many of those as the server likes: when they are not taken, the one asked for stands for all.
+            // The number of such names is the server's choice: if the queue has no room, the watched name stands for
+            // all.
             let room = events.pressure(topic.bytes()) == Pressure::None;
             let (topic, why) = if room {
                 (topic.clone(), ChangeEvidence::Notified)
@@ -73,7 +74,7 @@ impl WatchRegistry {
         told
     }
 
-    /// Puts a change among the events, unless it waits there already.
+    /// Queues a change as an event, unless the same one is queued already.
     fn queue_change(
         &mut self,
         id: WatchId,
@@ -83,7 +84,8 @@ impl WatchRegistry {
         events: &mut EventQueue<Event>,
     ) {
         if let Some(pending) = self.pending.get_mut(&(id, topic.clone())) {
-            // The latest of a task tells all that was told before; that of anything else tells only that it has changed.
+            // The latest status of a task replaces all earlier ones; any other change only says that the topic has
+            // changed.
             if update.is_some() || why == ChangeEvidence::MaybeMissed {
                 *pending = (update, why);
             }
@@ -94,7 +96,7 @@ impl WatchRegistry {
         events.push(Event::Changed { watch: id, change: topic.change(None), evidence: why }, bytes);
     }
 
-    /// Completes an event that leaves; `false` if it has become void meanwhile.
+    /// Completes an event that leaves the queue; `false` if it has become void meanwhile.
     pub(in crate::peer::client) fn complete_event(&mut self, event: &mut Event) -> bool {
         match event {
             Event::Changed { watch, change, evidence: why } => {
@@ -128,7 +130,7 @@ impl WatchRegistry {
         }
     }
 
-    /// The server is not heard any more.
+    /// Interrupts all watches, because the server cannot be heard any more.
     pub(super) fn interrupt(&mut self, events: &mut EventQueue<Event>) {
         let mut heard = Vec::new();
         for (&id, watch) in &mut self.watches {
@@ -143,14 +145,14 @@ impl WatchRegistry {
         }
     }
 
-    /// Something may have been missed, though the server is heard.
+    /// Marks all topics as possibly changed, although the server can be heard.
     pub(super) fn mark_stale(&mut self) {
         for watch in self.watches.values_mut().filter(|watch| watch.is_covered) {
             watch.stale = true;
         }
     }
 
-    /// A watch is over.
+    /// Ends a watch.
     pub(super) fn end_watch(&mut self, id: WatchId, end: WatchEnd, events: &mut EventQueue<Event>) {
         if self.watches.contains_key(&id) {
             self.remove(id);
@@ -162,7 +164,7 @@ impl WatchRegistry {
         }
     }
 
-    /// What has become of listening to a modern server.
+    /// Applies a change in the subscription at a modern server.
     pub(super) fn apply_listen_update(&mut self, news: ListenUpdate, events: &mut EventQueue<Event>) {
         match news {
             ListenUpdate::None => {}
@@ -182,7 +184,7 @@ impl WatchRegistry {
         }
     }
 
-    /// What was asked last is not granted: those who need that are told so.
+    /// Ends the watches that need topics of a refused request.
     fn refuse(&mut self, outcome: &Outcome, events: &mut EventQueue<Event>) {
         let needs = |watch: &Watch| self.granted(watch).is_none();
         let refused: Vec<WatchId> =
@@ -192,7 +194,7 @@ impl WatchRegistry {
         }
     }
 
-    /// Tells all who can be told now that they are.
+    /// Reports to all covered watches that they are on.
     pub(super) fn confirm_all(&mut self, events: &mut EventQueue<Event>) {
         let all: Vec<WatchId> = self.watches.keys().copied().collect();
         for id in all {
@@ -200,7 +202,7 @@ impl WatchRegistry {
         }
     }
 
-    /// Tells all who are interested in this one that they are told, if they are.
+    /// Reports to the watches of this topic that they are on, if they are covered.
     pub(super) fn confirm_topic(&mut self, topic: &Topic, events: &mut EventQueue<Event>) {
         let interested: Vec<WatchId> = self.index.get(topic).into_iter().flatten().copied().collect();
         for id in interested {
@@ -208,7 +210,7 @@ impl WatchRegistry {
         }
     }
 
-    /// Tells a watch that it is told, if it is, and what may have changed before.
+    /// Reports to a watch that it is on, if it is covered, and which of its topics may have changed before.
     pub(super) fn confirm_watch(&mut self, id: WatchId, events: &mut EventQueue<Event>) {
         if self.lacks_event_stream {
             return;
@@ -231,7 +233,7 @@ impl WatchRegistry {
         }
     }
 
-    /// What a watch is told of what it is interested in, if that is known.
+    /// The part of a watch's filter that the server reports, once that is known.
     fn granted(&self, watch: &Watch) -> Option<WatchFilter> {
         let interest = &watch.filter.0;
         match &self.mechanism {
@@ -257,7 +259,7 @@ impl WatchRegistry {
     }
 }
 
-/// What a URI lies below, the nearest first: each part before a separator, with and without that.
+/// The parents of a URI, the nearest first: each prefix before a separator, with and without the separator.
 fn parents(uri: &str) -> impl Iterator<Item = &str> {
     let ends = uri.char_indices().rev().filter(|(_, char)| matches!(char, '/' | '?' | '#'));
     ends.flat_map(|(at, _)| [uri.get(..=at), uri.get(..at)])

@@ -1,18 +1,18 @@
-//! When something that failed is tried again.
+//! Retry classes of failed requests.
 
 use core::time::Duration;
 
 use crate::peer::{LostReason, Outcome, RequestError, RetryAdvice, TransportError};
 use crate::rpc::code;
 
-/// What an outcome means for somebody who wants to go on.
+/// The retry class of an outcome.
 #[derive(Debug)]
 pub(super) enum RetryClass {
-    /// The server has ended it of its own accord, or has done what it was asked.
+    /// The server has ended the request in an orderly way, or has done what it asked for.
     Done,
-    /// It may work the next time, after at least this long.
+    /// A retry may succeed, after at least this long.
     Lost(Duration),
-    /// The server answered that it will not; whether it might change its mind.
+    /// The server has refused; with whether that is permanent.
     Refused(Outcome, RefusalKind),
 }
 
@@ -25,7 +25,8 @@ pub(super) enum RefusalKind {
 impl From<Outcome> for RetryClass {
     fn from(outcome: Outcome) -> Self {
         match outcome {
-            // Either is the server's own doing: one page wants the result, another the notification.
+            // Both are the server's own decision: one page of the specification demands the result, another the
+            // notification.
             Outcome::Result(_) | Outcome::Lost(LostReason::Ended) => Self::Done,
             Outcome::Transport(TransportError { retry: RetryAdvice::Later, retry_after, .. }) => {
                 Self::Lost(retry_after.unwrap_or_default())
