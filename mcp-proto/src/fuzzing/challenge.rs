@@ -1,4 +1,4 @@
-//! Challenges of servers.
+//! Fuzzing of authentication challenges.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -22,7 +22,7 @@ pub fn challenge(data: &[u8]) {
     }
     let written: Vec<_> = challenges.iter().map(ToString::to_string).collect();
     let written = written.join(", ");
-    // Quotes and commas are added; what no longer fits is cut off.
+    // Quoting adds characters; anything beyond the limit is cut off.
     if written.len() <= 16 * 1024 {
         assert_eq!(Challenge::parse_all(&written), challenges, "others are read again");
     }

@@ -1,4 +1,4 @@
-//! A client under arbitrary operations: whatever the server, the application, the driver and the clock do.
+//! Fuzzing of a client with arbitrary operations of the server, the application, the driver and the clock.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -19,7 +19,7 @@ use crate::schema::{
 };
 use crate::transport::StreamClient;
 
-/// One thing that happens to a client.
+/// One operation of a run.
 #[derive(Arbitrary, Clone, Debug)]
 pub(super) enum Operation {
     Call { timeout_ms: Option<u16> },
@@ -76,14 +76,14 @@ pub(super) struct Run {
     operations: Vec<Operation>,
 }
 
-/// How input is cut before the machine sees it.
+/// How input is split before the machine sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ChunkMode {
     Whole,
     Bytewise,
 }
 
-/// Runs it twice, with whole and with chopped input, and checks the contracts on the way.
+/// Runs the operations twice, with whole and with split input, and checks the contracts on the way.
 pub(super) fn client(run: &Run) {
     let whole = Harness::run(run, ChunkMode::Whole);
     let chopped = Harness::run(run, ChunkMode::Bytewise);
@@ -93,13 +93,13 @@ pub(super) fn client(run: &Run) {
 struct Harness {
     client: StreamClient,
     now: Instant,
-    /// The requests accepted, and how many outcomes each has had.
+    /// The accepted requests, with the number of outcomes of each.
     accepted: BTreeMap<RequestId, u32>,
     accepted_order: Vec<RequestId>,
-    /// The ids of what the client sent and nobody answered.
+    /// The ids of the client's requests that are not answered.
     unanswered: VecDeque<Id>,
     inbound: Vec<InboundId>,
-    /// The watches, and whether each has been told that it is over.
+    /// The watches, and whether the end of each was reported.
     watches: BTreeMap<WatchId, bool>,
     /// The ids of the subscriptions.
     listens: Vec<String>,
@@ -274,7 +274,7 @@ impl Harness {
         }
     }
 
-    /// What holds at any time.
+    /// Checks the invariants.
     fn check(&mut self) {
         let limits = self.client.peer().config().limits;
         assert!(
@@ -284,7 +284,7 @@ impl Harness {
         );
         let (kept, most) = (self.client.peer().cache_usage(), &self.client.peer().config().cache);
         assert!(kept.entries <= most.entries && kept.bytes <= most.bytes, "contract 8: {kept:?} of {most:?}");
-        // The machine asks for tasks on its own, and gives them up for requests that have their outcome.
+        // The machine polls tasks by itself, and drops the polls of requests that have their outcome.
         assert!(self.client.peer().in_flight() <= limits.requests_out, "contract 8: too much is in flight");
     }
 

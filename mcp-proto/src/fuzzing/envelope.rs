@@ -1,4 +1,4 @@
-//! Envelopes of any bytes.
+//! Fuzzing of JSON-RPC envelopes.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -10,9 +10,9 @@ use crate::rpc::{
     write,
 };
 
-/// Reads the input as a frame and checks that nothing panics, that what was read is written and read again as it was,
-/// that its id is recovered from the whole and never a wrong one from parts of it, and that faults are where they are
-/// said to be.
+/// Reads the input as a frame and checks that nothing panics, that a message read is written and read back unchanged,
+/// that its id is recovered from the whole and never a wrong one from parts of it, and that errors are at their
+/// reported positions.
 pub fn envelope(data: &[u8]) {
     let frame = Bytes::copy_from_slice(data);
     if read(&frame, 3).is_ok() {
@@ -76,7 +76,7 @@ fn check_recovered_id(frame: &[u8], message: &Message) {
     }
 }
 
-/// Writes a message and reads it again: without the deviation that was tolerated in it.
+/// Writes a message and reads it back: without the deviation that was tolerated in it.
 fn check_round_trip(message: &Message) {
     let mut message = message.clone();
     if let Message::Response(response) = &mut message

@@ -1,4 +1,4 @@
-//! Values of headers, and media types.
+//! Fuzzing of header values and media types.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -6,7 +6,7 @@ use alloc::string::String;
 use crate::codec::header::{HeaderValueError, decode, encode};
 use crate::codec::media;
 
-/// Reads the input as the value of a header, as text to be encoded and as lists of media types.
+/// Reads the input as the value of a header, as text to encode and as lists of media types.
 pub fn header(data: &[u8]) {
     check_round_trip(&String::from_utf8_lossy(data));
     match decode(data) {
@@ -47,7 +47,7 @@ fn trimmed(mut value: &[u8]) -> &[u8] {
     value
 }
 
-/// Encodes a value and reads it again.
+/// Encodes a value and reads it back.
 fn check_round_trip(value: &str) {
     let encoded = encode(value);
     assert!(encoded.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "not for a header");
@@ -55,7 +55,7 @@ fn check_round_trip(value: &str) {
     assert_eq!(decode(encoded.as_bytes()).as_deref(), Ok(value), "another value comes back");
 }
 
-/// Base64 in the plainest way: whole groups of four, the last one padded, the bits that are left over zero.
+/// A reference decoder for Base64: whole groups of four, the last one padded, unused bits zero.
 fn decode_base64(text: &[u8]) -> Option<alloc::vec::Vec<u8>> {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
@@ -85,7 +85,7 @@ fn media_types(data: &[u8]) {
     assert!(!media::is_type(&[b"x", data].concat(), full), "another type is taken for it");
 }
 
-/// Whether a list names the type itself somewhere, perhaps without a weight of nothing.
+/// Whether a list contains the type itself, with any weight.
 fn names_type(data: &[u8], full: &str) -> bool {
     data.to_ascii_lowercase().windows(full.len()).any(|window| window == full.as_bytes())
 }

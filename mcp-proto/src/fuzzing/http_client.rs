@@ -1,4 +1,4 @@
-//! A client over HTTP under arbitrary operations: whatever the server, the application, the driver and the clock do.
+//! Fuzzing of an HTTP client with arbitrary operations of the server, the application, the driver and the clock.
 
 mod operation;
 
@@ -30,21 +30,21 @@ use operation::{EndKind, Kind, Operation, ServerMessage, Status};
 
 pub(super) use operation::Run;
 
-/// How bodies are cut before the machine sees them.
+/// How bodies are split before the machine sees them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ChunkMode {
     Whole,
     Bytewise,
 }
 
-/// Runs it twice, with whole and with chopped bodies, and checks the contracts on the way.
+/// Runs the operations twice, with whole and with split bodies, and checks the contracts on the way.
 pub(super) fn http_client(run: &Run) {
     let whole = Harness::run(run, ChunkMode::Whole);
     let chopped = Harness::run(run, ChunkMode::Bytewise);
     assert_eq!(whole, chopped, "contract 4: chunk invariance");
 }
 
-/// What is to be read of a message that the client sends.
+/// The members of a client's message that the checks need.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct SentMessage {
@@ -66,12 +66,12 @@ struct Arguments {
     marker: Option<u64>,
 }
 
-/// A tool call, and the state that the server has given it.
+/// A tool call, and the state that the server has returned for it.
 type Marker = (u64, Option<String>);
 
 struct Exchange {
     id: Option<i64>,
-    /// Which round of which tool call it carries, the same however often it goes out.
+    /// The round and tool call of the exchange, the same however often it is sent.
     marker: Option<Marker>,
     begun: bool,
 }
@@ -79,7 +79,7 @@ struct Exchange {
 struct Harness {
     client: HttpClient,
     now: Instant,
-    /// The requests accepted, and how many outcomes each has had.
+    /// The accepted requests, with the number of outcomes of each.
     accepted: BTreeMap<RequestId, u32>,
     accepted_order: Vec<RequestId>,
     open: BTreeMap<ExchangeId, Exchange>,
@@ -89,7 +89,7 @@ struct Harness {
     /// The tool calls that the server may have acted on.
     acted_on: BTreeSet<Marker>,
     inbound: Vec<InboundId>,
-    /// The watches, and whether each has been told that it is over.
+    /// The watches, and whether the end of each was reported.
     watches: BTreeMap<WatchId, bool>,
     cut: ChunkMode,
     transcript: String,
@@ -276,7 +276,7 @@ impl Harness {
         }
     }
 
-    /// What holds at any time.
+    /// Checks the invariants.
     fn check(&mut self) {
         let limits = self.client.peer().config().limits;
         assert!(
@@ -286,7 +286,7 @@ impl Harness {
         );
         let (kept, most) = (self.client.peer().cache_usage(), &self.client.peer().config().cache);
         assert!(kept.entries <= most.entries && kept.bytes <= most.bytes, "contract 8: {kept:?} of {most:?}");
-        // The machine asks for tasks on its own, and gives them up for requests that have their outcome.
+        // The machine polls tasks by itself, and drops the polls of requests that have their outcome.
         assert!(self.client.peer().in_flight() <= limits.requests_out, "contract 8: too much is in flight");
     }
 
@@ -349,7 +349,7 @@ impl Harness {
         let end = match end {
             EndKind::Complete => ExchangeEnd::Complete,
             EndKind::Truncated => ExchangeEnd::Truncated("fuzz".to_owned()),
-            // What has begun to be answered was sent.
+            // An exchange with a partial answer was sent.
             EndKind::No if !exchange.begun => {
                 ExchangeEnd::Failed { sent: SentState::No, detail: "fuzz".to_owned() }
             }
@@ -466,7 +466,7 @@ impl Harness {
         }
     }
 
-    /// Somebody sees to the oldest challenge.
+    /// Resolves the oldest challenge.
     fn resolve_challenge(&mut self) {
         if let Some(AuthorizationRequired { exchange, attempt, .. }) = self.challenges.pop_front() {
             if attempt < 2 {
@@ -530,7 +530,8 @@ impl Harness {
     }
 }
 
-/// An error, or a result that asks for input: by the request's id, so that no state comes twice.
+/// An error, or a result that asks for input, with a state derived from the request's id, so that no state occurs
+/// twice.
 fn error_or_input_required(own: Option<i64>) -> String {
     match own.map(|id| (id, id.rem_euclid(4))) {
         Some((id, 0)) => super::task(&Id::Number(id)),

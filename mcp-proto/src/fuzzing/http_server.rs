@@ -1,4 +1,4 @@
-//! A server over HTTP under arbitrary operations: whatever the clients, the application, the transport and the clock do.
+//! Fuzzing of an HTTP server with arbitrary operations of the clients, the application, the transport and the clock.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -23,15 +23,15 @@ use crate::schema::{CallToolParams, ElicitParams, ElicitSchema, Era, ServerCapab
 use crate::testing::http::{FrontPeer, HttpOutput, HttpPeer, SimulatedClock};
 use crate::transport::http::server::{HttpServerConfig, LegacyPaths, RequestHead};
 
-/// One thing that happens to a server.
+/// One operation of a run.
 #[derive(Arbitrary, Clone, Debug)]
 pub(super) enum Operation {
-    /// A request, whole.
+    /// A complete request.
     Send {
         head: RequestShape,
         message: ClientMessage,
     },
-    /// A request that comes in parts.
+    /// A request that arrives in parts.
     Begin {
         head: RequestShape,
     },
@@ -66,11 +66,11 @@ pub(super) struct RequestShape {
     accept: u8,
     host: u8,
     last_event: Option<u8>,
-    /// Whether the headers say what the body says.
+    /// Whether the headers match the body.
     is_consistent: bool,
 }
 
-/// What a client says.
+/// A message from a client.
 #[derive(Arbitrary, Clone, Debug)]
 pub(super) enum ClientMessage {
     Discover,
@@ -88,13 +88,14 @@ pub(super) enum ClientMessage {
     Reply(u8),
     Batch(u8),
     Raw(Vec<u8>),
-    /// The tool that asks is called with its own argument, and a state that was given for that, or for another.
+    /// A call of the tool that asks for input, with its own argument and a state issued for that argument, or for
+    /// another.
     CallWithInput {
         id: u8,
         n: u8,
         state: u8,
     },
-    /// Something of a task.
+    /// A request about a task.
     Task {
         id: u8,
         method: u8,
@@ -111,16 +112,16 @@ pub(super) struct Run {
     operations: Vec<Operation>,
 }
 
-/// How the bodies of requests are cut before the machine sees them.
+/// How the bodies of requests are split before the machine sees them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ChunkMode {
     Whole,
     Bytewise,
 }
 
-/// What clients of 2026-07-28 can be asked for.
+/// The capabilities of clients of 2026-07-28.
 const CAPABILITIES: &str = r#"{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
-/// What they answer.
+/// The answers of those clients to input requests.
 const ANSWERS: &str = r#"{"form":{"action":"accept","content":{"answer":"fuzz"}}}"#;
 
 #[derive(Deserialize)]
@@ -131,7 +132,7 @@ struct Arguments {
 const MODERN: &str = "2026-07-28";
 const VERSIONS: [&str; 6] = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01"];
 
-/// Runs it twice, with whole and with chopped bodies, and checks the contracts on the way.
+/// Runs the operations twice, with whole and with split bodies, and checks the contracts on the way.
 pub(super) fn http_server(run: &Run) {
     let whole = Harness::run(run, ChunkMode::Whole);
     let chopped = Harness::run(run, ChunkMode::Bytewise);
@@ -144,10 +145,10 @@ struct Harness {
     exchanges: Vec<Exchange>,
     sessions: Vec<String>,
     events: Vec<String>,
-    /// What was given out to be sent back.
+    /// The request states issued to clients.
     states: Vec<String>,
     tasks: Vec<String>,
-    /// Whether a handler got what belongs to another request.
+    /// Whether a handler received data that belongs to another request.
     mixed_up: Arc<AtomicBool>,
     cut: ChunkMode,
     transcript: String,
@@ -155,13 +156,13 @@ struct Harness {
 
 #[derive(Default)]
 struct Exchange {
-    /// Whether the request is whole, or nobody reads any more.
+    /// Whether the request is complete, or the client no longer reads.
     whole: bool,
     gone: bool,
     status: Option<u16>,
     events: Option<Sse>,
     body: Vec<u8>,
-    /// How often each request was answered. It can only be once, unless the client itself uses an id twice.
+    /// The number of answers to each request: at most one, unless the client itself reuses an id.
     answered: BTreeMap<Id, u32>,
     reused: bool,
     over: bool,
@@ -260,7 +261,7 @@ impl Harness {
         }
     }
 
-    /// An exchange, counted from the newest: those that are over are among them.
+    /// Picks an exchange, counted from the newest, ended ones included.
     fn pick_exchange(&self, which: u8) -> Option<usize> {
         self.exchanges.len().checked_sub(1 + usize::from(which))
     }
@@ -332,7 +333,7 @@ impl Harness {
         self.peer.handle_body_end(self.now, number as u64);
     }
 
-    /// A message, and the headers that tell what it is.
+    /// A message, and the headers that describe it.
     fn build_message(&self, say: &ClientMessage, version: u8) -> (String, (&'static str, String)) {
         let version = VERSIONS[usize::from(version) % VERSIONS.len()];
         let modern = format!(
@@ -492,7 +493,7 @@ impl Harness {
     }
 }
 
-/// Reads what a server has said, and counts its answers: there is one for each request.
+/// Reads the server's output, and counts its answers: one for each request.
 fn count_answers(text: &Bytes, answered: &mut BTreeMap<Id, u32>) {
     let mut add = |message: &Message| {
         if let Message::Response(response) = message
@@ -508,20 +509,20 @@ fn count_answers(text: &Bytes, answered: &mut BTreeMap<Id, u32>) {
     }
 }
 
-/// A text of this name in what a server has said.
+/// The string member of this name in the server's output.
 fn text_member(text: &[u8], name: &str) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let (_, rest) = text.split_once(&format!(r#""{name}":""#))?;
     rest.split_once('"').map(|(value, _)| value.into())
 }
 
-/// One of several, counted from the newest.
+/// Picks an element, counted from the newest.
 fn pick_newest(from: &[String], which: u8) -> &str {
     let at = from.len().checked_sub(1 + usize::from(which) % from.len().max(1));
     at.map_or("unknown", |at| &from[at])
 }
 
-/// Asks, and keeps what it was called with until that is answered.
+/// Asks for input, and remembers its argument until the answer arrives.
 async fn ask_by_form(n: u8, context: Context, mixed_up: Arc<AtomicBool>) -> Result<String, HandlerError> {
     let kept = context.run_once("n", async { n }).await;
     let schema = ElicitSchema::new([("answer", StringSchema::new().into())]);

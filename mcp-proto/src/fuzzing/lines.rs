@@ -1,4 +1,4 @@
-//! Framing, whatever the chunks.
+//! Fuzzing of line framing, in arbitrary chunks.
 
 use alloc::vec::Vec;
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use crate::codec::{Line, Lines};
 
-/// Cuts the input into lines as a whole, by single bytes and in chunks of the sizes that the input asks for, and checks
-/// that the same lines come out, and the right ones.
+/// Splits the input into lines as a whole, by single bytes and in chunks of the sizes that the input selects, and
+/// checks that the lines are the same, and correct.
 ///
-/// The first byte picks the limit, the second the sizes of the chunks.
+/// The first byte selects the limit, the second the sizes of the chunks.
 pub fn lines(data: &[u8]) {
     let [limit, sizes, text @ ..] = data else { return };
     let limit = usize::from(*limit) * 40;
@@ -39,7 +39,7 @@ fn chopped(limit: usize, text: &[u8], size: impl Fn(usize) -> usize) -> Vec<Line
     found
 }
 
-/// All input first, then its end, and only then the lines.
+/// Feeds all input first, then its end, and reads the lines only then.
 fn queued(limit: usize, text: &[u8], size: usize) -> Vec<Line> {
     let mut lines = Lines::new(limit);
     for chunk in text.chunks(size) {
@@ -53,7 +53,7 @@ fn queued(limit: usize, text: &[u8], size: usize) -> Vec<Line> {
     found
 }
 
-/// What [`Lines`] is to find, said in the plainest way.
+/// A reference implementation of [`Lines`].
 fn reference_lines(limit: usize, text: &[u8]) -> Vec<Line> {
     let mut found = Vec::new();
     for (n, line) in text.split(|byte| *byte == b'\n').enumerate() {

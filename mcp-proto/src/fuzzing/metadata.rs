@@ -1,4 +1,4 @@
-//! Metadata of resources and of authorization servers.
+//! Fuzzing of the metadata of resources and of authorization servers.
 
 use alloc::string::String;
 
@@ -19,7 +19,7 @@ pub fn metadata(data: &[u8]) {
     url(&String::from_utf8_lossy(data));
 }
 
-/// What another reader takes for a member. It refuses some of what nobody asks for.
+/// A member as an independent JSON reader sees it. That reader rejects some members that are never used.
 fn member(data: &[u8], name: &str) -> Option<Value> {
     serde_json::from_slice::<Value>(data).ok().map(|document| document[name].clone())
 }
@@ -65,7 +65,7 @@ fn server(data: &[u8], metadata: &ServerMetadata) {
     assert_eq!(again.as_ref(), Ok(metadata), "other metadata is read again");
 }
 
-/// A URL that a document may name: where its metadata would be, and what it is the metadata of.
+/// Checks a URL that a document may contain: the location of its metadata, and the reverse.
 fn url(url: &str) {
     let Ok(canonical) = canonical_resource(url) else { return };
     assert_eq!(canonical_resource(&canonical).as_ref(), Ok(&canonical), "the one form is two");

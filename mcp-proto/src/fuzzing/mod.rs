@@ -1,4 +1,5 @@
-//! The bodies of the fuzz targets: here, so that they compile with what they test and run in ordinary tests as well.
+//! Bodies of the fuzz targets: in this crate, so that they compile with the code under test and run in ordinary tests
+//! too.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -41,34 +42,34 @@ pub use schema::schema;
 pub use sse::sse;
 pub use token_answer::token_answer;
 
-/// Runs a body on structured input made from a fuzzer's bytes.
+/// Runs a body on structured input derived from a fuzzer's bytes.
 fn structured<T: for<'a> Arbitrary<'a>>(data: &[u8], body: impl FnOnce(&T)) {
     if let Ok(input) = T::arbitrary_take_rest(Unstructured::new(data)) {
         body(&input);
     }
 }
 
-/// A client under arbitrary operations.
+/// Fuzzes a client with arbitrary operations.
 pub fn client(data: &[u8]) {
     structured(data, client::client);
 }
 
-/// A client over HTTP under arbitrary operations.
+/// Fuzzes a client over HTTP with arbitrary operations.
 pub fn http_client(data: &[u8]) {
     structured(data, http_client::http_client);
 }
 
-/// A server under arbitrary operations.
+/// Fuzzes a server with arbitrary operations.
 pub fn server(data: &[u8]) {
     structured(data, server::server);
 }
 
-/// A server over HTTP under arbitrary operations.
+/// Fuzzes a server over HTTP with arbitrary operations.
 pub fn http_server(data: &[u8]) {
     structured(data, http_server::http_server);
 }
 
-/// What an application may be interested in: any of it, by the bits of a number.
+/// A watch filter from the bits of a number.
 fn watch_filter(bits: u8) -> WatchFilter {
     let mut interest = WatchFilter::new();
     if bits & 1 != 0 {
@@ -89,12 +90,12 @@ fn watch_filter(bits: u8) -> WatchFilter {
     interest
 }
 
-/// What is wanted of the task that all servers have.
+/// A command for the one task that all servers have.
 fn task_command(which: u8) -> TaskCommand {
     [TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel][usize::from(which % 3)]
 }
 
-/// What a server may tell those who listen, as part of the subscription that this request has begun.
+/// A notification for the subscription with the id `subscription`.
 fn subscription_message(what: u8, subscription: &str) -> String {
     let (method, params) = match what % 7 {
         0 => (
@@ -113,8 +114,7 @@ fn subscription_message(what: u8, subscription: &str) -> String {
     )
 }
 
-/// What a server may answer of a task, by the id of the request: as the result that creates one, of either revision, and
-/// as what has become of it.
+/// An answer about a task, by the id of the request: the result that creates one, of either revision, or its status.
 fn task(id: &Id) -> String {
     let number = match id {
         Id::Number(number) => *number,

@@ -1,4 +1,4 @@
-//! URLs and addresses that metadata may lead to.
+//! Fuzzing of the URLs and addresses that metadata may name.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::auth::{FetchPolicy, FetchPolicyError, PrivateNetworks, check_page_url};
 
-/// Reads the input as a URL, as the rest of one, as a host and as addresses.
+/// Reads the input as a URL, as the rest of a URL, as a host and as addresses.
 pub fn reach(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let of = |url, private| FetchPolicy::for_server(url, private).expect("a server that may be visited");
@@ -24,7 +24,7 @@ pub fn reach(data: &[u8]) {
     }
 }
 
-/// A URL that is taken is plain enough that a reader of the simplest kind finds the same host in it.
+/// Checks that a simple reader finds the same host in an accepted URL.
 fn url(reaches: [FetchPolicy; 3], url: &str) {
     let _ = check_page_url(url);
     if FetchPolicy::for_server(url, PrivateNetworks::Refused).is_ok() {
@@ -55,7 +55,7 @@ fn url(reaches: [FetchPolicy; 3], url: &str) {
     }
 }
 
-/// A host that resolvers take for an address is taken if it is that address, written as an address.
+/// Checks that a host which resolvers take for an address is accepted only as the address itself, in its usual form.
 fn host(reaches: [FetchPolicy; 3], text: &str) {
     let Some(address) = inet_aton(text) else { return };
     for reach in reaches {
@@ -64,8 +64,8 @@ fn host(reaches: [FetchPolicy; 3], text: &str) {
     }
 }
 
-/// What `inet_aton` makes of a host: one to four parts, each decimal, octal or hexadecimal, the last one as long as it
-/// takes.
+/// The address that `inet_aton` reads from a host: one to four parts, each decimal, octal or hexadecimal, the last one
+/// filling the remaining bytes.
 fn inet_aton(text: &str) -> Option<Ipv4Addr> {
     let parts: Option<alloc::vec::Vec<u32>> = text.split('.').map(number).collect();
     let parts = parts?;
@@ -88,7 +88,7 @@ fn number(text: &str) -> Option<u32> {
     if digits.starts_with('+') { None } else { u32::from_str_radix(digits, radix).ok() }
 }
 
-/// The ranges of IPv4 that no server on the internet has, as prefixes.
+/// The prefixes of the IPv4 ranges without servers on the public internet.
 const RESERVED: [([u8; 4], u32); 16] = [
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
@@ -114,7 +114,7 @@ fn is_public(address: Ipv4Addr) -> bool {
     })
 }
 
-/// An address of each kind from these bits, and what it may embed.
+/// Checks the addresses of each kind made from these bits, with their embedded addresses.
 fn addresses(reaches: [FetchPolicy; 3], bits: u128) {
     let v4 = Ipv4Addr::from(bits as u32);
     let embedded = u128::from(bits as u32);

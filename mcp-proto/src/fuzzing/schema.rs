@@ -1,4 +1,4 @@
-//! Whatever is read is written, and read again as the same.
+//! Fuzzing of the schema: every type that is read is written and read back as the same value.
 
 use core::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! A server under arbitrary operations: whatever the client, the application, the driver and the clock do.
+//! Fuzzing of a server with arbitrary operations of the client, the application, the driver and the clock.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -82,7 +82,7 @@ pub(super) enum Operation {
         task: u8,
         over: bool,
     },
-    /// A call with a state that was given for that, or for another.
+    /// A call with a state that was issued for it, or for another call.
     CallWithState {
         id: u8,
         which: u8,
@@ -102,7 +102,7 @@ enum ChunkMode {
     Bytewise,
 }
 
-/// Runs it twice, with whole and with chopped input, and checks the contracts on the way.
+/// Runs the operations twice, with whole and with split input, and checks the contracts on the way.
 pub(super) fn server(run: &Run) {
     let whole = Harness::run(run, ChunkMode::Whole);
     let chopped = Harness::run(run, ChunkMode::Bytewise);
@@ -112,21 +112,21 @@ pub(super) fn server(run: &Run) {
 struct Harness {
     server: StreamServer,
     now: Instant,
-    /// Requests handed to the application, and whether they were answered or cancelled.
+    /// The requests passed to the application, and whether they were answered or cancelled.
     inbound: BTreeMap<InboundId, bool>,
     inbound_order: Vec<InboundId>,
     cancelled: BTreeSet<InboundId>,
     accepted: BTreeMap<RequestId, u32>,
     server_requests: Vec<RequestId>,
     unanswered: Vec<Id>,
-    /// The answers with an id that went out, minus the requests that went in.
+    /// The number of answers sent under each id, minus the number of requests received.
     balance: BTreeMap<String, i64>,
-    /// Whether bytes went in that are not counted in the balance.
+    /// Whether input was received that the balance does not count.
     has_uncounted_input: bool,
     sealer: Sealer,
-    /// What each request is about, to which its states are bound.
+    /// The subject of each request, to which its states are bound.
     request_subjects: BTreeMap<InboundId, String>,
-    /// The states that were given out, and what each is bound to.
+    /// The issued states, with the subject that each is bound to.
     states: Vec<(String, String)>,
     transcript: String,
     cut: ChunkMode,
@@ -153,10 +153,10 @@ const METHODS: [&str; 17] = [
     "tasks/list",
 ];
 
-/// How long states are good.
+/// The lifetime of states.
 const LIFETIME: Duration = Duration::from_secs(30);
 
-/// What is to be read of a request.
+/// The members of a request that the checks need.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct SentRequest {
@@ -355,12 +355,12 @@ impl Harness {
         }
     }
 
-    /// The time of day: it goes by as the clock does.
+    /// The wall-clock time, which advances with the simulated clock.
     fn unix_time(&self) -> UnixTime {
         UnixTime::from_epoch(self.now.since_origin())
     }
 
-    /// A state for a request, and for no other.
+    /// Seals a state for a request.
     fn seal_state(&mut self, request: InboundId) -> String {
         let about = self.request_subjects.get(&request).cloned().unwrap_or_default();
         let mut nonce = [0; NONCE_BYTES];
@@ -371,7 +371,7 @@ impl Harness {
         state
     }
 
-    /// A state opens for the request that it was given for, and for no other.
+    /// Checks that a state opens for the request that it was issued for, and for no other.
     fn check_opens(&self, carried: &SentRequest) {
         let Some(state) = &carried.request_state else { return };
         let opened = self.sealer.open(self.unix_time(), carried.uri.as_bytes(), state);
@@ -384,7 +384,7 @@ impl Harness {
         assert!(opened.is_err() || given == Some(&carried.uri), "a state that was never given is accepted");
     }
 
-    /// What holds at any time.
+    /// Checks the invariants.
     fn check(&mut self) {
         let limits = self.server.peer().config().limits;
         assert!(
@@ -459,7 +459,7 @@ impl Harness {
                     self.inbound_order.push(id);
                 }
                 Event::Cancelled { id, .. } => {
-                    // It may have been answered while this event waited.
+                    // The request may have been answered while this event was queued.
                     assert!(
                         self.inbound.insert(id, true).is_some(),
                         "{id:?} is cancelled and was never asked"
@@ -484,7 +484,7 @@ impl Harness {
     }
 }
 
-/// A task, as it is told of and answered.
+/// A task for notifications and answers.
 fn task<T: DeserializeOwned>() -> T {
     let text = r#"{"taskId":"t0","status":"working","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null}"#;
     serde_json::from_str(text).expect("a task")

@@ -1,4 +1,4 @@
-//! Event streams, whatever the chunks.
+//! Fuzzing of event streams, in arbitrary chunks.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -9,17 +9,17 @@ use bytes::Bytes;
 
 use crate::codec::sse::{Sse, SseEvent, SseItem, write};
 
-/// Up to which length the value of a field other than `data` counts.
+/// The maximum length of a field other than `data`.
 const FIELD_BYTES: usize = 4096;
-/// What may be held beside the data: a value, a name and an id, of which invalid UTF-8 takes three times the space.
+/// The maximum buffered beside the data: a value, a name and an id; invalid UTF-8 takes three times the space.
 const OTHER_BYTES: usize = 7 * FIELD_BYTES + 1;
-/// More than any input.
+/// A limit above the size of any input.
 const UNLIMITED_BYTES: usize = 1 << 30;
 
-/// Decodes the input as a whole, by single bytes and in chunks of the sizes that it asks for, and checks that the same
-/// comes out, and the right thing; then writes events with parts of the input and reads them again.
+/// Decodes the input as a whole, by single bytes and in chunks of the sizes that it selects, and checks that the
+/// results are the same, and correct; then writes events with parts of the input and reads them back.
 ///
-/// The first byte picks the limit, the second the sizes of the chunks.
+/// The first byte selects the limit, the second the sizes of the chunks.
 pub fn sse(data: &[u8]) {
     let [limit, sizes, stream @ ..] = data else { return };
     let limit = usize::from(*limit) * 40;
@@ -32,10 +32,10 @@ pub fn sse(data: &[u8]) {
     check_round_trip(stream, sizes);
 }
 
-/// What a stream says.
+/// The decoded content of a stream.
 #[derive(Debug, Default, PartialEq)]
 struct DecodedStream {
-    /// Each with the id to resume from behind it.
+    /// Each event, with the id to resume from after it.
     items: Vec<(SseItem, Option<String>)>,
     id: Option<String>,
     retry: Option<Duration>,
@@ -72,7 +72,7 @@ fn chopped(limit: usize, stream: &[u8], size: impl Fn(usize) -> usize) -> Decode
     end(events, items)
 }
 
-/// All input first, then its end, and only then the events.
+/// Feeds all input first, then its end, and reads the events only then.
 fn queued(limit: usize, stream: &[u8], size: usize) -> DecodedStream {
     let mut events = Sse::new(limit);
     for chunk in stream.chunks(size) {
@@ -82,7 +82,7 @@ fn queued(limit: usize, stream: &[u8], size: usize) -> DecodedStream {
     end(events, Vec::new())
 }
 
-/// What [`Sse`] is to find, as the specification says it.
+/// A reference implementation of [`Sse`], after the specification.
 fn reference_decoder(limit: usize, stream: &[u8]) -> DecodedStream {
     let mut said = DecodedStream::default();
     let (mut data, mut name, mut id) = (Vec::new(), String::new(), None);
@@ -148,7 +148,7 @@ fn item(limit: usize, data: &[u8], name: String) -> Option<SseItem> {
     (!data.is_empty()).then_some(SseItem::Event(SseEvent { name: name.into(), data }))
 }
 
-/// Writes events and reads them again.
+/// Writes events and reads them back.
 fn check_round_trip(input: &[u8], sizes: usize) {
     let (id, data) = input.split_at(sizes.min(input.len()));
     let id = String::from_utf8_lossy(id);

@@ -1,4 +1,4 @@
-//! Answers of token endpoints.
+//! Fuzzing of token endpoints' answers.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -19,7 +19,7 @@ pub fn token_answer(data: &[u8]) {
         }
         Err(refusal) => check_error(status, &refusal),
     }
-    // Whatever the status was.
+    // With the status replaced by success.
     if let Ok(granted) = parse_token_response(200, body) {
         check_grant(&granted);
     }

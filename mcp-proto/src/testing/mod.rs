@@ -42,31 +42,31 @@ use crate::transport::{StreamClient, StreamServer};
 pub use network::Network;
 use network::Pipe;
 
-/// A client and a server, and the network between them.
+/// A client and a server, with the network between them.
 ///
-/// Nothing happens by itself: [`step`](Self::step) moves to the next moment at which anything does, and
-/// [`drive`](Self::drive) goes on until nothing is under way. What the applications do is up to the test.
+/// Nothing happens by itself: [`step`](Self::step) moves to the next event, and [`drive`](Self::drive) continues until
+/// nothing is in transit. The test plays the applications.
 #[derive(Debug)]
 pub struct Pair {
     /// The client.
     pub client: StreamClient,
-    /// The server. It is made anew each time the client opens its link.
+    /// The server. Each time the client opens its link, a new one replaces it.
     pub server: StreamServer,
-    /// How the network behaves. It may be changed at any time.
+    /// The behaviour of the network. It may be changed at any time.
     pub network: Network,
-    /// The client's events that [`outcome`](Self::outcome) has passed over.
+    /// The client's events that [`outcome`](Self::outcome) has skipped.
     pub events: Vec<client::Event>,
     server_config: ServerConfig,
     now: Instant,
     to_server: Pipe,
     to_client: Pipe,
     open: bool,
-    /// How often the link was opened.
+    /// The number of times that the link was opened.
     opened: usize,
 }
 
 impl Pair {
-    /// Two peers on a network that delivers everything after a millisecond.
+    /// Creates two peers on a network that delivers everything after a millisecond.
     pub fn new(client: ClientConfig, server: ServerConfig) -> Self {
         Self {
             client: StreamClient::new(client),
@@ -87,12 +87,12 @@ impl Pair {
         self.now
     }
 
-    /// How often the client has opened its link.
+    /// The number of times that the client has opened its link.
     pub fn opened_count(&self) -> usize {
         self.opened
     }
 
-    /// Cuts the link: both sides see its end, and what is under way is lost.
+    /// Cuts the link: both sides see its end, and bytes in transit are lost.
     pub fn cut(&mut self, detail: &str) {
         if self.open {
             self.open = false;
@@ -103,7 +103,7 @@ impl Pair {
         }
     }
 
-    /// Does what is due now, then moves to the next moment at which anything is due. Returns whether there is one.
+    /// Runs what is due now, then moves to the next deadline. Returns whether there is one.
     pub fn step(&mut self) -> bool {
         self.run_due();
         match self.next() {
@@ -116,7 +116,7 @@ impl Pair {
         }
     }
 
-    /// Goes on until nothing is under way on the network; timeouts that lie further ahead are left alone.
+    /// Runs until nothing is in transit on the network; later timeouts are not awaited.
     pub fn drive(&mut self) {
         self.run_due();
         while let Some(next) = [self.to_server.next(), self.to_client.next()].into_iter().flatten().min() {
@@ -125,7 +125,7 @@ impl Pair {
         }
     }
 
-    /// Lets time pass, moment by moment.
+    /// Advances the time, one deadline after the other.
     pub fn advance(&mut self, duration: Duration) {
         let end = self.now + duration;
         self.run_due();
@@ -137,10 +137,10 @@ impl Pair {
         self.run_due();
     }
 
-    /// How a request of the client has ended, if it has. Other events are kept in [`events`](Self::events).
+    /// The outcome of a request of the client, if it has ended. Other events are stored in [`events`](Self::events).
     ///
     /// # Panics
-    /// If it has ended twice.
+    /// If the request has ended twice.
     pub fn outcome(&mut self, request: RequestId) -> Option<Outcome> {
         while let Some(event) = self.client.poll_event() {
             self.events.push(event);
@@ -172,7 +172,7 @@ impl Pair {
         .min()
     }
 
-    /// Does everything that is due now.
+    /// Runs everything that is due now.
     fn run_due(&mut self) {
         let now = self.now;
         loop {
@@ -210,7 +210,7 @@ impl Pair {
                 self.client.handle_eof(now, "the server has ended");
                 moved = true;
             }
-            // What one side has taken may let the other go on at once.
+            // Bytes taken by one side may unblock the other at once.
             let due = [self.client.poll_timeout(), self.server.poll_timeout().filter(|_| self.open)];
             if !moved && due.into_iter().flatten().all(|due| due > now) {
                 return;
@@ -247,7 +247,7 @@ impl Pair {
         }
     }
 
-    /// What the two sides have sent each other so far, for comparisons between runs.
+    /// The bytes that the two sides have sent each other so far, to compare runs.
     pub fn transcript(&self) -> (String, String) {
         (self.to_server.transcript(), self.to_client.transcript())
     }

@@ -1,4 +1,4 @@
-//! A network that delivers late and in pieces.
+//! A simulated network with latency that delivers in chunks.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -10,12 +10,12 @@ use bytes::Bytes;
 
 use crate::Instant;
 
-/// How a simulated network behaves.
+/// The behaviour of a simulated network.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
-    /// How long bytes are under way.
+    /// The time that bytes are in transit.
     pub latency: Duration,
-    /// How many bytes arrive at once at most; `None` delivers what was sent together together.
+    /// The maximum number of bytes that arrive at once; `None` delivers what was sent together in one piece.
     pub chunk: Option<NonZeroUsize>,
 }
 

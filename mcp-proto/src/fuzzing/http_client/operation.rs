@@ -1,10 +1,10 @@
-//! What happens in a run.
+//! Operations of a fuzzing run of an HTTP client.
 
 use alloc::vec::Vec;
 
 use arbitrary::Arbitrary;
 
-/// One thing that happens to a client.
+/// One operation of a run.
 #[derive(Arbitrary, Clone, Debug)]
 pub(in crate::fuzzing) enum Operation {
     Call {
@@ -35,7 +35,7 @@ pub(in crate::fuzzing) enum Operation {
         which: u8,
         end: EndKind,
     },
-    /// A whole answer.
+    /// A complete answer.
     Answer {
         which: u8,
         status: Status,
@@ -94,7 +94,7 @@ pub(in crate::fuzzing) enum EndKind {
     No,
 }
 
-/// What a server says.
+/// A message from a server.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub(in crate::fuzzing) enum ServerMessage {
     Discovered,

@@ -1,4 +1,4 @@
-//! How a client carries out its commands. [`ClientCommands`](super::ClientCommands) has their documentation.
+//! Implementation of the client's commands. [`ClientCommands`](super::ClientCommands) has their documentation.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -126,7 +126,7 @@ impl Client {
         self.advance_close(now);
     }
 
-    /// Closes in an orderly way.
+    /// Starts an orderly close.
     pub(crate) fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
         match self.phase {
             Phase::Ready => {
@@ -144,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Ends everything at once.
+    /// Ends the connection at once.
     pub(crate) fn abort(&mut self, closed: CloseReason) {
         if !self.is_closed() {
             self.finish(closed);
@@ -152,9 +152,9 @@ impl Client {
         }
     }
 
-    // --- What the other files share ---
+    // --- Shared with the other modules ---
 
-    /// Whether one more request may be made.
+    /// Checks that one more request may be made.
     pub(super) fn check_room(&self, out: &dyn Outbox) -> Result<(), RequestError> {
         let limits = &self.config.limits;
         if self.outbound.len() >= limits.requests_out {
@@ -166,7 +166,7 @@ impl Client {
         Ok(())
     }
 
-    /// Once nothing is in flight any more, a connection that closes goes on to its end.
+    /// Advances a closing connection once nothing is in flight.
     pub(super) fn advance_close(&mut self, now: Instant) {
         if matches!(self.phase, Phase::Finishing { .. }) && self.outbound.is_empty() {
             self.phase = Phase::Ending { until: now + self.config.close_timeout };
@@ -180,7 +180,7 @@ impl Client {
         info.is_some_and(|info| info.name == SubscriptionsListen::NAME)
     }
 
-    /// Sends what waited for the server to be known.
+    /// Sends the requests that were queued until the server was known.
     pub(super) fn flush_queued(&mut self, out: &mut dyn Outbox) {
         let revision = self.revision().unwrap_or(Revision::LATEST);
         while let Some((number, template)) = self.queued.pop_first() {
@@ -223,7 +223,7 @@ impl Client {
         }
     }
 
-    /// Whether the server, as far as it is known, can be asked this.
+    /// Checks that the server, as far as it is known, supports a method.
     pub(super) fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), RequestError> {
         let (Some(info), Some(server)) = (info, &self.server) else { return Ok(()) };
         if !info.revisions.contains(server.revision) || !info.direction.includes(Direction::ClientToServer) {
@@ -240,7 +240,7 @@ impl Client {
         }
     }
 
-    /// Has a tool call that was just written ask for a task, if it is to become one (2025-11-25).
+    /// Adds a request for a task to a tool call that was just written, if the call should become a task (2025-11-25).
     fn request_task(
         &self,
         info: Option<&'static MethodInfo>,
@@ -314,7 +314,7 @@ impl Client {
     }
 }
 
-/// Tells the server that nobody waits for a request any more, if it is with the server.
+/// Notifies the server that a request is cancelled, if the server has it.
 pub(super) fn notify_cancelled(
     number: i64,
     entry: &OutboundEntry,
@@ -322,14 +322,14 @@ pub(super) fn notify_cancelled(
     out: &mut dyn Outbox,
 ) {
     match entry.stage {
-        // That would have to be said of the task, which is not known.
+        // The cancellation would have to name the task, which is not known.
         Stage::Sent if entry.task.requested => out.forget(number),
         Stage::Sent => out.cancel_retry(number, entry.wire_id(number), reason),
         Stage::Queued | Stage::AwaitingInput | Stage::Task => {}
     }
 }
 
-/// Keeps the parameters that begin at `start`, as they are written.
+/// Stores the encoded parameters that start at `start`.
 fn store_params(buffer: &[u8], start: usize, revision: Revision) -> StoredParams {
     StoredParams { params: buffer.get(start..).unwrap_or_default().into(), revision }
 }

@@ -1,19 +1,19 @@
-//! Which era the server speaks: the one algorithm for byte streams, as a machine of its own.
+//! Detection of the server's era on byte streams, as a state machine of its own.
 //!
-//! | step | what comes | what follows |
+//! | step | input | next |
 //! |---|---|---|
 //! | probing | a discovery result | the newest common version: modern, or the handshake at a legacy one |
 //! | probing | -32022 with a list | the same by that list; the same version once more if it is in the list |
-//! | probing | -32021 | once more if this client has what is required, otherwise failure |
+//! | probing | -32021 | once more if this client has the required capabilities, otherwise failure |
 //! | probing | -32020 | modern |
 //! | probing | any other answer | the handshake, on the same link |
-//! | probing | no answer in time | the handshake beside the probe, on the same link; in modern-only mode the wait goes on |
+//! | probing | no answer in time | the handshake beside the probe, on the same link; modern-only mode keeps waiting |
 //! | probing | the end of the link | a fresh link, and the handshake first on it |
 //! | handshake | an initialize result | legacy (modern, if it names a modern version) |
-//! | handshake | an initialize result, and the probe is not answered yet | legacy; where a fresh link is to be had, not before the probe's answer or a short wait |
-//! | handshake | a discovery result | kept until the handshake is answered; modern if that takes long |
+//! | handshake | an initialize result, and the probe is not answered yet | legacy; where the link can be reopened, not before the probe's answer or a short wait |
+//! | handshake | a discovery result | stored until the handshake is answered; modern if that takes long |
 //! | handshake | a discovery result and an initialize result, in either order | a fresh link, and only the probe on it, if there is time for another start; otherwise legacy |
-//! | handshake | an error, with a discovery result kept or still to come | modern |
+//! | handshake | an error, with a discovery result stored or still to come | modern |
 //! | handshake | -32022 with a list | the newest common version of the list, once |
 //! | handshake | any other error with a list of versions | the handshake at the newest common legacy version, once |
 //! | handshake | any other error, no answer in time, the end of the link | a fresh link once, then failure |
@@ -22,8 +22,8 @@
 //! from a valid discovery result or an error that only modern servers know.
 //!
 //! A server that starts slowly finds both requests before it. One that answers both is modern, but its process serves
-//! legacy from the `initialize` on that it accepted, and may be sent no modern request any more: the modern answer
-//! wins by a process that is never sent `initialize`.
+//! legacy from the `initialize` on that it accepted, and must not be sent modern requests: the modern era needs a
+//! process that is never sent `initialize`.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio#backward-compatibility>
 
@@ -47,35 +47,35 @@ use links::LinkEnd;
 
 const PROBE: &str = ConnectStep::Probe.as_str();
 const INITIALIZE: &str = ConnectStep::Initialize.as_str();
-/// More answers of "ask again" than any honest server has use for.
+/// The maximum number of probes: more than any honest server asks for.
 const MAX_PROBES: u8 = 3;
-/// How long the probe's answer is waited for once `initialize` was accepted: servers answer in the order of the requests,
+/// How long to wait for the probe's answer once `initialize` was accepted: servers answer in the order of the requests,
 /// or nearly so.
 const ACCEPTED_GRACE: Duration = Duration::from_millis(500);
 
-/// What is to be done next.
+/// The next action of detection.
 #[derive(Debug)]
 pub(super) enum DetectAction {
-    /// Nothing yet.
+    /// Wait for input.
     Wait,
     /// Send `server/discover` with this version.
     Probe(Revision),
     /// Send `initialize` with this version.
     Initialize(Revision),
-    /// Get a fresh link.
+    /// Open a fresh link.
     Reopen,
-    /// Go on in this era.
+    /// Detection has succeeded: continue in this era.
     Finish { era: Era, revision: Revision, server: Option<Box<ServerDescription>> },
-    /// Give up.
+    /// Detection has failed.
     Fail(ConnectError),
 }
 
-/// What became of the probe when the handshake is under way.
+/// The status of the probe during the handshake.
 #[derive(Debug)]
 enum ProbeStatus {
     NotSent,
     Outstanding,
-    /// Answered with something that is not modern.
+    /// Answered, but not by a modern server.
     Refused,
     Answered(DiscoverAnswer),
 }
@@ -92,7 +92,7 @@ enum DetectStep {
         asked: Revision,
         probe: ProbeStatus,
     },
-    /// `initialize` was refused, and the probe may still be answered.
+    /// `initialize` was rejected, and the probe may still be answered.
     LateProbe {
         refusal: ErrorObject,
     },
@@ -104,18 +104,18 @@ enum DetectStep {
     Finished,
 }
 
-/// Why the present link was opened, which decides the first request on it.
+/// Why the present link was opened, which determines the first request on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LinkReason {
     /// The first link: the probe.
     First,
-    /// The server is known to be modern, and the link before served legacy already: the probe at this version alone.
+    /// The server is known to be modern, and the previous link served legacy already: the probe at this version alone.
     Modern(Revision),
-    /// The link before ended: the handshake.
+    /// The previous link ended: the handshake.
     Handshake,
 }
 
-/// The detection of one connection.
+/// Era detection of one connection.
 #[derive(Debug)]
 pub(super) struct EraDetection {
     era_policy: EraPolicy,
@@ -130,18 +130,18 @@ pub(super) struct EraDetection {
     opening: LinkReason,
     /// When the present link was opened.
     opened_at: Option<Instant>,
-    /// How each step ended that led to another one.
+    /// The errors of the steps so far that led to another step.
     failed_attempts: Vec<ConnectError>,
     /// Whether an error has already chosen the version of the handshake.
     version_chosen: bool,
-    /// What was tolerated and is not reported yet.
+    /// A tolerated deviation that is not reported yet.
     leniency: Option<Leniency>,
     /// The modern version of a server that answered the probe, and then accepted `initialize`.
     also_modern: Option<Revision>,
-    /// The supplied verdict was wrong.
+    /// Whether the configured [`KnownEra`] proved wrong.
     pub(super) known_era_wrong: bool,
     timer: Option<Instant>,
-    /// How long the timer was set for.
+    /// The duration that the timer was set for.
     timeout: Duration,
     total_deadline: Option<Instant>,
 }
@@ -179,23 +179,23 @@ impl EraDetection {
         }
     }
 
-    /// Whether the server was found to end when it is probed.
+    /// Whether the era probe made the server exit.
     pub(super) fn probe_breaks_server(&self) -> bool {
         self.opening == LinkReason::Handshake
             || self.known_era.is_some_and(|verdict| verdict.probe_breaks_server)
     }
 
-    /// The modern version to begin with next time, of a server that speaks both eras.
+    /// The modern version to start with next time, for a server that speaks both eras.
     pub(super) fn also_modern(&self) -> Option<Revision> {
         self.also_modern
     }
 
-    /// The leniency that was not reported yet.
+    /// Takes the tolerated deviation that is not reported yet.
     pub(super) fn take_leniency(&mut self) -> Option<Leniency> {
         self.leniency.take()
     }
 
-    /// A report on the present step; `None` between steps.
+    /// The progress of the present step; `None` between steps.
     pub(super) fn progress(&self, now: Instant) -> Option<ConnectProgress> {
         let step = match self.step {
             DetectStep::Probing { .. } | DetectStep::LateProbe { .. } => ConnectStep::Probe,
@@ -206,7 +206,7 @@ impl EraDetection {
         Some(ConnectProgress { remaining, ..self.report(step) })
     }
 
-    /// The link is being opened.
+    /// The progress while the link is being opened.
     pub(super) fn opening_progress(&self) -> ConnectProgress {
         self.report(ConnectStep::Open)
     }
@@ -216,12 +216,12 @@ impl EraDetection {
         ConnectProgress { reason, ..ConnectProgress::new(step) }
     }
 
-    /// The time for connecting begins: a link was asked for, or opened.
+    /// Starts the total timeout, when a link is requested or opened.
     pub(super) fn begin(&mut self, now: Instant) {
         self.total_deadline.get_or_insert(now + self.timeouts.total);
     }
 
-    /// A link is open.
+    /// Handles the opening of a link.
     pub(super) fn handle_open(&mut self, now: Instant) -> DetectAction {
         self.opened_at = Some(now);
         if let LinkReason::Modern(version) = self.opening {
@@ -242,7 +242,7 @@ impl EraDetection {
         }
     }
 
-    /// The answer to the probe.
+    /// Handles the answer to the probe.
     pub(super) fn handle_probe(&mut self, now: Instant, answer: Result<Raw, ErrorObject>) -> DetectAction {
         let discovered = match &answer {
             Ok(result) => handshake::read_discover(result),
@@ -254,7 +254,7 @@ impl EraDetection {
             }
             DetectStep::Handshake { asked, .. } => {
                 if discovered.is_some() {
-                    // The server is up, and reads: what it says to `initialize` comes soon, if ever.
+                    // The server is up and reads: its answer to `initialize` arrives soon, if ever.
                     let soon = now + self.timeouts.probe_within_total();
                     self.timer = self.timer.map(|timer| timer.min(soon));
                 }
@@ -330,7 +330,7 @@ impl EraDetection {
         }
     }
 
-    /// The answer to `initialize`.
+    /// Handles the answer to `initialize`.
     pub(super) fn handle_initialize(
         &mut self,
         now: Instant,
@@ -372,7 +372,7 @@ impl EraDetection {
                 self.wait(now, self.timeouts.late_probe);
                 DetectAction::Wait
             }
-            // A list that can not be read is no reason to try the same elsewhere.
+            // An unreadable list is no reason to try the same version on another link.
             ProbeStatus::Refused
                 if other_version && handshake::offered_versions(error.data.as_ref()).is_none() =>
             {
@@ -420,7 +420,8 @@ impl EraDetection {
         }
     }
 
-    /// An unsupported-version error to `initialize` names other versions: take the newest common one, once.
+    /// Handles an unsupported-version error to `initialize` that lists other versions: takes the newest common one,
+    /// once.
     fn choose_after_refusal(
         &mut self,
         now: Instant,
@@ -439,7 +440,7 @@ impl EraDetection {
         })
     }
 
-    /// An error whose id could not be read by the server: it can only mean what is outstanding.
+    /// Handles an error whose id the server could not read: it can only answer the outstanding request.
     ///
     /// Returns whether it was taken as an answer.
     pub(super) fn handle_error_without_id(
@@ -459,7 +460,7 @@ impl EraDetection {
         }
     }
 
-    /// The link has ended.
+    /// Handles the end of the link.
     pub(super) fn handle_end(&mut self, now: Instant, detail: &str) -> DetectAction {
         self.timer = None;
         match core::mem::replace(&mut self.step, DetectStep::Finished) {
@@ -479,7 +480,7 @@ impl EraDetection {
         }
     }
 
-    /// A timer may be due.
+    /// Handles the timers that are due.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> DetectAction {
         if self.total_deadline.is_some_and(|end| end <= now) {
             return self.fail_not_ready();
@@ -510,7 +511,7 @@ impl EraDetection {
         }
     }
 
-    /// The time for connecting is over.
+    /// Fails because the total time for connecting is over.
     fn fail_not_ready(&mut self) -> DetectAction {
         let step = match self.step {
             DetectStep::Idle => ConnectStep::Open,
@@ -545,9 +546,9 @@ impl EraDetection {
         let known_modern = matches!(self.opening, LinkReason::Modern(_))
             || self.known_era.is_some_and(|verdict| verdict.era == Era::Modern);
         match self.era_policy {
-            // There is nothing else to try.
+            // There is no other step to take.
             EraPolicy::ModernOnly => self.timer = None,
-            // A server that was modern before is given the time that a slow start takes, rather than a second handshake.
+            // A server known to be modern gets the time of a slow start, rather than a handshake beside the probe.
             _ if known_modern => self.wait(now, self.timeouts.initialize),
             _ => self.wait(now, self.timeouts.probe_within_total()),
         }
@@ -561,7 +562,7 @@ impl EraDetection {
         DetectAction::Initialize(version)
     }
 
-    /// The server is not modern, as far as the probe can tell.
+    /// Falls back to the handshake, because the probe's result is not that of a modern server.
     fn fall_back(&mut self, now: Instant, probe: ProbeStatus, evidence: ConnectError) -> DetectAction {
         if self.era_policy == EraPolicy::ModernOnly {
             return self.fail(ConnectError::LegacyServer { evidence: evidence.to_string() });
@@ -609,7 +610,7 @@ impl EraDetection {
     }
 }
 
-/// The beginning of a text that a peer wrote, for an error message.
+/// The start of a peer-supplied text, for an error message.
 fn excerpt(text: &str) -> String {
     const MOST: usize = 200;
     match text.char_indices().nth(MOST) {

@@ -1,7 +1,7 @@
-//! Answers that the transport matches with requests by their exchange.
+//! Answers that the transport matches to requests by their exchange.
 //!
-//! Where each request has an exchange of its own, an answer belongs to the request of its exchange, whatever id it
-//! bears. A request is known by its number here; its id on the wire changes when it goes out again.
+//! Where each request has an exchange of its own, an answer belongs to the request of its exchange, whatever its id.
+//! Requests are identified by their number here; their id on the wire changes when they are sent again.
 
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
@@ -12,13 +12,13 @@ use crate::schema::{MethodInfo, Revision};
 use super::{Client, Diagnostic, Event};
 
 impl Client {
-    /// The method of a request that was sent and has not ended, and whether it may be sent again.
+    /// The method of a request in flight, and whether it may be sent again.
     pub(crate) fn sent_request(&self, number: i64) -> Option<(Option<&'static MethodInfo>, ReissuePolicy)> {
         let entry = self.outbound.get(number).filter(|entry| entry.stage == Stage::Sent)?;
         Some((entry.info, entry.reissue))
     }
 
-    /// The id on the wire of a request that was sent and has not ended: another one in each input round.
+    /// The id on the wire of a request in flight; it changes with each input round.
     pub(crate) fn wire_id(&self, number: i64) -> Option<i64> {
         let entry = self.outbound.get(number).filter(|entry| entry.stage == Stage::Sent)?;
         Some(entry.wire_id(number))
@@ -29,7 +29,7 @@ impl Client {
         self.outbound.number_for_wire(wire)
     }
 
-    /// Gives a request that goes out again an id that was never used before, and returns it.
+    /// Assigns a new id on the wire to a request that is sent again, and returns it.
     pub(crate) fn renumber(&mut self, number: i64) -> i64 {
         self.outbound.renumber(number)
     }
@@ -42,7 +42,7 @@ impl Client {
         answer: Result<Raw, ErrorObject>,
         out: &mut dyn Outbox,
     ) {
-        // A request that has become a task has had its answer.
+        // The answer to a request that has become a task was processed already.
         if self.sent_request(number).is_some()
             && let Some(entry) = self.outbound.remove(number)
         {
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// Ends a request whose exchange brought no answer.
+    /// Ends a request whose exchange yielded no answer.
     pub(crate) fn handle_no_answer(
         &mut self,
         now: Instant,
@@ -67,7 +67,7 @@ impl Client {
         }
     }
 
-    /// Writes a request of the transport's own, and returns its id. The transport takes its answer.
+    /// Writes one of the transport's own requests, and returns its id. The transport handles its answer.
     pub(crate) fn write_transport_request(
         &mut self,
         method: &'static str,
@@ -82,12 +82,12 @@ impl Client {
         number
     }
 
-    /// Queues an event of the transport that holds `bytes` of the server's; drops it if too many wait.
+    /// Queues an event of the transport with `bytes` of server-supplied content; drops it if the queue is full.
     pub(crate) fn push_event(&mut self, event: Event, bytes: usize) {
         self.events.push_or_drop(event, bytes);
     }
 
-    /// Reports something that ended no request.
+    /// Reports a problem that ended no request.
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnose(diagnostic);
     }

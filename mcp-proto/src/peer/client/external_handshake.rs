@@ -1,5 +1,5 @@
-//! A handshake that the transport runs: it finds out the server's era itself, and tells the peer when it begins, how far
-//! it has come and how it ends.
+//! Handshakes that the transport runs: it detects the server's era itself, and notifies the peer of the start, the
+//! progress and the result.
 //!
 //! Over HTTP detection needs statuses, redirects and sessions, which the peer does not know. The peer writes the
 //! requests of the handshake and reports its progress; requests of the application wait until
@@ -12,7 +12,7 @@ use crate::schema::Revision;
 use super::{Client, CloseReason, ConnectError, ConnectProgress, Event, KnownEra, Phase, ServerInfo, State};
 
 impl Client {
-    /// The transport begins to find out the server's era.
+    /// Starts a detection that the transport runs.
     pub(crate) fn begin_detection(&mut self) {
         if matches!(self.phase, Phase::Disconnected) {
             self.link.clear();
@@ -31,7 +31,7 @@ impl Client {
         self.write_initialize(version, out)
     }
 
-    /// Detection succeeded: the server is known, and requests go out.
+    /// Finishes detection: the server is known, and queued requests are sent.
     pub(crate) fn finish_detection(
         &mut self,
         now: Instant,
@@ -44,8 +44,8 @@ impl Client {
         }
     }
 
-    /// The server has forgotten the session, or turned out to be of the other era: new requests wait until
-    /// [`finish_detection`](Self::finish_detection), and those in flight stay so.
+    /// Restarts detection because the server has lost the session, or proved to be of the other era: new requests wait
+    /// until [`finish_detection`](Self::finish_detection), and those in flight stay in flight.
     ///
     /// Withdraws the server's own requests, which end with its session. Returns whether detection runs again: it does
     /// not for a client that is closing.
@@ -65,7 +65,7 @@ impl Client {
         true
     }
 
-    /// Reports how far detection has come.
+    /// Reports the progress of detection.
     pub(crate) fn set_connect_progress(&mut self, progress: Option<ConnectProgress>) {
         if matches!(self.phase, Phase::Detecting) {
             self.report_connecting(progress);

@@ -1,4 +1,4 @@
-//! What an answer to the probe or to `initialize` says, read leniently: one odd field costs that field alone.
+//! Lenient readers for answers to the probe and to `initialize`: a malformed field is ignored, the others count.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -41,12 +41,12 @@ fn field<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 
-/// Reads an object. An array would be taken for one whose members come in the order of the fields.
+/// Reads an object. Serde would otherwise accept an array as members in order.
 fn object<'a, T: Deserialize<'a>>(raw: &'a Raw) -> Option<T> {
     raw.as_str().starts_with('{').then(|| raw.decode().ok()).flatten()
 }
 
-/// What a server says of itself.
+/// A server's self-description.
 #[derive(Debug)]
 pub(crate) struct ServerDescription {
     pub(crate) implementation: Option<Implementation>,
@@ -113,8 +113,9 @@ pub(crate) fn offered_versions(data: Option<&Raw>) -> Option<Vec<String>> {
     object::<Data>(data?).map(|data| data.supported)
 }
 
-/// The legacy version to offer after `initialize` was refused at `asked`, by an error whose data lists the versions that
-/// the server supports: the newest that both sides know. `None` if there is no such list, or that is `asked` itself.
+/// The legacy version to offer after `initialize` at `asked` was rejected with an error whose data lists the versions
+/// that the server supports: the newest that both sides know. `None` if there is no such list, or that is `asked`
+/// itself.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#error-handling>
 pub(crate) fn alternative_version(data: Option<&Raw>, asked: Revision) -> Option<Revision> {

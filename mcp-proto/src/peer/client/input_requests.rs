@@ -1,8 +1,8 @@
-//! Input that a server asks for in a result, gathered from the application.
+//! Input requests from a server's results, and their answers from the application.
 //!
-//! Each thing that is asked for becomes an [`Event::Request`], as if a legacy server had sent a request, and is answered
-//! by [`Client::respond`]. Once all of it has been answered, or the first answer is an error, whoever asked on the
-//! server's behalf has it [handed over](Client::send_update).
+//! Each input request becomes an [`Event::Request`], as if a legacy server had sent a request, and is answered by
+//! [`Client::respond`]. Once all are answered, or the first answer is an error, the owner of the set (an input round or
+//! a task) receives the [answers](Client::send_update).
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
@@ -24,23 +24,23 @@ use crate::schema::{Direction, Era, MethodInfo, Revision};
 
 use super::{Client, Event};
 
-/// One thing that is asked for.
+/// An input request, not decoded.
 #[derive(Clone, Debug)]
 pub(super) struct RawInputRequest {
-    /// The server's name for it.
+    /// The server's key for it.
     pub(super) key: String,
     pub(super) method: String,
     pub(super) params: Option<Raw>,
 }
 
-/// What a server asks for: the content of an `inputRequests`.
+/// The content of an `inputRequests`.
 #[derive(Clone, Debug)]
 pub(super) struct RawInputRequests(pub(super) Vec<RawInputRequest>);
 
-/// Why an `inputRequests` is not asked of the application.
+/// Why an `inputRequests` is not passed to the application.
 #[derive(Debug)]
 pub(super) enum InputRequestsError {
-    /// What is wrong with it, in words.
+    /// It is malformed, for this reason.
     Malformed(String),
     /// It has this many entries, more than the limit.
     TooMany { asked: usize },
@@ -90,7 +90,7 @@ struct EntriesVisitor<'a> {
     entries: Vec<(String, &'a RawValue)>,
     keys: BTreeSet<String>,
     count: usize,
-    /// The first key that came twice.
+    /// The first duplicate key.
     duplicate_key: Option<String>,
 }
 
@@ -123,7 +123,7 @@ impl RawInputRequest {
     /// Reads one request of an `inputRequests`.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// A message that says why it is malformed.
     pub(super) fn read(key: String, raw: &Raw) -> Result<Self, String> {
         let request: Request<'_> =
             raw.decode().map_err(|error| alloc::format!("the input request {key:?}: {error}"))?;
@@ -139,7 +139,7 @@ struct Request<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// The members of an object, in order, each as it came.
+/// The members of an object in order, not decoded.
 pub(super) struct RawMembers<'a>(pub(super) Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for RawMembers<'de> {
@@ -166,15 +166,15 @@ impl<'de> Deserialize<'de> for RawMembers<'de> {
     }
 }
 
-/// What has been answered, in the order in which it was asked for.
+/// The answers so far, in the order of the requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RawInputResponses(Vec<(String, Raw)>);
 
 impl RawInputResponses {
-    /// Appends it as the content of an `inputResponses`.
+    /// Appends the answers as the content of an `inputResponses`.
     ///
     /// # Errors
-    /// If an answer is not JSON throughout.
+    /// If an answer is not valid JSON.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         out.push(b'{');
         for (number, (key, answer)) in self.0.iter().enumerate() {
@@ -195,26 +195,26 @@ impl RawInputResponses {
     }
 }
 
-/// Who is to be told what was answered.
+/// The owner of a set of input requests, which receives the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InputOwner {
-    /// The request of this number, which goes out once more with it.
+    /// The request of this number, which is sent again with the answers.
     Round(i64),
     /// The request of this number, which has become a task.
     Task(i64),
 }
 
-/// A set of input requests that is being answered: never used twice on a connection.
+/// The identifier of a set of input requests, never reused on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct InputSetId(u64);
 
-/// A set of input requests, as far as it has been answered.
+/// A set of input requests with the answers so far.
 #[derive(Debug)]
 struct InputSet {
     owner: InputOwner,
     on_behalf_of: RequestId,
     slots: Vec<InputSlot>,
-    /// How many are still to be answered.
+    /// The number of unanswered requests.
     unanswered: usize,
 }
 
@@ -225,7 +225,7 @@ struct InputSlot {
     answer: Option<Raw>,
 }
 
-/// All that is being asked of the application in place of a server.
+/// All input requests that the application has not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct PendingInputs {
     sets: BTreeMap<InputSetId, InputSet>,
@@ -234,11 +234,11 @@ pub(super) struct PendingInputs {
 }
 
 impl Client {
-    /// Asks the application for each of `requests`, on behalf of the request `of`. There must be at least one; the owner
-    /// is told by [`send_update`](Self::send_update) when all have been answered.
+    /// Asks the application for each of `requests`, on behalf of the request `of`. There must be at least one; the
+    /// owner receives the answers through [`send_update`](Self::send_update) when all are there.
     ///
     /// # Errors
-    /// If something of it can not be asked; then nothing was.
+    /// If one of the inputs cannot be requested; then none was.
     pub(super) fn request_input(
         &mut self,
         owner: InputOwner,
@@ -272,7 +272,7 @@ impl Client {
         Ok(gather)
     }
 
-    /// Nobody waits for these answers any more: what has not been answered is taken back.
+    /// Withdraws the unanswered requests of a set.
     pub(super) fn withdraw_input(&mut self, gather: InputSetId) {
         let Some(gathering) = self.inputs.sets.remove(&gather) else { return };
         for InputSlot { request: asked, .. } in gathering.slots {
@@ -282,14 +282,14 @@ impl Client {
         }
     }
 
-    /// Takes everything back.
+    /// Withdraws all unanswered input requests.
     pub(super) fn withdraw_all_input(&mut self) {
         while let Some((&gather, _)) = self.inputs.sets.first_key_value() {
             self.withdraw_input(gather);
         }
     }
 
-    /// Takes an answer if it is one to an input request; returns whether it is.
+    /// Takes an answer if it belongs to an input request; returns whether it does.
     pub(super) fn take_input(
         &mut self,
         now: Instant,
@@ -326,7 +326,7 @@ impl Client {
         true
     }
 
-    /// Tells who asked.
+    /// Delivers the answers to the owner.
     fn deliver_input(
         &mut self,
         now: Instant,
@@ -340,21 +340,21 @@ impl Client {
         }
     }
 
-    /// The request of this side on whose behalf the server asks, if it asks in a result: where the event
-    /// [`Request`](Event::Request) comes from a server that needs input before it can finish.
+    /// The client request whose result contains the input request: for events [`Request`](Event::Request) from a server
+    /// that needs input before it can finish.
     pub fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
         let (gather, _) = self.inputs.by_request.get(&request)?;
         self.inputs.sets.get(gather).map(|gathering| gathering.on_behalf_of)
     }
 
-    /// Whether this may be asked for in a result, and this client declared that it answers it.
+    /// Checks that this method is allowed as an input request, and that this client has declared its capability.
     fn admit_input(&self, asked: &RawInputRequest) -> Result<&'static MethodInfo, InputError> {
         let revision = self.revision().unwrap_or(Revision::LATEST);
         let found = match revision.era() {
             Era::Modern => MethodInfo::all().find(|info| {
                 info.name == asked.method && info.as_input.is_some_and(|since| since.contains(revision))
             }),
-            // An error may ask for what a request may.
+            // An error may ask for the same inputs as a request.
             Era::Legacy => MethodInfo::find(&asked.method, Direction::ServerToClient, revision),
         };
         let Some(info) = found else {
@@ -373,7 +373,7 @@ fn bytes_of(asked: &RawInputRequest) -> usize {
     asked.params.as_ref().map_or(0, |params| params.as_bytes().len())
 }
 
-/// The answer as it goes to the server.
+/// Encodes an answer for the server.
 fn encode_answer(result: &dyn AnyResult, revision: Revision) -> Result<Raw, ErrorObject> {
     let mut json = Vec::new();
     let written = result.write_result(&mut json, revision, None).and_then(|()| {

@@ -1,14 +1,14 @@
-//! Requests that a server answers by asking for input first, and that go out again with it.
+//! Input rounds: requests that a server answers by asking for input, and that are sent again with it.
 //!
-//! | the answer | what happens |
+//! | answer | reaction |
 //! |---|---|
-//! | asks for input (2026-07-28) | the application is asked; when all is answered, the request goes out again |
-//! | has a state and asks for nothing (2026-07-28) | it goes out again: at once, and after growing pauses if that goes on |
-//! | says that pages must be visited (2025-11-25) | the application is asked; the request goes out again once the person is done with them, or after growing pauses if nobody says so |
+//! | asks for input (2026-07-28) | the application is asked; the request is sent again with all the answers |
+//! | has a state and asks for no input (2026-07-28) | the request is sent again: at once, and after growing pauses if that repeats |
+//! | requires visits to pages (2025-11-25) | the application is asked; the request is sent again once the user has finished with them, or after growing pauses without a report of that |
 //! | anything else | the request ends |
 //!
-//! The handle stays the same, the id on the wire is a new one each time. The time without progress stands still between
-//! two rounds, the hard maximum does not.
+//! The handle stays the same, the id on the wire is new each time. The timeout without progress is paused between two
+//! rounds, the hard timeout is not.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
@@ -33,66 +33,66 @@ use super::Client;
 use super::input_requests::{InputOwner, InputSetId, RawInputRequests, RawInputResponses};
 use wire::{InputRequirement, RoundParams, is_accepted, read_pages, write_params};
 
-/// The first pause before a request that was answered by nothing but a state goes out again, once it has done so without
-/// a pause. Each further one is twice as long.
+/// The first pause before a request answered with only a state is sent again, if it happens twice in a row. Each
+/// further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest of these pauses: a server that sheds load is not helped by more, and a person waits.
+/// The longest of these pauses: more does not help a server that sheds load, and a user is waiting.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// How long the person is given with the pages before the request goes out again, if the server does not say when they
-/// are done. Each further time it is twice as long.
+/// The time given to the user for the pages before the request is sent again, if the server does not report their
+/// completion. Each further time is twice as long.
 const FIRST_PAGE_WAIT: Duration = Duration::from_secs(2);
 /// The longest of these times.
 const MAX_PAGE_WAIT: Duration = Duration::from_secs(60);
-/// The pause before a request goes out again if too much waits to be sent for now.
+/// The pause before a request is sent again if too much output is queued.
 const OVERLOAD_PAUSE: Duration = Duration::from_millis(100);
 
-/// Pages that the person must visit.
+/// Pages that the user must visit.
 #[derive(Debug)]
 struct RequiredPages {
-    /// What the request ends with if the person does not want to.
+    /// The outcome of the request if the user declines.
     error: ErrorObject,
-    /// Those that the person has been asked to visit.
+    /// The pages that the user was asked to visit.
     requested: BTreeSet<Box<str>>,
-    /// Those among them that the server has not said to be done with.
+    /// Those that the server has not reported as complete.
     open: BTreeSet<Box<str>>,
 }
 
 #[derive(Debug, Default)]
 enum RoundStep {
-    /// It is with the server.
+    /// The request is with the server.
     #[default]
     Answer,
     /// The application is asked for input.
     Input { gather: InputSetId, state: Option<Raw> },
     /// The application is asked for consent to visit pages.
     Consent { gather: InputSetId },
-    /// It goes out again then: as it was, if there is nothing to add.
+    /// The request is sent again after the pause: unchanged, if there is no addition.
     Pause { until: Instant, addition: Option<RoundParams> },
 }
 
-/// A request that has been answered by asking for input.
+/// The round of a request that was answered by asking for input.
 #[derive(Debug, Default)]
 struct InputRound {
-    /// How often it has gone out again.
+    /// The number of times that it was sent again.
     count: u32,
-    /// How often in a row it was asked for nothing new.
+    /// The number of consecutive answers that asked for no new input.
     idle: u32,
     next: RoundStep,
     pages: Option<Box<RequiredPages>>,
 }
 
-/// All of them.
+/// The rounds of all requests.
 #[derive(Debug, Default)]
 pub(super) struct InputRounds {
     rounds: BTreeMap<i64, InputRound>,
-    /// Those that pause.
+    /// The requests that pause.
     due: BTreeSet<(Instant, i64)>,
-    /// The pages that are open, each with a request that waits for it.
+    /// The open pages, each with a request that waits for it.
     pages: BTreeSet<(Box<str>, i64)>,
 }
 
 impl InputRounds {
-    /// When the next one goes out.
+    /// When the next paused request is sent.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|&(due, _)| due)
     }
@@ -125,7 +125,7 @@ impl InputRounds {
         self.rounds.get(&number).is_some_and(|round| matches!(round.next, RoundStep::Pause { .. }))
     }
 
-    /// The requests that wait for the person to be done with a page.
+    /// The requests that wait for a page to be completed.
     fn requests_for_page(&self, page: &str) -> Vec<i64> {
         let from = (Box::from(page), i64::MIN);
         let waiting = self.pages.range(from..).take_while(|(open, _)| **open == *page);
@@ -134,7 +134,7 @@ impl InputRounds {
 }
 
 impl Client {
-    /// Whether a request is kept to go out again if it is answered by asking for input.
+    /// Whether a request is stored to be sent again if the server asks for input.
     pub(super) fn has_rounds(
         &self,
         info: Option<&'static MethodInfo>,
@@ -151,7 +151,7 @@ impl Client {
         asks && input == InputMode::Automatic && info.is_some_and(|info| info.input_required)
     }
 
-    /// A request that was taken out of the table has its answer: it ends, or goes into another round.
+    /// Processes the answer of a request that was removed from the table: resolves it, or starts another round.
     pub(super) fn resolve_round(
         &mut self,
         now: Instant,
@@ -184,7 +184,7 @@ impl Client {
         }
     }
 
-    /// A request is over, whatever it was waiting for.
+    /// Removes the round of a request that is over.
     pub(super) fn forget_rounds(&mut self, number: i64) {
         match self.rounds.remove(number).map(|round| round.next) {
             Some(RoundStep::Input { gather, .. } | RoundStep::Consent { gather }) => {
@@ -194,10 +194,10 @@ impl Client {
         }
     }
 
-    /// A request was answered by asking for input.
+    /// Handles an answer that asks for input.
     ///
     /// # Errors
-    /// What it ends as, if it ends.
+    /// The outcome of the request, if it ends.
     fn require_input(
         &mut self,
         now: Instant,
@@ -213,7 +213,7 @@ impl Client {
         }
         let most = self.config.limits.requests_in;
         let asked = requests.as_ref().map(|requests| RawInputRequests::read(requests, most)).transpose()?;
-        // It may be kept for as long as a person thinks.
+        // It may be stored for as long as a person thinks.
         let state = state.map(|state| state.detached());
         let mut round = self.rounds.remove(number).unwrap_or_default();
         let limit = self.config.limits.rounds;
@@ -244,12 +244,12 @@ impl Client {
         Ok(())
     }
 
-    /// A request was answered by the error that the person must visit pages first.
+    /// Handles the error that the user must visit pages first.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error>
     ///
     /// # Errors
-    /// What it ends as, if it ends.
+    /// The outcome of the request, if it ends.
     fn require_pages(
         &mut self,
         now: Instant,
@@ -269,7 +269,7 @@ impl Client {
             Some(pages) => (pages.requested, pages.open),
             None => (BTreeSet::new(), BTreeSet::new()),
         };
-        // What the person is done with is done, even if the server needs a while to notice.
+        // A page that the user has completed is not opened again, even if the server takes time to notice.
         let pages = asked.iter().map(|page| &*page.key);
         let open =
             pages.filter(|&page| !known.contains(page) || open.contains(page)).map(Box::from).collect();
@@ -289,14 +289,14 @@ impl Client {
         Ok(())
     }
 
-    /// Puts a request back into the table: it waits for something other than the server.
+    /// Puts a request back into the table while it waits for something other than the server.
     fn suspend(&mut self, number: i64, mut entry: OutboundEntry, round: InputRound) {
         entry.stage = Stage::AwaitingInput;
         self.outbound.insert(number, entry);
         self.rounds.insert(number, round);
     }
 
-    /// The application has answered all that was asked, or will not.
+    /// Handles the application's answers to the input requests, or its failure to give them.
     pub(super) fn handle_input_answers(
         &mut self,
         now: Instant,
@@ -330,7 +330,7 @@ impl Client {
         }
     }
 
-    /// The server says that the person is done with a page. One that nobody waits for is none of this file's.
+    /// Handles the server's report that a page is complete. Ignores pages that no request waits for.
     pub(super) fn handle_page_done(&mut self, now: Instant, page: &str, out: &mut dyn Outbox) {
         for number in self.rounds.requests_for_page(page) {
             let Some(mut round) = self.rounds.remove(number) else { continue };
@@ -354,14 +354,14 @@ impl Client {
         }
     }
 
-    /// Sends the next of the requests whose pause is over. Returns whether there was one.
+    /// Sends the next request whose pause is over. Returns whether there was one.
     pub(super) fn send_due_round(&mut self, now: Instant, out: &mut dyn Outbox) -> bool {
         let Some(number) = self.rounds.is_due(now) else { return false };
         self.send_round(now, number, out);
         true
     }
 
-    /// A request goes out again.
+    /// Sends a request again.
     fn send_round(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
         let Some(mut round) = self.rounds.remove(number) else { return };
         let RoundStep::Pause { addition, .. } = round.next else { return };
@@ -397,7 +397,7 @@ impl Client {
         self.rounds.insert(number, round);
     }
 
-    /// Ends a request that waits for something other than the server.
+    /// Resolves a request that waits for something other than the server.
     fn resolve_waiting(&mut self, number: i64, outcome: Outcome) {
         self.forget_rounds(number);
         if self.outbound.remove(number).is_some() {
@@ -413,7 +413,7 @@ impl StoredParams {
 }
 
 impl InputRound {
-    /// It goes out again when the person is done with the pages, or after a while.
+    /// Pauses until the user has completed the pages, or a time has passed.
     fn pause_for_pages(&mut self, now: Instant) {
         let open = self.pages.as_ref().is_some_and(|pages| !pages.open.is_empty());
         let pause = match open || self.idle > 0 {
@@ -429,7 +429,7 @@ impl InputRound {
     }
 }
 
-/// A time that doubles with each of `times`, up to `longest`; none at all before the first.
+/// A duration that doubles with each of `times`, up to `longest`; zero before the first.
 fn doubled(first: Duration, times: Option<u32>, longest: Duration) -> Duration {
     match times {
         None => Duration::ZERO,

@@ -1,16 +1,16 @@
 //! The client role.
 //!
-//! | state | what happens in it | what follows |
+//! | state | meaning | next states |
 //! |---|---|---|
-//! | [`Disconnected`](State::Disconnected) | nothing is open | `Connecting` once a link is asked for |
+//! | [`Disconnected`](State::Disconnected) | no link is open | `Connecting` once a link is requested |
 //! | [`Connecting`](State::Connecting) | the link is being opened | `Connected`, or `Disconnected` if that fails |
 //! | [`Connected`](State::Connected) | the era is probed | `Ready` (modern), `Initializing` (legacy) |
-//! | [`Initializing`](State::Initializing) | `initialize` is on its way | `Initialized`, or `Ready` if the server turns out to be modern |
+//! | [`Initializing`](State::Initializing) | `initialize` is in flight | `Initialized`, or `Ready` if the server proves to be modern |
 //! | [`Initialized`](State::Initialized) | the server has answered | `Ready` with `notifications/initialized` |
-//! | [`Ready`](State::Ready) | requests go out | `Disconnected` |
+//! | [`Ready`](State::Ready) | requests are sent | `Disconnected` |
 //!
-//! From any state but the first, the end of the link leads to `Disconnected`; during `Connected` and `Initializing` a
-//! fresh link may be asked for once (see [`EraPolicy::Auto`]).
+//! From any state but the first, the end of the link leads to `Disconnected`; during `Connected` and `Initializing` the
+//! client may request a fresh link once (see [`EraPolicy::Auto`]).
 
 mod cache;
 mod commands;
@@ -74,39 +74,39 @@ use input_rounds::InputRounds;
 use tasks::Tasks;
 use watch::{ChannelKind, WatchRegistry};
 
-/// How far a connection has come. The module's documentation has the transitions.
+/// The state of a client's connection. The module's documentation has the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Nothing is open.
+    /// No link is open.
     Disconnected,
     /// The link is being opened.
     Connecting,
-    /// The link is open, and the server's era is being found out.
+    /// The link is open, and the client is detecting the server's era.
     Connected,
-    /// `initialize` is on its way.
+    /// `initialize` is in flight.
     Initializing,
     /// The server has answered `initialize`.
     Initialized,
-    /// Requests go out.
+    /// Requests are sent.
     Ready,
 }
 
-/// What the machine is doing; the public [`State`] follows from it.
+/// The internal phase of a connection, from which the public [`State`] is derived.
 #[derive(Debug)]
 enum Phase {
-    /// The first link has not been asked for.
+    /// The first link has not been requested.
     Disconnected,
-    /// A link was asked for.
+    /// A link was requested.
     Connecting,
-    /// The link is open; detection goes on.
+    /// The link is open; detection is running.
     Detecting,
     /// The server is known.
     Ready,
-    /// No request is taken any more; those in flight may finish until then.
+    /// No further request is accepted; those in flight may finish until the deadline.
     Finishing { until: Instant },
-    /// The sending half was closed; the other side has until then to close its own.
+    /// The sending half was closed; the other side has until the deadline to close its own.
     Ending { until: Instant },
-    /// Over.
+    /// The connection is over.
     Closed,
 }
 
@@ -120,27 +120,27 @@ struct EarlyRequest {
 }
 
 impl EarlyRequest {
-    /// How many bytes of the server's it holds.
+    /// The size in bytes of its server-supplied content.
     fn bytes(&self) -> usize {
         let params = self.params.as_ref().map_or(0, |params| params.as_bytes().len());
         params.saturating_add(self.method.len()).saturating_add(id_bytes(&self.id))
     }
 }
 
-/// What is kept of a request of the server until it is answered.
+/// The state of a server's request until it is answered.
 #[derive(Debug)]
 struct PendingReply {
-    /// The batch that it came in.
+    /// The batch that contained it.
     batch: Option<BatchId>,
-    /// The task of the server's that it belongs to, and its answer with it (2025-11-25).
+    /// Its related task, which the answer names too (2025-11-25).
     task: Option<Box<str>>,
 }
 
-/// Regular pings, where they are wanted and the server is a legacy one.
+/// Regular pings, if configured and the server is a legacy one.
 #[derive(Debug)]
 struct Pings {
     next: Instant,
-    /// The ping under way: its number and when it counts as missed.
+    /// The ping in flight: its number and its deadline.
     waiting: Option<(i64, Instant)>,
     misses: u32,
 }
@@ -154,20 +154,20 @@ pub struct Client {
     phase: Phase,
     state: State,
     detect: EraDetection,
-    /// The wire ids of the handshake's own requests.
+    /// The id of the era probe in flight.
     probe: Option<i64>,
     initialize: Option<i64>,
-    /// Whether nothing was written since the last of them: then an error without an id can only mean that.
+    /// Whether a handshake request was the last message written: then an error without an id can only answer it.
     handshake_written_last: bool,
     outbound: Outbound,
-    /// Requests made before the server was known.
+    /// Requests queued until the server is known.
     queued: BTreeMap<i64, Template>,
     queued_bytes: usize,
-    /// The requests of the server that await an answer.
+    /// The server's requests that are not answered yet.
     inbound: Inbound<PendingReply>,
-    /// What servers ask for in their results.
+    /// The input requests from the server's results.
     inputs: PendingInputs,
-    /// The requests that have been answered by asking for input.
+    /// The requests that the server has answered by asking for input.
     rounds: InputRounds,
     batches: Batches,
     early_requests: VecDeque<EarlyRequest>,
@@ -175,24 +175,24 @@ pub struct Client {
     events: EventQueue<Event>,
     link: VecDeque<LinkAction>,
     server: Option<ServerInfo>,
-    /// The last report on connecting.
+    /// The last progress report on connecting.
     connecting: Option<Box<ConnectProgress>>,
     protocol: Option<ProtocolMeta>,
-    /// The same for requests that may not become tasks, where that makes a difference.
+    /// The same for requests that may not become tasks, if that differs.
     protocol_without_tasks: Option<ProtocolMeta>,
     tasks: Tasks,
     known_era: Option<KnownEra>,
     pings: Option<Pings>,
     cache: Cache,
     channel: ChannelKind,
-    /// Whether what the server says of its own accord can not be heard (legacy revisions over HTTP).
+    /// Whether messages outside of any request cannot be received (legacy revisions over HTTP).
     lacks_event_stream: bool,
-    /// What the application watches, once it does.
+    /// The application's watches; created by the first one.
     watches: Option<Box<WatchRegistry>>,
 }
 
 impl Client {
-    /// A client that has not asked for its link yet: [`poll_link`](Self::poll_link) is where it begins.
+    /// Creates a client that has not requested its link yet: [`poll_link`](Self::poll_link) starts it.
     pub fn new(config: ClientConfig) -> Self {
         let limits = config.limits;
         Self {
@@ -230,12 +230,12 @@ impl Client {
 
     // --- Getters ---
 
-    /// How far the connection has come.
+    /// The state of the connection.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// What is known of the server, once the client is ready.
+    /// The client's knowledge of the server, once the client is ready.
     pub fn server(&self) -> Option<&ServerInfo> {
         self.server.as_ref()
     }
@@ -245,7 +245,7 @@ impl Client {
         self.connecting.as_deref()
     }
 
-    /// What this connection found out about the server's era, for the next connection to the same server.
+    /// The era of the server as this connection found it, for the next connection to the same server.
     pub fn known_era(&self) -> Option<KnownEra> {
         self.known_era
     }
@@ -255,12 +255,12 @@ impl Client {
         &self.config
     }
 
-    /// How many requests of this side have not ended.
+    /// The number of requests in flight from this side.
     pub fn in_flight(&self) -> usize {
         self.outbound.len()
     }
 
-    /// Whether more input is welcome: whether the application takes its events.
+    /// Whether the client accepts more input: whether the application takes its events.
     pub fn wants_read(&self) -> bool {
         self.events.pressure(0) == Pressure::None
     }
@@ -289,8 +289,8 @@ impl Client {
         }
     }
 
-    /// What to do with the link; `flushed` tells whether everything that was written has been handed over, before which
-    /// the sending half is not closed.
+    /// The next action for the link. `flushed` says whether all written output has been handed over; the sending half
+    /// is closed only then.
     #[must_use]
     pub fn poll_link(&mut self, flushed: bool) -> Option<LinkAction> {
         let waits = |action: &LinkAction| *action == LinkAction::CloseWrite && !flushed;
@@ -322,9 +322,9 @@ impl Client {
         [phase, pings, self.outbound.next_deadline()].into_iter().chain(own).flatten().min()
     }
 
-    // --- What the other files share ---
+    // --- Shared with the other modules ---
 
-    /// Reports what connecting has come to, if that is something else than before.
+    /// Reports the progress of connecting, if it has changed.
     fn report_connecting(&mut self, progress: Option<ConnectProgress>) {
         let Some(progress) = progress else { return };
         if progress.differs(self.connecting.as_deref()) {
@@ -363,7 +363,7 @@ impl Client {
         self.server.as_ref().map(|server| server.revision)
     }
 
-    /// Ends a request that has been taken out of the table.
+    /// Resolves a request that was removed from the table.
     fn resolve(&mut self, number: i64, outcome: Outcome) {
         if let Some(watching) = self.watches.as_mut().filter(|watching| watching.owns_request(number)) {
             return watching.queue_outcome(number, outcome);
@@ -373,7 +373,7 @@ impl Client {
         }
     }
 
-    /// Tells the application that a request of its own has ended.
+    /// Queues the outcome of one of the application's requests.
     fn push_outcome(&mut self, number: i64, outcome: Outcome) {
         let outcome = self.stale_fallback(number, outcome);
         let event = |outcome| Event::Outcome { request: RequestId::new(number), outcome };
@@ -385,7 +385,7 @@ impl Client {
         }
     }
 
-    /// Takes a request out of the table, with what was kept to send it.
+    /// Removes a request from the table, with its stored parameters.
     fn take_outbound(&mut self, number: i64) -> Option<OutboundEntry> {
         if let Some(template) = self.queued.remove(&number) {
             self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
@@ -395,7 +395,7 @@ impl Client {
         self.outbound.remove(number)
     }
 
-    /// What every modern request carries, encoded once.
+    /// The `_meta` entries of every modern request, encoded once.
     fn protocol_meta(&self, revision: Revision, tasks: TaskMode) -> ProtocolMeta {
         let ClientConfig { info, send_info, capabilities, .. } = &self.config;
         let mut capabilities = Cow::Borrowed(capabilities);
@@ -405,7 +405,7 @@ impl Client {
         ProtocolMeta::new(revision, send_info.then_some(info), &capabilities)
     }
 
-    /// Ends everything: each request with an outcome, the connection with `closed`.
+    /// Ends the connection: resolves each request, and reports `closed`.
     fn finish(&mut self, closed: CloseReason) {
         let refused = match &closed {
             CloseReason::Connect(error) => Outcome::Refused(RequestError::Connect(alloc::format!("{error}"))),

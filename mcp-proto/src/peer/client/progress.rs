@@ -17,14 +17,14 @@ pub enum ConnectStep {
     Probe,
     /// The server was sent `initialize`.
     Initialize,
-    /// The server was asked for the event stream of HTTP+SSE (2024-11-05).
+    /// The client has requested the event stream of HTTP+SSE (2024-11-05).
     EventStream,
-    /// The server requires authorization first. The time for connecting stands still until that is settled.
+    /// The server requires authorization first. The time for connecting is paused until that is finished.
     Authorization,
 }
 
 impl ConnectStep {
-    /// The step in words, to stand behind "waiting for" or "retrying".
+    /// The step in words, to follow "waiting for" or "retrying".
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "the opening of the connection",
@@ -56,10 +56,10 @@ pub struct ConnectProgress {
     pub retry: u32,
     /// The pause before the next attempt, counted from this report; `None` while the client waits for an answer.
     pub pause: Option<Duration>,
-    /// How the attempt or the step before ended; `None` at the beginning.
+    /// How the previous attempt or step ended; `None` at the start.
     pub reason: Option<Box<ConnectError>>,
-    /// How much time is left for connecting, counted from this report ([`ConnectTimeouts::total`]); `None` if the time
-    /// is not counted.
+    /// The time left for connecting, counted from this report ([`ConnectTimeouts::total`]); `None` while the time is
+    /// paused.
     ///
     /// [`ConnectTimeouts::total`]: super::ConnectTimeouts::total
     pub remaining: Option<Duration>,
@@ -71,7 +71,7 @@ impl ConnectProgress {
         Self { step, retry: 0, pause: None, reason: None, remaining: None }
     }
 
-    /// Whether this reports something else than `before`, apart from the time that has passed.
+    /// Whether this report differs from `before`, apart from the time that has passed.
     pub(crate) fn differs(&self, before: Option<&Self>) -> bool {
         before.is_none_or(|before| {
             (before.step, before.retry, before.pause.is_some())
@@ -80,7 +80,7 @@ impl ConnectProgress {
         })
     }
 
-    /// About how many bytes it holds that a server has chosen.
+    /// The approximate size in bytes of its server-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         self.reason.as_ref().map_or(0, |reason| reason.bytes())
     }

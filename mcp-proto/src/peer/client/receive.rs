@@ -1,4 +1,4 @@
-//! What a client is told: by its link and by the server.
+//! Inputs of a client: the link and the server's messages.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -31,7 +31,7 @@ use super::{
 impl Client {
     // --- The link ---
 
-    /// The link that was asked for is open.
+    /// Handles the opening of the requested link.
     pub fn handle_open(&mut self, now: Instant, out: &mut dyn Outbox) {
         if matches!(self.phase, Phase::Connecting) {
             self.phase = Phase::Detecting;
@@ -42,15 +42,15 @@ impl Client {
         }
     }
 
-    /// The link that was asked for could not be opened; `detail` says why.
+    /// Handles the failure to open the requested link; `detail` gives the reason.
     pub fn handle_open_failed(&mut self, detail: &str) {
         if matches!(self.phase, Phase::Connecting) {
             self.finish(CloseReason::Connect(ConnectError::Open(detail.to_string())));
         }
     }
 
-    /// The link has ended; `detail` is what the transport knows about it: an exit status, an error, the last lines of
-    /// standard error.
+    /// Handles the end of the link; `detail` is what the transport knows about it: an exit status, an error, the last
+    /// lines of standard error.
     pub fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
         match self.phase {
             Phase::Disconnected | Phase::Connecting | Phase::Closed => {}
@@ -65,24 +65,24 @@ impl Client {
 
     // --- The server ---
 
-    /// A message, or a batch of them, has come.
+    /// Handles a message, or a batch of them.
     pub fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
         match frame {
             Frame::Single(message) => self.take_message(now, message, None, out),
             Frame::Batch(batch) => self.handle_batch(now, batch, out),
         }
         self.advance_tasks(now, out);
-        // Not before: the answers to a batch go out with its last message.
+        // At the end only: the answers to a batch are sent with its last message.
         self.advance_close(now);
         self.advance_watches(now, out);
     }
 
-    /// One message has come.
+    /// Handles one message.
     pub fn handle_message(&mut self, now: Instant, message: Message, out: &mut dyn Outbox) {
         self.handle_frame(now, Frame::Single(message), out);
     }
 
-    /// Something came that is no message. If it was to be the answer to a request, that request ends.
+    /// Handles input that is not a message. If it was the answer to a request, that request ends.
     pub fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
         if self.is_receiving() {
             self.take_malformed(now, malformed, out);
@@ -92,7 +92,7 @@ impl Client {
         }
     }
 
-    /// Whether what comes is of any interest.
+    /// Whether messages are still processed in this phase.
     fn is_receiving(&self) -> bool {
         matches!(self.phase, Phase::Detecting | Phase::Ready | Phase::Finishing { .. } | Phase::Ending { .. })
     }
@@ -140,7 +140,7 @@ impl Client {
         let answers = (allowed && !matches!(self.phase, Phase::Ending { .. })).then(|| self.batches.open());
         for message in batch {
             match (message, answers) {
-                // At a revision without batches none of its requests is served; what it answers is answered.
+                // In revisions without batches its requests are refused; its responses count.
                 (Ok(Message::Request(_)), None) if legacy => refused = true,
                 (Ok(message), _) => {
                     if let (Message::Request(_), Some(answers)) = (&message, answers) {
@@ -151,7 +151,7 @@ impl Client {
                 (Err(malformed), Some(answers)) => self.refuse_element(now, malformed, answers, out),
                 (Err(malformed), None) => self.take_malformed(now, malformed, out),
             }
-            // One of them may have ended the connection.
+            // An element may have ended the connection.
             if !self.is_receiving() {
                 return;
             }
@@ -165,7 +165,7 @@ impl Client {
         }
     }
 
-    /// Answers an element of a batch that is no message, unless it is one that is never answered.
+    /// Answers an element of a batch that is not a message, unless it is one that is never answered.
     fn refuse_element(&mut self, now: Instant, malformed: Malformed, batch: BatchId, out: &mut dyn Outbox) {
         if self.resolve_unreadable(now, &malformed, out) {
             return;
@@ -180,7 +180,7 @@ impl Client {
         }
     }
 
-    /// Ends the request that a message which could not be read was to answer; returns whether there is one.
+    /// Resolves the request that an unreadable message was to answer; returns whether there is one.
     fn resolve_unreadable(&mut self, now: Instant, malformed: &Malformed, out: &mut dyn Outbox) -> bool {
         let wire = malformed.recovered.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
         let (Some(wire), true) = (wire, malformed.may_be_answer()) else { return false };
@@ -238,8 +238,8 @@ impl Client {
         let answered = self.outbound.number_awaiting(wire);
         match answered.and_then(|number| Some((number, self.outbound.remove(number)?))) {
             Some((number, entry)) => self.resolve_round(now, number, entry, response.outcome, out),
-            // The answer to a request that was given up is dropped; it crossed the cancellation on the way. So is a
-            // second answer to one that has gone into another round.
+            // The answer to a cancelled request is dropped; it crossed the cancellation on the way. So is a second
+            // answer to a request that was sent again in another input round.
             None if self.outbound.is_ours(wire) => {
                 if let Ok(result) = &response.outcome {
                     self.abandon_late_task(now, result, out);
@@ -255,7 +255,7 @@ impl Client {
             let act = self.detect.handle_probe(now, answer);
             return self.perform_detect(now, act, out);
         }
-        // Both were answered: this connection stays legacy, and the next one begins modern.
+        // The server answered both: this connection stays legacy, and the next one starts modern.
         let Some(discovered) = answer.ok().as_ref().and_then(handshake::read_discover) else { return };
         if let (Some(version), Some(verdict)) =
             (self.config.era_policy.choose_version(&discovered.versions), &mut self.known_era)
@@ -282,7 +282,7 @@ impl Client {
         self.diagnose(Diagnostic::Error(error));
     }
 
-    /// What kind of result a result is, by the method that was asked and the result's own word.
+    /// Classifies a result by the request's method and the result's own `resultType`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#resulttype>
     pub(super) fn result_outcome(&self, entry: &OutboundEntry, result: Raw) -> Outcome {
@@ -295,7 +295,7 @@ impl Client {
         let info = entry.info;
         match result_type(result.as_str()) {
             Ok(ResultType::Complete) => Outcome::Result(result),
-            // Some say of a task that it is one, rather than that the answer is complete.
+            // Some servers set this type on the task itself, where the answer is in fact complete.
             Ok(ResultType::Task) if info.is_some_and(|info| info.name == GetTask::NAME) => {
                 Outcome::Result(result)
             }
@@ -335,7 +335,7 @@ impl Client {
             Ok(params) => params,
             Err(error) => return self.diagnose(Diagnostic::InvalidNotification { method, error }),
         };
-        // Progress of a request that is unknown or over is not an error: it may have crossed on the way.
+        // Progress of a request that is unknown or over is no error: it may have crossed the answer.
         let Some(number) = self.config.conduct.number_of(&params.progress_token) else { return };
         if self
             .outbound
@@ -355,7 +355,7 @@ impl Client {
         };
         let Some(id) = params.request_id else { return };
         if self.era() == Some(Era::Modern) {
-            // A server cancels only to end a subscription; one that ended by its result is gone already.
+            // A server cancels only to end a subscription; one that ended by its result is already removed.
             if let Some(wire) = self.config.conduct.number_of(&id)
                 && let number = self.outbound.number_for_wire(wire)
                 && self.is_subscription(number)
@@ -368,7 +368,8 @@ impl Client {
         }
     }
 
-    /// The person is done with a page. Who does not wait for that hears of it by the notification alone.
+    /// Handles the report that the user has finished with a page. Without a request that waits for it, the application
+    /// receives the notification only.
     fn handle_elicitation_complete(&mut self, now: Instant, params: Option<&Raw>, out: &mut dyn Outbox) {
         if let Ok(params) = decode::<ElicitationCompleteParams>(params) {
             self.handle_page_done(now, &params.elicitation_id, out);
@@ -432,7 +433,7 @@ impl Client {
     }
 
     fn become_ready(&mut self, now: Instant, info: ServerInfo, out: &mut dyn Outbox) {
-        // A server that answers both is spoken to in legacy this time, and in modern from the start the next.
+        // A server that answers both is used as legacy this time, and as modern from the start next time.
         let version = self.detect.also_modern().unwrap_or(info.revision);
         let probe_breaks_it = self.detect.probe_breaks_server();
         self.start(
@@ -443,7 +444,7 @@ impl Client {
         );
     }
 
-    /// Requests go out from now on.
+    /// Makes the connection ready and sends the queued requests.
     pub(super) fn start(&mut self, now: Instant, info: ServerInfo, verdict: KnownEra, out: &mut dyn Outbox) {
         let (era, revision) = (info.era, info.revision);
         let tasks = match self.config.tasks {
@@ -482,7 +483,7 @@ impl Client {
         self.begin_watches(now, out);
     }
 
-    /// Tells a legacy server what to log. Its answer changes nothing.
+    /// Sets the log level of a legacy server. The answer is ignored.
     fn request_log_level(&mut self, out: &mut dyn Outbox) {
         let (Some(level), Some(Era::Legacy)) = (self.config.log_level, self.era()) else { return };
         if self.admit(SetLoggingLevel::NAME, Some(SetLoggingLevel::INFO)).is_ok() {
@@ -524,7 +525,7 @@ impl Client {
         number
     }
 
-    /// Writes a request of the machine's own.
+    /// Writes one of the machine's own requests.
     pub(super) fn write_own_request(
         &mut self,
         number: i64,
@@ -550,7 +551,7 @@ fn bytes_of(params: Option<&Raw>) -> usize {
     params.map_or(0, |params| params.as_bytes().len())
 }
 
-/// Decodes a notification's parameters, or says what is wrong with them.
+/// Decodes a notification's parameters, or returns why they are invalid.
 fn decode<'a, T: serde::Deserialize<'a>>(params: Option<&'a Raw>) -> Result<T, String> {
     match params {
         Some(params) => params.decode().map_err(|error| error.to_string()),

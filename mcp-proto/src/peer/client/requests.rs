@@ -1,4 +1,4 @@
-//! What a legacy server asks of its client, and how it is answered.
+//! Requests of a legacy server, and their answers.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -41,16 +41,16 @@ impl Client {
         }
     }
 
-    /// A request has come, or the era of the server that sent it has become known.
+    /// Handles a request, on arrival or once the era of its server is known.
     pub(super) fn handle_request(&mut self, request: EarlyRequest, out: &mut dyn Outbox) {
-        // The sending half is closed: there is no way to answer any more.
+        // The sending half is closed: no answer can be sent.
         if matches!(self.phase, Phase::Ending { .. }) {
             return;
         }
         let EarlyRequest { id, method, params, batch } = request;
         match self.era() {
             Some(Era::Modern) => self.diagnose(Diagnostic::ForbiddenRequest { id, method }),
-            // A ping does not wait for the verdict: any server but a modern one may send it.
+            // A ping does not wait for detection: any server but a modern one may send it.
             _ if &*method == Ping::NAME => {
                 if let Err(error) =
                     self.reply_result(&id, batch, &EmptyResult::new(), Revision::LATEST_LEGACY, out)
@@ -59,7 +59,7 @@ impl Client {
                 }
             }
             None => self.queue_early_request(EarlyRequest { id, method, params, batch }, out),
-            // Its answer would be taken for the answer to the other one.
+            // The server would take its answer for the answer to the other request.
             Some(Era::Legacy) if self.inbound.find(&id).is_some() => {
                 if let Some(batch) = batch {
                     self.close_batch(batch, out);
@@ -74,7 +74,7 @@ impl Client {
         }
     }
 
-    /// Keeps a request until the era is known.
+    /// Holds a request until the era is known.
     fn queue_early_request(&mut self, request: EarlyRequest, out: &mut dyn Outbox) {
         let bytes = self.early_bytes.saturating_add(request.bytes());
         if self.early_requests.len() < self.config.limits.requests_in
@@ -88,7 +88,7 @@ impl Client {
         }
     }
 
-    /// Hands a legacy server's request to the application, or says why not.
+    /// Passes a legacy server's request to the application, or returns why not.
     fn take_request(
         &mut self,
         id: &Id,
@@ -119,7 +119,7 @@ impl Client {
         })
     }
 
-    /// Whether this client declared that it answers such a request.
+    /// Checks that this client has declared the capability for such a request.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation>
     fn admit_request(&self, method: &Text, params: Option<&Raw>) -> Result<&'static MethodInfo, ErrorObject> {
@@ -138,7 +138,7 @@ impl Client {
         }
     }
 
-    /// The server no longer wants an answer.
+    /// Handles the server's cancellation of a request.
     pub(super) fn withdraw(&mut self, id: &Id, reason: Option<String>, out: &mut dyn Outbox) {
         if let Some(at) = self.early_requests.iter().position(|held| held.id == *id)
             && let Some(held) = self.early_requests.remove(at)
@@ -149,7 +149,7 @@ impl Client {
         let Some(request) = self.inbound.find(id) else { return };
         let Some((_, PendingReply { batch, .. })) = self.inbound.remove(request) else { return };
         let bytes = reason.as_ref().map_or(0, String::len);
-        // That it was cancelled must be told; why is worth no more than a notification.
+        // The cancellation must be reported; its reason counts as a notification.
         let reason = reason.filter(|_| self.events.pressure(bytes) == Pressure::None);
         let bytes = reason.as_ref().map_or(0, String::len);
         self.events.push(Event::RequestCancelled { id: request, reason }, bytes);
@@ -185,14 +185,14 @@ impl Client {
     ) {
         let name = id.map_or(ErrorId::Null, ErrorId::Known);
         let plain = ErrorObject::new(error.code, error.message.clone());
-        // Data of our own making always encodes; an application's that does not is left out.
+        // Data from this crate always encodes; application data that does not is left out.
         let _ = self.reply(id, batch, out, |buffer| {
             write::error(buffer, name, error).or_else(|_| write::error(buffer, name, &plain))
         });
     }
 
-    /// Writes the answer to one request, on its own or into its batch, unless so many wait already that the connection
-    /// is of no use.
+    /// Writes the answer to one request, on its own or into its batch. Fails the connection if too many answers are
+    /// queued already.
     fn reply(
         &mut self,
         id: Option<&Id>,
@@ -224,7 +224,7 @@ impl Client {
         Ok(())
     }
 
-    /// One answer that a batch waits for has come, or never will.
+    /// Counts one answer of a batch as given, or as never coming.
     pub(super) fn close_batch(&mut self, batch: BatchId, out: &mut dyn Outbox) {
         if let Some(answers) = self.batches.close(batch) {
             out.buffer().extend_from_slice(&answers);

@@ -1,4 +1,4 @@
-//! Deadlines that stand still while the transport keeps a request from the server.
+//! Suspension of deadlines while the transport keeps a request from the server.
 //!
 //! A transport may hold requests back until the client is authorized. That time does not count against a request or a
 //! ping, except against a request's hard timeout.
@@ -20,7 +20,7 @@ impl Client {
         self.suspend_ping_deadline(|ping| (ping == number).then_some(since));
     }
 
-    /// Counts the timeouts of requests that are over, and of a ping, from the time that `since` names for them, if any.
+    /// Counts expired timeouts of requests, and of a ping, from the time that `since` returns for them, if any.
     pub(crate) fn suspend_deadlines(&mut self, now: Instant, since: impl Fn(i64) -> Option<Instant>) {
         self.outbound.suspend_deadlines(now, |number, _| since(number));
         self.suspend_ping_deadline(since);

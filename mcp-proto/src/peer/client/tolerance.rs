@@ -15,7 +15,7 @@ use crate::schema::{
 
 use super::{Client, Diagnostic};
 
-/// What a legacy server that declares no capability is asked for all the same, if the application wants it.
+/// The methods that the application may call on a legacy server that declares no capability.
 const UNDECLARED_METHODS: [&str; 7] = [
     ListTools::NAME,
     CallTool::NAME,
@@ -36,7 +36,7 @@ impl Client {
         lenient
     }
 
-    /// Reports that the server has written the number of a request of this side as a string, if it has.
+    /// Reports a tolerated deviation if the server has written the number of a request of this side as a string.
     pub(crate) fn note_number_as_string(&mut self, id: &Id) {
         if matches!(id, Id::String(_)) {
             self.diagnose(Diagnostic::Tolerated(Leniency::NumberAsString { id: id.clone() }));
@@ -64,8 +64,8 @@ impl Client {
         Ok(result)
     }
 
-    /// Whether the server can be asked this by the application. Some legacy servers declare no capability at all, and
-    /// serve what they have: they are asked for it, and for nothing that is not a question of the application.
+    /// Checks that the application may call a method. Some legacy servers declare no capability at all and still serve
+    /// their methods: the application may call them, but the machine itself does not.
     pub(super) fn admit_application(
         &mut self,
         method: &str,
@@ -93,7 +93,7 @@ impl Client {
     }
 }
 
-/// The names of the tools in a page of them that have no `inputSchema`.
+/// The names of the tools on a page that have no `inputSchema`.
 fn tools_without_schema(page: &Raw) -> Vec<String> {
     #[derive(Deserialize)]
     struct Page<'a> {

@@ -1,4 +1,4 @@
-//! What becomes of one exchange on its way.
+//! Network conditions for HTTP exchanges: latency, chunks, faults.
 
 use alloc::string::String;
 use core::num::NonZeroUsize;
@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use crate::backoff::SplitMix64;
 
-/// What becomes of one exchange on its way.
+/// The plan of one exchange: its timing and its fault.
 ///
 /// ```
 /// use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::backoff::SplitMix64;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExchangePlan {
-    /// How long the request is under way. Default 1 ms.
+    /// The time that the request is in transit. Default 1 ms.
     pub request: Duration,
-    /// How long each part of the answer is under way; parts never overtake each other. Default 1 ms.
+    /// The time that each part of the answer is in transit; parts never overtake each other. Default 1 ms.
     pub answer: Duration,
-    /// How many bytes of a body arrive at once at most; `None` delivers what was sent together together.
+    /// The maximum number of bytes of a body that arrive at once; `None` delivers what was sent together in one piece.
     pub chunk: Option<NonZeroUsize>,
-    /// What goes wrong.
+    /// The fault of the exchange.
     pub fault: Option<Fault>,
-    /// The server gets the request once more, so much later; nobody reads the second answer. Proxies that try again do
-    /// this.
+    /// The server receives the request a second time after this delay, and the second answer is discarded. Proxies that
+    /// retry cause this.
     pub duplicate_after: Option<Duration>,
-    /// Whether the answer is held back until its body is whole.
+    /// Whether the answer is held back until its body is complete.
     pub buffered: bool,
-    /// After how long without a byte the answer is broken off.
+    /// The time without a byte after which the answer is broken off.
     pub idle_timeout: Option<Duration>,
-    /// How the client is told of a body that was broken off.
+    /// How a truncated body looks to the client.
     pub truncation: TruncationReport,
 }
 
@@ -52,79 +52,79 @@ impl Default for ExchangePlan {
     }
 }
 
-/// What goes wrong with an exchange.
+/// A fault of an exchange.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// There is no connection to be had: the server never sees the request, and that is certain.
+    /// No connection can be made: the client knows that the server never received the request.
     Refused,
-    /// The request gets lost, and nobody can tell that from its answer getting lost.
+    /// The request is lost; the client cannot distinguish this from the loss of its answer.
     Lost,
-    /// The request arrives, and before the head of its answer has come the connection breaks.
+    /// The request arrives, and the connection breaks before the head of the answer.
     Headless {
-        /// How long after the request has arrived.
+        /// The delay after the arrival of the request.
         after: Duration,
     },
-    /// The connection breaks in the body of the answer; behind it, if that is shorter.
+    /// The connection breaks within the body of the answer, or after it if the body is shorter.
     Cut {
-        /// How much of the body arrives.
+        /// The number of bytes of the body that arrive.
         bytes: usize,
     },
-    /// Somebody on the way answers instead.
+    /// An intermediary answers instead.
     Replaced {
         /// The status.
         status: u16,
-        /// Whether the server has seen the request.
+        /// Whether the server has received the request.
         reached_server: bool,
     },
-    /// Somebody on the way sends the client elsewhere.
+    /// An intermediary redirects the client.
     Redirected {
         /// The status.
         status: u16,
-        /// Where to.
+        /// The target of the redirect.
         to: String,
     },
 }
 
-/// How the client is told of a body that was broken off.
+/// How a truncated body looks to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TruncationReport {
-    /// As broken off.
+    /// As truncated.
     Noticed,
-    /// As whole: somebody on the way has ended it in an orderly manner.
+    /// As complete: an intermediary has ended it in an orderly way.
     Hidden,
 }
 
-/// How often things go wrong, in thousandths of the exchanges, and how far apart things happen.
+/// Network conditions: the ranges of latencies, and the rates of faults in thousandths of the exchanges.
 #[derive(Clone, Debug)]
 pub struct NetworkConditions {
-    /// How long a request, or a part of an answer, is under way.
+    /// The time that a request, or a part of an answer, is in transit.
     pub latency: RangeInclusive<Duration>,
-    /// [`Fault::Refused`]
+    /// The rate of [`Fault::Refused`].
     pub refused: u16,
-    /// [`Fault::Lost`]
+    /// The rate of [`Fault::Lost`].
     pub lost: u16,
-    /// [`Fault::Headless`]
+    /// The rate of [`Fault::Headless`].
     pub headless: u16,
-    /// [`Fault::Cut`]
+    /// The rate of [`Fault::Cut`].
     pub cut: u16,
-    /// [`Fault::Replaced`] by 502, 503 or 504.
+    /// The rate of [`Fault::Replaced`], with status 502, 503 or 504.
     pub replaced: u16,
-    /// [`Fault::Redirected`]
+    /// The rate of [`Fault::Redirected`].
     pub redirected: u16,
-    /// [`ExchangePlan::duplicate_after`]
+    /// The rate of [`ExchangePlan::duplicate_after`].
     pub duplicated: u16,
-    /// [`ExchangePlan::buffered`]
+    /// The rate of [`ExchangePlan::buffered`].
     pub buffered: u16,
-    /// [`ExchangePlan::idle_timeout`]
+    /// The rate of [`ExchangePlan::idle_timeout`].
     pub idle: u16,
-    /// [`ExchangePlan::chunk`], of 1 to 40 bytes.
+    /// The rate of [`ExchangePlan::chunk`], of 1 to 40 bytes.
     pub chunked: u16,
-    /// [`TruncationReport::Hidden`]
+    /// The rate of [`TruncationReport::Hidden`].
     pub hidden: u16,
 }
 
 impl NetworkConditions {
-    /// Everything arrives, after a millisecond.
+    /// Conditions under which everything arrives, after a millisecond.
     pub const RELIABLE: Self = Self {
         latency: Duration::from_millis(1)..=Duration::from_millis(1),
         refused: 0,
@@ -140,7 +140,7 @@ impl NetworkConditions {
         hidden: 0,
     };
 
-    /// What becomes of an exchange with `url`.
+    /// Draws the plan of an exchange with `url`.
     pub(super) fn plan(&self, dice: &mut SimulationRng, url: &str) -> ExchangePlan {
         let mut fate = ExchangePlan {
             request: dice.duration_in(&self.latency),
@@ -180,41 +180,41 @@ impl NetworkConditions {
     }
 }
 
-/// Chance that repeats itself: the same seed gives the same numbers.
+/// Seeded random numbers for simulations: the same seed gives the same numbers.
 #[derive(Clone, Debug)]
 pub struct SimulationRng(SplitMix64);
 
 impl SimulationRng {
-    /// The dice of a seed.
+    /// Creates the generator of a seed.
     pub fn new(seed: u64) -> Self {
-        // Neighbouring seeds should have nothing in common.
+        // Neighbouring seeds should yield unrelated numbers.
         Self(SplitMix64::new(SplitMix64::new(seed).next_u64()))
     }
 
-    /// A number below `end`; 0 if there is none.
+    /// A random number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0.next_u64().checked_rem(end).unwrap_or(0)
     }
 
-    /// Whether something happens that does so in so many of a thousand cases.
+    /// Returns `true` with a probability of `thousandths` in a thousand.
     pub fn chance(&mut self, thousandths: u16) -> bool {
         self.below(1000) < u64::from(thousandths)
     }
 
-    /// One of several.
+    /// A random element of a slice.
     pub fn choose<'a, T>(&mut self, several: &'a [T]) -> Option<&'a T> {
         let which = self.below(u64::try_from(several.len()).unwrap_or(u64::MAX));
         several.get(usize::try_from(which).unwrap_or(usize::MAX))
     }
 
-    /// A duration within a range.
+    /// A random duration within a range.
     pub fn duration_in(&mut self, range: &RangeInclusive<Duration>) -> Duration {
         let width = range.end().saturating_sub(*range.start());
         let width = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX);
         range.start().saturating_add(Duration::from_nanos(self.below(width.saturating_add(1))))
     }
 
-    /// A size from 1 to `most`.
+    /// A random size from 1 to `most`.
     fn size_up_to(&mut self, most: u64) -> NonZeroUsize {
         let size = usize::try_from(self.below(most)).unwrap_or(0);
         NonZeroUsize::MIN.saturating_add(size)

@@ -1,4 +1,4 @@
-//! The front's server, polled as an executor would: what nobody has woken is not polled.
+//! The front's HTTP server on a simulated executor: only woken tasks are polled.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -22,7 +22,7 @@ use crate::transport::http::client::HttpRequest;
 use crate::transport::http::server::{HttpServerConfig, RequestHead};
 use crate::{Instant, UnixTime};
 
-/// The clock of a [`FrontPeer`], on which its handlers can wait.
+/// The clock of a [`FrontPeer`], whose handlers can wait on it.
 #[derive(Debug, Default)]
 pub struct SimulatedClock(Mutex<ClockState>);
 
@@ -34,7 +34,7 @@ struct ClockState {
 }
 
 impl SimulatedClock {
-    /// Waits until so much later.
+    /// Waits for a duration of simulated time.
     pub async fn sleep(&self, duration: Duration) {
         let mut place = None;
         let due = self.now() + duration;
@@ -55,7 +55,7 @@ impl SimulatedClock {
         .await;
     }
 
-    /// Moves it, and wakes whoever has waited for that.
+    /// Sets the time, and wakes the tasks whose deadline has passed.
     fn set(&self, now: Instant) {
         loop {
             let mut sleep = self.lock();
@@ -82,12 +82,12 @@ impl Clock for SimulatedClock {
     }
 
     fn unix_time(&self) -> UnixTime {
-        // The simulation begins with the first day of 2026.
+        // The simulation starts on the first day of 2026.
         UnixTime::from_epoch(Duration::from_secs(1_767_225_600)) + self.now().since_origin()
     }
 }
 
-/// Random enough for a simulation: it counts from a seed.
+/// Entropy for a simulation: counts from a seed.
 struct CountingEntropy(AtomicU64);
 
 impl Entropy for CountingEntropy {
@@ -135,9 +135,9 @@ struct RunningExchange<H: HandlerMode> {
 
 /// The [front's server](crate::front::http) on a simulated network.
 pub struct FrontPeer<H: HandlerMode = SendHandlers> {
-    /// What the application holds of it.
+    /// The application's handle to the server.
     pub server: HttpServer<H>,
-    /// On whose behalf the requests are made that begin from now on. `None` unless told otherwise.
+    /// The principal of the requests that start from now on. Default: `None`.
     pub principal: Option<Principal>,
     driver: Option<HttpServerDriver<H>>,
     task: SimulatedTask,
@@ -147,8 +147,8 @@ pub struct FrontPeer<H: HandlerMode = SendHandlers> {
 }
 
 impl<H: HandlerMode> FrontPeer<H> {
-    /// A server that answers by a router, whose handlers may wait on the clock. Its random numbers follow from the
-    /// seed.
+    /// Creates a server that answers with a router, whose handlers may wait on the clock. Its random numbers follow
+    /// from the seed.
     pub fn new(
         router: impl Into<Arc<Router<H>>>,
         config: HttpServerConfig,
@@ -168,19 +168,19 @@ impl<H: HandlerMode> FrontPeer<H> {
         }
     }
 
-    /// How many exchanges there are.
+    /// The number of open exchanges.
     pub fn open(&self) -> usize {
         self.exchanges.len()
     }
 
-    /// Whether its driver is done: it was closed, and every session has ended.
+    /// Whether the server's driver has finished: it was closed, and every session has ended.
     pub fn is_done(&self) -> bool {
         self.driver.is_none()
     }
 
     // --- A request, part by part ---
 
-    /// The head of a request has come.
+    /// Handles the head of a request.
     pub fn begin(&mut self, now: Instant, exchange: u64, head: &RequestHead<'_>) {
         self.clock.set(now);
         let answering = self.server.exchange(head, self.principal.clone());
@@ -190,7 +190,7 @@ impl<H: HandlerMode> FrontPeer<H> {
         );
     }
 
-    /// A part of its body has come.
+    /// Handles a part of a request's body.
     pub fn handle_body(&mut self, now: Instant, exchange: u64, part: Bytes) {
         self.clock.set(now);
         if let Some(running) = self.exchanges.get_mut(&exchange)
@@ -201,7 +201,7 @@ impl<H: HandlerMode> FrontPeer<H> {
         }
     }
 
-    /// Its body is whole.
+    /// Handles the end of a request's body.
     pub fn handle_body_end(&mut self, now: Instant, exchange: u64) {
         self.clock.set(now);
         if let Some(running) = self.exchanges.get_mut(&exchange)
@@ -211,9 +211,9 @@ impl<H: HandlerMode> FrontPeer<H> {
         }
     }
 
-    /// Polls whatever was woken, until nothing is.
+    /// Polls woken tasks until there are none.
     fn poll_woken(&mut self) {
-        // A task that wakes itself for ever would hold up everything else.
+        // Bounded: a task that wakes itself for ever would block everything else.
         for _ in 0..100_000 {
             let mut moved = false;
             if let Some(driver) = &mut self.driver
@@ -246,7 +246,7 @@ impl<H: HandlerMode> FrontPeer<H> {
 }
 
 impl<H: HandlerMode> RunningExchange<H> {
-    /// Takes what there is of the answer; ready at its end.
+    /// Takes the available part of the answer; ready at its end.
     fn poll(&mut self, number: u64, out: &mut VecDeque<(u64, HttpOutput)>) -> Poll<()> {
         let mut cx = Context::from_waker(&self.task.waker);
         if !self.has_head {
@@ -279,7 +279,7 @@ impl<H: HandlerMode> HttpPeer for FrontPeer<H> {
         let head =
             RequestHead { method: request.verb.as_str(), path, fields: &fields.as_slice(), client: None };
         self.begin(now, exchange, &head);
-        // In two parts, as it may come from a socket.
+        // In two parts, as a socket may deliver it.
         let (first, rest) = request.body.split_at(request.body.len() / 2);
         for part in [first, rest] {
             self.handle_body(now, exchange, Bytes::copy_from_slice(part));

@@ -1,6 +1,6 @@
-//! A client over HTTP and a server, and a network between them on which everything goes wrong that can.
+//! An HTTP client and a server on a simulated network with faults.
 //!
-//! There is no socket in it and no time but the simulated one; the same seed gives the same run.
+//! It uses no socket and no time but the simulated one; the same seed gives the same run.
 //!
 //! ```
 //! use std::time::Duration;
@@ -65,16 +65,16 @@ pub use conditions::{ExchangePlan, Fault, NetworkConditions, SimulationRng, Trun
 #[cfg(feature = "std")]
 pub use front_peer::{FrontPeer, SimulatedClock};
 
-/// What a redirect of the network puts in front of a path, and takes away again.
+/// The path prefix that a redirect of the network adds, and removes again.
 const DETOUR: &str = "/detour";
 
-/// A server, as the network sees it. Exchanges are numbered by the network.
+/// The server side of an [`HttpPair`]. The network numbers the exchanges.
 pub trait HttpPeer {
-    /// A request has come, whole.
+    /// Handles a complete request.
     fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest);
-    /// Nobody reads the answer any more.
+    /// Handles a client's disconnect: the answer is no longer read.
     fn handle_disconnect(&mut self, now: Instant, exchange: u64);
-    /// Time has passed.
+    /// Handles the timeouts that are due.
     fn handle_timeout(&mut self, now: Instant);
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
     fn poll_timeout(&self) -> Option<Instant>;
@@ -82,10 +82,10 @@ pub trait HttpPeer {
     fn poll_output(&mut self, now: Instant) -> Option<(u64, HttpOutput)>;
 }
 
-/// A part of an answer.
+/// A part of an HTTP answer.
 #[derive(Clone, Debug)]
 pub enum HttpOutput {
-    /// It begins.
+    /// The head of the answer.
     Head {
         /// The status.
         status: u16,
@@ -94,50 +94,50 @@ pub enum HttpOutput {
     },
     /// A part of the body.
     Body(Bytes),
-    /// It ends.
+    /// The end of the answer.
     End,
 }
 
-/// A client and a server, and the network between them.
+/// An HTTP client and a server, with the network between them.
 ///
-/// What the applications do is up to the test; time passes by [`advance`](Self::advance) and [`step`](Self::step).
+/// The test plays the applications; time passes by [`advance`](Self::advance) and [`step`](Self::step).
 pub struct HttpPair {
     /// The client.
     pub client: HttpClient,
-    /// How the network behaves. It may be changed at any time.
+    /// The conditions of the network. They may be changed at any time.
     pub conditions: NetworkConditions,
-    /// What becomes of the client's exchanges of these numbers, whatever the weather.
+    /// The plans of the client's exchanges with these numbers, which override the conditions.
     pub plans: BTreeMap<u64, ExchangePlan>,
     /// The requests that the network has delivered twice.
     pub duplicated: Vec<HttpRequest>,
-    /// Whatever passed over the network and the moments at which it did, a line each: for comparisons between runs, and
-    /// for people. It costs more than all the rest, and is kept only where it is wanted.
+    /// A log of all traffic with its times, a line each: to compare runs and to read. It costs more than all the rest,
+    /// and is filled only if set.
     pub log: Option<Vec<String>>,
     server: Box<dyn HttpPeer>,
     rng: SimulationRng,
     now: Instant,
     exchanges: BTreeMap<ExchangeId, SimulatedExchange>,
-    /// Whose answers they are that the server gives; nobody's, if they are not in here.
+    /// The client's exchanges by the server's numbers; answers to other numbers are discarded.
     deliveries: BTreeMap<u64, ExchangeId>,
     in_flight: BTreeMap<(Instant, u64), NetworkEvent>,
     opened_count: u64,
     next_delivery: u64,
-    /// Keeps what is due at the same time in order.
+    /// Orders events that are due at the same time.
     next_sent: u64,
 }
 
-/// An exchange of the client's.
+/// An exchange of the client.
 struct SimulatedExchange {
     plan: ExchangePlan,
-    /// The server's number for it, once it has got there.
+    /// The server's number for it, once the request has arrived.
     delivery: Option<u64>,
-    /// Whether the head of the answer is on its way.
+    /// Whether the head of the answer is in transit.
     head_sent: bool,
-    /// How much of the body is.
+    /// The number of bytes of the body in transit.
     bytes: usize,
-    /// When the last of it arrives.
+    /// When the last of them arrives.
     last_arrival: Instant,
-    /// When something last moved.
+    /// The time of the last activity.
     last_activity: Instant,
     buffered: Vec<HttpOutput>,
 }
@@ -152,7 +152,7 @@ enum NetworkEvent {
         exchange: ExchangeId,
         part: ResponsePart,
     },
-    /// Somebody on the way looks whether the exchange is still in use.
+    /// An intermediary checks whether the exchange is idle.
     CheckIdle {
         exchange: ExchangeId,
     },
@@ -160,7 +160,7 @@ enum NetworkEvent {
     Break {
         exchange: ExchangeId,
     },
-    /// The server learns that nobody reads any more.
+    /// The server learns that the client no longer reads.
     Disconnect {
         delivery: u64,
     },
@@ -173,7 +173,7 @@ enum ResponsePart {
 }
 
 impl HttpPair {
-    /// Both, on a network that delivers everything after a millisecond. Whatever the network leaves to chance follows
+    /// Creates the pair on a network that delivers everything after a millisecond. The network's random choices follow
     /// from the seed.
     pub fn new(client: HttpClient, server: Box<dyn HttpPeer>, seed: u64) -> Self {
         Self {
@@ -199,17 +199,17 @@ impl HttpPair {
         self.now
     }
 
-    /// The number of the exchange that the client has opened last.
+    /// The number of the exchange that the client opened last.
     pub fn opened_count(&self) -> u64 {
         self.opened_count
     }
 
-    /// How many exchanges of the client's are open.
+    /// The number of the client's open exchanges.
     pub fn open_exchange_count(&self) -> usize {
         self.exchanges.len()
     }
 
-    /// Puts another client in the place of the one that there is, whose exchanges break.
+    /// Replaces the client by another one. The exchanges of the previous client break.
     pub fn reconnect(&mut self, client: HttpClient) {
         self.note(|| "another client".into());
         let exchanges: Vec<ExchangeId> = self.exchanges.keys().copied().collect();
@@ -220,7 +220,7 @@ impl HttpPair {
         self.client = client;
     }
 
-    /// Puts another server in the place of the one that there is. What that has under way breaks.
+    /// Replaces the server by another one. The exchanges in progress break.
     pub fn restart(&mut self, server: Box<dyn HttpPeer>, cut: TruncationReport) {
         self.note(|| format!("another server, {cut:?}"));
         self.server = server;
@@ -239,7 +239,7 @@ impl HttpPair {
         }
     }
 
-    /// From now on nothing goes wrong any more, neither with what is under way.
+    /// Stops all faults, also for exchanges in progress.
     pub fn stop_faults(&mut self) {
         self.note(|| "calm".into());
         self.conditions = NetworkConditions::RELIABLE;
@@ -257,15 +257,14 @@ impl HttpPair {
         }
     }
 
-    /// Time goes by for nobody: all clocks stand at the later time at once, as after a suspension of the machine.
+    /// Moves all clocks to the later time at once, as after a suspension of the machine.
     pub fn jump_clock(&mut self, duration: Duration) {
         self.note(|| format!("{duration:?} later"));
         self.now = self.now + duration;
         self.run_due();
     }
 
-    /// Does what is due now, then moves to the next moment at which anything is due, if that is not after `end`.
-    /// Returns whether it has moved.
+    /// Runs what is due now, then moves to the next deadline, if that is not after `end`. Returns whether it has moved.
     pub fn step(&mut self, end: Instant) -> bool {
         self.run_due();
         match self.next().filter(|&next| next <= end) {
@@ -278,7 +277,7 @@ impl HttpPair {
         }
     }
 
-    /// Lets time pass, moment by moment.
+    /// Advances the time, one deadline after the other.
     pub fn advance(&mut self, duration: Duration) {
         let end = self.now + duration;
         while self.step(end) {}
@@ -298,7 +297,7 @@ impl HttpPair {
         [self.client.poll_timeout(), self.server.poll_timeout(), under_way].into_iter().flatten().min()
     }
 
-    /// Does everything that is due now.
+    /// Runs everything that is due now.
     pub fn run_due(&mut self) {
         let now = self.now;
         for _ in 0..100_000 {
@@ -436,7 +435,7 @@ impl HttpPair {
 
     // --- Answers ---
 
-    /// The server has said something.
+    /// Handles output of the server.
     fn handle_output(&mut self, exchange: ExchangeId, output: HttpOutput) {
         let now = self.now;
         let Some(wire) = self.exchanges.get_mut(&exchange) else { return };
@@ -501,7 +500,7 @@ impl HttpPair {
         }
     }
 
-    /// The connection breaks; what is on its way already arrives.
+    /// Breaks the connection; bytes in transit still arrive.
     fn break_connection(&mut self, exchange: ExchangeId) {
         let now = self.now;
         let Some(wire) = self.exchanges.get_mut(&exchange) else { return };
@@ -520,7 +519,7 @@ impl HttpPair {
         self.send(due, NetworkEvent::Answer { exchange, part: ResponsePart::End(end) });
     }
 
-    /// The client takes no more interest in an exchange.
+    /// Drops an exchange that the client no longer waits for.
     fn forget(&mut self, exchange: ExchangeId) {
         let Some(wire) = self.exchanges.remove(&exchange) else { return };
         if let Some(delivery) = wire.delivery {
@@ -593,7 +592,7 @@ fn proxy_response(status: u16) -> Vec<ResponsePart> {
     ])
 }
 
-/// Another URL of the same server's, for which the network knows it.
+/// An alternative URL of the same server, which the network maps back.
 fn detour(url: &str) -> String {
     let host = url.find("://").map_or(0, |at| at.saturating_add(3));
     let path =

@@ -1,9 +1,9 @@
-//! A server that has answered both the era probe and the handshake.
+//! Detection of servers that answer both the era probe and the handshake.
 
 use super::*;
 
 impl EraDetection {
-    /// The server has answered the probe and accepted `initialize`: it speaks both eras, and this process of it speaks
+    /// Handles a server that answered the probe and accepted `initialize`: it speaks both eras, and this process serves
     /// legacy from now on.
     pub(super) fn handle_both_answered(
         &mut self,
@@ -30,12 +30,12 @@ impl EraDetection {
         self.finish_initialized(asked, initialized)
     }
 
-    /// Whether a link can be had on which nothing but the probe is sent.
+    /// Whether a fresh link can be opened on which only the probe is sent.
     pub(super) fn can_restart_as_modern(&self) -> bool {
         self.era_policy == EraPolicy::Auto && self.can_reopen && self.opening == LinkReason::First
     }
 
-    /// Whether there is time for another start, even one that takes twice as long as this one.
+    /// Whether time remains for another start, even one that takes twice as long as this one.
     fn has_time_to_restart(&self, now: Instant) -> bool {
         let (Some(opened), Some(end)) = (self.opened_at, self.total_deadline) else { return false };
         now.saturating_since(opened).saturating_mul(2) <= end.saturating_since(now)

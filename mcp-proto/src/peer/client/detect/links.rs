@@ -1,9 +1,9 @@
-//! Links that are of no use any more, and those that follow them.
+//! Replacement of unusable links during detection.
 
 use super::*;
 
 impl EraDetection {
-    /// The link is of no use any more: get a fresh one if that has not been tried, or fail.
+    /// Handles an unusable link: opens a fresh one if that has not been tried, or fails.
     pub(super) fn replace_link(
         &mut self,
         now: Instant,
@@ -38,7 +38,7 @@ impl EraDetection {
         })
     }
 
-    /// A supplied verdict led nowhere: forget it and detect from the start, once.
+    /// Handles a wrong [`KnownEra`]: detects from the start, once.
     fn start_over(&mut self, now: Instant, during: &'static str, ending: LinkEnd) -> DetectAction {
         let link_is_open = !matches!(ending, LinkEnd::Ended(_));
         self.known_era_wrong = true;
@@ -56,7 +56,7 @@ impl EraDetection {
     }
 }
 
-/// Why a link is of no use any more.
+/// Why a link is unusable.
 pub(super) enum LinkEnd {
     Ended(String),
     Refused(ErrorObject),

@@ -1,4 +1,4 @@
-//! What rounds read of a server's answers, and write into requests that go out again.
+//! Wire formats of input rounds: the server's answers, and the parameters of repeated requests.
 
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
@@ -14,10 +14,10 @@ use crate::peer::client::input_requests::{
 use crate::rpc::{Raw, write};
 use crate::schema::{Elicit, Method};
 
-/// What a result asks for.
+/// The input requests and state of a result.
 pub(super) struct InputRequirement {
     pub(super) requests: Option<Raw>,
-    /// A string, never looked into.
+    /// An opaque string.
     pub(super) state: Option<Raw>,
 }
 
@@ -25,7 +25,7 @@ impl InputRequirement {
     /// Reads an `InputRequiredResult`.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// A message that says why it is malformed.
     pub(super) fn read(result: &Raw) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Fields<'a> {
@@ -49,16 +49,16 @@ impl InputRequirement {
     }
 }
 
-/// What goes out with the next round beside the parameters of the first.
+/// The parameters that the next round adds to those of the first.
 #[derive(Debug)]
 pub(super) struct RoundParams {
     pub(super) responses: Option<RawInputResponses>,
     pub(super) state: Option<Raw>,
 }
 
-/// The pages that an error asks the person to visit, each once; `None` unless each entry is readable and has an id.
+/// The pages that an error requires the user to visit, each once; `None` unless each entry is readable and has an id.
 ///
-/// More than `most` different pages are an error; they are counted, and not kept.
+/// More than `most` different pages are an error; the excess is counted, not stored.
 pub(super) fn read_pages(
     data: Option<&Raw>,
     most: usize,
@@ -98,7 +98,7 @@ pub(super) fn read_pages(
     }
 }
 
-/// Whether the person has agreed.
+/// Whether the user has agreed.
 pub(super) fn is_accepted(answer: &Raw) -> bool {
     #[derive(Deserialize)]
     struct Answer {
@@ -107,7 +107,7 @@ pub(super) fn is_accepted(answer: &Raw) -> bool {
     answer.decode::<Answer>().is_ok_and(|answer| answer.action == "accept")
 }
 
-/// Appends the parameters of another round: those of the first, with what the server has asked for since.
+/// Appends the parameters of another round: those of the first, with the answers and state added.
 pub(super) fn write_params(
     out: &mut Vec<u8>,
     kept: &StoredParams,
@@ -121,7 +121,7 @@ pub(super) fn write_params(
     };
     let RawMembers(members) = serde_json::from_slice(&kept.params)?;
     let start = out.len();
-    // The first round may have been the next one of somebody else's.
+    // The first round's own parameters may contain these members, if the application continues an earlier request.
     for (name, value) in members.iter().filter(|(name, _)| name != RESPONSES && name != STATE) {
         begin_member(out, start, name)?;
         out.extend_from_slice(value.get().as_bytes());
@@ -138,7 +138,7 @@ pub(super) fn write_params(
     Ok(())
 }
 
-/// Begins a member of the object that begins at `start`, and with the first one the object.
+/// Starts a member of the object that starts at `start`; the first one opens the object.
 fn begin_member(out: &mut Vec<u8>, start: usize, name: &str) -> Result<(), serde_json::Error> {
     out.push(if out.len() == start { b'{' } else { b',' });
     write::json(out, name)?;

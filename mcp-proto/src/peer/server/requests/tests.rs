@@ -1,4 +1,4 @@
-//! To which request of the client a request of the server is related: transports with a stream per request go by it.
+//! The client request that a server's request is related to: transports with a stream per request route by it.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::schema::{Implementation, List, ListRoots, ListRootsParams, ListToolsR
 
 const NOW: Instant = Instant::ORIGIN;
 
-/// Records to what each request of the server is related.
+/// Records the related request of each request of the server.
 #[derive(Default)]
 struct Recorder {
     buffer: Vec<u8>,
@@ -45,7 +45,7 @@ fn receive(server: &mut Server, out: &mut Recorder, message: &Value) {
     server.handle_frame(NOW, frame, out);
 }
 
-/// A server in a session that is answering a request with the id "seven".
+/// A server with a session and an unanswered request of the id "seven".
 fn server_with_request() -> (Server, Recorder, InboundId) {
     let mut config = ServerConfig::new(Implementation::new("test-server", "2.0"));
     config.capabilities = config.capabilities.with(ServerCapability::Tools);

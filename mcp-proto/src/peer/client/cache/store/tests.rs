@@ -47,7 +47,7 @@ const fn private(ttl: Duration) -> Option<Freshness> {
 }
 
 impl CacheStore {
-    /// A request that is answered at once.
+    /// Makes a request that is answered at once.
     fn answer(&mut self, now: Instant, request: &CacheRequest, answer: &str, lease: Option<Freshness>) {
         let fill = self.begin_fill(now, request.clone(), Fallback::Stale);
         self.insert(now, fill, &raw(answer), lease);
@@ -58,7 +58,7 @@ impl CacheStore {
         self.find(now, request).is_some()
     }
 
-    /// What must hold at any time.
+    /// Checks the invariants of the store.
     fn check(&self) {
         assert!(self.entries.len() <= self.config.entries && self.bytes <= self.config.bytes, "{self:?}");
         let bytes: usize =
@@ -125,7 +125,7 @@ fn what_is_private_is_found_in_its_own_context_alone() {
     assert_eq!(store.find(at(1), &read("x://mine")), Some(raw("alice's")));
 }
 
-/// C8.2: which of the two it was made for is not known.
+/// C8.2: the context that the answer was made for is not known.
 #[test]
 fn an_answer_that_comes_after_the_context_has_changed_is_not_kept() {
     let mut store = store();
@@ -296,7 +296,7 @@ fn bytes_are_bounded_and_no_answer_fills_more_than_a_quarter() {
     assert!(store.len() > 3 && store.bytes() <= 4000);
 }
 
-/// What is kept does not keep the input that it came in.
+/// A cached answer does not keep the input alive that contained it.
 #[test]
 fn an_answer_is_kept_in_memory_of_its_own() {
     let mut store = store();
@@ -334,7 +334,7 @@ fn an_old_answer_does_only_if_asked_for_and_for_so_long() {
     assert_eq!(store.stale_answer(&fill), None, "what is known to be wrong will not do");
 }
 
-/// One thing that happens to a store and to the model of it.
+/// A step for a store and its model.
 #[derive(Clone, Debug)]
 enum Step {
     Ask(usize),
@@ -362,8 +362,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 const URIS: [&str; 8] = ["", "a", "a/", "a/b", "a/bc", "a/b/c", "a/\0", "é/b"];
 
 proptest! {
-    /// C8.2, C8.3, C8.5: an answer that is found was made for whoever asks or for anyone, is not older than it may be,
-    /// and nothing was said since it was asked for that concerns it. Whatever happens, the bounds hold.
+    /// C8.2, C8.3, C8.5: an answer that is found is public or belongs to the context, has not expired, and was not
+    /// invalidated since it was requested. The bounds hold at every step.
     #[test]
     fn no_answer_is_found_that_must_not_be(steps in steps()) {
         struct PendingFill { fill: CacheFill, uri: usize, context: usize, serial: usize }
@@ -371,7 +371,7 @@ proptest! {
         let mut store = CacheStore::new(CacheConfig { entries: 5, bytes: 4096, ..CacheConfig::default() });
         let (mut now, mut context, mut serial) = (0_u64, 0_usize, 0_usize);
         let mut asked: Vec<PendingFill> = Vec::new();
-        // By the text of the answer; whatever was asked before it is out of date.
+        // By the text of the answer; everything requested before the step is obsolete.
         let mut told: BTreeMap<String, StoredAnswer> = BTreeMap::new();
         let mut outdated: Vec<(usize, Option<usize>)> = Vec::new();
         for step in steps {
@@ -425,7 +425,7 @@ proptest! {
         }
     }
 
-    /// C8.5: news of a resource take away what they concern and nothing else.
+    /// C8.5: a change of a resource invalidates the answers about it and no others.
     #[test]
     fn news_take_away_exactly_what_they_concern(kept in prop::collection::btree_set("[ab/\0]{0,6}", 0..20), news in "[ab/\0]{0,6}") {
         let mut store = store();
@@ -442,7 +442,7 @@ proptest! {
     }
 }
 
-/// The rule in other words: the same, or all of it up to a border.
+/// The rule restated: the same URI, or a prefix that ends at a separator.
 fn concerns_simply(news: &str, uri: &str) -> bool {
     let border = |at: usize| news.as_bytes().get(at).is_some_and(|byte| b"/?#".contains(byte));
     news == uri

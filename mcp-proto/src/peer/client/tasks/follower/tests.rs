@@ -1,4 +1,4 @@
-//! The table of the machine, row by row, and what holds whatever comes.
+//! The follower's table, row by row, and its invariants for arbitrary input.
 
 mod failures;
 mod legacy;
@@ -37,7 +37,7 @@ fn text(act: &FollowAction) -> String {
     }
 }
 
-/// A task under way.
+/// A running task with its follower.
 struct FollowerRun {
     follower: Follower,
     now: Instant,
@@ -75,7 +75,7 @@ impl FollowerRun {
         assert_eq!(self.actions(), expected);
     }
 
-    /// Waits until the machine's own time, and says how long that was.
+    /// Waits until the follower's deadline, and returns how long that took.
     #[track_caller]
     fn wait(&mut self) -> Duration {
         let due = self.follower.deadline().expect("a deadline");
@@ -85,7 +85,7 @@ impl FollowerRun {
         waited
     }
 
-    /// Waits, sees the machine ask, and answers.
+    /// Waits, expects a poll, and answers it.
     #[track_caller]
     fn poll(&mut self, answer: &str) {
         self.wait();
@@ -158,7 +158,7 @@ fn the_servers_interval_is_honoured_as_it_changes() {
     assert_eq!(run.wait(), Duration::from_secs(7));
 }
 
-/// C14.3: a server's wish is bounded on both sides.
+/// C14.3: the server's interval is bounded on both sides.
 #[test]
 fn no_interval_is_shorter_than_fifty_milliseconds_or_longer_than_a_minute() {
     for (wish, expected) in [("0", 50), ("1", 50), ("-5", 100), ("1e300", 100), ("3600000", 60_000)] {
@@ -227,7 +227,7 @@ fn what_a_task_asks_for_is_asked_once_per_key_and_handed_over() {
     run.expect(&[]);
     run.answers(&["a", "b"]);
     run.expect(&["update a+b"]);
-    // The server need not show at once that it has heard.
+    // The server's status may lag behind the update.
     run.poll(&asking(&["a", "b", "c"]));
     run.expect(&["ask c"]);
     run.follower.handle_update(run.now, Outcome::Result(raw("{}")));
@@ -399,9 +399,9 @@ fn a_notification_puts_the_next_question_off() {
     assert_eq!(run.wait(), Duration::from_secs(1));
 }
 
-// --- Whatever comes ---
+// --- Arbitrary input ---
 
-/// Every input in every order: time always moves on, and the end comes once.
+/// Every order of inputs: time always advances, and the end is reported once.
 #[test]
 fn no_order_of_inputs_hangs_the_machine_or_ends_it_twice() {
     const INPUTS: usize = 12;

@@ -1,8 +1,8 @@
-//! What fails on the way.
+//! Failures while a task is followed.
 
 use super::*;
 
-/// An error with advice about repeating the request.
+/// A transport error with this retry advice.
 fn transport_error(retry: RetryAdvice) -> TransportError {
     let mut error = TransportError::new("HTTP", 0, "");
     error.retry = retry;

@@ -14,7 +14,7 @@ fn a_legacy_task_that_has_ended_is_asked_for_its_result() {
     }
 }
 
-/// C14.7: `tasks/result` brings the error that the request itself would have brought.
+/// C14.7: `tasks/result` returns the error that the request itself would have returned.
 #[test]
 fn a_legacy_task_that_failed_with_an_error_ends_with_it() {
     let mut run = FollowerRun::legacy();
@@ -24,7 +24,7 @@ fn a_legacy_task_that_failed_with_an_error_ends_with_it() {
     run.expect(&["settle: the peer answered with an error: no (-32603)"]);
 }
 
-/// C14.7: the server asks while it holds the result back.
+/// C14.7: the server sends its requests while it holds the result back.
 #[test]
 fn a_legacy_task_that_needs_input_is_asked_for_its_result_once() {
     let mut run = FollowerRun::legacy();
