@@ -10,9 +10,10 @@ use crate::rpc::{
     write,
 };
 
-/// Reads the input as a frame and checks that nothing panics, that a message read is written and read back unchanged,
-/// that its id is recovered from the whole and never a wrong one from parts of it, and that errors are at their
-/// reported positions.
+/// Checks the reader and writer of messages with the input as a frame.
+///
+/// Nothing panics, a message read is written and read back unchanged, its id is recovered from the whole and never a
+/// wrong one from parts of it, and errors are at their reported positions.
 pub fn envelope(data: &[u8]) {
     let frame = Bytes::copy_from_slice(data);
     if read(&frame, 3).is_ok() {

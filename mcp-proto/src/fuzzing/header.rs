@@ -85,7 +85,7 @@ fn media_types(data: &[u8]) {
     assert!(!media::is_type(&[b"x", data].concat(), full), "another type is taken for it");
 }
 
-/// Whether a list contains the type itself, with any weight.
+/// Whether a list contains the name of the type anywhere, even with a weight of zero.
 fn names_type(data: &[u8], full: &str) -> bool {
     data.to_ascii_lowercase().windows(full.len()).any(|window| window == full.as_bytes())
 }

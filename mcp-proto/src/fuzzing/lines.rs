@@ -6,6 +6,8 @@ use bytes::Bytes;
 
 use crate::codec::{Line, Lines};
 
+/// Checks that the lines of the input do not depend on its chunks.
+///
 /// Splits the input into lines as a whole, by single bytes and in chunks of the sizes that the input selects, and
 /// checks that the lines are the same, and correct.
 ///

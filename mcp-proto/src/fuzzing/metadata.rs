@@ -65,7 +65,8 @@ fn server(data: &[u8], metadata: &ServerMetadata) {
     assert_eq!(again.as_ref(), Ok(metadata), "other metadata is read again");
 }
 
-/// Checks a URL that a document may contain: the location of its metadata, and the reverse.
+/// Checks a URL that a document may contain: the locations of its metadata, and the resource that each of them
+/// describes.
 fn url(url: &str) {
     let Ok(canonical) = canonical_resource(url) else { return };
     assert_eq!(canonical_resource(&canonical).as_ref(), Ok(&canonical), "the one form is two");

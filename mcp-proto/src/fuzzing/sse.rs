@@ -16,6 +16,8 @@ const OTHER_BYTES: usize = 7 * FIELD_BYTES + 1;
 /// A limit above the size of any input.
 const UNLIMITED_BYTES: usize = 1 << 30;
 
+/// Checks that the events of the input do not depend on its chunks.
+///
 /// Decodes the input as a whole, by single bytes and in chunks of the sizes that it selects, and checks that the
 /// results are the same, and correct; then writes events with parts of the input and reads them back.
 ///

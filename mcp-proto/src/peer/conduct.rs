@@ -23,9 +23,8 @@ pub enum Conduct {
 }
 
 impl Conduct {
-    /// The number of this side's request, or its progress token, that `id` stands for: a number itself, or a string that
-    /// holds the number in canonical decimal form. All ids that this side issues are numbers, so that a string has no
-    /// other match.
+    /// The number of this side's request, or its progress token, for `id`: a number itself, or a string that contains
+    /// the number in canonical decimal form. All ids that this side issues are numbers, so a string has no other match.
     pub(crate) fn number_of(self, id: &Id) -> Option<i64> {
         match (id, self) {
             (Id::Number(number), _) => Some(*number),
@@ -36,7 +35,7 @@ impl Conduct {
 }
 
 impl Conduct {
-    /// The empty object, if `result` is a `null` that stands for it: the result of `ping`.
+    /// The empty object, if `result` is a `null` that replaces it: the result of `ping`.
     pub(crate) fn empty_for_null(self, info: Option<&MethodInfo>, result: &Raw) -> Option<Raw> {
         let is_ping = info.is_some_and(|info| info.name == Ping::NAME);
         let stands_for_it = self == Self::Lenient && is_ping && result.as_str() == "null";
@@ -44,7 +43,7 @@ impl Conduct {
     }
 }
 
-/// The number that `text` writes as JSON does: without a plus sign, leading zeros or spaces.
+/// Reads a number as JSON writes it: without a plus sign, leading zeros or spaces.
 fn canonical_number(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let canonical = match digits.as_bytes() {
@@ -77,8 +76,7 @@ pub enum Leniency {
         /// The version of the second attempt.
         offered: Revision,
     },
-    /// A request was sent although its method needs a capability that the server, whose capabilities are empty, does
-    /// not declare.
+    /// A request was sent whose capability the server does not declare; the server declares no capability at all.
     Undeclared {
         /// The method.
         method: &'static str,

@@ -43,8 +43,8 @@ pub struct RequestOptions {
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InputMode {
-    /// The client asks the application for each input, as for a legacy server's request, and sends the request again
-    /// with the answers. The handle stays the same, and the request ends once.
+    /// The client asks the application for each input, and sends the request again with the answers. The inputs are
+    /// events like a legacy server's requests. The handle of the request stays the same, and it ends once.
     #[default]
     Automatic,
     /// The request ends: as [`Outcome::InputRequired`](crate::peer::Outcome::InputRequired), or with the error. The

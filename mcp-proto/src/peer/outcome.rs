@@ -37,9 +37,9 @@ pub enum Outcome {
     Transport(TransportError),
     /// The connection ended first; whether the peer has acted on the request is unknown.
     Lost(LostReason),
-    /// No answer arrived in time. If the request was sent, the peer has been notified of its cancellation.
+    /// No answer arrived in time. If the request was sent, the peer has been notified that it is cancelled.
     TimedOut {
-        /// The time from sending to the timeout.
+        /// How long the request waited: since its last progress, or with `hard` since it was made.
         after: Duration,
         /// Whether the hard timeout expired, rather than the timeout without progress.
         hard: bool,

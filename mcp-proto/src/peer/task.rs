@@ -40,8 +40,8 @@ pub struct TaskReport {
 }
 
 impl TaskReport {
-    /// Reads the result of [`TaskCommand::Status`](crate::peer::client::TaskCommand::Status), or any other result or
-    /// notification that contains a task.
+    /// Reads a task report from a result or a notification. The result is that of
+    /// [`TaskCommand::Status`](crate::peer::client::TaskCommand::Status), or any other that contains a task.
     ///
     /// # Errors
     /// A message that says why the task cannot be read.

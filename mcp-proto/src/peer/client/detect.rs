@@ -138,7 +138,7 @@ pub(super) struct EraDetection {
     leniency: Option<Leniency>,
     /// The modern version of a server that answered the probe, and then accepted `initialize`.
     also_modern: Option<Revision>,
-    /// Whether the configured [`KnownEra`] proved wrong.
+    /// Whether the configured `KnownEra` proved wrong.
     pub(super) known_era_wrong: bool,
     timer: Option<Instant>,
     /// The duration that the timer was set for.

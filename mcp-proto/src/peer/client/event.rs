@@ -66,7 +66,7 @@ pub enum Event {
     Changed {
         /// The watch.
         watch: WatchId,
-        /// What has changed.
+        /// The topic that has changed.
         change: Change,
         /// The evidence for the change.
         evidence: ChangeEvidence,
@@ -78,8 +78,9 @@ pub enum Event {
         /// Its new state.
         state: WatchState,
     },
-    /// A request of the server (legacy revisions), or an input request from a result (see
-    /// [`Client::on_behalf_of`](super::Client::on_behalf_of)). Answer with [`respond`](super::ClientCommands::respond).
+    /// A request of the server (legacy revisions), or an input request from a result. Answer with
+    /// [`respond`](super::ClientCommands::respond); [`Client::on_behalf_of`](super::Client::on_behalf_of) returns the
+    /// request that needs the input.
     Request {
         /// The handle to answer it with.
         id: InboundId,
@@ -142,8 +143,8 @@ pub enum Diagnostic {
     /// A line that is not a message: noise on the server's standard output, a malformed message, or one that is too
     /// long.
     Malformed(Box<Malformed>),
-    /// The server deviates from the specification, which was tolerated
-    /// ([`ClientConfig::conduct`](super::ClientConfig::conduct)).
+    /// A tolerated deviation of the server from the specification: see
+    /// [`ClientConfig::conduct`](super::ClientConfig::conduct).
     Tolerated(Leniency),
     /// An answer to a request that was never made.
     UnknownAnswer(Id),
@@ -183,9 +184,9 @@ pub enum Diagnostic {
         /// How many in a row.
         misses: u32,
     },
-    /// The configured [`KnownEra`](super::KnownEra) of the server proved wrong; detection started over.
+    /// The configured `KnownEra` of the server proved wrong; detection started over.
     KnownEraWrong,
-    /// A request was answered with an expired answer from the cache, because the server gave no answer
+    /// A request was answered from the cache with an expired answer, because the server gave none
     /// ([`CacheConfig::stale_if_error`](super::CacheConfig::stale_if_error)).
     AnsweredStale {
         /// Its method.

@@ -1,8 +1,8 @@
 //! Input requests from a server's results, and their answers from the application.
 //!
 //! Each input request becomes an [`Event::Request`], as if a legacy server had sent a request, and is answered by
-//! [`Client::respond`]. Once all are answered, or the first answer is an error, the owner of the set (an input round or
-//! a task) receives the [answers](Client::send_update).
+//! [`Client::respond`]. Once all are answered, or the first answer is an error, `deliver_input` passes the answers to
+//! the owner of the set: an input round or a task.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
@@ -234,8 +234,8 @@ pub(super) struct PendingInputs {
 }
 
 impl Client {
-    /// Asks the application for each of `requests`, on behalf of the request `of`. There must be at least one; the
-    /// owner receives the answers through [`send_update`](Self::send_update) when all are there.
+    /// Asks the application for each of `requests`, on behalf of the request `of`. There must be at least one;
+    /// `deliver_input` passes the answers to the owner when all are there.
     ///
     /// # Errors
     /// If one of the inputs cannot be requested; then none was.

@@ -295,7 +295,7 @@ impl Client {
         let info = entry.info;
         match result_type(result.as_str()) {
             Ok(ResultType::Complete) => Outcome::Result(result),
-            // Some servers set this type on the task itself, where the answer is in fact complete.
+            // Some servers mark the answer to `tasks/get` with the type of a task instead of `complete`.
             Ok(ResultType::Task) if info.is_some_and(|info| info.name == GetTask::NAME) => {
                 Outcome::Result(result)
             }

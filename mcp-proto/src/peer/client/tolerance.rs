@@ -27,7 +27,7 @@ const UNDECLARED_METHODS: [&str; 7] = [
 ];
 
 impl Client {
-    /// Reports a deviation, if the configuration tolerates deviations: returns whether it does.
+    /// Reports a deviation, if the configuration tolerates deviations. Returns whether it does.
     pub(crate) fn tolerate(&mut self, leniency: Leniency) -> bool {
         let lenient = self.config.conduct == Conduct::Lenient;
         if lenient {

@@ -7,8 +7,8 @@ use super::{Client, ClientCommands, CloseReason, Event};
 
 /// A client on its transport: a byte stream, a message channel or HTTP.
 ///
-/// [`at`](Self::at) gives the commands, the same for every transport. Inputs and outputs that only one transport has are
-/// methods of its own type.
+/// [`at`](Self::at) gives the commands, the same for every transport. Inputs and outputs that only one transport has
+/// are methods of its own type.
 pub trait ClientTransport {
     /// The commands, given at `now`.
     fn at(&mut self, now: Instant) -> ClientCommands<'_>;
@@ -31,7 +31,7 @@ pub trait ClientTransport {
     #[doc(hidden)]
     fn lend(&mut self, now: Instant) -> ClientLoan<'_>;
 
-    /// Acts on what a command has written: begins exchanges, starts the write timeout.
+    /// Acts on the output of a command: begins exchanges, starts the write timeout.
     #[doc(hidden)]
     fn settle(&mut self, now: Instant);
 
@@ -43,7 +43,8 @@ pub trait ClientTransport {
     }
 }
 
-/// The client and the outbox that a [`ClientTransport`] lends to a command. Other crates can hand it on, but not open it.
+/// The client and the outbox that a [`ClientTransport`] lends to a command. Other crates can hand it on, but not open
+/// it.
 #[doc(hidden)]
 pub struct ClientLoan<'a> {
     pub(crate) client: &'a mut Client,

@@ -57,7 +57,7 @@ impl<'a> ClientCommands<'a> {
 
     // --- Requests ---
 
-    /// Sends a request. Before the connection is ready the request waits, and its time runs.
+    /// Sends a request. Before the connection is ready the request is queued; its timeout runs.
     ///
     /// # Errors
     /// If it cannot be sent; nothing has changed then.
@@ -91,8 +91,8 @@ impl<'a> ClientCommands<'a> {
         self.run(|client, now, out| client.task(now, id, command, options, out))
     }
 
-    /// Cancels a request, and tells the server if the request was sent: a stream and a legacy server get a notification;
-    /// over modern HTTP the exchange is aborted. The request resolves as
+    /// Cancels a request, and tells the server if the request was sent: a stream and a legacy server get a
+    /// notification; over modern HTTP the exchange is aborted. The request resolves as
     /// [`Outcome::Cancelled`](crate::peer::Outcome::Cancelled); one that has ended already is left alone.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
@@ -134,11 +134,11 @@ impl<'a> ClientCommands<'a> {
 
     // --- Watches ---
 
-    /// Watches for changes, on any server: the machine picks how. The watch lasts until [`unwatch`](Self::unwatch), until
-    /// it has [ended](super::WatchState::Ended), or until the connection is over.
+    /// Watches for changes, on servers of every era. The watch lasts until [`unwatch`](Self::unwatch), until it has
+    /// [ended](super::WatchState::Ended), or until the connection is over.
     ///
-    /// Watch first, and fetch once the watch is [on](super::WatchState::On): then no change in between is missed. A change
-    /// may be reported more than once.
+    /// Watch first, and fetch once the watch is [on](super::WatchState::On): this way no change in between is missed. A
+    /// change may be reported more than once.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
     ///
@@ -167,9 +167,9 @@ impl<'a> ClientCommands<'a> {
         self.client().set_cache_context(context);
     }
 
-    /// Ends the authorization context, whatever its name: clears private answers, and does not cache the answers of
-    /// requests made before. For adapters that change the credentials of requests: they call this before the first
-    /// request goes out with new credentials, and no request goes out with the old ones afterwards.
+    /// Ends the authorization context: clears private answers, and does not cache the answers to requests made before.
+    /// For adapters that change the credentials of requests: call this before the first request with new credentials is
+    /// sent, and send no request with the old ones afterwards.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
     pub fn end_cache_context(&mut self) {
@@ -184,18 +184,18 @@ impl<'a> ClientCommands<'a> {
     // --- The end ---
 
     /// Closes the connection in an orderly way: takes no more requests, lets those in flight finish within
-    /// [`ClientConfig::close_timeout`](super::ClientConfig::close_timeout), then ends the link. A stream's sending half is
-    /// closed, and the server has as long again to end; over HTTP a legacy session is deleted.
+    /// [`ClientConfig::close_timeout`](super::ClientConfig::close_timeout), then ends the link. A stream's sending half
+    /// is closed, and the server has as long again to end; over HTTP a legacy session is deleted.
     pub fn close(&mut self) {
         self.run(|client, now, out| client.close(now, out));
     }
 
-    /// Ends the connection at once: requests in flight are lost, and what is queued is not sent.
+    /// Ends the connection at once: requests in flight are lost, and queued output is discarded.
     pub fn abort(&mut self, why: LostReason) {
         self.transport.abort(self.now, why);
     }
 
-    /// Reports a deviation of the server, if the configuration tolerates deviations: returns whether it does.
+    /// Reports a deviation of the server, if the configuration tolerates deviations. Returns whether it does.
     #[cfg(feature = "std")]
     pub(crate) fn tolerate(&mut self, leniency: crate::peer::Leniency) -> bool {
         self.client().tolerate(leniency)

@@ -18,8 +18,7 @@ use super::{Diagnostic, Phase, Server};
 
 /// The size charged for a held message beside its own bytes: its entries in both maps.
 const OVERHEAD: usize = 256;
-/// The number of bytes that may be held beyond the window: what one read yields after the driver was told to stop
-/// reading.
+/// The number of bytes that may be held beyond the window: the rest of one read after the driver stops reading.
 const SLACK: usize = 1024 * 1024;
 
 /// The held messages of one connection.

@@ -113,8 +113,8 @@ pub struct RequestContext {
 pub enum Diagnostic {
     /// Input that is not a message; it was answered with an error.
     Malformed(Box<Malformed>),
-    /// The client deviates from the specification, which was tolerated
-    /// ([`ServerConfig::conduct`](super::ServerConfig::conduct)).
+    /// A tolerated deviation of the client from the specification: see
+    /// [`ServerConfig::conduct`](super::ServerConfig::conduct).
     Tolerated(Leniency),
     /// A request whose id is that of another one that has not been answered yet. The client would take an answer to it
     /// for the answer to the other one, so on a stream it gets none. Over HTTP it is rejected in its own exchange.

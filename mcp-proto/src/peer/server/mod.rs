@@ -99,7 +99,7 @@ pub struct Server {
     session: Option<Session>,
     /// The principal of all requests.
     principal: Option<Principal>,
-    /// Whether the sender of a modern request is cached, because the next request most likely has the same one.
+    /// Whether the sender of a modern request is cached for the next one, which most likely has the same sender.
     caches_sender: bool,
     /// The sender of the last modern request.
     last_sender: Option<admit::SenderInfo>,

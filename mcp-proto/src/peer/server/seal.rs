@@ -38,8 +38,8 @@ impl fmt::Debug for SealKey {
     }
 }
 
-/// Seals request states and opens them again, with AES-256-GCM-SIV, which stays safe if two server instances with the
-/// same key ever pick the same random number.
+/// Seals request states and opens them again. The cipher is AES-256-GCM-SIV, which stays safe if two server instances
+/// with the same key ever pick the same random number.
 ///
 /// Instances that must open each other's states share the keys. To rotate the key: first add the new one to all
 /// instances as an older one, so that each opens with it; then make it the newest on all; and remove the old key once

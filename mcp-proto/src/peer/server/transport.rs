@@ -10,8 +10,8 @@ use super::{Answer, CloseReason, Event, Server, ServerCommands};
 
 /// A server on its transport: a byte stream, a message channel, an HTTP exchange or an HTTP session.
 ///
-/// [`at`](Self::at) gives the commands, the same for every transport. Inputs and outputs that only one transport has are
-/// methods of its own type.
+/// [`at`](Self::at) gives the commands, the same for every transport. Inputs and outputs that only one transport has
+/// are methods of its own type.
 pub trait ServerTransport {
     /// The commands, given at `now`.
     fn at(&mut self, now: Instant) -> ServerCommands<'_>;
@@ -30,8 +30,8 @@ pub trait ServerTransport {
     #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// The next waker of a task that waits for one of several outputs. Call and drop it outside of locks. Default: none,
-    /// as a transport with a single output leaves waking to its driver.
+    /// The next waker of a task that waits for one of several outputs. Call and drop it outside of locks. Default:
+    /// none, as a transport with a single output leaves waking to its driver.
     fn poll_waker(&mut self) -> Option<Waker> {
         None
     }
@@ -51,7 +51,7 @@ pub trait ServerTransport {
     #[doc(hidden)]
     fn lend(&mut self, now: Instant) -> ServerLoan<'_>;
 
-    /// Acts on what a command has written: dispatches deferred requests, starts the write timeout.
+    /// Acts on the output of a command: dispatches deferred requests, starts the write timeout.
     #[doc(hidden)]
     fn settle(&mut self, now: Instant);
 
@@ -75,7 +75,8 @@ pub trait ServerTransport {
     }
 }
 
-/// The server and the outbox that a [`ServerTransport`] lends to a command. Other crates can hand it on, but not open it.
+/// The server and the outbox that a [`ServerTransport`] lends to a command. Other crates can hand it on, but not open
+/// it.
 #[doc(hidden)]
 pub struct ServerLoan<'a> {
     pub(crate) server: &'a mut Server,

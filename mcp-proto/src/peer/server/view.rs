@@ -67,8 +67,8 @@ impl<'a> ServerCommands<'a> {
         self.transport.deny(self.now, request, error, denial);
     }
 
-    /// Closes the stream that waits for the answer to a request: the client comes back for it (2025-11-25 over HTTP).
-    /// Does nothing where clients do not.
+    /// Closes the SSE stream that waits for the answer to a request; the client reconnects for it (2025-11-25 over
+    /// HTTP). Has no effect on other transports and revisions.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>
     pub fn close_sse_stream(&mut self, request: InboundId) {
@@ -95,13 +95,13 @@ impl<'a> ServerCommands<'a> {
     }
 
     /// Notifies the client's subscriptions that a list has changed. While too much output is queued, or no stream is
-    /// open to carry it, the change is remembered, and then sent once, however often the list has changed.
+    /// open to carry it, the change is remembered and then sent once, no matter how often the list has changed.
     pub fn list_changed(&mut self, list: ListKind) {
         self.run(|server, now, out| server.list_changed(now, list, out));
     }
 
-    /// Notifies the client's subscriptions that a resource has changed; as [`list_changed`](Self::list_changed) otherwise.
-    /// A change of a sub-resource is reported under the URI that was subscribed to.
+    /// Notifies the client's subscriptions that a resource has changed; as [`list_changed`](Self::list_changed)
+    /// otherwise. A change of a sub-resource is reported under the URI that was subscribed to.
     pub fn resource_updated(&mut self, uri: &str) {
         self.run(|server, now, out| server.resource_updated(now, uri, out));
     }
@@ -114,14 +114,14 @@ impl<'a> ServerCommands<'a> {
         self.run(|server, _, out| server.task_updated(params, out))
     }
 
-    /// Sends the client of a legacy session a notification that belongs to no open request, such as the status of a
-    /// task. Returns whether it was sent: the revision must have it, and the client must have said that it is ready.
+    /// Notifies a legacy client outside of any open request, for example of a task's status. Returns whether the
+    /// notification was sent: the session's revision must have it, and the client must have said that it is ready.
     pub fn notify_session(&mut self, info: &'static NotificationInfo, params: &dyn AnyParams) -> bool {
         self.run(|server, _, out| server.notify_session(info, params, out))
     }
 
-    /// Notifies the client that the interaction with the page it showed under this id is complete. Returns whether it was
-    /// sent: only in a session of 2025-11-25, never by modern servers, whose clients ask again.
+    /// Notifies the client that an interaction with a page is complete. `id` is the elicitation's. Returns whether it
+    /// was sent: only in a session of 2025-11-25, never by modern servers, whose clients ask again.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
     pub fn elicitation_complete(&mut self, id: &str) -> bool {
@@ -130,8 +130,8 @@ impl<'a> ServerCommands<'a> {
 
     // --- Requests to the client ---
 
-    /// Sends the client a request: only in a legacy session, and only one that the client has declared. To ask a modern
-    /// client, answer its request with [`Answer::InputRequired`].
+    /// Sends the client a request. Only legacy clients accept one, and only if they have declared its capability. To
+    /// ask a modern client, answer its request with [`Answer::InputRequired`].
     ///
     /// A request that waits for a person or a model has no timeout unless the options give it one.
     ///
@@ -145,8 +145,8 @@ impl<'a> ServerCommands<'a> {
         self.send(None, OutgoingRequest::new::<M>(params, options))
     }
 
-    /// Sends the client a request whose method is not known at compile time, or that belongs to a request of the client,
-    /// `related`: where that has a stream of its own and is unanswered, the request goes out on it. As
+    /// Sends the client a request whose method is not known at compile time. With `related`, a request of the client,
+    /// it is sent on the stream of that request, if it has one of its own and is unanswered. As
     /// [`request`](Self::request) otherwise.
     ///
     /// # Errors
@@ -167,15 +167,15 @@ impl<'a> ServerCommands<'a> {
 
     // --- The connection ---
 
-    /// Sets the principal on whose behalf the client asks from now on, as the transport has verified it: by the
-    /// credentials of a socket's other end, say. The context of each later request carries it.
+    /// Sets the principal of later requests, as verified by the transport, for example by the credentials of a socket's
+    /// other end. The context of each later request contains it.
     pub fn set_principal(&mut self, principal: Option<Principal>) {
         // This writes nothing: the transport has nothing to act on.
         self.transport.lend(self.now).server.set_principal(principal);
     }
 
-    /// Closes the connection in an orderly way: takes no more requests, ends subscriptions by their results, cancels this
-    /// side's own requests, lets those in flight finish within
+    /// Closes the connection in an orderly way: takes no more requests, ends subscriptions by their results, cancels
+    /// this side's own requests, lets those in flight finish within
     /// [`ServerConfig::close_timeout`](super::ServerConfig::close_timeout), and answers the rest with an error.
     pub fn close(&mut self) {
         self.run(|server, now, out| server.close(now, out));

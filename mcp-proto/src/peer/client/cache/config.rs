@@ -33,8 +33,8 @@ pub struct CacheConfig {
     pub entries: usize,
     /// Whether private answers, which are most, are cached too: the server means them for one context alone.
     ///
-    /// Default true. Turn it off where [the context](Self::context) may change without this client's knowledge: then only
-    /// answers that the server marks as public are cached.
+    /// Default true. Turn it off where [the context](Self::context) may change without this client's knowledge: then
+    /// only answers that the server marks as public are cached.
     pub private: bool,
     /// The authorization context of this client's requests. Default: an unnamed one.
     pub context: CacheContext,

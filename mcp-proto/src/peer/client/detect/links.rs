@@ -38,7 +38,7 @@ impl EraDetection {
         })
     }
 
-    /// Handles a wrong [`KnownEra`]: detects from the start, once.
+    /// Handles a wrong `KnownEra` in the configuration: detects from the start, once.
     fn start_over(&mut self, now: Instant, during: &'static str, ending: LinkEnd) -> DetectAction {
         let link_is_open = !matches!(ending, LinkEnd::Ended(_));
         self.known_era_wrong = true;

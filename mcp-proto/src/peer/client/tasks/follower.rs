@@ -105,7 +105,8 @@ pub(super) struct Follower {
     open_inputs: usize,
     getting: bool,
     fetching: Option<ResultWait>,
-    /// Whether the server answers `tasks/result` at once, with an error before the end.
+    /// Whether to request the result while the task waits for input; `false` once the server has answered that with an
+    /// error.
     fetches_early: bool,
     /// The answers in flight: one update at a time.
     updating: Option<InputUpdate>,

@@ -35,7 +35,7 @@ impl WatchRegistry {
         !interested.is_empty()
     }
 
-    /// Notifies the watches of a changed resource or of one of its parents. If none matches, the server uses another
+    /// Notifies the watches of a changed resource or of one of its parents. If there are none, the server uses another
     /// name for a watched resource: all watches of resources are notified.
     pub(super) fn notify_resource(&mut self, uri: &str, events: &mut EventQueue<Event>) -> bool {
         let topic = Topic::Resource(uri.into());
@@ -184,7 +184,7 @@ impl WatchRegistry {
         }
     }
 
-    /// Ends the watches that need topics of a refused request.
+    /// Ends the watches whose topics were only in a refused request.
     fn refuse(&mut self, outcome: &Outcome, events: &mut EventQueue<Event>) {
         let needs = |watch: &Watch| self.granted(watch).is_none();
         let refused: Vec<WatchId> =

@@ -442,7 +442,7 @@ proptest! {
     }
 }
 
-/// The rule restated: the same URI, or a prefix that ends at a separator.
+/// The rule restated: the same URI, or one that starts with `uri` up to a separator.
 fn concerns_simply(news: &str, uri: &str) -> bool {
     let border = |at: usize| news.as_bytes().get(at).is_some_and(|byte| b"/?#".contains(byte));
     news == uri
