@@ -24,7 +24,7 @@ pub(crate) struct ProtocolMeta {
 }
 
 impl ProtocolMeta {
-    /// Encodes the entries of a client at `revision`. A value that fails to encode becomes an empty object.
+    /// Encodes the entries of a client that uses `revision`. A value that fails to encode becomes an empty object.
     pub(crate) fn new(
         revision: Revision,
         info: Option<&Implementation>,
@@ -95,7 +95,7 @@ impl MergedMeta<'_> {
         protocol.is_none() && progress.is_none() && options.is_none_or(Meta::is_empty) && self.own.is_empty()
     }
 
-    /// Appends it as one JSON object.
+    /// Appends the entries as one JSON object.
     fn write(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         let entries = self.entries;
         match entries.protocol {
@@ -124,7 +124,7 @@ impl MergedMeta<'_> {
     }
 }
 
-/// Parameters of any method, behind one pointer.
+/// Parameters of any method, as a trait object.
 pub trait AnyParams {
     /// The parameters unchanged, with the fields of every revision.
     ///
@@ -132,7 +132,7 @@ pub trait AnyParams {
     /// If one of the application's values does not serialize.
     fn to_raw(&self) -> Result<Raw, serde_json::Error>;
 
-    /// Appends the parameters as one JSON object, as `revision` knows them, with `entries` merged into `_meta`.
+    /// Appends the parameters as one JSON object for `revision`, with `entries` merged into `_meta`.
     ///
     /// # Errors
     /// If one of the application's values does not serialize.
@@ -151,7 +151,7 @@ pub trait AnyParams {
     fn write_key(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error>;
 }
 
-/// Everything but `_meta`.
+/// The fields of the parameters without `_meta`.
 struct Fields<'a, P>(&'a P, Revision);
 
 impl<P: Params> Serialize for Fields<'_, P> {
@@ -208,9 +208,9 @@ pub struct ResultDefaults<'a> {
     pub(crate) subscription: Option<&'a Id>,
 }
 
-/// A result of any method, behind one pointer.
+/// A result of any method, as a trait object.
 pub trait AnyResult {
-    /// Appends the result as one JSON object, as `revision` knows it, with a modern one's `stamp`.
+    /// Appends the result as one JSON object for `revision`; `stamp` holds the additional fields of a modern result.
     ///
     /// # Errors
     /// If a value of the application does not serialize.
@@ -221,7 +221,7 @@ pub trait AnyResult {
         stamp: Option<ResultDefaults<'_>>,
     ) -> Result<(), serde_json::Error>;
 
-    /// What kind of result it says it is, where it says so itself.
+    /// The result's own `resultType`, if it sets one.
     fn result_type(&self) -> Option<&ResultType>;
 }
 
@@ -256,7 +256,7 @@ impl<R: ResultFields> Serialize for ResultWithDefaults<'_, R> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("resultType", kind.as_str())?;
         self.result.serialize_fields_at(self.revision, &mut map)?;
-        // A result that is passed on without its type has the hints of its author among its own fields.
+        // A result that is passed on undecoded may contain its author's cache hints among its own fields.
         let hint = stamp.hint.filter(|_| *kind == ResultType::Complete);
         let (ttl_ms, scope) = self.result.cache_hint();
         let ttl_ms = ttl_ms.or(hint.map(|hint| hint.ttl_ms)).filter(|_| !self.result.has_field("ttlMs"));
@@ -306,10 +306,10 @@ impl Serialize for MetaWithDefaults<'_> {
     }
 }
 
-/// Decodes a template and writes it for a revision.
+/// The function that decodes a template and encodes it for a revision.
 type ProjectFn = fn(&Raw, &mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error>;
 
-/// Parameters encoded before the revision was known, to be written once it is.
+/// Parameters that were encoded before the revision was known, to be encoded for it later.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     pub(crate) method: Box<str>,
@@ -329,13 +329,13 @@ impl Template {
         (self.project)(&self.params, out, revision, entries)
     }
 
-    /// The memory it holds, in bytes.
+    /// The size of its content in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.params.as_bytes().len().saturating_add(self.method.len())
     }
 }
 
-/// A request to send, whose method need not be known at compile time: for the command `send` of a client or server.
+/// A request for the command `send` of a client or server. Its method need not be known at compile time.
 pub struct OutgoingRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) info: Option<&'static MethodInfo>,
@@ -345,12 +345,13 @@ pub struct OutgoingRequest<'a> {
 }
 
 impl<'a> OutgoingRequest<'a> {
-    /// A request of the method `M`.
+    /// Creates a request of the method `M`.
     pub fn new<M: Method>(params: &'a M::Params, options: RequestOptions) -> Self {
         Self { method: M::NAME, info: Some(M::INFO), params, project: project::<M::Params>, options }
     }
 
-    /// A request of a method that this crate does not know, with parameters that are sent as they are but for `_meta`.
+    /// Creates a request of a method that this crate does not know. The parameters are sent unchanged, except for
+    /// `_meta`.
     pub fn custom(method: &'a str, params: &'a CustomParams, options: RequestOptions) -> Self {
         Self { method, info: None, params, project: project::<CustomParams>, options }
     }

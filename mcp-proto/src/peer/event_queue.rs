@@ -15,7 +15,7 @@ pub(crate) enum Pressure {
     Notifications,
     /// Requests of the other side are refused as well.
     Requests,
-    /// Results are lost as well; only the fact that a request ended is kept.
+    /// Results are dropped as well; the application still learns that the request has ended.
     Results,
 }
 

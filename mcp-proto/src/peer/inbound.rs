@@ -10,7 +10,7 @@ use crate::rpc::Id;
 pub struct InboundId(u64);
 
 impl InboundId {
-    /// The number alone, for maps and logs.
+    /// The handle as a number, for maps and logs.
     pub const fn number(self) -> u64 {
         self.0
     }

@@ -195,7 +195,7 @@ impl fmt::Display for InvalidAnswerError {
 pub enum LostReason {
     /// The peer ended the connection; with details from the transport, such as an exit status.
     Disconnected(String),
-    /// This side closed the connection before the answer came.
+    /// This side closed the connection before the answer arrived.
     Closed,
     /// The connection failed on this side: output was not accepted in time, or too much was queued.
     Failed(String),

@@ -40,7 +40,7 @@ pub struct TransportError {
 pub enum RetryAdvice {
     /// The same request may succeed later: the server or a gateway is busy, or failed.
     Later,
-    /// The status does not say.
+    /// The status gives no indication.
     Unknown,
     /// The server rejected the request, and will reject it again.
     Never,

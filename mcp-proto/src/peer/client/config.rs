@@ -50,8 +50,8 @@ pub struct ClientConfig {
     /// How long queued bytes may wait without the transport accepting any before the connection fails. Default 60 s: a
     /// peer that reads nothing for a minute has hung.
     pub write_timeout: Duration,
-    /// The lowest severity of log messages to request: from a modern server with each request, from a legacy one that
-    /// logs once. Default: modern servers send none, legacy servers choose.
+    /// The lowest severity of log messages to request: from a modern server with each request, from a legacy server
+    /// with logging once per connection. Default: modern servers send none, legacy servers choose.
     pub log_level: Option<LoggingLevel>,
     /// Configuration of watches.
     pub watch: WatchConfig,
@@ -143,7 +143,6 @@ pub struct KnownEra {
 ///
 /// Over HTTP the server runs already, and an answer crosses a network: the timeouts differ. A step that gets no answer
 /// in time is repeated there, for an unanswered probe says nothing about the era.
-///
 ///
 /// ```
 /// use core::time::Duration;

@@ -7,16 +7,16 @@ use super::{Client, ClientCommands, CloseReason, Event};
 
 /// A client on its transport: a byte stream, a message channel or HTTP.
 ///
-/// [`at`](Self::at) gives the commands, the same for every transport. Inputs and outputs that only one transport has
-/// are methods of its own type.
+/// [`at`](Self::at) returns the commands, which are the same for every transport. Inputs and outputs of a single kind
+/// of transport are methods of its own type.
 pub trait ClientTransport {
-    /// The commands, given at `now`.
+    /// The commands of the peer, given at `now`.
     fn at(&mut self, now: Instant) -> ClientCommands<'_>;
 
     /// The client, for its getters.
     fn peer(&self) -> &Client;
 
-    /// Acts on the time. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     fn handle_timeout(&mut self, now: Instant);
 
     /// The next event, in the order of the wire.
@@ -27,7 +27,7 @@ pub trait ClientTransport {
     #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Lends a command the client and its outbox. A command that writes ends with [`settle`](Self::settle).
+    /// Lends the client and its outbox to a command. A command that writes ends with [`settle`](Self::settle).
     #[doc(hidden)]
     fn lend(&mut self, now: Instant) -> ClientLoan<'_>;
 
@@ -43,7 +43,7 @@ pub trait ClientTransport {
     }
 }
 
-/// The client and the outbox that a [`ClientTransport`] lends to a command. Other crates can hand it on, but not open
+/// The client and the outbox, as lent to a command by a [`ClientTransport`]. Other crates can pass it on, but not open
 /// it.
 #[doc(hidden)]
 pub struct ClientLoan<'a> {

@@ -1,11 +1,11 @@
 //! Sessions of legacy clients: the state that a handshake establishes.
 //!
-//! | phase | what comes | what follows |
+//! | phase | input | reaction |
 //! |---|---|---|
 //! | none | `initialize` | answered; awaiting `initialized` |
-//! | awaiting `initialized` | requests | answered; from the first on, this side may notify |
-//! | awaiting `initialized` | `notifications/initialized` | operating: this side may ask and notify |
-//! | any | `initialize` | answered again, from the start |
+//! | awaiting `initialized` | requests | answered; from the first on, this side may send notifications |
+//! | awaiting `initialized` | `notifications/initialized` | operating: this side may send requests and notifications |
+//! | any | `initialize` | answered again; the handshake restarts |
 
 use alloc::sync::Arc;
 

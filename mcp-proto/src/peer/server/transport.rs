@@ -10,16 +10,16 @@ use super::{Answer, CloseReason, Event, Server, ServerCommands};
 
 /// A server on its transport: a byte stream, a message channel, an HTTP exchange or an HTTP session.
 ///
-/// [`at`](Self::at) gives the commands, the same for every transport. Inputs and outputs that only one transport has
-/// are methods of its own type.
+/// [`at`](Self::at) returns the commands, which are the same for every transport. Inputs and outputs of a single kind
+/// of transport are methods of its own type.
 pub trait ServerTransport {
-    /// The commands, given at `now`.
+    /// The commands of the peer, given at `now`.
     fn at(&mut self, now: Instant) -> ServerCommands<'_>;
 
     /// The server, for its getters.
     fn peer(&self) -> &Server;
 
-    /// Acts on the time. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     fn handle_timeout(&mut self, now: Instant);
 
     /// The next event, in the order in which it happened.
@@ -42,12 +42,12 @@ pub trait ServerTransport {
         false
     }
 
-    /// Whether the client leaves so many answers unread that no further handler should run. Default: no.
+    /// Whether the client has left so many answers unread that no further handler should run. Default: no.
     fn is_congested(&self) -> bool {
         false
     }
 
-    /// Lends a command the server and its outbox. A command that writes ends with [`settle`](Self::settle).
+    /// Lends the server and its outbox to a command. A command that writes ends with [`settle`](Self::settle).
     #[doc(hidden)]
     fn lend(&mut self, now: Instant) -> ServerLoan<'_>;
 
@@ -63,7 +63,7 @@ pub trait ServerTransport {
         self.settle(now);
     }
 
-    /// Carries out [`ServerCommands::close_sse_stream`]. Default: there is no such stream.
+    /// Carries out [`ServerCommands::close_sse_stream`]. Default: does nothing, for transports without such a stream.
     #[doc(hidden)]
     fn close_sse_stream(&mut self, _now: Instant, _request: InboundId) {}
 
@@ -75,7 +75,7 @@ pub trait ServerTransport {
     }
 }
 
-/// The server and the outbox that a [`ServerTransport`] lends to a command. Other crates can hand it on, but not open
+/// The server and the outbox, as lent to a command by a [`ServerTransport`]. Other crates can pass it on, but not open
 /// it.
 #[doc(hidden)]
 pub struct ServerLoan<'a> {

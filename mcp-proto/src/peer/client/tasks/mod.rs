@@ -38,7 +38,7 @@ pub enum TaskCommand {
     Follow,
     /// Query the task's status. The outcome is a result, for [`TaskReport::read`](crate::peer::TaskReport::read).
     Status,
-    /// Cancel the task. The outcome says that the server has received the command, not that the task has ended.
+    /// Cancel the task. The outcome confirms that the server has received the command, not that the task has ended.
     Cancel,
 }
 

@@ -139,7 +139,7 @@ impl WatchFilter {
         filter
     }
 
-    /// The part of it that a server grants by answering with `filter`.
+    /// The part of this filter that a server grants by answering with `filter`.
     pub(super) fn granted(&self, filter: &SubscriptionFilter) -> Self {
         let names = |names: &Option<Vec<String>>| -> BTreeSet<Arc<str>> {
             names.iter().flatten().map(|name| name.as_str().into()).collect()
@@ -202,6 +202,6 @@ impl Change {
 pub enum ChangeEvidence {
     /// The server has notified the client of it.
     Notified,
-    /// The topic may have changed while the server could not be heard. Cached copies of it should be fetched again.
+    /// The topic may have changed while no notifications arrived. Cached copies of it should be fetched again.
     MaybeMissed,
 }

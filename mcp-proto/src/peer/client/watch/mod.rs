@@ -109,8 +109,8 @@ pub enum WatchState {
         /// The part of the filter that the server does not report.
         missing: WatchFilter,
     },
-    /// The server cannot be heard for now. The client asks it again, unless it is a legacy server over HTTP that offers
-    /// no stream of its own. Once it is heard again, every topic is reported as possibly changed.
+    /// No notifications arrive for now. The client subscribes again, unless the server is a legacy one over HTTP that
+    /// offers no stream of its own. Once notifications arrive again, every topic is reported as possibly changed.
     Interrupted,
     /// The watch has ended; no event about it follows.
     Ended(WatchEnd),
@@ -135,7 +135,7 @@ impl fmt::Display for WatchEnd {
     }
 }
 
-/// How messages travel.
+/// The kind of channel that carries the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ChannelKind {
     /// All on one channel, in order.
@@ -322,8 +322,8 @@ impl WatchRegistry {
 
     // --- The server ---
 
-    /// Starts on a server that is now known, or known again after a new handshake: a legacy server has forgotten the
-    /// subscriptions made before.
+    /// Starts on a server that is now known, or known again after a new handshake: a legacy server has lost the earlier
+    /// subscriptions.
     fn begin(&mut self, server: &ServerInfo, channel: ChannelKind, events: &mut EventQueue<Event>) {
         self.dirty = true;
         self.lacks_event_stream = false;

@@ -61,8 +61,7 @@ impl WatchRegistry {
             if !done.insert(id) || self.pending.contains_key(&(id, topic.clone())) {
                 continue;
             }
-            // The number of such names is the server's choice: if the queue has no room, the watched name stands for
-            // all.
+            // The server can send any number of such names: if the queue has no room, the watched name stands for all.
             let room = events.pressure(topic.bytes()) == Pressure::None;
             let (topic, why) = if room {
                 (topic.clone(), ChangeEvidence::Notified)
@@ -130,7 +129,7 @@ impl WatchRegistry {
         }
     }
 
-    /// Interrupts all watches, because the server cannot be heard any more.
+    /// Interrupts all watches, because notifications no longer arrive.
     pub(super) fn interrupt(&mut self, events: &mut EventQueue<Event>) {
         let mut heard = Vec::new();
         for (&id, watch) in &mut self.watches {
@@ -145,7 +144,7 @@ impl WatchRegistry {
         }
     }
 
-    /// Marks all topics as possibly changed, although the server can be heard.
+    /// Marks all topics as possibly changed, although notifications arrive.
     pub(super) fn mark_stale(&mut self) {
         for watch in self.watches.values_mut().filter(|watch| watch.is_covered) {
             watch.stale = true;
