@@ -148,7 +148,7 @@ impl Completer {
 
     // --- Inputs ---
 
-    /// Handles the answer to a request; `None` if there is none, for any reason.
+    /// Handles the answer to a request; `None` if the request failed for any reason.
     pub fn handle_answer(&mut self, now: Instant, request: &CompleteParams, completion: Option<Completion>) {
         // Answers to earlier requests are ignored.
         let Some(asked) = self.in_flight.take_if(|asked| asked == request) else { return };

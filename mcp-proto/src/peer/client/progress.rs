@@ -42,7 +42,9 @@ impl fmt::Display for ConnectStep {
     }
 }
 
-/// A report on a client that is still connecting, for a line such as "retrying … in 2 s (retry 1): connection refused".
+/// The progress of a client that is still connecting.
+///
+/// It is meant for a line such as "retrying … in 2 s (retry 1): connection refused".
 ///
 /// [`Event::Connecting`](super::Event::Connecting) reports each change, and
 /// [`Client::connecting`](super::Client::connecting) has the last report. Its `Display` form is such a line, without a

@@ -49,7 +49,7 @@ impl Client {
         }
     }
 
-    /// Handles the end of the link; `detail` is what the transport knows about it: an exit status, an error, the last
+    /// Handles the end of the link; `detail` is the transport's description of it: an exit status, an error, the last
     /// lines of standard error.
     pub fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
         match self.phase {

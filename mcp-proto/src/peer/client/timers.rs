@@ -10,7 +10,8 @@ use crate::schema::{EmptyParams, Method as _, Ping, Revision};
 use super::commands::notify_cancelled;
 use super::{Client, CloseReason, Diagnostic, Phase};
 
-/// The minimum interval between pings, whatever is configured: pings without a pause would block all other work.
+/// The minimum interval between pings, regardless of the configuration: pings without a pause would block all other
+/// work.
 pub(super) const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Client {

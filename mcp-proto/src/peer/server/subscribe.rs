@@ -84,7 +84,7 @@ impl Server {
         fits.then_some(()).ok_or_else(refused)
     }
 
-    /// Ends a subscription gracefully: by its result, which says so, and by the notification that ends it.
+    /// Ends a subscription gracefully: sends its result and the notification that ends it.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure>
     pub(super) fn end_subscription(&mut self, subscription: InboundId, out: &mut dyn Outbox) {

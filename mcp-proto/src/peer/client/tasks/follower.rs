@@ -229,8 +229,8 @@ impl Follower {
         }
         match outcome {
             Outcome::Result(_) => self.resolve(outcome),
-            // Some servers do not hold the answer back. What the error means is clear once the task is known to have
-            // ended.
+            // Some servers do not hold the answer back. The meaning of the error is clear once the task is known to
+            // have ended.
             Outcome::Error(_) if wait == ResultWait::UntilEnd && !self.has_ended() => {
                 self.fetches_early = false;
                 self.get();

@@ -93,7 +93,7 @@ pub enum OnServerEnd {
 /// Whether the application has older copies of the topics that it starts to watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchStart {
-    /// It has none: it fetches what it needs once the watch is [on](WatchState::On).
+    /// It has none: it fetches the data once the watch is [on](WatchState::On).
     #[default]
     Now,
     /// It has fetched copies earlier, perhaps on another connection: every topic is reported as possibly changed.
