@@ -3,7 +3,6 @@
 use alloc::string::{String, ToString};
 use core::any::Any;
 
-#[cfg(feature = "server")]
 use crate::peer::Denial;
 use crate::rpc::{ErrorObject, code};
 
