@@ -39,7 +39,9 @@ pub use authorized::AuthDriver;
 #[cfg(feature = "auth")]
 pub(crate) use body::BufferedBody;
 #[cfg(feature = "auth")]
-pub(crate) use fetch::{FetchResponse, fetch_once as fetch};
+pub(crate) use fetch::FetchResponse;
+#[cfg(all(feature = "auth", feature = "server"))]
+pub(crate) use fetch::fetch_once as fetch;
 pub use headers::{HeaderError, HeaderErrorKind};
 pub use options::{ClientOptions, ConnectError};
 pub use proxy::{Proxy, ProxyError};

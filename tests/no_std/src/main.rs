@@ -86,7 +86,7 @@ fn converse() -> Option<()> {
     let now = Instant::ORIGIN;
     let mut client = StreamClient::new(ClientConfig::new(Implementation::new("bare", "1")));
     let mut config = ServerConfig::new(Implementation::new("metal", "1"));
-    config.capabilities = config.capabilities.with(ServerCapability::ToolList);
+    config.capabilities = config.capabilities.with(ServerCapability::Tools);
     let mut server = StreamServer::new(config);
     let request = client.at(now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).ok()?;
     (client.poll_link() == Some(LinkAction::Open)).then_some(())?;
