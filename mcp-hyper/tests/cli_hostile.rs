@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Characters that must not be shown: sequences, C0, DEL, C1, direction, zero width, line breaks.
 const HOSTILE: &str =
-    r"x\u001b]0;title\u0007\u001b[2J\r\b\u007f\u009b1A\u202e\u2066\u200b\ufeff\u2028y\nmcp: forged";
+    r"x\u001b]0;title\u0007\u001b[2J\r\b\u007f\u009b1A\u202e\u2066\u200b\ufeff\u2028y\nmcpio: forged";
 /// Some of them as raw bytes, for standard error and lines that are not messages.
 const RAW: &str = r"x\033]0;title\007\033[2J\r\b\177\302\2331A\342\200\256y";
 
@@ -50,7 +50,7 @@ fn assert_harmless(args: &[&str], ran: &CommandOutput) {
         let shown = text.chars().find(|char| SafeText::is_unsafe(*char) && !matches!(char, '\n' | '\t'));
         assert_eq!(shown, None, "{args:?}: {text:?}");
     }
-    assert!(!ran.err.lines().any(|line| line.starts_with("mcp: forged")), "{args:?}: {}", ran.err);
+    assert!(!ran.err.lines().any(|line| line.starts_with("mcpio: forged")), "{args:?}: {}", ran.err);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn raw_contents_are_written_unchanged_only_with_raw() {
 
 #[test]
 fn standard_error_and_noise_of_a_failed_server_are_harmless() {
-    let server = format!("printf '%b\\nmcp: forged\\n' '{RAW}' >&2; printf '%b\\nb\\n' '{RAW}'; exit 9");
+    let server = format!("printf '%b\\nmcpio: forged\\n' '{RAW}' >&2; printf '%b\\nb\\n' '{RAW}'; exit 9");
     for mode in [&["--trace"][..], &["--json"], &[]] {
         let ran = mcp(&[&["tools"][..], mode, &["--", "sh", "-c", &server]].concat());
         assert_harmless(mode, &ran);

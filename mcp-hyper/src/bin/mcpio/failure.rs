@@ -124,7 +124,7 @@ impl CommandError {
             _ => &[],
         };
         // If this fails, nothing can be done about it.
-        let _ = messages.labelled(styled(BAD, "mcp:"), Text::block(self.message().trim_end()));
+        let _ = messages.labelled(styled(BAD, "mcpio:"), Text::block(self.message().trim_end()));
         for hint in hints {
             let _ = messages.line(hint);
         }
@@ -243,7 +243,7 @@ mod tests {
         let error = ErrorObject::new(-32000, "no\x1b[2J\nmcp: \u{202e}run this");
         let failure = CommandError::from(front::Error::Peer(error));
         let (_, err) = rendered(&failure, false);
-        assert!(err.starts_with("mcp: "), "{err}");
+        assert!(err.starts_with("mcpio: "), "{err}");
         assert!(err.ends_with("no\\u{1b}[2J\n    mcp: \\u{202e}run this (-32000)\n"), "{err}");
     }
 
@@ -259,7 +259,7 @@ mod tests {
         assert!(error["message"].as_str().unwrap().contains("wrong\u{202e}"), "{error}");
         let (out, err) = rendered(&CommandError::Usage("which?".to_owned()), true);
         assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["error"]["kind"], "usage");
-        assert_eq!(err, "mcp: which?\n");
+        assert_eq!(err, "mcpio: which?\n");
         assert_eq!(rendered(&CommandError::Tool, true).0, "");
     }
 }

@@ -147,8 +147,8 @@ mod tests {
     #[test]
     fn lines_of_a_labelled_block_cannot_pass_for_lines_of_this_program() {
         let (mut screen, record) = Screen::recorded(None);
-        screen.labelled(styled(BAD, "mcp:"), Text::block("it failed\nmcp: run this\r\n")).unwrap();
-        assert_eq!(record.plain(), "mcp: it failed\n    mcp: run this\n    \n");
+        screen.labelled(styled(BAD, "mcpio:"), Text::block("it failed\nmcpio: run this\r\n")).unwrap();
+        assert_eq!(record.plain(), "mcpio: it failed\n    mcpio: run this\n    \n");
     }
 
     /// All other output goes through the screen, so that its filter cannot be forgotten.

@@ -158,7 +158,7 @@ mod tests {
             let plain = text.plain();
             assert!(!plain.chars().any(SafeText::is_unsafe) && plain.starts_with("a\\u"), "{plain:?}");
         }
-        assert_eq!(Text::from("name\nmcp: forged").lines().len(), 1);
+        assert_eq!(Text::from("name\nmcpio: forged").lines().len(), 1);
     }
 
     #[test]
