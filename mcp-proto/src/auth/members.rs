@@ -2,11 +2,14 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+
+use crate::rpc::collect_members;
 
 use super::{DOCUMENT_BYTES, Scopes, URL_BYTES};
 
@@ -32,7 +35,10 @@ pub(crate) enum MemberError {
 
 /// The requested members of an object.
 #[derive(Debug)]
-pub(crate) struct Members<'a>(Vec<(&'static str, &'a RawValue)>);
+pub(crate) struct Members<'a> {
+    names: &'static [&'static str],
+    values: Vec<Option<&'a RawValue>>,
+}
 
 impl<'a> Members<'a> {
     /// Collects the members with these names in one pass, without allocating for any others.
@@ -41,20 +47,19 @@ impl<'a> Members<'a> {
             return Err(MemberError::TooLong);
         }
         let text = core::str::from_utf8(bytes).map_err(|_| MemberError::Json)?;
-        let mut reader = serde_json::Deserializer::from_str(text);
-        let mut search = MemberCollector { names, found: Vec::new(), twice: None };
-        let read = reader.deserialize_map(&mut search).and_then(|()| reader.end());
-        match (read, search.twice) {
-            (Err(_), _) => Err(MemberError::Json),
-            (Ok(()), Some(name)) => Err(MemberError::Duplicate(name)),
-            (Ok(()), None) => Ok(Self(search.found)),
+        let mut values = vec![None; names.len()];
+        let repeated = collect_members(text, names, &mut values).map_err(|_| MemberError::Json)?;
+        match repeated.and_then(|index| names.get(index)) {
+            Some(name) => Err(MemberError::Duplicate(name)),
+            None => Ok(Self { names, values }),
         }
     }
 
     /// A member's raw JSON; `None` if it is null.
     pub(crate) fn get(&self, name: &'static str) -> Option<&'a str> {
-        let found = self.0.iter().find(|(known, _)| *known == name);
-        found.map(|(_, value)| value.get()).filter(|value| *value != "null")
+        let index = self.names.iter().position(|known| *known == name)?;
+        let value = (*self.values.get(index)?)?;
+        Some(value.get()).filter(|value| *value != "null")
     }
 
     fn typed<T: serde::Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, MemberError> {
@@ -105,59 +110,6 @@ impl<'a> Members<'a> {
     pub(crate) fn scopes(&self, name: &'static str) -> Result<Option<Scopes>, MemberError> {
         let list = self.list(name, SCOPES, NAME_BYTES)?;
         Ok(list.map(|list| list.iter().map(String::as_str).collect()))
-    }
-}
-
-/// Collects those members of an object that have one of the requested names.
-struct MemberCollector<'a> {
-    names: &'static [&'static str],
-    found: Vec<(&'static str, &'a RawValue)>,
-    twice: Option<&'static str>,
-}
-
-impl<'de> Visitor<'de> for &mut MemberCollector<'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(KnownName(name)) = map.next_key_seed(NameSeed(self.names))? {
-            match name {
-                None => drop(map.next_value::<IgnoredAny>()?),
-                Some(name) if self.found.iter().any(|(known, _)| *known == name) => {
-                    self.twice = Some(name);
-                    map.next_value::<IgnoredAny>()?;
-                }
-                Some(name) => self.found.push((name, map.next_value()?)),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Finds the requested name that equals a key, if any.
-struct NameSeed(&'static [&'static str]);
-struct KnownName(Option<&'static str>);
-
-impl<'de> DeserializeSeed<'de> for NameSeed {
-    type Value = KnownName;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KnownName, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for NameSeed {
-    type Value = KnownName;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<KnownName, E> {
-        Ok(KnownName(self.0.iter().find(|name| **name == key).copied()))
     }
 }
 

@@ -8,7 +8,7 @@ use core::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::rpc::{ErrorObject, Raw};
+use crate::rpc::{ErrorObject, Raw, decode_member, read_members};
 use crate::schema::tasks::{TaskError, TaskStatus};
 
 /// The report of a server's task.
@@ -104,26 +104,12 @@ struct WireTask<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// A result that may be a task: 2025-11-25 puts the task into a member of its own.
-#[derive(Deserialize)]
-struct CreatedResult<'a> {
-    #[serde(borrow)]
-    task: Option<&'a RawValue>,
-    #[serde(borrow, rename = "_meta")]
-    meta: Option<&'a RawValue>,
-}
-
 /// Key in `_meta` of the result that creates a task: a text for the model to use meanwhile.
 const IMMEDIATE: &str = "io.modelcontextprotocol/model-immediate-response";
 
-/// The value of a field, or `None` if its type is wrong: one malformed field must not invalidate the rest.
-fn decode_lenient<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(field?.get()).ok()
-}
-
 /// A duration in milliseconds. Servers in languages with one number type write it with a fraction.
 fn duration(field: Option<&RawValue>) -> Option<Duration> {
-    let milliseconds: f64 = decode_lenient(field)?;
+    let milliseconds: f64 = decode_member(field)?;
     Duration::try_from_secs_f64(milliseconds / 1000.0).ok()
 }
 
@@ -134,16 +120,17 @@ impl TaskSnapshot {
     /// A message that says why the task cannot be read.
     pub(crate) fn read(raw: &Raw) -> Result<Self, String> {
         let wire: WireTask<'_> = raw.decode().map_err(|error| error.to_string())?;
-        let id: String = decode_lenient(wire.id).ok_or("a task without an identifier")?;
-        let status: TaskStatus = decode_lenient(wire.status).ok_or("a task without a known status")?;
+        // One malformed field must not invalidate the others.
+        let id: String = decode_member(wire.id).ok_or("a task without an identifier")?;
+        let status: TaskStatus = decode_member(wire.status).ok_or("a task without a known status")?;
         let part = |field: &RawValue| raw.part(field);
-        let requests: BTreeMap<String, &RawValue> = decode_lenient(wire.requests).unwrap_or_default();
+        let requests: BTreeMap<String, &RawValue> = decode_member(wire.requests).unwrap_or_default();
         let report = TaskReport {
             id,
             status,
-            message: decode_lenient(wire.message),
-            created_at: decode_lenient(wire.created_at).unwrap_or_default(),
-            last_updated_at: decode_lenient(wire.last_updated_at).unwrap_or_default(),
+            message: decode_member(wire.message),
+            created_at: decode_member(wire.created_at).unwrap_or_default(),
+            last_updated_at: decode_member(wire.last_updated_at).unwrap_or_default(),
             ttl: duration(wire.ttl_ms).or_else(|| duration(wire.ttl)),
             poll_interval: duration(wire.poll_interval_ms).or_else(|| duration(wire.poll_interval)),
             immediate: None,
@@ -152,17 +139,17 @@ impl TaskSnapshot {
             report: Box::new(report),
             requests: requests.into_iter().map(|(key, request)| (key, part(request))).collect(),
             result: wire.result.filter(|result| result.get().starts_with('{')).map(part),
-            error: decode_lenient::<TaskError>(wire.error).map(ErrorObject::from),
+            error: decode_member::<TaskError>(wire.error).map(ErrorObject::from),
         })
     }
 
-    /// Reads a result of 2025-11-25 that may be a task; `None` if it is the method's own.
+    /// Reads a result that may be a task, which 2025-11-25 puts into a member; `None` if it is the method's own result.
     pub(crate) fn read_created(raw: &Raw) -> Option<Result<Self, String>> {
-        let created: CreatedResult<'_> = raw.decode().ok()?;
-        let task = created.task.filter(|task| task.get().starts_with('{'))?;
+        let [task, meta] = read_members(raw.as_str(), ["task", "_meta"]).ok()?;
+        let task = task.filter(|task| task.get().starts_with('{'))?;
         let task = raw.part(task);
-        let meta: BTreeMap<String, &RawValue> = decode_lenient(created.meta).unwrap_or_default();
-        let immediate = decode_lenient(meta.get(IMMEDIATE).copied());
+        let meta = meta.and_then(|meta| read_members(meta.get(), [IMMEDIATE]).ok());
+        let immediate = meta.and_then(|[text]| decode_member(text));
         Some(Self::read(&task).map(|mut snapshot| {
             snapshot.report.immediate = immediate;
             snapshot

@@ -22,6 +22,7 @@ use super::json::Json;
 use super::resources::{Resource, ResourceContents};
 use super::tools::Tool;
 use super::{ClientCapabilities, Meta, ServerCapabilities};
+use crate::rpc::{decode_member, read_members};
 
 /// Identifier of the MCP Apps extension.
 pub const EXTENSION: &str = "io.modelcontextprotocol/ui";
@@ -48,14 +49,10 @@ impl ClientCapabilities {
 
     /// Whether the client renders the pages of MCP Apps.
     pub fn renders_apps(&self) -> bool {
-        #[derive(Deserialize)]
-        struct Settings {
-            #[serde(rename = "mimeTypes")]
-            media_types: Vec<String>,
-        }
         let declared = self.extensions.as_ref().and_then(|extensions| extensions.get(EXTENSION));
-        let settings = declared.and_then(|settings| settings.decode::<Settings>().ok());
-        settings.is_some_and(|settings| settings.media_types.iter().any(|media_type| is_page(media_type)))
+        let settings = declared.and_then(|settings| read_members(settings.as_str(), ["mimeTypes"]).ok());
+        let media_types: Option<Vec<String>> = settings.and_then(|[types]| decode_member(types));
+        media_types.is_some_and(|types| types.iter().any(|media_type| is_page(media_type)))
     }
 }
 

@@ -46,7 +46,6 @@ mod map;
 pub mod meta;
 mod method;
 mod object;
-mod peek;
 mod primitive;
 mod progress;
 mod prompts;
@@ -101,8 +100,6 @@ pub use method::{
     ResultFields, RootsListChanged, SetLoggingLevel, SubscribeResource, SubscriptionsAcknowledged,
     SubscriptionsListen, ToolListChanged, UnsubscribeResource,
 };
-#[cfg(feature = "client")]
-pub(crate) use peek::peek;
 pub use primitive::{
     BooleanSchema, EnumOption, EnumSchema, MultiSelectItems, MultiSelectSchema, NumberKind, NumberSchema,
     PrimitiveSchema, StringFormat, StringSchema, TitledEnumSchema, TitledItems, UntitledItems,
@@ -112,6 +109,8 @@ pub use prompts::{
     GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult, Prompt, PromptArgument,
     PromptMessage,
 };
+#[cfg(feature = "client")]
+pub(crate) use read::peek;
 pub use resources::{
     BlobResourceContents, ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams,
     ListResourcesResult, ReadResourceParams, ReadResourceResult, Resource, ResourceContents,

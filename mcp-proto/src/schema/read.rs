@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use super::json::Json;
 use super::write::{Projection, Viewed, WriteAt};
-use crate::rpc::Id;
+use crate::rpc::{Id, first_member};
 
 /// A valid JSON value that does not fit where it occurs.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,6 +164,15 @@ pub(crate) fn read_shape<'de, T: Read, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Attempt<T>, D::Error> {
     deserializer.deserialize_any(Shapes(PhantomData))
+}
+
+/// Reads the first field `name` of the object `text`. Reading stops there.
+///
+/// # Errors
+/// If the text read so far is not an object.
+pub(crate) fn peek<T: Read>(text: &str, name: &str) -> Result<Option<Attempt<T>>, serde_json::Error> {
+    let value = first_member(text, name)?;
+    value.map(|value| T::read(&mut serde_json::Deserializer::from_str(value.get()))).transpose()
 }
 
 struct Nullable<T>(Option<T>);

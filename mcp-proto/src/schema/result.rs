@@ -6,8 +6,7 @@ use core::fmt;
 use serde::de;
 use serde::ser::Serializer;
 
-use super::peek::peek;
-use super::read::{Attempt, Read};
+use super::read::{Attempt, Read, peek};
 use super::write::{Projection, WriteAt, serde_impls};
 use crate::rpc::Raw;
 

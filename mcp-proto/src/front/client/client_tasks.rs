@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use crate::front::handler::params::decode_params;
 use crate::front::handler::reply::Reply;
 use crate::peer::{InboundId, related};
-use crate::rpc::{ErrorObject, Raw, code};
+use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
 use crate::schema::tasks::TaskStatus;
 use crate::schema::tasks::legacy::{
     CancelTask, CreateTaskResult, GetTask, ListTasks, ListTasksResult, Task, TaskInfoResult, TaskMetadata,
@@ -283,11 +283,8 @@ impl ClientTask {
 
 /// The `task` parameter of a request, if it has one.
 fn requested_task(params: Option<&Raw>) -> Option<TaskMetadata> {
-    #[derive(serde::Deserialize)]
-    struct TaskRequestParams {
-        task: Option<TaskMetadata>,
-    }
-    params?.decode::<TaskRequestParams>().ok()?.task
+    let [task] = read_members(params?.as_str(), ["task"]).ok()?;
+    decode_member(task)
 }
 
 fn milliseconds(duration: Duration) -> u64 {

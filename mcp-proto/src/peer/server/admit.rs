@@ -14,7 +14,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
 
-use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -25,7 +24,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::rpc::{ErrorObject, Id, Raw, code};
+use crate::rpc::{ErrorObject, Id, JsonStr, Raw, code, decode_member, read_members};
 use crate::schema::{
     ClientCapabilities, Direction, Discover, Era, Implementation, Initialize, LoggingLevel, Method,
     MethodInfo, Ping, Revision, UnsupportedVersionData,
@@ -145,22 +144,24 @@ impl SenderInfo {
     }
 
     fn decode(config: &ServerConfig, keys: &MetaKeys<'_>) -> Result<Self, ErrorObject> {
-        let Some(requested) = text(keys.version) else { return Err(missing_key_error(keys)) };
+        let Some(JsonStr(requested)) = decode_member(keys.version) else {
+            return Err(missing_key_error(keys));
+        };
         let spoken = Revision::parse(&requested).filter(|revision| config.eras.modern().contains(revision));
         let Some(revision) = spoken else {
             return Err(unsupported_version(config.eras, requested.into_owned()));
         };
-        let Some(capabilities) = value::<ClientCapabilities>(keys.capabilities) else {
+        let Some(capabilities) = decode_member::<ClientCapabilities>(keys.capabilities) else {
             return Err(missing_key_error(keys));
         };
-        let log_level = match (keys.level, value::<LoggingLevel>(keys.level)) {
+        let log_level = match (keys.level, decode_member::<LoggingLevel>(keys.level)) {
             (Some(level), None) => return Err(invalid_params(format!("{} is no log level", level.get()))),
             (_, level) => level,
         };
         Ok(Self {
             text: String::new(),
             revision,
-            info: value(keys.info).map(Arc::new),
+            info: decode_member(keys.info).map(Arc::new),
             capabilities: Arc::new(capabilities),
             log_level,
         })
@@ -183,17 +184,6 @@ impl SenderInfo {
         }
         Some(self)
     }
-}
-
-/// The content of a JSON string.
-fn text(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    value::<Text<'_>>(raw).map(|Text(text)| text)
-}
-
-fn value<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(raw?.get()).ok()
 }
 
 fn invalid_params(what: impl Into<String>) -> ErrorObject {
@@ -222,7 +212,7 @@ pub(super) fn admit(
     if method == Initialize::NAME {
         return match (config.eras, place) {
             (Eras::ModernOnly, _) => {
-                let requested = value(params.and_then(version_of)).unwrap_or_default();
+                let requested = params.and_then(version_of).unwrap_or_default();
                 Err(unsupported_version(config.eras, requested))
             }
             (_, BatchPosition::Batch) => {
@@ -260,13 +250,9 @@ fn keys(params: Option<&Raw>) -> Result<MetaKeys<'_>, ErrorObject> {
     }
 }
 
-fn version_of(params: &Raw) -> Option<&RawValue> {
-    #[derive(Deserialize)]
-    struct Version<'a> {
-        #[serde(borrow, rename = "protocolVersion")]
-        version: Option<&'a RawValue>,
-    }
-    params.decode::<Version<'_>>().ok()?.version
+fn version_of(params: &Raw) -> Option<String> {
+    let [version] = read_members(params.as_str(), ["protocolVersion"]).ok()?;
+    decode_member(version)
 }
 
 fn admit_modern(
@@ -286,7 +272,7 @@ fn admit_modern(
         client_info: sender.info.clone(),
         client_capabilities: sender.capabilities.clone(),
         principal: None,
-        progress_token: value::<Id>(keys.progress),
+        progress_token: decode_member::<Id>(keys.progress),
         log_level: sender.log_level,
     };
     if let Some(last) = last {
@@ -312,7 +298,7 @@ fn admit_legacy(
             client_info: Some(session.info.clone()),
             client_capabilities: session.capabilities.clone(),
             principal: None,
-            progress_token: value::<Id>(keys.progress),
+            progress_token: decode_member::<Id>(keys.progress),
             log_level: session.log_level,
         },
     }))
@@ -332,9 +318,11 @@ fn find_method(
 }
 
 fn missing_key_error(keys: &MetaKeys<'_>) -> ErrorObject {
-    let version = (crate::schema::meta::PROTOCOL_VERSION, value::<String>(keys.version).is_some());
-    let capabilities =
-        (crate::schema::meta::CLIENT_CAPABILITIES, value::<ClientCapabilities>(keys.capabilities).is_some());
+    let version = (crate::schema::meta::PROTOCOL_VERSION, decode_member::<String>(keys.version).is_some());
+    let capabilities = (
+        crate::schema::meta::CLIENT_CAPABILITIES,
+        decode_member::<ClientCapabilities>(keys.capabilities).is_some(),
+    );
     let mut text = String::from("missing or invalid in _meta:");
     for (name, _) in [version, capabilities].into_iter().filter(|(_, present)| !present) {
         text.push(' ');

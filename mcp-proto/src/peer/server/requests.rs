@@ -3,8 +3,6 @@
 use alloc::string::ToString;
 use core::time::Duration;
 
-use serde::Deserialize;
-
 use crate::Instant;
 use crate::peer::declared::undeclared;
 use crate::peer::encode::MetaEntries;
@@ -12,7 +10,7 @@ use crate::peer::{
     InboundId, MessageKind, OutboundEntry, Outbox, Outcome, OutgoingRequest, ProgressOption, RequestError,
     RequestId, RequiredCapability, Stage,
 };
-use crate::rpc::{Id, Raw, write};
+use crate::rpc::{Id, Raw, decode_member, read_members, write};
 use crate::schema::{ClientCapability, CreateMessage, Direction, Elicit, Method, MethodInfo, Ping, Revision};
 
 use super::{Eras, Phase, Server, Session};
@@ -115,11 +113,6 @@ fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), Request
 
 /// The capability for context of servers that a request needs and the client lacks, where its revision can declare it.
 fn undeclared_context(session: &Session, info: &MethodInfo, params: &Raw) -> Option<ClientCapability> {
-    #[derive(Deserialize)]
-    struct SamplingFields<'a> {
-        #[serde(rename = "includeContext")]
-        context: Option<&'a str>,
-    }
     let needed = ClientCapability::SamplingContext;
     if info.name != CreateMessage::NAME
         || !session.revision.differences().context_capability
@@ -127,8 +120,8 @@ fn undeclared_context(session: &Session, info: &MethodInfo, params: &Raw) -> Opt
     {
         return None;
     }
-    let SamplingFields { context } = params.decode().ok()?;
-    matches!(context, Some("thisServer" | "allServers")).then_some(needed)
+    let [context] = read_members(params.as_str(), ["includeContext"]).ok()?;
+    matches!(decode_member(context), Some("thisServer" | "allServers")).then_some(needed)
 }
 
 #[cfg(test)]

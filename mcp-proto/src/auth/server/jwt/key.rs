@@ -10,8 +10,10 @@ use jsonwebtoken::DecodingKey;
 use jsonwebtoken::crypto::rust_crypto::DEFAULT_PROVIDER;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use super::{Jws, JwtAlgorithm};
+use crate::rpc::{decode_member, read_members};
 
 /// The type of a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,13 +100,9 @@ impl PublicKey {
 
 /// Parses a JWK set (RFC 7517, section 5), up to `most` usable keys. `None` if it is not a set.
 pub(super) fn parse_key_set(document: &[u8], most: usize) -> Option<Vec<PublicKey>> {
-    #[derive(Deserialize)]
-    struct Set<'a> {
-        #[serde(borrow)]
-        keys: Vec<&'a serde_json::value::RawValue>,
-    }
-    let set: Set<'_> = serde_json::from_slice(document).ok()?;
-    Some(set.keys.into_iter().filter_map(|key| PublicKey::from_jwk(key.get())).take(most).collect())
+    let [keys] = read_members(core::str::from_utf8(document).ok()?, ["keys"]).ok()?;
+    let keys: Vec<&RawValue> = decode_member(keys)?;
+    Some(keys.into_iter().filter_map(|key| PublicKey::from_jwk(key.get())).take(most).collect())
 }
 
 fn decode(text: &str) -> Option<Vec<u8>> {

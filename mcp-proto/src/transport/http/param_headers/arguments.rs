@@ -6,13 +6,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{HeaderArgumentError, ParamHeaders, Properties, display_path};
 use crate::codec::header;
-use crate::rpc::Raw;
+use crate::rpc::{JsonStr, Raw};
 
 /// The greatest integer up to which a double-precision number represents every integer exactly.
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
@@ -30,7 +29,7 @@ impl<'a> Value<'a> {
     fn read(raw: &'a RawValue) -> Result<Option<Self>, ValueError> {
         let text = raw.get();
         Ok(Some(match text.as_bytes().first() {
-            Some(b'"') => Self::Text(serde_json::from_str::<Text<'_>>(text).map_err(ValueError::Json)?.0),
+            Some(b'"') => Self::Text(serde_json::from_str::<JsonStr<'_>>(text).map_err(ValueError::Json)?.0),
             Some(b'-' | b'0'..=b'9') => Self::Integer(integer(text)?),
             _ => match text {
                 "null" => return Ok(None),
@@ -119,7 +118,7 @@ impl<'de> Visitor<'de> for ArgumentNode<'_, '_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self { walk, properties: below } = self;
         let mut seen: Vec<&str> = Vec::new();
-        while let Some(Text(name)) = map.next_key()? {
+        while let Some(JsonStr(name)) = map.next_key()? {
             let Some((name, param)) = below.0.get_key_value(&*name) else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
@@ -172,10 +171,6 @@ impl<'de> Visitor<'de> for ArgumentNode<'_, '_, 'de> {
         Ok(())
     }
 }
-
-/// A string, borrowed if it has no escapes.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Why a value cannot be encoded in a header.
 enum ValueError {

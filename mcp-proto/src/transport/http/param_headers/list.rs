@@ -1,17 +1,13 @@
 //! Reads `tools/list` results: mirrored parameters, annotations, and tools to exclude.
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{ParamHeaderError, ParamHeaders};
-use crate::rpc::Raw;
+use crate::rpc::{Raw, collect_members};
 
 /// A `tools/list` result, read by an HTTP client.
 #[derive(Debug)]
@@ -102,33 +98,9 @@ fn pick_members<'a, const COUNT: usize>(
     text: &'a str,
     names: [&'static str; COUNT],
 ) -> Option<[Option<&'a RawValue>; COUNT]> {
-    serde_json::Deserializer::from_str(text).deserialize_map(MemberPicker { names }).ok()
-}
-
-struct MemberPicker<const COUNT: usize> {
-    names: [&'static str; COUNT],
-}
-
-impl<'de, const COUNT: usize> Visitor<'de> for MemberPicker<COUNT> {
-    type Value = [Option<&'de RawValue>; COUNT];
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        #[derive(Deserialize)]
-        struct Text<'b>(#[serde(borrow)] Cow<'b, str>);
-        let mut found = [None; COUNT];
-        while let Some(Text(name)) = map.next_key()? {
-            let place = self.names.iter().position(|wanted| *wanted == name);
-            match place.and_then(|place| found.get_mut(place)) {
-                Some(slot) => *slot = Some(map.next_value()?),
-                None => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(found)
-    }
+    let mut found = [None; COUNT];
+    collect_members(text, &names, &mut found).ok()?;
+    Some(found)
 }
 
 #[cfg(test)]

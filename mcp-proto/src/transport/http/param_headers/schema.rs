@@ -9,11 +9,11 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use memchr::memmem;
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Param, ParamHeaderError, ParamHeaders, Properties, display_path};
+use crate::rpc::JsonStr;
 use crate::transport::http::header::PARAM_PREFIX;
 
 const MARK: &str = "x-mcp-header";
@@ -63,7 +63,7 @@ impl ToolSchemaWalk<'_> {
     /// Adds the mark of the current parameter; returns the index of its header.
     fn add_mark(&mut self, mark: &RawValue) -> Result<usize, ParamHeaderError> {
         let at = || self.path_text();
-        let Ok(Text(name)) = serde_json::from_str(mark.get()) else {
+        let Ok(JsonStr(name)) = serde_json::from_str(mark.get()) else {
             return Err(ParamHeaderError::NotText { at: at() });
         };
         if name.is_empty() || !name.bytes().all(is_token) {
@@ -146,7 +146,7 @@ impl<'de> SchemaNode<'_, 'de> {
         let Self { walk, position: place } = self;
         let mut param = Param::default();
         let mut is_simple = false;
-        while let Some(Text(keyword)) = map.next_key()? {
+        while let Some(JsonStr(keyword)) = map.next_key()? {
             match &*keyword {
                 MARK if place != SchemaPosition::Parameter => {
                     let at = walk.path_text();
@@ -177,7 +177,7 @@ impl<'de> SchemaNode<'_, 'de> {
     /// Reads an object of schemas by name.
     fn named<A: MapAccess<'de>>(self, mut map: A, place: SchemaPosition) -> Result<Param, A::Error> {
         let mut below = Properties::default();
-        while let Some(Text(name)) = map.next_key()? {
+        while let Some(JsonStr(name)) = map.next_key()? {
             let key = (place == SchemaPosition::Parameter).then(|| Box::from(&*name));
             let param = self.walk.child(&mut map, name, place)?;
             // Of a repeated name, the last one counts.
@@ -263,17 +263,13 @@ impl<'de> Visitor<'de> for SchemaNode<'_, 'de> {
     }
 }
 
-/// A string, borrowed if it has no escapes.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
 /// Returns whether `type` allows only strings, integers, booleans and null, and not null alone.
 fn is_simple_type(declared: &RawValue) -> bool {
-    let is_simple = |Text(name): &Text<'_>| matches!(&**name, "string" | "integer" | "boolean");
+    let is_simple = |JsonStr(name): &JsonStr<'_>| matches!(&**name, "string" | "integer" | "boolean");
     if let Ok(one) = serde_json::from_str(declared.get()) {
         return is_simple(&one);
     }
-    let Ok(several) = serde_json::from_str::<Vec<Text<'_>>>(declared.get()) else { return false };
+    let Ok(several) = serde_json::from_str::<Vec<JsonStr<'_>>>(declared.get()) else { return false };
     several.iter().any(is_simple) && several.iter().all(|name| is_simple(name) || &*name.0 == "null")
 }
 
