@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::rpc::Raw;
-use crate::schema::{ClientCapabilities, Era, Implementation, Json, Revision, ServerCapabilities};
+use crate::rpc::{Raw, decode_member, read_members};
+use crate::schema::{ClientCapabilities, Era, Implementation, Json, Revision, ServerCapabilities, meta};
 
 use super::ServerInfo;
 
@@ -31,19 +31,11 @@ struct Fields<'a> {
     meta: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-struct MetaFields<'a> {
-    #[serde(borrow, rename = "io.modelcontextprotocol/serverInfo")]
-    server_info: Option<&'a RawValue>,
-}
-
-fn field<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(raw?.get()).ok()
-}
-
-/// Reads an object. Serde would otherwise accept an array as members in order.
-fn object<'a, T: Deserialize<'a>>(raw: &'a Raw) -> Option<T> {
-    raw.as_str().starts_with('{').then(|| raw.decode().ok()).flatten()
+impl<'a> Fields<'a> {
+    /// Reads an object. Serde would otherwise accept an array as members in order.
+    fn read(raw: &'a Raw) -> Option<Self> {
+        raw.as_str().starts_with('{').then(|| raw.decode().ok()).flatten()
+    }
 }
 
 /// A server's self-description.
@@ -56,11 +48,13 @@ pub(crate) struct ServerDescription {
 
 impl ServerDescription {
     fn read(fields: &Fields<'_>) -> Self {
-        let nested = field::<MetaFields<'_>>(fields.meta).and_then(|meta| meta.server_info);
+        let nested = fields.meta.and_then(|meta| read_members(meta.get(), [meta::SERVER_INFO]).ok());
         Self {
-            implementation: field(nested).or_else(|| field(fields.server_info)),
-            capabilities: field(fields.capabilities),
-            instructions: field(fields.instructions),
+            implementation: nested
+                .and_then(|[info]| decode_member(info))
+                .or_else(|| decode_member(fields.server_info)),
+            capabilities: decode_member(fields.capabilities),
+            instructions: decode_member(fields.instructions),
         }
     }
 
@@ -79,12 +73,14 @@ pub(crate) struct DiscoverAnswer {
 
 /// Reads a `DiscoverResult`: an object with an array of versions, whose result type is absent or `complete`.
 pub(crate) fn read_discover(result: &Raw) -> Option<DiscoverAnswer> {
-    let fields: Fields<'_> = object(result)?;
-    if fields.result_type.is_some() && field::<String>(fields.result_type).as_deref() != Some("complete") {
+    let fields = Fields::read(result)?;
+    if fields.result_type.is_some()
+        && decode_member::<String>(fields.result_type).as_deref() != Some("complete")
+    {
         return None;
     }
-    let versions: Vec<&RawValue> = field(fields.supported_versions)?;
-    let versions = versions.into_iter().filter_map(|version| field(Some(version))).collect();
+    let versions: Vec<&RawValue> = decode_member(fields.supported_versions)?;
+    let versions = versions.into_iter().filter_map(|version| decode_member(Some(version))).collect();
     Some(DiscoverAnswer { versions, server: Box::new(ServerDescription::read(&fields)) })
 }
 
@@ -97,8 +93,8 @@ pub(crate) struct InitializeAnswer {
 
 /// Reads an `InitializeResult`: an object with a string `protocolVersion`.
 pub(crate) fn read_initialize(result: &Raw) -> Option<InitializeAnswer> {
-    let fields: Fields<'_> = object(result)?;
-    let version = field(fields.protocol_version)?;
+    let fields = Fields::read(result)?;
+    let version = decode_member(fields.protocol_version)?;
     Some(InitializeAnswer { version, server: Box::new(ServerDescription::read(&fields)) })
 }
 
@@ -106,11 +102,8 @@ pub(crate) fn read_initialize(result: &Raw) -> Option<InitializeAnswer> {
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
 pub(crate) fn offered_versions(data: Option<&Raw>) -> Option<Vec<String>> {
-    #[derive(Deserialize)]
-    struct Data {
-        supported: Vec<String>,
-    }
-    object::<Data>(data?).map(|data| data.supported)
+    let [supported] = read_members(data?.as_str(), ["supported"]).ok()?;
+    decode_member(supported)
 }
 
 /// The legacy version to offer after `initialize` at `asked` was rejected with an error whose data lists the versions
@@ -119,12 +112,8 @@ pub(crate) fn offered_versions(data: Option<&Raw>) -> Option<Vec<String>> {
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#error-handling>
 pub(crate) fn alternative_version(data: Option<&Raw>, asked: Revision) -> Option<Revision> {
-    #[derive(Deserialize)]
-    struct Data {
-        #[serde(alias = "supportedVersions")]
-        supported: Vec<String>,
-    }
-    let Data { supported } = object(data?)?;
+    let [supported, alias] = read_members(data?.as_str(), ["supported", "supportedVersions"]).ok()?;
+    let supported: Vec<String> = decode_member(supported.or(alias))?;
     let newest =
         Revision::LEGACY.iter().find(|legacy| supported.iter().any(|version| version == legacy.as_str()));
     newest.copied().filter(|version| *version != asked)
@@ -132,14 +121,9 @@ pub(crate) fn alternative_version(data: Option<&Raw>, asked: Revision) -> Option
 
 /// The capabilities that a missing-capability error requires, as the names of its top-level entries and as text.
 pub(crate) fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
-    #[derive(Deserialize)]
-    struct Data<'a> {
-        #[serde(borrow, rename = "requiredCapabilities")]
-        required: &'a RawValue,
-    }
-    let data: Data<'_> = object(data?)?;
-    let map: BTreeMap<String, &RawValue> = field(Some(data.required))?;
-    Some((map.into_keys().collect(), data.required.get().into()))
+    let [required] = read_members(data?.as_str(), ["requiredCapabilities"]).ok()?;
+    let map: BTreeMap<String, &RawValue> = decode_member(required)?;
+    Some((map.into_keys().collect(), required?.get().into()))
 }
 
 /// Whether capabilities include all of these top-level entries.

@@ -3,11 +3,10 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::peer::{Conduct, InvalidAnswerError, Leniency, OutboundEntry, RequestError, RequiredCapability};
-use crate::rpc::{Id, Raw};
+use crate::rpc::{Id, Raw, decode_member, read_members};
 use crate::schema::{
     CallTool, Era, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method,
     MethodInfo, Ping, ReadResource, ServerCapabilities,
@@ -95,18 +94,8 @@ impl Client {
 
 /// The names of the tools on a page that have no `inputSchema`.
 fn tools_without_schema(page: &Raw) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Page<'a> {
-        #[serde(borrow)]
-        tools: Vec<&'a RawValue>,
-    }
-    #[derive(Deserialize)]
-    struct Tool<'a> {
-        name: String,
-        #[serde(borrow, rename = "inputSchema")]
-        schema: Option<&'a RawValue>,
-    }
-    let Ok(Page { tools }) = page.decode() else { return Vec::new() };
-    let tools = tools.into_iter().filter_map(|tool| serde_json::from_str::<Tool<'_>>(tool.get()).ok());
-    tools.filter(|tool| tool.schema.is_none()).map(|tool| tool.name).collect()
+    let tools = read_members(page.as_str(), ["tools"]).ok().and_then(|[tools]| decode_member(tools));
+    let tools: Vec<&RawValue> = tools.unwrap_or_default();
+    let members = tools.iter().filter_map(|tool| read_members(tool.get(), ["name", "inputSchema"]).ok());
+    members.filter(|[_, schema]| schema.is_none()).filter_map(|[name, _]| decode_member(name)).collect()
 }

@@ -10,7 +10,6 @@ mod config;
 mod key;
 mod store;
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::ToString;
@@ -18,11 +17,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use memchr::memmem;
-use serde::Deserialize;
 
 use crate::Instant;
 use crate::peer::{CacheMode, LostReason, Outcome, OutgoingRequest, RequestError};
-use crate::rpc::{Raw, code};
+use crate::rpc::{JsonStr, Raw, code, decode_member, read_members};
 use crate::schema::{
     CacheScope, Direction, Era, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method as _,
     MethodInfo, NotificationInfo, ReadResource, Revision, peek,
@@ -241,21 +239,15 @@ fn is_transport_failure(outcome: &Outcome) -> bool {
 
 /// Reads the lifetime and scope of a result. Invalid JSON or values give `None`: the result is not cached.
 fn read_freshness(result: &Raw) -> Option<Freshness> {
-    #[derive(Deserialize)]
-    struct Hints<'a> {
-        // Some languages write `60000.0`.
-        #[serde(rename = "ttlMs")]
-        ttl: Option<f64>,
-        #[serde(borrow, rename = "cacheScope")]
-        scope: Option<Cow<'a, str>>,
-    }
-
     // Most results have no lifetime, and some are large: search before decoding.
     memmem::find(result.as_bytes(), b"ttlMs")?;
-    let hints: Hints<'_> = result.decode().ok()?;
-    // Negative ones become zero.
-    let ttl = Duration::from_millis(hints.ttl? as u64);
-    let public = hints.scope.as_deref() == Some(CacheScope::Public.as_str());
+    let [ttl, scope] = read_members(result.as_str(), ["ttlMs", "cacheScope"]).ok()?;
+    // Some languages write `60000.0`. Negative lifetimes become zero.
+    let ttl = Duration::from_millis(decode_member::<f64>(ttl)? as u64);
+    let public = match scope {
+        Some(_) => decode_member::<JsonStr<'_>>(scope)?.0 == CacheScope::Public.as_str(),
+        None => false,
+    };
     let scope = if public { CacheScope::Public } else { CacheScope::Private };
     Some(Freshness { ttl, scope })
 }

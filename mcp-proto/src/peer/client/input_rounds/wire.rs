@@ -4,14 +4,13 @@ use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::peer::StoredParams;
 use crate::peer::client::input_requests::{
     InputRequestsError, RawInputRequest, RawInputResponses, RawMembers,
 };
-use crate::rpc::{Raw, write};
+use crate::rpc::{Raw, decode_member, read_members, write};
 use crate::schema::{Elicit, Method};
 
 /// The input requests and state of a result.
@@ -27,25 +26,19 @@ impl InputRequirement {
     /// # Errors
     /// A message that says why it is malformed.
     pub(super) fn read(result: &Raw) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        struct Fields<'a> {
-            #[serde(borrow, rename = "inputRequests")]
-            requests: Option<&'a RawValue>,
-            #[serde(borrow, rename = "requestState")]
-            state: Option<&'a RawValue>,
-        }
-        let fields: Fields<'_> = result.decode().map_err(|error| error.to_string())?;
-        if fields.state.is_some_and(|state| !state.get().starts_with('"')) {
+        let [requests, state] = read_members(result.as_str(), ["inputRequests", "requestState"])
+            .map_err(|error| error.to_string())?;
+        if state.is_some_and(|state| !state.get().starts_with('"')) {
             return Err("its requestState is not a string".into());
         }
-        if fields.requests.is_some_and(|requests| !requests.get().starts_with('{')) {
+        if requests.is_some_and(|requests| !requests.get().starts_with('{')) {
             return Err("its inputRequests are not an object".into());
         }
-        if fields.requests.is_none() && fields.state.is_none() {
+        if requests.is_none() && state.is_none() {
             return Err("it asks for input, and has neither inputRequests nor requestState".into());
         }
         let part = |value: Option<&RawValue>| value.map(|value| result.part(value));
-        Ok(Self { requests: part(fields.requests), state: part(fields.state) })
+        Ok(Self { requests: part(requests), state: part(state) })
     }
 }
 
@@ -63,24 +56,14 @@ pub(super) fn read_pages(
     data: Option<&Raw>,
     most: usize,
 ) -> Option<Result<Vec<RawInputRequest>, InputRequestsError>> {
-    #[derive(Deserialize)]
-    struct Data<'a> {
-        #[serde(borrow)]
-        elicitations: Vec<&'a RawValue>,
-    }
-    #[derive(Deserialize)]
-    struct Page {
-        mode: String,
-        #[serde(rename = "elicitationId")]
-        id: String,
-    }
     let data = data?;
-    let Data { elicitations } = data.decode().ok()?;
+    let [elicitations] = read_members(data.as_str(), ["elicitations"]).ok()?;
     let mut known = BTreeSet::new();
     let mut asked: Vec<RawInputRequest> = Vec::new();
-    for page in elicitations {
-        let Page { mode, id } = serde_json::from_str(page.get()).ok()?;
-        if mode != "url" {
+    for page in decode_member::<Vec<&RawValue>>(elicitations)? {
+        let [mode, id] = read_members(page.get(), ["mode", "elicitationId"]).ok()?;
+        let id: String = decode_member(id)?;
+        if decode_member::<String>(mode)? != "url" {
             return None;
         }
         if known.insert(id.clone()) && asked.len() < most {
@@ -100,11 +83,8 @@ pub(super) fn read_pages(
 
 /// Whether the user has agreed.
 pub(super) fn is_accepted(answer: &Raw) -> bool {
-    #[derive(Deserialize)]
-    struct Answer {
-        action: String,
-    }
-    answer.decode::<Answer>().is_ok_and(|answer| answer.action == "accept")
+    let action = read_members(answer.as_str(), ["action"]).ok().and_then(|[action]| decode_member(action));
+    action.is_some_and(|action: String| action == "accept")
 }
 
 /// Appends the parameters of another round: those of the first, with the answers and state added.

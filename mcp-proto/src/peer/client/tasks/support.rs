@@ -2,16 +2,12 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#tool-level-negotiation>
 
-use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use crate::peer::TaskMode;
-use crate::rpc::Raw;
+use crate::rpc::{JsonStr, Raw, decode_member, read_members};
 use crate::schema::{ListToolsResult, Revision, ServerCapabilities, TaskSupport};
 
 /// A legacy server's declarations about tools as tasks.
@@ -67,22 +63,16 @@ impl ToolTaskSupport {
         out: &mut Vec<u8>,
         start: usize,
     ) -> bool {
-        #[derive(Deserialize)]
-        struct Call<'a> {
-            #[serde(borrow)]
-            name: Option<Cow<'a, str>>,
-            #[serde(borrow)]
-            task: Option<&'a RawValue>,
-        }
         if !self.is_offered || mode == TaskMode::Never {
             return false;
         }
         let params = out.get(start..).unwrap_or_default();
-        let Ok(call) = serde_json::from_slice::<Call<'_>>(params) else { return false };
-        if call.task.is_some() {
+        let params = core::str::from_utf8(params).unwrap_or_default();
+        let Ok([name, task]) = read_members(params, ["name", "task"]) else { return false };
+        if task.is_some() {
             return true;
         }
-        let support = call.name.and_then(|name| self.tools.get(&*name));
+        let support = decode_member(name).and_then(|JsonStr(name)| self.tools.get(&*name));
         let wanted = match support {
             Some(TaskSupport::Required) => true,
             Some(TaskSupport::Optional) => mode == TaskMode::Handle,

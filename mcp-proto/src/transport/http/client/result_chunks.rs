@@ -14,10 +14,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::rpc::{ErrorObject, Raw, write};
+use crate::rpc::{ErrorObject, Raw, decode_member, read_members, write};
 
 const CONTENT: &str = "content";
 
@@ -109,18 +108,13 @@ fn parse_members(data: &[u8]) -> Option<Members<'_>> {
 
 /// Parses an error, from the data itself or from the message in it.
 pub(super) fn parse_error(data: &[u8]) -> Option<ErrorObject> {
-    #[derive(Deserialize)]
-    struct Fields<'a> {
-        code: i64,
-        message: String,
-        #[serde(borrow)]
-        data: Option<&'a RawValue>,
-    }
-    let members: Members<'_> = serde_json::from_slice(data).ok()?;
-    let fields: Fields<'_> = match members.get("error") {
-        Some(error) => serde_json::from_str(error.get()).ok()?,
-        None => serde_json::from_slice(data).ok()?,
-    };
-    let data = fields.data.map(|data| Raw::from_scan(Bytes::copy_from_slice(data.get().as_bytes())));
-    Some(ErrorObject { code: fields.code, message: fields.message, data })
+    let text = core::str::from_utf8(data).ok()?;
+    let [error] = read_members(text, ["error"]).ok()?;
+    let error = error.map_or(text, RawValue::get);
+    let [code, message, data] = read_members(error, ["code", "message", "data"]).ok()?;
+    Some(ErrorObject {
+        code: decode_member(code)?,
+        message: decode_member(message)?,
+        data: data.map(|data| Raw::from_scan(Bytes::copy_from_slice(data.get().as_bytes()))),
+    })
 }

@@ -7,9 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::Deserialize;
-
-use crate::rpc::{ErrorObject, Raw};
+use crate::rpc::{ErrorObject, Raw, read_members};
 use crate::schema::{CallTool, Method};
 use crate::transport::http::param_headers::{ExcludedTool, ListedTool, ParamHeaders, ToolList};
 
@@ -168,16 +166,11 @@ impl ToolCatalog {
 
     /// Reads the cursor of the next page. A server that repeats a cursor has no more pages.
     pub(super) fn read_next_page(&mut self, page: &Raw) -> NextPage {
-        #[derive(Deserialize)]
-        struct Page {
-            #[serde(default, rename = "nextCursor")]
-            next: Option<String>,
-        }
         let Some(relisting) = &mut self.relisting else { return NextPage::None };
-        match page.decode::<Page>() {
-            Ok(Page { next: Some(next) })
-                if relisting.pages < MAX_PAGES && relisting.cursor.as_ref() != Some(&next) =>
-            {
+        let next = read_members(page.as_str(), ["nextCursor"])
+            .and_then(|[next]| next.map(|next| serde_json::from_str(next.get())).transpose());
+        match next {
+            Ok(Some(next)) if relisting.pages < MAX_PAGES && relisting.cursor.as_ref() != Some(&next) => {
                 relisting.cursor = Some(next);
                 NextPage::Request
             }
