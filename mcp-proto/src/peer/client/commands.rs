@@ -131,7 +131,7 @@ impl Client {
         match self.phase {
             Phase::Ready => {
                 self.phase = Phase::Finishing { until: now + self.config.close_timeout };
-                self.pings = None;
+                self.pings.stop();
                 let subscriptions: Vec<i64> =
                     self.outbound.numbers().filter(|&number| self.is_subscription(number)).collect();
                 for number in subscriptions {

@@ -54,7 +54,7 @@ impl Client {
             return false;
         }
         self.phase = Phase::Detecting;
-        self.pings = None;
+        self.pings.stop();
         self.drop_early_requests();
         self.batches.clear();
         while let Some((id, _, _)) = self.inbound.pop() {

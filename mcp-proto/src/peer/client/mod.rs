@@ -25,6 +25,7 @@ mod external_handshake;
 pub(crate) mod handshake;
 mod input_requests;
 mod input_rounds;
+mod keepalive;
 mod link;
 mod progress;
 mod receive;
@@ -71,6 +72,7 @@ use detect::EraDetection;
 use event::id_bytes;
 use input_requests::PendingInputs;
 use input_rounds::InputRounds;
+use keepalive::Pings;
 use tasks::Tasks;
 use watch::{ChannelKind, WatchRegistry};
 
@@ -136,15 +138,6 @@ struct PendingReply {
     task: Option<Box<str>>,
 }
 
-/// Regular pings, if configured and the server is a legacy one.
-#[derive(Debug)]
-struct Pings {
-    next: Instant,
-    /// The ping in flight: its number and its deadline.
-    waiting: Option<(i64, Instant)>,
-    misses: u32,
-}
-
 /// The client role of one connection, without its transport.
 ///
 /// Applications use it through a transport: [`StreamClient`](crate::transport::StreamClient) for byte streams.
@@ -182,7 +175,7 @@ pub struct Client {
     protocol_without_tasks: Option<ProtocolMeta>,
     tasks: Tasks,
     known_era: Option<KnownEra>,
-    pings: Option<Pings>,
+    pings: Pings,
     cache: Cache,
     channel: ChannelKind,
     /// Whether messages outside of any request cannot be received (legacy revisions over HTTP).
@@ -219,7 +212,7 @@ impl Client {
             protocol_without_tasks: None,
             tasks: Tasks::default(),
             known_era: None,
-            pings: None,
+            pings: Pings::new(config.keepalive),
             cache: Cache::new(config.cache.clone()),
             channel: ChannelKind::default(),
             lacks_event_stream: false,
@@ -312,14 +305,10 @@ impl Client {
             Phase::Finishing { until } | Phase::Ending { until } => Some(until),
             _ => None,
         };
-        let pings = self.pings.as_ref().map(|pings| match pings.waiting {
-            Some((_, until)) => until,
-            None => pings.next,
-        });
         let watches = self.watches.as_ref().filter(|_| matches!(self.phase, Phase::Ready));
         let watches = watches.and_then(|watching| watching.deadline());
         let own = [self.detect.deadline(), self.rounds.next_due(), self.tasks.deadline(), watches];
-        [phase, pings, self.outbound.next_deadline()].into_iter().chain(own).flatten().min()
+        [phase, self.pings.deadline(), self.outbound.next_deadline()].into_iter().chain(own).flatten().min()
     }
 
     // --- Shared with the other modules ---
@@ -432,7 +421,7 @@ impl Client {
         while let Some((id, _, _)) = self.inbound.pop() {
             self.events.push(Event::RequestCancelled { id, reason: None }, 0);
         }
-        self.pings = None;
+        self.pings.stop();
         self.link.clear();
         self.phase = Phase::Closed;
         self.set_state(State::Disconnected);

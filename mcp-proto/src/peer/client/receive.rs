@@ -21,10 +21,9 @@ use crate::schema::{
 };
 
 use super::detect::DetectAction;
-use super::timers::MIN_INTERVAL;
 use super::watch::NotificationScope;
 use super::{
-    Client, CloseReason, ConnectError, Diagnostic, EarlyRequest, Event, KnownEra, LinkAction, Phase, Pings,
+    Client, CloseReason, ConnectError, Diagnostic, EarlyRequest, Event, KnownEra, LinkAction, Phase,
     ServerInfo, State, handshake,
 };
 
@@ -225,11 +224,7 @@ impl Client {
             let act = self.detect.handle_initialize(now, response.outcome);
             return self.perform_detect(now, act, out);
         }
-        if let Some(pings) =
-            self.pings.as_mut().filter(|pings| pings.waiting.is_some_and(|(ping, _)| ping == wire))
-        {
-            pings.waiting = None;
-            pings.misses = 0;
+        if self.pings.take_answer(wire) {
             return;
         }
         if self.queued.contains_key(&wire) {
@@ -465,11 +460,7 @@ impl Client {
             if written.is_ok() {
                 out.commit(MessageKind::Notification { method: Initialized::NAME, request: None, revision });
             }
-            self.pings = self.config.keepalive.map(|keepalive| Pings {
-                next: now + keepalive.interval.max(MIN_INTERVAL),
-                waiting: None,
-                misses: 0,
-            });
+            self.pings.start(now);
         }
         self.phase = Phase::Ready;
         self.set_state(State::Ready);

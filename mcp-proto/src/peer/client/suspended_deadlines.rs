@@ -17,21 +17,12 @@ impl Client {
     /// Counts the timeout of a request, or of a ping, from `since`: the time before does not count.
     pub(crate) fn suspend_deadline_until(&mut self, number: i64, since: Instant) {
         self.outbound.extend_deadline(number, since);
-        self.suspend_ping_deadline(|ping| (ping == number).then_some(since));
+        self.pings.suspend_deadline(|ping| (ping == number).then_some(since));
     }
 
     /// Counts expired timeouts of requests, and of a ping, from the time that `since` returns for them, if any.
     pub(crate) fn suspend_deadlines(&mut self, now: Instant, since: impl Fn(i64) -> Option<Instant>) {
         self.outbound.suspend_deadlines(now, |number, _| since(number));
-        self.suspend_ping_deadline(since);
-    }
-
-    fn suspend_ping_deadline(&mut self, since: impl Fn(i64) -> Option<Instant>) {
-        if let (Some(keepalive), Some(pings)) = (self.config.keepalive, self.pings.as_mut())
-            && let Some((number, deadline)) = &mut pings.waiting
-            && let Some(since) = since(*number)
-        {
-            *deadline = (*deadline).max(since + keepalive.timeout);
-        }
+        self.pings.suspend_deadline(since);
     }
 }

@@ -1,18 +1,13 @@
 //! Timeouts of a client.
 
-use core::time::Duration;
-
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{LostReason, Outbox, Outcome, Stage};
 use crate::schema::{EmptyParams, Method as _, Ping, Revision};
 
 use super::commands::notify_cancelled;
+use super::keepalive::PingAction;
 use super::{Client, CloseReason, Diagnostic, Phase};
-
-/// The minimum interval between pings, regardless of the configuration: pings without a pause would block all other
-/// work.
-pub(super) const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Client {
     /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
@@ -71,22 +66,16 @@ impl Client {
     }
 
     fn handle_pings(&mut self, now: Instant, out: &mut dyn Outbox) {
-        let (Some(keepalive), Some(pings)) = (self.config.keepalive, self.pings.as_mut()) else { return };
-        match pings.waiting {
-            Some((_, until)) if until <= now => {
-                pings.waiting = None;
-                pings.misses = pings.misses.saturating_add(1);
-                pings.next = now + keepalive.interval.max(MIN_INTERVAL);
-                let misses = pings.misses;
+        match self.pings.poll(now) {
+            Some(PingAction::Missed { misses, is_final }) => {
                 self.diagnose(Diagnostic::PingMissed { misses });
-                if misses >= keepalive.misses {
+                if is_final {
                     self.abort(CloseReason::Lost(LostReason::KeepaliveFailed));
                 }
             }
-            None if pings.next <= now => {
+            Some(PingAction::Send) => {
                 let number = self.outbound.mint();
-                pings.waiting = Some((number, now + keepalive.timeout));
-                pings.next = now + keepalive.interval.max(MIN_INTERVAL);
+                self.pings.note_sent(now, number);
                 self.write_own_request(
                     number,
                     Ping::NAME,
@@ -96,7 +85,7 @@ impl Client {
                     out,
                 );
             }
-            _ => {}
+            None => {}
         }
     }
 }
