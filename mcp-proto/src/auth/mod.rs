@@ -43,6 +43,8 @@ pub use token_response::{
     TokenEndpointError, TokenKind, TokenResponse, TokenResponseError, parse_token_response,
 };
 
+use core::time::Duration;
+
 use crate::{Instant, UnixTime};
 
 /// Maximum bytes of a document: metadata, registrations, responses of token endpoints.
@@ -60,4 +62,12 @@ pub struct Now {
     pub instant: Instant,
     /// The wall clock.
     pub unix: UnixTime,
+}
+
+impl Now {
+    /// The monotonic reading `time` from now, at least a millisecond; `None` beyond the end of the clock.
+    pub(crate) fn deadline_after(self, time: Duration) -> Option<Instant> {
+        let later = self.instant + time.max(Duration::from_millis(1));
+        (later > self.instant).then_some(later)
+    }
 }

@@ -9,12 +9,12 @@ use crate::auth::{Es256, Now, Scopes, Secret, Signer, TokenKind, TokenResponse, 
 use crate::transport::http::Verb;
 use crate::{Instant, UnixTime};
 
+use super::AuthClient;
 use super::config::Grant;
 use super::error::AuthError;
 use super::event::{AuthContext, RequestAuth, TokenGeneration};
 use super::flow::{AccessRequirement, FlowPurpose};
 use super::record::Record;
-use super::{AuthClient, deadline_after};
 
 /// A token that this process got itself.
 pub(super) struct IssuedToken {
@@ -47,8 +47,7 @@ pub(super) fn expiry(now: Now, lifetime: Duration) -> Option<UnixTime> {
 impl AuthClient {
     /// Notes what was just issued, before it is kept.
     pub(super) fn note_issued(&mut self, now: Now, granted: &TokenResponse, via: TokenOrigin) {
-        let until =
-            granted.lifetime.and_then(|lifetime| deadline_after(now.instant, clamp_lifetime(lifetime)));
+        let until = granted.lifetime.and_then(|lifetime| now.deadline_after(clamp_lifetime(lifetime)));
         self.fresh = Some(IssuedToken { access: granted.access.clone(), origin: via, expires: until });
     }
 

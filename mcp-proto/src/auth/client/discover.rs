@@ -124,7 +124,7 @@ impl AuthClient {
             ResourceIdentity::Exact | ResourceIdentity::Origin => true,
             ResourceIdentity::TrailingSlash if self.config.trailing_slash == TrailingSlash::Accepted => {
                 let resource = self::without_query(&resource.resource);
-                self.push_event(Event::Tolerated(Deviation::TrailingSlash { resource }));
+                self.events.push(Event::Tolerated(Deviation::TrailingSlash { resource }));
                 true
             }
             _ => false,

@@ -2,28 +2,40 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use bytes::Bytes;
 use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
 use crate::Instant;
 use crate::auth::sanitize::{SHOWN, sanitize};
-use crate::auth::{Fetch, FetchId, Now, Secret};
+use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret};
 use crate::transport::http::{Fields, Verb};
 
+use super::AuthClient;
+use super::config::AuthConfig;
 use super::error::AuthError;
-use super::event::Action;
-use super::{AuthClient, deadline_after};
 
-/// The exchange that is under way.
-pub(super) struct InFlight {
+/// Makes exchanges, one at a time, with redirects.
+pub(super) struct Fetcher {
+    policy: FetchPolicy,
+    timeout: Duration,
+    /// Maximum bytes of a response.
+    limit: usize,
+    redirects: u32,
+    last_id: u64,
+    in_flight: Option<InFlight>,
+}
+
+/// The exchange in flight.
+struct InFlight {
     id: FetchId,
     verb: Verb,
     url: String,
     headers: Vec<(&'static str, Secret)>,
     deadline: Option<Instant>,
     hops: u32,
-    /// What was sent and must not be shown, should the other side say it.
+    /// The secrets in the request, which must not be shown if the response repeats them.
     secrets: Vec<Secret>,
 }
 
@@ -33,6 +45,12 @@ pub(super) enum FetchReply {
     Answer { url: String, status: u16, body: Bytes, secrets: Vec<Secret> },
     /// Without any.
     Failed(AuthError),
+}
+
+impl FetchReply {
+    fn unreachable(fetch: &InFlight, detail: String) -> Self {
+        Self::Failed(AuthError::Unreachable { url: without_query(&fetch.url), detail })
+    }
 }
 
 /// What an exchange is made of.
@@ -59,20 +77,32 @@ impl FetchRequest {
     }
 }
 
-impl AuthClient {
-    /// Has an exchange made.
-    pub(super) fn fetch(&mut self, now: Now, request: FetchRequest) -> Result<(), AuthError> {
-        self.send(now, request, 0)
+impl Fetcher {
+    pub(super) fn new(policy: FetchPolicy, config: &AuthConfig) -> Self {
+        Self {
+            policy,
+            timeout: config.exchange_timeout,
+            limit: config.document_bytes,
+            redirects: config.redirects,
+            last_id: 0,
+            in_flight: None,
+        }
     }
 
-    fn send(&mut self, now: Now, request: FetchRequest, hops: u32) -> Result<(), AuthError> {
+    pub(super) fn policy(&self) -> &FetchPolicy {
+        &self.policy
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.in_flight.as_ref()?.deadline
+    }
+
+    fn start(&mut self, now: Now, request: FetchRequest, hops: u32) -> Result<Fetch, AuthError> {
         let FetchRequest { verb, url, headers, body, secrets, deadline: until } = request;
-        self.fetch_policy
-            .check(&url)
-            .map_err(|error| AuthError::UnsafeUrl { url: without_query(&url), error })?;
-        let id = FetchId::new(self.next_fetch);
-        self.next_fetch = self.next_fetch.saturating_add(1);
-        let deadline = deadline_after(now.instant, self.config.exchange_timeout);
+        self.policy.check(&url).map_err(|error| AuthError::UnsafeUrl { url: without_query(&url), error })?;
+        self.last_id = self.last_id.saturating_add(1);
+        let id = FetchId::new(self.last_id);
+        let deadline = now.deadline_after(self.timeout);
         let deadline = deadline.map(|deadline| until.map_or(deadline, |until| deadline.min(until))).or(until);
         self.in_flight = Some(InFlight {
             id,
@@ -83,39 +113,54 @@ impl AuthClient {
             hops,
             secrets,
         });
-        let limit = self.config.document_bytes;
-        self.actions.push_back(Action::Fetch(Fetch { id, verb, url, headers, body, limit }));
+        Ok(Fetch { id, verb, url, headers, body, limit: self.limit })
+    }
+
+    /// Ends the exchange in flight if it is the one with this id.
+    fn take_id(&mut self, id: FetchId) -> Option<InFlight> {
+        self.in_flight.take_if(|fetch| fetch.id == id)
+    }
+
+    /// The request for the target of a redirect. `None` if the response is no redirect, or too many were followed.
+    fn follow_redirect(&self, fetch: &InFlight, status: u16, fields: &dyn Fields) -> Option<FetchRequest> {
+        let moved = matches!(status, 301 | 302 | 303 | 307 | 308) && fetch.verb == Verb::Get;
+        if !moved || fetch.hops >= self.redirects {
+            return None;
+        }
+        let location = str::from_utf8(fields.get("location")?).ok()?;
+        let target = redirect_target(&fetch.url, location)?;
+        Some(FetchRequest { headers: fetch.headers.clone(), ..FetchRequest::get(target) })
+    }
+}
+
+impl AuthClient {
+    /// Starts an exchange.
+    pub(super) fn fetch(&mut self, now: Now, request: FetchRequest) -> Result<(), AuthError> {
+        self.actions.fetch(self.fetcher.start(now, request, 0)?);
         Ok(())
     }
 
-    /// Breaks off what is under way.
-    pub(super) fn abort(&mut self) {
-        let Some(fetch) = self.in_flight.take() else { return };
-        let before = self.actions.len();
-        self.actions.retain(|action| !matches!(action, Action::Fetch(queued) if queued.id == fetch.id));
-        if self.actions.len() == before {
-            self.actions.push_back(Action::Abort(fetch.id));
+    /// Aborts the exchange in flight.
+    pub(super) fn abort_fetch(&mut self) {
+        if let Some(fetch) = self.fetcher.in_flight.take() {
+            self.actions.abort(fetch.id);
         }
     }
 
-    pub(super) fn fetch_deadline(&self) -> Option<Instant> {
-        self.in_flight.as_ref()?.deadline
-    }
-
-    /// The end of the exchange under way, because its time is over.
+    /// Ends the exchange in flight at its deadline.
     pub(super) fn time_out_fetch(&mut self) -> Option<FetchReply> {
-        let url = without_query(&self.in_flight.as_ref()?.url);
-        self.abort();
-        Some(FetchReply::Failed(AuthError::Unreachable { url, detail: "it took too long".into() }))
+        let fetch = self.fetcher.in_flight.take()?;
+        self.actions.abort(fetch.id);
+        Some(FetchReply::unreachable(&fetch, "it took too long".into()))
     }
 
     pub(super) fn fail_fetch(&mut self, id: FetchId, detail: &str) -> Option<FetchReply> {
-        let fetch = self.in_flight.take_if(|fetch| fetch.id == id)?;
+        let fetch = self.fetcher.take_id(id)?;
         let detail = redact_secrets(&sanitize(detail).unwrap_or_default(), &fetch.secrets);
-        Some(FetchReply::Failed(AuthError::Unreachable { url: without_query(&fetch.url), detail }))
+        Some(FetchReply::unreachable(&fetch, detail))
     }
 
-    /// The end of an exchange, unless a redirect is followed.
+    /// Handles the response to an exchange. `None` if a redirect is followed.
     pub(super) fn handle_fetch_answer(
         &mut self,
         now: Now,
@@ -124,29 +169,23 @@ impl AuthClient {
         fields: &dyn Fields,
         body: Bytes,
     ) -> Option<FetchReply> {
-        let fetch = self.in_flight.take_if(|fetch| fetch.id == id)?;
+        let fetch = self.fetcher.take_id(id)?;
         if let Some(nonce) = fields.get("dpop-nonce").and_then(|nonce| str::from_utf8(nonce).ok()) {
             self.nonces.keep(&fetch.url, nonce);
         }
-        if body.len() > self.config.document_bytes {
-            let detail = "the answer is too long".into();
-            return Some(FetchReply::Failed(AuthError::Unreachable {
-                url: without_query(&fetch.url),
-                detail,
-            }));
+        if body.len() > self.fetcher.limit {
+            return Some(FetchReply::unreachable(&fetch, "the answer is too long".into()));
         }
-        let moved = matches!(status, 301 | 302 | 303 | 307 | 308) && fetch.verb == Verb::Get;
-        let target = moved.then(|| fields.get("location")).flatten();
-        if let Some(target) = target
-            .and_then(|location| str::from_utf8(location).ok())
-            .and_then(|location| redirect_target(&fetch.url, location))
-            .filter(|_| fetch.hops < self.config.redirects)
-        {
-            let request = FetchRequest { headers: fetch.headers, ..FetchRequest::get(target) };
-            let hops = fetch.hops.saturating_add(1);
-            return self.send(now, request, hops).err().map(FetchReply::Failed);
+        match self.fetcher.follow_redirect(&fetch, status, fields) {
+            Some(request) => match self.fetcher.start(now, request, fetch.hops.saturating_add(1)) {
+                Ok(hop) => {
+                    self.actions.fetch(hop);
+                    None
+                }
+                Err(error) => Some(FetchReply::Failed(error)),
+            },
+            None => Some(FetchReply::Answer { url: fetch.url, status, body, secrets: fetch.secrets }),
         }
-        Some(FetchReply::Answer { url: fetch.url, status, body, secrets: fetch.secrets })
     }
 }
 

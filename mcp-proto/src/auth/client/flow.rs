@@ -20,6 +20,7 @@ use alloc::sync::Arc;
 use crate::Instant;
 use crate::auth::{Challenge, Now, Requirement, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
 
+use super::AuthClient;
 use super::config::ClientCredentials;
 use super::error::AuthError;
 use super::event::{Event, TokenGeneration};
@@ -29,7 +30,6 @@ use super::page::OpenPage;
 use super::record::{IssuerSource, Lease, Tokens};
 use super::renew::LeaseWait;
 use super::save::PendingSave;
-use super::{AuthClient, deadline_after};
 
 /// What a flow is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,7 +252,7 @@ impl AuthClient {
                     // What led nowhere is looked for again.
                     self.discovered = None;
                 }
-                self.push_event(match end {
+                self.events.push(match end {
                     FlowEnd::Ready => Event::Ready(self.generation),
                     FlowEnd::Failed(error) => Event::Failed(error),
                     FlowEnd::LoggedOut => Event::LoggedOut,
@@ -279,7 +279,7 @@ impl AuthClient {
         match (want, end) {
             // The present token is still good.
             (FlowPurpose::EarlyRenewal, FlowEnd::Failed(_)) if !self.has_expired(now) => {
-                self.early_renewal_after = deadline_after(now.instant, self.config.refresh_pause);
+                self.early_renewal_after = now.deadline_after(self.config.refresh_pause);
                 FlowEnd::Ready
             }
             // Nothing is kept any more: that the authorization server does not know yet changes nothing here.
@@ -291,7 +291,7 @@ impl AuthClient {
     /// Gives up what the flow waits for.
     pub(super) fn drop_flow(&mut self) -> Option<Box<Flow>> {
         let flow = self.flow.take()?;
-        self.abort();
+        self.abort_fetch();
         if matches!(flow.step, FlowStep::Page(_)) {
             self.close_page();
         }

@@ -13,12 +13,12 @@ use super::AuthClient;
 use super::config::{DpopKey, Grant, IdentityProvider, ProviderLocation};
 use super::credentials::{TokenOrigin, expiry};
 use super::error::AuthError;
-use super::event::{Action, AssertionPurpose, AssertionRequest};
+use super::event::{AssertionPurpose, AssertionRequest};
 use super::exchange::{ClientAuthentication, FormBody, TokenRequest};
 use super::fetching::{FetchReply, FetchRequest};
 use super::flow::{DocumentSearch, Flow, FlowStep, StepResult};
 use super::record::{ClientSource, IssuerSource, RegisteredClient, Tokens};
-use super::save::{PendingAnswer, Question, RecordChange};
+use super::save::RecordChange;
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -133,7 +133,7 @@ impl AuthClient {
 
     /// Asks the host for an assertion.
     fn request_assertion(&mut self, flow: Box<Flow>) -> StepResult {
-        if self.pending_host.is_some() {
+        if self.actions.is_host_busy() {
             return Ok(flow.into_step(FlowStep::AssertionQueued));
         }
         let server = flow.discovered.as_ref().map(|found| found.metadata.issuer.clone());
@@ -145,13 +145,12 @@ impl AuthClient {
             _ => (AssertionPurpose::Grant, server),
         };
         let resource = self.resource_for(&flow);
-        self.pending_host = Some(PendingAnswer { question: Question::Assertion, polled: false });
-        self.actions.push_back(Action::Assertion(AssertionRequest { purpose, audience, resource }));
+        self.actions.request_assertion(AssertionRequest { purpose, audience, resource });
         Ok(flow.into_step(FlowStep::AwaitingAssertion))
     }
 
     pub(super) fn continue_with_assertion(&mut self, now: Now, assertion: Result<Secret, String>) {
-        if self.pending_host.take_if(|host| host.matches(Question::Assertion)).is_none() {
+        if !self.actions.accept_assertion() {
             return;
         }
         self.run_step(now, |client, mut flow| match flow.take_step() {

@@ -27,7 +27,7 @@ impl AuthClient {
         mut flow: Box<Flow>,
         detail: String,
     ) -> StepResult {
-        self.push_event(Event::RemovalFailed(detail));
+        self.events.push(Event::RemovalFailed(detail));
         self.note_revocable_tokens(&mut flow);
         self.revoke_removed(now, flow)
     }

@@ -20,12 +20,14 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
+mod action_queue;
 mod challenge;
 mod config;
 mod credentials;
 mod discover;
 mod error;
 mod event;
+mod event_queue;
 mod exchange;
 mod fetching;
 mod flow;
@@ -39,11 +41,9 @@ mod rng;
 mod save;
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::time::Duration;
 
 use bytes::Bytes;
 
@@ -67,11 +67,12 @@ pub use event::{
 pub use page::Redirect;
 pub use record::{Record, RecordError};
 
+use action_queue::ActionQueue;
 use credentials::IssuedToken;
-use fetching::InFlight;
+use event_queue::EventQueue;
+use fetching::Fetcher;
 use flow::{AccessRequirement, DiscoveredServer, Flow, FlowPurpose, FlowStep};
 use rng::SeededRng;
-use save::PendingAnswer;
 
 /// The client of OAuth for one server, and one account there.
 ///
@@ -102,7 +103,6 @@ pub struct AuthClient {
     origin: String,
     /// The same as a resource, if nobody says otherwise.
     resource: String,
-    fetch_policy: FetchPolicy,
     rng: SeededRng,
     /// This process, in leases.
     lease_holder: String,
@@ -126,14 +126,9 @@ pub struct AuthClient {
     flow: Option<Box<Flow>>,
     /// What to do after that.
     queued_flow: Option<(FlowPurpose, AccessRequirement)>,
-    in_flight: Option<InFlight>,
-    next_fetch: u64,
-    /// What the store has yet to answer.
-    pending_store: Option<PendingAnswer>,
-    /// What the host has yet to answer.
-    pending_host: Option<PendingAnswer>,
-    actions: VecDeque<Action>,
-    events: VecDeque<Event>,
+    fetcher: Fetcher,
+    actions: ActionQueue,
+    events: EventQueue,
 }
 
 impl AuthClient {
@@ -142,22 +137,21 @@ impl AuthClient {
     /// # Errors
     /// If tokens can not be sent there, or the configuration makes no sense.
     pub fn new(config: AuthConfig, server_url: &str, seed: [u8; 32]) -> Result<Self, AuthConfigError> {
-        let reach =
+        let policy =
             FetchPolicy::for_server(server_url, config.private_networks).map_err(AuthConfigError::Server)?;
         let server = String::from(server_url.split('#').next().unwrap_or_default());
         let resource = canonical_resource(&server).map_err(AuthConfigError::Server)?;
         let origin = url::parse(&server).map_err(AuthConfigError::Server)?.origin();
-        config.check(&reach)?;
-        let mut chance = SeededRng::new(seed);
-        let name = chance.next_text();
+        config.check(&policy)?;
+        let mut rng = SeededRng::new(seed);
         Ok(Self {
+            fetcher: Fetcher::new(policy, &config),
             config,
             server,
             origin,
             resource,
-            fetch_policy: reach,
-            rng: chance,
-            lease_holder: name,
+            lease_holder: rng.next_text(),
+            rng,
             record: Record::default(),
             version: None,
             loaded: false,
@@ -171,12 +165,8 @@ impl AuthClient {
             early_renewal_after: None,
             flow: None,
             queued_flow: None,
-            in_flight: None,
-            next_fetch: 1,
-            pending_store: None,
-            pending_host: None,
-            actions: VecDeque::new(),
-            events: VecDeque::new(),
+            actions: ActionQueue::default(),
+            events: EventQueue::default(),
         })
     }
 
@@ -219,7 +209,7 @@ impl AuthClient {
         self.end_context();
         let leaving = self.flow.as_ref().is_some_and(|flow| flow.purpose == FlowPurpose::Logout);
         if self.queued_flow.take().is_some() | (!leaving && self.drop_flow().is_some()) {
-            self.push_event(Event::Failed(AuthError::LoggedOut));
+            self.events.push(Event::Failed(AuthError::LoggedOut));
         }
         if leaving {
             return;
@@ -274,7 +264,7 @@ impl AuthClient {
     /// It is as late as [`poll_timeout`](Self::poll_timeout) said.
     pub fn handle_timeout(&mut self, now: Now) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now.instant);
-        if due(self.fetch_deadline())
+        if due(self.fetcher.deadline())
             && let Some(reply) = self.time_out_fetch()
         {
             self.handle_reply(now, reply);
@@ -292,36 +282,27 @@ impl AuthClient {
     /// The next thing to carry out.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
-        let action = self.actions.pop_front()?;
-        let asked = match action {
-            Action::Load | Action::Store { .. } => &mut self.pending_store,
-            Action::Assertion(_) => &mut self.pending_host,
-            _ => &mut None,
-        };
-        if let Some(awaits) = asked {
-            awaits.polled = true;
-        }
-        Some(action)
+        self.actions.pop()
     }
 
     /// The next thing to tell the application.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.events.pop()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let step = self.flow.as_ref().and_then(|flow| flow.deadline());
-        [self.fetch_deadline(), step].into_iter().flatten().min()
+        [self.fetcher.deadline(), step].into_iter().flatten().min()
     }
 
     // --- Getters ---
 
     /// Which addresses exchanges may connect to.
     pub fn fetch_policy(&self) -> &FetchPolicy {
-        &self.fetch_policy
+        self.fetcher.policy()
     }
 
     /// The server's URL, as a resource.
@@ -358,16 +339,6 @@ impl AuthClient {
     fn is_server_url(&self, url: &str) -> bool {
         url::parse(url).is_ok_and(|parts| parts.user.is_none() && parts.origin() == self.origin)
     }
-
-    /// Has the application told. What a later event makes pointless is not told.
-    fn push_event(&mut self, event: Event) {
-        let verdict = |event: &Event| matches!(event, Event::Ready(_) | Event::Failed(_));
-        if verdict(&event) {
-            self.events.retain(|earlier| !verdict(earlier));
-        }
-        self.events.retain(|earlier| core::mem::discriminant(earlier) != core::mem::discriminant(&event));
-        self.events.push_back(event);
-    }
 }
 
 impl fmt::Debug for AuthClient {
@@ -377,10 +348,4 @@ impl fmt::Debug for AuthClient {
             .field("busy", &self.is_busy())
             .finish_non_exhaustive()
     }
-}
-
-/// The reading that lies `time` later, at least a moment; `None` at the far end of time.
-fn deadline_after(now: Instant, time: Duration) -> Option<Instant> {
-    let later = now + time.max(Duration::from_millis(1));
-    (later > now).then_some(later)
 }

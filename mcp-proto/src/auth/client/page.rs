@@ -13,13 +13,13 @@ use crate::auth::fetch_policy::check_authorization_page;
 use crate::auth::sanitize::sanitize;
 use crate::auth::{FetchPolicyError, Now, Pkce, Secret, URL_BYTES, dpop};
 
+use super::AuthClient;
 use super::config::RedirectPaths;
 use super::error::{AuthError, FinishError};
 use super::event::{AuthorizationPage, Event};
 use super::exchange::{FormBody, TokenRequest};
 use super::fetching::without_query;
 use super::flow::{Flow, FlowEnd, FlowStep, StepResult};
-use super::{AuthClient, deadline_after};
 
 /// A page that is open.
 pub(super) struct OpenPage {
@@ -148,14 +148,14 @@ impl AuthClient {
             }
             .into());
         }
-        self.push_event(Event::NeedsAuthorization(AuthorizationPage {
+        self.events.push(Event::NeedsAuthorization(AuthorizationPage {
             url,
             issuer: issuer.clone(),
             scopes,
             redirect_uri: flow.redirect_uri.clone(),
             lifetime: self.config.page_timeout,
         }));
-        let until = deadline_after(now.instant, self.config.page_timeout);
+        let until = now.deadline_after(self.config.page_timeout);
         let redirect_uri = flow.redirect_uri.clone();
         Ok(flow.into_step(FlowStep::Page(OpenPage {
             redirect_uri,
@@ -167,10 +167,8 @@ impl AuthClient {
 
     /// The page leads nowhere any more.
     pub(super) fn close_page(&mut self) {
-        let before = self.events.len();
-        self.events.retain(|event| !matches!(event, Event::NeedsAuthorization(_)));
-        if self.events.len() == before {
-            self.push_event(Event::PageObsolete);
+        if !self.events.remove_page() {
+            self.events.push(Event::PageObsolete);
         }
     }
 
@@ -196,7 +194,7 @@ impl AuthClient {
             return Err(FinishError::StateMismatch);
         }
         // It may not have been shown yet, if the answer came by another way.
-        self.events.retain(|event| !matches!(event, Event::NeedsAuthorization(_)));
+        self.events.remove_page();
         let next = self.redeem_code(now, flow, page, redirect);
         let error = match &next {
             Err(FlowEnd::Failed(error)) => Some(error.clone()),

@@ -11,6 +11,7 @@ use crate::Instant;
 use crate::auth::token_response::id_token_subject;
 use crate::auth::{Now, TokenEndpointError, TokenKind, TokenResponse};
 
+use super::AuthClient;
 use super::config::{ClientCredentials, ClientProof};
 use super::credentials::{TokenOrigin, expiry};
 use super::error::AuthError;
@@ -20,7 +21,6 @@ use super::fetching::FetchReply;
 use super::flow::{Flow, FlowStep, StepResult};
 use super::record::{Lease, Tokens};
 use super::save::RecordChange;
-use super::{AuthClient, deadline_after};
 
 /// Another process renews.
 pub(super) struct LeaseWait {
@@ -67,8 +67,8 @@ impl AuthClient {
     }
 
     fn wait_for_lease(&mut self, now: Now, flow: Box<Flow>, lease: Lease) -> StepResult {
-        let until = deadline_after(now.instant, self.config.refresh_lease);
-        let next = deadline_after(now.instant, self.config.lease_poll);
+        let until = now.deadline_after(self.config.refresh_lease);
+        let next = now.deadline_after(self.config.lease_poll);
         Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait {
             lease,
             generation: self.generation,
@@ -81,8 +81,8 @@ impl AuthClient {
     pub(super) fn poll_lease(&mut self, mut flow: Box<Flow>) -> StepResult {
         if let FlowStep::AwaitingRenewal(watch) = &mut flow.step {
             watch.next_poll = None;
-            if self.pending_store.is_none() {
-                self.request_load();
+            if !self.actions.is_store_busy() {
+                self.actions.load();
             }
         }
         Ok(flow)
@@ -100,7 +100,7 @@ impl AuthClient {
         let over = watch.deadline.is_some_and(|until| until <= now.instant);
         match self.record.lease.clone() {
             Some(lease) if lease == watch.lease && lease.expires > now.unix && !over => {
-                let next = deadline_after(now.instant, self.config.lease_poll);
+                let next = now.deadline_after(self.config.lease_poll);
                 Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait { next_poll: next, ..watch })))
             }
             Some(lease)
@@ -128,10 +128,8 @@ impl AuthClient {
                 self.credentials_for(&of.issuer, &of.client_id),
             )),
             dpop_key: bound,
-            deadline: deadline_after(
-                now.instant,
-                lease.expires.saturating_since(now.unix).min(self.config.refresh_lease),
-            ),
+            deadline: now
+                .deadline_after(lease.expires.saturating_since(now.unix).min(self.config.refresh_lease)),
             nonce_retried: false,
         };
         match self.request_token(now, &request) {

@@ -8,32 +8,9 @@ use crate::auth::{Now, Secret};
 
 use super::AuthClient;
 use super::error::AuthError;
-use super::event::{Action, Event, SaveOutcome, StoredRecord};
+use super::event::{Event, SaveOutcome, StoredRecord};
 use super::flow::{Flow, FlowEnd, FlowPurpose, FlowStep, StepResult};
 use super::record::{ClientSource, Lease, Record, RegisteredClient, Tokens};
-
-/// What the store or the host has yet to answer.
-pub(super) struct PendingAnswer {
-    pub(super) question: Question,
-    /// Whether it has been asked: before that nothing is an answer.
-    pub(super) polled: bool,
-}
-
-impl PendingAnswer {
-    pub(super) fn matches(&self, what: Question) -> bool {
-        self.polled && self.question == what
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
-    /// What the store holds.
-    Load,
-    /// What became of a change.
-    Store,
-    /// An assertion.
-    Assertion,
-}
 
 /// A change that is being written.
 pub(super) struct PendingSave {
@@ -134,20 +111,15 @@ fn forget_client(record: &mut Record, issuer: &str, id: &str) {
 impl AuthClient {
     /// Begins a flow by reading what is kept.
     pub(super) fn load(&mut self, flow: Box<Flow>) -> StepResult {
-        if self.pending_store.is_some() {
+        if self.actions.is_store_busy() {
             return Ok(flow.into_step(FlowStep::Queued));
         }
-        self.request_load();
+        self.actions.load();
         Ok(flow.into_step(FlowStep::Loading))
     }
 
-    pub(super) fn request_load(&mut self) {
-        self.pending_store = Some(PendingAnswer { question: Question::Load, polled: false });
-        self.actions.push_back(Action::Load);
-    }
-
     pub(super) fn handle_store_answer(&mut self, now: Now, loaded: Result<Option<StoredRecord>, String>) {
-        if self.pending_store.take_if(|awaits| awaits.matches(Question::Load)).is_none() {
+        if !self.actions.accept_loaded() {
             return;
         }
         self.run_step(now, |client, mut flow| match flow.take_step() {
@@ -185,14 +157,12 @@ impl AuthClient {
             None if forget => Record::default(),
             None => return self.handle_superseded(now, flow, change),
         };
-        self.pending_store = Some(PendingAnswer { question: Question::Store, polled: false });
-        self.actions
-            .push_back(Action::Store { record: (!forget).then(|| record.clone()), expected: self.version });
+        self.actions.store((!forget).then(|| record.clone()), self.version);
         Ok(flow.into_step(FlowStep::Saving(Box::new(PendingSave { change, record, conflicts }))))
     }
 
     pub(super) fn handle_save_outcome(&mut self, now: Now, saved: Result<SaveOutcome, String>) {
-        if self.pending_store.take_if(|awaits| awaits.matches(Question::Store)).is_none() {
+        if !self.actions.accept_stored() {
             return;
         }
         self.run_step(now, |client, mut flow| match flow.take_step() {
@@ -268,7 +238,7 @@ impl AuthClient {
         match save.change {
             RecordChange::SetTokens { .. } => {
                 self.adopt_record(save.record);
-                self.push_event(Event::SaveFailed(detail));
+                self.events.push(Event::SaveFailed(detail));
                 Err(FlowEnd::Ready)
             }
             RecordChange::AddClient { .. } => {
