@@ -50,9 +50,8 @@ impl Client {
                 let template = request.template().map_err(|error| RequestError::Encode(error.to_string()))?;
                 let number = self.outbound.mint();
                 let entry = self.entry(now, request.info, &request.options);
-                self.queued_bytes = self.queued_bytes.saturating_add(template.bytes());
                 self.outbound.insert(number, entry);
-                self.queued.insert(number, template);
+                self.parked.park(number, template);
                 if let CacheLookup::Miss(fill) = self.look_up(now, &request) {
                     self.cache.note_sent(number, Some(fill));
                 }
@@ -160,7 +159,7 @@ impl Client {
         if self.outbound.len() >= limits.requests_out {
             return Err(RequestError::InFlight { limit: limits.requests_out });
         }
-        if out.queued().saturating_add(self.queued_bytes) > limits.queued_bytes {
+        if out.queued().saturating_add(self.parked.bytes()) > limits.queued_bytes {
             return Err(RequestError::Overloaded { limit: limits.queued_bytes });
         }
         Ok(())
@@ -183,8 +182,7 @@ impl Client {
     /// Sends the requests that were queued until the server was known.
     pub(super) fn flush_queued(&mut self, out: &mut dyn Outbox) {
         let revision = self.revision().unwrap_or(Revision::LATEST);
-        while let Some((number, template)) = self.queued.pop_first() {
-            self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
+        while let Some((number, template)) = self.parked.pop() {
             let Some(entry) = self.outbound.get(number) else { continue };
             let (progress, mode) = (entry.progress.then_some(number), entry.task.mode);
             let mut asked = false;

@@ -55,7 +55,7 @@ impl Client {
         }
         self.phase = Phase::Detecting;
         self.pings.stop();
-        self.drop_early_requests();
+        self.parked.clear_early();
         self.batches.clear();
         while let Some((id, _, _)) = self.inbound.pop() {
             self.events.push(Event::RequestCancelled { id, reason: None }, 0);

@@ -366,7 +366,7 @@ impl Client {
         let Some(mut round) = self.rounds.remove(number) else { return };
         let RoundStep::Pause { addition, .. } = round.next else { return };
         let limit = self.config.limits.queued_bytes;
-        if out.queued().saturating_add(self.queued_bytes) > limit {
+        if out.queued().saturating_add(self.parked.bytes()) > limit {
             round.next = RoundStep::Pause { until: now + OVERLOAD_PAUSE, addition };
             return self.rounds.insert(number, round);
         }

@@ -27,6 +27,7 @@ mod input_requests;
 mod input_rounds;
 mod keepalive;
 mod link;
+mod parked;
 mod progress;
 mod receive;
 mod requests;
@@ -41,16 +42,15 @@ mod watch;
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 
 use crate::Instant;
 use crate::peer::batch::{BatchId, Batches};
-use crate::peer::encode::{ProtocolMeta, Template};
+use crate::peer::encode::ProtocolMeta;
 use crate::peer::event_queue::{EventQueue, Pressure};
 use crate::peer::{
     Inbound, LostReason, Outbound, OutboundEntry, Outcome, RequestError, RequestId, Stage, TaskMode,
 };
-use crate::rpc::{Id, Raw, Text};
 use crate::schema::{ClientCapability, Era, Revision};
 
 pub use cache::{CacheConfig, CacheContext, CacheUsage};
@@ -69,10 +69,10 @@ pub use watch::{
 
 use cache::Cache;
 use detect::EraDetection;
-use event::id_bytes;
 use input_requests::PendingInputs;
 use input_rounds::InputRounds;
 use keepalive::Pings;
+use parked::ParkedRequests;
 use tasks::Tasks;
 use watch::{ChannelKind, WatchRegistry};
 
@@ -112,23 +112,6 @@ enum Phase {
     Closed,
 }
 
-/// A request of a legacy server, held until the era is known.
-#[derive(Debug)]
-struct EarlyRequest {
-    id: Id,
-    method: Text,
-    params: Option<Raw>,
-    batch: Option<BatchId>,
-}
-
-impl EarlyRequest {
-    /// The size in bytes of its server-supplied content.
-    fn bytes(&self) -> usize {
-        let params = self.params.as_ref().map_or(0, |params| params.as_bytes().len());
-        params.saturating_add(self.method.len()).saturating_add(id_bytes(&self.id))
-    }
-}
-
 /// The state of a server's request until it is answered.
 #[derive(Debug)]
 struct PendingReply {
@@ -153,9 +136,8 @@ pub struct Client {
     /// Whether a handshake request was the last message written: then an error without an id can only answer it.
     handshake_written_last: bool,
     outbound: Outbound,
-    /// Requests queued until the server is known.
-    queued: BTreeMap<i64, Template>,
-    queued_bytes: usize,
+    /// Requests that wait until the server is known.
+    parked: ParkedRequests,
     /// The server's requests that are not answered yet.
     inbound: Inbound<PendingReply>,
     /// The input requests from the server's results.
@@ -163,8 +145,6 @@ pub struct Client {
     /// The requests that the server has answered by asking for input.
     rounds: InputRounds,
     batches: Batches,
-    early_requests: VecDeque<EarlyRequest>,
-    early_bytes: usize,
     events: EventQueue<Event>,
     link: VecDeque<LinkAction>,
     server: Option<ServerInfo>,
@@ -196,14 +176,11 @@ impl Client {
             initialize: None,
             handshake_written_last: false,
             outbound: Outbound::new(),
-            queued: BTreeMap::new(),
-            queued_bytes: 0,
+            parked: ParkedRequests::default(),
             inbound: Inbound::new(limits.requests_in),
             inputs: PendingInputs::default(),
             rounds: InputRounds::default(),
             batches: Batches::default(),
-            early_requests: VecDeque::new(),
-            early_bytes: 0,
             events: EventQueue::new(limits.events, limits.event_bytes),
             link: VecDeque::from([LinkAction::Open]),
             server: None,
@@ -376,9 +353,7 @@ impl Client {
 
     /// Removes a request from the table, with its stored parameters.
     fn take_outbound(&mut self, number: i64) -> Option<OutboundEntry> {
-        if let Some(template) = self.queued.remove(&number) {
-            self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
-        }
+        self.parked.remove(number);
         self.tasks.forget_queued(number);
         self.forget_rounds(number);
         self.outbound.remove(number)
@@ -413,10 +388,8 @@ impl Client {
         }
         self.rounds = InputRounds::default();
         self.withdraw_all_input();
-        self.queued.clear();
-        self.queued_bytes = 0;
+        self.parked = ParkedRequests::default();
         self.tasks.clear();
-        self.drop_early_requests();
         self.batches.clear();
         while let Some((id, _, _)) = self.inbound.pop() {
             self.events.push(Event::RequestCancelled { id, reason: None }, 0);
@@ -427,11 +400,6 @@ impl Client {
         self.set_state(State::Disconnected);
         self.report_dropped();
         self.events.push(Event::Closed(closed), 0);
-    }
-
-    fn drop_early_requests(&mut self) {
-        self.early_requests.clear();
-        self.early_bytes = 0;
     }
 
     fn fail_connect(&mut self, error: ConnectError) {

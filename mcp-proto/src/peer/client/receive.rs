@@ -21,10 +21,11 @@ use crate::schema::{
 };
 
 use super::detect::DetectAction;
+use super::parked::ServerRequest;
 use super::watch::NotificationScope;
 use super::{
-    Client, CloseReason, ConnectError, Diagnostic, EarlyRequest, Event, KnownEra, LinkAction, Phase,
-    ServerInfo, State, handshake,
+    Client, CloseReason, ConnectError, Diagnostic, Event, KnownEra, LinkAction, Phase, ServerInfo, State,
+    handshake,
 };
 
 impl Client {
@@ -106,7 +107,7 @@ impl Client {
                 self.handle_notification(now, notification.method, notification.params, out);
             }
             Message::Request(Request { id, method, params }) => {
-                self.handle_request(EarlyRequest { id, method, params, batch }, out);
+                self.handle_request(ServerRequest { id, method, params, batch }, out);
             }
         }
     }
@@ -227,7 +228,7 @@ impl Client {
         if self.pings.take_answer(wire) {
             return;
         }
-        if self.queued.contains_key(&wire) {
+        if self.parked.contains(wire) {
             return self.diagnose(Diagnostic::UnknownAnswer(id));
         }
         let answered = self.outbound.number_awaiting(wire);
@@ -403,7 +404,7 @@ impl Client {
             DetectAction::Reopen => {
                 self.probe = None;
                 self.initialize = None;
-                self.drop_early_requests();
+                self.parked.clear_early();
                 self.phase = Phase::Connecting;
                 self.set_state(State::Disconnected);
                 self.link.push_back(LinkAction::Open);
@@ -465,9 +466,8 @@ impl Client {
         self.phase = Phase::Ready;
         self.set_state(State::Ready);
         self.request_log_level(out);
-        self.early_bytes = 0;
-        while let Some(held) = self.early_requests.pop_front() {
-            self.handle_request(held, out);
+        while let Some(request) = self.parked.pop_early() {
+            self.handle_request(request, out);
         }
         self.flush_queued(out);
         self.flush_task_commands(now, out);

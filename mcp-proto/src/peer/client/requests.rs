@@ -14,7 +14,8 @@ use crate::peer::{AnyResult, InboundId, InsertError, LostReason, MessageKind, Ou
 use crate::rpc::{ErrorId, ErrorObject, Id, Raw, Text, code, write};
 use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Ping, Revision};
 
-use super::{Client, CloseReason, Diagnostic, EarlyRequest, Event, PendingReply, Phase};
+use super::parked::ServerRequest;
+use super::{Client, CloseReason, Diagnostic, Event, PendingReply, Phase};
 
 impl Client {
     /// Answers a request of the server.
@@ -42,12 +43,12 @@ impl Client {
     }
 
     /// Handles a request, on arrival or once the era of its server is known.
-    pub(super) fn handle_request(&mut self, request: EarlyRequest, out: &mut dyn Outbox) {
+    pub(super) fn handle_request(&mut self, request: ServerRequest, out: &mut dyn Outbox) {
         // The sending half is closed: no answer can be sent.
         if matches!(self.phase, Phase::Ending { .. }) {
             return;
         }
-        let EarlyRequest { id, method, params, batch } = request;
+        let ServerRequest { id, method, params, batch } = request;
         match self.era() {
             Some(Era::Modern) => self.diagnose(Diagnostic::ForbiddenRequest { id, method }),
             // A ping does not wait for detection: any server but a modern one may send it.
@@ -58,7 +59,14 @@ impl Client {
                     self.reply_error(Some(&id), batch, &error, out);
                 }
             }
-            None => self.queue_early_request(EarlyRequest { id, method, params, batch }, out),
+            None => {
+                let request = ServerRequest { id, method, params, batch };
+                if let Err(request) = self.parked.park_early(request, &self.config.limits) {
+                    let error =
+                        ErrorObject::new(code::INTERNAL_ERROR, "too many requests before the handshake");
+                    self.reply_error(Some(&request.id), request.batch, &error, out);
+                }
+            }
             // The server would take its answer for the answer to the other request.
             Some(Era::Legacy) if self.inbound.find(&id).is_some() => {
                 if let Some(batch) = batch {
@@ -74,20 +82,6 @@ impl Client {
         }
     }
 
-    /// Holds a request until the era is known.
-    fn queue_early_request(&mut self, request: EarlyRequest, out: &mut dyn Outbox) {
-        let bytes = self.early_bytes.saturating_add(request.bytes());
-        if self.early_requests.len() < self.config.limits.requests_in
-            && bytes <= self.config.limits.event_bytes / 2
-        {
-            self.early_bytes = bytes;
-            self.early_requests.push_back(request);
-        } else {
-            let error = ErrorObject::new(code::INTERNAL_ERROR, "too many requests before the handshake");
-            self.reply_error(Some(&request.id), request.batch, &error, out);
-        }
-    }
-
     /// Passes a legacy server's request to the application, or returns why not.
     fn take_request(
         &mut self,
@@ -97,7 +91,7 @@ impl Client {
         batch: Option<BatchId>,
     ) -> Result<(), ErrorObject> {
         let method = self.admit_request(method, params.as_ref())?;
-        let held = EarlyRequest { id: id.clone(), method: Text::from_static(method.name), params, batch };
+        let held = ServerRequest { id: id.clone(), method: Text::from_static(method.name), params, batch };
         let bytes = held.bytes();
         let task = held.params.as_ref().and_then(related::task_of).map(Box::from);
         let refused = if self.events.pressure(bytes) >= Pressure::Requests {
@@ -140,10 +134,7 @@ impl Client {
 
     /// Handles the server's cancellation of a request.
     pub(super) fn withdraw(&mut self, id: &Id, reason: Option<String>, out: &mut dyn Outbox) {
-        if let Some(at) = self.early_requests.iter().position(|held| held.id == *id)
-            && let Some(held) = self.early_requests.remove(at)
-        {
-            self.early_bytes = self.early_bytes.saturating_sub(held.bytes());
+        if self.parked.remove_early(id) {
             return;
         }
         let Some(request) = self.inbound.find(id) else { return };
