@@ -189,7 +189,7 @@ impl Client {
             let goes_round = self.has_rounds(template.info, template.options.input, revision);
             let mut kept = None;
             let sent = self.admit_application(&template.method, template.info).and_then(|()| {
-                let entries = self.meta_entries(progress, &template.options);
+                let entries = self.meta.entries(progress, &template.options);
                 write::request(out.buffer(), &Id::Number(number), &template.method, |buffer| {
                     let start = buffer.len();
                     template.write(buffer, revision, entries)?;
@@ -273,16 +273,6 @@ impl Client {
         entry
     }
 
-    fn meta_entries<'a>(&'a self, progress: Option<i64>, options: &'a RequestOptions) -> MetaEntries<'a> {
-        let never = options.task.unwrap_or(self.config.tasks) == TaskMode::Never;
-        MetaEntries {
-            protocol: if never { self.protocol_without_tasks.as_ref() } else { self.protocol.as_ref() },
-            progress,
-            log_level: options.log_level.or(self.config.log_level),
-            options: Some(&options.meta),
-        }
-    }
-
     pub(super) fn transmit(
         &mut self,
         number: i64,
@@ -292,7 +282,7 @@ impl Client {
         options: &RequestOptions,
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
-        let entries = self.meta_entries(entry.progress.then_some(number), options);
+        let entries = self.meta.entries(entry.progress.then_some(number), options);
         let revision = self.revision().unwrap_or(Revision::LATEST);
         let goes_round = self.has_rounds(entry.info, options.input, revision);
         let mut asked = false;

@@ -75,7 +75,7 @@ impl Client {
         out: &mut dyn Outbox,
     ) -> i64 {
         let number = self.outbound.mint();
-        let protocol = self.protocol.clone();
+        let protocol = self.meta.protocol().cloned();
         let entries = MetaEntries { protocol: protocol.as_ref(), ..MetaEntries::default() };
         let revision = self.revision().unwrap_or(Revision::LATEST);
         self.write_own_request(number, method, params, revision, entries, out);

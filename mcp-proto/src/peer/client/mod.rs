@@ -27,6 +27,7 @@ mod input_requests;
 mod input_rounds;
 mod keepalive;
 mod link;
+mod meta;
 mod parked;
 mod progress;
 mod receive;
@@ -40,18 +41,14 @@ mod transport;
 mod view;
 mod watch;
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use crate::Instant;
 use crate::peer::batch::{BatchId, Batches};
-use crate::peer::encode::ProtocolMeta;
 use crate::peer::event_queue::{EventQueue, Pressure};
-use crate::peer::{
-    Inbound, LostReason, Outbound, OutboundEntry, Outcome, RequestError, RequestId, Stage, TaskMode,
-};
-use crate::schema::{ClientCapability, Era, Revision};
+use crate::peer::{Inbound, LostReason, Outbound, OutboundEntry, Outcome, RequestError, RequestId, Stage};
+use crate::schema::{Era, Revision};
 
 pub use cache::{CacheConfig, CacheContext, CacheUsage};
 pub use completer::{Completer, CompleterConfig, Suggestions};
@@ -72,6 +69,7 @@ use detect::EraDetection;
 use input_requests::PendingInputs;
 use input_rounds::InputRounds;
 use keepalive::Pings;
+use meta::RequestMeta;
 use parked::ParkedRequests;
 use tasks::Tasks;
 use watch::{ChannelKind, WatchRegistry};
@@ -150,9 +148,7 @@ pub struct Client {
     server: Option<ServerInfo>,
     /// The last progress report on connecting.
     connecting: Option<Box<ConnectProgress>>,
-    protocol: Option<ProtocolMeta>,
-    /// The same for requests that may not become tasks, if that differs.
-    protocol_without_tasks: Option<ProtocolMeta>,
+    meta: RequestMeta,
     tasks: Tasks,
     known_era: Option<KnownEra>,
     pings: Pings,
@@ -185,8 +181,7 @@ impl Client {
             link: VecDeque::from([LinkAction::Open]),
             server: None,
             connecting: None,
-            protocol: None,
-            protocol_without_tasks: None,
+            meta: RequestMeta::new(&config),
             tasks: Tasks::default(),
             known_era: None,
             pings: Pings::new(config.keepalive),
@@ -357,16 +352,6 @@ impl Client {
         self.tasks.forget_queued(number);
         self.forget_rounds(number);
         self.outbound.remove(number)
-    }
-
-    /// The `_meta` entries of every modern request, encoded once.
-    fn protocol_meta(&self, revision: Revision, tasks: TaskMode) -> ProtocolMeta {
-        let ClientConfig { info, send_info, capabilities, .. } = &self.config;
-        let mut capabilities = Cow::Borrowed(capabilities);
-        if tasks != TaskMode::Never {
-            capabilities = Cow::Owned(capabilities.into_owned().with(ClientCapability::TasksExtension));
-        }
-        ProtocolMeta::new(revision, send_info.then_some(info), &capabilities)
     }
 
     /// Ends the connection: resolves each request, and reports `closed`.

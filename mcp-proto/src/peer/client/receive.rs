@@ -21,6 +21,7 @@ use crate::schema::{
 };
 
 use super::detect::DetectAction;
+use super::meta::protocol_meta;
 use super::parked::ServerRequest;
 use super::watch::NotificationScope;
 use super::{
@@ -443,13 +444,7 @@ impl Client {
     /// Makes the connection ready and sends the queued requests.
     pub(super) fn start(&mut self, now: Instant, info: ServerInfo, verdict: KnownEra, out: &mut dyn Outbox) {
         let (era, revision) = (info.era, info.revision);
-        let tasks = match self.config.tasks {
-            TaskMode::Never => TaskMode::Await,
-            mode => mode,
-        };
-        self.protocol = (era == Era::Modern).then(|| self.protocol_meta(revision, tasks));
-        self.protocol_without_tasks =
-            (era == Era::Modern).then(|| self.protocol_meta(revision, TaskMode::Never));
+        self.meta.set_server(&self.config, era, revision);
         self.tasks.support.note(revision, info.capabilities.as_ref());
         self.known_era = Some(verdict);
         self.server = Some(info);
@@ -495,7 +490,7 @@ impl Client {
     /// Writes the era probe, and returns its id.
     pub(super) fn write_probe(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
         let number = self.outbound.mint();
-        let protocol = self.protocol_meta(version, self.config.tasks);
+        let protocol = protocol_meta(&self.config, version, self.config.tasks != TaskMode::Never);
         let entries = MetaEntries { protocol: Some(&protocol), ..MetaEntries::default() };
         self.write_own_request(number, Discover::NAME, &EmptyParams::default(), version, entries, out);
         self.handshake_written_last = true;
