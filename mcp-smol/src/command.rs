@@ -92,7 +92,7 @@ impl Command {
         variables.into_iter().fold(self, |command, (name, value)| command.env(name, value))
     }
 
-    /// Which variables the child inherits from this process. Default: [`Environment::Allowed`].
+    /// Which variables the child inherits from this process. Default: [`Environment::Essential`].
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
         self

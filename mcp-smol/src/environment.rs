@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// What a child inherits of this process's environment, before [`Command::env`](crate::Command::env) adds to it.
+/// Variables of this process's environment that a child inherits, before [`Command::env`](crate::Command::env) adds to it.
 ///
 /// A server is a third party's program. Passing on every variable would pass on every exported token and key, and
 /// variables meant for another program (`PYTHONHOME`, `NODE_PATH`) could break it. So the default is a list of
@@ -20,15 +20,15 @@ use std::ffi::{OsStr, OsString};
 pub enum Environment {
     /// The variables listed above.
     #[default]
-    Allowed,
+    Essential,
     /// Every variable of this process.
-    Whole,
+    Inherited,
     /// No variable at all; not even `PATH`, unless added.
-    Nothing,
+    Empty,
 }
 
 #[cfg(not(windows))]
-const ALLOWED: &[&str] = &[
+const ESSENTIAL: &[&str] = &[
     "HOME",
     "LANG",
     "LANGUAGE",
@@ -48,7 +48,7 @@ const ALLOWED: &[&str] = &[
 ];
 
 #[cfg(windows)]
-const ALLOWED: &[&str] = &[
+const ESSENTIAL: &[&str] = &[
     "APPDATA",
     "COMSPEC",
     "HOMEDRIVE",
@@ -77,20 +77,20 @@ impl Environment {
         variables: impl Iterator<Item = (OsString, OsString)>,
     ) -> impl Iterator<Item = (OsString, OsString)> {
         variables.filter(move |(name, value)| match self {
-            Environment::Allowed => is_allowed(name) && !value.as_encoded_bytes().starts_with(b"()"),
-            Environment::Whole => true,
-            Environment::Nothing => false,
+            Environment::Essential => is_essential(name) && !value.as_encoded_bytes().starts_with(b"()"),
+            Environment::Inherited => true,
+            Environment::Empty => false,
         })
     }
 }
 
-fn is_allowed(name: &OsStr) -> bool {
+fn is_essential(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     if cfg!(windows) {
         // Windows variable names are case-insensitive: `PATH` is usually spelt `Path`.
-        ALLOWED.iter().any(|allowed| name.eq_ignore_ascii_case(allowed))
+        ESSENTIAL.iter().any(|essential| name.eq_ignore_ascii_case(essential))
     } else {
-        ALLOWED.contains(&name) || name.starts_with("LC_")
+        ESSENTIAL.contains(&name) || name.starts_with("LC_")
     }
 }
 
@@ -115,13 +115,13 @@ mod tests {
     /// K10, F31
     #[test]
     fn child_inherits_only_listed_variables_and_no_shell_functions() {
-        assert_eq!(names(Environment::Allowed), ["PATH", "LC_ALL"]);
+        assert_eq!(names(Environment::Essential), ["PATH", "LC_ALL"]);
     }
 
     /// K10
     #[test]
-    fn child_can_inherit_the_whole_environment_or_nothing() {
-        assert_eq!(names(Environment::Whole).len(), 7);
-        assert_eq!(names(Environment::Nothing).len(), 0);
+    fn child_can_inherit_every_variable_or_none() {
+        assert_eq!(names(Environment::Inherited).len(), 7);
+        assert_eq!(names(Environment::Empty).len(), 0);
     }
 }

@@ -65,9 +65,9 @@ fn a_child_inherits_listed_variables_only() {
 /// F31, K10
 #[test]
 fn a_child_inherits_everything_or_nothing_on_request() {
-    let whole = names(&Command::new("env").environment(Environment::Whole).env("ADDED", "1"));
+    let whole = names(&Command::new("env").environment(Environment::Inherited).env("ADDED", "1"));
     assert!(whole.contains("CARGO_MANIFEST_DIR") && whole.contains("ADDED"), "{whole:?}");
-    let nothing = output(&Command::new("/usr/bin/env").environment(Environment::Nothing).env("ADDED", "1"));
+    let nothing = output(&Command::new("/usr/bin/env").environment(Environment::Empty).env("ADDED", "1"));
     assert_eq!(nothing, "ADDED=1\n");
 }
 
