@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use serde_json::{Map, Value};
 
-use crate::names;
+use crate::suggestions;
 
 /// The arguments of a tool, from `KEY=VALUE`, `KEY:=JSON` or one JSON object.
 pub(crate) fn for_tool(typed: &[String], schema: &Value) -> Result<Map<String, Value>, String> {
@@ -109,7 +109,7 @@ fn property<'a>(schema: &'a Value, key: &str) -> Result<&'a Value, String> {
     match schema.get("additionalProperties") {
         Some(Value::Bool(false)) => {
             let known = properties.into_iter().flat_map(Map::keys).map(String::as_str);
-            Err(format!("unknown argument {key:?}{}", names::suggestion(key, known)))
+            Err(format!("unknown argument {key:?}{}", suggestions::suggest(key, known)))
         }
         Some(additional) => Ok(additional),
         None => Ok(&Value::Null),
@@ -197,7 +197,7 @@ fn convert(text: &str, wanted: &SchemaTypes<'_>) -> Result<Value, String> {
     if wanted.allows("array") {
         return list(text, wanted);
     }
-    Err(format!("{text:?} is not {}", names::either(wanted.types.iter().map(|name| described(name)))))
+    Err(format!("{text:?} is not {}", suggestions::either(wanted.types.iter().map(|name| described(name)))))
 }
 
 fn is_whole(number: &serde_json::Number) -> bool {

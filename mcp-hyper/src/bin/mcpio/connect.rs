@@ -12,16 +12,16 @@ use mcp_proto::schema::{Era, LoggingLevel};
 use mcp_smol::{ClientOptions, Command, Environment, Killer, WireDirection};
 use smol::future::or;
 
-use crate::asked;
-use crate::failure::CommandError;
+use crate::error::CommandError;
 use crate::interrupt;
 use crate::login;
-use crate::noise::NonMessageCounter;
+use crate::non_message_lines::NonMessageCounter;
 use crate::options::{CommonOptions, EraOption, is_url};
 use crate::reports::Reports;
-use crate::roots;
+use crate::server_requests;
 use crate::terminal::Screen;
 use crate::trace::{self, Trace};
+use crate::trusted_certificates;
 
 /// A server that is ready.
 pub(crate) struct Connection {
@@ -41,7 +41,7 @@ struct PendingConnection {
     driver: Driver,
     /// Kills the server, if it is a child process.
     killer: Option<Killer>,
-    noise: NonMessageCounter,
+    non_messages: NonMessageCounter,
 }
 
 /// Starts a server or connects to one, runs `work` with it, and closes the connection, also after a signal.
@@ -50,7 +50,7 @@ pub(crate) async fn with_server<T>(
     common: &CommonOptions,
     work: impl AsyncFnOnce(&Connection) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    let PendingConnection { client, driver, killer, noise } = match url(command) {
+    let PendingConnection { client, driver, killer, non_messages } = match url(command) {
         Some(url) => over_http(url, common).await?,
         None => over_stdio(command, common)?,
     };
@@ -62,11 +62,11 @@ pub(crate) async fn with_server<T>(
     let progress = reports.clone();
     let working = async {
         let connection =
-            connected(&client, progress, common).await.map_err(|failure| match noise.summary() {
+            connected(&client, progress, common).await.map_err(|failure| match non_messages.summary() {
                 Some(summary) => failure.with_sentence(&summary),
                 None => failure,
             })?;
-        noise.ignore();
+        non_messages.ignore();
         work(&connection).await
     };
     let result = interrupt::run_until_signal(&client, driver, killer.as_ref(), working).await;
@@ -121,20 +121,25 @@ async fn over_http(url: &str, common: &CommonOptions) -> Result<PendingConnectio
         options = options.authorization(authorization);
     }
     let (client, driver) = options.connect(url).map_err(|error| CommandError::Usage(error.to_string()))?;
-    Ok(PendingConnection { client, driver: Box::pin(driver), killer: None, noise: NonMessageCounter::new() })
+    Ok(PendingConnection {
+        client,
+        driver: Box::pin(driver),
+        killer: None,
+        non_messages: NonMessageCounter::new(),
+    })
 }
 
 /// HTTP client options from the command line, without authorization.
 pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions, CommandError> {
     let mut options = mcp_hyper::ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
         .era_policy(mode(common))
-        .handlers(asked::handlers())
+        .handlers(server_requests::handlers())
         .configure(|config| configure(&mut config.client, common));
     for (name, value) in &common.headers {
         options = options.header(name, value);
     }
     if let Some(file) = &common.cacert {
-        options = options.tls(roots::trusting(file)?);
+        options = options.tls(trusted_certificates::tls_config(file)?);
     }
     if common.trace {
         let mut trace = Trace::new(Screen::messages());
@@ -146,10 +151,10 @@ pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions
 fn over_stdio(command: &[OsString], common: &CommonOptions) -> Result<PendingConnection, CommandError> {
     let mut options = ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
         .era_policy(mode(common))
-        .handlers(asked::handlers())
+        .handlers(server_requests::handlers())
         .configure(|config| configure(config, common));
-    let noise = NonMessageCounter::new();
-    let observed = noise.clone();
+    let non_messages = NonMessageCounter::new();
+    let observed = non_messages.clone();
     let mut trace = common.trace.then(|| Trace::new(Screen::messages()));
     options = options.on_wire(move |direction, bytes| {
         if direction == WireDirection::Received {
@@ -165,7 +170,7 @@ fn over_stdio(command: &[OsString], common: &CommonOptions) -> Result<PendingCon
     }
     let (client, driver) = options.connect(program(command, common)?);
     let killer = Some(driver.killer());
-    Ok(PendingConnection { client, driver: Box::pin(driver), killer, noise })
+    Ok(PendingConnection { client, driver: Box::pin(driver), killer, non_messages })
 }
 
 fn program(command: &[OsString], common: &CommonOptions) -> Result<Command, CommandError> {
@@ -174,7 +179,7 @@ fn program(command: &[OsString], common: &CommonOptions) -> Result<Command, Comm
     };
     let mut command = Command::new(program).args(args);
     if common.whole_env {
-        command = command.environment(Environment::Whole);
+        command = command.environment(Environment::Inherited);
     }
     if let Some(directory) = &common.cwd {
         command = command.current_dir(directory);

@@ -8,11 +8,11 @@ use serde_json::json;
 use smol::net::TcpListener;
 
 use crate::connect::{Connection, with_server};
-use crate::failure::CommandError;
+use crate::error::CommandError;
 use crate::options::CommonOptions;
 use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled};
-use crate::{about, demo_server, prompts, show};
+use crate::{demo_server, prompts, server_info, show};
 
 /// Starts a second process of this program as the server.
 pub(crate) async fn demo(common: &CommonOptions, screen: &mut Screen) -> Result<(), CommandError> {
@@ -38,7 +38,7 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Comman
     let client = &connection.client;
 
     step(screen, "The server, as it describes itself", "mcpio info")?;
-    show::facts(screen, &about::facts(&connection.server))?;
+    show::facts(screen, &server_info::facts(&connection.server))?;
 
     step(screen, "Its tools", "mcpio tools")?;
     show::tools(screen, &client.list_tools().await?)?;

@@ -10,7 +10,7 @@ use smol::future::or;
 use smol::stream::StreamExt as _;
 use smol::{Task, Timer};
 
-use crate::failure::CommandError;
+use crate::error::CommandError;
 
 /// A second signal within this time is the same one: the terminal sends it to the whole group, and wrappers forward it.
 const DUPLICATE_WINDOW: Duration = Duration::from_millis(200);

@@ -14,7 +14,7 @@ use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, TokenKind, canonical_reso
 use serde_json::json;
 
 use crate::connect;
-use crate::failure::{CommandError, ErrorReport};
+use crate::error::{CommandError, ErrorReport};
 use crate::interrupt;
 use crate::options::{CommonOptions, LoginOptions};
 use crate::show;

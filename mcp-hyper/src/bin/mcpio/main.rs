@@ -7,31 +7,31 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "all output goes through the screen")]
 
-mod about;
 mod arguments;
-mod asked;
 mod connect;
 mod demo;
 mod demo_server;
-mod failure;
+mod error;
 mod interrupt;
 mod login;
-mod names;
-mod noise;
+mod non_message_lines;
 mod options;
 mod progress;
 mod prompts;
 mod protect;
 mod reports;
 mod resources;
-mod roots;
 mod serve;
+mod server_info;
+mod server_requests;
 mod show;
+mod suggestions;
 mod table;
 mod terminal;
 mod text;
 mod tools;
 mod trace;
+mod trusted_certificates;
 mod watch;
 
 use std::ffi::OsString;
@@ -40,7 +40,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 
 use connect::with_server;
-use failure::CommandError;
+use error::CommandError;
 use options::{Command, CommonOptions, Options};
 use terminal::Screen;
 use text::Text;
@@ -154,13 +154,15 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         }
         Command::Ping { server } => {
             with_server(&server.command, common, async |connection| {
-                about::ping(connection, screen, json).await
+                server_info::ping(connection, screen, json).await
             })
             .await
         }
         Command::Info { server } => {
-            with_server(&server.command, common, async |connection| about::info(connection, screen, json))
-                .await
+            with_server(&server.command, common, async |connection| {
+                server_info::info(connection, screen, json)
+            })
+            .await
         }
     }
 }

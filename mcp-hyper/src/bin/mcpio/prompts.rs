@@ -4,7 +4,7 @@ use mcp_proto::schema::{Prompt, PromptReference, Reference, ResourceReference};
 
 use crate::arguments;
 use crate::connect::Connection;
-use crate::failure::CommandError;
+use crate::error::CommandError;
 use crate::show;
 use crate::table::Table;
 use crate::terminal::Screen;

@@ -7,7 +7,7 @@ use mcp_proto::schema::Tool;
 use mcp_proto::transport::http::server::Hosts;
 use serde_json::json;
 
-use crate::failure::CommandError;
+use crate::error::CommandError;
 use crate::options::ProtectionOptions;
 
 /// Protection of the server by access tokens.

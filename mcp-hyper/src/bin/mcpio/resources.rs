@@ -3,7 +3,7 @@
 use mcp_proto::schema::{ListResourceTemplatesResult, ListResourcesResult};
 
 use crate::connect::Connection;
-use crate::failure::CommandError;
+use crate::error::CommandError;
 use crate::show;
 use crate::table::Table;
 use crate::terminal::Screen;

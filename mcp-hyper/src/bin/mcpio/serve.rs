@@ -9,7 +9,7 @@ use mcp_proto::transport::http::server::LegacyPaths;
 use smol::Timer;
 use smol::net::TcpListener;
 
-use crate::failure::CommandError;
+use crate::error::CommandError;
 use crate::options::ProtectionOptions;
 use crate::protect::ProtectionSetup;
 use crate::terminal::Screen;

@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use mcp_proto::schema::{ContentBlock, Json, PromptMessage, ResourceContents, Role, Tool};
 use serde_json::Value;
 
-use crate::failure::CommandError;
+use crate::error::CommandError;
 use crate::table::Table;
 use crate::terminal::Screen;
 use crate::text::{HEADING, NAME, QUIET, Text, styled, styled_block, wrap};

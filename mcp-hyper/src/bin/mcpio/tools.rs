@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use crate::arguments;
 use crate::connect::Connection;
-use crate::failure::CommandError;
-use crate::names;
+use crate::error::CommandError;
 use crate::show;
+use crate::suggestions;
 use crate::terminal::Screen;
 
 /// Lists the tools, all pages in one result.
@@ -41,7 +41,7 @@ pub(crate) async fn tools(
 fn find<'a>(result: &'a ListToolsResult, name: &str) -> Result<&'a Tool, CommandError> {
     result.tools.iter().find(|tool| tool.name == name).ok_or_else(|| {
         let known = result.tools.iter().map(|tool| tool.name.as_str());
-        CommandError::Usage(format!("the server has no tool {name:?}{}", names::suggestion(name, known)))
+        CommandError::Usage(format!("the server has no tool {name:?}{}", suggestions::suggest(name, known)))
     })
 }
 

@@ -5,7 +5,7 @@ use mcp_proto::peer::client::{Change, ChangeEvidence, WatchFilter};
 use serde_json::{Value, json};
 
 use crate::connect::Connection;
-use crate::failure::CommandError;
+use crate::error::CommandError;
 use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled};
 

@@ -7,7 +7,7 @@ use mcp_proto::schema::{Discover, DiscoverParams, Era, ServerCapabilities};
 use serde_json::{Map, Value, json};
 
 use crate::connect::Connection;
-use crate::failure::CommandError;
+use crate::error::CommandError;
 use crate::show;
 use crate::terminal::Screen;
 

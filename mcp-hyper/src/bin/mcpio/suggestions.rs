@@ -8,7 +8,7 @@ const ALIKE: f64 = 0.75;
 const SHOWN: usize = 8;
 
 /// Suggests names similar to `wrong`, or else lists the known ones.
-pub(crate) fn suggestion<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn suggest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String {
     // Names come from a peer: none may begin a line of its own.
     let known: Vec<String> = known.map(|name| SafeText::line(name).to_string()).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -45,21 +45,21 @@ mod tests {
     #[test]
     fn suggestion_names_the_most_similar() {
         let known = ["echo", "add", "count", "get-sum"];
-        assert_eq!(suggestion("ehco", known.into_iter()), "; did you mean echo?");
-        assert_eq!(suggestion("sum", known.into_iter()), "; did you mean get-sum?");
+        assert_eq!(suggest("ehco", known.into_iter()), "; did you mean echo?");
+        assert_eq!(suggest("sum", known.into_iter()), "; did you mean get-sum?");
     }
 
     #[test]
     fn suggestion_lists_a_bounded_number_of_known_names() {
-        assert_eq!(suggestion("zzz", ["echo", "add"].into_iter()), "; known names are echo, add");
-        assert_eq!(suggestion("zzz", [].into_iter()), "; the list of names is empty");
+        assert_eq!(suggest("zzz", ["echo", "add"].into_iter()), "; known names are echo, add");
+        assert_eq!(suggest("zzz", [].into_iter()), "; the list of names is empty");
         let many: Vec<String> = (0..20).map(|number| format!("tool{number}")).collect();
-        assert!(suggestion("zzz", many.iter().map(String::as_str)).ends_with("and 12 more"));
+        assert!(suggest("zzz", many.iter().map(String::as_str)).ends_with("and 12 more"));
     }
 
     #[test]
     fn suggested_names_stay_on_one_line() {
-        let text = suggestion("echo", ["ech\nmcp: run\x1b[2J"].into_iter());
+        let text = suggest("echo", ["ech\nmcp: run\x1b[2J"].into_iter());
         assert_eq!(text, "; known names are ech\\nmcp: run\\u{1b}[2J");
     }
 

@@ -81,16 +81,16 @@ mod tests {
 
     #[test]
     fn noise_is_counted_until_the_connection_is_ready() {
-        let noise = NonMessageCounter::new();
-        noise.handle_input(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n");
-        assert_eq!(noise.summary(), None);
-        noise.handle_input(b"Server \x1b[2Jstarted\n{\"level\":\"info\"}\nunfinished");
-        let summary = noise.summary().unwrap();
+        let non_messages = NonMessageCounter::new();
+        non_messages.handle_input(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n");
+        assert_eq!(non_messages.summary(), None);
+        non_messages.handle_input(b"Server \x1b[2Jstarted\n{\"level\":\"info\"}\nunfinished");
+        let summary = non_messages.summary().unwrap();
         assert!(
             summary.contains("wrote 2 lines") && summary.ends_with(r#""Server \u{1b}[2Jstarted""#),
             "{summary}"
         );
-        noise.ignore();
-        assert_eq!(noise.summary(), None);
+        non_messages.ignore();
+        assert_eq!(non_messages.summary(), None);
     }
 }

@@ -7,10 +7,10 @@ use futures_rustls::pki_types::CertificateDer;
 use futures_rustls::pki_types::pem::PemObject as _;
 use futures_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::failure::CommandError;
+use crate::error::CommandError;
 
 /// A TLS configuration that trusts only the certificates of a PEM file.
-pub(crate) fn trusting(file: &Path) -> Result<ClientConfig, CommandError> {
+pub(crate) fn tls_config(file: &Path) -> Result<ClientConfig, CommandError> {
     let failed =
         |why: &dyn std::fmt::Display| CommandError::Usage(format!("--cacert {}: {why}", file.display()));
     let mut roots = RootCertStore::empty();
@@ -43,9 +43,9 @@ mod tests {
         let pem = format!("-----BEGIN CERTIFICATE-----\n{der}\n-----END CERTIFICATE-----\n");
         std::fs::write(&good, pem).unwrap();
         std::fs::write(&bad, "no certificate").unwrap();
-        assert!(trusting(&good).is_ok());
+        assert!(tls_config(&good).is_ok());
         for file in [&bad, &folder.join("none")] {
-            assert!(matches!(trusting(file), Err(CommandError::Usage(why)) if why.contains("--cacert")));
+            assert!(matches!(tls_config(file), Err(CommandError::Usage(why)) if why.contains("--cacert")));
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }
