@@ -3,10 +3,10 @@
 use crate::auth::{Now, Requirement, TokenKind};
 
 use super::AuthClient;
-use super::credentials::TokenOrigin;
 use super::error::AuthError;
-use super::event::{RefusedRequest, RetryDecision, TokenGeneration};
+use super::event::{RefusedRequest, RetryDecision};
 use super::flow::{AccessRequirement, FlowPurpose, FlowStep};
+use super::token_state::TokenOrigin;
 
 impl AuthClient {
     pub(super) fn handle_refusal(&mut self, now: Now, refused: &RefusedRequest<'_>) -> RetryDecision {
@@ -35,18 +35,17 @@ impl AuthClient {
         if self.flow.is_some() {
             return self.join_flow(now, refused, asked, more);
         }
-        if self.loaded && self.has_newer_token(now, refused.generation) {
+        if self.tokens.is_loaded() && self.tokens.has_newer(now, refused.generation) {
             return RetryDecision::Retry;
         }
         if refused.attempt >= self.config.step_ups || (more && !self.can_step_up(&asked)) {
             return RetryDecision::Fail(final_error());
         }
-        let current = refused.generation == Some(self.generation) && self.record.tokens.is_some();
+        let current = refused.generation == Some(self.tokens.generation()) && self.tokens.current().is_some();
         // A proof may have been refused for its nonce before the token was looked at.
-        let nonces =
-            u32::from(self.record.tokens.as_ref().is_some_and(|tokens| tokens.kind == TokenKind::Dpop));
+        let nonces = u32::from(self.tokens.current().is_some_and(|tokens| tokens.kind == TokenKind::Dpop));
         let again = refused.attempt > nonces && current;
-        if !more && again && self.token_origin() == Some(TokenOrigin::Grant) {
+        if !more && again && self.tokens.origin() == Some(TokenOrigin::Grant) {
             return RetryDecision::Fail(final_error());
         }
         let want = self.flow_purpose(now, refused, more);
@@ -61,19 +60,15 @@ impl AuthClient {
         }
         FlowPurpose::NewToken {
             refused: refused.generation,
-            unexpected: self.record.tokens.is_none() || !self.has_expired(now),
-            may_renew: refused.attempt == 0 || self.token_origin() != Some(TokenOrigin::Renewal),
+            unexpected: self.tokens.current().is_none() || !self.tokens.has_expired(now),
+            may_renew: refused.attempt == 0 || self.tokens.origin() != Some(TokenOrigin::Renewal),
         }
-    }
-
-    /// Whether there is a token that the request did not have.
-    fn has_newer_token(&self, now: Now, used: Option<TokenGeneration>) -> bool {
-        self.record.tokens.is_some() && used < Some(self.generation) && !self.has_expired(now)
     }
 
     /// Whether another grant could give what is asked for.
     fn can_step_up(&self, asked: &AccessRequirement) -> bool {
-        asked.scopes.is_some() && (self.record.tokens.is_none() || !self.allows_scopes(asked.scopes.as_ref()))
+        asked.scopes.is_some()
+            && (self.tokens.current().is_none() || !self.tokens.allows_scopes(asked.scopes.as_ref()))
     }
 
     /// Waits for the flow there is, which may have to do more now.
@@ -85,8 +80,8 @@ impl AuthClient {
         more: bool,
     ) -> RetryDecision {
         let want = self.flow_purpose(now, refused, more);
-        let stamp = self.generation;
-        let newer = self.loaded && self.has_newer_token(now, refused.generation);
+        let stamp = self.tokens.generation();
+        let newer = self.tokens.is_loaded() && self.tokens.has_newer(now, refused.generation);
         let Some(flow) = &mut self.flow else { return RetryDecision::Retry };
         match flow.purpose {
             FlowPurpose::Logout => self.queued_flow = Some((want, asked)),

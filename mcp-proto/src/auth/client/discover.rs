@@ -137,9 +137,9 @@ impl AuthClient {
         let first = issuers.first().map(|issuer| without_query(issuer)).unwrap_or_default();
         let knows = |issuer: &String| {
             let configured = self.config.preregistrations.iter().filter_map(Preregistration::issuer);
-            let token = self.record.tokens.as_ref().map(|tokens| tokens.issuer.as_str());
+            let token = self.tokens.current().map(|tokens| tokens.issuer.as_str());
             configured
-                .chain(self.record.clients.keys().map(String::as_str))
+                .chain(self.tokens.record().clients.keys().map(String::as_str))
                 .chain(token)
                 .any(|known| self.same_issuer(known, issuer))
         };
@@ -158,7 +158,7 @@ impl AuthClient {
         self.config.preregistrations.is_empty()
             || self.config.preregistrations.iter().any(|registered| match registered.issuer() {
                 Some(known) => self.same_issuer(known, issuer),
-                None => !self.record.clients.iter().any(|(known, client)| {
+                None => !self.tokens.record().clients.iter().any(|(known, client)| {
                     client.source == ClientSource::Configured
                         && client.id == registered.credentials().id
                         && !self.same_issuer(known, issuer)
@@ -173,7 +173,7 @@ impl AuthClient {
 
     /// Looks for the authorization server that issued the token.
     pub(super) fn discover_issuer(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
-        let Some(tokens) = &self.record.tokens else { return self.discover_resource(now, flow) };
+        let Some(tokens) = self.tokens.current() else { return self.discover_resource(now, flow) };
         let (issuer, era) = (tokens.issuer.clone(), tokens.issuer_source);
         if let Some(found) = self
             .discovered
@@ -283,10 +283,10 @@ impl AuthClient {
             return self.revoke(now, flow);
         }
         let issuer = flow.discovered.as_ref().map(|found| found.metadata.issuer.as_str());
-        let same = self.record.tokens.as_ref().map(|tokens| tokens.issuer.as_str()) == issuer;
+        let same = self.tokens.current().map(|tokens| tokens.issuer.as_str()) == issuer;
         let wants =
             matches!(flow.purpose, FlowPurpose::EarlyRenewal | FlowPurpose::NewToken { may_renew: true, .. });
-        if wants && same && !flow.refresh_rejected && self.can_renew() {
+        if wants && same && !flow.refresh_rejected && self.tokens.can_renew() {
             return self.renew_in_turn(now, flow);
         }
         flow.refresh_rejected = true;

@@ -253,7 +253,7 @@ impl AuthClient {
                     self.discovered = None;
                 }
                 self.events.push(match end {
-                    FlowEnd::Ready => Event::Ready(self.generation),
+                    FlowEnd::Ready => Event::Ready(self.tokens.generation()),
                     FlowEnd::Failed(error) => Event::Failed(error),
                     FlowEnd::LoggedOut => Event::LoggedOut,
                 });
@@ -278,8 +278,8 @@ impl AuthClient {
     fn downgrade_end(&mut self, now: Now, want: &FlowPurpose, end: FlowEnd) -> FlowEnd {
         match (want, end) {
             // The present token is still good.
-            (FlowPurpose::EarlyRenewal, FlowEnd::Failed(_)) if !self.has_expired(now) => {
-                self.early_renewal_after = now.deadline_after(self.config.refresh_pause);
+            (FlowPurpose::EarlyRenewal, FlowEnd::Failed(_)) if !self.tokens.has_expired(now) => {
+                self.tokens.pause_early_renewal(now.deadline_after(self.config.refresh_pause));
                 FlowEnd::Ready
             }
             // Nothing is kept any more: that the authorization server does not know yet changes nothing here.
@@ -300,21 +300,24 @@ impl AuthClient {
 
     /// What to do, now that it is known what is kept.
     pub(super) fn choose_step(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
-        let newer = |refused: Option<TokenGeneration>| refused < Some(self.generation);
-        let good = self.record.tokens.is_some() && !self.has_expired(now);
         match flow.purpose {
             FlowPurpose::Load => Err(FlowEnd::Ready),
-            FlowPurpose::EarlyRenewal if !self.expires_soon(now) => Err(FlowEnd::Ready),
-            FlowPurpose::EarlyRenewal if self.can_renew() => self.discover_issuer(now, flow),
+            FlowPurpose::EarlyRenewal if !self.tokens.expires_soon(now, self.config.refresh_margin) => {
+                Err(FlowEnd::Ready)
+            }
+            FlowPurpose::EarlyRenewal if self.tokens.can_renew() => self.discover_issuer(now, flow),
             FlowPurpose::EarlyRenewal if self.is_interactive() => Err(FlowEnd::Ready),
-            FlowPurpose::NewToken { refused, .. } if good && newer(refused) => Err(FlowEnd::Ready),
+            FlowPurpose::NewToken { refused, .. } if self.tokens.has_newer(now, refused) => {
+                Err(FlowEnd::Ready)
+            }
             FlowPurpose::NewToken { unexpected: surprise, may_renew: true, .. }
-                if self.can_renew() && (!surprise || self.has_expired(now)) =>
+                if self.tokens.can_renew() && (!surprise || self.tokens.has_expired(now)) =>
             {
                 self.discover_issuer(now, flow)
             }
             FlowPurpose::StepUp { refused }
-                if good && newer(refused) && self.allows_scopes(flow.requirement.scopes.as_ref()) =>
+                if self.tokens.has_newer(now, refused)
+                    && self.tokens.allows_scopes(flow.requirement.scopes.as_ref()) =>
             {
                 Err(FlowEnd::Ready)
             }

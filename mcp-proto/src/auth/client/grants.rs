@@ -5,13 +5,10 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
 use crate::auth::token_response::id_token_subject;
-use crate::auth::{
-    Es256, Now, Scopes, Secret, ServerMetadata, Signer, TokenEndpointError, TokenKind, TokenResponse,
-};
+use crate::auth::{Es256, Now, Scopes, Secret, ServerMetadata, TokenEndpointError, TokenKind, TokenResponse};
 
 use super::AuthClient;
 use super::config::{DpopKey, Grant, IdentityProvider, ProviderLocation};
-use super::credentials::{TokenOrigin, expiry};
 use super::error::AuthError;
 use super::event::{AssertionPurpose, AssertionRequest};
 use super::exchange::{ClientAuthentication, FormBody, TokenRequest};
@@ -19,6 +16,7 @@ use super::fetching::{FetchReply, FetchRequest};
 use super::flow::{DocumentSearch, Flow, FlowStep, StepResult};
 use super::record::{ClientSource, IssuerSource, RegisteredClient, Tokens};
 use super::save::RecordChange;
+use super::token_state::{TokenOrigin, expiry};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -37,7 +35,7 @@ impl AuthClient {
             (Some(asked), None) => Some(asked.clone()),
             (None, chosen) => chosen.or(supported).cloned(),
         };
-        let tokens = self.record.tokens.as_ref().filter(|tokens| tokens.issuer == issuer);
+        let tokens = self.tokens.current().filter(|tokens| tokens.issuer == issuer);
         let before = tokens.and_then(|tokens| tokens.requested.as_ref());
         let scopes = match (before, asked) {
             (Some(before), Some(asked)) => Some(before.union(&asked)),
@@ -79,24 +77,16 @@ impl AuthClient {
         if !needed && !offered {
             return Ok(());
         }
-        if self.signer().is_none() {
+        if self.tokens.signer().is_none() {
             let key = Es256::from_entropy(&self.rng.next_bytes()).map_err(|_| AuthError::Key)?;
             flow.new_key = Some(key.to_pkcs8_pem().map_err(|_| AuthError::Key)?);
             flow.key = Some(Arc::new(key));
         } else {
-            flow.key = self.signer();
+            flow.key = self.tokens.signer();
             // Another process may keep another key by then.
-            flow.new_key = self.record.key.clone().filter(|_| matches!(choice, DpopKey::Generated));
+            flow.new_key = self.tokens.record().key.clone().filter(|_| matches!(choice, DpopKey::Generated));
         }
         Ok(())
-    }
-
-    /// The key that tokens are bound to, if there is one.
-    pub(super) fn signer(&self) -> Option<Arc<dyn Signer>> {
-        match &self.config.dpop {
-            Some(DpopKey::Provided(key)) => Some(key.clone()),
-            _ => self.stored_key.clone(),
-        }
     }
 
     /// Asks for a token, now that this client is known.
@@ -324,7 +314,7 @@ impl AuthClient {
         (issuer, era): (&str, IssuerSource),
         client_id: String,
     ) -> Arc<Tokens> {
-        self.note_issued(now, &granted, TokenOrigin::Grant);
+        self.tokens.note_issued(now, &granted, TokenOrigin::Grant);
         let subject = granted.id_token.as_ref().and_then(|token| id_token_subject(token, issuer));
         Arc::new(Tokens {
             subject,
@@ -350,7 +340,7 @@ impl AuthClient {
         let client = flow.client.as_ref().map(|client| client.credentials.id.clone());
         match (issuer, client) {
             (Some(issuer), Some(id))
-                if lost && self.record.clients.get(&issuer).is_some_and(|known| known.id == id) =>
+                if lost && self.tokens.record().clients.get(&issuer).is_some_and(|known| known.id == id) =>
             {
                 self.save(now, flow, RecordChange::ForgetClient { issuer, id, error })
             }

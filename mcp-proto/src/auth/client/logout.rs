@@ -10,7 +10,6 @@ use super::AuthClient;
 use super::event::Event;
 use super::exchange::{ClientAuthentication, FormBody, TokenRequest};
 use super::flow::{Flow, FlowEnd, FlowStep, StepResult};
-use super::record::Record;
 use super::save::RecordChange;
 
 impl AuthClient {
@@ -34,7 +33,7 @@ impl AuthClient {
 
     /// Notes what there is to give back.
     fn note_revocable_tokens(&mut self, flow: &mut Flow) {
-        let tokens = self.record.tokens.clone();
+        let tokens = self.tokens.current().cloned();
         flow.credentials =
             tokens.as_ref().map(|tokens| self.credentials_for(&tokens.issuer, &tokens.client_id));
         flow.removed_tokens = tokens;
@@ -42,9 +41,7 @@ impl AuthClient {
 
     /// Gives the token back, now that nothing is kept.
     pub(super) fn revoke_removed(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
-        self.version = None;
-        self.adopt_record(Record::default());
-        self.fresh = None;
+        self.tokens.clear();
         let Some(tokens) = &flow.removed_tokens else { return Err(FlowEnd::LoggedOut) };
         let (issuer, era) = (tokens.issuer.clone(), tokens.issuer_source);
         self.discover_server(now, flow, VecDeque::from([issuer]), era)

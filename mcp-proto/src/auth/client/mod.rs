@@ -39,6 +39,7 @@ mod register;
 mod renew;
 mod rng;
 mod save;
+mod token_state;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -50,7 +51,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::auth::dpop::Nonces;
 use crate::auth::url;
-use crate::auth::{FetchId, FetchPolicy, Now, Secret, Signer, canonical_resource};
+use crate::auth::{FetchId, FetchPolicy, Now, Secret, canonical_resource};
 use crate::transport::http::{Fields, Verb};
 
 pub use config::{
@@ -68,11 +69,11 @@ pub use page::Redirect;
 pub use record::{Record, RecordError};
 
 use action_queue::ActionQueue;
-use credentials::IssuedToken;
 use event_queue::EventQueue;
 use fetching::Fetcher;
 use flow::{AccessRequirement, DiscoveredServer, Flow, FlowPurpose, FlowStep};
 use rng::SeededRng;
+use token_state::TokenState;
 
 /// The client of OAuth for one server, and one account there.
 ///
@@ -106,23 +107,10 @@ pub struct AuthClient {
     rng: SeededRng,
     /// This process, in leases.
     lease_holder: String,
-    /// What is kept, as far as is known here.
-    record: Record,
-    version: Option<RecordVersion>,
-    loaded: bool,
-    /// Which token the record has.
-    generation: TokenGeneration,
-    context: AuthContext,
-    /// Whether requests of this context carry a token.
-    authorized: bool,
-    fresh: Option<IssuedToken>,
-    /// The key in the record.
-    stored_key: Option<Arc<dyn Signer>>,
+    tokens: TokenState,
     nonces: Nonces,
     /// The authorization server that was found last.
     discovered: Option<Arc<DiscoveredServer>>,
-    /// Until when the token is not renewed early.
-    early_renewal_after: Option<Instant>,
     flow: Option<Box<Flow>>,
     /// What to do after that.
     queued_flow: Option<(FlowPurpose, AccessRequirement)>,
@@ -144,6 +132,10 @@ impl AuthClient {
         let origin = url::parse(&server).map_err(AuthConfigError::Server)?.origin();
         config.check(&policy)?;
         let mut rng = SeededRng::new(seed);
+        let provided_key = match &config.dpop {
+            Some(DpopKey::Provided(key)) => Some(key.clone()),
+            _ => None,
+        };
         Ok(Self {
             fetcher: Fetcher::new(policy, &config),
             config,
@@ -152,17 +144,9 @@ impl AuthClient {
             resource,
             lease_holder: rng.next_text(),
             rng,
-            record: Record::default(),
-            version: None,
-            loaded: false,
-            generation: TokenGeneration::default(),
-            context: AuthContext::default(),
-            authorized: false,
-            fresh: None,
-            stored_key: None,
+            tokens: TokenState::new(provided_key),
             nonces: Nonces::default(),
             discovered: None,
-            early_renewal_after: None,
             flow: None,
             queued_flow: None,
             actions: ActionQueue::default(),
@@ -184,7 +168,7 @@ impl AuthClient {
 
     /// The host sends a request to the server without what [`credentials`](Self::credentials) would give for it.
     pub fn skip_credentials(&mut self) {
-        self.note_sent(false);
+        self.tokens.note_sent(false);
     }
 
     /// Keeps the `DPoP-Nonce` header of an answer of the server, whatever its status.
@@ -206,7 +190,7 @@ impl AuthClient {
     /// Forgets everything, and gives the token back. [`Event::LoggedOut`] tells when that is done, after
     /// [`Event::RemovalFailed`] if what is kept could not be removed. Whatever waits fails first.
     pub fn logout(&mut self, now: Now) {
-        self.end_context();
+        self.tokens.end_context();
         let leaving = self.flow.as_ref().is_some_and(|flow| flow.purpose == FlowPurpose::Logout);
         if self.queued_flow.take().is_some() | (!leaving && self.drop_flow().is_some()) {
             self.events.push(Event::Failed(AuthError::LoggedOut));
@@ -317,22 +301,13 @@ impl AuthClient {
 
     /// What is known of the token, as of the last time the store was read. `None` if there is no token.
     pub fn status(&self) -> Option<TokenStatus> {
-        let tokens = self.record.tokens.as_ref()?;
-        Some(TokenStatus {
-            issuer: tokens.issuer.clone(),
-            client_id: tokens.client_id.clone(),
-            scopes: tokens.granted.clone().or_else(|| tokens.requested.clone()),
-            expires: tokens.expires,
-            has_refresh: tokens.refresh.is_some(),
-            kind: tokens.kind,
-            resource: tokens.resource.clone(),
-        })
+        self.tokens.status()
     }
 
     /// The authorization context of requests that go out from now on. While it stays the same, answers that the server
     /// means for one context alone may be shown again.
     pub fn context(&self) -> AuthContext {
-        self.context
+        self.tokens.context()
     }
 
     /// Whether a URL is of the server.

@@ -138,7 +138,7 @@ impl AuthClient {
 
     /// What that authorization server gave out before, if it is still good for the same redirects.
     fn earlier_registration(&self, now: Now, issuer: &str, redirect: &str) -> Option<&RegisteredClient> {
-        self.record.clients.get(issuer).filter(|client| {
+        self.tokens.record().clients.get(issuer).filter(|client| {
             let same =
                 matches!(&client.source, ClientSource::Registered { redirect_uri } if redirect_uri == redirect);
             same && client.expires.is_none_or(|end| end > now.unix)

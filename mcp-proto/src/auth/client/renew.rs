@@ -13,7 +13,6 @@ use crate::auth::{Now, TokenEndpointError, TokenKind, TokenResponse};
 
 use super::AuthClient;
 use super::config::{ClientCredentials, ClientProof};
-use super::credentials::{TokenOrigin, expiry};
 use super::error::AuthError;
 use super::event::TokenGeneration;
 use super::exchange::{ClientAuthentication, FormBody, TokenRequest};
@@ -21,6 +20,7 @@ use super::fetching::FetchReply;
 use super::flow::{Flow, FlowStep, StepResult};
 use super::record::{Lease, Tokens};
 use super::save::RecordChange;
+use super::token_state::{TokenOrigin, expiry};
 
 /// Another process renews.
 pub(super) struct LeaseWait {
@@ -35,17 +35,10 @@ pub(super) struct LeaseWait {
 }
 
 impl AuthClient {
-    /// Whether the token can be renewed without anyone's help.
-    pub(super) fn can_renew(&self) -> bool {
-        self.record.tokens.as_ref().is_some_and(|tokens| {
-            tokens.refresh.is_some() && (tokens.kind != TokenKind::Dpop || self.signer().is_some())
-        })
-    }
-
     /// Renews the token, unless somebody else does.
     pub(super) fn renew_in_turn(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
-        let Some(of) = self.record.tokens.clone() else { return self.choose_step(now, flow) };
-        match &self.record.lease {
+        let Some(of) = self.tokens.current().cloned() else { return self.choose_step(now, flow) };
+        match &self.tokens.record().lease {
             Some(lease) if lease.holder != self.lease_holder && lease.expires > now.unix => {
                 let lease = lease.clone();
                 self.wait_for_lease(now, flow, lease)
@@ -71,7 +64,7 @@ impl AuthClient {
         let next = now.deadline_after(self.config.lease_poll);
         Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait {
             lease,
-            generation: self.generation,
+            generation: self.tokens.generation(),
             deadline: until,
             next_poll: next,
         })))
@@ -90,15 +83,15 @@ impl AuthClient {
 
     /// What the store holds while another process renews.
     pub(super) fn handle_lease_state(&mut self, now: Now, flow: Box<Flow>, watch: LeaseWait) -> StepResult {
-        if self.generation != watch.generation {
+        if self.tokens.generation() != watch.generation {
             return self.choose_step(now, flow);
         }
-        let Some(of) = self.record.tokens.clone().filter(|_| self.can_renew()) else {
+        let Some(of) = self.tokens.current().cloned().filter(|_| self.tokens.can_renew()) else {
             return self.choose_step(now, flow);
         };
         // Its clock may say something else than ours: no lease is waited for longer than it lasts.
         let over = watch.deadline.is_some_and(|until| until <= now.instant);
-        match self.record.lease.clone() {
+        match self.tokens.record().lease.clone() {
             Some(lease) if lease == watch.lease && lease.expires > now.unix && !over => {
                 let next = now.deadline_after(self.config.lease_poll);
                 Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait { next_poll: next, ..watch })))
@@ -117,7 +110,7 @@ impl AuthClient {
         let (Some(found), Some(refresh)) = (flow.discovered.clone(), of.refresh.clone()) else {
             return self.choose_step(now, flow);
         };
-        let bound = if of.kind == TokenKind::Dpop { self.signer() } else { None };
+        let bound = if of.kind == TokenKind::Dpop { self.tokens.signer() } else { None };
         let form = FormBody::new("refresh_token").with_secret("refresh_token", &refresh);
         let request = TokenRequest {
             endpoint: found.metadata.token_endpoint.clone(),
@@ -166,7 +159,7 @@ impl AuthClient {
     }
 
     fn renewed_tokens(&mut self, now: Now, granted: TokenResponse, of: &Tokens) -> Arc<Tokens> {
-        self.note_issued(now, &granted, TokenOrigin::Renewal);
+        self.tokens.note_issued(now, &granted, TokenOrigin::Renewal);
         let subject = granted.id_token.as_ref().and_then(|token| id_token_subject(token, &of.issuer));
         Arc::new(Tokens {
             subject,
@@ -185,7 +178,7 @@ impl AuthClient {
             registered.credentials().id == id
                 && registered.issuer().is_none_or(|known| self.same_issuer(known, issuer))
         });
-        let kept = || self.record.clients.get(issuer).filter(|client| client.id == id);
+        let kept = || self.tokens.record().clients.get(issuer).filter(|client| client.id == id);
         configured
             .map(|registered| registered.credentials().clone())
             .or_else(|| kept().map(super::record::RegisteredClient::credentials))

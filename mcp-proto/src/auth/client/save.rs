@@ -126,7 +126,7 @@ impl AuthClient {
             FlowStep::Queued => client.load(flow),
             FlowStep::Loading => {
                 match loaded {
-                    Ok(stored) => client.adopt_stored(stored),
+                    Ok(stored) => client.tokens.adopt_stored(stored),
                     Err(detail) if flow.purpose == FlowPurpose::Logout => {
                         return client.handle_removal_failure(now, flow, detail);
                     }
@@ -135,7 +135,7 @@ impl AuthClient {
                 client.choose_step(now, flow)
             }
             FlowStep::AwaitingRenewal(watch) => {
-                client.adopt_stored(loaded.map_err(AuthError::Store)?);
+                client.tokens.adopt_stored(loaded.map_err(AuthError::Store)?);
                 client.handle_lease_state(now, flow, watch)
             }
             other => Ok(flow.into_step(other)),
@@ -149,15 +149,15 @@ impl AuthClient {
 
     fn save_again(&mut self, now: Now, flow: Box<Flow>, change: RecordChange, conflicts: u32) -> StepResult {
         let forget = matches!(change, RecordChange::Clear);
-        if forget && self.version.is_none() {
+        if forget && self.tokens.version().is_none() {
             return self.revoke_removed(now, flow);
         }
-        let record = match change.apply(now, &self.record) {
+        let record = match change.apply(now, self.tokens.record()) {
             Some(record) => record,
             None if forget => Record::default(),
             None => return self.handle_superseded(now, flow, change),
         };
-        self.actions.store((!forget).then(|| record.clone()), self.version);
+        self.actions.store((!forget).then(|| record.clone()), self.tokens.version());
         Ok(flow.into_step(FlowStep::Saving(Box::new(PendingSave { change, record, conflicts }))))
     }
 
@@ -169,12 +169,12 @@ impl AuthClient {
             FlowStep::Queued => client.load(flow),
             FlowStep::Saving(save) => match saved {
                 Ok(SaveOutcome::Done(version)) => {
-                    client.version = (!matches!(save.change, RecordChange::Clear)).then_some(version);
-                    client.adopt_record(save.record);
+                    let version = (!matches!(save.change, RecordChange::Clear)).then_some(version);
+                    client.tokens.adopt_saved(save.record, version);
                     client.handle_saved(now, flow, save.change)
                 }
                 Ok(SaveOutcome::Conflict(there)) if save.conflicts < CONFLICTS => {
-                    client.adopt_stored(there);
+                    client.tokens.adopt_stored(there);
                     client.save_again(now, flow, save.change, save.conflicts.saturating_add(1))
                 }
                 Ok(SaveOutcome::Conflict(_)) => {
@@ -184,17 +184,6 @@ impl AuthClient {
             },
             other => Ok(flow.into_step(other)),
         });
-    }
-
-    /// What the store holds is what is known from now on.
-    pub(super) fn adopt_stored(&mut self, stored: Option<StoredRecord>) {
-        self.loaded = true;
-        let (record, version) = match stored {
-            Some(StoredRecord { record, version }) => (record, Some(version)),
-            None => (Record::default(), None),
-        };
-        self.version = version;
-        self.adopt_record(record);
     }
 
     /// The change is written.
@@ -237,16 +226,16 @@ impl AuthClient {
     ) -> StepResult {
         match save.change {
             RecordChange::SetTokens { .. } => {
-                self.adopt_record(save.record);
+                self.tokens.adopt(save.record);
                 self.events.push(Event::SaveFailed(detail));
                 Err(FlowEnd::Ready)
             }
             RecordChange::AddClient { .. } => {
-                self.adopt_record(save.record);
+                self.tokens.adopt(save.record);
                 self.start_grant(now, flow)
             }
             RecordChange::DropRefresh { .. } => {
-                self.adopt_record(save.record);
+                self.tokens.adopt(save.record);
                 self.continue_unrenewable(now, flow)
             }
             RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
