@@ -29,6 +29,7 @@
 
 mod both_eras;
 mod links;
+mod sent_requests;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -44,6 +45,9 @@ use crate::schema::{ClientCapabilities, Era, Revision};
 use super::handshake::{self, DiscoverAnswer, InitializeAnswer, ServerDescription};
 use super::{ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra};
 use links::LinkEnd;
+use sent_requests::SentRequests;
+
+pub(super) use sent_requests::HandshakeRequest;
 
 const PROBE: &str = ConnectStep::Probe.as_str();
 const INITIALIZE: &str = ConnectStep::Initialize.as_str();
@@ -144,6 +148,7 @@ pub(super) struct EraDetection {
     /// The duration that the timer was set for.
     timeout: Duration,
     total_deadline: Option<Instant>,
+    pub(super) requests: SentRequests,
 }
 
 impl EraDetection {
@@ -168,6 +173,22 @@ impl EraDetection {
             timer: None,
             timeout: Duration::ZERO,
             total_deadline: None,
+            requests: SentRequests::default(),
+        }
+    }
+
+    // --- Inputs ---
+
+    /// Handles the answer to a request.
+    pub(super) fn handle_answer(
+        &mut self,
+        now: Instant,
+        request: HandshakeRequest,
+        answer: Result<Raw, ErrorObject>,
+    ) -> DetectAction {
+        match request {
+            HandshakeRequest::Probe => self.handle_probe(now, answer),
+            HandshakeRequest::Initialize => self.handle_initialize(now, answer),
         }
     }
 
@@ -243,7 +264,7 @@ impl EraDetection {
     }
 
     /// Handles the answer to the probe.
-    pub(super) fn handle_probe(&mut self, now: Instant, answer: Result<Raw, ErrorObject>) -> DetectAction {
+    fn handle_probe(&mut self, now: Instant, answer: Result<Raw, ErrorObject>) -> DetectAction {
         let discovered = match &answer {
             Ok(result) => handshake::read_discover(result),
             Err(_) => None,
@@ -331,11 +352,7 @@ impl EraDetection {
     }
 
     /// Handles the answer to `initialize`.
-    pub(super) fn handle_initialize(
-        &mut self,
-        now: Instant,
-        answer: Result<Raw, ErrorObject>,
-    ) -> DetectAction {
+    fn handle_initialize(&mut self, now: Instant, answer: Result<Raw, ErrorObject>) -> DetectAction {
         let (asked, probe) = match core::mem::replace(&mut self.step, DetectStep::Finished) {
             DetectStep::Handshake { asked, probe } => (asked, probe),
             other => {
@@ -449,6 +466,7 @@ impl EraDetection {
         error: &ErrorObject,
     ) -> Option<DetectAction> {
         match &self.step {
+            _ if !self.requests.was_written_last() => None,
             DetectStep::Probing { .. } | DetectStep::Accepted { .. } => {
                 Some(self.handle_probe(now, Err(error.clone())))
             }

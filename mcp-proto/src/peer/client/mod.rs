@@ -128,11 +128,6 @@ pub struct Client {
     phase: Phase,
     state: State,
     detect: EraDetection,
-    /// The id of the era probe in flight.
-    probe: Option<i64>,
-    initialize: Option<i64>,
-    /// Whether a handshake request was the last message written: then an error without an id can only answer it.
-    handshake_written_last: bool,
     outbound: Outbound,
     /// Requests that wait until the server is known.
     parked: ParkedRequests,
@@ -168,9 +163,6 @@ impl Client {
             detect: EraDetection::new(&config),
             phase: Phase::Disconnected,
             state: State::Disconnected,
-            probe: None,
-            initialize: None,
-            handshake_written_last: false,
             outbound: Outbound::new(),
             parked: ParkedRequests::default(),
             inbound: Inbound::new(limits.requests_in),

@@ -20,7 +20,7 @@ use crate::schema::{
     Revision, SetLoggingLevel, SetLoggingLevelParams, result_type, tasks::GetTask,
 };
 
-use super::detect::DetectAction;
+use super::detect::{DetectAction, HandshakeRequest};
 use super::meta::protocol_meta;
 use super::parked::ServerRequest;
 use super::watch::NotificationScope;
@@ -185,13 +185,11 @@ impl Client {
     fn resolve_unreadable(&mut self, now: Instant, malformed: &Malformed, out: &mut dyn Outbox) -> bool {
         let wire = malformed.recovered.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
         let (Some(wire), true) = (wire, malformed.may_be_answer()) else { return false };
-        if matches!(self.phase, Phase::Detecting) && [self.probe, self.initialize].contains(&Some(wire)) {
+        if matches!(self.phase, Phase::Detecting)
+            && let Some(request) = self.detect.requests.get(wire)
+        {
             let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
-            let act = if self.probe == Some(wire) {
-                self.detect.handle_probe(now, unreadable)
-            } else {
-                self.detect.handle_initialize(now, unreadable)
-            };
+            let act = self.detect.handle_answer(now, request, unreadable);
             self.perform_detect(now, act, out);
             return true;
         }
@@ -218,13 +216,8 @@ impl Client {
         if self.outbound.is_ours(wire) {
             self.note_number_as_string(&id);
         }
-        if self.probe == Some(wire) {
-            return self.handle_probe_answer(now, response.outcome, out);
-        }
-        if self.initialize == Some(wire) {
-            self.initialize = None;
-            let act = self.detect.handle_initialize(now, response.outcome);
-            return self.perform_detect(now, act, out);
+        if let Some(request) = self.detect.requests.remove(wire) {
+            return self.handle_handshake_answer(now, request, response.outcome, out);
         }
         if self.pings.take_answer(wire) {
             return;
@@ -246,10 +239,15 @@ impl Client {
         }
     }
 
-    fn handle_probe_answer(&mut self, now: Instant, answer: Result<Raw, ErrorObject>, out: &mut dyn Outbox) {
-        self.probe = None;
-        if matches!(self.phase, Phase::Detecting) {
-            let act = self.detect.handle_probe(now, answer);
+    fn handle_handshake_answer(
+        &mut self,
+        now: Instant,
+        request: HandshakeRequest,
+        answer: Result<Raw, ErrorObject>,
+        out: &mut dyn Outbox,
+    ) {
+        if matches!(self.phase, Phase::Detecting) || request == HandshakeRequest::Initialize {
+            let act = self.detect.handle_answer(now, request, answer);
             return self.perform_detect(now, act, out);
         }
         // The server answered both: this connection stays legacy, and the next one starts modern.
@@ -270,7 +268,6 @@ impl Client {
     ) {
         let Err(error) = answer else { return };
         if matches!(self.phase, Phase::Detecting)
-            && self.handshake_written_last
             && let Some(act) = self.detect.handle_error_without_id(now, &error)
         {
             return self.perform_detect(now, act, out);
@@ -397,14 +394,14 @@ impl Client {
         match act {
             DetectAction::Wait => {}
             DetectAction::Probe(version) => {
-                self.probe = Some(self.write_probe(version, out));
+                let number = self.write_probe(version, out);
+                self.detect.requests.note_sent(HandshakeRequest::Probe, number);
             }
             DetectAction::Initialize(version) => {
-                self.initialize = Some(self.write_initialize(version, out));
+                let number = self.write_initialize(version, out);
+                self.detect.requests.note_sent(HandshakeRequest::Initialize, number);
             }
             DetectAction::Reopen => {
-                self.probe = None;
-                self.initialize = None;
                 self.parked.clear_early();
                 self.phase = Phase::Connecting;
                 self.set_state(State::Disconnected);
@@ -493,7 +490,6 @@ impl Client {
         let protocol = protocol_meta(&self.config, version, self.config.tasks != TaskMode::Never);
         let entries = MetaEntries { protocol: Some(&protocol), ..MetaEntries::default() };
         self.write_own_request(number, Discover::NAME, &EmptyParams::default(), version, entries, out);
-        self.handshake_written_last = true;
         number
     }
 
@@ -506,7 +502,6 @@ impl Client {
             self.config.info.clone(),
         );
         self.write_own_request(number, Initialize::NAME, &params, version, MetaEntries::default(), out);
-        self.handshake_written_last = true;
         self.set_state(State::Initializing);
         number
     }

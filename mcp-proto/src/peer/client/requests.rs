@@ -194,7 +194,7 @@ impl Client {
         if matches!(self.phase, Phase::Ending { .. }) {
             return Ok(());
         }
-        self.handshake_written_last = false;
+        self.detect.requests.note_reply_written();
         match batch {
             None => {
                 write(out.buffer())?;

@@ -24,6 +24,7 @@ impl EraDetection {
     }
 
     pub(super) fn reopen(&mut self) -> DetectAction {
+        self.requests = SentRequests::default();
         self.timer = None;
         self.step = DetectStep::Idle;
         DetectAction::Reopen
