@@ -1,4 +1,4 @@
-//! A client that is sent batches, which only revision 2025-03-26 has.
+//! A client that receives batches, which only revision 2025-03-26 has.
 
 use crate::common::{ClientHarness, config};
 use mcp_proto::peer::InboundId;
@@ -33,7 +33,7 @@ fn respond(s: &mut ClientHarness, id: InboundId) {
 
 /// R1
 #[test]
-fn a_batch_of_requests_is_answered_by_one_array_once_all_of_it_is_there() {
+fn client_answers_a_batch_by_one_array_once_every_response_exists() {
     let mut s = ClientHarness::legacy_at(with_roots(), WITH_BATCHES);
     s.send(&json!([
         request("a", "roots/list"),
@@ -62,7 +62,7 @@ fn a_batch_of_requests_is_answered_by_one_array_once_all_of_it_is_there() {
 
 /// R1
 #[test]
-fn a_batch_of_notifications_is_not_answered() {
+fn client_does_not_answer_a_batch_of_notifications() {
     let mut s = ClientHarness::legacy_at(config(), WITH_BATCHES);
     let told = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     s.send(&json!([told, told]));
@@ -72,7 +72,7 @@ fn a_batch_of_notifications_is_not_answered() {
 
 /// R1
 #[test]
-fn an_empty_batch_is_an_invalid_request() {
+fn client_refuses_an_empty_batch() {
     let mut s = ClientHarness::legacy_at(config(), WITH_BATCHES);
     s.send_text("[]");
     let line = s.line();
@@ -81,7 +81,7 @@ fn an_empty_batch_is_an_invalid_request() {
 
 /// R1
 #[test]
-fn what_is_broken_in_a_batch_is_refused_within_its_array() {
+fn client_refuses_invalid_messages_within_the_array_of_their_batch() {
     let mut s = ClientHarness::legacy_at(config(), WITH_BATCHES);
     s.send(&json!([7, {"jsonrpc": "1.0", "id": "q", "method": "ping"}, request("p", "ping"), [request("n", "ping")]]));
     let answers = s.line();
@@ -92,7 +92,7 @@ fn what_is_broken_in_a_batch_is_refused_within_its_array() {
 
 /// R1
 #[test]
-fn a_request_of_a_batch_that_is_cancelled_no_longer_holds_its_array_back() {
+fn cancelled_request_does_not_hold_back_the_array_of_its_batch() {
     let mut s = ClientHarness::legacy_at(with_roots(), WITH_BATCHES);
     s.send(&json!([request("a", "roots/list"), request("p", "ping")]));
     s.expect_silence();
@@ -105,9 +105,9 @@ fn a_request_of_a_batch_that_is_cancelled_no_longer_holds_its_array_back() {
     s.expect_silence();
 }
 
-/// D3, contract 9: the answers in it end their requests, so that no caller waits in vain.
+/// D3, contract 9: the responses in the batch resolve their requests, so that no caller waits in vain.
 #[test]
-fn at_a_revision_without_batches_answers_count_and_requests_are_refused_together() {
+fn client_accepts_responses_and_refuses_requests_of_a_batch_at_other_revisions() {
     let mut s = ClientHarness::legacy_at(with_roots(), "2025-06-18");
     let options = mcp_proto::peer::RequestOptions::default();
     let own =
@@ -129,7 +129,7 @@ fn at_a_revision_without_batches_answers_count_and_requests_are_refused_together
 
 /// C1.5
 #[test]
-fn a_modern_server_that_sends_a_batch_is_not_answered() {
+fn client_does_not_answer_a_batch_of_a_modern_server() {
     let mut s = ClientHarness::modern(config());
     s.send(&json!([request("a", "ping")]));
     s.send_text("[]");
@@ -140,7 +140,7 @@ fn a_modern_server_that_sends_a_batch_is_not_answered() {
 
 /// R1, contract 8
 #[test]
-fn a_batch_of_a_hundred_thousand_messages_is_refused_whole() {
+fn client_refuses_a_batch_of_a_hundred_thousand_messages_as_a_whole() {
     let mut s = ClientHarness::legacy_at(config(), WITH_BATCHES);
     let one = request("p", "ping");
     s.send(&Value::from(vec![one.clone(); Batch::MAX]));
@@ -150,9 +150,9 @@ fn a_batch_of_a_hundred_thousand_messages_is_refused_whole() {
     assert!(matches!(s.take_events().as_slice(), [Event::Diagnostic(Diagnostic::Malformed(_))]));
 }
 
-/// Contract 8: a server that reads no answers can not make the client collect them without end.
+/// Contract 8: a server that reads no responses cannot make the client collect them without end.
 #[test]
-fn answers_that_a_batch_holds_back_count_as_queued() {
+fn responses_held_back_by_a_batch_count_as_queued() {
     let mut small = with_roots();
     small.limits.queued_bytes = 500;
     small.limits.reply_bytes = 500;

@@ -72,7 +72,7 @@ fn documented_loop_sends_requests_made_while_it_handles_events() {
             let names = blocking::tool_names(TcpStream::connect(address).unwrap());
             done.send(names.map_err(|error| error.to_string())).unwrap();
         });
-        let names = ended.recv_timeout(BOUND).expect("the loop comes to its end");
+        let names = ended.recv_timeout(BOUND).expect("the loop ends");
         assert_eq!(names.unwrap(), ["add", "subtract"], "{eras:?}");
         server.join().unwrap();
     }

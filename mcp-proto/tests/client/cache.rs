@@ -1,4 +1,4 @@
-//! What a client keeps of its server's answers, on a stream and over HTTP.
+//! The client's cache of results, on a stream and over HTTP.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
 
@@ -53,7 +53,7 @@ fn contents(text: &str, ttl_ms: u64) -> Value {
     hinted(json!({"contents": [{"uri": "x://a", "text": text}]}), ttl_ms, "private")
 }
 
-/// Asks what must be asked of the server, which answers.
+/// Sends a request that the cache does not answer; the server responds with `result`.
 fn fetch<M: Method>(s: &mut ClientHarness, params: &M::Params, result: Value) -> Value {
     fetch_with::<M>(s, params, RequestOptions::default(), result)
 }
@@ -70,7 +70,7 @@ fn fetch_with<M: Method>(
     value(s.outcome(request))
 }
 
-/// Asks what must be known already.
+/// Sends a request that the cache answers.
 fn known<M: Method>(s: &mut ClientHarness, params: &M::Params) -> Value {
     let request = ask::<M>(s, params);
     s.expect_silence();
@@ -86,7 +86,7 @@ fn value(outcome: Outcome) -> Value {
 
 /// C8.3: the whole way, for each method that the specification names.
 #[test]
-fn what_may_be_kept_is_asked_for_once() {
+fn client_requests_a_cacheable_result_once() {
     fn check<M: Method>(params: &M::Params, result: Value) {
         let mut s = ClientHarness::modern(config());
         let answer = fetch::<M>(&mut s, params, hinted(result, 60_000, "private"));
@@ -104,7 +104,7 @@ fn what_may_be_kept_is_asked_for_once() {
 }
 
 #[test]
-fn a_known_answer_comes_as_an_event_after_what_was_there_before() {
+fn cached_result_is_reported_after_earlier_events() {
     let mut s = ClientHarness::modern(config());
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
     let slow = ask::<CallTool>(&mut s, &CallToolParams::new("slow"));
@@ -112,7 +112,7 @@ fn a_known_answer_comes_as_an_event_after_what_was_there_before() {
     s.answer(&id, json!({"resultType": "complete", "content": []}));
     let request = ask::<ListTools>(&mut s, &first());
     assert_eq!(s.client.peer().in_flight(), 0);
-    // It has its answer already.
+    // The cache has already answered it.
     s.client.at(s.now).cancel(request, None);
     let ended: Vec<RequestId> = s
         .take_events()
@@ -128,7 +128,7 @@ fn a_known_answer_comes_as_an_event_after_what_was_there_before() {
 
 /// C8.1, C9.1: the empty cursor is a page of its own.
 #[test]
-fn pages_and_resources_are_told_apart_and_metadata_is_not() {
+fn cache_key_includes_cursor_and_uri_but_no_metadata() {
     let mut s = ClientHarness::modern(config());
     let page = |name: &str, next: &str| {
         let mut page = tools(name, 60_000);
@@ -159,9 +159,9 @@ fn pages_and_resources_are_told_apart_and_metadata_is_not() {
     assert_eq!(known::<ReadResource>(&mut s, &extended)["contents"][0]["text"], "part");
 }
 
-/// C8.6: each page has a time of its own.
+/// C8.6: each page has its own lifetime.
 #[test]
-fn a_page_whose_time_is_over_is_asked_for_alone() {
+fn client_requests_only_the_expired_page_again() {
     let mut s = ClientHarness::modern(config());
     let mut one = tools("a", 60_000);
     one["nextCursor"] = json!("2");
@@ -174,7 +174,7 @@ fn a_page_whose_time_is_over_is_asked_for_alone() {
 
 /// C8.6
 #[test]
-fn an_invalid_cursor_takes_all_pages_of_its_list_away() {
+fn invalid_cursor_evicts_all_pages_of_its_list() {
     let mut s = ClientHarness::modern(config());
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
     fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("b", 60_000));
@@ -186,7 +186,7 @@ fn an_invalid_cursor_takes_all_pages_of_its_list_away() {
     known::<ListPrompts>(&mut s, &first());
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
     fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("b", 60_000));
-    // Without a cursor there is none that could be invalid.
+    // A request without a cursor has no cursor that could be invalid.
     let request = ask_with::<ListTools>(&mut s, &first(), using(CacheMode::Refresh));
     let id = s.expect("tools/list");
     s.answer_error(&id, -32602, None);
@@ -194,9 +194,9 @@ fn an_invalid_cursor_takes_all_pages_of_its_list_away() {
     known::<ListTools>(&mut s, &first());
 }
 
-/// C8.3: hints that are absent, zero or negative, and those of results that are none.
+/// C8.3: absent, zero or negative hints, and the hints of incomplete results.
 #[test]
-fn what_may_not_be_kept_is_asked_for_each_time() {
+fn client_requests_an_uncacheable_result_each_time() {
     let mut s = ClientHarness::modern(config());
     let odd = [
         json!({"resultType": "complete", "tools": []}),
@@ -208,7 +208,7 @@ fn what_may_not_be_kept_is_asked_for_each_time() {
         fetch::<ListTools>(&mut s, &first(), result.clone());
         fetch::<ListTools>(&mut s, &first(), result);
     }
-    // Other results say how long as well; the specification does not know of that.
+    // Results of other methods have hints too, which the specification does not define.
     fetch::<CallTool>(&mut s, &CallToolParams::new("t"), hinted(json!({"content": []}), 60_000, "public"));
     fetch::<CallTool>(&mut s, &CallToolParams::new("t"), hinted(json!({"content": []}), 60_000, "public"));
     assert_eq!(s.client.peer().cache_usage().entries, 0);
@@ -222,9 +222,9 @@ fn what_may_not_be_kept_is_asked_for_each_time() {
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
 }
 
-/// C8.3: legacy servers know nothing of it.
+/// C8.3: legacy revisions define no caching.
 #[test]
-fn nothing_is_kept_of_a_legacy_server() {
+fn client_caches_no_results_of_a_legacy_server() {
     let mut s = ClientHarness::legacy(config());
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
@@ -243,7 +243,7 @@ fn nothing_is_kept_of_a_legacy_server() {
 }
 
 #[test]
-fn a_request_that_waited_for_the_server_fills_the_cache() {
+fn request_that_waited_for_the_handshake_fills_the_cache() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     let early = ask::<ListTools>(&mut s, &first());
@@ -254,20 +254,20 @@ fn a_request_that_waited_for_the_server_fills_the_cache() {
     known::<ListTools>(&mut s, &first());
 }
 
-/// C8.4: it is asked for when it is needed.
+/// C8.4: the client fetches a list again when the application needs it.
 #[test]
-fn nothing_is_asked_for_by_itself() {
+fn client_does_not_refresh_the_cache_on_its_own() {
     let mut s = ClientHarness::modern(config());
     fetch::<ListTools>(&mut s, &first(), tools("a", 1_000));
-    assert_eq!(s.client.poll_timeout(), None, "nothing is waited for");
+    assert_eq!(s.client.poll_timeout(), None, "the cache needs no timer");
     s.advance(Duration::from_secs(3600));
     s.notify("notifications/tools/list_changed", json!({}));
     s.expect_silence();
     fetch::<ListTools>(&mut s, &first(), tools("b", 1_000));
 }
 
-/// Whether a request has to be asked of the server, which answers then.
-fn is_asked<M: Method>(s: &mut ClientHarness, params: &M::Params, result: Value) -> bool {
+/// Whether the request reaches the server, which then answers.
+fn reaches_server<M: Method>(s: &mut ClientHarness, params: &M::Params, result: Value) -> bool {
     let request = ask::<M>(s, params);
     let line = s.try_line();
     if let Some(line) = &line {
@@ -279,7 +279,7 @@ fn is_asked<M: Method>(s: &mut ClientHarness, params: &M::Params, result: Value)
 
 /// C5.8
 #[test]
-fn nothing_that_depends_on_input_is_kept_or_answered_from_what_is() {
+fn cache_ignores_requests_that_carry_input() {
     let mut s = ClientHarness::modern(config());
     let plain = ReadResourceParams::new("x://a");
     let mut resumed = plain.clone();
@@ -299,9 +299,9 @@ fn nothing_that_depends_on_input_is_kept_or_answered_from_what_is() {
     assert_eq!(known::<ReadResource>(&mut s, &plain)["contents"][0]["text"], "plain");
 }
 
-/// C5.8: neither what a server needs first is kept, whatever it says, nor what comes of it.
+/// C5.8: the cache stores neither an `input_required` result, whatever its hints, nor the result of the retry.
 #[test]
-fn what_comes_of_a_round_of_input_is_not_kept() {
+fn client_does_not_cache_the_result_of_an_input_round() {
     let mut config = config();
     config.cache.stale_if_error = Duration::from_secs(3600);
     let mut s = ClientHarness::modern(config);
@@ -329,7 +329,7 @@ fn what_comes_of_a_round_of_input_is_not_kept() {
 
 /// C8.2
 #[test]
-fn what_is_private_is_shown_in_its_own_context_alone() {
+fn client_uses_a_private_result_only_in_its_own_context() {
     let mut config = config();
     config.cache.context = CacheContext::new("alice");
     let mut s = ClientHarness::modern(config);
@@ -354,7 +354,7 @@ fn what_is_private_is_shown_in_its_own_context_alone() {
     assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
 }
 
-/// C8.2: private answers of an ended context never come back.
+/// C8.2: private results of an ended context never come back.
 #[test]
 fn client_forgets_private_answers_when_the_context_ends() {
     let mut s = ClientHarness::modern(config());
@@ -368,14 +368,14 @@ fn client_forgets_private_answers_when_the_context_ends() {
     s.client.at(s.now).end_cache_context();
     known::<ListTools>(&mut s, &first());
     fetch::<ReadResource>(&mut s, &mine, contents("bob's", 60_000));
-    // The answer of a request that was made before goes to who made it, and is not kept.
+    // The result of a request made before the change goes to its caller and is not cached.
     s.answer(&id, contents("alice's, too", 60_000));
     assert_eq!(value(s.outcome(request))["contents"][0]["text"], "alice's, too");
     fetch::<ReadResource>(&mut s, &late, contents("bob's, too", 60_000));
     assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
 }
 
-/// C8.2: not even where the server can not be asked.
+/// C8.2: not even if the server is unreachable.
 #[test]
 fn client_shows_no_stale_answer_of_another_context() {
     let mut config = config();
@@ -391,7 +391,7 @@ fn client_shows_no_stale_answer_of_another_context() {
 }
 
 #[test]
-fn client_may_keep_public_answers_alone() {
+fn client_can_cache_public_results_only() {
     let mut config = config();
     config.cache.private = false;
     let mut s = ClientHarness::modern(config);
@@ -403,13 +403,13 @@ fn client_may_keep_public_answers_alone() {
 }
 
 #[test]
-fn a_context_is_not_shown() {
+fn debug_output_hides_the_cache_context() {
     let shown = format!("{:?}", CacheContext::new("secret"));
     assert!(!shown.contains("secret"), "{shown}");
 }
 
 #[test]
-fn each_request_may_choose() {
+fn request_can_choose_its_cache_mode() {
     let mut s = ClientHarness::modern(config());
     fetch_with::<ListTools>(&mut s, &first(), using(CacheMode::Bypass), tools("a", 60_000));
     fetch::<ListTools>(&mut s, &first(), tools("b", 60_000));
@@ -422,7 +422,7 @@ fn each_request_may_choose() {
 }
 
 #[test]
-fn the_cache_may_be_off() {
+fn cache_can_be_disabled() {
     let mut config = config();
     config.cache = CacheConfig::disabled();
     let mut s = ClientHarness::modern(config);
@@ -431,7 +431,7 @@ fn the_cache_may_be_off() {
 }
 
 #[test]
-fn what_is_kept_has_bounds() {
+fn cache_is_bounded_in_entries_and_bytes() {
     let mut config = config();
     config.cache.entries = 2;
     config.cache.bytes = 10_000;
@@ -448,9 +448,9 @@ fn what_is_kept_has_bounds() {
     fetch::<ReadResource>(&mut s, &large, contents(&"a".repeat(3_000), 60_000));
 }
 
-/// What a request costs that is no matter of the cache, in allocations: on the way down, and whole.
+/// Allocations of a request that the cache does not concern: on the way to the server, and in total.
 #[test]
-fn a_request_that_is_no_matter_of_the_cache_costs_nothing_for_it() {
+fn cache_allocates_nothing_for_uncacheable_requests() {
     fn cost<M: Method>(
         config: ClientConfig,
         params: &M::Params,
@@ -461,7 +461,7 @@ fn a_request_that_is_no_matter_of_the_cache_costs_nothing_for_it() {
         let mut out = Vec::with_capacity(1 << 16);
         let mut down = 0;
         let mut up = 0;
-        // The first of each has its buffers to make.
+        // The first request of each kind allocates its buffers.
         for _ in 0..3 {
             let options = options.clone();
             let now = s.now;

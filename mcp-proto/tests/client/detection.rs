@@ -1,4 +1,4 @@
-//! Which era the server speaks: every row of the algorithm for byte streams.
+//! Detection of the server's era: every row of the algorithm for byte streams.
 
 use core::time::Duration;
 
@@ -32,7 +32,7 @@ fn the_probe_goes_first_and_alone_with_full_metadata() {
 }
 
 #[test]
-fn a_discovery_result_makes_the_server_modern() {
+fn discovery_result_makes_the_server_modern() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer(&id, discover_result());
@@ -66,7 +66,7 @@ fn the_legacy_handshake_goes_through_every_state() {
 
 /// C2.4
 #[test]
-fn any_answer_that_is_not_modern_leads_to_the_handshake() {
+fn any_error_that_is_not_modern_leads_to_the_handshake() {
     for code in [-32601, -32602, -32600, -32603, -32000, -32001, -32002, 42] {
         let mut s = ClientHarness::open(config());
         let id = s.expect("server/discover");
@@ -102,7 +102,7 @@ fn an_error_without_id_answers_the_probe() {
 }
 
 #[test]
-fn notifications_noise_and_unknown_ids_are_no_answer() {
+fn notifications_noise_and_unknown_ids_do_not_answer_the_probe() {
     let mut s = ClientHarness::open(config());
     s.expect("server/discover");
     s.send_text("Server listening on stdio");
@@ -115,7 +115,7 @@ fn notifications_noise_and_unknown_ids_are_no_answer() {
 }
 
 #[test]
-fn a_ping_before_the_verdict_is_answered_and_other_requests_are_held() {
+fn client_answers_pings_and_holds_other_requests_before_the_era_is_known() {
     let mut config = config();
     config.capabilities.roots = Some(Default::default());
     let mut s = ClientHarness::open(config);
@@ -128,12 +128,12 @@ fn a_ping_before_the_verdict_is_answered_and_other_requests_are_held() {
     let id = s.expect("initialize");
     s.answer(&id, initialize_result(LEGACY));
     let asked = s.take_events().into_iter().any(|event| matches!(event, Event::Request { .. }));
-    assert!(asked, "the held request is handed over once the server is known to be legacy");
+    assert!(asked, "the client delivers the held request once the server is known to be legacy");
 }
 
 /// C1.5
 #[test]
-fn a_request_held_from_a_modern_server_is_reported_and_never_answered() {
+fn client_reports_and_never_answers_a_request_held_from_a_modern_server() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.send(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
@@ -148,7 +148,7 @@ fn a_request_held_from_a_modern_server_is_reported_and_never_answered() {
 
 /// C2.15
 #[test]
-fn silence_to_the_probe_leads_to_the_handshake_and_nothing_is_cancelled() {
+fn unanswered_probe_leads_to_the_handshake_without_a_cancellation() {
     let mut s = ClientHarness::open(config());
     s.expect("server/discover");
     s.advance(Duration::from_secs(4));
@@ -162,7 +162,7 @@ fn silence_to_the_probe_leads_to_the_handshake_and_nothing_is_cancelled() {
 }
 
 #[test]
-fn both_answered_stays_legacy_and_remembers_modern() {
+fn server_that_answers_both_stays_legacy_and_is_remembered_as_modern() {
     let mut s = ClientHarness::open(config());
     let probe = s.expect("server/discover");
     s.advance(Duration::from_secs(5));
@@ -175,7 +175,7 @@ fn both_answered_stays_legacy_and_remembers_modern() {
 
 /// A1, S2
 #[test]
-fn both_answered_stays_legacy_and_remembers_modern_in_the_other_order_too() {
+fn server_that_answers_both_in_the_other_order_is_treated_the_same() {
     let mut s = ClientHarness::open(config());
     let probe = s.expect("server/discover");
     s.advance(Duration::from_secs(5));
@@ -189,7 +189,7 @@ fn both_answered_stays_legacy_and_remembers_modern_in_the_other_order_too() {
 
 /// A0.9
 #[test]
-fn a_server_remembered_as_modern_that_dies_on_the_probe_is_told_apart_from_a_failed_handshake() {
+fn error_distinguishes_a_modern_server_that_dies_on_the_probe_from_a_failed_handshake() {
     let mut remembered = config();
     remembered.known_era =
         Some(KnownEra { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_server: false });
@@ -201,7 +201,7 @@ fn a_server_remembered_as_modern_that_dies_on_the_probe_is_told_apart_from_a_fai
 
 /// A0.3
 #[test]
-fn an_unsupported_version_without_a_list_fails_the_handshake_as_well() {
+fn unsupported_version_without_a_list_fails_the_handshake() {
     let mut s = ClientHarness::open(reopening());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32601, None);
@@ -212,7 +212,7 @@ fn an_unsupported_version_without_a_list_fails_the_handshake_as_well() {
 
 /// A0.8
 #[test]
-fn after_the_verdict_the_other_era_is_not_spoken() {
+fn client_does_not_speak_the_other_era_once_the_era_is_known() {
     let mut modern = ClientHarness::modern(config());
     let params = InitializeParams::new(LEGACY, ClientCapabilities::default(), Implementation::new("c", "1"));
     let refused = modern.client.at(modern.now).request::<Initialize>(&params, RequestOptions::default());
@@ -225,7 +225,7 @@ fn after_the_verdict_the_other_era_is_not_spoken() {
 
 /// C1.11; A1, S1: -32020 makes no sense on a stream, but only a modern server knows it.
 #[test]
-fn a_header_mismatch_to_the_probe_means_modern_and_nothing_is_known_of_the_server() {
+fn header_mismatch_answering_the_probe_makes_the_server_modern_without_capabilities() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32020, None);
@@ -236,7 +236,7 @@ fn a_header_mismatch_to_the_probe_means_modern_and_nothing_is_known_of_the_serve
 
 /// A1, S2: the version list of a refusal chooses once.
 #[test]
-fn a_refused_handshake_takes_the_newest_common_version_once() {
+fn client_retries_a_refused_handshake_once_at_the_newest_common_version() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32601, None);
@@ -279,7 +279,7 @@ fn a_refused_handshake_waits_two_seconds_for_the_probe() {
 
 /// C2.5
 #[test]
-fn an_unsupported_version_without_a_list_fails_and_does_not_fall_back() {
+fn unsupported_version_without_a_list_fails_without_fallback() {
     for data in [None, Some(json!({})), Some(json!({"supported": "all"}))] {
         let mut s = ClientHarness::open(reopening());
         let id = s.expect("server/discover");
@@ -291,7 +291,7 @@ fn an_unsupported_version_without_a_list_fails_and_does_not_fall_back() {
 
 /// C1.11, C2.5
 #[test]
-fn a_server_that_wants_other_capabilities_is_modern_and_says_which() {
+fn missing_capability_error_makes_the_server_modern_and_names_the_capability() {
     let mut s = ClientHarness::open(reopening());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32021, Some(json!({"requiredCapabilities": {"sampling": {}}})));
@@ -304,7 +304,7 @@ fn a_server_that_wants_other_capabilities_is_modern_and_says_which() {
 
 /// C1.11, C2.1
 #[test]
-fn an_unsupported_version_that_lists_the_same_version_is_asked_once_more() {
+fn client_retries_once_if_an_unsupported_version_error_lists_that_version() {
     let mut s = ClientHarness::open(config());
     let data = json!({"supported": [MODERN], "requested": MODERN});
     let first = s.expect("server/discover");
@@ -317,7 +317,7 @@ fn an_unsupported_version_that_lists_the_same_version_is_asked_once_more() {
 
 /// C2.1
 #[test]
-fn an_unsupported_version_that_lists_a_legacy_version_selects_it() {
+fn unsupported_version_error_selects_a_listed_legacy_version() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32022, Some(json!({"supported": ["2025-03-26", "2025-06-18"]})));
@@ -330,7 +330,7 @@ fn an_unsupported_version_that_lists_a_legacy_version_selects_it() {
 
 /// C2.1
 #[test]
-fn no_common_version_fails_and_shows_both_lists() {
+fn error_shows_both_lists_without_a_common_version() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32022, Some(json!({"supported": ["2030-01-01"]})));
@@ -349,7 +349,7 @@ fn a_discovery_that_lists_only_legacy_versions_selects_the_newest() {
 }
 
 #[test]
-fn a_missing_capability_is_asked_for_again_only_if_this_client_has_it() {
+fn client_retries_after_a_missing_capability_only_if_it_has_the_capability() {
     let mut with_roots = config();
     with_roots.capabilities.roots = Some(Default::default());
     let data = json!({"requiredCapabilities": {"roots": {}}});
@@ -367,7 +367,7 @@ fn a_missing_capability_is_asked_for_again_only_if_this_client_has_it() {
 }
 
 #[test]
-fn a_server_that_dies_on_the_probe_is_opened_afresh_and_spoken_to_in_legacy() {
+fn server_that_dies_on_the_probe_is_reopened_in_legacy() {
     let mut s = ClientHarness::open(reopening());
     s.expect("server/discover");
     let request =
@@ -385,7 +385,7 @@ fn a_server_that_dies_on_the_probe_is_opened_afresh_and_spoken_to_in_legacy() {
 }
 
 #[test]
-fn a_fresh_link_is_asked_for_only_once() {
+fn client_reopens_its_link_only_once() {
     let mut s = ClientHarness::open(reopening());
     s.expect("server/discover");
     s.end("first");
@@ -398,7 +398,7 @@ fn a_fresh_link_is_asked_for_only_once() {
 }
 
 #[test]
-fn a_stream_that_can_not_be_reopened_says_what_to_do() {
+fn error_of_a_stream_that_cannot_be_reopened_says_what_to_do() {
     let mut s = ClientHarness::open(config());
     s.expect("server/discover");
     let request =
@@ -411,7 +411,7 @@ fn a_stream_that_can_not_be_reopened_says_what_to_do() {
 }
 
 #[test]
-fn a_handshake_that_hangs_after_the_probe_gets_a_fresh_link() {
+fn client_reopens_its_link_if_the_handshake_hangs_after_the_probe() {
     let mut s = ClientHarness::open(reopening());
     s.expect("server/discover");
     s.advance(Duration::from_secs(5));
@@ -423,7 +423,7 @@ fn a_handshake_that_hangs_after_the_probe_gets_a_fresh_link() {
 
 /// C2.13
 #[test]
-fn an_unknown_version_in_the_handshake_ends_it_unless_tolerated() {
+fn unknown_version_ends_the_handshake_unless_tolerated() {
     let mut legacy = config();
     legacy.era_policy = EraPolicy::LegacyOnly;
     let mut s = ClientHarness::open(legacy.clone());
@@ -439,7 +439,7 @@ fn an_unknown_version_in_the_handshake_ends_it_unless_tolerated() {
 }
 
 #[test]
-fn an_initialize_result_that_names_a_modern_version_is_taken_at_its_word() {
+fn initialize_result_with_a_modern_version_makes_the_server_modern() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32601, None);
@@ -451,7 +451,7 @@ fn an_initialize_result_that_names_a_modern_version_is_taken_at_its_word() {
 
 /// C2.6
 #[test]
-fn modern_only_fails_on_a_legacy_server_and_says_so() {
+fn modern_only_client_fails_on_a_legacy_server_and_says_so() {
     let mut modern = config();
     modern.era_policy = EraPolicy::ModernOnly;
     let mut s = ClientHarness::open(modern.clone());
@@ -467,7 +467,7 @@ fn modern_only_fails_on_a_legacy_server_and_says_so() {
 }
 
 #[test]
-fn legacy_only_never_probes() {
+fn legacy_only_client_never_probes() {
     let mut legacy = config();
     legacy.era_policy = EraPolicy::LegacyOnly;
     let mut s = ClientHarness::open(legacy);
@@ -492,7 +492,7 @@ fn legacy_only_client_takes_the_newest_legacy_version_of_a_list_with_modern_ones
 
 /// C2.2
 #[test]
-fn a_supplied_legacy_verdict_starts_with_the_handshake() {
+fn client_that_knows_a_legacy_server_starts_with_the_handshake() {
     let mut remembered = config();
     remembered.known_era =
         Some(KnownEra { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_server: true });
@@ -505,7 +505,7 @@ fn a_supplied_legacy_verdict_starts_with_the_handshake() {
 }
 
 #[test]
-fn a_supplied_verdict_that_is_wrong_is_dropped_and_detection_runs_once() {
+fn client_drops_a_wrong_known_era_and_detects_once() {
     let mut remembered = config();
     remembered.known_era =
         Some(KnownEra { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_server: false });
@@ -520,7 +520,7 @@ fn a_supplied_verdict_that_is_wrong_is_dropped_and_detection_runs_once() {
 
 /// A modern server that starts slowly is not spoken to in legacy if it is known to be modern.
 #[test]
-fn a_supplied_modern_verdict_waits_longer_for_the_probe() {
+fn client_that_knows_a_modern_server_waits_longer_for_the_probe() {
     let mut remembered = config();
     remembered.known_era =
         Some(KnownEra { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_server: false });
@@ -533,7 +533,7 @@ fn a_supplied_modern_verdict_waits_longer_for_the_probe() {
 }
 
 #[test]
-fn the_whole_connect_has_an_end() {
+fn connecting_ends_at_its_deadline() {
     let mut patient = config();
     patient.connect.initialize = Duration::from_secs(1000);
     let mut s = ClientHarness::open(patient);

@@ -1,4 +1,4 @@
-//! Requests that the server answers by asking for input first: gathered, and sent again with it.
+//! Input rounds: the server requires input, the client gathers it and sends the request again with it.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
@@ -22,7 +22,7 @@ use mcp_proto::schema::{
 };
 use serde_json::{Value, json};
 
-/// A client that answers everything that can be asked for.
+/// A client that answers every kind of input request.
 fn open_config() -> ClientConfig {
     let mut config = config();
     let all = [
@@ -39,7 +39,7 @@ fn modern() -> ClientHarness {
     ClientHarness::modern(open_config())
 }
 
-/// Calls a tool; its id on the wire.
+/// Calls a tool and returns the request's id on the wire.
 fn call(s: &mut ClientHarness, options: RequestOptions) -> (RequestId, Value) {
     let params = CallToolParams::new("slow").with_arguments(json!({"b": 1, "a": [null, "x"]}));
     let request = s.client.at(s.now).request::<CallTool>(&params, options).unwrap();
@@ -55,7 +55,7 @@ fn roots() -> Value {
     json!({"method": "roots/list"})
 }
 
-/// The server answers by asking for `requests`.
+/// The server answers with the input requests `requests`.
 fn require(s: &mut ClientHarness, id: &Value, requests: &Value) {
     s.answer(id, json!({"resultType": "input_required", "inputRequests": requests, "requestState": "S"}));
 }
@@ -64,7 +64,7 @@ fn require_nothing(s: &mut ClientHarness, id: &Value) {
     s.answer(id, json!({"resultType": "input_required", "requestState": "S"}));
 }
 
-/// What the application is asked for since the last call.
+/// The input requests delivered to the application since the last call.
 fn input_requests(s: &mut ClientHarness) -> Vec<(InboundId, &'static str, Value)> {
     let (requests, others): (Vec<_>, Vec<_>) =
         s.take_events().into_iter().partition(|event| matches!(event, Event::Request { .. }));
@@ -85,7 +85,7 @@ fn single_input_request(s: &mut ClientHarness) -> InboundId {
     asked[0].0
 }
 
-/// What the application no longer needs to answer.
+/// The input requests cancelled since the last call.
 fn cancelled_inputs(s: &mut ClientHarness) -> Vec<InboundId> {
     let ids = s.take_events().into_iter().filter_map(|event| match event {
         Event::RequestCancelled { id, .. } => Some(id),

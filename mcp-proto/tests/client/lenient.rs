@@ -32,7 +32,7 @@ fn list(s: &mut ClientHarness) -> (RequestId, Value) {
     (request, s.expect("tools/list"))
 }
 
-/// The deviations that were tolerated since the last call; other events are kept.
+/// The deviations tolerated since the last call; other events are kept.
 fn tolerated(s: &mut ClientHarness) -> Vec<Leniency> {
     let mut found = Vec::new();
     for event in s.take_events() {
@@ -72,7 +72,7 @@ fn client_takes_the_float_of_its_id() {
 }
 
 #[test]
-fn client_takes_the_decimal_string_during_the_handshake_and_in_what_it_cannot_read() {
+fn client_takes_the_decimal_string_during_the_handshake_and_in_unreadable_responses() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer(&json!(id.to_string()), discover_result());
@@ -127,10 +127,10 @@ fn client_echoes_the_ids_of_its_server_verbatim() {
     }
 }
 
-// --- Lines that are no messages ---
+// --- Lines that are not messages ---
 
 #[test]
-fn a_log_line_with_the_id_of_a_request_does_not_end_it() {
+fn log_line_with_the_id_of_a_request_does_not_end_it() {
     let mut s = ClientHarness::modern(config());
     let (request, id) = list(&mut s);
     for line in [
@@ -146,9 +146,9 @@ fn a_log_line_with_the_id_of_a_request_does_not_end_it() {
     assert!(matches!(s.outcome(request), Outcome::Invalid(_)));
 }
 
-/// What breaks off may have been the answer.
+/// A truncated line may have been the response.
 #[test]
-fn a_line_that_breaks_off_behind_the_id_of_a_request_ends_it() {
+fn line_truncated_after_the_id_of_a_request_ends_the_request() {
     let mut s = ClientHarness::modern(config());
     let (request, id) = list(&mut s);
     s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"res"#));
@@ -158,7 +158,7 @@ fn a_line_that_breaks_off_behind_the_id_of_a_request_ends_it() {
 // --- Errors ---
 
 #[test]
-fn a_malformed_error_keeps_the_words_of_the_server() {
+fn malformed_error_keeps_the_message_of_the_server() {
     for (error, text) in [
         (json!("out of paper"), "out of paper"),
         (json!({"code": "E_PAPER", "message": "out"}), "out (code E_PAPER)"),
@@ -179,7 +179,7 @@ fn a_malformed_error_keeps_the_words_of_the_server() {
     }
 }
 
-/// A1: P must be all that is outstanding.
+/// A1: P must be the only outstanding request.
 #[test]
 fn an_error_without_id_answers_the_handshake_only_if_nothing_was_written_since() {
     let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#;
@@ -293,7 +293,7 @@ fn required_capability(refused: Result<RequestId, RequestError>) -> ServerCapabi
 }
 
 #[test]
-fn a_legacy_server_without_any_capability_is_asked_what_the_application_asks() {
+fn client_sends_every_request_to_a_legacy_server_without_capabilities() {
     let mut wanting = config();
     wanting.log_level = Some(mcp_proto::schema::LoggingLevel::Debug);
     let mut s = legacy_with(wanting, json!({}));
@@ -342,7 +342,7 @@ fn a_request_that_waited_for_a_server_without_any_capability_is_sent() {
 }
 
 #[test]
-fn any_declared_capability_makes_the_others_count_as_missing() {
+fn server_that_declares_any_capability_lacks_the_others() {
     for capabilities in [json!({"prompts": {}}), json!({"experimental": {}}), json!({"x": 1})] {
         let mut s = legacy_with(config(), capabilities);
         assert_eq!(

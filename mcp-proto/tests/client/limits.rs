@@ -1,4 +1,4 @@
-//! What a server can not make a client do: hang, hold without bound, lose something in silence.
+//! Limits against hostile servers: none makes a client hang, grow without bound or lose messages silently.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn call(s: &mut ClientHarness, options: RequestOptions) -> (RequestId, Value) {
 
 /// Contract 9
 #[test]
-fn an_answer_that_can_not_be_read_ends_its_request_now() {
+fn unreadable_response_ends_its_request_at_once() {
     let mut s = ClientHarness::modern(config());
     let (request, id) = call(&mut s, RequestOptions::default());
     s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[}}}}"#));
@@ -32,7 +32,7 @@ fn an_answer_that_can_not_be_read_ends_its_request_now() {
 
 /// Contract 9
 #[test]
-fn an_answer_that_is_too_long_ends_its_request_now() {
+fn oversized_response_ends_its_request_at_once() {
     let mut config = config();
     config.limits.message_bytes = 10_000;
     let mut s = ClientHarness::modern(config);
@@ -55,7 +55,7 @@ fn an_answer_that_is_too_long_ends_its_request_now() {
 
 /// K9, peers' pain 13
 #[test]
-fn noise_is_reported_and_does_no_harm() {
+fn client_reports_and_survives_noise() {
     let mut s = ClientHarness::modern(config());
     for noise in
         ["Listening…", "{", "[]", "null", "\u{0}\u{0}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"result\":{}}"]
@@ -77,7 +77,7 @@ fn noise_is_reported_and_does_no_harm() {
 
 /// Contract 8
 #[test]
-fn requests_beyond_the_limits_are_handed_back() {
+fn client_returns_requests_beyond_its_limits() {
     let mut few = config();
     few.limits.requests_out = 2;
     let mut s = ClientHarness::modern(few);
@@ -98,7 +98,7 @@ fn requests_beyond_the_limits_are_handed_back() {
 
 /// Contract 8
 #[test]
-fn notifications_that_nobody_takes_are_dropped_and_counted() {
+fn client_drops_and_counts_unread_notifications() {
     let mut config = config();
     config.limits.events = 20;
     let mut s = ClientHarness::modern(config);
@@ -114,7 +114,7 @@ fn notifications_that_nobody_takes_are_dropped_and_counted() {
         Event::Diagnostic(Diagnostic::NotificationsDropped { count }) => Some(*count),
         _ => None,
     });
-    assert_eq!(taken + dropped.unwrap(), 100, "nothing is lost in silence");
+    assert_eq!(taken + dropped.unwrap(), 100, "no notification is lost silently");
     assert!(
         events
             .iter()
@@ -125,7 +125,7 @@ fn notifications_that_nobody_takes_are_dropped_and_counted() {
 
 /// Contract 8: a server that never reads does not make the client wait for ever.
 #[test]
-fn a_server_that_takes_nothing_fails_the_connection() {
+fn server_that_reads_nothing_fails_the_connection() {
     let mut config = config();
     config.request_timeout = Duration::MAX;
     config.request_hard_timeout = Duration::MAX;
@@ -140,9 +140,9 @@ fn a_server_that_takes_nothing_fails_the_connection() {
     assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
 }
 
-/// Contract 8: a small message keeps no more of the input than itself for long.
+/// Contract 8: a small message does not keep the rest of its input in memory for long.
 #[test]
-fn events_that_wait_do_not_keep_the_input_they_came_in() {
+fn unread_events_do_not_keep_the_input_they_came_in() {
     struct Chunk {
         bytes: Vec<u8>,
         _alive: Arc<()>,

@@ -1,4 +1,4 @@
-//! Requests of a client that is ready: what goes out, and that each ends exactly once.
+//! Requests of a client that is ready: their content, and that each ends exactly once.
 
 use core::time::Duration;
 
@@ -52,7 +52,7 @@ fn every_modern_request_carries_its_metadata() {
 }
 
 #[test]
-fn the_client_may_be_told_not_to_name_itself() {
+fn client_can_omit_its_info() {
     let mut config = config();
     config.send_info = false;
     let mut s = ClientHarness::modern(config);
@@ -72,7 +72,7 @@ fn a_legacy_request_carries_no_modern_metadata() {
 
 /// C1.2, C1.3
 #[test]
-fn ids_are_never_used_twice() {
+fn client_does_not_reuse_request_ids() {
     let mut s = ClientHarness::legacy(config());
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..100 {
@@ -83,7 +83,7 @@ fn ids_are_never_used_twice() {
 }
 
 #[test]
-fn answers_find_their_requests_in_any_order() {
+fn client_matches_responses_in_any_order() {
     let mut s = ClientHarness::modern(config());
     let first = call(&mut s, RequestOptions::default());
     let second = call(&mut s, RequestOptions::default());
@@ -96,7 +96,7 @@ fn answers_find_their_requests_in_any_order() {
 
 /// C1.7, C1.8
 #[test]
-fn the_result_type_decides_what_a_modern_result_is() {
+fn result_type_decides_the_kind_of_a_modern_result() {
     let mut s = ClientHarness::modern(config());
     let cases = [
         (json!({"content": []}), "result"),
@@ -121,7 +121,7 @@ fn the_result_type_decides_what_a_modern_result_is() {
 
 /// C5.1
 #[test]
-fn input_is_required_only_where_the_method_allows_it() {
+fn client_accepts_input_required_only_for_methods_that_allow_it() {
     let mut s = ClientHarness::modern(config());
     let request = s
         .client
@@ -135,7 +135,7 @@ fn input_is_required_only_where_the_method_allows_it() {
 
 /// C7.1, C3.4
 #[test]
-fn silence_ends_a_request_after_thirty_seconds_and_tells_the_server() {
+fn request_times_out_after_thirty_seconds_and_is_cancelled() {
     let mut s = ClientHarness::modern(config());
     let (request, id) = call(&mut s, RequestOptions::default());
     s.advance(Duration::from_secs(29));
@@ -148,7 +148,7 @@ fn silence_ends_a_request_after_thirty_seconds_and_tells_the_server() {
 
 /// C7.2, C7.3, C7.4
 #[test]
-fn progress_extends_the_wait_up_to_the_maximum() {
+fn progress_extends_the_timeout_up_to_the_hard_timeout() {
     let mut s = ClientHarness::modern(config());
     let options =
         RequestOptions::default().timeout(Duration::from_secs(10)).hard_timeout(Duration::from_secs(25));
@@ -163,9 +163,9 @@ fn progress_extends_the_wait_up_to_the_maximum() {
     assert!(matches!(s.outcome(request), Outcome::TimedOut { hard: true, .. }));
 }
 
-/// C7.1, C7.4: a server of an earlier revision that asks a person, say, can not go on before it is answered.
+/// C7.1, C7.4: a legacy server that asks the user, for example, cannot continue before it has the answer.
 #[test]
-fn the_wait_stands_still_while_the_server_waits_for_this_side() {
+fn timeout_is_suspended_while_the_server_waits_for_the_client() {
     let mut config = config();
     config.capabilities.roots = Some(Default::default());
     let asked = |s: &mut ClientHarness| {
@@ -202,9 +202,9 @@ fn the_wait_stands_still_while_the_server_waits_for_this_side() {
     assert!(matches!(s.outcome(request), Outcome::TimedOut { hard: true, .. }));
 }
 
-/// At the far end of time nothing is later than now: what is given its time again must still end.
+/// A suspended deadline cannot move beyond the largest instant, so the request must still end there.
 #[test]
-fn a_wait_that_stands_still_comes_to_an_end_with_time_itself() {
+fn suspended_request_times_out_at_the_largest_instant() {
     let mut config = config();
     config.capabilities.roots = Some(Default::default());
     let mut s = ClientHarness::legacy(config);
@@ -232,7 +232,7 @@ fn progress_reaches_its_request_before_the_outcome() {
 
 /// C7.9
 #[test]
-fn progress_of_unknown_or_finished_requests_is_ignored() {
+fn client_ignores_progress_of_unknown_or_finished_requests() {
     let mut s = ClientHarness::modern(config());
     let (_, id) = call(&mut s, RequestOptions::default());
     s.answer(&id, json!({"content": []}));
@@ -244,7 +244,7 @@ fn progress_of_unknown_or_finished_requests_is_ignored() {
 }
 
 #[test]
-fn progress_is_asked_for_where_it_may_take_long_or_on_demand() {
+fn client_requests_progress_only_of_slow_methods_or_on_demand() {
     let mut s = ClientHarness::modern(config());
     let mut token = |options| {
         s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), options).unwrap();
@@ -264,7 +264,7 @@ fn progress_is_asked_for_where_it_may_take_long_or_on_demand() {
 
 /// C7.5, C7.6
 #[test]
-fn a_late_answer_to_a_cancelled_request_is_dropped() {
+fn client_drops_a_late_response_to_a_cancelled_request() {
     let mut s = ClientHarness::modern(config());
     let (request, id) = call(&mut s, RequestOptions::default());
     s.client.at(s.now).cancel(request, Some("changed my mind"));
@@ -292,7 +292,7 @@ fn a_request_cancelled_before_it_was_sent_never_goes_out() {
 }
 
 #[test]
-fn an_answer_to_a_request_never_made_is_reported() {
+fn client_reports_a_response_to_an_unknown_request() {
     let mut s = ClientHarness::modern(config());
     s.answer(&json!(4711), json!({}));
     assert!(matches!(s.take_events()[..], [Event::Diagnostic(Diagnostic::UnknownAnswer(_))]));
@@ -300,7 +300,7 @@ fn an_answer_to_a_request_never_made_is_reported() {
 
 /// C9.12, C2.14
 #[test]
-fn what_the_server_does_not_declare_is_not_asked() {
+fn client_does_not_send_a_request_without_the_server_capability() {
     let mut s = ClientHarness::open(config());
     let queued = s.client.at(s.now).request::<Complete>(
         &serde_json::from_str(
@@ -326,7 +326,7 @@ fn what_the_server_does_not_declare_is_not_asked() {
 
 /// R10
 #[test]
-fn what_the_revision_lacks_is_not_asked() {
+fn client_does_not_send_a_method_that_the_revision_lacks() {
     let mut modern = ClientHarness::modern(config());
     let refused =
         modern.client.at(modern.now).request::<Ping>(&Default::default(), RequestOptions::default());
@@ -347,7 +347,7 @@ fn what_the_revision_lacks_is_not_asked() {
 
 /// C7.10
 #[test]
-fn a_ping_is_answered_at_once() {
+fn client_answers_a_ping_at_once() {
     let mut s = ClientHarness::legacy(config());
     s.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "ping"}));
     assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": 0, "result": {}}));
@@ -355,7 +355,7 @@ fn a_ping_is_answered_at_once() {
 
 /// C1.6, C11.7
 #[test]
-fn a_legacy_server_is_answered_what_was_declared_and_refused_the_rest() {
+fn client_answers_declared_requests_of_a_legacy_server_and_refuses_others() {
     let mut config = config();
     config.capabilities.roots = Some(Default::default());
     let mut s = ClientHarness::legacy(config);
@@ -375,7 +375,7 @@ fn a_legacy_server_is_answered_what_was_declared_and_refused_the_rest() {
 
 /// C10.1, C10.3, C11.3
 #[test]
-fn an_undeclared_mode_or_tools_are_invalid_parameters() {
+fn client_refuses_an_undeclared_elicitation_mode_or_tools() {
     let mut config = config();
     config.capabilities = serde_json::from_str(r#"{"elicitation":{},"sampling":{}}"#).unwrap();
     let mut s = ClientHarness::legacy(config);
@@ -393,7 +393,7 @@ fn an_undeclared_mode_or_tools_are_invalid_parameters() {
 
 /// C1.5, C3.2
 #[test]
-fn a_modern_server_is_never_answered() {
+fn client_never_answers_a_modern_server() {
     let mut s = ClientHarness::modern(config());
     for method in ["ping", "roots/list", "nonsense"] {
         s.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method}));
@@ -423,7 +423,7 @@ fn client_does_not_answer_a_request_whose_id_is_in_flight() {
 }
 
 #[test]
-fn a_request_that_the_server_cancels_is_not_answered() {
+fn client_does_not_answer_a_request_that_the_server_cancelled() {
     let mut config = config();
     config.capabilities.roots = Some(Default::default());
     let mut s = ClientHarness::legacy(config);
@@ -462,7 +462,7 @@ fn a_server_that_misses_three_pings_is_lost() {
 
 /// Contract 1
 #[test]
-fn the_end_of_the_link_ends_every_request_with_what_is_known() {
+fn end_of_the_link_ends_every_request_with_its_reason() {
     let mut s = ClientHarness::modern(config());
     let requests: Vec<_> = (0..3).map(|_| call(&mut s, RequestOptions::default()).0).collect();
     s.end("exit status 3: out of memory");
@@ -480,7 +480,7 @@ fn the_end_of_the_link_ends_every_request_with_what_is_known() {
 
 /// F76
 #[test]
-fn closing_lets_requests_finish_and_then_ends_the_link() {
+fn closing_client_lets_requests_finish_and_then_ends_the_link() {
     let mut s = ClientHarness::modern(config());
     let (request, id) = call(&mut s, RequestOptions::default());
     s.client.at(s.now).close();
@@ -493,7 +493,7 @@ fn closing_lets_requests_finish_and_then_ends_the_link() {
 }
 
 #[test]
-fn closing_gives_up_on_what_does_not_finish() {
+fn closing_client_gives_up_on_unfinished_requests() {
     let mut s = ClientHarness::modern(config());
     let (request, _) = call(&mut s, RequestOptions::default());
     s.client.at(s.now).close();
@@ -507,7 +507,7 @@ fn closing_gives_up_on_what_does_not_finish() {
 }
 
 #[test]
-fn the_sending_half_is_closed_only_after_everything_was_taken() {
+fn client_closes_its_sending_half_after_its_output_is_taken() {
     let mut s = ClientHarness::modern(config());
     let request = s
         .client
@@ -557,7 +557,7 @@ fn a_subscription_ends_by_result_or_by_cancellation() {
 
 /// R1
 #[test]
-fn a_batch_is_read_at_the_one_revision_that_has_it() {
+fn client_reads_a_batch_only_at_the_revision_that_has_batches() {
     let mut s = ClientHarness::legacy_at(config(), "2025-03-26");
     let first = call(&mut s, RequestOptions::default());
     let second = call(&mut s, RequestOptions::default());
@@ -582,7 +582,7 @@ fn a_spurious_timeout_changes_nothing() {
 
 /// C9.14, C9.15
 #[test]
-fn the_log_level_is_told_with_each_modern_request_or_once_to_a_legacy_server() {
+fn client_sends_the_log_level_with_each_modern_request_or_once_to_a_legacy_server() {
     let mut config = config();
     config.log_level = Some(LoggingLevel::Warning);
     let mut modern = ClientHarness::modern(config.clone());

@@ -1,4 +1,4 @@
-//! A client whose server does what no server should: each sequence is reported or survived, and no request is lost.
+//! A client whose server violates the protocol: it reports or survives each sequence, and loses no request.
 
 use core::time::Duration;
 
@@ -44,7 +44,7 @@ fn a_probe_answered_with_a_result_and_an_error_leads_to_the_handshake() {
 
 /// C1.1, contract 9
 #[test]
-fn an_id_is_not_matched_by_one_that_looks_alike() {
+fn client_does_not_match_ids_that_look_alike() {
     let mut s = ClientHarness::modern(config());
     let request = list(&mut s);
     let id = s.expect("tools/list");
@@ -61,9 +61,9 @@ fn an_id_is_not_matched_by_one_that_looks_alike() {
     assert!(matches!(s.outcome(request), Outcome::Result(_)));
 }
 
-/// Contract 1: what was never sent can not have been answered.
+/// Contract 1: a request that was never sent cannot have been answered.
 #[test]
-fn an_answer_to_a_request_that_still_waits_answers_nothing() {
+fn client_ignores_a_response_to_an_unsent_request() {
     let mut s = ClientHarness::open(config());
     let probe = s.expect("server/discover");
     let request = list(&mut s);
@@ -94,9 +94,9 @@ fn a_server_that_cancels_the_probe_or_the_handshake_changes_nothing() {
     assert_eq!(s.client.state(), State::Ready);
 }
 
-/// S6.1: what the server no longer wants by the time of the verdict is not asked of the application.
+/// S6.1: the application does not see a request that the server cancelled before the era was known.
 #[test]
-fn a_request_cancelled_while_it_is_held_is_never_handed_over() {
+fn client_never_delivers_a_request_cancelled_while_held() {
     let mut roots = config();
     roots.capabilities.roots = Some(Default::default());
     let mut s = ClientHarness::open(roots);
@@ -113,7 +113,7 @@ fn a_request_cancelled_while_it_is_held_is_never_handed_over() {
 
 /// Contract 8
 #[test]
-fn what_a_server_sends_before_the_verdict_is_bounded_in_bytes() {
+fn messages_held_before_the_era_is_known_are_bounded_in_bytes() {
     let mut small = config();
     small.limits = Limits { event_bytes: 10_000, ..Limits::default() };
     let mut s = ClientHarness::open(small);
@@ -126,9 +126,9 @@ fn what_a_server_sends_before_the_verdict_is_bounded_in_bytes() {
     assert_eq!(refused["error"]["code"], -32603);
 }
 
-/// Contract 8: whatever part of a message is long counts.
+/// Contract 8: each part of a message counts if it is long.
 #[test]
-fn every_part_of_what_waits_for_the_application_counts_towards_its_limit() {
+fn every_part_of_an_unread_event_counts_towards_the_limit() {
     let long = "x".repeat(1000);
     let messages: [&dyn Fn(&Value) -> Value; 5] = [
         &|_| json!({"jsonrpc": "2.0", "method": long}),
@@ -162,7 +162,7 @@ fn every_part_of_what_waits_for_the_application_counts_towards_its_limit() {
 
 /// Contract 8
 #[test]
-fn errors_that_nobody_takes_are_bounded_as_results_are() {
+fn unread_errors_are_bounded_like_results() {
     let mut small = config();
     small.limits = Limits { event_bytes: 20_000, ..Limits::default() };
     let mut s = ClientHarness::modern(small);
@@ -195,7 +195,7 @@ fn a_small_limit_of_events_leaves_room_for_a_result() {
 
 /// C2.14
 #[test]
-fn a_client_does_not_ask_what_only_servers_ask() {
+fn client_does_not_send_requests_reserved_for_servers() {
     let mut s = ClientHarness::legacy(config());
     let refused = s.client.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default());
     assert!(matches!(refused, Err(RequestError::Revision { .. })), "{refused:?}");
@@ -204,7 +204,7 @@ fn a_client_does_not_ask_what_only_servers_ask() {
 
 /// Contract 9
 #[test]
-fn odd_metadata_and_odd_tokens_do_no_harm() {
+fn client_survives_malformed_metadata_and_tokens() {
     let mut s = ClientHarness::modern(config());
     let request = list(&mut s);
     let id = s.expect("tools/list");
@@ -224,9 +224,9 @@ fn odd_metadata_and_odd_tokens_do_no_harm() {
     s.expect_silence();
 }
 
-/// Contract 5: times of zero are times like any other.
+/// Contract 5: a timeout of zero is a timeout like any other.
 #[test]
-fn timeouts_of_zero_do_not_keep_the_clock_standing() {
+fn timeouts_of_zero_let_time_advance() {
     let mut hasty = config();
     hasty.close_timeout = Duration::ZERO;
     hasty.keepalive =
@@ -249,9 +249,9 @@ fn timeouts_of_zero_do_not_keep_the_clock_standing() {
     assert!(s.client.is_closed());
 }
 
-/// What was queued for the first process is of no use to the second.
+/// Output queued for the first process is useless to the second.
 #[test]
-fn nothing_written_for_one_link_goes_out_on_the_next() {
+fn client_sends_no_output_of_one_link_on_the_next() {
     let mut reopening = config();
     reopening.can_reopen = true;
     let mut s = ClientHarness::open(reopening);
@@ -263,7 +263,7 @@ fn nothing_written_for_one_link_goes_out_on_the_next() {
     s.expect_silence();
 }
 
-/// C1.6: once the sending half is closed nothing more is written.
+/// C1.6: once the sending half is closed, the client writes nothing more.
 #[test]
 fn a_server_that_asks_after_the_end_of_input_is_not_answered() {
     let mut roots = config();
@@ -284,7 +284,7 @@ fn a_server_that_asks_after_the_end_of_input_is_not_answered() {
 
 /// No event follows the end.
 #[test]
-fn the_end_is_the_last_event_whatever_the_rest_of_the_batch_holds() {
+fn closed_is_the_last_event_whatever_the_batch_still_contains() {
     let mut small: ClientConfig = config();
     small.era_policy = EraPolicy::LegacyOnly;
     let mut s = ClientHarness::open(small);
@@ -293,9 +293,9 @@ fn the_end_is_the_last_event_whatever_the_rest_of_the_batch_holds() {
     assert!(matches!(s.take_events().last(), Some(Event::Closed(_))));
 }
 
-/// A0.1: results and lists are objects and lists, not what happens to decode as one.
+/// A0.1: results and lists are objects and lists, not anything that happens to decode as one.
 #[test]
-fn an_array_is_neither_a_discovery_nor_an_initialize_result() {
+fn array_is_neither_a_discovery_nor_an_initialize_result() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer(&id, json!(["complete", [MODERN], null, {}, null, null, null]));

@@ -22,7 +22,7 @@ fn reopening() -> ClientConfig {
     config
 }
 
-/// A client that has sent the probe, and `initialize` beside it, to a server that has not said anything yet.
+/// A client that has sent the probe, and `initialize` beside it, to a server that has not answered yet.
 fn both_asked(config: ClientConfig) -> (ClientHarness, Value, Value) {
     let mut s = ClientHarness::open(config);
     let probe = s.expect("server/discover");
@@ -43,7 +43,7 @@ fn ends_modern(mut s: ClientHarness) {
     assert_eq!(s.client.poll_link(), None, "the same process");
 }
 
-/// The server is started a second time, and sent nothing but the probe.
+/// The server is restarted and receives only the probe.
 fn ends_modern_in_a_fresh_process(mut s: ClientHarness) {
     s.expect_silence();
     let request =
@@ -108,7 +108,7 @@ fn slow_server_may_answer_the_probe_shortly_after_initialize() {
     let (mut s, probe, initialize) = both_asked(reopening());
     s.answer(&initialize, initialize_result(LEGACY));
     s.answer_error(&probe, -32601, None);
-    assert_eq!(s.client.peer().server().unwrap().era, Era::Legacy, "there is nothing to wait for any more");
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Legacy, "no deadline is left");
 
     let (mut s, _, initialize) = both_asked(reopening());
     s.answer(&initialize, initialize_result(LEGACY));
@@ -117,7 +117,7 @@ fn slow_server_may_answer_the_probe_shortly_after_initialize() {
     assert_eq!(s.line()["method"], "notifications/initialized");
 }
 
-/// What can be opened only once stays legacy, and is modern the next time.
+/// A stream that can be opened only once stays legacy, and is modern the next time.
 #[test]
 fn stream_whose_server_answers_both_stays_legacy() {
     for probe_first in [true, false] {
@@ -150,7 +150,7 @@ fn slow_server_is_not_started_again_when_there_is_no_time_for_it() {
 }
 
 #[test]
-fn modern_server_that_never_answers_initialize_is_not_waited_for_long() {
+fn client_does_not_wait_long_for_a_modern_server_to_answer_initialize() {
     let (mut s, probe, _) = both_asked(reopening());
     s.answer(&probe, discover_result());
     s.advance(seconds(4));
@@ -195,9 +195,9 @@ fn modern_only_client_waits_for_the_whole_time() {
     assert_eq!(error.to_string(), "not ready within 30 s, while waiting for the era probe (server/discover)");
 }
 
-/// Silence, a process that ends, one that starts anew: whatever it is, the time is that of the application.
+/// Whether the server is silent, ends or restarts, the application's timeout applies.
 #[test]
-fn silent_server_is_given_up_when_the_time_is_over() {
+fn client_gives_up_on_a_silent_server_at_its_timeout() {
     for total in [2, 20, 300] {
         let mut config = reopening();
         config.connect = ConnectTimeouts::within(seconds(total));
@@ -223,7 +223,7 @@ fn silent_server_is_given_up_when_the_time_is_over() {
 }
 
 #[test]
-fn process_that_is_started_again_does_not_get_the_time_anew() {
+fn restarted_process_gets_no_additional_time() {
     let mut config = reopening();
     config.connect = ConnectTimeouts::within(seconds(20));
     let mut s = ClientHarness::open(config);
@@ -266,7 +266,7 @@ fn request_gives_up_by_its_own_time_while_the_server_starts() {
     assert_eq!(s.client.state(), State::Connected, "the connection goes on");
 }
 
-// --- What the application sees of it ---
+// --- Reports to the application ---
 
 fn reports(s: &mut ClientHarness) -> Vec<ConnectProgress> {
     let reports = s.take_events().into_iter().filter_map(|event| match event {

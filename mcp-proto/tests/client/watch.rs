@@ -1,4 +1,4 @@
-//! Watching on a stream: interests, subscriptions of either era, losses and ends.
+//! Watching on a stream: filters, subscriptions of either era, losses and ends.
 #![allow(clippy::unwrap_used, reason = "a test that fails shows where")]
 
 mod legacy;
@@ -47,7 +47,7 @@ fn expect_cancelled(s: &mut ClientHarness, id: &Value) {
     assert_eq!(&line["params"]["requestId"], id);
 }
 
-/// What a watch was told, in words; other events must not have come.
+/// The events of each watch, in words; no other events may have come.
 #[track_caller]
 fn watch_events(s: &mut ClientHarness) -> Vec<(WatchId, String)> {
     let word = |event: Event| match event {
@@ -85,9 +85,9 @@ fn words(told: Vec<(WatchId, String)>) -> Vec<String> {
     told.into_iter().map(|(_, word)| word).collect()
 }
 
-/// C6.1, C6.2, C6.6: one listen for what is of interest; its notifications are told; it is ended by a notification.
+/// C6.1, C6.2, C6.6: one listen request covers the filter; the watch reports its notifications; a notification ends it.
 #[test]
-fn a_watch_of_a_modern_server_is_a_listen() {
+fn client_watches_a_modern_server_by_a_listen_request() {
     let mut s = ClientHarness::modern(config());
     let id = watch(&mut s, WatchFilter::new().tools().resource(FILE));
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": [FILE]});
@@ -102,19 +102,19 @@ fn a_watch_of_a_modern_server_is_a_listen() {
     s.expect_silence();
     s.client.at(s.now).unwatch(id);
     expect_cancelled(&mut s, &listen);
-    // What crossed the cancellation concerns nobody.
+    // The client ignores a notification that crossed the cancellation.
     s.answer(&listen, json!({"resultType": "complete"}));
     assert_eq!(watch_events(&mut s), []);
     assert_eq!(s.client.poll_timeout(), None);
 }
 
-/// C6.1: several watches are one listen; each is told what it is interested in and nothing else.
+/// C6.1: several watches share one listen request; each reports only the changes of its own filter.
 #[test]
-fn watches_share_a_listen_and_are_told_apart() {
+fn watches_share_a_listen_request_and_report_their_own_changes() {
     let mut s = ClientHarness::modern(config());
     let tools = watch(&mut s, WatchFilter::new().tools());
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
-    // Those that come meanwhile wait for the answer, and go together.
+    // Watches opened meanwhile wait for the answer, and are sent together.
     let both = watch(&mut s, WatchFilter::new().tools().prompts());
     let file = watch(&mut s, WatchFilter::new().resource(FILE));
     s.expect_silence();
@@ -132,15 +132,15 @@ fn watches_share_a_listen_and_are_told_apart() {
     let expected: [(WatchId, String); 4] =
         [(tools, "tools".into()), (both, "tools".into()), (both, "prompts".into()), (file, FILE.into())];
     assert_eq!(watch_events(&mut s), expected);
-    // One that is covered already costs nothing.
+    // A watch that the filter already covers sends nothing.
     let again = watch(&mut s, WatchFilter::new().prompts());
     s.expect_silence();
     assert_eq!(watch_events(&mut s), [(again, "on".into())]);
 }
 
-/// C6.2, C6.6: what changes while the listen is replaced is told, by the one before or by its successor.
+/// C6.2, C6.6: a change during the replacement of the listen request is reported, by the old request or by the new one.
 #[test]
-fn a_changed_interest_leaves_no_gap() {
+fn replacing_the_listen_request_loses_no_change() {
     let mut s = ClientHarness::modern(config());
     let id = watch(&mut s, WatchFilter::new().tools());
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
@@ -154,28 +154,28 @@ fn a_changed_interest_leaves_no_gap() {
     assert_eq!(
         words(watch_events(&mut s)),
         ["tools"],
-        "the first one is listened to until the second is there"
+        "the first request is open until the second is acknowledged"
     );
     acknowledge(&mut s, &second, filter);
     expect_cancelled(&mut s, &first);
     s.expect_silence();
     assert_eq!(words(watch_events(&mut s)), ["on"]);
-    // What the first one still says belongs to nothing that is open.
+    // Late notifications of the first request belong to no open request.
     notify(&mut s, &second, "resources/list_changed", json!({}));
     assert_eq!(words(watch_events(&mut s)), ["resources"]);
-    // Less is of interest: the server is told so as well.
+    // The filter shrinks, and the client tells the server so.
     s.client.at(s.now).set_watch_filter(id, WatchFilter::new().resources());
     assert_eq!(words(watch_events(&mut s)), ["on"]);
     let third = expect_listen(&mut s, json!({"resourcesListChanged": true}));
     acknowledge(&mut s, &third, json!({"resourcesListChanged": true}));
     expect_cancelled(&mut s, &second);
     notify(&mut s, &third, "tools/list_changed", json!({}));
-    assert_eq!(words(watch_events(&mut s)), Vec::<String>::new(), "nobody is interested any more");
+    assert_eq!(words(watch_events(&mut s)), Vec::<String>::new(), "no watch is left");
 }
 
 /// C6.3
 #[test]
-fn what_the_server_does_not_grant_is_told_to_those_who_asked_for_it() {
+fn watch_reports_what_the_server_does_not_grant() {
     let mut s = ClientHarness::modern(config());
     let tools = watch(&mut s, WatchFilter::new().tools());
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
@@ -193,9 +193,9 @@ fn what_the_server_does_not_grant_is_told_to_those_who_asked_for_it() {
     assert_eq!(interest.resource_uris().collect::<Vec<_>>(), [FILE, OTHER]);
 }
 
-/// C6.4, C6.5, R4: either form of the end is one, whichever comes first, and it is not taken for a loss.
+/// C6.4, C6.5, R4: either form of the end is one, whichever comes first, and it is not a loss.
 #[test]
-fn a_graceful_end_ends_the_watches() {
+fn graceful_end_of_the_listen_request_ends_the_watches() {
     let result = |id: &Value| {
         json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "_meta":
         {"io.modelcontextprotocol/subscriptionId": id}}})
@@ -222,7 +222,7 @@ fn a_graceful_end_ends_the_watches() {
         s.advance(Duration::from_secs(3600));
         s.expect_silence();
         assert_eq!(s.client.peer().watches().count(), 0);
-        // It may be asked again.
+        // A new watch may send a new listen request.
         let again = watch(&mut s, WatchFilter::new().tools());
         let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
         acknowledge(&mut s, &listen, json!({"toolsListChanged": true}));
@@ -230,9 +230,9 @@ fn a_graceful_end_ends_the_watches() {
     }
 }
 
-/// C6.4: where it is wished, the server is asked again after a graceful end, and everything counts as changed.
+/// C6.4: if the application wishes, the client listens again after a graceful end, and reports everything as changed.
 #[test]
-fn after_a_graceful_end_it_is_listened_again_if_that_is_wished() {
+fn client_listens_again_after_a_graceful_end_on_demand() {
     let mut config = config();
     config.watch.on_server_end = OnServerEnd::Listen;
     let mut s = ClientHarness::modern(config);
@@ -240,7 +240,7 @@ fn after_a_graceful_end_it_is_listened_again_if_that_is_wished() {
     let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
     acknowledge(&mut s, &listen, json!({"toolsListChanged": true}));
     s.answer(&listen, json!({"resultType": "complete"}));
-    assert_eq!(words(watch_events(&mut s)), ["interrupted"], "the latest state stands for those before");
+    assert_eq!(words(watch_events(&mut s)), ["interrupted"], "the latest state replaces earlier ones");
     s.expect_silence();
     s.advance(Duration::from_millis(500));
     let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
@@ -248,9 +248,9 @@ fn after_a_graceful_end_it_is_listened_again_if_that_is_wished() {
     assert_eq!(words(watch_events(&mut s)), ["on", "tools?"]);
 }
 
-/// C6.4: an error ends what was granted as a loss does; pauses grow, with chance in them.
+/// C6.4: an error ends a granted request as a loss does; the client retries with growing, randomized pauses.
 #[test]
-fn a_listen_that_breaks_is_asked_for_again_after_growing_pauses() {
+fn client_retries_a_broken_listen_request_with_backoff() {
     let mut s = ClientHarness::modern(config());
     watch(&mut s, WatchFilter::new().tools().resource(FILE));
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": [FILE]});
@@ -276,7 +276,7 @@ fn a_listen_that_breaks_is_asked_for_again_after_growing_pauses() {
         assert!((whole / 2..=whole).contains(&millis), "{pauses:?}");
         whole = (whole * 2).min(30_000);
     }
-    // One that has worked for a while begins anew.
+    // A request that worked for a while resets the backoff.
     s.advance(Duration::from_secs(10));
     s.answer_error(&listen, -32603, None);
     assert!(s.client.poll_timeout().unwrap().saturating_since(s.now) <= Duration::from_millis(500));
@@ -284,7 +284,7 @@ fn a_listen_that_breaks_is_asked_for_again_after_growing_pauses() {
 
 /// C6.3: a server without subscriptions.
 #[test]
-fn a_refused_listen_ends_the_watches_with_the_servers_answer() {
+fn refused_listen_request_ends_the_watches_with_the_server_error() {
     let mut s = ClientHarness::modern(config());
     let id = watch(&mut s, WatchFilter::new().tools());
     let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
@@ -297,9 +297,9 @@ fn a_refused_listen_ends_the_watches_with_the_servers_answer() {
     assert_eq!(s.client.poll_timeout(), None);
 }
 
-/// C6.3: a refusal of more leaves what was granted alone.
+/// C6.3: a refused extension of the filter does not affect what was granted.
 #[test]
-fn a_refusal_concerns_those_alone_who_need_what_is_refused() {
+fn refusal_ends_only_the_watches_that_need_it() {
     let mut s = ClientHarness::modern(config());
     let tools = watch(&mut s, WatchFilter::new().tools());
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
@@ -316,16 +316,16 @@ fn a_refusal_concerns_those_alone_who_need_what_is_refused() {
     assert_eq!(watch_events(&mut s), [(tools, "tools".into())]);
 }
 
-/// C6.3: an error that may pass is believed when it has not passed for a while.
+/// C6.3: a transient error is final once it has repeated for a while.
 #[test]
-fn a_server_that_keeps_saying_no_is_believed() {
+fn client_gives_up_on_a_listen_request_after_repeated_errors() {
     let mut s = ClientHarness::modern(config());
     watch(&mut s, WatchFilter::new().tools());
     let mut asked = 0;
     while let Some(line) = s.try_line() {
         asked += 1;
         s.answer_error(&line["id"], -32000, None);
-        assert!(asked < 10, "asked for ever");
+        assert!(asked < 10, "the client asks for ever");
         if let Some(due) = s.client.poll_timeout() {
             s.advance(due.saturating_since(s.now));
         }
@@ -334,10 +334,10 @@ fn a_server_that_keeps_saying_no_is_believed() {
     assert!(words(watch_events(&mut s))[0].starts_with("refused"));
 }
 
-/// S5.2 of the other side: an acknowledgement that does not come is not waited for for ever; one that is forgotten is
-/// made up for by what follows.
+/// S5.2 of the other side: the client does not wait for ever for an acknowledgement; if it is missing, the
+/// notifications that follow replace it.
 #[test]
-fn a_missing_acknowledgement_is_noticed() {
+fn client_notices_a_missing_acknowledgement() {
     let mut s = ClientHarness::modern(config());
     watch(&mut s, WatchFilter::new().tools());
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
@@ -355,7 +355,7 @@ fn a_missing_acknowledgement_is_noticed() {
 
 /// 2025-11-25 resources: the URI may be that of a sub-resource; C6.2.
 #[test]
-fn a_change_below_a_watched_resource_is_told() {
+fn watch_reports_a_change_below_its_resource() {
     let mut s = ClientHarness::modern(config());
     let project = watch(&mut s, WatchFilter::new().resource("file:///project"));
     let listen = s.expect("subscriptions/listen");
@@ -370,16 +370,12 @@ fn a_change_below_a_watched_resource_is_told() {
     both.sort();
     assert_eq!(both, [(project, OTHER.into()), (notes, OTHER.into())]);
     notify(&mut s, &listen, "resources/updated", json!({"uri": "file:///project-two/x"}));
-    assert_eq!(
-        watch_events(&mut s).len(),
-        2,
-        "a name that nobody asked for may be another name for what somebody did"
-    );
+    assert_eq!(watch_events(&mut s).len(), 2, "an unknown name may be another name for a watched resource");
 }
 
-/// R8 of the listen filter: tasks are told with what is known of them; without the extension they are not asked for.
+/// R8 of the listen filter: the watch reports tasks with their known state; without the extension it requests none.
 #[test]
-fn tasks_are_watched_where_the_client_knows_them() {
+fn client_with_the_extension_watches_tasks() {
     let mut s = ClientHarness::modern(config());
     watch(&mut s, WatchFilter::new().task("t-1"));
     s.expect_silence();
@@ -401,13 +397,13 @@ fn tasks_are_watched_where_the_client_knows_them() {
         panic!("{events:?}")
     };
     assert_eq!(id, "t-1");
-    assert!(update.as_str().contains("cancelled"), "the latest stands for those before");
+    assert!(update.as_str().contains("cancelled"), "the latest update replaces earlier ones");
 }
 
-/// C3.7: a watch opened before the server is known is asked for once it is, on whatever link that is; one of a lost
-/// connection is carried over to the next, and counts as what may have changed.
+/// C3.7: a watch opened before the server is known is requested once it is known, on any link; a watch of a lost
+/// connection moves to the next one, and reports that changes may have been missed.
 #[test]
-fn watches_are_asked_for_once_the_server_is_known_and_on_each_new_connection() {
+fn client_requests_watches_once_the_server_is_known_and_on_each_new_connection() {
     let mut config = config();
     config.can_reopen = true;
     let mut s = ClientHarness::open(config.clone());
@@ -437,9 +433,9 @@ fn watches_are_asked_for_once_the_server_is_known_and_on_each_new_connection() {
     assert_eq!(words(watch_events(&mut next)), ["on", "tools?"]);
 }
 
-/// Contract 8: what the application does not take is told once, however often it happens.
+/// Contract 8: an unread change is reported once, however often it happens.
 #[test]
-fn changes_that_are_not_taken_coalesce() {
+fn unread_changes_coalesce() {
     let mut s = ClientHarness::modern(config());
     let id = watch(&mut s, WatchFilter::new().tools().resource(FILE));
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": [FILE]});
@@ -451,15 +447,16 @@ fn changes_that_are_not_taken_coalesce() {
     }
     assert!(s.client.wants_read());
     assert_eq!(words(watch_events(&mut s)), ["on", "tools", FILE]);
-    // A watch that is gone is told nothing, not even what waited.
+    // A closed watch reports nothing, not even waiting changes.
     notify(&mut s, &listen, "tools/list_changed", json!({}));
     s.client.at(s.now).unwatch(id);
     assert_eq!(watch_events(&mut s), []);
 }
 
-/// Contract 8: resources below a watched one are as many as the server likes; they give way to the one that was asked for.
+/// Contract 8: a server can name any number of resources below a watched one; they are folded into the watched
+/// resource.
 #[test]
-fn a_flood_of_sub_resources_is_bounded() {
+fn sub_resources_of_a_watch_are_bounded() {
     let mut config = config();
     config.limits.events = 64;
     let mut s = ClientHarness::modern(config);
@@ -476,7 +473,7 @@ fn a_flood_of_sub_resources_is_bounded() {
 
 /// C6.6, R1.
 #[test]
-fn closing_ends_the_listen() {
+fn closing_client_ends_the_listen_request() {
     let mut s = ClientHarness::modern(config());
     watch(&mut s, WatchFilter::new().tools());
     let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));

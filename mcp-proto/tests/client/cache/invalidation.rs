@@ -1,10 +1,10 @@
-//! What news do to what is kept, and what may have happened unheard.
+//! How change notifications and lost subscriptions invalidate cached results.
 
 use super::*;
 
-/// C6.5, C8.5: what may have changed while a subscription was broken is asked for again, and nothing else.
+/// C6.5, C8.5: results that may have changed while a subscription was broken are fetched again, and no others.
 #[test]
-fn what_may_have_changed_unheard_is_not_answered_from_what_is_kept() {
+fn lost_subscription_invalidates_the_results_it_covered() {
     let mut s = ClientHarness::modern(config());
     s.client.at(s.now).watch(WatchFilter::new().tools().resource("x://a"), WatchStart::Now).unwrap();
     let listening = |s: &mut ClientHarness| {
@@ -23,11 +23,11 @@ fn what_may_have_changed_unheard_is_not_answered_from_what_is_kept() {
         let list = |name: &str| hinted(json!({ name: [] }), 60_000, "public");
         let mut read = |uri| {
             let params = ReadResourceParams::new(uri);
-            is_asked::<ReadResource>(s, &params, contents(uri, 60_000))
+            reaches_server::<ReadResource>(s, &params, contents(uri, 60_000))
         };
         let resources = [read("x://a"), read("x://b")];
-        let tools = is_asked::<ListTools>(s, &first(), list("tools"));
-        (tools, is_asked::<ListPrompts>(s, &first(), list("prompts")), resources)
+        let tools = reaches_server::<ListTools>(s, &first(), list("tools"));
+        (tools, reaches_server::<ListPrompts>(s, &first(), list("prompts")), resources)
     };
     assert_eq!(asked(&mut s), (true, true, [true, true]));
     assert_eq!(asked(&mut s), (false, false, [false, false]));
@@ -37,14 +37,14 @@ fn what_may_have_changed_unheard_is_not_answered_from_what_is_kept() {
     assert_eq!(asked(&mut s), (true, false, [true, false]));
 }
 
-/// C6.5, C8.5: what was kept before a watch was on may have changed since, and nobody would ever tell.
+/// C6.5, C8.5: a result cached before the watch was on may have changed since, without a notification.
 #[test]
-fn what_was_kept_before_a_watch_is_on_is_asked_for_again() {
+fn client_fetches_again_what_it_cached_before_the_watch() {
     let mut s = ClientHarness::modern(config());
     let list = |name: &str| hinted(json!({ name: [] }), 60_000, "public");
     let asked = |s: &mut ClientHarness| {
-        let tools = is_asked::<ListTools>(s, &first(), list("tools"));
-        (tools, is_asked::<ListPrompts>(s, &first(), list("prompts")))
+        let tools = reaches_server::<ListTools>(s, &first(), list("tools"));
+        (tools, reaches_server::<ListPrompts>(s, &first(), list("prompts")))
     };
     assert_eq!(asked(&mut s), (true, true));
     s.client.at(s.now).watch(WatchFilter::new().tools().prompts(), WatchStart::Now).unwrap();
@@ -52,26 +52,26 @@ fn what_was_kept_before_a_watch_is_on_is_asked_for_again() {
     let granted = json!({"toolsListChanged": true});
     s.notify("notifications/subscriptions/acknowledged", json!({"_meta": meta, "notifications": granted}));
     while s.client.poll_event().is_some() {}
-    // Of what is not granted nothing is promised.
+    // The server promises no notifications of prompts, so their list stays valid.
     assert_eq!(asked(&mut s), (true, false));
     assert_eq!(asked(&mut s), (false, false));
 }
 
 /// C8.5
 #[test]
-fn news_end_the_time_of_what_they_concern() {
+fn change_notification_invalidates_the_results_it_concerns() {
     let mut s = ClientHarness::modern(config());
     let all = |s: &mut ClientHarness| {
         let list = |name: &str| hinted(json!({ name: [] }), 60_000, "public");
         let mut asked = vec![
-            ("tools", is_asked::<ListTools>(s, &first(), list("tools"))),
-            ("prompts", is_asked::<ListPrompts>(s, &first(), list("prompts"))),
-            ("resources", is_asked::<ListResources>(s, &first(), list("resources"))),
-            ("templates", is_asked::<ListResourceTemplates>(s, &first(), list("resourceTemplates"))),
+            ("tools", reaches_server::<ListTools>(s, &first(), list("tools"))),
+            ("prompts", reaches_server::<ListPrompts>(s, &first(), list("prompts"))),
+            ("resources", reaches_server::<ListResources>(s, &first(), list("resources"))),
+            ("templates", reaches_server::<ListResourceTemplates>(s, &first(), list("resourceTemplates"))),
         ];
         for uri in ["x://a", "x://a/b", "x://c"] {
             let read = ReadResourceParams::new(uri);
-            asked.push((uri, is_asked::<ReadResource>(s, &read, contents(uri, 60_000))));
+            asked.push((uri, reaches_server::<ReadResource>(s, &read, contents(uri, 60_000))));
         }
         asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect::<Vec<_>>()
     };
@@ -92,9 +92,9 @@ fn news_end_the_time_of_what_they_concern() {
     }
 }
 
-/// C8.5: it may have been read before the change.
+/// C8.5: the server may have read it before the change.
 #[test]
-fn an_answer_that_was_overtaken_by_news_is_not_kept() {
+fn client_does_not_cache_a_result_overtaken_by_a_change_notification() {
     let mut s = ClientHarness::modern(config());
     let request = ask::<ListTools>(&mut s, &first());
     let id = s.expect("tools/list");
@@ -107,7 +107,7 @@ fn an_answer_that_was_overtaken_by_news_is_not_kept() {
 
 /// C8.4: an unexpected error says that the list is out of date.
 #[test]
-fn what_the_server_does_not_know_shows_that_its_list_is_out_of_date() {
+fn unknown_tool_or_resource_invalidates_its_list() {
     let mut s = ClientHarness::modern(config());
     let refused = |s: &mut ClientHarness, code: i64| {
         fetch_with::<ListTools>(s, &first(), using(CacheMode::Refresh), tools("a", 60_000));
@@ -124,7 +124,7 @@ fn what_the_server_does_not_know_shows_that_its_list_is_out_of_date() {
         asked.is_some()
     };
     assert!(refused(&mut s, -32602) && refused(&mut s, -32601));
-    assert!(!refused(&mut s, -32603), "that says nothing about the list");
+    assert!(!refused(&mut s, -32603), "such an error says nothing about the list");
     let prompts = hinted(json!({"prompts": []}), 60_000, "public");
     fetch::<ListPrompts>(&mut s, &first(), prompts.clone());
     let request = ask::<GetPrompt>(&mut s, &GetPromptParams::new("p"));

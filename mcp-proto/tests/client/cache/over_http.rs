@@ -1,4 +1,4 @@
-//! What is kept when every request is an exchange.
+//! The cache over HTTP, where every request is an exchange.
 
 use super::*;
 use crate::http_common::{ClientWire, config, modern};
@@ -33,9 +33,9 @@ fn call(wire: &mut ClientWire) -> RequestId {
     wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap()
 }
 
-/// C8.3: no exchange is opened for what is known.
+/// C8.3: a cached result opens no exchange.
 #[test]
-fn what_may_be_kept_is_asked_for_once() {
+fn client_requests_a_cacheable_list_once() {
     modern(config(), |wire| {
         let answer = fetch(wire, tools("a", 1_000));
         assert_eq!(known(wire), answer);
@@ -44,21 +44,21 @@ fn what_may_be_kept_is_asked_for_once() {
     });
 }
 
-/// C4.11: what is kept is what the application was told, without what can not be called.
+/// C4.11: the cache stores the list that the application received, without the tools that cannot be called.
 #[test]
-fn a_list_is_kept_as_it_was_told() {
+fn client_caches_the_list_without_invalid_tools() {
     modern(config(), |wire| {
         let answer = fetch(wire, with_header(tools("a", 60_000), "not a header"));
         assert_eq!(answer["tools"], json!([]));
         wire.diagnostics();
         assert_eq!(known(wire), answer);
-        assert!(wire.diagnostics().is_empty(), "it was told once");
+        assert!(wire.diagnostics().is_empty(), "the invalid tool is reported once");
     });
 }
 
-/// C4.13, C8.4: the tools are listed anew, whatever is kept of them, and what is kept is out of date.
+/// C4.13, C8.4: the client lists the tools again despite its cache, and the cached list is invalid.
 #[test]
-fn wrong_headers_show_that_the_list_is_out_of_date() {
+fn header_mismatch_invalidates_the_list_of_tools() {
     modern(config(), |wire| {
         fetch(wire, with_header(tools("a", 60_000), "Region"));
         let request = call(wire);
@@ -78,7 +78,7 @@ fn wrong_headers_show_that_the_list_is_out_of_date() {
 
 /// C8.5
 #[test]
-fn news_on_a_stream_end_the_time_of_what_they_concern() {
+fn change_notification_on_a_stream_invalidates_the_list() {
     modern(config(), |wire| {
         fetch(wire, tools("a", 60_000));
         call(wire);
@@ -90,7 +90,7 @@ fn news_on_a_stream_end_the_time_of_what_they_concern() {
 }
 
 #[test]
-fn an_old_answer_does_if_no_other_is_to_be_had() {
+fn client_uses_a_stale_result_if_the_server_fails() {
     let mut config = config();
     config.client.cache.stale_if_error = Duration::from_secs(600);
     modern(config, |wire| {

@@ -1,4 +1,4 @@
-//! Old answers where no others are to be had.
+//! Stale results in place of errors (`stale_if_error`).
 
 use super::*;
 
@@ -21,9 +21,9 @@ fn stale_methods(events: &[Event]) -> Vec<&str> {
     stale
 }
 
-/// C8.4: where it is wanted, an old answer is better than none.
+/// C8.4: with `stale_if_error`, a stale result is better than none.
 #[test]
-fn an_old_answer_does_if_no_other_is_to_be_had() {
+fn client_uses_a_stale_result_if_the_server_fails() {
     let mut s = ClientHarness::modern(tolerant());
     fetch::<ListTools>(&mut s, &first(), tools("old", 1_000));
     s.advance(SECOND);
@@ -35,7 +35,7 @@ fn an_old_answer_does_if_no_other_is_to_be_had() {
     assert_eq!(stale_methods(&s.take_events()), ["tools/list"]);
     s.line();
 
-    // The server's own word is no failure of the way.
+    // An error response of the server is its answer, not a failure of the transport.
     let refused = ask::<ListTools>(&mut s, &first());
     let id = s.expect("tools/list");
     s.answer_error(&id, -32603, None);
@@ -51,7 +51,7 @@ fn an_old_answer_does_if_no_other_is_to_be_had() {
 }
 
 #[test]
-fn an_old_answer_does_not_do_unless_that_is_wanted() {
+fn client_uses_no_stale_result_by_default() {
     let mut s = ClientHarness::modern(config());
     fetch::<ListTools>(&mut s, &first(), tools("old", 1_000));
     s.advance(SECOND);

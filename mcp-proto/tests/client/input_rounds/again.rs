@@ -1,10 +1,10 @@
-//! What goes out again.
+//! Retries: the request that the client sends again.
 
 use super::*;
 
 /// C5.2, C5.4
 #[test]
-fn a_request_goes_out_again_with_the_answers_under_a_new_id() {
+fn client_retries_with_the_responses_under_a_new_id() {
     let mut s = modern();
     let params = CallToolParams::new("slow").with_arguments(json!({"b": 1, "a": [null, "x"]}));
     let request = s.client.at(s.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
@@ -29,7 +29,7 @@ fn a_request_goes_out_again_with_the_answers_under_a_new_id() {
 
 /// C5.1
 #[test]
-fn each_of_the_three_methods_goes_round() {
+fn each_of_the_three_methods_supports_input_rounds() {
     let mut s = modern();
     let options = RequestOptions::default;
     s.client.at(s.now).request::<GetPrompt>(&GetPromptParams::new("p"), options()).unwrap();
@@ -44,7 +44,7 @@ fn each_of_the_three_methods_goes_round() {
 
 /// C5.2
 #[test]
-fn inputs_are_asked_for_together_and_answered_in_any_order() {
+fn application_answers_the_inputs_of_a_round_in_any_order() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     let sampling = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}});
@@ -72,7 +72,7 @@ fn inputs_are_asked_for_together_and_answered_in_any_order() {
 
 /// C5.3
 #[test]
-fn the_state_goes_back_byte_by_byte() {
+fn client_returns_the_state_byte_by_byte() {
     let mut s = modern();
     let states = [
         r#""""#,
@@ -93,13 +93,13 @@ fn the_state_goes_back_byte_by_byte() {
         assert!(s.client.poll_transmit(&mut out));
         let out = String::from_utf8(out).unwrap();
         assert!(out.contains(&format!(r#""requestState":{state}"#)), "{state} became {out}");
-        assert!(!out.contains("inputResponses"), "nothing was asked for: {out}");
+        assert!(!out.contains("inputResponses"), "the server required nothing: {out}");
     }
 }
 
 /// C5.3
 #[test]
-fn no_state_goes_back_where_none_came() {
+fn client_returns_no_state_if_it_received_none() {
     let mut s = modern();
     let (_, id) = call(&mut s, RequestOptions::default());
     s.answer(
@@ -115,7 +115,7 @@ fn no_state_goes_back_where_none_came() {
 
 /// C5.3, C5.5
 #[test]
-fn each_round_has_its_own_state_and_answers_alone() {
+fn retry_carries_only_the_state_and_responses_of_its_round() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     require(&mut s, &id, &json!({"r": roots()}));
@@ -126,11 +126,11 @@ fn each_round_has_its_own_state_and_answers_alone() {
     let id = single_input_request(&mut s);
     respond(&mut s, id, "Bob");
     let third = s.line();
-    assert_eq!(third["params"].get("requestState"), None, "the state of the round before is over");
+    assert_eq!(third["params"].get("requestState"), None, "the state of the previous round is dropped");
     assert_eq!(third["params"]["inputResponses"].as_object().unwrap().keys().collect::<Vec<_>>(), ["q"]);
     s.answer(&third["id"], done());
     expect_done(&mut s, request);
-    // A later request knows nothing of it.
+    // A later request has no state.
     s.client.at(s.now).request::<CallTool>(&CallToolParams::new("slow"), RequestOptions::default()).unwrap();
     let other = s.line();
     assert_eq!((other["params"].get("requestState"), other["params"].get("inputResponses")), (None, None));
@@ -138,7 +138,7 @@ fn each_round_has_its_own_state_and_answers_alone() {
 
 /// C5.5
 #[test]
-fn requests_side_by_side_do_not_share_state_or_answers() {
+fn concurrent_requests_do_not_share_state_or_responses() {
     let mut s = modern();
     let (first, a) = call(&mut s, RequestOptions::default());
     let (second, b) = call(&mut s, RequestOptions::default());
@@ -165,7 +165,7 @@ fn requests_side_by_side_do_not_share_state_or_answers() {
 }
 
 #[test]
-fn a_retry_of_the_application_that_is_asked_again_gives_up_its_old_answers() {
+fn manual_retry_drops_its_old_responses_in_the_next_round() {
     let mut s = modern();
     let mut params = CallToolParams::new("slow");
     params.input_responses = Some([("old", ElicitResult::decline().into())].into_iter().collect());
@@ -181,7 +181,7 @@ fn a_retry_of_the_application_that_is_asked_again_gives_up_its_old_answers() {
 }
 
 #[test]
-fn a_request_made_before_the_server_was_known_goes_round_as_well() {
+fn request_made_before_the_handshake_supports_input_rounds() {
     let mut s = ClientHarness::open(open_config());
     let request = s
         .client

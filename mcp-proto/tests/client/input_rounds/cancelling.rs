@@ -4,7 +4,7 @@ use super::*;
 
 /// C7.6, C5.9
 #[test]
-fn a_request_is_cancelled_while_the_application_is_asked() {
+fn client_cancels_a_request_while_the_application_gathers_input() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     require(&mut s, &id, &json!({"a": roots(), "b": form("B?")}));
@@ -21,7 +21,7 @@ fn a_request_is_cancelled_while_the_application_is_asked() {
 
 /// C7.6
 #[test]
-fn a_request_is_cancelled_in_its_second_round_by_its_second_id() {
+fn client_cancels_a_request_in_its_second_round_by_its_second_id() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     require_nothing(&mut s, &id);
@@ -38,7 +38,7 @@ fn a_request_is_cancelled_in_its_second_round_by_its_second_id() {
 }
 
 #[test]
-fn a_request_is_cancelled_while_it_pauses() {
+fn client_cancels_a_request_during_its_pause() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     require_nothing(&mut s, &id);
@@ -52,19 +52,19 @@ fn a_request_is_cancelled_while_it_pauses() {
 
 /// C7.5
 #[test]
-fn answers_and_progress_of_a_round_that_is_over_are_dropped() {
+fn client_drops_responses_and_progress_of_an_ended_round() {
     let mut s = modern();
     let (request, first) = call(&mut s, RequestOptions::default());
     require(&mut s, &first, &json!({"r": roots()}));
     let input = single_input_request(&mut s);
     s.answer(&first, done());
     s.notify("notifications/progress", json!({"progressToken": first, "progress": 1}));
-    assert!(s.take_events().is_empty(), "the round is over");
+    assert!(s.take_events().is_empty(), "the round has ended");
     s.client.at(s.now).respond(input, Ok(&ListRootsResult::new([])));
     let second = s.expect("tools/call");
     s.answer(&first, json!({"content": []}));
     s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{first},"result":{{"content":["#));
-    assert!(!ended(&mut s, request), "an answer to the first round is none to the second");
+    assert!(!ended(&mut s, request), "a response to the first round does not answer the second");
     s.answer(&second, done());
     expect_done(&mut s, request);
 }

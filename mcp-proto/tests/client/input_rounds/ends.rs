@@ -1,10 +1,10 @@
-//! What ends a request between rounds.
+//! Events that end a request between rounds.
 
 use super::*;
 
 /// C5.1
 #[test]
-fn a_result_that_asks_for_nothing_is_invalid() {
+fn input_required_result_without_requests_or_state_is_invalid() {
     let mut s = modern();
     let cases = [
         json!({"resultType": "input_required"}),
@@ -32,7 +32,7 @@ fn a_result_that_asks_for_nothing_is_invalid() {
 }
 
 #[test]
-fn a_key_that_is_asked_for_twice_makes_the_answer_invalid() {
+fn repeated_key_makes_the_result_invalid() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     let twice = r#"{"a":{"method":"roots/list"},"\u0061":{"method":"roots/list"}}"#;
@@ -44,7 +44,7 @@ fn a_key_that_is_asked_for_twice_makes_the_answer_invalid() {
 }
 
 #[test]
-fn something_unknown_that_is_asked_for_ends_the_request_and_nothing_is_asked() {
+fn unknown_input_request_ends_the_request_without_asking_the_application() {
     let mut s = modern();
     for method in ["ping", "tools/call", "tasks/get", "", "elicitation/Create"] {
         let (request, id) = call(&mut s, RequestOptions::default());
@@ -61,7 +61,7 @@ fn something_unknown_that_is_asked_for_ends_the_request_and_nothing_is_asked() {
 }
 
 #[test]
-fn something_undeclared_that_is_asked_for_ends_the_request() {
+fn input_request_without_its_capability_ends_the_request() {
     let mut config = config();
     config.capabilities = config.capabilities.with(ClientCapability::ElicitationForm);
     let mut s = ClientHarness::modern(config);
@@ -82,7 +82,7 @@ fn something_undeclared_that_is_asked_for_ends_the_request() {
 
 /// C5.9
 #[test]
-fn an_answer_that_is_an_error_ends_the_request_and_takes_the_others_back() {
+fn error_of_one_input_ends_the_request_and_cancels_the_others() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     require(&mut s, &id, &json!({"a": roots(), "b": form("B?"), "c": roots()}));
@@ -102,7 +102,7 @@ fn an_answer_that_is_an_error_ends_the_request_and_takes_the_others_back() {
 }
 
 #[test]
-fn more_than_this_side_takes_ends_the_request() {
+fn too_many_input_requests_end_the_request() {
     let mut config = open_config();
     config.limits.requests_in = 3;
     let mut s = ClientHarness::modern(config);
@@ -128,7 +128,7 @@ fn an_error_in_a_later_round_ends_the_request() {
 }
 
 #[test]
-fn a_connection_lost_while_asking_ends_the_request_and_takes_everything_back() {
+fn connection_lost_during_a_round_ends_the_request_and_cancels_its_inputs() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     let (pausing, other) = call(&mut s, RequestOptions::default());
@@ -149,7 +149,7 @@ fn a_connection_lost_while_asking_ends_the_request_and_takes_everything_back() {
 }
 
 #[test]
-fn closing_lets_a_request_that_is_being_answered_finish() {
+fn closing_client_lets_a_request_with_pending_input_finish() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     require(&mut s, &id, &json!({"r": roots()}));
@@ -176,7 +176,7 @@ fn closing_lets_a_request_that_is_being_answered_finish() {
 
 /// C5.2
 #[test]
-fn by_hand_the_request_ends_and_the_retry_is_a_new_one() {
+fn manual_input_ends_the_request_and_its_retry_is_a_new_request() {
     let mut s = modern();
     let (request, first) = call(&mut s, RequestOptions::default().input(InputMode::Manual));
     require(&mut s, &first, &json!({"r": roots()}));

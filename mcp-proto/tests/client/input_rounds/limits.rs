@@ -4,7 +4,7 @@ use super::*;
 
 /// C5.6, C5.7
 #[test]
-fn a_state_alone_goes_back_at_once_and_then_after_growing_pauses() {
+fn client_returns_a_state_without_requests_at_once_and_then_with_backoff() {
     let mut s = modern();
     let options = RequestOptions::default().timeout(Duration::from_secs(1));
     let (request, mut id) = call(&mut s, options);
@@ -24,7 +24,7 @@ fn a_state_alone_goes_back_at_once_and_then_after_growing_pauses() {
 
 /// C5.7
 #[test]
-fn a_server_that_asks_for_ever_is_given_up() {
+fn client_gives_up_on_a_server_with_endless_rounds() {
     let mut config = open_config();
     config.limits.rounds = 2;
     let mut s = ClientHarness::modern(config);
@@ -42,7 +42,7 @@ fn a_server_that_asks_for_ever_is_given_up() {
 
 /// C5.7
 #[test]
-fn what_is_asked_in_between_ends_the_growing_of_pauses() {
+fn input_request_resets_the_backoff() {
     let mut s = modern();
     let (_, mut id) = call(&mut s, RequestOptions::default());
     for _ in 0..2 {
@@ -59,7 +59,7 @@ fn what_is_asked_in_between_ends_the_growing_of_pauses() {
 }
 
 #[test]
-fn no_inputs_at_all_are_answered_by_none() {
+fn empty_input_requests_get_empty_responses() {
     let mut s = modern();
     let (_, id) = call(&mut s, RequestOptions::default());
     s.answer(&id, json!({"resultType": "input_required", "inputRequests": {}}));
@@ -68,7 +68,7 @@ fn no_inputs_at_all_are_answered_by_none() {
 
 /// C7.1
 #[test]
-fn the_time_without_progress_stands_still_while_the_application_is_asked() {
+fn timeout_is_suspended_while_the_application_gathers_input() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     s.advance(Duration::from_secs(20));
@@ -79,17 +79,17 @@ fn the_time_without_progress_stands_still_while_the_application_is_asked() {
     s.client.at(s.now).respond(input, Ok(&ListRootsResult::new([])));
     let id = s.expect("tools/call");
     s.advance(Duration::from_secs(29));
-    assert!(!ended(&mut s, request), "the wait begins anew");
+    assert!(!ended(&mut s, request), "the timeout starts again");
     s.advance(Duration::from_secs(1));
     assert!(matches!(s.outcome(request), Outcome::TimedOut { hard: false, .. }));
     let cancelled = s.line();
     assert_eq!(cancelled["method"], "notifications/cancelled");
-    assert_eq!(cancelled["params"]["requestId"], id, "by the id of the last round");
+    assert_eq!(cancelled["params"]["requestId"], id, "cancelled by the id of the last round");
 }
 
 /// C7.4
 #[test]
-fn the_hard_maximum_runs_on_over_all_rounds() {
+fn hard_timeout_covers_all_rounds() {
     let mut s = modern();
     let options = RequestOptions::default().hard_timeout(Duration::from_secs(100));
     let (request, id) = call(&mut s, options);
@@ -116,7 +116,7 @@ fn the_hard_maximum_runs_on_over_all_rounds() {
 }
 
 #[test]
-fn a_request_without_any_time_ends_as_soon_as_it_is_sent_again() {
+fn request_with_a_zero_timeout_ends_when_it_is_sent_again() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     require_nothing(&mut s, &id);
@@ -132,7 +132,7 @@ fn a_request_without_any_time_ends_as_soon_as_it_is_sent_again() {
     assert!(matches!(s.outcome(request), Outcome::TimedOut { .. }));
 }
 
-/// Contract 8: what is beyond the limit is counted, and not looked at.
+/// Contract 8: input requests beyond the limit are counted and not parsed.
 #[test]
 fn client_refuses_more_input_requests_than_it_takes() {
     let mut config = open_config();

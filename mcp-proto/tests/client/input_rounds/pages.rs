@@ -1,4 +1,4 @@
-//! Pages to visit first: 2025-11-25.
+//! Pages that the user must open first (2025-11-25).
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn agree(s: &mut ClientHarness, id: InboundId) {
 
 /// C10.9
 #[test]
-fn a_page_is_visited_and_the_request_goes_out_again_when_the_server_says_so() {
+fn client_retries_after_a_page_when_the_server_reports_completion() {
     let mut s = legacy();
     let params = CallToolParams::new("slow").with_arguments(json!({"a": 1}));
     let request = s.client.at(s.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
@@ -31,7 +31,7 @@ fn a_page_is_visited_and_the_request_goes_out_again_when_the_server_says_so() {
     assert_eq!((asked[0].1, &asked[0].2["url"]), ("elicitation/create", &json!("https://a.b/p1")));
     assert_eq!(asked[1].2["elicitationId"], "p2");
     agree(&mut s, asked[0].0);
-    // Faster than the person's answer to the second.
+    // The server reports completion before the user answers for the second page.
     s.notify("notifications/elicitation/complete", json!({"elicitationId": "p1"}));
     agree(&mut s, asked[1].0);
     s.advance(Duration::from_secs(1));
@@ -43,14 +43,14 @@ fn a_page_is_visited_and_the_request_goes_out_again_when_the_server_says_so() {
     s.notify("notifications/elicitation/complete", json!({"elicitationId": "p2"}));
     let second = s.line();
     assert_ne!(second["id"], first["id"]);
-    assert_eq!(second["params"], first["params"], "the same, word by word");
+    assert_eq!(second["params"], first["params"], "the retry equals the first request");
     s.answer(&second["id"], json!({"content": [{"type": "text", "text": "done"}]}));
     expect_done(&mut s, request);
 }
 
 /// C10.9
 #[test]
-fn where_the_server_says_nothing_the_request_goes_out_again_after_a_while() {
+fn client_retries_after_a_page_without_a_completion_notification() {
     let mut s = legacy();
     let (request, mut id) = call(&mut s, RequestOptions::default());
     refuse(&mut s, &id, &[page("p")]);
@@ -63,7 +63,7 @@ fn where_the_server_says_nothing_the_request_goes_out_again_after_a_while() {
         s.advance(Duration::from_millis(1));
         id = s.expect("tools/call");
         refuse(&mut s, &id, &[page("p")]);
-        assert!(input_requests(&mut s).is_empty(), "the person is not asked twice");
+        assert!(input_requests(&mut s).is_empty(), "the user is not asked twice");
     }
     s.notify("notifications/elicitation/complete", json!({"elicitationId": "p"}));
     id = s.expect("tools/call");
@@ -73,7 +73,7 @@ fn where_the_server_says_nothing_the_request_goes_out_again_after_a_while() {
 
 /// C10.9
 #[test]
-fn a_person_who_declines_ends_the_request_with_the_servers_error() {
+fn user_who_declines_ends_the_request_with_the_server_error() {
     let mut s = legacy();
     for answer in [ElicitResult::decline(), ElicitResult::cancel()] {
         let (request, id) = call(&mut s, RequestOptions::default());
@@ -90,7 +90,7 @@ fn a_person_who_declines_ends_the_request_with_the_servers_error() {
 
 /// C10.9
 #[test]
-fn an_error_without_pages_or_without_the_capability_is_an_error_like_any_other() {
+fn client_passes_on_the_error_without_pages_or_without_the_capability() {
     let is_error = |s: &mut ClientHarness, request| matches!(s.outcome(request), Outcome::Error(error) if error.code == code::URL_ELICITATION_REQUIRED);
     let mut s = legacy();
     let form = json!({"mode": "form", "elicitationId": "x", "message": "m", "requestedSchema": {}});
@@ -130,7 +130,7 @@ fn cancelling_ends_the_wait_for_a_page() {
 
 /// C10.8, C10.9
 #[test]
-fn the_person_says_that_the_page_is_done() {
+fn application_reports_that_the_page_is_done() {
     let mut s = legacy();
     let (request, id) = call(&mut s, RequestOptions::default());
     s.client.at(s.now).retry(request);

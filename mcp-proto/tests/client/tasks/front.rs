@@ -26,9 +26,9 @@ fn front(handlers: ClientHandlers) -> ClientHarness {
     front
 }
 
-/// C14.1, C14.4: a call awaits its task, and handlers answer what the task asks for.
+/// C14.1, C14.4: a call awaits its task, and handlers answer the task's input requests.
 #[test]
-fn a_call_awaits_its_task_and_handlers_answer_for_it() {
+fn call_awaits_its_task_while_handlers_answer_input_requests() {
     let handlers =
         ClientHandlers::new().elicitation(async |_, _| Ok::<_, HandlerError>(ElicitResult::decline()));
     let mut front = front(handlers);
@@ -57,7 +57,7 @@ fn a_call_awaits_its_task_and_handlers_answer_for_it() {
 
 /// C14.5
 #[test]
-fn a_call_that_is_dropped_cancels_its_task() {
+fn dropping_a_call_cancels_its_task() {
     let mut front = front(ClientHandlers::new());
     let mut call = boxed(front.client.call_tool("slow", json!({})));
     pending(poll(&mut call));
@@ -69,7 +69,7 @@ fn a_call_that_is_dropped_cancels_its_task() {
 
 /// C14.3
 #[test]
-fn a_task_is_handed_out_asked_for_waited_for_and_given_up() {
+fn task_handle_reports_status_awaits_the_result_and_cancels() {
     let mut front = front(ClientHandlers::new());
     let mut call = boxed(front.client.call_tool("slow", json!({})).start_task());
     pending(poll(&mut call));
@@ -113,7 +113,7 @@ fn a_task_is_handed_out_asked_for_waited_for_and_given_up() {
 }
 
 #[test]
-fn a_call_that_needs_no_task_is_done() {
+fn task_handle_of_a_call_without_task_is_complete() {
     let mut front = front(ClientHandlers::new());
     let mut call = boxed(front.client.call_tool("fast", json!({})).start_task());
     pending(poll(&mut call));
@@ -124,7 +124,7 @@ fn a_call_that_needs_no_task_is_done() {
 }
 
 #[test]
-fn a_task_given_up_by_the_server_is_an_error_of_its_own() {
+fn task_cancelled_by_the_server_has_its_own_error() {
     let mut front = front(ClientHandlers::new());
     let mut call = boxed(front.client.call_tool("slow", json!({})));
     pending(poll(&mut call));
@@ -136,10 +136,10 @@ fn a_task_given_up_by_the_server_is_an_error_of_its_own() {
     assert!(matches!(ready(poll(&mut call)), Err(Error::TaskCancelled { message: None })));
 }
 
-/// C9.7: what a task comes to is held to what the tool promises, as far as it is known which tool was called.
+/// C9.7: a task's result is validated against the tool's output schema, if the client knows which tool was called.
 #[cfg(feature = "schema-validate")]
 #[test]
-fn what_a_task_comes_to_is_held_to_what_its_tool_promises() {
+fn client_validates_the_result_of_a_task_against_the_output_schema() {
     let mut front = front(ClientHandlers::new());
     let mut list = boxed(front.client.list_tools_page(None));
     pending(poll(&mut list));

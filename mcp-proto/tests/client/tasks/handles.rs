@@ -1,4 +1,4 @@
-//! Tasks that are known by their identifier alone.
+//! Tasks known by their identifier alone.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use super::*;
 use crate::common::{ClientHarness, config};
 
 #[test]
-fn a_task_that_nobody_follows_is_the_outcome() {
+fn task_handle_mode_ends_the_request_with_the_task() {
     let mut s = ClientHarness::modern(config());
     let (request, line) = call(&mut s, "slow", RequestOptions::default().task(TaskMode::Handle));
     s.answer(&line["id"], created());
@@ -26,9 +26,9 @@ fn a_task_that_nobody_follows_is_the_outcome() {
     s.expect_silence();
 }
 
-/// C14.3: a task is taken up again by its identifier alone, before the server is known as well.
+/// C14.3: a task is resumed by its identifier alone, even before the server is known.
 #[test]
-fn a_task_is_taken_up_again_after_a_restart() {
+fn client_resumes_a_task_after_a_restart() {
     let mut s = ClientHarness::open(config());
     let request = s.client.at(s.now).task("task-1", TaskCommand::Follow, RequestOptions::default()).unwrap();
     let probe = s.expect("server/discover");
@@ -43,7 +43,7 @@ fn a_task_is_taken_up_again_after_a_restart() {
 }
 
 #[test]
-fn a_task_that_was_taken_up_again_is_left_alone_when_nobody_follows_it_any_more() {
+fn client_does_not_cancel_a_resumed_task_when_it_stops_following() {
     let mut s = with_extension();
     let follow = s.client.at(s.now).task("task-1", TaskCommand::Follow, RequestOptions::default()).unwrap();
     s.expect("tasks/get");
@@ -65,7 +65,7 @@ fn with_extension() -> ClientHarness {
 }
 
 #[test]
-fn a_task_is_asked_for_and_given_up_by_its_identifier() {
+fn client_queries_and_cancels_a_task_by_its_identifier() {
     let mut s = with_extension();
     let status = s.client.at(s.now).task("task-1", TaskCommand::Status, RequestOptions::default()).unwrap();
     let id = s.expect("tasks/get");
@@ -81,7 +81,7 @@ fn a_task_is_asked_for_and_given_up_by_its_identifier() {
 }
 
 #[test]
-fn a_server_without_tasks_is_asked_for_none() {
+fn client_sends_no_task_request_to_a_server_without_tasks() {
     let mut s = ClientHarness::modern(config());
     for command in [TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel] {
         let refused = s.client.at(s.now).task("task-1", command, RequestOptions::default());

@@ -20,7 +20,7 @@ fn http_call(wire: &mut ClientWire, options: RequestOptions) -> (RequestId, crat
 
 /// C14.2
 #[test]
-fn over_http_the_task_is_named_in_a_header() {
+fn client_names_the_task_in_a_header() {
     let mut config = crate::http_common::config();
     config.client.capabilities = config.client.capabilities.with(ClientCapability::ElicitationForm);
     crate::http_common::modern(config, |wire| {
@@ -49,7 +49,7 @@ fn over_http_the_task_is_named_in_a_header() {
 
 /// C14.3
 #[test]
-fn over_http_a_question_that_meets_a_broken_server_is_asked_again() {
+fn client_repeats_a_poll_that_fails_with_a_server_error() {
     crate::http_common::modern(crate::http_common::config(), |wire| {
         let (request, exchange) = http_call(wire, RequestOptions::default());
         wire.answer(&exchange, created());
@@ -65,9 +65,9 @@ fn over_http_a_question_that_meets_a_broken_server_is_asked_again() {
     });
 }
 
-/// R7: over HTTP too a call that asks for a task is not cancelled by notification.
+/// R7: over HTTP too, a call that requests a task is not cancelled by notification.
 #[test]
-fn over_http_a_legacy_call_cancelled_before_there_is_a_task_cancels_the_task_later() {
+fn legacy_call_cancelled_over_http_before_its_task_exists_cancels_the_task_later() {
     let mut config = crate::http_common::config();
     config.client.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     crate::http_common::scenario(config, |wire| {

@@ -13,7 +13,7 @@ use crate::common::{ClientHarness, config};
 
 /// C14.7, R7
 #[test]
-fn a_legacy_call_asks_for_a_task_only_where_server_and_tool_allow_it() {
+fn legacy_call_requests_a_task_only_if_server_and_tool_allow_it() {
     let mut s = legacy();
     let cases = [
         ("plain", TaskMode::Handle, false),
@@ -37,9 +37,9 @@ fn a_legacy_call_asks_for_a_task_only_where_server_and_tool_allow_it() {
     }
 }
 
-/// C14.7: what a tool allows may change with the next list.
+/// C14.7: the next list may change what a tool allows.
 #[test]
-fn the_last_list_of_tools_counts() {
+fn client_uses_the_latest_list_of_tools() {
     let mut s = legacy();
     list_tools(&mut s, json!({"tools": [{"name": "required", "inputSchema": {"type": "object"}}]}));
     let (_, line) = call(&mut s, "required", RequestOptions::default());
@@ -48,7 +48,7 @@ fn the_last_list_of_tools_counts() {
 
 /// C14.7
 #[test]
-fn a_legacy_task_is_polled_and_its_result_fetched() {
+fn client_polls_a_legacy_task_and_fetches_its_result() {
     let mut s = legacy();
     let request = started_legacy_task(&mut s);
     let id = answer_poll(&mut s);
@@ -65,16 +65,16 @@ fn a_legacy_task_is_polled_and_its_result_fetched() {
     assert_eq!(statuses(&mut s), [TaskStatus::Working, TaskStatus::Completed]);
 }
 
-/// C14.7: a server may ignore that it was asked for a task.
+/// C14.7: a server may ignore the request for a task.
 #[test]
-fn a_legacy_server_may_answer_at_once() {
+fn legacy_server_may_answer_without_a_task() {
     let mut s = legacy();
     let (request, line) = call(&mut s, "required", RequestOptions::default());
     s.answer(&line["id"], json!({"content": [], "structuredContent": {"task": 1}}));
     assert_eq!(result(s.outcome(request))["content"], json!([]));
 }
 
-/// A result that looks like a task is one only where a task was asked for.
+/// A result that looks like a task is one only if the request asked for a task.
 #[test]
 fn a_legacy_result_that_looks_like_a_task_is_a_result() {
     let mut s = legacy();
@@ -83,9 +83,9 @@ fn a_legacy_result_that_looks_like_a_task_is_a_result() {
     assert_eq!(result(s.outcome(request))["task"]["taskId"], "task-1");
 }
 
-/// R7: `tasks/result` blocks, and the server asks on the way; it needs a time of its own.
+/// R7: `tasks/result` blocks, and the server sends requests meanwhile; it needs its own timeout.
 #[test]
-fn a_legacy_task_that_needs_input_is_asked_for_its_result_which_may_take_long() {
+fn client_fetches_the_result_of_a_legacy_task_that_needs_input_with_a_long_timeout() {
     let mut s = legacy();
     let request = started_legacy_task(&mut s);
     let id = answer_poll(&mut s);
@@ -136,10 +136,10 @@ fn a_legacy_task_is_cancelled_by_its_own_request_alone() {
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
 }
 
-/// R7, C14.5: the notification may not be used for a request that asks for a task; so its cancellation waits for the
-/// task to be known.
+/// R7, C14.5: the notification must not be used for a request with a task; so the cancellation waits until the task is
+/// known.
 #[test]
-fn a_legacy_call_that_is_cancelled_before_there_is_a_task_cancels_the_task_later() {
+fn legacy_call_cancelled_before_its_task_exists_cancels_the_task_later() {
     let mut s = legacy();
     let (request, line) = call(&mut s, "required", RequestOptions::default());
     s.client.at(s.now).cancel(request, None);
@@ -152,7 +152,7 @@ fn a_legacy_call_that_is_cancelled_before_there_is_a_task_cancels_the_task_later
 }
 
 #[test]
-fn a_legacy_call_that_times_out_before_there_is_a_task_sends_no_cancellation() {
+fn legacy_call_that_times_out_before_its_task_exists_sends_no_cancellation() {
     let mut s = legacy();
     let (request, line) = call(&mut s, "required", RequestOptions::default());
     s.advance(Duration::from_secs(30));
@@ -162,9 +162,9 @@ fn a_legacy_call_that_times_out_before_there_is_a_task_sends_no_cancellation() {
     assert_eq!(s.line()["method"], "tasks/cancel");
 }
 
-/// R7: a server that cancels no tasks is not asked to.
+/// R7: a server that cancels no tasks does not receive `tasks/cancel`.
 #[test]
-fn a_legacy_server_that_cancels_no_tasks_is_not_asked_to() {
+fn client_sends_no_cancellation_to_a_legacy_server_that_cancels_no_tasks() {
     let mut s = legacy_with(json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}));
     let request = started_legacy_task(&mut s);
     s.client.at(s.now).cancel(request, None);
@@ -174,9 +174,9 @@ fn a_legacy_server_that_cancels_no_tasks_is_not_asked_to() {
     assert!(matches!(refused, Err(RequestError::Capability { .. })));
 }
 
-/// C14.7: notifications are taken and not relied upon.
+/// C14.7: the client uses notifications and does not rely on them.
 #[test]
-fn a_legacy_status_notification_is_news() {
+fn client_reports_a_legacy_status_notification() {
     let mut s = legacy();
     let request = started_legacy_task(&mut s);
     s.notify("notifications/tasks/status", legacy_task("completed"));
@@ -186,7 +186,7 @@ fn a_legacy_status_notification_is_news() {
 }
 
 #[test]
-fn an_answer_to_nothing_about_tasks_is_reported() {
+fn client_reports_an_unrelated_response_about_tasks() {
     let mut s = ClientHarness::modern(config());
     s.answer(&json!(4711), created());
     let events = s.take_events();

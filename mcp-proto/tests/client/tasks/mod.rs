@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
 
-// --- What a server says ---
+// --- Messages of a server ---
 
 pub(crate) fn task(status: &str) -> Value {
     json!({
@@ -63,7 +63,7 @@ pub(crate) fn legacy_capabilities() -> Value {
     json!({"tools": {}, "tasks": {"cancel": {}, "list": {}, "requests": {"tools": {"call": {}}}}})
 }
 
-/// A legacy server with these capabilities, whose tools have been listed.
+/// A legacy server with these capabilities, after a `tools/list`.
 pub(crate) fn legacy_with(capabilities: Value) -> ClientHarness {
     legacy_by(config(), capabilities)
 }
@@ -111,7 +111,7 @@ pub(crate) fn eliciting() -> ClientHarness {
     ClientHarness::modern(config)
 }
 
-// --- What a client does ---
+// --- Actions of a client ---
 
 pub(crate) fn call(s: &mut ClientHarness, tool: &str, options: RequestOptions) -> (RequestId, Value) {
     let request = s.client.at(s.now).request::<CallTool>(&CallToolParams::new(tool), options).unwrap();
@@ -132,7 +132,7 @@ pub(crate) fn started_legacy_task(s: &mut ClientHarness) -> RequestId {
     request
 }
 
-/// The next question is due: returns its id.
+/// Advances to the next poll and returns its id.
 pub(crate) fn answer_poll(s: &mut ClientHarness) -> Value {
     s.advance(INTERVAL);
     let line = s.line();

@@ -16,7 +16,7 @@ use crate::common::{ClientHarness, config};
 
 /// C14.1
 #[test]
-fn the_extension_is_declared_on_every_request_but_where_no_task_may_come() {
+fn client_declares_the_extension_on_requests_that_may_create_tasks() {
     let mut s = ClientHarness::open(config());
     let probe = s.line();
     assert!(declared(&probe).is_object(), "{probe}");
@@ -40,7 +40,7 @@ fn the_extension_is_declared_on_every_request_but_where_no_task_may_come() {
 
 /// C14.1, C14.3
 #[test]
-fn a_call_that_becomes_a_task_ends_with_what_the_task_comes_to() {
+fn call_that_becomes_a_task_ends_with_the_result_of_the_task() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
     s.expect_silence();
@@ -68,9 +68,9 @@ fn a_server_may_answer_without_a_task() {
     assert_eq!(result(s.outcome(request))["content"], json!([]));
 }
 
-/// C14.1: a task in answer to what can not become one is an invalid answer.
+/// C14.1: a task in response to a method that cannot create one is an invalid result.
 #[test]
-fn a_task_that_may_not_be_is_an_invalid_answer() {
+fn unexpected_task_is_an_invalid_result() {
     let mut s = ClientHarness::modern(config());
     let params = ReadResourceParams::new("file:///a");
     let read = s.client.at(s.now).request::<ReadResource>(&params, RequestOptions::default()).unwrap();
@@ -93,7 +93,7 @@ fn a_task_that_may_not_be_is_an_invalid_answer() {
 
 /// C14.4
 #[test]
-fn what_a_task_asks_for_is_asked_of_the_application_and_handed_over() {
+fn client_sends_the_answers_of_the_application_to_the_task() {
     let mut s = eliciting();
     let request = started_task(&mut s);
     let id = answer_poll(&mut s);
@@ -120,9 +120,9 @@ fn what_a_task_asks_for_is_asked_of_the_application_and_handed_over() {
     assert_eq!(result(s.outcome(request))["content"][0]["text"], "done");
 }
 
-/// C14.4: the same trust rules as for a direct request: nothing that was not declared is asked.
+/// C14.4: the trust rules of a direct request apply: an input request without its capability is refused.
 #[test]
-fn a_task_that_asks_for_what_was_not_declared_is_given_up() {
+fn client_cancels_a_task_that_requests_undeclared_input() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
     let id = answer_poll(&mut s);
@@ -133,7 +133,7 @@ fn a_task_that_asks_for_what_was_not_declared_is_given_up() {
 
 /// C14.4
 #[test]
-fn an_error_of_the_application_gives_the_task_up() {
+fn error_of_the_application_cancels_the_task() {
     let mut s = eliciting();
     let request = started_task(&mut s);
     let id = answer_poll(&mut s);
@@ -146,7 +146,7 @@ fn an_error_of_the_application_gives_the_task_up() {
 
 /// C14.4
 #[test]
-fn what_is_asked_is_withdrawn_when_the_task_ends_without_it() {
+fn client_cancels_input_requests_when_their_task_ends() {
     let mut s = eliciting();
     let request = started_task(&mut s);
     let id = answer_poll(&mut s);
@@ -163,7 +163,7 @@ fn what_is_asked_is_withdrawn_when_the_task_ends_without_it() {
 
 /// C14.4
 #[test]
-fn with_manual_input_the_application_sees_that_a_task_waits_and_answers_itself() {
+fn application_with_manual_input_sees_the_waiting_task_and_answers_it() {
     let mut s = eliciting();
     let mut options = RequestOptions::default();
     options.input = InputMode::Manual;
@@ -177,23 +177,23 @@ fn with_manual_input_the_application_sees_that_a_task_waits_and_answers_itself()
 
 /// C14.5
 #[test]
-fn a_cancelled_task_is_cancelled_by_its_own_request() {
+fn client_cancels_a_task_by_a_cancel_request() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
     s.client.at(s.now).cancel(request, Some("enough"));
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     let line = s.line();
     assert_eq!((&line["method"], &line["params"]["taskId"]), (&json!("tasks/cancel"), &json!("task-1")));
-    // It is asked for no more, whatever the server makes of that.
+    // The client stops polling it, whatever the server does with the cancellation.
     s.answer_error(&line["id"], code::INVALID_PARAMS, None);
     s.advance(Duration::from_secs(600));
     s.expect_silence();
     assert_eq!(s.client.peer().in_flight(), 0);
 }
 
-/// C14.5: before there is a task, a request is cancelled as any other; a task that comes all the same is not wanted.
+/// C14.5: before a task exists, a request is cancelled like any other; a task created nevertheless is cancelled.
 #[test]
-fn a_task_that_crosses_the_cancellation_is_cancelled() {
+fn client_cancels_a_task_that_crosses_the_cancellation() {
     let mut s = ClientHarness::modern(config());
     let (request, line) = call(&mut s, "slow", RequestOptions::default());
     s.client.at(s.now).cancel(request, None);
@@ -218,9 +218,9 @@ fn a_notification_ends_the_task_as_an_answer_does() {
     s.expect_silence();
 }
 
-/// C14.6: a notification is no substitute for asking.
+/// C14.6: a notification does not replace polling.
 #[test]
-fn asking_goes_on_after_notifications() {
+fn client_continues_to_poll_after_notifications() {
     let mut s = ClientHarness::modern(config());
     started_task(&mut s);
     s.notify("notifications/tasks", task("working"));
@@ -228,7 +228,7 @@ fn asking_goes_on_after_notifications() {
 }
 
 #[test]
-fn a_task_that_fails_ends_with_its_error() {
+fn failed_task_ends_the_request_with_its_error() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
     let id = answer_poll(&mut s);
@@ -237,7 +237,7 @@ fn a_task_that_fails_ends_with_its_error() {
 }
 
 #[test]
-fn a_task_that_the_server_gives_up_ends_so() {
+fn task_cancelled_by_the_server_ends_the_request_as_cancelled() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
     let id = answer_poll(&mut s);
@@ -246,7 +246,7 @@ fn a_task_that_the_server_gives_up_ends_so() {
 }
 
 #[test]
-fn a_task_that_the_server_has_forgotten_ends_with_that_error() {
+fn task_unknown_to_the_server_ends_the_request_with_that_error() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
     let id = answer_poll(&mut s);
@@ -255,9 +255,9 @@ fn a_task_that_the_server_has_forgotten_ends_with_that_error() {
     s.expect_silence();
 }
 
-/// R8: some servers say of a task that it is one where the answer is complete.
+/// R8: some servers mark the response to `tasks/get` as a task where it should be complete.
 #[test]
-fn an_answer_about_a_task_may_say_that_it_is_a_task() {
+fn client_accepts_a_task_status_whose_result_type_is_task() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
     let id = answer_poll(&mut s);
@@ -266,7 +266,7 @@ fn an_answer_about_a_task_may_say_that_it_is_a_task() {
 }
 
 #[test]
-fn a_task_outlives_the_times_of_requests_but_not_its_own_maximum() {
+fn task_outlives_request_timeouts_but_not_its_hard_timeout() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
     let minute = |s: &mut ClientHarness| {
@@ -296,7 +296,7 @@ fn a_task_outlives_the_times_of_requests_but_not_its_own_maximum() {
 }
 
 #[test]
-fn a_question_that_is_not_answered_is_asked_again() {
+fn client_repeats_an_unanswered_poll() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
     answer_poll(&mut s);
@@ -308,7 +308,7 @@ fn a_question_that_is_not_answered_is_asked_again() {
 }
 
 #[test]
-fn a_second_answer_to_a_request_that_is_a_task_by_now_changes_nothing() {
+fn client_ignores_a_second_response_to_a_request_that_became_a_task() {
     let mut s = ClientHarness::modern(config());
     let (request, line) = call(&mut s, "slow", RequestOptions::default());
     s.answer(&line["id"], created());
@@ -320,7 +320,7 @@ fn a_second_answer_to_a_request_that_is_a_task_by_now_changes_nothing() {
 }
 
 #[test]
-fn a_lost_connection_ends_the_request_once() {
+fn lost_connection_ends_the_request_once() {
     let mut s = eliciting();
     let request = started_task(&mut s);
     let id = answer_poll(&mut s);
@@ -332,7 +332,7 @@ fn a_lost_connection_ends_the_request_once() {
 }
 
 #[test]
-fn closing_leaves_the_task_alone() {
+fn closing_client_does_not_cancel_the_task() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
     s.client.at(s.now).close();
@@ -343,7 +343,7 @@ fn closing_leaves_the_task_alone() {
 }
 
 #[test]
-fn closing_waits_for_the_cancellation_to_be_heard() {
+fn closing_client_waits_for_the_response_to_its_cancellation() {
     let mut s = ClientHarness::modern(config());
     let request = started_task(&mut s);
     s.client.at(s.now).cancel(request, None);

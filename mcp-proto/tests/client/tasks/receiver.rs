@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::front_common::ClientHarness;
 
-/// A front that lets servers make tasks of elicitation; each answer waits until `open` is set.
+/// A front that lets servers request elicitation as a task; each answer waits until `open` is set.
 fn receiver(open: &Arc<AtomicBool>) -> ClientHarness {
     let open = open.clone();
     let handlers = ClientHandlers::new().tasks().elicitation(move |_, _| {
@@ -34,7 +34,7 @@ fn receiver(open: &Arc<AtomicBool>) -> ClientHarness {
     ClientHarness::legacy_with(handlers)
 }
 
-/// What the client writes next, whatever its handlers do meanwhile.
+/// The next message that the client writes, while its handlers run.
 fn next_message(front: &mut ClientHarness, message: Value) -> Value {
     front.driver.lock(|machine, now| machine.handle_input(now, Bytes::from(format!("{message}\n"))));
     written(front)
@@ -66,7 +66,7 @@ fn about(id: u32, method: &str, task: &Value) -> Value {
 
 /// R7, C14.7
 #[test]
-fn what_a_server_asks_becomes_a_task_that_it_polls_and_fetches() {
+fn request_of_a_server_becomes_a_task_that_it_polls_and_fetches() {
     let open = Arc::new(AtomicBool::new(false));
     let mut front = receiver(&open);
     let created = next_message(&mut front, elicit(1, json!({"task": {"ttl": 60000}})));
@@ -80,8 +80,12 @@ fn what_a_server_asks_becomes_a_task_that_it_polls_and_fetches() {
 
     assert_eq!(next_message(&mut front, about(2, "tasks/get", &id))["result"]["status"], "working");
     let listed = next_message(&mut front, crate::front_common::request(&json!(3), "tasks/list", json!({})));
-    assert_eq!(listed["result"]["tasks"][0]["taskId"], id, "what can be got can be listed");
-    assert_eq!(next_message(&mut front, about(4, "tasks/result", &id)), Value::Null, "it is held back");
+    assert_eq!(listed["result"]["tasks"][0]["taskId"], id, "a task that can be fetched can be listed");
+    assert_eq!(
+        next_message(&mut front, about(4, "tasks/result", &id)),
+        Value::Null,
+        "the result is held back"
+    );
 
     open.store(true, Ordering::SeqCst);
     let fetched = written(&mut front);
@@ -91,12 +95,12 @@ fn what_a_server_asks_becomes_a_task_that_it_polls_and_fetches() {
     assert_eq!(next_message(&mut front, about(5, "tasks/get", &id))["result"]["status"], "completed");
     assert_eq!(next_message(&mut front, about(6, "tasks/result", &id))["result"]["action"], "decline");
     let refused = next_message(&mut front, about(7, "tasks/cancel", &id));
-    assert_eq!(refused["error"]["code"], code::INVALID_PARAMS, "it is over");
+    assert_eq!(refused["error"]["code"], code::INVALID_PARAMS, "the task has ended");
 }
 
 /// R7
 #[test]
-fn a_received_task_is_cancelled_for_good() {
+fn cancelled_received_task_stays_cancelled() {
     let open = Arc::new(AtomicBool::new(false));
     let mut front = receiver(&open);
     let id = next_message(&mut front, elicit(1, json!({"task": {}})))["result"]["task"]["taskId"].clone();
@@ -113,9 +117,9 @@ fn a_received_task_is_cancelled_for_good() {
     assert_eq!(next_message(&mut front, about(4, "tasks/get", &id))["result"]["status"], "cancelled");
 }
 
-/// R7: a handler's error is the end of the task, and `tasks/result` brings it.
+/// R7: a handler's error ends the task, and `tasks/result` returns it.
 #[test]
-fn a_received_task_that_fails_brings_its_error() {
+fn result_of_a_failed_received_task_is_its_error() {
     let handlers = ClientHandlers::new()
         .tasks()
         .elicitation(async |_, _| Err::<ElicitResult, _>(HandlerError::new("nobody is there")));
@@ -132,9 +136,9 @@ fn a_received_task_that_fails_brings_its_error() {
     );
 }
 
-/// R7: a client that declares no tasks ignores that one is wanted, and has none to ask for.
+/// R7: a client that declares no tasks ignores the request for one, and has no tasks to query.
 #[test]
-fn without_the_capability_a_wish_for_a_task_is_ignored() {
+fn client_without_the_capability_ignores_the_request_for_a_task() {
     let handlers =
         ClientHandlers::new().elicitation(async |_, _| Ok::<_, HandlerError>(ElicitResult::decline()));
     let mut front = ClientHarness::legacy_with(handlers);
@@ -144,7 +148,7 @@ fn without_the_capability_a_wish_for_a_task_is_ignored() {
 }
 
 #[test]
-fn a_request_that_wants_no_task_is_answered_as_ever() {
+fn client_answers_a_request_without_task_directly() {
     let open = Arc::new(AtomicBool::new(true));
     let mut front = receiver(&open);
     assert_eq!(next_message(&mut front, elicit(1, json!({})))["result"]["action"], "decline");
@@ -153,7 +157,7 @@ fn a_request_that_wants_no_task_is_answered_as_ever() {
 }
 
 #[test]
-fn an_unknown_task_or_page_is_refused() {
+fn client_refuses_an_unknown_task_or_cursor() {
     let mut front = receiver(&Arc::default());
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
         let refused = next_message(&mut front, about(1, method, &json!("1")));
@@ -166,7 +170,7 @@ fn an_unknown_task_or_page_is_refused() {
     assert_eq!(refused["error"]["code"], code::INVALID_PARAMS);
 }
 
-/// R7: lists come in pages, and what is kept is bounded.
+/// R7: lists have pages, and the stored tasks are bounded.
 #[test]
 fn received_tasks_are_bounded_and_listed_in_pages() {
     let open = Arc::new(AtomicBool::new(false));
@@ -184,14 +188,14 @@ fn received_tasks_are_bounded_and_listed_in_pages() {
         cursor = json!({"cursor": listed["result"]["nextCursor"]});
     }
     assert_eq!((seen, cursor), (256, json!({"cursor": null})));
-    // Once some are over there is room again: the oldest of them goes.
+    // Ended tasks make room: the oldest of them is evicted.
     open.store(true, Ordering::SeqCst);
     written(&mut front);
     assert!(next_message(&mut front, elicit(400, json!({"task": {}})))["result"]["task"].is_object());
 }
 
 #[test]
-fn a_received_task_is_forgotten_after_its_time() {
+fn client_forgets_a_received_task_after_its_ttl() {
     let open = Arc::new(AtomicBool::new(true));
     let mut front = receiver(&open);
     let id = next_message(&mut front, elicit(1, json!({"task": {"ttl": 1000}})))["result"]["task"]["taskId"]
@@ -203,7 +207,7 @@ fn a_received_task_is_forgotten_after_its_time() {
 }
 
 #[test]
-fn capabilities_name_what_may_become_a_task_whatever_the_order() {
+fn capabilities_name_the_requests_that_may_become_tasks_in_any_order() {
     let declared = |handlers: ClientHandlers| serde_json::to_value(handlers.capabilities()).unwrap();
     let before = ClientHandlers::new().tasks().elicitation(async |_, _| ElicitResult::decline());
     let after = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline()).tasks();
@@ -211,9 +215,9 @@ fn capabilities_name_what_may_become_a_task_whatever_the_order() {
     assert_eq!((&declared(before)["tasks"], &declared(after)["tasks"]), (&expected, &expected));
 }
 
-/// R7, C14.7: the answer to what a task of the server's asks for names that task.
+/// R7, C14.7: the response to a request made on behalf of a server's task names that task.
 #[test]
-fn an_answer_on_behalf_of_a_task_names_it() {
+fn response_on_behalf_of_a_task_names_the_task() {
     let handlers =
         ClientHandlers::new().elicitation(async |_, _| Ok::<_, HandlerError>(ElicitResult::decline()));
     let mut front = ClientHarness::legacy_with(handlers);

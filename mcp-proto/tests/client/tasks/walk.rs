@@ -1,4 +1,4 @@
-//! Whatever a server and an application do with tasks, the contracts hold.
+//! A random walk of a server and an application with tasks, which checks the contracts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,12 +16,12 @@ struct RandomWalk {
     s: ClientHarness,
     rng_state: u64,
     modern: bool,
-    /// What was accepted, and whether it has ended.
+    /// The accepted requests, and whether each has ended.
     requests: BTreeMap<RequestId, bool>,
-    /// What waits for an answer of the server.
+    /// The requests that wait for a response of the server.
     waiting: VecDeque<(Value, String)>,
     asked: Vec<InboundId>,
-    /// How often each method went out.
+    /// How often each method was sent.
     sent: BTreeMap<String, usize>,
     resolved: usize,
 }
@@ -165,7 +165,11 @@ impl RandomWalk {
                 }
                 Event::Request { id, .. } => {
                     if let Some(of) = self.s.client.peer().on_behalf_of(id) {
-                        assert_eq!(self.requests.get(&of), Some(&false), "asked on behalf of what is over");
+                        assert_eq!(
+                            self.requests.get(&of),
+                            Some(&false),
+                            "the client asks on behalf of an ended request"
+                        );
                     }
                     self.asked.push(id);
                 }
@@ -180,7 +184,7 @@ impl RandomWalk {
             0 => self.s.end("gone"),
             1 => self.s.client.at(self.s.now).close(),
             _ => {
-                // Left to itself, every request ends: the server says nothing any more.
+                // From here on the server is silent, and every request must end.
                 self.s.advance(Duration::from_secs(3600));
                 self.look();
                 assert!(self.requests.values().all(|&ended| ended), "a request waits for ever");
@@ -198,7 +202,7 @@ impl RandomWalk {
 
 /// Contracts 1, 2, 5; C14.5
 #[test]
-fn tasks_hold_the_contracts_whatever_happens() {
+fn client_keeps_its_contracts_in_any_sequence_of_task_events() {
     for modern in [true, false] {
         let mut sent = BTreeMap::<String, usize>::new();
         let mut settled = 0;
@@ -211,7 +215,7 @@ fn tasks_hold_the_contracts_whatever_happens() {
             lines.into_iter().for_each(|(method, count)| *sent.entry(method).or_default() += count);
             settled += results;
         }
-        // The walk gets everywhere, or it shows nothing.
+        // The walk must reach every method, or it proves nothing.
         let step = if modern { "tasks/update" } else { "tasks/result" };
         for method in ["tools/call", "tasks/get", "tasks/cancel", step] {
             assert!(sent.get(method).is_some_and(|&count| count > 20), "{method}: {sent:?}");

@@ -14,9 +14,9 @@ fn expect_about(s: &mut ClientHarness, method: &str, uri: &str) -> Value {
     line["id"].clone()
 }
 
-/// C6.7, S5.8: a resource is subscribed to once, however many watch it, and given up with the last of them.
+/// C6.7, S5.8: the client subscribes to a resource once, however many watches it has, and unsubscribes with the last.
 #[test]
-fn a_legacy_server_is_asked_once_for_each_resource() {
+fn client_subscribes_once_to_each_legacy_resource() {
     let mut s = ClientHarness::legacy(config());
     let one = watch(&mut s, WatchFilter::new().tools().resource(FILE));
     let subscribe = expect_about(&mut s, "resources/subscribe", FILE);
@@ -42,7 +42,10 @@ fn a_legacy_server_is_asked_once_for_each_resource() {
         })
         .collect();
     assert_eq!(watches, [one, two]);
-    assert!(events.iter().any(|event| matches!(event, Event::Notification { .. })), "others hear it as well");
+    assert!(
+        events.iter().any(|event| matches!(event, Event::Notification { .. })),
+        "other watches report it too"
+    );
     s.client.at(s.now).unwatch(one);
     s.expect_silence();
     s.client.at(s.now).unwatch(two);
@@ -54,7 +57,7 @@ fn a_legacy_server_is_asked_once_for_each_resource() {
 
 /// C6.7: requests about one resource do not overtake each other.
 #[test]
-fn a_legacy_resource_has_one_request_on_its_way() {
+fn client_has_one_request_in_flight_for_each_legacy_resource() {
     let mut s = ClientHarness::legacy(config());
     let one = watch(&mut s, WatchFilter::new().resource(FILE));
     let subscribe = expect_about(&mut s, "resources/subscribe", FILE);
@@ -73,9 +76,9 @@ fn a_legacy_resource_has_one_request_on_its_way() {
     assert_eq!(watch_events(&mut s), [(three, "on".into())]);
 }
 
-/// C6.7: what the server does not declare is not asked for, and told to be missing.
+/// C6.7: the client does not request what the server does not declare, and reports it as missing.
 #[test]
-fn a_legacy_server_is_not_asked_for_what_it_does_not_declare() {
+fn client_does_not_subscribe_to_undeclared_legacy_changes() {
     let mut config = config();
     config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     let mut s = ClientHarness::open(config);
@@ -90,9 +93,9 @@ fn a_legacy_server_is_not_asked_for_what_it_does_not_declare() {
     assert_eq!(words(watch_events(&mut s)), [format!("on without prompts, resources, {FILE}, t")]);
 }
 
-/// C6.7: a resource that is refused is missing; one whose answer is lost is asked for again.
+/// C6.7: a refused resource is missing; the client retries one whose response is lost.
 #[test]
-fn a_legacy_resource_that_is_refused_is_missing() {
+fn watch_reports_a_refused_legacy_resource_as_missing() {
     let mut s = ClientHarness::legacy(config());
     watch(&mut s, WatchFilter::new().resource(FILE).resource(OTHER));
     let file = expect_about(&mut s, "resources/subscribe", FILE);
@@ -107,9 +110,9 @@ fn a_legacy_resource_that_is_refused_is_missing() {
     assert_eq!(words(watch_events(&mut s)), [format!("on without {FILE}")]);
 }
 
-/// C14: tasks of 2025-11-25 are told as they are.
+/// C14: tasks of 2025-11-25 are reported with their state.
 #[test]
-fn legacy_tasks_are_watched() {
+fn client_watches_legacy_tasks() {
     let mut config = config();
     config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     let mut s = ClientHarness::open(config);
@@ -134,9 +137,9 @@ fn legacy_tasks_are_watched() {
     assert_eq!((*watch, &**task), (id, "t-1"));
 }
 
-/// Contract 1: what the machine asks for itself has no outcome that the application would see.
+/// Contract 1: requests of the machine itself have no outcome that the application sees.
 #[test]
-fn requests_of_watches_are_nobody_elses() {
+fn requests_of_watches_report_no_outcome() {
     for cut in [false, true] {
         let mut s = ClientHarness::legacy(config());
         watch(&mut s, WatchFilter::new().resource(FILE));
