@@ -1,4 +1,4 @@
-//! What an answer looks like on the wire, and which answers are replaced.
+//! The form of a response on the wire, and which errors are replaced.
 
 use mcp_proto::peer::server::Answer;
 use mcp_proto::peer::{AnyResult, CacheHint};
@@ -33,7 +33,7 @@ fn answer(s: &mut ServerHarness, method: &str, params: Value, result: &dyn AnyRe
 
 /// S11.2
 #[test]
-fn a_result_keeps_the_kind_that_an_extension_gives_it() {
+fn result_keeps_the_type_that_an_extension_gives_it() {
     let mut s = ServerHarness::new(config());
     let params = with_capabilities(json!({"extensions": {TASKS: {}}}));
     let line = answer(&mut s, "tools/call", params, &task());
@@ -43,7 +43,7 @@ fn a_result_keeps_the_kind_that_an_extension_gives_it() {
 
 /// S11.1
 #[test]
-fn a_task_is_made_only_for_a_client_that_knows_tasks() {
+fn server_creates_a_task_only_for_a_client_with_the_extension() {
     let mut s = ServerHarness::new(config());
     let line = answer(&mut s, "tools/call", json!({}), &task());
     assert_eq!(line["error"]["code"], -32021);
@@ -52,7 +52,7 @@ fn a_task_is_made_only_for_a_client_that_knows_tasks() {
 
 /// S4.1
 #[test]
-fn a_result_that_asks_for_input_is_held_to_the_rules_of_one() {
+fn server_refuses_input_required_for_other_methods_and_revisions() {
     let mut s = ServerHarness::new(config());
     let mut needed = InputRequiredResult::requests(InputRequests::new());
     needed.request_state = Some("x".into());
@@ -68,7 +68,7 @@ fn a_result_that_asks_for_input_is_held_to_the_rules_of_one() {
 
 /// S4.3, S1.6
 #[test]
-fn everything_that_input_needs_and_the_client_lacks_is_named_at_once() {
+fn error_names_all_capabilities_that_the_input_requests_need() {
     let mut s = ServerHarness::new(config());
     let message: SamplingMessage =
         serde_json::from_str(r#"{"role":"user","content":{"type":"text","text":"hi"}}"#).unwrap();
@@ -89,7 +89,7 @@ fn everything_that_input_needs_and_the_client_lacks_is_named_at_once() {
 
 /// S4.3
 #[test]
-fn what_is_no_request_of_the_protocol_is_never_asked() {
+fn server_never_sends_an_unknown_input_request() {
     let mut s = ServerHarness::new(config());
     let unknown = Json::new(r#"{"method":"tools/list"}"#).unwrap();
     let requests: InputRequests = [("a", InputRequest::Unknown(unknown))].into();
@@ -101,7 +101,7 @@ fn what_is_no_request_of_the_protocol_is_never_asked() {
 
 /// S7.1
 #[test]
-fn a_result_that_is_passed_on_as_it_came_keeps_its_own_hints() {
+fn raw_result_keeps_its_own_cache_hints() {
     let mut s = ServerHarness::new(config());
     let upstream: EmptyResult =
         serde_json::from_str(r#"{"resultType":"complete","tools":[],"ttlMs":5,"cacheScope":"public"}"#)
@@ -143,7 +143,7 @@ fn only_complete_results_of_cacheable_methods_carry_hints() {
 
 /// S7.1
 #[test]
-fn each_method_may_have_hints_of_its_own() {
+fn server_uses_the_configured_hints_of_each_method() {
     let mut config = config();
     config.cache = CacheHint { ttl_ms: 10, scope: CacheScope::Private };
     config.cache_by_method.insert(Discover::NAME, CacheHint { ttl_ms: 3_600_000, scope: CacheScope::Public });
@@ -155,9 +155,9 @@ fn each_method_may_have_hints_of_its_own() {
     assert_eq!((&line["result"]["ttlMs"], &line["result"]["cacheScope"]), (&json!(10), &json!("private")));
 }
 
-/// What is the protocol's at one revision may be the application's own at another.
+/// A method of the protocol at one revision may be the application's own at another.
 #[test]
-fn a_custom_method_may_bear_the_name_of_one_that_the_revision_lacks() {
+fn custom_method_may_have_the_name_of_a_method_that_the_revision_lacks() {
     let mut config = config();
     config.custom_methods.push("logging/setLevel".into());
     let mut s = ServerHarness::new(config);
@@ -173,7 +173,7 @@ fn error_at(s: &mut ServerHarness, code: i64) -> Value {
 
 /// S1.10
 #[test]
-fn codes_that_the_modern_revision_forbids_are_replaced() {
+fn server_replaces_codes_that_the_modern_revision_forbids() {
     let mut s = ServerHarness::new(config());
     let cases = [
         (code::RESOURCE_NOT_FOUND, -32602),
@@ -192,7 +192,7 @@ fn codes_that_the_modern_revision_forbids_are_replaced() {
 
 /// S8.12
 #[test]
-fn codes_of_legacy_revisions_are_left_to_them() {
+fn server_sends_a_legacy_code_only_at_revisions_that_define_it() {
     for (version, given, sent) in [
         ("2025-11-25", code::RESOURCE_NOT_FOUND, -32002),
         ("2025-11-25", code::URL_ELICITATION_REQUIRED, -32042),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::server_common::{ServerHarness, config, initialize, tools};
 
-/// Over so many bytes of unread answers, requests are held.
+/// Requests are held while more bytes than this are unread.
 const MARK: usize = 1000;
 
 fn small() -> ServerConfig {
@@ -23,14 +23,14 @@ fn legacy(config: ServerConfig) -> ServerHarness {
     ServerHarness::legacy_with(config, "2025-03-26", json!({"roots": {}}))
 }
 
-/// Leaves an answer unread that is over the mark.
+/// Leaves a response unread that exceeds the mark.
 fn fill(s: &mut ServerHarness) {
     s.modern(99, "tools/call", json!({}));
     let request = s.request();
     s.server.at(s.now).respond(request, Answer::Result(&CallToolResult::text("x".repeat(MARK + 1))));
 }
 
-/// Takes what is queued, and lets the server act on that.
+/// Takes the queued output, and lets the server react to that.
 fn take(s: &mut ServerHarness) -> Vec<Value> {
     let mut lines = s.lines();
     s.advance(Duration::ZERO);
@@ -116,7 +116,7 @@ fn server_stops_reading_only_when_the_window_is_full() {
         asked.push(id.to_string());
         assert!(asked.len() < 10, "the window is bounded");
     }
-    assert!(asked.len() >= 4, "it holds as much as one message may be long: {}", asked.len());
+    assert!(asked.len() >= 4, "it holds as many bytes as one message may have: {}", asked.len());
     s.send("{}");
     take(&mut s);
     assert!(s.server.wants_read());
@@ -131,7 +131,7 @@ fn server_refuses_requests_of_a_driver_that_reads_on() {
     while s.server.peer().backlog_len() == id as usize {
         id += 1;
         s.modern(id, "tools/call", json!({"padding": "x".repeat(9000)}));
-        assert!(id < 1000, "what is held is bounded");
+        assert!(id < 1000, "held requests are bounded");
     }
     let lines = s.lines();
     assert_eq!(ids(&lines), [99, id]);
@@ -174,7 +174,7 @@ fn release_never_exceeds_the_limit_of_unanswered_requests() {
 }
 
 #[test]
-fn handshake_that_is_held_is_still_followed_by_its_notification() {
+fn held_handshake_is_still_followed_by_its_notification() {
     let mut s = ServerHarness::new(small());
     fill(&mut s);
     s.request_with_id(1, "initialize", initialize("2025-11-25"));
@@ -185,7 +185,7 @@ fn handshake_that_is_held_is_still_followed_by_its_notification() {
 }
 
 #[test]
-fn batch_that_is_held_is_answered_as_one() {
+fn held_batch_is_answered_as_one() {
     let mut s = legacy(small());
     fill(&mut s);
     let request = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {}});
@@ -199,7 +199,7 @@ fn batch_that_is_held_is_answered_as_one() {
 }
 
 #[test]
-fn server_does_not_answer_a_second_request_with_the_id_of_one_that_is_held_twice() {
+fn server_answers_a_repeated_id_of_a_held_request_once() {
     let mut s = ServerHarness::new(small());
     fill(&mut s);
     ask(&mut s, 1);
@@ -258,7 +258,7 @@ fn held_requests_are_answered_with_an_error_if_the_application_does_not_answer()
 }
 
 #[test]
-fn closing_server_refuses_what_it_holds() {
+fn closing_server_refuses_held_requests() {
     let mut s = ServerHarness::new(small());
     fill(&mut s);
     ask(&mut s, 1);
@@ -270,7 +270,7 @@ fn closing_server_refuses_what_it_holds() {
 }
 
 #[test]
-fn client_that_takes_nothing_ends_the_connection_by_the_write_deadline() {
+fn client_that_reads_nothing_loses_the_connection_at_the_write_deadline() {
     for ends_input in [false, true] {
         let mut s = ServerHarness::new(small());
         fill(&mut s);
@@ -287,7 +287,7 @@ fn client_that_takes_nothing_ends_the_connection_by_the_write_deadline() {
 }
 
 #[test]
-fn client_that_takes_a_large_answer_slowly_is_no_client_that_takes_nothing() {
+fn client_that_reads_a_large_response_slowly_keeps_the_connection() {
     let mut s = ServerHarness::new(small());
     fill(&mut s);
     for _ in 0..10 {

@@ -1,5 +1,5 @@
-//! Contract 1 from the client's side: whatever happens in whatever order, each request is answered exactly once, unless
-//! the client has cancelled it, and each is told to the application at most once.
+//! Contract 1 from the client's side: in any sequence of events, the server answers each request exactly once, unless
+//! the client has cancelled it, and reports each to the application at most once.
 
 use std::collections::BTreeMap;
 
@@ -67,10 +67,10 @@ fn params(method: usize, modern: bool) -> Value {
     params
 }
 
-/// What a client keeps count of.
+/// The client's record of what it sent and received.
 #[derive(Default)]
 struct Ledger {
-    /// How often each id was answered; every one is asked once.
+    /// How often each id was answered; each is sent once.
     answers: BTreeMap<i64, u32>,
     cancelled: Vec<i64>,
     next: i64,
@@ -93,7 +93,7 @@ impl Ledger {
         }
         assert_ne!(line.get("result").is_some(), line.get("error").is_some(), "{line}");
         let Some(id) = line["id"].as_i64() else { return };
-        let answers = self.answers.get_mut(&id).expect("an answer to what was asked");
+        let answers = self.answers.get_mut(&id).expect("a response to an unknown request");
         *answers += 1;
         assert_eq!(*answers, 1, "{id} is answered twice");
     }
@@ -102,7 +102,7 @@ impl Ledger {
 fn events(s: &mut ServerHarness, asked: &mut Vec<InboundId>) {
     for event in s.events() {
         if let Event::Request { id, .. } = event {
-            assert!(!asked.contains(&id), "{id:?} is told twice");
+            assert!(!asked.contains(&id), "{id:?} is reported twice");
             asked.push(id);
         }
     }
@@ -119,7 +119,7 @@ proptest! {
         unread in prop_oneof![Just(usize::MAX), 0..2000_usize],
     ) {
         let mut config = config();
-        // Little of it makes the server hold requests.
+        // A small limit makes the server hold requests.
         config.limits.queued_bytes = config.limits.queued_bytes.min(unread);
         let mut s = ServerHarness::new(config);
         let mut ledger = Ledger::default();

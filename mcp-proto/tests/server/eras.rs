@@ -1,4 +1,4 @@
-//! Which era a server speaks, request by request: every row of the table, and what goes with an answer.
+//! The era of each request: every row of the table, and the metadata of a response.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::server_common::{MODERN, ServerHarness, config, initialize, tools};
 
 /// S1.2, S1.3, S7.1
 #[test]
-fn a_modern_result_says_what_it_is_who_made_it_and_how_long_it_may_be_kept() {
+fn modern_result_carries_its_type_server_info_and_cache_hints() {
     let mut s = ServerHarness::new(config());
     s.modern("a", "tools/list", json!({}));
     let request = s.request();
@@ -34,7 +34,7 @@ fn a_modern_result_says_what_it_is_who_made_it_and_how_long_it_may_be_kept() {
     s.server.at(s.now).respond(request, Answer::Result(&CallToolResult::text("x")));
     let result = s.line()["result"].take();
     assert_eq!(result["resultType"], "complete");
-    assert_eq!(result.get("ttlMs"), None, "only what may be kept says how long");
+    assert_eq!(result.get("ttlMs"), None, "only a cacheable result has a lifetime");
 }
 
 /// S1.14, S1.15
@@ -51,7 +51,7 @@ fn discovery_lists_modern_versions_capabilities_and_instructions() {
 
 /// S1.2
 #[test]
-fn each_modern_request_speaks_for_itself_whatever_the_one_before_said() {
+fn modern_request_does_not_depend_on_earlier_requests() {
     let info = "io.modelcontextprotocol/clientInfo";
     let capabilities = "io.modelcontextprotocol/clientCapabilities";
     let level = "io.modelcontextprotocol/logLevel";
@@ -85,7 +85,7 @@ fn each_modern_request_speaks_for_itself_whatever_the_one_before_said() {
 
 /// S1.5
 #[test]
-fn an_unsupported_version_is_refused_with_those_that_are_spoken() {
+fn server_refuses_an_unsupported_version_and_lists_its_own() {
     for version in ["1900-01-01", "2025-11-25", ""] {
         let mut s = ServerHarness::new(config());
         s.modern(1, "tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": version}}));
@@ -97,7 +97,7 @@ fn an_unsupported_version_is_refused_with_those_that_are_spoken() {
 
 /// S1.4
 #[test]
-fn missing_metadata_is_an_invalid_parameter_that_is_named() {
+fn error_names_missing_metadata_as_an_invalid_parameter() {
     let mut s = ServerHarness::new(config());
     s.request_with_id(1, "tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": MODERN}}));
     let error = s.line()["error"].take();
@@ -115,7 +115,7 @@ fn missing_metadata_is_an_invalid_parameter_that_is_named() {
 
 /// S1.20
 #[test]
-fn a_bare_ping_is_answered_before_the_handshake() {
+fn server_answers_a_ping_before_the_handshake() {
     let mut s = ServerHarness::new(config());
     s.send(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#);
     assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
@@ -132,7 +132,7 @@ fn legacy_methods_with_a_modern_envelope_are_unknown() {
 
 /// S1.17
 #[test]
-fn the_handshake_answers_the_version_asked_for_or_the_newest_legacy_one() {
+fn handshake_selects_the_requested_version_or_the_newest_legacy_one() {
     let versions = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
     let others = [("2026-07-28", "2025-11-25"), ("1999-01-01", "2025-11-25")];
     for (asked, answered) in versions.map(|version| (version, version)).into_iter().chain(others) {
@@ -147,7 +147,7 @@ fn the_handshake_answers_the_version_asked_for_or_the_newest_legacy_one() {
 }
 
 #[test]
-fn a_second_handshake_is_answered_again() {
+fn server_answers_a_second_handshake() {
     let mut s = ServerHarness::legacy_at("2025-11-25");
     s.request_with_id(2, "initialize", initialize("2025-06-18"));
     assert_eq!(s.line()["result"]["protocolVersion"], "2025-06-18");
@@ -167,7 +167,7 @@ fn a_legacy_result_carries_nothing_modern() {
 
 /// S1.7, S1.8
 #[test]
-fn modern_requests_are_served_beside_a_legacy_session() {
+fn server_answers_modern_requests_during_a_legacy_session() {
     let mut s = ServerHarness::legacy_at("2025-06-18");
     s.modern(2, "tools/list", json!({}));
     let request = s.request();
@@ -204,7 +204,7 @@ fn a_legacy_only_server_does_not_know_discovery() {
 
 /// S1.11, S1.19
 #[test]
-fn what_is_not_declared_or_not_known_is_an_unknown_method() {
+fn undeclared_or_unknown_method_is_method_not_found() {
     let mut s = ServerHarness::new(config());
     for method in ["completion/complete", "nonsense", "tasks/get", ""] {
         s.modern(1, method, json!({}));
@@ -232,7 +232,7 @@ fn server_does_not_answer_a_request_whose_id_is_in_flight() {
 
 /// S1.11, S1.12
 #[test]
-fn what_is_no_request_is_answered_as_such() {
+fn server_answers_an_invalid_request_with_its_error() {
     let mut s = ServerHarness::new(config());
     let cases = [
         ("{", -32700, Value::Null),
@@ -257,7 +257,7 @@ fn what_is_no_request_is_answered_as_such() {
 
 /// S2.3, S6.1
 #[test]
-fn nothing_more_is_sent_for_a_cancelled_request() {
+fn server_sends_nothing_more_for_a_cancelled_request() {
     let mut s = ServerHarness::new(config());
     s.modern(1, "tools/call", json!({"name": "t", "_meta": {"progressToken": "p"}}));
     let request = s.request();
@@ -295,7 +295,7 @@ fn progress_needs_a_token_rises_and_ends_with_the_answer() {
 
 /// S8.18
 #[test]
-fn a_modern_request_is_logged_for_only_as_it_asks() {
+fn server_logs_for_a_modern_request_only_at_its_level() {
     let mut s = ServerHarness::new(config());
     let message = |level| LoggingMessageParams::new(level, "text");
     s.modern(1, "tools/call", json!({"name": "t"}));
@@ -311,7 +311,7 @@ fn a_modern_request_is_logged_for_only_as_it_asks() {
 }
 
 #[test]
-fn a_legacy_session_is_logged_to_from_the_level_it_sets() {
+fn server_logs_to_a_legacy_session_from_the_level_it_sets() {
     let mut s = ServerHarness::legacy_at("2025-06-18");
     let message = |level| LoggingMessageParams::new(level, "text");
     assert!(!s.server.at(s.now).log(None, &message(LoggingLevel::Debug)));
@@ -326,7 +326,7 @@ fn a_legacy_session_is_logged_to_from_the_level_it_sets() {
 
 /// S5.1, S5.2, S5.3
 #[test]
-fn a_subscription_is_acknowledged_first_and_told_only_what_it_asked() {
+fn server_acknowledges_a_subscription_first_and_sends_only_requested_changes() {
     let mut s = ServerHarness::new(config());
     let filter =
         json!({"toolsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": ["a://b"]});
@@ -335,7 +335,7 @@ fn a_subscription_is_acknowledged_first_and_told_only_what_it_asked() {
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "sub");
     let granted = json!({"toolsListChanged": true, "resourceSubscriptions": ["a://b"]});
-    assert_eq!(acknowledged["params"]["notifications"], granted, "what is not declared is not granted");
+    assert_eq!(acknowledged["params"]["notifications"], granted, "an undeclared change is not granted");
     assert!(matches!(&s.events()[..], [Event::Subscribed { uri }] if uri == "a://b"));
 
     s.server.at(s.now).list_changed(ListKind::Prompts);
@@ -357,7 +357,7 @@ fn a_subscription_is_acknowledged_first_and_told_only_what_it_asked() {
 
 /// S5.4, S5.5, R4
 #[test]
-fn a_server_that_closes_ends_its_subscriptions_by_result_and_notification() {
+fn closing_server_ends_its_subscriptions_by_result_and_notification() {
     let mut s = ServerHarness::new(config());
     s.modern(5, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     s.line();
@@ -393,7 +393,7 @@ fn a_legacy_session_subscribes_to_single_resources() {
 
 /// S1.9, S1.18
 #[test]
-fn only_a_legacy_client_that_is_ready_is_asked_and_only_what_it_declared() {
+fn server_sends_only_declared_requests_and_only_to_a_ready_legacy_client() {
     let mut s = ServerHarness::new(config());
     let ask = |s: &mut ServerHarness| {
         s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default())
@@ -416,7 +416,7 @@ fn only_a_legacy_client_that_is_ready_is_asked_and_only_what_it_declared() {
 }
 
 #[test]
-fn a_request_to_the_client_times_out_and_is_cancelled() {
+fn request_of_the_server_times_out_and_is_cancelled() {
     let mut s = ServerHarness::legacy_at("2025-11-25");
     s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
     s.line();
@@ -429,7 +429,7 @@ fn a_request_to_the_client_times_out_and_is_cancelled() {
 
 /// S4.1, S4.2, S4.3, S1.6
 #[test]
-fn input_is_asked_for_only_where_it_may_be_and_of_what_was_declared() {
+fn server_requires_input_only_for_allowed_methods_and_declared_capabilities() {
     let mut requests = InputRequests::new();
     requests.insert("roots", InputRequest::ListRoots(Default::default()));
     let roots = InputRequiredResult::requests(requests);
@@ -458,7 +458,7 @@ fn input_is_asked_for_only_where_it_may_be_and_of_what_was_declared() {
 
 /// R1
 #[test]
-fn a_batch_is_answered_by_one_array_once_all_of_it_is_there() {
+fn server_answers_a_batch_by_one_array_once_every_response_exists() {
     let mut s = ServerHarness::legacy_at("2025-03-26");
     let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
     let list = json!({"jsonrpc": "2.0", "id": "l", "method": "tools/list"});
@@ -483,7 +483,7 @@ fn a_batch_is_answered_by_one_array_once_all_of_it_is_there() {
 
 /// S2.4
 #[test]
-fn what_is_in_flight_at_the_end_of_input_may_finish_for_a_while() {
+fn requests_in_flight_at_the_end_of_input_may_finish_for_a_while() {
     let mut s = ServerHarness::new(config());
     s.modern(1, "tools/list", json!({}));
     s.modern(2, "tools/list", json!({}));
@@ -506,7 +506,7 @@ fn what_is_in_flight_at_the_end_of_input_may_finish_for_a_while() {
 }
 
 #[test]
-fn the_end_of_input_ends_an_idle_server_at_once() {
+fn end_of_input_ends_an_idle_server_at_once() {
     let mut s = ServerHarness::legacy_at("2025-11-25");
     s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
     s.server.handle_eof(s.now, "");
@@ -519,12 +519,12 @@ fn the_end_of_input_ends_an_idle_server_at_once() {
 
 /// Contract 8
 #[test]
-fn a_client_that_does_not_read_its_answers_is_given_up() {
+fn server_gives_up_on_a_client_that_does_not_read_its_responses() {
     let mut config = config();
     config.limits.queued_bytes = 2000;
     config.limits.reply_bytes = 2000;
     let mut s = ServerHarness::new(config);
-    // Pings are answered at once, however many answers wait.
+    // Pings are answered at once, however many responses wait.
     for id in 0..1000 {
         s.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
     }
@@ -534,7 +534,7 @@ fn a_client_that_does_not_read_its_answers_is_given_up() {
 
 /// Contract 8
 #[test]
-fn requests_beyond_the_limit_are_refused() {
+fn server_refuses_requests_beyond_the_limit() {
     let mut config = config();
     config.limits.requests_in = 2;
     let mut s = ServerHarness::new(config);
@@ -546,7 +546,7 @@ fn requests_beyond_the_limit_are_refused() {
 }
 
 #[test]
-fn an_error_is_passed_on_with_its_data() {
+fn server_sends_the_data_of_an_error() {
     let mut s = ServerHarness::new(config());
     s.modern(1, "resources/read", json!({"uri": "x://y"}));
     let asked = s.request();

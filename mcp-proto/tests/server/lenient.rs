@@ -22,7 +22,7 @@ fn handshake(mut s: ServerHarness) -> ServerHarness {
     s
 }
 
-/// What the events since the last call tell: the deviations that were tolerated, and the outcomes.
+/// The events since the last call: tolerated deviations and outcomes.
 fn take_reports(s: &mut ServerHarness) -> (Vec<Leniency>, Vec<Outcome>) {
     let (mut tolerated, mut outcomes) = (Vec::new(), Vec::new());
     for event in s.events() {
@@ -58,7 +58,7 @@ fn server_takes_the_decimal_string_and_the_float_of_its_id() {
 }
 
 #[test]
-fn server_keeps_the_words_of_a_malformed_error() {
+fn server_keeps_the_message_of_a_malformed_error() {
     let mut s = handshake(ServerHarness::new(config()));
     s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
     let id = s.line()["id"].to_string();
@@ -77,7 +77,7 @@ fn server_keeps_the_words_of_a_malformed_error() {
 }
 
 #[test]
-fn a_log_line_with_the_id_of_a_request_does_not_end_the_request_of_the_server() {
+fn log_line_with_the_id_of_a_request_does_not_end_the_request_of_the_server() {
     let mut s = handshake(ServerHarness::new(config()));
     s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
     let id = s.line()["id"].to_string();
@@ -86,7 +86,7 @@ fn a_log_line_with_the_id_of_a_request_does_not_end_the_request_of_the_server() 
 }
 
 #[test]
-fn a_request_of_the_server_that_times_out_quotes_the_error_without_id() {
+fn outcome_of_a_timeout_quotes_the_error_without_id() {
     let mut s = handshake(ServerHarness::new(config()));
     s.server.at(s.now).request::<ListRoots>(&Default::default(), RequestOptions::default()).unwrap();
     assert_eq!(s.line()["method"], "roots/list");
@@ -100,7 +100,7 @@ fn a_request_of_the_server_that_times_out_quotes_the_error_without_id() {
 }
 
 #[test]
-fn a_null_result_of_ping_is_an_empty_object() {
+fn server_takes_a_null_result_of_ping_as_an_empty_object() {
     let mut s = handshake(ServerHarness::new(config()));
     s.server.at(s.now).request::<Ping>(&Default::default(), RequestOptions::default()).unwrap();
     let id = s.line()["id"].to_string();

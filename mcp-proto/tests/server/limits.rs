@@ -1,4 +1,4 @@
-//! What a client can make a server hold, and that a slow reader misses no change (contract 8).
+//! What a client can make a server store, and that a slow reader misses no change (contract 8).
 
 use core::time::Duration;
 
@@ -21,7 +21,7 @@ fn legacy(config: ServerConfig) -> ServerHarness {
 }
 
 #[test]
-fn subscribing_over_and_over_fills_nothing() {
+fn repeated_subscriptions_use_no_memory() {
     let mut s = legacy(few_events());
     for round in 0..500 {
         let uri = format!("x://{round}");
@@ -33,7 +33,7 @@ fn subscribing_over_and_over_fills_nothing() {
 }
 
 #[test]
-fn setting_the_level_over_and_over_fills_nothing() {
+fn repeated_log_levels_use_no_memory() {
     let mut s = legacy(few_events());
     for round in 0..500 {
         s.request_with_id(round, "logging/setLevel", json!({"level": "debug"}));
@@ -44,7 +44,7 @@ fn setting_the_level_over_and_over_fills_nothing() {
 }
 
 #[test]
-fn shaking_hands_over_and_over_fills_nothing() {
+fn repeated_handshakes_use_no_memory() {
     let mut s = legacy(few_events());
     for round in 0..500 {
         s.request_with_id(round, "initialize", crate::server_common::initialize("2025-11-25"));
@@ -56,7 +56,7 @@ fn shaking_hands_over_and_over_fills_nothing() {
 }
 
 #[test]
-fn listening_and_leaving_over_and_over_fills_nothing() {
+fn repeated_listen_requests_use_no_memory() {
     let mut s = ServerHarness::new(few_events());
     for round in 0..500 {
         let uri = format!("x://{round}");
@@ -67,7 +67,7 @@ fn listening_and_leaving_over_and_over_fills_nothing() {
 }
 
 #[test]
-fn what_is_kept_of_requests_is_bounded_in_bytes() {
+fn stored_requests_are_bounded_in_bytes() {
     let mut config = config();
     config.limits.event_bytes = 100_000;
     let mut s = ServerHarness::new(config);
@@ -84,7 +84,7 @@ fn what_is_kept_of_requests_is_bounded_in_bytes() {
 }
 
 #[test]
-fn an_answer_makes_room_for_the_next_request() {
+fn response_makes_room_for_the_next_request() {
     let mut config = config();
     config.limits.event_bytes = 20_000;
     let mut s = ServerHarness::new(config);
@@ -97,7 +97,7 @@ fn an_answer_makes_room_for_the_next_request() {
 }
 
 #[test]
-fn what_is_kept_of_subscriptions_is_bounded_in_bytes() {
+fn stored_subscriptions_are_bounded_in_bytes() {
     let mut config = config();
     config.limits.event_bytes = 100_000;
     let mut s = legacy(config);
@@ -136,11 +136,11 @@ fn subscriptions_of_both_eras_share_one_limit() {
     s.request_with_id(4, "resources/subscribe", json!({"uri": "e:"}));
     assert_eq!(s.code(), -32603);
     s.request_with_id(5, "resources/subscribe", json!({"uri": "d:"}));
-    assert!(s.line()["result"].is_object(), "it is held already");
+    assert!(s.line()["result"].is_object(), "the subscription exists already");
 }
 
 #[test]
-fn those_who_listen_leave_room_for_requests() {
+fn listen_requests_leave_room_for_others() {
     let mut config = config();
     config.limits.requests_in = 1;
     let mut s = ServerHarness::new(config);
@@ -154,7 +154,7 @@ fn those_who_listen_leave_room_for_requests() {
     assert_eq!(s.code(), -32603);
 }
 
-/// Leaves an answer unread that is longer than the limit.
+/// Leaves a response unread that is longer than the limit.
 fn fill(s: &mut ServerHarness) {
     let limit = s.server.peer().config().limits.queued_bytes;
     s.modern(99, "tools/call", json!({}));
@@ -170,7 +170,7 @@ fn changes(lines: &[Value]) -> usize {
 
 /// S5.7
 #[test]
-fn a_change_that_finds_no_room_is_told_once_there_is_some() {
+fn server_reports_a_change_once_when_its_queue_has_room_again() {
     let mut config = config();
     config.limits.queued_bytes = 1000;
     let mut s = legacy(config);
@@ -180,7 +180,7 @@ fn a_change_that_finds_no_room_is_told_once_there_is_some() {
     for _ in 0..10 {
         s.server.at(s.now).list_changed(ListKind::Tools);
     }
-    assert!(s.server.poll_timeout().is_some(), "it is tried again");
+    assert!(s.server.poll_timeout().is_some(), "the server tries again");
     s.advance(Duration::from_secs(5));
     assert_eq!(changes(&s.lines()), 0, "the client has not read yet");
     s.advance(Duration::from_secs(5));
@@ -189,7 +189,7 @@ fn a_change_that_finds_no_room_is_told_once_there_is_some() {
 }
 
 #[test]
-fn the_next_input_brings_out_what_found_no_room() {
+fn next_input_sends_changes_that_the_queue_had_no_room_for() {
     let mut config = config();
     config.limits.queued_bytes = 1000;
     let mut s = ServerHarness::new(config);
@@ -207,7 +207,7 @@ fn the_next_input_brings_out_what_found_no_room() {
 }
 
 #[test]
-fn a_long_reason_does_not_wait_in_full_beside_others() {
+fn unread_cancellation_reasons_are_truncated_to_the_limit() {
     let mut config = config();
     config.limits.event_bytes = 10_000;
     let mut s = ServerHarness::new(config);
@@ -219,6 +219,6 @@ fn a_long_reason_does_not_wait_in_full_beside_others() {
     }
     let reason = |event| if let Event::Cancelled { reason, .. } = event { Some(reason) } else { None };
     let reasons: Vec<_> = s.events().into_iter().filter_map(reason).collect();
-    assert_eq!(reasons.len(), 5, "each is told");
+    assert_eq!(reasons.len(), 5, "each is reported");
     assert!(reasons.iter().flatten().map(String::len).sum::<usize>() < 10_000);
 }

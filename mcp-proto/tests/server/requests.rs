@@ -1,4 +1,4 @@
-//! What a server asks of a legacy client, and how that ends.
+//! Requests of a server to a legacy client, and their outcomes.
 
 use core::time::Duration;
 
@@ -50,7 +50,7 @@ fn required_capability(refused: Result<RequestId, RequestError>) -> ClientCapabi
 }
 
 #[test]
-fn what_waits_for_a_person_or_a_model_has_no_timeout_of_its_own() {
+fn elicitation_and_sampling_have_no_default_timeout() {
     let mut s = at("2025-11-25", json!({"elicitation": {}, "sampling": {}, "roots": {}}));
     s.server.at(s.now).request::<Elicit>(&form(), RequestOptions::default()).unwrap();
     s.server.at(s.now).request::<CreateMessage>(&sampling(), RequestOptions::default()).unwrap();
@@ -67,7 +67,7 @@ fn what_waits_for_a_person_or_a_model_has_no_timeout_of_its_own() {
 
 /// S1.19, S9.8
 #[test]
-fn tools_are_not_dropped_where_the_revision_has_none() {
+fn server_does_not_drop_sampling_tools_that_the_client_lacks() {
     let mut params = sampling();
     params.tools = Some(Vec::new().into());
     for version in ["2025-06-18", "2025-11-25"] {
@@ -83,7 +83,7 @@ fn tools_are_not_dropped_where_the_revision_has_none() {
 
 /// S9.1
 #[test]
-fn a_page_on_the_web_needs_its_own_capability() {
+fn url_elicitation_needs_its_own_capability() {
     let params = ElicitParams::url("Log in", "https://example.com/");
     for (version, capabilities) in
         [("2025-06-18", json!({"elicitation": {}})), ("2025-11-25", json!({"elicitation": {"form": {}}}))]
@@ -99,7 +99,7 @@ fn a_page_on_the_web_needs_its_own_capability() {
 
 /// S8.20
 #[test]
-fn context_of_servers_needs_its_capability_where_there_is_one() {
+fn include_context_needs_its_capability_at_revisions_that_define_it() {
     let mut params = sampling();
     params.include_context = Some(IncludeContext::AllServers);
     let mut s = at("2025-11-25", json!({"sampling": {}}));
@@ -111,7 +111,7 @@ fn context_of_servers_needs_its_capability_where_there_is_one() {
 }
 
 #[test]
-fn a_server_does_not_ask_what_only_clients_ask() {
+fn server_does_not_send_requests_reserved_for_clients() {
     let mut s = at("2025-11-25", json!({}));
     let refused = s.server.at(s.now).request::<ListTools>(&PaginatedParams::new(), RequestOptions::default());
     assert!(
@@ -123,7 +123,7 @@ fn a_server_does_not_ask_what_only_clients_ask() {
 
 /// S1.9, S2.2
 #[test]
-fn a_modern_only_server_asks_nothing() {
+fn modern_only_server_sends_no_requests() {
     let mut config = config();
     config.eras = Eras::ModernOnly;
     let mut s = ServerHarness::new(config);
@@ -136,7 +136,7 @@ fn a_modern_only_server_asks_nothing() {
 
 /// S1.18
 #[test]
-fn before_it_is_ready_a_client_may_be_pinged_and_nothing_else() {
+fn server_sends_only_pings_before_the_client_is_ready() {
     let mut s = ServerHarness::new(config());
     let ping = s.server.at(s.now).request::<Ping>(&PingParams::new(), RequestOptions::default());
     assert!(matches!(ping, Err(RequestError::NotReady)));
@@ -149,7 +149,7 @@ fn before_it_is_ready_a_client_may_be_pinged_and_nothing_else() {
 }
 
 #[test]
-fn progress_of_the_client_extends_the_wait() {
+fn progress_of_the_client_extends_the_timeout() {
     let mut s = at("2025-11-25", json!({"roots": {}}));
     let options = RequestOptions::default()
         .timeout(Duration::from_secs(10))
@@ -167,7 +167,7 @@ fn progress_of_the_client_extends_the_wait() {
 
 /// S6.1
 #[test]
-fn late_and_unknown_answers_change_nothing() {
+fn server_ignores_late_and_unknown_responses() {
     let mut s = at("2025-11-25", json!({"roots": {}}));
     let (request, id) = roots(&mut s, RequestOptions::default());
     s.server.at(s.now).cancel(request, Some("never mind"));
@@ -185,7 +185,7 @@ fn late_and_unknown_answers_change_nothing() {
 
 /// Contract 9
 #[test]
-fn an_answer_that_can_not_be_read_ends_its_request() {
+fn unreadable_response_ends_its_request() {
     let mut s = at("2025-11-25", json!({"roots": {}}));
     let (_, id) = roots(&mut s, RequestOptions::default());
     s.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"roots":[}}"#));
@@ -193,7 +193,7 @@ fn an_answer_that_can_not_be_read_ends_its_request() {
     assert!(matches!(&ended[..], [Outcome::Invalid(InvalidAnswerError::Malformed(_))]), "{ended:?}");
     s.expect_silence();
 
-    // Cut off before anything says what it is: its id says so.
+    // The response is truncated before its members: its id identifies it.
     let (_, id) = roots(&mut s, RequestOptions::default());
     s.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"#));
     let ended = outcomes(&mut s);
@@ -202,7 +202,7 @@ fn an_answer_that_can_not_be_read_ends_its_request() {
 }
 
 #[test]
-fn the_end_of_the_connection_is_told_to_every_request_with_its_reason() {
+fn end_of_the_connection_ends_every_request_with_its_reason() {
     let mut s = at("2025-11-25", json!({"roots": {}}));
     roots(&mut s, RequestOptions::default());
     s.server.handle_eof(s.now, "exit status 3");
@@ -214,7 +214,7 @@ fn the_end_of_the_connection_is_told_to_every_request_with_its_reason() {
 }
 
 #[test]
-fn closing_gives_requests_up_on_the_wire() {
+fn closing_server_cancels_its_requests_on_the_wire() {
     let mut s = at("2025-11-25", json!({"roots": {}}));
     let (_, id) = roots(&mut s, RequestOptions::default());
     s.server.at(s.now).close();

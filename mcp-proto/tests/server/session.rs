@@ -14,7 +14,7 @@ enum Step {
     Request,
 }
 
-/// What the server shows of its session.
+/// The phase of the session as the server reports it.
 fn phase(s: &ServerHarness) -> &'static str {
     match s.server.peer().session() {
         None => "none",
@@ -23,7 +23,7 @@ fn phase(s: &ServerHarness) -> &'static str {
     }
 }
 
-/// The table at the head of `session.rs`, row by row: what comes, how it is answered, what follows.
+/// The table at the head of `session.rs`, row by row: the message, its response, the next phase.
 #[test]
 fn a_session_goes_through_its_phases() {
     use Step::{Initialize, Initialized, Request};
@@ -77,7 +77,7 @@ fn a_legacy_only_server_has_no_modern_methods_before_the_handshake_either() {
 #[test]
 fn parameters_are_an_object_of_valid_json() {
     let mut s = ServerHarness::new(config());
-    // Not what its first element would be by name.
+    // The first element does not count as a named member.
     let positional = json!([crate::server_common::meta_of_request()]);
     s.request_with_id(1, "server/discover", positional);
     assert_eq!(s.code(), -32602);
@@ -94,7 +94,7 @@ fn request(id: i64, method: &str, params: Value) -> Value {
 
 /// R1
 #[test]
-fn a_modern_request_has_no_place_in_a_batch() {
+fn server_refuses_a_modern_request_in_a_batch() {
     let mut s = ServerHarness::legacy_at("2025-03-26");
     let modern = request(2, "tools/list", json!({"_meta": crate::server_common::meta_of_request()}));
     let batch = json!([request(1, "ping", json!({})), modern]);
@@ -105,7 +105,7 @@ fn a_modern_request_has_no_place_in_a_batch() {
 
 /// R1
 #[test]
-fn a_batch_is_answered_in_full_while_the_server_closes() {
+fn closing_server_answers_a_batch_in_full() {
     let mut s = ServerHarness::legacy_at("2025-03-26");
     s.request_with_id(9, "tools/list", json!({}));
     s.request();
@@ -125,7 +125,7 @@ fn a_batch_is_answered_in_full_while_the_server_closes() {
 
 /// R1
 #[test]
-fn a_batch_may_mix_what_is_broken_what_is_answered_and_what_is_not() {
+fn batch_may_mix_invalid_messages_requests_and_notifications() {
     let mut s = ServerHarness::legacy_at("2025-03-26");
     s.send(
         r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},5,{"jsonrpc":"2.0","method":"notifications/nonsense"},
@@ -147,7 +147,7 @@ fn a_batch_may_mix_what_is_broken_what_is_answered_and_what_is_not() {
 
 /// R1, contract 9
 #[test]
-fn an_answer_in_a_batch_that_can_not_be_read_ends_its_request() {
+fn unreadable_response_in_a_batch_ends_its_request() {
     let mut s = ServerHarness::legacy_at("2025-03-26");
     let options = mcp_proto::peer::RequestOptions::default();
     s.server.at(s.now).request::<mcp_proto::schema::Ping>(&Default::default(), options).unwrap();
@@ -169,7 +169,7 @@ fn closed(s: &mut ServerHarness) -> Option<CloseReason> {
 
 /// S1.1
 #[test]
-fn what_the_application_leaves_unanswered_is_answered_with_an_error_at_the_end() {
+fn closed_server_answers_unanswered_requests_with_an_error() {
     for closing in [true, false] {
         let mut s = ServerHarness::new(config());
         s.modern(1, "tools/list", json!({}));
@@ -190,7 +190,7 @@ fn what_the_application_leaves_unanswered_is_answered_with_an_error_at_the_end()
 }
 
 #[test]
-fn nothing_is_answered_once_the_connection_is_over() {
+fn server_answers_nothing_after_the_connection_ended() {
     let mut s = ServerHarness::new(config());
     s.server.at(s.now).close();
     assert_eq!(closed(&mut s), Some(CloseReason::Done));
@@ -201,9 +201,9 @@ fn nothing_is_answered_once_the_connection_is_over() {
     assert!(s.events().is_empty());
 }
 
-/// S5.7, S1.3: what changes between the two halves of the handshake is told after the second.
+/// S5.7, S1.3: a change between the two halves of the handshake is reported after the second.
 #[test]
-fn a_change_during_the_handshake_is_told_after_it() {
+fn server_reports_a_change_during_the_handshake_after_it() {
     let mut s = ServerHarness::new(config());
     s.request_with_id(1, "initialize", initialize("2025-11-25"));
     s.line();

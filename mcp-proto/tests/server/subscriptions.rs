@@ -1,4 +1,4 @@
-//! Who is told of which changes.
+//! Which subscriptions receive which changes.
 
 use mcp_proto::peer::server::{Event, ListKind, ServerConfig};
 use mcp_proto::schema::ServerCapability;
@@ -25,7 +25,7 @@ fn notifications(s: &mut ServerHarness) -> Vec<(String, Value)> {
 
 /// S5.2, S5.3
 #[test]
-fn each_subscription_is_told_under_its_own_id() {
+fn each_subscription_receives_changes_under_its_own_id() {
     let mut s = ServerHarness::new(config());
     assert_eq!(
         listen(&mut s, "one", json!({"toolsListChanged": true}))["params"]["_meta"][SUBSCRIPTION],
@@ -43,7 +43,7 @@ fn each_subscription_is_told_under_its_own_id() {
 
 /// S5.1
 #[test]
-fn what_the_server_does_not_declare_is_not_granted() {
+fn server_does_not_grant_undeclared_changes() {
     let mut config = ServerConfig::new(mcp_proto::schema::Implementation::new("s", "1"));
     config.capabilities = config.capabilities.with(ServerCapability::Tools);
     let mut s = ServerHarness::new(config);
@@ -57,7 +57,7 @@ fn what_the_server_does_not_declare_is_not_granted() {
 }
 
 #[test]
-fn a_resource_named_twice_is_granted_and_told_once() {
+fn resource_named_twice_is_granted_and_reported_once() {
     let mut s = ServerHarness::new(config());
     let acknowledged = listen(&mut s, 1, json!({"resourceSubscriptions": ["a:", "b:", "a:"]}));
     assert_eq!(acknowledged["params"]["notifications"]["resourceSubscriptions"], json!(["a:", "b:"]));
@@ -67,7 +67,7 @@ fn a_resource_named_twice_is_granted_and_told_once() {
 
 /// S6.1, S5.1
 #[test]
-fn a_subscription_that_its_client_ends_is_told_nothing_more() {
+fn ended_subscription_receives_no_changes() {
     let mut s = ServerHarness::new(config());
     listen(&mut s, 1, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:"]}));
     s.notify("notifications/cancelled", json!({"requestId": 1}));
@@ -79,7 +79,7 @@ fn a_subscription_that_its_client_ends_is_told_nothing_more() {
 }
 
 #[test]
-fn the_application_learns_which_resources_matter_to_anybody() {
+fn application_learns_which_resources_have_subscribers() {
     let mut s = ServerHarness::legacy_at("2025-11-25");
     let edges = |s: &mut ServerHarness| -> Vec<(bool, String)> {
         let edge = |event| match event {
@@ -93,9 +93,9 @@ fn the_application_learns_which_resources_matter_to_anybody() {
     assert_eq!(edges(&mut s), [(true, "a:".into())]);
     s.request_with_id(2, "resources/subscribe", json!({"uri": "a:"}));
     s.modern(3, "subscriptions/listen", json!({"notifications": {"resourceSubscriptions": ["a:", "b:"]}}));
-    assert_eq!(edges(&mut s), [(true, "b:".into())], "the first is known already");
+    assert_eq!(edges(&mut s), [(true, "b:".into())], "the first resource has a subscriber already");
     s.request_with_id(4, "resources/unsubscribe", json!({"uri": "a:"}));
-    assert_eq!(edges(&mut s), [], "one still listens");
+    assert_eq!(edges(&mut s), [], "one subscriber remains");
     s.notify("notifications/cancelled", json!({"requestId": 3}));
     assert_eq!(edges(&mut s), [(false, "a:".into()), (false, "b:".into())]);
 }
@@ -114,7 +114,7 @@ fn task(id: &str) -> TaskUpdatedParams {
 
 /// S11.6
 #[test]
-fn tasks_are_listened_for_only_by_clients_that_know_them() {
+fn only_clients_with_the_extension_subscribe_to_tasks() {
     let mut s = with_tasks();
     s.modern(1, "subscriptions/listen", json!({"notifications": {"taskIds": ["t-1"]}}));
     let error = s.line()["error"].take();
@@ -124,7 +124,7 @@ fn tasks_are_listened_for_only_by_clients_that_know_them() {
 
 /// S11.10
 #[test]
-fn a_task_is_told_of_to_those_who_named_it() {
+fn server_reports_a_task_to_subscriptions_that_name_it() {
     let mut s = with_tasks();
     let capabilities = json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}}});
     for (id, tasks) in [(1, json!(["t-1"])), (2, json!(["t-2"]))] {
