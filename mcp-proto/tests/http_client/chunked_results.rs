@@ -1,4 +1,4 @@
-//! The client over HTTP with a server that sends results in parts, which has to be asked for.
+//! The client over HTTP with a server that sends results in parts, which is an option.
 
 use crate::http_common::{ClientWire, config, modern};
 use mcp_proto::peer::client::Event;
@@ -20,7 +20,7 @@ fn call_tool(wire: &mut ClientWire) -> RequestId {
 
 /// F56
 #[test]
-fn fragments_are_told_and_put_together() {
+fn client_reports_and_joins_partial_results() {
     modern(chunked_results_config(), |wire| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -53,7 +53,7 @@ fn fragments_are_told_and_put_together() {
 
 /// F56
 #[test]
-fn a_last_part_with_content_is_the_whole() {
+fn last_part_with_content_replaces_the_others() {
     modern(chunked_results_config(), |wire| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -66,7 +66,7 @@ fn a_last_part_with_content_is_the_whole() {
 
 /// F56
 #[test]
-fn an_error_ends_the_request() {
+fn error_event_ends_the_request() {
     for data in [
         json!({"code": -32050, "message": "no"}),
         json!({"jsonrpc": "2.0", "id": 9, "error": {"code": -32050, "message": "no", "data": {"a": 1}}}),
@@ -82,7 +82,7 @@ fn an_error_ends_the_request() {
 }
 
 #[test]
-fn what_can_not_be_put_together_is_no_answer() {
+fn invalid_or_oversized_parts_make_the_result_invalid() {
     let mut config = chunked_results_config();
     config.client.limits.message_bytes = 1000;
     modern(config, |wire| {
@@ -109,7 +109,7 @@ fn what_can_not_be_put_together_is_no_answer() {
 }
 
 #[test]
-fn nothing_of_it_is_understood_unless_asked_for() {
+fn client_ignores_partial_results_by_default() {
     modern(config(), |wire| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");

@@ -1,4 +1,4 @@
-//! What holds of the client over HTTP whatever the server, the transport, the application and the clock do.
+//! Properties of the client over HTTP in any sequence of events of server, transport, application and clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,13 +27,13 @@ enum Operation {
     Respond,
     Cancel(usize),
     Close,
-    /// The right thing to say to the exchange.
+    /// The correct response to the exchange.
     Answer(usize),
     AnswerByEvents(usize),
     Head(usize, u16, u8),
     Body(usize, u8),
     End(usize, u8),
-    /// Somebody sees to the authorization, or gives up.
+    /// The application resumes or gives up a parked exchange.
     Authorize(usize),
     Forbid(usize),
     Time(u64),
@@ -65,11 +65,11 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// How an exchange stands with the server.
+/// The state of an exchange at the server.
 struct OpenExchange {
     request: HttpRequest,
     body: Value,
-    /// Whether a head has come.
+    /// Whether the head has arrived.
     begun: bool,
 }
 
@@ -135,15 +135,18 @@ impl ClientHarness {
                     self.open.insert(request.exchange, OpenExchange { request, body, begun: false });
                 }
                 Action::AuthorizationRequired(challenge) => {
-                    assert!(!self.open.contains_key(&challenge.exchange), "what is held is over");
+                    assert!(!self.open.contains_key(&challenge.exchange), "the parked exchange has ended");
                     assert!(matches!(challenge.status, 401 | 403), "{challenge:?}");
                     self.log.push(format!("{challenge:?}"));
-                    assert!(self.held.insert(challenge.exchange, challenge).is_none(), "it is held once");
+                    assert!(
+                        self.held.insert(challenge.exchange, challenge).is_none(),
+                        "an exchange is parked twice"
+                    );
                 }
                 Action::Abort(exchange) => {
                     self.held.remove(&exchange);
                     self.log.push(format!("abort {exchange:?}"));
-                    assert!(self.seen.contains(&exchange), "what was never opened is not aborted");
+                    assert!(self.seen.contains(&exchange), "an unknown exchange is aborted");
                     self.open.remove(&exchange);
                 }
             }
@@ -169,7 +172,7 @@ impl ClientHarness {
         self.held.keys().nth(at.checked_rem(self.held.len().max(1))?).copied()
     }
 
-    /// The server may act on what this exchange carries.
+    /// The server may act on the request of this exchange.
     fn accept(&mut self, exchange: ExchangeId) {
         if let Some(open) = self.open.get_mut(&exchange)
             && let Some(marker) = marker(&open.body)
@@ -303,7 +306,7 @@ impl ClientHarness {
                         2 => ExchangeEnd::Failed { sent: SentState::Maybe, detail: "reset".into() },
                         _ => ExchangeEnd::Failed { sent: SentState::No, detail: "refused".into() },
                     };
-                    // Once a head has come, it has been sent.
+                    // Once a head has arrived, the request has been sent.
                     let end = match end {
                         ExchangeEnd::Failed { .. } if self.open[&exchange].begun => ExchangeEnd::Complete,
                         ExchangeEnd::Failed { sent: SentState::Maybe, .. } => {
@@ -351,7 +354,7 @@ impl ClientHarness {
     }
 }
 
-/// What tells one tool call from another, however often it goes out.
+/// Identifies a tool call across its retries.
 fn marker(body: &Value) -> Option<u64> {
     body["params"]["arguments"]["n"].as_u64()
 }
@@ -373,8 +376,8 @@ fn run(config: &HttpClientConfig, ops: &[Operation], bytewise: bool) -> Vec<Stri
     }
     assert_eq!(world.outcomes.len(), world.requests.len());
     let left: Vec<_> = world.open.values().map(|open| &open.request).collect();
-    assert!(left.is_empty(), "exchanges that nobody ends: {left:?}");
-    assert!(world.held.is_empty(), "what nobody waits for is held: {:?}", world.held);
+    assert!(left.is_empty(), "exchanges that never end: {left:?}");
+    assert!(world.held.is_empty(), "exchanges are parked although no request waits: {:?}", world.held);
     world.log
 }
 
@@ -412,7 +415,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn the_fuzz_target_runs_clean(data in prop::collection::vec(any::<u8>(), 0..2000)) {
+    fn fuzz_target_accepts_random_input(data in prop::collection::vec(any::<u8>(), 0..2000)) {
         mcp_proto::fuzzing::http_client(&data);
     }
 }

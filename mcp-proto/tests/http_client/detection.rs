@@ -1,5 +1,5 @@
-//! How the client over HTTP finds out what its server speaks, exchange by exchange. The table itself is walked by the
-//! tests of detection.
+//! Detection of the server's era by the client over HTTP, exchange by exchange. The unit tests of `detect` walk the
+//! table itself.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#backward-compatibility>
 
@@ -48,7 +48,7 @@ fn the_probe_is_a_modern_request() {
 
 /// A0.4; the conformance suite's `request-metadata`
 #[test]
-fn a_probe_that_is_refused_with_its_own_version_is_repeated() {
+fn client_repeats_a_probe_refused_with_its_own_version() {
     scenario(config(), |wire| {
         let first = wire.expect("server/discover");
         wire.refuse(&first, 400, -32022, Some(json!({"supported": [MODERN], "requested": MODERN})));
@@ -59,9 +59,9 @@ fn a_probe_that_is_refused_with_its_own_version_is_repeated() {
     });
 }
 
-/// A server that lists legacy versions alone is spoken to in one of them.
+/// A server that lists only legacy versions is spoken to in one of them.
 #[test]
-fn a_list_of_legacy_versions_leads_to_the_handshake() {
+fn list_of_legacy_versions_leads_to_the_handshake() {
     scenario(config(), |wire| {
         let probe = wire.expect("server/discover");
         wire.refuse(&probe, 400, -32022, Some(json!({"supported": ["2025-06-18", "2024-11-05"]})));
@@ -72,9 +72,9 @@ fn a_list_of_legacy_versions_leads_to_the_handshake() {
     });
 }
 
-/// A2: what leads from the probe to the handshake.
+/// A2: the responses to the probe that lead to the handshake.
 #[test]
-fn what_a_modern_server_would_not_say_leads_to_the_handshake() {
+fn response_that_no_modern_server_sends_leads_to_the_handshake() {
     for (status, kind, body) in [
         (200, "application/json", "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"),
         (200, "text/html", "<html>"),
@@ -100,9 +100,9 @@ fn what_a_modern_server_would_not_say_leads_to_the_handshake() {
     }
 }
 
-/// A2: what is no verdict never becomes one.
+/// A2: a response that does not determine the era never does.
 #[test]
-fn what_may_be_over_by_the_next_attempt_is_tried_again() {
+fn client_retries_the_probe_after_transient_failures() {
     scenario(config(), |wire| {
         let probe = wire.expect("server/discover");
         wire.reply(&probe, 503, &[("retry-after", "3")], "starting");
@@ -122,7 +122,7 @@ fn what_may_be_over_by_the_next_attempt_is_tried_again() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_given_up() {
+fn client_gives_up_on_an_unreachable_server() {
     scenario(config(), |wire| {
         let params = CallToolParams::new("x");
         let options = RequestOptions::default().timeout(Duration::from_secs(600));
@@ -142,9 +142,9 @@ fn a_server_that_is_not_there_is_given_up() {
     });
 }
 
-/// A probe that takes long is asked for once more, and may still be answered.
+/// An unanswered probe is sent again, and the first may still be answered.
 #[test]
-fn a_slow_answer_to_the_probe_counts() {
+fn client_accepts_a_slow_response_to_the_probe() {
     scenario(config(), |wire| {
         let slow = wire.expect("server/discover");
         wire.advance(Duration::from_secs(12));
@@ -158,9 +158,9 @@ fn a_slow_answer_to_the_probe_counts() {
     });
 }
 
-/// The session is that of the answer which was taken.
+/// The session is that of the accepted response.
 #[test]
-fn a_slow_answer_to_the_handshake_counts() {
+fn client_accepts_a_slow_response_to_the_handshake() {
     scenario(legacy_config(), |wire| {
         let slow = wire.expect("initialize");
         wire.advance(Duration::from_secs(35));
@@ -173,9 +173,9 @@ fn a_slow_answer_to_the_handshake_counts() {
     });
 }
 
-/// 401 and 403 keep what the server asks for.
+/// 401 and 403 keep the server's challenge.
 #[test]
-fn a_server_that_wants_a_login_says_so() {
+fn connect_error_shows_the_challenge_of_the_server() {
     for status in [401, 403] {
         scenario(config(), |wire| {
             let probe = wire.expect("server/discover");
@@ -195,7 +195,7 @@ fn a_server_that_wants_a_login_says_so() {
 }
 
 #[test]
-fn the_probe_follows_a_redirect_and_the_connection_goes_on_there() {
+fn client_follows_a_redirect_of_the_probe_and_stays_there() {
     scenario(config(), |wire| {
         let probe = wire.expect("server/discover");
         wire.reply(&probe, 308, &[("location", "http://localhost:3000/mcp/")], "");
@@ -211,7 +211,7 @@ fn the_probe_follows_a_redirect_and_the_connection_goes_on_there() {
 }
 
 #[test]
-fn a_redirect_to_elsewhere_is_a_failure() {
+fn client_refuses_a_redirect_to_another_origin() {
     scenario(config(), |wire| {
         let probe = wire.expect("server/discover");
         wire.reply(&probe, 308, &[("location", "https://localhost:3000/mcp")], "");
@@ -220,9 +220,9 @@ fn a_redirect_to_elsewhere_is_a_failure() {
     });
 }
 
-/// A0.9: a verdict that proves wrong is dropped, and the caller does not notice.
+/// A0.9: the client drops a wrong known era without an error.
 #[test]
-fn a_remembered_legacy_server_that_has_become_modern_is_found_out() {
+fn client_detects_that_a_known_legacy_server_has_become_modern() {
     let mut config = config();
     config.client.known_era =
         Some(KnownEra { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_server: false });
@@ -238,9 +238,9 @@ fn a_remembered_legacy_server_that_has_become_modern_is_found_out() {
     });
 }
 
-/// A server without the probe's method and without `initialize` is modern; its first real answers tell.
+/// A server that knows neither the probe's method nor `initialize` counts as modern until a request fails.
 #[test]
-fn a_modern_server_that_was_taken_for_one_by_its_refusals_is_asked_again_if_it_is_none() {
+fn client_probes_again_if_a_server_taken_for_modern_is_not() {
     scenario(config(), |wire| {
         let probe = wire.expect("server/discover");
         wire.refuse(&probe, 404, -32601, None);
@@ -260,9 +260,9 @@ fn a_modern_server_that_was_taken_for_one_by_its_refusals_is_asked_again_if_it_i
     });
 }
 
-/// The server is exchanged for another while the client is connected: a lost session leads to a modern server.
+/// The server is replaced while the client is connected: a lost session leads to a modern server.
 #[test]
-fn a_session_may_be_followed_by_a_modern_server() {
+fn client_continues_with_a_modern_server_after_a_lost_session() {
     crate::http_common::legacy(config(), |wire, _| {
         let params = CallToolParams::new("x");
         let request =
@@ -271,15 +271,15 @@ fn a_session_may_be_followed_by_a_modern_server() {
         wire.reply(&call, 404, &[], "");
         let initialize = wire.expect("initialize");
         wire.refuse(&initialize, 400, -32022, Some(json!({"supported": [MODERN]})));
-        // Only legacy servers are wanted here.
+        // This client accepts only legacy servers.
         connect_error(wire);
         assert!(matches!(wire.outcome(request), Outcome::Lost(_) | Outcome::Refused(_)));
     });
 }
 
-/// The whole connect has an end, however slow the server is.
+/// Connecting as a whole ends in time, however slow the server is.
 #[test]
-fn connecting_ends() {
+fn connecting_ends_at_its_deadline() {
     scenario(config(), |wire| {
         for _ in 0..100 {
             while let Some(exchange) = wire.next() {

@@ -1,4 +1,4 @@
-//! Servers that refuse for now, redirect, cannot be reached, or answer in another way than they were asked.
+//! Servers that are busy, redirect, cannot be reached, or respond in an unexpected form.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn request_that_may_be_repeated_is_sent_again_when_the_server_says() {
             503,
             &json!({"jsonrpc": "2.0", "id": second.id(), "error": {"code": -32000, "message": "no"}}),
         );
-        assert!(matches!(wire.outcome(request), Outcome::Error(_)), "nothing is said of when");
+        assert!(matches!(wire.outcome(request), Outcome::Error(_)), "the server names no time");
 
         let request = list_tools(wire, 60);
         refuse_busy(wire, "tools/list", 503, &dates);
@@ -89,7 +89,7 @@ fn error_in_a_refusal_does_not_hide_when_to_come_back() {
 }
 
 #[test]
-fn server_is_not_waited_for_beyond_the_time_of_the_request() {
+fn client_does_not_wait_beyond_the_timeout_of_the_request() {
     modern(config(), |wire| {
         let request = list_tools(wire, 10);
         refuse_busy(wire, "tools/list", 429, &[("retry-after", "10")]);
@@ -100,7 +100,7 @@ fn server_is_not_waited_for_beyond_the_time_of_the_request() {
 }
 
 #[test]
-fn server_that_always_says_later_is_given_up() {
+fn client_gives_up_on_a_server_that_is_always_busy() {
     modern(config(), |wire| {
         let request = list_tools(wire, 600);
         for _ in 0..5 {
@@ -131,7 +131,7 @@ fn request_that_may_not_be_repeated_shows_when_the_server_is_back() {
     });
 }
 
-// --- Answers in another way ---
+// --- Responses in another form ---
 
 #[test]
 fn event_stream_with_an_endpoint_is_recognised_as_http_sse() {
@@ -179,7 +179,7 @@ fn redirect_that_is_not_followed_shows_its_target() {
 }
 
 #[test]
-fn content_encoding_that_was_not_asked_for_is_named() {
+fn error_names_an_unrequested_content_encoding() {
     let words = "the server sent content-encoding: gzip, which was not asked for";
     modern(config(), |wire| {
         for kind in ["application/json", "text/event-stream"] {
@@ -228,7 +228,7 @@ fn host_that_cannot_be_reached_fails_at_once() {
 }
 
 #[test]
-fn host_that_cannot_be_reached_is_tried_again_where_that_is_wanted() {
+fn host_that_cannot_be_reached_is_tried_again_on_demand() {
     let retrying = || {
         let mut config: HttpClientConfig = config();
         config.retry_unreachable = true;
@@ -247,7 +247,7 @@ fn host_that_cannot_be_reached_is_tried_again_where_that_is_wanted() {
     });
 }
 
-/// It restarts, most likely.
+/// It is most likely restarting.
 #[test]
 fn host_that_was_reached_before_is_tried_again() {
     scenario(config(), |wire| {

@@ -1,4 +1,4 @@
-//! The client over HTTP with a legacy server: sessions, and what the server asks.
+//! The client over HTTP with a legacy server: sessions, and requests of the server.
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
 
@@ -32,7 +32,7 @@ fn lost_session(wire: &mut ClientWire) -> bool {
 
 /// C4.5, C4.18, C4.21, H2 of the eras
 #[test]
-fn a_session_is_opened_and_named_on_all_that_follows() {
+fn client_opens_a_session_and_names_it_on_all_later_requests() {
     scenario(legacy_config(), |wire| {
         let request = call_tool(wire);
         let initialize = wire.expect("initialize");
@@ -43,7 +43,7 @@ fn a_session_is_opened_and_named_on_all_that_follows() {
         assert!(initialize.body["params"].get("_meta").is_none());
         wire.answer_initialize(&initialize, LEGACY, SESSION);
         let initialized = wire.expect("notifications/initialized");
-        // Nothing goes out before the server has heard that.
+        // The client sends nothing before the server has accepted this.
         wire.expect_silence();
         wire.accept(&initialized);
         let listener = wire.expect_get();
@@ -75,7 +75,7 @@ fn debug_shows_no_session_id() {
 
 /// C4.5
 #[test]
-fn the_version_is_a_header_since_2025_06_18() {
+fn client_sends_the_version_header_since_2025_06_18() {
     for (version, header) in
         [("2025-03-26", None), ("2025-06-18", Some("2025-06-18")), (LEGACY, Some(LEGACY))]
     {
@@ -88,7 +88,7 @@ fn the_version_is_a_header_since_2025_06_18() {
 }
 
 #[test]
-fn a_server_without_sessions_is_as_good() {
+fn client_works_with_a_server_without_sessions() {
     scenario(legacy_config(), |wire| {
         wire.open_session(LEGACY, "");
         let listener = wire.expect_get();
@@ -96,7 +96,7 @@ fn a_server_without_sessions_is_as_good() {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
         assert_eq!(call.header("mcp-session-id"), None);
-        // Without a session there is none to be lost.
+        // Without a session, no session can be lost.
         wire.reply(&call, 404, &[], "gone");
         assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 404));
         wire.client.at(wire.now).close();
@@ -105,9 +105,9 @@ fn a_server_without_sessions_is_as_good() {
     });
 }
 
-/// C4.18: only bytes 0x21 to 0x7E are a session.
+/// C4.18: a session id consists of bytes 0x21 to 0x7E.
 #[test]
-fn a_session_that_is_none_is_not_taken() {
+fn client_refuses_an_invalid_session_id() {
     for bad in ["a b", "ä", "a\tb"] {
         scenario(legacy_config(), |wire| {
             wire.open_session(LEGACY, bad);
@@ -116,9 +116,9 @@ fn a_session_that_is_none_is_not_taken() {
     }
 }
 
-/// The session of the answer to anything but `initialize` is none.
+/// A session id on any response but that of `initialize` does not count.
 #[test]
-fn only_the_answer_to_initialize_names_the_session() {
+fn client_takes_the_session_id_only_from_the_response_to_initialize() {
     scenario(config(), |wire| {
         let probe = wire.expect("server/discover");
         let body = json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "Missing session ID"}});
@@ -131,9 +131,9 @@ fn only_the_answer_to_initialize_names_the_session() {
     });
 }
 
-/// A stream of events may bring the answer to `initialize`, after a priming event.
+/// An event stream may carry the response to `initialize`, after a priming event.
 #[test]
-fn initialize_is_answered_by_events_too() {
+fn server_may_answer_initialize_by_events() {
     scenario(legacy_config(), |wire| {
         let initialize = wire.expect("initialize");
         wire.head(&initialize, 200, &[("content-type", "text/event-stream"), ("mcp-session-id", SESSION)]);
@@ -145,7 +145,7 @@ fn initialize_is_answered_by_events_too() {
 
 /// C4.20
 #[test]
-fn closing_ends_the_session() {
+fn closing_client_deletes_the_session() {
     for status in [200, 204, 405, 404, 500] {
         legacy(config(), |wire, listener| {
             wire.client.at(wire.now).close();
@@ -164,7 +164,7 @@ fn closing_ends_the_session() {
 
 /// C4.20
 #[test]
-fn a_server_that_does_not_answer_the_end_is_not_waited_for() {
+fn closing_client_does_not_wait_for_an_unanswered_delete() {
     legacy(config(), |wire, _| {
         wire.client.at(wire.now).close();
         let delete = wire.next().unwrap();
@@ -175,7 +175,7 @@ fn a_server_that_does_not_answer_the_end_is_not_waited_for() {
 }
 
 #[test]
-fn closing_lets_requests_finish() {
+fn closing_client_lets_requests_finish() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -189,7 +189,7 @@ fn closing_lets_requests_finish() {
 
 /// C4.24
 #[test]
-fn a_cancelled_request_is_told_of_by_a_notification() {
+fn client_cancels_a_request_by_a_notification() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -213,7 +213,7 @@ fn with_roots() -> mcp_proto::transport::http::client::HttpClientConfig {
 
 /// F22: requests of the server on any stream are answered by POST.
 #[test]
-fn what_the_server_asks_is_answered_by_post() {
+fn client_answers_requests_of_the_server_by_post() {
     legacy(with_roots(), |wire, listener| {
         call_tool(wire);
         let call = wire.expect("tools/call");
@@ -231,7 +231,7 @@ fn what_the_server_asks_is_answered_by_post() {
             wire.accept(&reply);
         }
         assert!(wire.diagnostics().is_empty());
-        // A reply that is refused is told of.
+        // A refused reply is reported.
         wire.event(&call, &json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
         let reply = wire.next().unwrap();
         wire.reply(&reply, 400, &[], "what?");
@@ -240,7 +240,7 @@ fn what_the_server_asks_is_answered_by_post() {
     });
 }
 
-/// Replies do not wait behind requests, which may be waiting for them.
+/// Replies do not wait behind requests, which may depend on them.
 #[test]
 fn replies_do_not_wait_for_requests() {
     let mut config = config();
@@ -256,7 +256,7 @@ fn replies_do_not_wait_for_requests() {
 }
 
 #[test]
-fn a_reply_that_never_left_goes_out_again() {
+fn client_sends_an_unsent_reply_again() {
     legacy(config(), |wire, listener| {
         wire.event(&listener, &json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
         let reply = wire.next().unwrap();
@@ -268,7 +268,7 @@ fn a_reply_that_never_left_goes_out_again() {
 }
 
 #[test]
-fn what_the_server_asked_in_a_lost_session_is_withdrawn() {
+fn client_cancels_requests_of_the_server_when_their_session_is_lost() {
     legacy(with_roots(), |wire, listener| {
         wire.event(&listener, &json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}));
         let events = wire.take_events();
@@ -283,7 +283,7 @@ fn what_the_server_asked_in_a_lost_session_is_withdrawn() {
 
 /// Batches of 2025-03-26 in a body and on a stream.
 #[test]
-fn a_body_may_be_an_array_at_2025_03_26() {
+fn client_accepts_arrays_at_2025_03_26() {
     legacy_at("2025-03-26", config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -309,7 +309,7 @@ fn a_body_may_be_an_array_at_2025_03_26() {
 
 /// C7.11
 #[test]
-fn pings_keep_watch() {
+fn client_detects_a_dead_server_by_pings() {
     let mut config = config();
     config.client.keepalive = Some(Keepalive::PRESET);
     legacy(config, |wire, _| {
@@ -328,9 +328,9 @@ fn pings_keep_watch() {
     });
 }
 
-/// Lost and safe, in a session.
+/// A lost idempotent request is safe to repeat, in a session too.
 #[test]
-fn a_lost_request_that_only_asks_is_made_once_more_in_a_session_too() {
+fn client_repeats_a_lost_read_only_request_once_in_a_session() {
     legacy(config(), |wire, _| {
         let request = list_tools(wire);
         let first = wire.expect("tools/list");
@@ -349,7 +349,7 @@ fn a_lost_request_that_only_asks_is_made_once_more_in_a_session_too() {
 }
 
 #[test]
-fn the_notification_that_opens_the_session_is_said_until_it_is_heard() {
+fn client_repeats_the_initialized_notification_until_it_arrives() {
     scenario(legacy_config(), |wire| {
         let request = call_tool(wire);
         let initialize = wire.expect("initialize");
@@ -359,7 +359,7 @@ fn the_notification_that_opens_the_session_is_said_until_it_is_heard() {
         wire.expect_silence();
         wire.advance(Duration::from_secs(1));
         let initialized = wire.expect("notifications/initialized");
-        // A server that does not like it is asked all the same.
+        // If the server refuses it, the client continues anyway.
         wire.reply(&initialized, 500, &[], "");
         wire.expect_get();
         let call = wire.expect("tools/call");
@@ -369,7 +369,7 @@ fn the_notification_that_opens_the_session_is_said_until_it_is_heard() {
 }
 
 #[test]
-fn nobody_listens_if_that_is_not_wanted() {
+fn client_opens_no_listening_stream_if_disabled() {
     let mut config = legacy_config();
     config.listen = ListenPolicy::Never;
     scenario(config, |wire| {
@@ -378,9 +378,9 @@ fn nobody_listens_if_that_is_not_wanted() {
     });
 }
 
-/// A probe that is answered by a legacy server leads to the handshake.
+/// A legacy server's response to the probe leads to the handshake.
 #[test]
-fn a_legacy_server_is_found_by_the_probe() {
+fn probe_detects_a_legacy_server() {
     for (status, body) in [
         (200, json!({"jsonrpc": "2.0", "id": 1, "result": {}})),
         (
@@ -399,7 +399,7 @@ fn a_legacy_server_is_found_by_the_probe() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_the_notification_is_asked_all_the_same() {
+fn client_sends_requests_although_the_notification_is_unanswered() {
     scenario(legacy_config(), |wire| {
         call_tool(wire);
         let initialize = wire.expect("initialize");
@@ -415,7 +415,7 @@ fn a_server_that_does_not_answer_the_notification_is_asked_all_the_same() {
     });
 }
 
-/// C7.11: a ping that waited would count as missed.
+/// C7.11: a queued ping would count as missed.
 #[test]
 fn pings_do_not_wait_for_requests() {
     let mut config = config();
@@ -432,7 +432,7 @@ fn pings_do_not_wait_for_requests() {
 }
 
 #[test]
-fn closing_while_connecting_breaks_everything_off() {
+fn closing_client_aborts_the_handshake() {
     scenario(config(), |wire| {
         let request = call_tool(wire);
         let probe = wire.expect("server/discover");

@@ -1,4 +1,4 @@
-//! The client over HTTP with a server of 2024-11-05: one stream of events, and a URL to send to.
+//! The client over HTTP with a server of 2024-11-05: one event stream, and a URL for messages.
 //!
 //! <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
 
@@ -50,7 +50,7 @@ fn legacy_sse_server(run: impl Fn(&mut ClientWire, Exchange)) {
 }
 
 #[test]
-fn an_old_server_is_found_by_falling_back_twice() {
+fn client_detects_an_http_sse_server_by_falling_back_twice() {
     scenario(config(), |wire| {
         let probe = wire.expect("server/discover");
         wire.reply(&probe, 404, &[("content-type", "text/html")], "<html>");
@@ -62,9 +62,9 @@ fn an_old_server_is_found_by_falling_back_twice() {
     });
 }
 
-/// C4.1; only POSTs, and answers on the one stream, in any order.
+/// C4.1; only POSTs, and responses on the one stream, in any order.
 #[test]
-fn answers_come_on_the_one_stream() {
+fn client_receives_responses_on_the_one_stream() {
     legacy_sse_server(|wire, events| {
         let first = call_tool(wire);
         let one = wire.expect("tools/call");
@@ -72,7 +72,7 @@ fn answers_come_on_the_one_stream() {
         let two = wire.expect("tools/call");
         assert_eq!(&*two.request.url, POST);
         wire.reply(&one, 202, &[], "");
-        // An answer may be faster than the status of its request.
+        // A response may arrive before the status of its request.
         wire.event_answer(&events, &two.id(), json!({"content": [2]}));
         assert_eq!(wire.result(second), json!({"content": [2]}));
         wire.reply(&two, 202, &[], "");
@@ -85,7 +85,7 @@ fn answers_come_on_the_one_stream() {
 }
 
 #[test]
-fn a_message_that_is_refused_ends_its_request() {
+fn refused_message_ends_its_request() {
     legacy_sse_server(|wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -100,7 +100,7 @@ fn a_message_that_is_refused_ends_its_request() {
 
 /// C4.24
 #[test]
-fn an_accepted_request_is_cancelled_by_a_notification() {
+fn client_cancels_an_accepted_request_by_a_notification() {
     legacy_sse_server(|wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -111,7 +111,7 @@ fn an_accepted_request_is_cancelled_by_a_notification() {
 }
 
 #[test]
-fn messages_go_nowhere_but_to_the_same_origin() {
+fn client_sends_messages_only_to_the_same_origin() {
     for endpoint in
         ["http://evil.example/messages", "//evil.example/", "https://localhost:3000/", "http://localhost/"]
     {
@@ -129,7 +129,7 @@ fn messages_go_nowhere_but_to_the_same_origin() {
 }
 
 #[test]
-fn neither_the_stream_nor_its_first_event_is_waited_for_long() {
+fn client_waits_briefly_for_the_stream_and_its_first_event() {
     for head in [false, true] {
         scenario(legacy_config(), |wire| {
             let initialize = wire.expect("initialize");
@@ -149,7 +149,7 @@ fn neither_the_stream_nor_its_first_event_is_waited_for_long() {
 }
 
 #[test]
-fn what_is_no_stream_is_no_server() {
+fn response_that_is_no_event_stream_ends_detection() {
     scenario(legacy_config(), |wire| {
         let initialize = wire.expect("initialize");
         wire.reply(&initialize, 405, &[], "");
@@ -159,9 +159,9 @@ fn what_is_no_stream_is_no_server() {
     });
 }
 
-/// The end of the stream is the end of the session: it is opened anew.
+/// The end of the stream ends the session: the client opens a new one.
 #[test]
-fn the_end_of_the_stream_opens_another() {
+fn client_reopens_an_ended_stream() {
     legacy_sse_server(|wire, events| {
         let accepted = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -188,7 +188,7 @@ fn the_end_of_the_stream_opens_another() {
 }
 
 #[test]
-fn a_stream_that_does_not_come_back_ends_the_connection() {
+fn failure_to_reopen_the_stream_ends_the_connection() {
     legacy_sse_server(|wire, events| {
         wire.truncate(&events);
         let request = call_tool(wire);
@@ -205,7 +205,7 @@ fn a_stream_that_does_not_come_back_ends_the_connection() {
 }
 
 #[test]
-fn closing_ends_the_stream() {
+fn closing_client_ends_the_stream() {
     legacy_sse_server(|wire, events| {
         wire.client.at(wire.now).close();
         wire.expect_abort(&events);
@@ -216,7 +216,7 @@ fn closing_ends_the_stream() {
 
 /// Contract 9
 #[test]
-fn an_answer_that_is_too_long_ends_its_request_on_the_one_stream_too() {
+fn oversized_response_ends_its_request_and_not_the_stream() {
     let mut config = legacy_config();
     config.client.limits.message_bytes = 1000;
     scenario(config, |wire| {
@@ -228,7 +228,7 @@ fn an_answer_that_is_too_long_ends_its_request_on_the_one_stream_too() {
         wire.reply(&call, 202, &[], "");
         wire.event_answer(&events, &call.id(), json!({"text": "x".repeat(2000)}));
         assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::TooLong { .. })));
-        // The stream goes on.
+        // The stream stays open.
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
         wire.event_answer(&events, &call.id(), json!({"content": []}));

@@ -37,7 +37,7 @@ fn connect_error(wire: &mut ClientWire) -> ConnectError {
     }
 }
 
-/// How a response is carried.
+/// The form of a response.
 #[derive(Clone, Copy, Debug)]
 enum Carrier {
     Json,
@@ -46,8 +46,8 @@ enum Carrier {
 
 const CARRIERS: [Carrier; 2] = [Carrier::Json, Carrier::Stream];
 
-/// Asks for the tools and answers with `text`, in which `ID` stands for the id; how the request ended, and the
-/// deviations that were tolerated.
+/// Lists the tools and answers with `text`, in which `ID` stands for the id; returns the outcome and the deviations
+/// that were tolerated.
 fn listed(wire: &mut ClientWire, carrier: Carrier, text: &str) -> (Outcome, Vec<Leniency>) {
     let request = list(wire);
     let exchange = wire.expect("tools/list");
@@ -104,7 +104,7 @@ fn client_takes_the_decimal_string_and_the_float_of_its_id() {
 }
 
 #[test]
-fn a_result_with_the_id_of_another_request_is_never_the_result() {
+fn client_never_takes_a_result_with_the_id_of_another_request() {
     for id in ["\"own\"", "\"0ID\"", "\"\"", "4711"] {
         let text = r#"{"jsonrpc":"2.0","id":FORM,"result":PAGE}"#.replace("FORM", id);
         modern(config(), |wire| {
@@ -132,7 +132,7 @@ fn a_result_with_the_id_of_another_request_is_never_the_result() {
 }
 
 #[test]
-fn a_log_line_on_a_stream_does_not_end_its_request() {
+fn log_line_on_a_stream_does_not_end_its_request() {
     modern(config(), |wire| {
         let request = list(wire);
         let exchange = wire.expect("tools/list");
@@ -147,7 +147,7 @@ fn a_log_line_on_a_stream_does_not_end_its_request() {
 // --- Errors ---
 
 #[test]
-fn a_malformed_error_keeps_the_words_of_the_server() {
+fn malformed_error_keeps_the_message_of_the_server() {
     for carrier in CARRIERS {
         modern(config(), |wire| {
             let (outcome, tolerated) =
@@ -179,7 +179,7 @@ fn an_error_without_id_belongs_to_its_exchange() {
 // --- The handshake ---
 
 #[test]
-fn a_refusal_of_the_handshake_within_a_status_of_success_is_shown() {
+fn connect_error_shows_a_handshake_error_with_status_200() {
     for stream in [false, true] {
         scenario(legacy_config(), |wire| {
             let initialize = wire.expect("initialize");
@@ -292,7 +292,7 @@ fn client_takes_nothing_else_without_content_type() {
 }
 
 #[test]
-fn a_null_result_of_ping_is_an_empty_object() {
+fn client_takes_a_null_result_of_ping_as_an_empty_object() {
     legacy(config(), |wire, _| {
         let request =
             wire.client.at(wire.now).request::<Ping>(&PingParams::new(), RequestOptions::default()).unwrap();

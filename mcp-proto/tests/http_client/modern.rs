@@ -46,7 +46,7 @@ fn each_message_is_a_post_with_its_headers() {
 
 /// C4.7
 #[test]
-fn what_a_message_is_about_is_a_header() {
+fn client_sends_the_name_as_a_header() {
     modern(config(), |wire| {
         let options = RequestOptions::default;
         wire.client.at(wire.now).request::<CallTool>(&call("weather"), options()).unwrap();
@@ -61,7 +61,7 @@ fn what_a_message_is_about_is_a_header() {
 
 /// C4.8
 #[test]
-fn a_name_that_is_no_header_value_is_encoded() {
+fn client_encodes_a_name_that_is_no_header_value() {
     modern(config(), |wire| {
         for (name, header) in [
             ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
@@ -78,7 +78,7 @@ fn a_name_that_is_no_header_value_is_encoded() {
 
 /// C4.2, C4.25
 #[test]
-fn an_answer_comes_as_events_too_with_progress_before_it() {
+fn server_may_answer_by_events_after_progress() {
     modern(config(), |wire| {
         let request =
             wire.client.at(wire.now).request::<CallTool>(&call("slow"), RequestOptions::default()).unwrap();
@@ -106,9 +106,9 @@ fn an_answer_comes_as_events_too_with_progress_before_it() {
     });
 }
 
-/// H0 of the eras: an answer belongs to its exchange whatever its id.
+/// H0 of the eras: a response belongs to its exchange, regardless of its id.
 #[test]
-fn an_error_belongs_to_its_exchange_whatever_its_id() {
+fn error_belongs_to_its_exchange_regardless_of_its_id() {
     modern(config(), |wire| {
         for id in [json!(null), json!("server-error"), json!(4711)] {
             let request =
@@ -122,7 +122,7 @@ fn an_error_belongs_to_its_exchange_whatever_its_id() {
 }
 
 #[test]
-fn a_status_without_an_answer_is_an_outcome_with_what_is_known_of_it() {
+fn outcome_of_an_error_status_shows_status_retry_time_and_body() {
     modern(config(), |wire| {
         let request =
             wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
@@ -146,7 +146,7 @@ fn a_status_without_an_answer_is_an_outcome_with_what_is_known_of_it() {
 }
 
 #[test]
-fn an_excerpt_is_bounded() {
+fn excerpt_of_a_body_is_bounded() {
     modern(config(), |wire| {
         let request =
             wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
@@ -161,7 +161,7 @@ fn an_excerpt_is_bounded() {
 
 /// C4.16
 #[test]
-fn a_cancelled_request_is_broken_off_and_nothing_else_is_said() {
+fn client_cancels_a_request_by_aborting_its_exchange() {
     modern(config(), |wire| {
         let request =
             wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
@@ -171,7 +171,7 @@ fn a_cancelled_request_is_broken_off_and_nothing_else_is_said() {
         wire.expect_abort(&exchange);
         wire.expect_silence();
         assert!(matches!(wire.outcome(request), Outcome::Cancelled));
-        // C7.5: what still comes is ignored.
+        // C7.5: the client ignores late output.
         wire.event_answer(&exchange, &exchange.id(), json!({"content": []}));
         wire.end(&exchange);
         assert!(wire.take_events().is_empty());
@@ -180,7 +180,7 @@ fn a_cancelled_request_is_broken_off_and_nothing_else_is_said() {
 
 /// C7.1
 #[test]
-fn a_request_whose_time_is_over_is_broken_off() {
+fn client_aborts_the_exchange_of_a_request_that_timed_out() {
     modern(config(), |wire| {
         let options = RequestOptions::default().timeout(Duration::from_secs(3));
         let request = wire.client.at(wire.now).request::<CallTool>(&call("x"), options).unwrap();
@@ -192,7 +192,7 @@ fn a_request_whose_time_is_over_is_broken_off() {
 }
 
 #[test]
-fn a_request_that_is_cancelled_before_it_is_sent_is_never_sent() {
+fn client_never_sends_a_request_cancelled_before() {
     let mut config = config();
     config.client.limits.exchanges = 1;
     modern(config, |wire| {
@@ -236,7 +236,7 @@ fn exchanges_are_limited_and_subscriptions_are_not_counted() {
 
 /// C4.17
 #[test]
-fn a_session_of_a_modern_server_is_ignored_and_nothing_is_listened_to() {
+fn client_ignores_a_session_id_of_a_modern_server_and_opens_no_listening_stream() {
     scenario(config(), |wire| {
         let probe = wire.expect("server/discover");
         let body = json!({"jsonrpc": "2.0", "id": probe.id(), "result": discover_result()});
@@ -256,7 +256,7 @@ fn a_session_of_a_modern_server_is_ignored_and_nothing_is_listened_to() {
 
 /// C4.15, K25
 #[test]
-fn a_lost_tool_call_is_lost_and_not_repeated() {
+fn client_does_not_repeat_a_lost_tool_call() {
     modern(config(), |wire| {
         for how in ["no head", "cut body", "cut stream", "ended stream"] {
             let request = wire
@@ -292,7 +292,7 @@ fn a_lost_tool_call_is_lost_and_not_repeated() {
 
 /// C4.15, K25
 #[test]
-fn a_lost_request_that_only_asks_is_made_once_more_as_a_new_one() {
+fn client_repeats_a_lost_read_only_request_once_as_a_new_request() {
     modern(config(), |wire| {
         let params = ReadResourceParams::new("file:///a");
         let request =
@@ -321,7 +321,7 @@ fn a_lost_request_that_only_asks_is_made_once_more_as_a_new_one() {
 
 /// C4.15, K25
 #[test]
-fn the_caller_decides_whether_a_lost_request_is_repeated() {
+fn caller_decides_whether_a_lost_request_is_repeated() {
     modern(config(), |wire| {
         let always = RequestOptions::default().reissue(ReissuePolicy::Always);
         let request = wire.client.at(wire.now).request::<CallTool>(&call("pay"), always).unwrap();
@@ -341,7 +341,7 @@ fn the_caller_decides_whether_a_lost_request_is_repeated() {
 }
 
 #[test]
-fn a_request_that_never_left_goes_out_again_a_few_times() {
+fn client_sends_an_unsent_request_again_a_few_times() {
     modern(config(), |wire| {
         let request = wire
             .client
@@ -370,7 +370,7 @@ fn a_request_that_never_left_goes_out_again_a_few_times() {
 
 /// A0.4 of the eras.
 #[test]
-fn a_version_that_is_refused_and_offered_at_once_is_asked_for_once_more() {
+fn client_retries_once_if_the_refusal_lists_the_refused_version() {
     modern(config(), |wire| {
         let request =
             wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
@@ -385,7 +385,7 @@ fn a_version_that_is_refused_and_offered_at_once_is_asked_for_once_more() {
 }
 
 #[test]
-fn a_subscription_that_goes_out_again_is_still_known_by_its_notifications() {
+fn notifications_identify_a_repeated_subscription() {
     modern(config(), |wire| {
         let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
         let request = wire
@@ -406,7 +406,7 @@ fn a_subscription_that_goes_out_again_is_still_known_by_its_notifications() {
             matches!(&events[..], [Event::Notification { subscription, .. }] if *subscription == Some(request)),
             "{events:?}"
         );
-        // Between two streams something may be missed: its owner is told.
+        // Notifications may be lost between two streams: the owner learns of it.
         wire.truncate(&second);
         assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
     });
@@ -414,7 +414,7 @@ fn a_subscription_that_goes_out_again_is_still_known_by_its_notifications() {
 
 /// Contract 9.
 #[test]
-fn an_answer_that_can_not_be_read_ends_its_request() {
+fn unreadable_response_ends_its_request() {
     let mut config = config();
     config.client.limits.message_bytes = 600;
     modern(config, |wire| {
@@ -449,7 +449,7 @@ fn an_answer_that_can_not_be_read_ends_its_request() {
 }
 
 #[test]
-fn noise_on_a_stream_is_told_and_costs_no_request() {
+fn client_reports_noise_on_a_stream_and_loses_no_request() {
     modern(config(), |wire| {
         let request =
             wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
@@ -457,7 +457,7 @@ fn noise_on_a_stream_is_told_and_costs_no_request() {
         wire.stream(&exchange);
         wire.body(&exchange, "data: hello\n\nevent: ping\ndata: 1\n\n");
         assert_eq!(wire.diagnostics().len(), 1);
-        // An answer to something else does not end it.
+        // A response to another request does not end it.
         wire.event_answer(&exchange, &json!(999), json!({"content": ["wrong"]}));
         assert_eq!(wire.diagnostics().len(), 1);
         wire.event_answer(&exchange, &exchange.id(), json!({"content": []}));
@@ -466,7 +466,7 @@ fn noise_on_a_stream_is_told_and_costs_no_request() {
 }
 
 #[test]
-fn what_follows_the_answer_is_taken_for_a_while() {
+fn client_reads_on_briefly_after_the_response() {
     modern(config(), |wire| {
         let request =
             wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
@@ -483,7 +483,7 @@ fn what_follows_the_answer_is_taken_for_a_while() {
 }
 
 #[test]
-fn a_header_that_no_server_takes_is_not_sent() {
+fn client_refuses_an_oversized_header() {
     modern(config(), |wire| {
         let long = "x".repeat(20_000);
         let request =
@@ -494,7 +494,7 @@ fn a_header_that_no_server_takes_is_not_sent() {
 }
 
 #[test]
-fn a_redirect_is_followed_within_the_origin() {
+fn client_follows_redirects_within_the_origin() {
     modern(config(), |wire| {
         let request =
             wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
@@ -518,7 +518,7 @@ fn a_redirect_is_followed_within_the_origin() {
 }
 
 #[test]
-fn redirects_end() {
+fn client_limits_the_number_of_redirects() {
     modern(config(), |wire| {
         let request =
             wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
@@ -533,7 +533,7 @@ fn redirects_end() {
 
 /// A server may end a subscription by a notification, whether or not the stream ends then.
 #[test]
-fn a_subscription_that_the_server_cancels_is_over() {
+fn server_ends_a_subscription_by_a_notification() {
     modern(config(), |wire| {
         let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
         let request = wire
@@ -555,7 +555,7 @@ fn a_subscription_that_the_server_cancels_is_over() {
 }
 
 #[test]
-fn a_subscription_is_repeated_after_something_came_only_if_its_owner_wants_that() {
+fn client_repeats_a_subscription_after_notifications_on_demand() {
     modern(config(), |wire| {
         let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
         let options = RequestOptions::default().reissue(ReissuePolicy::Always);
@@ -569,9 +569,9 @@ fn a_subscription_is_repeated_after_something_came_only_if_its_owner_wants_that(
     });
 }
 
-/// A body beside a bad status may break off: the status says enough.
+/// The body of an error status may be truncated: the status says enough.
 #[test]
-fn a_refusal_whose_body_is_cut_is_a_refusal() {
+fn truncated_body_of_an_error_status_does_not_hide_the_status() {
     modern(config(), |wire| {
         let request =
             wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();

@@ -1,4 +1,5 @@
-//! The client over HTTP with a server that wants to know who asks: what is refused is held until somebody has seen to it.
+//! The client over HTTP with a server that requires authorization: refused exchanges are parked until the application
+//! resumes them.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
@@ -66,7 +67,7 @@ fn http_refusal(outcome: Outcome) -> (u16, String, Option<String>) {
 
 /// C12.2
 #[test]
-fn a_request_that_is_refused_waits_and_goes_out_again() {
+fn client_parks_a_refused_request_and_sends_it_again() {
     modern(parking_config(config()), |wire| {
         let request = call_tool(wire);
         let first = wire.expect("tools/call");
@@ -89,7 +90,7 @@ fn a_request_that_is_refused_waits_and_goes_out_again() {
 
 /// C12.2
 #[test]
-fn several_challenges_are_told_as_one_header_and_the_nonce_beside_them() {
+fn client_joins_several_challenges_and_reports_the_nonce_beside_them() {
     modern(parking_config(config()), |wire| {
         call_tool(wire);
         let call = wire.expect("tools/call");
@@ -104,7 +105,7 @@ fn several_challenges_are_told_as_one_header_and_the_nonce_beside_them() {
 
 /// C12.2
 #[test]
-fn each_attempt_is_counted() {
+fn client_counts_attempts() {
     modern(parking_config(config()), |wire| {
         call_tool(wire);
         for attempt in 0..4 {
@@ -118,7 +119,7 @@ fn each_attempt_is_counted() {
 
 /// C12.16
 #[test]
-fn a_403_is_held_if_it_says_what_is_missing() {
+fn client_parks_a_403_with_a_challenge() {
     modern(parking_config(config()), |wire| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -134,7 +135,7 @@ fn a_403_is_held_if_it_says_what_is_missing() {
 }
 
 #[test]
-fn an_error_in_the_body_of_a_refusal_is_held_as_well() {
+fn client_parks_a_refusal_with_an_error_in_its_body() {
     modern(parking_config(config()), |wire| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -148,7 +149,7 @@ fn an_error_in_the_body_of_a_refusal_is_held_as_well() {
 }
 
 #[test]
-fn a_refusal_whose_body_breaks_off_is_held_as_well() {
+fn client_parks_a_refusal_whose_body_is_truncated() {
     modern(parking_config(config()), |wire| {
         call_tool(wire);
         let call = wire.expect("tools/call");
@@ -162,7 +163,7 @@ fn a_refusal_whose_body_breaks_off_is_held_as_well() {
 
 /// C12.2
 #[test]
-fn nothing_is_held_unless_that_was_asked_for() {
+fn client_parks_no_refusals_by_default() {
     modern(config(), |wire| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -173,7 +174,7 @@ fn nothing_is_held_unless_that_was_asked_for() {
 }
 
 #[test]
-fn what_is_given_up_ends_as_the_server_refused_it() {
+fn request_given_up_ends_with_the_refusal_of_the_server() {
     modern(parking_config(config()), |wire| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -182,7 +183,7 @@ fn what_is_given_up_ends_as_the_server_refused_it() {
         let Outcome::Transport(error) = wire.outcome(request) else { panic!() };
         assert_eq!(error.challenge.as_deref(), Some(CHALLENGE));
         assert_eq!(error.to_string(), "HTTP status 401 (nobody logged in): who are you?");
-        // Whatever else is said of it comes too late.
+        // A later decision has no effect.
         wire.resume(&challenge);
         wire.give_up(&challenge);
         wire.expect_silence();
@@ -190,7 +191,7 @@ fn what_is_given_up_ends_as_the_server_refused_it() {
 }
 
 #[test]
-fn what_still_comes_of_an_exchange_that_is_held_changes_nothing() {
+fn client_ignores_late_output_of_a_parked_exchange() {
     modern(parking_config(config()), |wire| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -206,7 +207,7 @@ fn what_still_comes_of_an_exchange_that_is_held_changes_nothing() {
 }
 
 #[test]
-fn a_request_that_is_held_keeps_its_place_among_the_exchanges() {
+fn parked_request_counts_towards_the_limit_of_exchanges() {
     let mut config = parking_config(config());
     config.client.limits.exchanges = 1;
     modern(config, |wire| {
@@ -224,7 +225,7 @@ fn a_request_that_is_held_keeps_its_place_among_the_exchanges() {
 }
 
 #[test]
-fn a_redirect_counts_the_same_attempts() {
+fn redirect_does_not_reset_the_count_of_attempts() {
     modern(parking_config(config()), |wire| {
         call_tool(wire);
         let call = wire.expect("tools/call");

@@ -1,6 +1,7 @@
-//! How often the client over HTTP reconnects to streams that bring nothing.
+//! How often the client over HTTP reconnects to empty streams.
 //!
-//! A server that ends every stream at once, with a new event id and `retry: 0`, was asked thousands of times a second.
+//! A server that ended every stream at once, with a new event id and `retry: 0`, was polled thousands of times a
+//! second.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ fn call_tool(wire: &mut ClientWire) {
     wire.client.at(wire.now).request::<CallTool>(&CallToolParams::new("pay"), options).unwrap();
 }
 
-/// Lets a minute pass in which a server answers each exchange like this, and counts those that are GETs.
+/// Answers each exchange of one minute by `answer`, and counts the GETs.
 fn gets_in_a_minute(
     wire: &mut ClientWire,
     mut serve: impl FnMut(&mut ClientWire, &Exchange, usize),
@@ -38,7 +39,7 @@ fn gets_in_a_minute(
     }
 }
 
-/// An event without data, which has an id to go on from.
+/// An event without data, with an id for resumption.
 fn end_with_new_id(wire: &mut ClientWire, exchange: &Exchange, number: usize) {
     wire.stream(exchange);
     wire.body(exchange, &format!(": hello\n\nid: e-{number}\nretry: 0\ndata:\n\n"));
@@ -53,19 +54,19 @@ fn end_with_message(wire: &mut ClientWire, exchange: &Exchange, number: usize) {
 }
 
 #[test]
-fn client_does_not_poll_an_answer_without_pause() {
+fn client_does_not_poll_a_response_without_pause() {
     legacy(config(), |wire, _| {
         call_tool(wire);
         let call = wire.expect("tools/call");
         end_with_new_id(wire, &call, 0);
-        assert_eq!(wire.client.poll_timeout(), Some(wire.now), "the first time the server has its way");
+        assert_eq!(wire.client.poll_timeout(), Some(wire.now), "the first time the server's pause applies");
         let gets = gets_in_a_minute(wire, end_with_new_id);
         assert!((30..40).contains(&gets), "{gets}");
     });
 }
 
 #[test]
-fn client_does_not_resume_an_answer_faster_than_the_floor_whatever_streams_bring() {
+fn client_does_not_resume_a_response_faster_than_the_minimum_pause() {
     legacy(config(), |wire, _| {
         call_tool(wire);
         let call = wire.expect("tools/call");

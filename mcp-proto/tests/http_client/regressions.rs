@@ -1,5 +1,5 @@
-//! The client over HTTP where several things happen at once: sessions that change under way, answers in odd places,
-//! servers that never finish.
+//! The client over HTTP in coincidences: sessions that change during requests, responses on unexpected streams, servers
+//! that never finish.
 
 use crate::http_common::{
     ClientWire, Exchange, LEGACY, MODERN, SESSION, config, discover_result, initialize_result, legacy,
@@ -26,7 +26,7 @@ fn list_tools(wire: &mut ClientWire) -> RequestId {
     wire.client.at(wire.now).request::<ListTools>(&ListToolsParams::new(), RequestOptions::default()).unwrap()
 }
 
-/// Another request finds the session gone, and opens the next one; returns the listener of that.
+/// Another request finds the session lost and opens the next one; returns the new listening stream.
 fn expect_renewal(wire: &mut ClientWire) -> Exchange {
     let request = list_tools(wire);
     let list = wire.expect("tools/list");
@@ -44,7 +44,7 @@ fn expect_renewal(wire: &mut ClientWire) -> Exchange {
 
 /// C4.14
 #[test]
-fn the_names_of_headers_have_no_case_and_their_values_do() {
+fn client_ignores_the_case_of_header_names_and_not_of_values() {
     for (name, kind) in [("mcp-session-id", "content-type"), ("MCP-SESSION-ID", "CONTENT-TYPE")] {
         scenario(legacy_config(), |wire| {
             let initialize = wire.expect("initialize");
@@ -59,9 +59,9 @@ fn the_names_of_headers_have_no_case_and_their_values_do() {
 
 // --- Sessions ---
 
-/// C4.23: the ids of events mean something within one session alone.
+/// C4.23: event ids are meaningful only within one session.
 #[test]
-fn a_stream_of_a_lost_session_is_not_resumed_in_the_next_one() {
+fn client_does_not_resume_a_stream_of_a_lost_session() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -75,9 +75,9 @@ fn a_stream_of_a_lost_session_is_not_resumed_in_the_next_one() {
     });
 }
 
-/// C4.18: an id names a request of the server within one session alone.
+/// C4.18: an id identifies a request of the server only within one session.
 #[test]
-fn a_reply_that_never_left_does_not_go_to_the_next_session() {
+fn client_does_not_send_an_unsent_reply_to_the_next_session() {
     legacy(config(), |wire, listener| {
         wire.event(&listener, &json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
         let reply = wire.next().unwrap();
@@ -88,9 +88,9 @@ fn a_reply_that_never_left_does_not_go_to_the_next_session() {
     });
 }
 
-/// C4.19: what a lost session had been asked is asked in the next one, and not on the way there.
+/// C4.19: requests of a lost session are sent in the next one, and not before it is open.
 #[test]
-fn a_redirect_in_a_lost_session_leads_to_the_next_one() {
+fn client_sends_a_redirected_request_of_a_lost_session_in_the_next() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -110,11 +110,11 @@ fn a_redirect_in_a_lost_session_leads_to_the_next_one() {
     });
 }
 
-// --- Answers ---
+// --- Responses ---
 
-/// Contract 1: the id of a result says what it answers, in a body as on a stream.
+/// Contract 1: the id of a result identifies its request, in a body as on a stream.
 #[test]
-fn a_result_with_the_id_of_another_request_is_not_taken() {
+fn client_ignores_a_result_with_the_id_of_another_request() {
     for streams in [false, true] {
         modern(config(), |wire| {
             let one = call_tool(wire);
@@ -140,9 +140,9 @@ fn a_result_with_the_id_of_another_request_is_not_taken() {
     }
 }
 
-/// A request that still waits can not have been answered, nor one that is to go out again.
+/// A queued request cannot have been answered, nor one that is about to be repeated.
 #[test]
-fn an_answer_to_what_was_not_asked_yet_is_not_taken() {
+fn client_ignores_a_response_to_an_unsent_request() {
     let mut config = config();
     config.client.limits.exchanges = 1;
     legacy(config, |wire, listener| {
@@ -163,9 +163,9 @@ fn an_answer_to_what_was_not_asked_yet_is_not_taken() {
     });
 }
 
-/// A request that went out once more is answered under its new id, and its exchange is not forgotten for an old answer.
+/// A repeated request is answered under its new id, and an old response does not end its exchange.
 #[test]
-fn the_first_answer_to_a_request_that_went_out_again_comes_too_late() {
+fn client_ignores_the_first_response_to_a_repeated_request() {
     legacy(config(), |wire, listener| {
         let request = list_tools(wire);
         let first = wire.expect("tools/list");
@@ -178,9 +178,9 @@ fn the_first_answer_to_a_request_that_went_out_again_comes_too_late() {
     });
 }
 
-/// The challenge says how to log in, whatever else the body says.
+/// The challenge tells how to log in, regardless of the rest of the body.
 #[test]
-fn a_challenge_is_kept_beside_an_error() {
+fn client_keeps_a_challenge_beside_an_error() {
     for (status, headers, kept) in [
         (401, &[("www-authenticate", "Bearer scope=\"a\"")][..], true),
         (401, &[][..], true),
@@ -212,9 +212,9 @@ fn a_challenge_is_kept_beside_an_error() {
     }
 }
 
-/// C4.3: a modern server is sent no responses, even if it asked before it was known to be one.
+/// C4.3: the client sends no responses to a modern server, even to a request made before its era was known.
 #[test]
-fn a_server_that_turns_out_to_be_modern_is_not_answered() {
+fn client_does_not_answer_a_server_that_turns_out_to_be_modern() {
     for together in [false, true] {
         scenario(config(), |wire| {
             let probe = wire.expect("server/discover");
@@ -235,9 +235,9 @@ fn a_server_that_turns_out_to_be_modern_is_not_answered() {
     }
 }
 
-/// The same question is answered where the server turns out to be legacy.
+/// The same request is answered if the server turns out to be legacy.
 #[test]
-fn a_server_that_turns_out_to_be_legacy_is_answered() {
+fn client_answers_a_server_that_turns_out_to_be_legacy() {
     scenario(legacy_config(), |wire| {
         let initialize = wire.expect("initialize");
         wire.head(&initialize, 200, &[("content-type", "text/event-stream"), ("mcp-session-id", SESSION)]);
@@ -250,16 +250,16 @@ fn a_server_that_turns_out_to_be_legacy_is_answered() {
     });
 }
 
-// --- What never finishes ---
+// --- Exchanges that never finish ---
 
-/// C7.11: a ping that was missed holds nothing.
+/// C7.11: a missed ping holds no exchange.
 #[test]
-fn a_ping_that_was_missed_is_broken_off() {
+fn client_aborts_the_exchange_of_a_missed_ping() {
     let mut config = config();
     config.client.keepalive = Some(Keepalive::PRESET);
     legacy(config, |wire, _| {
         for _ in 0..20 {
-            // Every other one is answered.
+            // Every other ping is answered.
             wire.advance(Duration::from_secs(35));
             let missed = wire.expect("ping");
             wire.advance(Duration::from_secs(30));
@@ -271,9 +271,9 @@ fn a_ping_that_was_missed_is_broken_off() {
     });
 }
 
-/// Contract 6: a notification that is never answered does not keep others from being sent for ever.
+/// Contract 6: an unanswered notification does not block others for ever.
 #[test]
-fn a_notification_that_is_not_answered_is_broken_off() {
+fn client_aborts_an_unanswered_notification() {
     let mut config = config();
     config.client.limits.exchanges = 2;
     config.client.capabilities = ClientCapabilities::new().with(ClientCapability::RootsListChanged);
@@ -293,9 +293,9 @@ fn a_notification_that_is_not_answered_is_broken_off() {
 
 // --- Cancelling ---
 
-/// C4.24: the server works on it, whether the rest of its answer is asked for or not.
+/// C4.24: the server processes the request, whether or not the client resumes its response.
 #[test]
-fn a_request_is_cancelled_while_the_rest_of_its_answer_is_about_to_be_asked_for() {
+fn client_cancels_a_request_whose_response_it_is_about_to_resume() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -313,9 +313,9 @@ fn a_request_is_cancelled_while_the_rest_of_its_answer_is_about_to_be_asked_for(
 
 // --- HTTP+SSE ---
 
-/// 2024-11-05: any 2xx means that the message was taken; what comes of the body means nothing.
+/// 2024-11-05: any 2xx means that the server took the message; its body means nothing.
 #[test]
-fn what_an_old_server_has_accepted_is_answered_on_the_one_stream() {
+fn http_sse_server_answers_accepted_requests_on_the_one_stream() {
     for kind in ["text/plain", "text/event-stream", "application/json"] {
         for cut in [false, true] {
             scenario(legacy_config(), |wire| {
@@ -348,11 +348,11 @@ fn what_an_old_server_has_accepted_is_answered_on_the_one_stream() {
     }
 }
 
-// --- The dialect ---
+// --- Chunked results ---
 
 /// F56, C4.23
 #[test]
-fn fragments_go_on_where_the_stream_broke_off() {
+fn client_continues_partial_results_where_the_stream_broke() {
     let mut config = config();
     config.chunked_results = true;
     legacy(config, |wire, _| {
@@ -371,9 +371,9 @@ fn fragments_go_on_where_the_stream_broke_off() {
 
 // --- Secrets ---
 
-/// C4.18: a session, a key or a password in a URL is none of a log's business.
+/// C4.18: a session, a key or a password in a URL does not belong in a log.
 #[test]
-fn urls_are_shown_without_what_may_be_secret() {
+fn debug_output_hides_secrets_in_urls() {
     let url = "http://user:password@localhost:3000/mcp?key=secret";
     let now = Instant::ORIGIN;
     let mut config = HttpClientConfig::new(ClientConfig::new(Implementation::new("test", "1")), url);
@@ -404,9 +404,9 @@ fn urls_are_shown_without_what_may_be_secret() {
 
 // --- Streams ---
 
-/// A subscription that is over holds no exchange, wherever the server says so.
+/// An ended subscription holds no exchange, whichever stream announced its end.
 #[test]
-fn a_subscription_that_is_cancelled_on_another_stream_is_broken_off() {
+fn client_aborts_a_subscription_cancelled_on_another_stream() {
     modern(config(), |wire| {
         let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
         let listen = |wire: &mut ClientWire| {

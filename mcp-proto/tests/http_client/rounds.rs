@@ -1,4 +1,4 @@
-//! Requests over HTTP that the server answers by asking for input first: each round is an exchange of its own.
+//! Input rounds over HTTP: each round is an exchange of its own.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
@@ -66,7 +66,7 @@ fn headers_but_length(exchange: &Exchange) -> Vec<(String, String)> {
 
 /// C5.2, C5.3, C5.4
 #[test]
-fn a_round_is_a_new_exchange_with_the_headers_of_the_first() {
+fn retry_is_a_new_exchange_with_the_headers_of_the_first() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, input_required_result());
@@ -91,7 +91,7 @@ fn a_round_is_a_new_exchange_with_the_headers_of_the_first() {
 
 /// C5.2, C4.9
 #[test]
-fn parameters_that_are_headers_are_headers_in_each_round() {
+fn client_sends_parameter_headers_in_each_round() {
     modern(open_config(), |wire| {
         wire.client
             .at(wire.now)
@@ -113,7 +113,7 @@ fn parameters_that_are_headers_are_headers_in_each_round() {
 
 /// C5.2
 #[test]
-fn a_stream_may_ask_as_well_and_what_follows_on_it_is_of_no_account() {
+fn client_ignores_a_stream_after_its_input_required_result() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.stream(&first);
@@ -132,7 +132,7 @@ fn a_stream_may_ask_as_well_and_what_follows_on_it_is_of_no_account() {
 
 /// C7.6
 #[test]
-fn a_request_is_cancelled_between_two_rounds_without_a_word() {
+fn client_cancels_a_request_between_two_rounds_without_a_message() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, input_required_result());
@@ -152,7 +152,7 @@ fn a_request_is_cancelled_between_two_rounds_without_a_word() {
 
 /// C7.6
 #[test]
-fn a_request_is_cancelled_in_its_second_round_by_ending_that_exchange() {
+fn client_cancels_a_request_in_its_second_round_by_aborting_that_exchange() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, state_only_result());
@@ -167,7 +167,7 @@ fn a_request_is_cancelled_in_its_second_round_by_ending_that_exchange() {
 
 /// C7.1
 #[test]
-fn a_second_round_that_is_too_slow_is_broken_off() {
+fn client_aborts_a_second_round_that_times_out() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, input_required_result());
@@ -184,7 +184,7 @@ fn a_second_round_that_is_too_slow_is_broken_off() {
 
 /// C7.4
 #[test]
-fn the_hard_maximum_strikes_between_two_rounds() {
+fn hard_timeout_applies_between_two_rounds() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, input_required_result());
@@ -197,7 +197,7 @@ fn the_hard_maximum_strikes_between_two_rounds() {
 
 /// C5.7
 #[test]
-fn states_alone_are_paced_and_the_rounds_bounded() {
+fn client_paces_states_without_requests_and_bounds_the_rounds() {
     modern(open_config(), |wire| {
         let (request, mut exchange) = call(wire, RequestOptions::default());
         for pause in [0, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000] {
@@ -214,9 +214,9 @@ fn states_alone_are_paced_and_the_rounds_bounded() {
     });
 }
 
-/// The rules of going out once more hold for each round.
+/// The rules of repetition apply to each round.
 #[test]
-fn a_lost_answer_of_a_later_round_is_asked_for_again_only_where_that_is_safe() {
+fn client_repeats_a_lost_later_round_only_if_that_is_safe() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, state_only_result());
@@ -237,7 +237,7 @@ fn a_lost_answer_of_a_later_round_is_asked_for_again_only_where_that_is_safe() {
         wire.truncate(&second);
         let third = wire.expect("tools/call");
         assert_ne!(third.id(), second.id());
-        assert_eq!(third.body["params"], second.body["params"], "answers and state go along");
+        assert_eq!(third.body["params"], second.body["params"], "the retry keeps responses and state");
         wire.answer(&third, final_result());
         assert_eq!(wire.result(request), final_result());
 
@@ -257,7 +257,7 @@ fn a_lost_answer_of_a_later_round_is_asked_for_again_only_where_that_is_safe() {
 }
 
 #[test]
-fn a_round_that_never_left_is_sent_later() {
+fn client_sends_an_unsent_round_later() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, state_only_result());
@@ -273,7 +273,7 @@ fn a_round_that_never_left_is_sent_later() {
 
 /// C4.10
 #[test]
-fn a_later_round_with_the_wrong_headers_lists_the_tools_and_keeps_its_state() {
+fn client_lists_the_tools_after_a_header_mismatch_and_keeps_the_state() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, state_only_result());
@@ -289,7 +289,7 @@ fn a_later_round_with_the_wrong_headers_lists_the_tools_and_keeps_its_state() {
 }
 
 #[test]
-fn a_connection_that_ends_takes_back_what_was_asked() {
+fn end_of_the_connection_cancels_input_requests() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, input_required_result());
@@ -307,7 +307,7 @@ fn a_connection_that_ends_takes_back_what_was_asked() {
 }
 
 #[test]
-fn closing_lets_the_last_round_finish() {
+fn closing_client_lets_the_last_round_finish() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, input_required_result());
@@ -323,7 +323,7 @@ fn closing_lets_the_last_round_finish() {
 
 /// C10.9
 #[test]
-fn a_page_is_visited_in_a_legacy_session() {
+fn client_retries_after_a_page_in_a_legacy_session() {
     legacy(open_config(), |wire, listener| {
         let (request, first) = call(wire, RequestOptions::default());
         let page = json!({"mode": "url", "elicitationId": "p", "url": "https://a.b", "message": "m"});
@@ -344,9 +344,9 @@ fn a_page_is_visited_in_a_legacy_session() {
     });
 }
 
-/// What asks for input in a batch, which the revision does not have, is heard like any other answer in one.
+/// An `input_required` result in a batch, which the revision does not have, is accepted like any other response in one.
 #[test]
-fn a_round_begins_even_if_the_server_asks_in_a_batch() {
+fn client_accepts_an_input_required_result_in_a_batch() {
     for streamed in [true, false] {
         modern(open_config(), |wire| {
             let (request, first) = call(wire, RequestOptions::default());

@@ -1,4 +1,4 @@
-//! The client over HTTP with a legacy server: streams that are listened to, and streams that are resumed.
+//! The client over HTTP with a legacy server: listening streams and resumed streams.
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery>
 
@@ -29,20 +29,20 @@ fn reported_not_listening(wire: &mut ClientWire) -> bool {
         .any(|diagnostic| matches!(diagnostic, Diagnostic::EventStreamUnavailable { .. }))
 }
 
-// --- The server's own messages ---
+// --- Messages initiated by the server ---
 
 /// C4.21
 #[test]
-fn what_the_server_says_of_its_own_accord_is_told() {
+fn client_reports_notifications_of_the_listening_stream() {
     legacy(config(), |wire, listener| {
         wire.event(&listener, &list_changed());
         assert!(matches!(&wire.take_events()[..], [Event::Notification { .. }]));
     });
 }
 
-/// C4.21: whoever does not offer the stream is no worse for it.
+/// C4.21: a server without the stream works the same.
 #[test]
-fn a_server_that_is_not_listened_to_is_used_all_the_same() {
+fn client_works_with_a_server_without_the_listening_stream() {
     for (status, told) in [(405, false), (404, false), (400, true), (501, true), (200, true)] {
         scenario(legacy_config(), |wire| {
             wire.open_session(LEGACY, SESSION);
@@ -56,9 +56,9 @@ fn a_server_that_is_not_listened_to_is_used_all_the_same() {
     }
 }
 
-/// F52: a stream whose head does not come holds nothing up.
+/// F52: a stream whose head is late delays nothing.
 #[test]
-fn nothing_waits_for_the_stream_to_begin() {
+fn client_does_not_wait_for_the_listening_stream() {
     scenario(legacy_config(), |wire| {
         wire.open_session(LEGACY, SESSION);
         wire.expect_get();
@@ -71,7 +71,7 @@ fn nothing_waits_for_the_stream_to_begin() {
 
 /// C4.22, C4.23
 #[test]
-fn a_stream_that_ends_is_asked_for_again_from_its_last_event() {
+fn client_reopens_an_ended_stream_from_its_last_event() {
     legacy(config(), |wire, listener| {
         wire.body(&listener, &format!("retry: 250\nid: e-1\ndata: {}\n\n", list_changed()));
         wire.end(&listener);
@@ -80,7 +80,7 @@ fn a_stream_that_ends_is_asked_for_again_from_its_last_event() {
         let again = wire.expect_get();
         assert_eq!(again.header("last-event-id"), Some("e-1"));
         assert_eq!(again.header("mcp-session-id"), Some(SESSION));
-        // It is remembered although the new stream has not named any.
+        // The client keeps the event id although the new stream has not sent any.
         wire.stream(&again);
         wire.truncate(&again);
         wire.advance(Duration::from_secs(60));
@@ -90,7 +90,7 @@ fn a_stream_that_ends_is_asked_for_again_from_its_last_event() {
 
 /// F55
 #[test]
-fn a_stream_that_keeps_failing_is_given_up() {
+fn client_gives_up_on_a_stream_that_keeps_failing() {
     legacy(config(), |wire, listener| {
         wire.fail(&listener, SentState::Maybe);
         let mut rounds = 0;
@@ -109,7 +109,7 @@ fn a_stream_that_keeps_failing_is_given_up() {
 }
 
 #[test]
-fn a_stream_that_lasts_or_says_something_does_not_fail() {
+fn stream_that_lasts_or_delivers_does_not_count_as_failed() {
     legacy(config(), |wire, listener| {
         let mut listener = listener;
         for _ in 0..10 {
@@ -131,7 +131,7 @@ fn a_stream_that_lasts_or_says_something_does_not_fail() {
 
 /// C4.19
 #[test]
-fn a_stream_that_is_gone_with_its_session_opens_a_new_one() {
+fn status_404_of_the_stream_opens_a_new_session() {
     legacy(config(), |wire, listener| {
         wire.end(&listener);
         wire.advance(Duration::from_secs(1));
@@ -144,11 +144,11 @@ fn a_stream_that_is_gone_with_its_session_opens_a_new_one() {
     });
 }
 
-// --- The rest of an answer ---
+// --- Resumed responses ---
 
 /// C4.22, C4.23; the conformance suite's `sse-retry`
 #[test]
-fn the_rest_of_an_answer_is_asked_for_after_the_pause_that_the_server_wants() {
+fn client_resumes_a_response_after_the_pause_of_the_server() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -170,9 +170,9 @@ fn the_rest_of_an_answer_is_asked_for_after_the_pause_that_the_server_wants() {
     });
 }
 
-/// C4.23: a server may close again and again while it works.
+/// C4.23: a server may close the stream repeatedly while it works.
 #[test]
-fn an_answer_may_be_polled_for_as_long_as_it_takes() {
+fn client_polls_a_response_without_a_limit() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -180,7 +180,7 @@ fn an_answer_may_be_polled_for_as_long_as_it_takes() {
         wire.body(&call, "id: 0\nretry: 200\ndata:\n\n");
         wire.end(&call);
         for round in 1..20 {
-            // What brings nothing but ids is asked for less often in the end.
+            // Streams that deliver only ids are polled less often after a while.
             let pause = match round {
                 1..=3 => 200,
                 4 => 400,
@@ -204,10 +204,10 @@ fn an_answer_may_be_polled_for_as_long_as_it_takes() {
 }
 
 #[test]
-fn an_answer_that_can_not_be_had_any_more_is_lost() {
+fn response_that_cannot_be_resumed_is_lost() {
     for status in [400, 404, 405] {
         legacy(config(), |wire, listener| {
-            // The server offers streams, so that a 404 means that the session is gone.
+            // The server offers streams, so a 404 means that the session is gone.
             wire.event(&listener, &list_changed());
             let request = call_tool(wire);
             let call = wire.expect("tools/call");
@@ -227,7 +227,7 @@ fn an_answer_that_can_not_be_had_any_more_is_lost() {
 }
 
 #[test]
-fn an_answer_whose_rest_keeps_failing_is_lost() {
+fn response_whose_resumption_keeps_failing_is_lost() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -254,9 +254,9 @@ fn an_answer_whose_rest_keeps_failing_is_lost() {
     });
 }
 
-/// C4.24, C7.1: disconnection is not cancelling, so cancelling is said.
+/// C4.24, C7.1: disconnection is not cancellation, so the client sends one.
 #[test]
-fn a_request_whose_answer_is_being_resumed_is_cancelled_by_a_notification() {
+fn client_cancels_a_request_with_a_resumed_response_by_a_notification() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -273,7 +273,7 @@ fn a_request_whose_answer_is_being_resumed_is_cancelled_by_a_notification() {
 }
 
 #[test]
-fn an_answer_that_comes_on_another_stream_is_taken() {
+fn client_accepts_a_response_on_another_stream() {
     legacy(config(), |wire, listener| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -288,7 +288,7 @@ fn an_answer_that_comes_on_another_stream_is_taken() {
 }
 
 #[test]
-fn an_id_that_is_no_header_value_is_not_sent() {
+fn client_does_not_send_an_event_id_that_is_no_header_value() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -300,7 +300,7 @@ fn an_id_that_is_no_header_value_is_not_sent() {
 }
 
 #[test]
-fn what_was_being_resumed_is_lost_with_its_session() {
+fn resumed_response_is_lost_with_its_session() {
     legacy(config(), |wire, _| {
         let resumed = call_tool(wire);
         let call = wire.expect("tools/call");

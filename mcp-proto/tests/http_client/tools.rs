@@ -1,4 +1,4 @@
-//! The client over HTTP and the tools whose parameters are headers as well.
+//! The client over HTTP and tools whose parameters are mirrored in headers.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters>
 
@@ -55,7 +55,7 @@ fn params(exchange: &Exchange) -> Vec<(&str, &str)> {
 
 /// C4.8, C4.9, C4.10
 #[test]
-fn parameters_are_headers_where_the_tool_says_so() {
+fn client_mirrors_the_marked_parameters_of_a_tool_in_headers() {
     modern(config(), |wire| {
         assert_eq!(list(wire, json!([query()])), json!([query()]));
         call_tool(
@@ -81,7 +81,7 @@ fn parameters_are_headers_where_the_tool_says_so() {
 
 /// C4.11, C4.12
 #[test]
-fn a_tool_that_can_not_be_called_is_left_out_and_told_of() {
+fn client_omits_and_reports_a_tool_that_cannot_be_called() {
     modern(config(), |wire| {
         let bad = |header: &str| {
             let schema =
@@ -107,7 +107,7 @@ fn a_tool_that_can_not_be_called_is_left_out_and_told_of() {
 
 /// C4.13
 #[test]
-fn a_call_with_the_wrong_headers_is_made_again_once_the_tools_are_known() {
+fn client_repeats_a_call_after_a_header_mismatch_once_it_has_listed_the_tools() {
     modern(config(), |wire| {
         let request = call_tool(wire, "query", json!({"region": "eu"}));
         let parked = call_tool(wire, "query", json!({"region": "us"}));
@@ -118,7 +118,7 @@ fn a_call_with_the_wrong_headers_is_made_again_once_the_tools_are_known() {
         let one = wire.expect("tools/list");
         assert_eq!(one.body["params"]["cursor"], Value::Null);
         assert_eq!(one.header("mcp-method"), Some("tools/list"));
-        // The tools are listed once for all calls that wait for it.
+        // The tools are listed once for all calls that wait for them.
         wire.refuse(&other, 400, -32020, None);
         wire.expect_silence();
         wire.answer(&one, page(json!([]), Some("")));
@@ -142,7 +142,7 @@ fn a_call_with_the_wrong_headers_is_made_again_once_the_tools_are_known() {
 
 /// C4.13
 #[test]
-fn a_call_with_the_wrong_headers_ends_if_the_tools_can_not_be_listed() {
+fn call_with_a_header_mismatch_ends_if_the_tools_cannot_be_listed() {
     for how in ["error", "broken", "never", "endless"] {
         modern(config(), |wire| {
             let request = call_tool(wire, "query", json!({"region": "eu"}));
@@ -153,7 +153,7 @@ fn a_call_with_the_wrong_headers_ends_if_the_tools_can_not_be_listed() {
                 "error" => wire.refuse(&listing, 400, -32603, None),
                 "broken" => wire.fail(&listing, SentState::Maybe),
                 "never" => {
-                    // The call's own time is over by then, too.
+                    // By then the call has timed out, too.
                     wire.advance(Duration::from_secs(40));
                     wire.expect_abort(&listing);
                 }
@@ -163,7 +163,7 @@ fn a_call_with_the_wrong_headers_ends_if_the_tools_can_not_be_listed() {
                         wire.answer(&listing, page(json!([]), Some(&at.to_string())));
                         match wire.next() {
                             Some(next) => listing = next,
-                            None => panic!("the call is made again"),
+                            None => panic!("the call is repeated"),
                         }
                         if listing.body["method"] == "tools/call" {
                             break;
@@ -183,7 +183,7 @@ fn a_call_with_the_wrong_headers_ends_if_the_tools_can_not_be_listed() {
 }
 
 #[test]
-fn a_call_that_waits_for_the_tools_can_be_cancelled() {
+fn caller_can_cancel_a_call_that_waits_for_the_tools() {
     modern(config(), |wire| {
         let request = call_tool(wire, "query", json!({"region": "eu"}));
         let call = wire.expect("tools/call");
@@ -196,9 +196,9 @@ fn a_call_that_waits_for_the_tools_can_be_cancelled() {
     });
 }
 
-/// An argument that can not be a header is told before anything is sent.
+/// An argument that cannot be a header is reported before anything is sent.
 #[test]
-fn an_argument_that_can_not_be_a_header_is_refused() {
+fn client_refuses_an_argument_that_cannot_be_a_header() {
     modern(config(), |wire| {
         list(wire, json!([query()]));
         let request = call_tool(wire, "query", json!({"limit": 9_007_199_254_740_993_u64}));
@@ -209,7 +209,7 @@ fn an_argument_that_can_not_be_a_header_is_refused() {
 
 /// K25
 #[test]
-fn a_lost_call_of_a_harmless_tool_is_made_once_more() {
+fn client_repeats_a_lost_call_of_a_read_only_tool_once() {
     let tools = json!([
         {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
         {"name": "set", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true}},
@@ -242,9 +242,9 @@ fn a_lost_call_of_a_harmless_tool_is_made_once_more() {
     });
 }
 
-/// Legacy revisions know nothing of headers.
+/// Legacy revisions define no such headers.
 #[test]
-fn a_legacy_server_has_no_headers_for_parameters() {
+fn client_sends_no_parameter_headers_to_a_legacy_server() {
     legacy(config(), |wire, _| {
         let bad = json!({"name": "bad", "inputSchema": {"type": "object", "properties": {"a": {"x-mcp-header": ""}}}});
         assert_eq!(list(wire, json!([query(), bad])), json!([query(), bad]));

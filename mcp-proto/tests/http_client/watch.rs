@@ -1,4 +1,4 @@
-//! Watching over HTTP: streams that break, end and are replaced, and sessions that are lost.
+//! Watching over HTTP: streams that break, end and are replaced, and lost sessions.
 #![allow(clippy::unwrap_used, reason = "a test that fails shows where")]
 
 use crate::http_common::{ClientWire, Exchange, LEGACY, SESSION, config, legacy, modern, scenario};
@@ -24,7 +24,7 @@ fn tagged_notification(exchange: &Exchange, what: &str, mut params: Value) -> Va
     json!({"jsonrpc": "2.0", "method": format!("notifications/{what}"), "params": params})
 }
 
-/// The next request must be a listen; it is acknowledged.
+/// The next request must be a listen request, which is acknowledged.
 #[track_caller]
 fn acknowledge(wire: &mut ClientWire) -> Exchange {
     let listen = wire.expect("subscriptions/listen");
@@ -41,7 +41,7 @@ fn grant(wire: &mut ClientWire, listen: &Exchange) {
     );
 }
 
-/// What the watches were told, in words.
+/// The events of the watches, in words.
 #[track_caller]
 fn take_changes(wire: &mut ClientWire) -> Vec<String> {
     let word = |event: Event| match event {
@@ -58,15 +58,15 @@ fn take_changes(wire: &mut ClientWire) -> Vec<String> {
         Event::Watch { state: WatchState::Ended(WatchEnd::Refused(why)), .. } => {
             Some(format!("refused: {why}"))
         }
-        Event::Outcome { outcome, .. } => panic!("nobody asked: {outcome:?}"),
+        Event::Outcome { outcome, .. } => panic!("a watch has no outcome: {outcome:?}"),
         _ => None,
     };
     wire.take_events().into_iter().filter_map(word).collect()
 }
 
-/// C6.4, C6.5: each way to lose a stream leads to another listen, after which everything counts as changed.
+/// C6.4, C6.5: each way to lose a stream leads to another listen request, after which everything counts as changed.
 #[test]
-fn a_lost_stream_is_listened_to_again() {
+fn client_listens_again_after_a_lost_stream() {
     let cut = |wire: &mut ClientWire, listen: &Exchange| wire.truncate(listen);
     let end = |wire: &mut ClientWire, listen: &Exchange| wire.end(listen);
     let fail = |wire: &mut ClientWire, listen: &Exchange| wire.fail(listen, SentState::Maybe);
@@ -91,7 +91,7 @@ fn a_lost_stream_is_listened_to_again() {
 
 /// C6.4, S5.4, D9: the result before the end of the stream is a clean end.
 #[test]
-fn a_graceful_end_is_not_a_loss() {
+fn client_does_not_treat_a_graceful_end_as_a_loss() {
     modern(config(), |wire| {
         watch(wire, WatchFilter::new().tools());
         let listen = acknowledge(wire);
@@ -104,16 +104,16 @@ fn a_graceful_end_is_not_a_loss() {
     });
 }
 
-/// C6.4: a server that can not be reached, or that is overloaded, is asked until it can.
+/// C6.4: the client retries for ever while a server is unreachable or overloaded.
 #[test]
-fn listening_is_tried_until_the_server_is_back() {
+fn client_retries_the_listen_request_until_the_server_is_back() {
     modern(config(), |wire| {
         watch(wire, WatchFilter::new().tools());
         let listen = acknowledge(wire);
         wire.truncate(&listen);
         for round in 0..20 {
             wire.advance(Duration::from_secs(30));
-            let listen = wire.next().expect("it is tried for ever");
+            let listen = wire.next().expect("the client retries for ever");
             match round % 3 {
                 0 => wire.reply(&listen, 503, &[("retry-after", "20")], ""),
                 1 => wire.fail(&listen, SentState::Maybe),
@@ -130,9 +130,9 @@ fn listening_is_tried_until_the_server_is_back() {
     });
 }
 
-/// C6.4: the server says how long it wants to be left alone.
+/// C6.4: the server names the pause.
 #[test]
-fn a_server_is_left_alone_for_as_long_as_it_wants() {
+fn client_honours_the_retry_time_of_the_server() {
     modern(config(), |wire| {
         watch(wire, WatchFilter::new().tools());
         let listen = wire.expect("subscriptions/listen");
@@ -144,7 +144,7 @@ fn a_server_is_left_alone_for_as_long_as_it_wants() {
 
 /// C6.3: a refusal by status ends the watch.
 #[test]
-fn a_status_that_will_not_change_ends_the_watch() {
+fn permanent_error_status_ends_the_watch() {
     for status in [400, 403, 501] {
         modern(config(), |wire| {
             watch(wire, WatchFilter::new().tools());
@@ -156,10 +156,10 @@ fn a_status_that_will_not_change_ends_the_watch() {
     }
 }
 
-/// C6.6: the streams of two listens are not in order with each other, so the one before is kept for a while: what was on
-/// its way there is told.
+/// C6.6: the streams of two listen requests are not ordered with each other, so the client keeps the old one for a
+/// while, and reports changes that were in transit on it.
 #[test]
-fn a_replaced_stream_is_read_to_its_end() {
+fn client_reads_a_replaced_stream_to_its_end() {
     modern(config(), |wire| {
         let tools = watch(wire, WatchFilter::new().tools());
         let first = acknowledge(wire);
@@ -169,7 +169,11 @@ fn a_replaced_stream_is_read_to_its_end() {
         assert_eq!(take_changes(wire), ["on", "on"]);
         wire.expect_no_abort();
         wire.event(&first, &tagged_notification(&first, "tools/list_changed", json!({})));
-        assert_eq!(take_changes(wire), ["tools"], "it had been sent before the second listen came");
+        assert_eq!(
+            take_changes(wire),
+            ["tools"],
+            "the server sent it before the second listen request arrived"
+        );
         wire.advance(Duration::from_secs(2));
         wire.expect_abort(&first);
         wire.event(&second, &tagged_notification(&second, "tools/list_changed", json!({})));
@@ -181,9 +185,9 @@ fn a_replaced_stream_is_read_to_its_end() {
     });
 }
 
-/// C6.5: if the stream of the one before breaks while it is read to its end, something may be missing.
+/// C6.5: if the old stream breaks while it is read to its end, a change may be missing.
 #[test]
-fn a_replaced_stream_that_breaks_may_have_had_more() {
+fn broken_replaced_stream_counts_as_missed_changes() {
     modern(config(), |wire| {
         watch(wire, WatchFilter::new().tools());
         let first = acknowledge(wire);
@@ -197,9 +201,9 @@ fn a_replaced_stream_that_breaks_may_have_had_more() {
     });
 }
 
-/// C6.5, C6.6: the one before is lost while its successor is on its way.
+/// C6.5, C6.6: the old stream is lost while the new request is in flight.
 #[test]
-fn a_stream_that_breaks_while_it_is_replaced_is_made_up_for() {
+fn client_reports_missed_changes_of_a_stream_that_breaks_while_replaced() {
     modern(config(), |wire| {
         watch(wire, WatchFilter::new().tools());
         let first = acknowledge(wire);
@@ -215,9 +219,9 @@ fn a_stream_that_breaks_while_it_is_replaced_is_made_up_for() {
     });
 }
 
-/// C6.6: ending a watch closes its stream, and no notification is sent.
+/// C6.6: ending a watch closes its stream, without a notification.
 #[test]
-fn the_last_watch_closes_the_stream() {
+fn client_closes_the_stream_with_the_last_watch() {
     modern(config(), |wire| {
         let id = watch(wire, WatchFilter::new().tools());
         let listen = acknowledge(wire);
@@ -228,9 +232,9 @@ fn the_last_watch_closes_the_stream() {
     });
 }
 
-/// C6.4: different seeds come back at different times.
+/// C6.4: different seeds retry at different times.
 #[test]
-fn clients_do_not_all_come_back_at_once() {
+fn clients_do_not_all_retry_at_once() {
     let mut pauses = std::collections::BTreeSet::new();
     for seed in 1..=20 {
         let mut config: HttpClientConfig = config();
@@ -248,9 +252,9 @@ fn clients_do_not_all_come_back_at_once() {
 
 // --- Legacy ---
 
-/// C6.7: a session that is lost is opened anew, and what was subscribed to is subscribed to again.
+/// C6.7: the client replaces a lost session and subscribes again to the same resources.
 #[test]
-fn a_lost_session_is_subscribed_anew() {
+fn client_subscribes_again_after_a_lost_session() {
     legacy(config(), |wire, _| {
         watch(wire, WatchFilter::new().tools().resource(FILE));
         let subscribe = wire.expect("resources/subscribe");
@@ -286,9 +290,9 @@ fn a_lost_session_is_subscribed_anew() {
     });
 }
 
-/// C6.5 for legacy streams: what a stream without event ids was to say while it was gone is lost.
+/// C6.5 for legacy streams: notifications on a stream without event ids are lost while it is down.
 #[test]
-fn a_legacy_stream_that_comes_back_without_its_past_may_have_missed_something() {
+fn reopened_legacy_stream_without_event_ids_counts_as_missed_changes() {
     legacy(config(), |wire, listener| {
         watch(wire, WatchFilter::new().tools());
         assert_eq!(take_changes(wire), ["on"]);
@@ -299,7 +303,7 @@ fn a_legacy_stream_that_comes_back_without_its_past_may_have_missed_something() 
         let listener = wire.expect_get();
         wire.stream(&listener);
         assert_eq!(take_changes(wire), ["tools?"]);
-        // From an event on the server tells all that was missed.
+        // From the last event id on, the server repeats every missed event.
         wire.body(
             &listener,
             "id: e-1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n",
@@ -313,16 +317,16 @@ fn a_legacy_stream_that_comes_back_without_its_past_may_have_missed_something() 
     });
 }
 
-/// 2025-11-25 transports: a server need not offer the stream; nothing is told then, and the watch says so.
+/// 2025-11-25 transports: a server need not offer the stream; then no changes arrive, and the watch reports so.
 #[test]
-fn a_server_without_a_stream_of_its_own_does_not_tell() {
+fn watch_of_a_server_without_the_listening_stream_is_interrupted() {
     let mut config = config();
     config.client.era_policy = EraPolicy::LegacyOnly;
     scenario(config, |wire| {
         wire.open_session(LEGACY, SESSION);
         let listener = wire.expect_get();
         watch(wire, WatchFilter::new().tools());
-        assert_eq!(take_changes(wire), ["on"], "the stream is most likely there in a moment");
+        assert_eq!(take_changes(wire), ["on"], "the stream will most likely open in a moment");
         wire.reply(&listener, 405, &[], "");
         assert_eq!(take_changes(wire), ["interrupted"]);
         watch(wire, WatchFilter::new().prompts());
@@ -330,9 +334,9 @@ fn a_server_without_a_stream_of_its_own_does_not_tell() {
     });
 }
 
-/// Contract 1 with a lost session: nothing of the machine's own is told to the application.
+/// Contract 1 with a lost session: the machine's own requests do not reach the application.
 #[test]
-fn a_session_lost_for_good_leaves_no_outcome_behind() {
+fn session_lost_while_closing_reports_no_outcome() {
     legacy(config(), |wire, _| {
         watch(wire, WatchFilter::new().resource(FILE));
         let subscribe = wire.expect("resources/subscribe");

@@ -1,10 +1,10 @@
-//! Sessions that are lost, and what becomes of what was asked in them.
+//! Lost sessions, and their open requests.
 
 use super::*;
 
 /// C4.19
 #[test]
-fn a_session_that_is_gone_is_opened_anew_and_the_request_goes_out_again() {
+fn client_replaces_a_lost_session_and_sends_the_request_again() {
     legacy(config(), |wire, listener| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -29,7 +29,7 @@ fn a_session_that_is_gone_is_opened_anew_and_the_request_goes_out_again() {
 
 /// C4.19: several requests lose one session once.
 #[test]
-fn each_request_of_a_lost_session_goes_out_again() {
+fn client_sends_each_request_of_a_lost_session_again() {
     legacy(config(), |wire, _| {
         let first = call_tool(wire);
         let one = wire.expect("tools/call");
@@ -42,7 +42,7 @@ fn each_request_of_a_lost_session_goes_out_again() {
         wire.accept(&initialized);
         wire.expect_get();
         let one = wire.expect("tools/call");
-        // News of the old session says nothing about the new one.
+        // A late failure of the old session says nothing about the new one.
         wire.reply(&two, 404, &[], "");
         let two = wire.expect("tools/call");
         wire.expect_silence();
@@ -55,9 +55,9 @@ fn each_request_of_a_lost_session_goes_out_again() {
     });
 }
 
-/// An unknown method is 404 in some servers, and no loss of the session.
+/// Some servers answer an unknown method by 404, which is no loss of the session.
 #[test]
-fn an_unknown_method_does_not_cost_the_session() {
+fn unknown_method_does_not_lose_the_session() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -68,8 +68,8 @@ fn an_unknown_method_does_not_cost_the_session() {
     });
 }
 
-/// Answers a call with a 400 that loses the session, and again in the next one, where it is an error: a request is
-/// made again for that once.
+/// Answers a call with a 400 that loses the session, and again in the next session, where it is an error: a request is
+/// repeated once for this reason.
 fn lose_by_400(wire: &mut ClientWire, error: &Value) {
     let request = call_tool(wire);
     let call = wire.expect("tools/call");
@@ -82,13 +82,13 @@ fn lose_by_400(wire: &mut ClientWire, error: &Value) {
     assert!(matches!(wire.outcome(request), Outcome::Error(_)));
 }
 
-/// Widely used servers say 400 for a session that is gone.
+/// Widely used servers answer 400 for an unknown session.
 #[test]
-fn a_400_that_answers_no_request_of_ours_is_a_lost_session_if_it_had_worked() {
+fn status_400_without_a_request_id_loses_a_session_that_worked_before() {
     legacy(config(), |wire, _| {
         let error =
             json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32000, "message": "gone"}});
-        // It never worked: the error is what it is.
+        // The session never worked: the error is an error.
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
         wire.reply_json(&call, 400, &error);
@@ -102,9 +102,9 @@ fn a_400_that_answers_no_request_of_ours_is_a_lost_session_if_it_had_worked() {
     });
 }
 
-/// One that speaks of the session is so even if nothing has worked yet: the server may have been started anew.
+/// A 400 that mentions the session loses it even before anything worked: the server may have been restarted.
 #[test]
-fn a_400_that_speaks_of_the_session_is_a_lost_one() {
+fn status_400_that_mentions_the_session_loses_it() {
     legacy(config(), |wire, _| {
         let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
         lose_by_400(wire, &json!({"jsonrpc": "2.0", "id": null, "error": error}));
@@ -113,7 +113,7 @@ fn a_400_that_speaks_of_the_session_is_a_lost_one() {
 
 /// A session that is lost as often as it is opened is not opened for ever.
 #[test]
-fn a_server_that_keeps_no_session_is_given_up() {
+fn client_gives_up_on_a_server_that_keeps_losing_its_sessions() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -134,7 +134,7 @@ fn a_server_that_keeps_no_session_is_given_up() {
 }
 
 #[test]
-fn a_session_that_can_not_be_opened_again_ends_the_connection() {
+fn failure_to_reopen_the_session_ends_the_connection() {
     legacy(config(), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -152,7 +152,7 @@ fn a_session_that_can_not_be_opened_again_ends_the_connection() {
 
 /// A server that has refused everything so far has not lost a session.
 #[test]
-fn a_session_that_never_worked_is_not_lost_by_a_400() {
+fn status_400_does_not_lose_a_session_that_never_worked() {
     legacy(config(), |wire, _| {
         for _ in 0..3 {
             let request = call_tool(wire);
@@ -165,9 +165,9 @@ fn a_session_that_never_worked_is_not_lost_by_a_400() {
     });
 }
 
-/// A request whose pause ends while the session is opened anew waits for that.
+/// A request whose pause ends while the session is being replaced waits for the new one.
 #[test]
-fn nothing_goes_out_between_two_sessions() {
+fn client_sends_no_requests_between_two_sessions() {
     legacy(config(), |wire, _| {
         let paused = call_tool(wire);
         let never_left = wire.expect("tools/call");

@@ -1,16 +1,16 @@
-//! What ends a request that is held.
+//! Events that end a parked request.
 
 use super::*;
 
 #[test]
-fn a_request_that_is_cancelled_is_held_no_longer_and_the_server_is_not_told() {
+fn cancelled_parked_request_ends_without_a_notification() {
     legacy(parking_config(config()), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
         let challenge = reject_unauthorized(wire, &call);
         wire.client.at(wire.now).cancel(request, None);
         assert!(matches!(wire.outcome(request), Outcome::Cancelled));
-        // Whoever saw to it is told.
+        // The abort tells the authorizer that the request has ended.
         wire.expect_abort(&call);
         wire.expect_silence();
         wire.resume(&challenge);
@@ -19,7 +19,7 @@ fn a_request_that_is_cancelled_is_held_no_longer_and_the_server_is_not_told() {
 }
 
 #[test]
-fn the_time_of_a_request_stands_still_while_it_is_held() {
+fn timeout_is_suspended_while_the_request_is_parked() {
     modern(parking_config(config()), |wire| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -29,7 +29,7 @@ fn the_time_of_a_request_stands_still_while_it_is_held() {
         wire.expect_pending(request);
         wire.resume(&challenge);
         let call = wire.expect("tools/call");
-        // It is given its time anew.
+        // Its timeout starts again.
         wire.advance(Duration::from_secs(29));
         wire.expect_pending(request);
         wire.advance(Duration::from_secs(1));
@@ -39,7 +39,7 @@ fn the_time_of_a_request_stands_still_while_it_is_held() {
 }
 
 #[test]
-fn a_request_that_is_held_ends_at_its_hard_maximum() {
+fn parked_request_ends_at_its_hard_timeout() {
     modern(parking_config(config()), |wire| {
         let request = call_with(wire, RequestOptions::default().hard_timeout(minutes(1)));
         let call = wire.expect("tools/call");
@@ -55,7 +55,7 @@ fn a_request_that_is_held_ends_at_its_hard_maximum() {
 }
 
 #[test]
-fn the_time_of_what_waits_behind_it_stands_still_as_well() {
+fn timeout_of_queued_requests_is_suspended_too() {
     let mut config = parking_config(config());
     config.client.limits.exchanges = 1;
     modern(config, |wire| {
@@ -79,7 +79,7 @@ fn the_time_of_what_waits_behind_it_stands_still_as_well() {
 }
 
 #[test]
-fn the_time_of_other_requests_goes_on() {
+fn timeout_of_other_requests_is_not_suspended() {
     modern(parking_config(config()), |wire| {
         let slow = list_tools(wire);
         let list = wire.expect("tools/list");
@@ -94,7 +94,7 @@ fn the_time_of_other_requests_goes_on() {
 }
 
 #[test]
-fn closing_ends_what_is_held_after_a_while() {
+fn closing_client_ends_parked_requests_after_its_timeout() {
     for at_once in [false, true] {
         modern(parking_config(config()), |wire| {
             let request = call_tool(wire);
@@ -118,7 +118,7 @@ fn closing_ends_what_is_held_after_a_while() {
 }
 
 #[test]
-fn a_request_that_is_held_may_still_be_answered_while_closing() {
+fn closing_client_can_resume_a_parked_request() {
     modern(parking_config(config()), |wire| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");

@@ -1,10 +1,10 @@
-//! Detection and the handshake are held as well.
+//! Parked exchanges of detection and the handshake.
 
 use super::*;
 
 /// C12.2
 #[test]
-fn the_probe_is_held_and_detection_stands_still() {
+fn client_parks_the_probe_and_suspends_detection() {
     scenario(parking_config(config()), |wire| {
         let request = call_tool(wire);
         let probe = wire.expect("server/discover");
@@ -26,7 +26,7 @@ fn the_probe_is_held_and_detection_stands_still() {
 }
 
 #[test]
-fn detection_has_the_time_left_that_it_had() {
+fn detection_resumes_with_its_remaining_time() {
     scenario(parking_config(config()), |wire| {
         let probe = wire.expect("server/discover");
         let due = wire.client.poll_timeout().unwrap();
@@ -38,7 +38,7 @@ fn detection_has_the_time_left_that_it_had() {
 }
 
 #[test]
-fn a_probe_that_is_given_up_fails_the_connection_with_the_reason() {
+fn probe_given_up_fails_the_connection_with_the_reason() {
     scenario(parking_config(config()), |wire| {
         let probe = wire.expect("server/discover");
         let challenge = reject_unauthorized(wire, &probe);
@@ -53,7 +53,7 @@ fn a_probe_that_is_given_up_fails_the_connection_with_the_reason() {
 
 /// C12.2
 #[test]
-fn the_handshake_is_held_as_well_and_so_is_what_opens_the_session() {
+fn client_parks_the_handshake_and_the_initialized_notification() {
     scenario(parking_config(legacy_config()), |wire| {
         let request = call_tool(wire);
         let initialize = wire.expect("initialize");
@@ -65,7 +65,7 @@ fn the_handshake_is_held_as_well_and_so_is_what_opens_the_session() {
 
         let initialized = wire.expect("notifications/initialized");
         let challenge = reject_unauthorized(wire, &initialized);
-        // Nothing goes out before the server has heard that.
+        // The client sends nothing before the server has accepted this.
         wire.advance(minutes(3));
         wire.expect_silence();
         wire.resume(&challenge);
@@ -79,7 +79,7 @@ fn the_handshake_is_held_as_well_and_so_is_what_opens_the_session() {
 }
 
 #[test]
-fn what_opens_the_session_and_is_given_up_is_told_and_the_session_is_used() {
+fn client_reports_an_initialized_notification_given_up_and_uses_the_session() {
     scenario(parking_config(legacy_config()), |wire| {
         let initialize = wire.expect("initialize");
         wire.answer_initialize(&initialize, LEGACY, SESSION);
@@ -95,7 +95,7 @@ fn what_opens_the_session_and_is_given_up_is_told_and_the_session_is_used() {
 
 /// C12.2
 #[test]
-fn the_stream_of_events_of_http_with_sse_is_held() {
+fn client_parks_the_event_stream_of_http_sse() {
     scenario(parking_config(legacy_config()), |wire| {
         let initialize = wire.expect("initialize");
         wire.reply(&initialize, 405, &[], "");
@@ -120,7 +120,7 @@ fn the_stream_of_events_of_http_with_sse_is_held() {
 }
 
 #[test]
-fn a_stream_of_events_that_is_asked_for_again_in_vain_ends_by_its_own_time() {
+fn resumed_event_stream_ends_by_its_own_timeout() {
     scenario(parking_config(legacy_config()), |wire| {
         let initialize = wire.expect("initialize");
         wire.reply(&initialize, 405, &[], "");

@@ -1,10 +1,10 @@
-//! Streams and notifications of sessions.
+//! Parked streams and notifications of sessions.
 
 use super::*;
 
 /// C12.2
 #[test]
-fn the_listening_stream_is_held_and_asked_for_again() {
+fn client_parks_the_listening_stream_and_requests_it_again() {
     scenario(parking_config(legacy_config()), |wire| {
         wire.open_session(LEGACY, SESSION);
         let listener = wire.expect_get();
@@ -21,7 +21,7 @@ fn the_listening_stream_is_held_and_asked_for_again() {
 }
 
 #[test]
-fn a_listening_stream_that_is_given_up_is_not_asked_for_again() {
+fn client_does_not_request_a_listening_stream_given_up_again() {
     scenario(parking_config(legacy_config()), |wire| {
         wire.open_session(LEGACY, SESSION);
         let listener = wire.expect_get();
@@ -37,7 +37,7 @@ fn a_listening_stream_that_is_given_up_is_not_asked_for_again() {
 
 /// C12.2
 #[test]
-fn the_rest_of_an_answer_is_held_and_asked_for_again() {
+fn client_parks_a_resumed_response_and_requests_it_again() {
     legacy(parking_config(config()), |wire, _| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -59,7 +59,7 @@ fn the_rest_of_an_answer_is_held_and_asked_for_again() {
 }
 
 #[test]
-fn a_request_that_is_held_while_its_session_is_lost_goes_out_in_the_next() {
+fn client_sends_a_parked_request_of_a_lost_session_in_the_next() {
     legacy(parking_config(config()), |wire, listener| {
         let held = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -87,7 +87,7 @@ fn a_request_that_is_held_while_its_session_is_lost_goes_out_in_the_next() {
 }
 
 #[test]
-fn a_listening_stream_that_is_held_goes_with_its_session() {
+fn parked_listening_stream_ends_with_its_session() {
     scenario(parking_config(legacy_config()), |wire| {
         wire.open_session(LEGACY, SESSION);
         let listener = wire.expect_get();
@@ -104,7 +104,7 @@ fn a_listening_stream_that_is_held_goes_with_its_session() {
 
 /// C12.2
 #[test]
-fn a_notification_is_held_and_sent_again() {
+fn client_parks_a_notification_and_sends_it_again() {
     let mut config = parking_config(config());
     config.client.capabilities = ClientCapabilities::default().with(ClientCapability::RootsListChanged);
     config.listen = ListenPolicy::Never;
@@ -114,7 +114,7 @@ fn a_notification_is_held_and_sent_again() {
         wire.client.at(wire.now).notify::<RootsListChanged>(&EmptyParams::default()).unwrap();
         let said = wire.expect("notifications/roots/list_changed");
         let challenge = reject_unauthorized(wire, &said);
-        // Its exchange has no time of its own while it is held.
+        // Its exchange has no timeout while it is parked.
         wire.advance(minutes(2));
         wire.expect_no_abort();
         wire.resume(&challenge);
@@ -133,7 +133,7 @@ fn a_notification_is_held_and_sent_again() {
 }
 
 #[test]
-fn a_ping_that_is_held_is_not_missed() {
+fn parked_ping_does_not_count_as_missed() {
     let mut config = parking_config(config());
     config.client.keepalive = Some(Keepalive::PRESET);
     legacy(config, |wire, _| {
@@ -150,9 +150,9 @@ fn a_ping_that_is_held_is_not_missed() {
     });
 }
 
-/// The tools are listed anew for a call whose headers were wrong.
+/// The client lists the tools again for a call whose headers were wrong.
 #[test]
-fn a_list_of_the_bindings_own_is_held_and_so_is_what_waits_for_it() {
+fn client_parks_its_own_list_request_and_the_call_that_waits_for_it() {
     modern(parking_config(config()), |wire| {
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
