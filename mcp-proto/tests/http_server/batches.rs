@@ -1,4 +1,4 @@
-//! Arrays of messages: what a client of 2025-03-26 may post, and nobody else.
+//! Arrays of messages, which only a client of 2025-03-26 may post.
 
 use mcp_proto::peer::server::{Answer, Event};
 use mcp_proto::rpc::Id;
@@ -17,7 +17,7 @@ fn ping(id: i64) -> Value {
 }
 
 #[test]
-fn the_answers_to_an_array_are_an_array() {
+fn server_answers_an_array_by_an_array() {
     let mut client = SessionClient::at("2025-03-26");
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/x"});
     let stream = client.stream(json!([call(1), notification, ping(2), call(3)]));
@@ -33,13 +33,13 @@ fn the_answers_to_an_array_are_an_array() {
     let answers = client.read(stream).json();
     let ids: Vec<&Value> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
     assert_eq!(ids, [&json!(2), &json!(3), &json!(1)]);
-    // Of one as well.
+    // An array of one message has an array of one response.
     let stream = client.stream(json!([ping(4)]));
     assert_eq!(client.read(stream).json(), json!([{"jsonrpc": "2.0", "id": 4, "result": {}}]));
 }
 
 #[test]
-fn an_array_that_becomes_a_stream_has_each_answer_as_an_event() {
+fn stream_of_an_array_carries_each_response_as_an_event() {
     let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(json!([ping(1), call(2), call(3)]));
     let first = expect_request(client.session.poll_event());
@@ -60,7 +60,7 @@ fn an_array_that_becomes_a_stream_has_each_answer_as_an_event() {
 }
 
 #[test]
-fn an_array_without_requests_is_taken_without_an_answer() {
+fn server_accepts_an_array_without_requests_and_does_not_answer_it() {
     let mut client = SessionClient::at("2025-03-26");
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/x"});
     assert_eq!(client.post_for_answer(json!([notification, notification])).status, 202);
@@ -68,7 +68,7 @@ fn an_array_without_requests_is_taken_without_an_answer() {
 }
 
 #[test]
-fn what_is_wrong_in_an_array_costs_only_itself() {
+fn invalid_message_of_an_array_does_not_affect_the_others() {
     let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(
         json!([ping(1), 5, {"jsonrpc": "2.0", "id": 2, "method": 3}, ping(1), {"id": 9, "result": 1}]),
@@ -92,7 +92,7 @@ fn what_is_wrong_in_an_array_costs_only_itself() {
 }
 
 #[test]
-fn an_id_that_comes_twice_in_an_array_is_refused_the_second_time() {
+fn server_refuses_the_second_request_of_an_array_with_the_same_id() {
     let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(json!([call(1), call(1)]));
     let first = expect_request(client.session.poll_event());
@@ -106,7 +106,7 @@ fn an_id_that_comes_twice_in_an_array_is_refused_the_second_time() {
 }
 
 #[test]
-fn a_handshake_is_never_part_of_an_array() {
+fn server_refuses_a_handshake_in_an_array() {
     let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(json!([initialize("2025-11-25", json!({})), ping(1)]));
     let answers = client.read(stream).json();
@@ -115,7 +115,7 @@ fn a_handshake_is_never_part_of_an_array() {
 }
 
 #[test]
-fn arrays_are_refused_at_other_revisions_and_empty_ones_everywhere() {
+fn server_refuses_arrays_at_other_revisions_and_empty_ones_always() {
     for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
         let mut client = SessionClient::at(version);
         let answer = client.post_for_answer(json!([ping(1)]));
@@ -126,7 +126,7 @@ fn arrays_are_refused_at_other_revisions_and_empty_ones_everywhere() {
 }
 
 #[test]
-fn a_cancellation_in_the_middle_of_an_array_leaves_the_other_answers() {
+fn cancelled_request_of_an_array_does_not_affect_the_others() {
     let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(json!([call(1), call(2)]));
     let first = expect_request(client.session.poll_event());
@@ -139,7 +139,7 @@ fn a_cancellation_in_the_middle_of_an_array_leaves_the_other_answers() {
 }
 
 #[test]
-fn an_array_for_a_client_that_takes_events_alone_is_a_stream() {
+fn client_that_accepts_only_events_gets_a_stream_for_an_array() {
     let mut client = SessionClient::at("2025-03-26");
     let posted = post(&json!([ping(1), ping(2)])).with("Accept", "text/event-stream");
     let PostOutcome::Stream(stream) =

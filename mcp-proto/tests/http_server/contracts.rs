@@ -1,4 +1,4 @@
-//! What holds of a session and of an exchange over HTTP whatever the client, the network and the application do.
+//! Properties of HTTP sessions and exchanges in any sequence of events of client, network and application.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,14 +53,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..80)
 }
 
-/// A client that goes on from the last event it has of each stream.
+/// A client that resumes each stream from its last event.
 struct SessionHarness {
     client: SessionClient,
     number: u64,
-    /// What was read of each open connection, and the request that it answers.
+    /// The bytes read from each open connection, and the request that it answers.
     open: Vec<(StreamId, Vec<u8>)>,
     calls: Vec<(u64, InboundId)>,
-    /// What is to end with one outcome.
+    /// The requests that must end with one outcome.
     owed: BTreeSet<InboundId>,
     last: BTreeMap<String, String>,
     answers: BTreeMap<u64, u32>,
@@ -100,7 +100,7 @@ impl SessionHarness {
                 if let Some(last) = Self::pick(&lanes, *place)
                     && let Ok(stream) = self.client.session.listen(now, Some(&last))
                 {
-                    // Another connection may be carrying it, and have events that were not read.
+                    // Another connection may carry the stream, and have unread events.
                     self.may_repeat = true;
                     self.open.push((stream, Vec::new()));
                 }
@@ -159,7 +159,7 @@ impl SessionHarness {
                     assert!(self.owed.insert(id));
                 }
                 Event::Cancelled { id, .. } => {
-                    assert!(self.owed.remove(&id), "cancelled twice, or after its answer");
+                    assert!(self.owed.remove(&id), "cancelled twice, or after its response");
                     self.calls.retain(|(_, this)| *this != id);
                 }
                 _ => {}
@@ -200,7 +200,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_request_ends_once_and_nothing_is_said_twice(steps in steps(), version in 0..3usize) {
+    fn every_request_ends_once_and_no_message_is_sent_twice(steps in steps(), version in 0..3usize) {
         let version = ["2025-03-26", "2025-06-18", "2025-11-25"][version];
         let mut config = config();
         config.stored_events = 20;
@@ -221,7 +221,7 @@ proptest! {
         walk.step(&Step::Close);
         walk.step(&Step::Wait(3000));
         prop_assert!(walk.client.session.is_closed());
-        // What the close has answered for the application was cancelled for it.
+        // The requests that closing answered were cancelled for the application.
         prop_assert!(walk.owed.is_empty(), "{:?}", walk.owed);
         for (stream, _) in walk.open.clone() {
             while walk.open.iter().any(|(this, _)| *this == stream) {
@@ -232,9 +232,9 @@ proptest! {
         prop_assert_eq!(walk.client.session.poll_timeout(), None);
     }
 
-    /// Whatever the bytes, however they are cut: the same answer, and one.
+    /// However a body is cut, the server gives the same answer, and one.
     #[test]
-    fn any_body_is_routed_the_same_however_it_is_cut(
+    fn server_routes_a_body_the_same_however_it_is_cut(
         body in prop_oneof![
             "\\PC{0,80}",
             r#"\{"jsonrpc":"2\.0",("id":[0-9"null]{1,4},)?"method":"(ping|initialize|tools/call)"(,"params":(\{\}|\[1\]|\{"_meta":\{\}\}|5))?\}"#,
@@ -281,9 +281,9 @@ proptest! {
     }
 }
 
-/// A client that can not be told apart from one that reads slowly, on a stream of which much is kept.
+/// The server cannot distinguish this client from one that reads slowly a stream with many stored events.
 #[test]
-fn what_a_session_holds_for_clients_that_do_not_read_is_bounded() {
+fn session_bounds_its_output_for_clients_that_do_not_read() {
     let mut config = crate::http_server_common::config_with(|server| {
         server.limits.queued_bytes = 10_000;
         server.limits.reply_bytes = 10_000;

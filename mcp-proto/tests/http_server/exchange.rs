@@ -1,4 +1,4 @@
-//! One request of the modern era over HTTP, and its answer.
+//! One request of the modern era over HTTP, and its response.
 
 use core::time::Duration;
 
@@ -29,7 +29,7 @@ fn progress(done: u64) -> ProgressParams {
 
 /// S3.7, S3.13
 #[test]
-fn an_answer_that_comes_first_is_one_json_value() {
+fn server_answers_by_one_json_value_without_earlier_notifications() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     assert!(exchange.poll_head().is_none());
@@ -46,7 +46,7 @@ fn an_answer_that_comes_first_is_one_json_value() {
 
 /// S3.13, S3.14
 #[test]
-fn a_notification_that_comes_first_makes_it_a_stream_that_ends_with_the_answer() {
+fn server_answers_by_a_stream_after_a_notification() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
@@ -61,13 +61,13 @@ fn a_notification_that_comes_first_makes_it_a_stream_that_ends_with_the_answer()
     let rest = read(&mut exchange);
     assert!(rest.ended);
     assert_eq!(rest.messages()[0]["id"], 7);
-    // Nothing follows the answer.
+    // Nothing follows the response.
     assert!(!exchange.at(NOW).progress(request, &progress(2)));
     assert_eq!(exchange.poll_body(), Chunk::End);
 }
 
 #[test]
-fn a_request_may_be_read_in_one_poll_or_in_many() {
+fn server_reads_a_body_in_one_piece_or_in_many() {
     let setup = setup();
     let run = |each: bool| {
         let mut exchange = call().exchange(&setup);
@@ -86,7 +86,7 @@ fn a_request_may_be_read_in_one_poll_or_in_many() {
     assert_eq!(run(true), run(false));
 }
 
-/// S3.11: what a session alone has is unknown to a request that stands alone.
+/// S3.11: methods that exist only in a session are unknown to a request without one.
 #[test]
 fn unknown_methods_are_not_found() {
     let setup = setup();
@@ -102,7 +102,7 @@ fn unknown_methods_are_not_found() {
 
 /// S3.12
 #[test]
-fn a_version_that_is_not_spoken_is_refused_with_those_that_are() {
+fn server_refuses_an_unsupported_version_and_lists_its_own() {
     let setup = setup();
     for version in ["2025-11-25", "2099-01-01"] {
         let other =
@@ -117,7 +117,7 @@ fn a_version_that_is_not_spoken_is_refused_with_those_that_are() {
 }
 
 #[test]
-fn what_lacks_its_metadata_is_refused_by_naming_it() {
+fn server_refuses_requests_without_metadata() {
     let setup = setup();
     let bare = |method: &str| post(&json!({"jsonrpc": "2.0", "id": 1, "method": method}));
     for method in ["tools/list", "ping", "server/discover"] {
@@ -139,7 +139,7 @@ fn what_lacks_its_metadata_is_refused_by_naming_it() {
 }
 
 #[test]
-fn the_errors_of_a_handler_are_answers_and_those_of_the_protocol_are_not() {
+fn handler_errors_have_status_200_and_protocol_errors_do_not() {
     let setup = setup();
     let status = |error: ErrorObject| {
         let mut exchange = call().exchange(&setup);
@@ -157,7 +157,7 @@ fn the_errors_of_a_handler_are_answers_and_those_of_the_protocol_are_not() {
 }
 
 #[test]
-fn once_it_is_a_stream_errors_travel_in_it() {
+fn stream_carries_errors_that_happen_after_its_head() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
@@ -169,7 +169,7 @@ fn once_it_is_a_stream_errors_travel_in_it() {
 
 /// S3.16
 #[test]
-fn the_clients_disconnect_cancels_its_request() {
+fn disconnect_of_the_client_cancels_its_request() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
@@ -187,7 +187,7 @@ fn the_clients_disconnect_cancels_its_request() {
 
 /// S3.6
 #[test]
-fn a_notification_is_taken_without_an_answer() {
+fn server_accepts_a_notification_without_a_response() {
     let setup = setup();
     let notification = |version: &str| {
         let mut meta = meta();
@@ -195,7 +195,7 @@ fn a_notification_is_taken_without_an_answer() {
         let params = json!({"requestId": 1, "_meta": meta});
         post(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
     };
-    // One client sends it without `Mcp-Method`: no header is defined for it.
+    // Some clients send it without `Mcp-Method`: no header is defined for it.
     let taken = notification(MODERN).header("MCP-Protocol-Version", MODERN);
     for asked in [notification(MODERN), taken.clone(), taken.clone().header("Mcp-Session-Id", "whatever")] {
         let answer = asked.answer(&setup);
@@ -209,7 +209,7 @@ fn a_notification_is_taken_without_an_answer() {
 
 /// S3.17
 #[test]
-fn a_session_and_an_event_to_resume_from_mean_nothing() {
+fn server_ignores_session_and_last_event_headers() {
     let setup = setup();
     let asked = call().header("Mcp-Session-Id", "00".repeat(16)).header("Last-Event-ID", "1-1");
     let mut exchange = asked.exchange(&setup);
@@ -221,7 +221,7 @@ fn a_session_and_an_event_to_resume_from_mean_nothing() {
 }
 
 #[test]
-fn arrays_and_answers_are_not_posted_at_this_revision() {
+fn server_refuses_posted_arrays_and_responses() {
     let setup = setup();
     let at = |body: Value| {
         post(&body).header("MCP-Protocol-Version", MODERN).header("Mcp-Session-Id", "00".repeat(16))
@@ -235,7 +235,7 @@ fn arrays_and_answers_are_not_posted_at_this_revision() {
 
 /// S3.15
 #[test]
-fn a_quiet_stream_shows_that_it_is_alive() {
+fn server_sends_comments_on_a_quiet_stream() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
@@ -246,7 +246,7 @@ fn a_quiet_stream_shows_that_it_is_alive() {
     assert_eq!(exchange.poll_head().unwrap().body, BodyKind::Stream);
     assert_eq!(exchange.poll_body(), Chunk::Bytes(":\n\n".into()));
     assert_eq!(exchange.poll_timeout(), Some(seconds(2 * KEEPALIVE)));
-    // Whatever is said counts as well.
+    // Any output counts as well.
     exchange.at(seconds(20)).progress(request, &progress(1));
     assert!(matches!(exchange.poll_body(), Chunk::Bytes(_)));
     assert_eq!(exchange.poll_timeout(), Some(seconds(20 + KEEPALIVE)));
@@ -256,7 +256,7 @@ fn a_quiet_stream_shows_that_it_is_alive() {
 }
 
 #[test]
-fn comments_do_not_pile_up_on_a_client_that_does_not_read() {
+fn server_queues_one_comment_for_a_client_that_does_not_read() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     expect_request(exchange.poll_event());
@@ -268,7 +268,7 @@ fn comments_do_not_pile_up_on_a_client_that_does_not_read() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_is_given_up() {
+fn server_gives_up_on_a_client_that_reads_nothing() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
@@ -280,7 +280,7 @@ fn a_client_that_reads_nothing_is_given_up() {
 }
 
 #[test]
-fn what_a_client_leaves_unread_is_bounded() {
+fn unread_output_of_an_exchange_is_bounded() {
     let limits = Limits { queued_bytes: 1000, reply_bytes: 1000, ..Limits::default() };
     let setup = Setup::new(config_with(|server| server.limits = limits));
     let mut exchange = call().exchange(&setup);
@@ -292,7 +292,7 @@ fn what_a_client_leaves_unread_is_bounded() {
 }
 
 #[test]
-fn a_client_that_takes_json_alone_is_told_nothing_else() {
+fn client_that_accepts_only_json_gets_no_notifications() {
     let setup = setup();
     let mut exchange = call().with("Accept", "application/json").exchange(&setup);
     let request = expect_request(exchange.poll_event());
@@ -306,7 +306,7 @@ fn a_client_that_takes_json_alone_is_told_nothing_else() {
 }
 
 #[test]
-fn a_client_that_takes_events_alone_is_answered_by_one() {
+fn client_that_accepts_only_events_gets_its_response_as_an_event() {
     let setup = setup();
     let mut exchange = call().with("Accept", "text/event-stream").exchange(&setup);
     let request = expect_request(exchange.poll_event());
@@ -314,14 +314,14 @@ fn a_client_that_takes_events_alone_is_answered_by_one() {
     let whole = read(&mut exchange);
     assert_eq!(whole.messages()[0]["id"], 7);
     assert!(whole.ended);
-    // What went wrong is still told by the status.
+    // The status still reports an error.
     assert_eq!(
         modern(1, "no/such", json!({})).with("Accept", "text/event-stream").expect_refusal(&setup),
         (404, -32601)
     );
 }
 
-/// D9: the result ends a subscription, and nothing is cancelled.
+/// D9: the result ends a subscription without a cancellation.
 #[test]
 fn a_subscription_is_a_stream_that_ends_with_its_result() {
     let setup = setup();
@@ -351,7 +351,7 @@ fn a_subscription_is_a_stream_that_ends_with_its_result() {
 }
 
 #[test]
-fn closing_lets_the_handler_finish_for_a_while() {
+fn closing_server_lets_the_handler_finish_for_a_while() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());
@@ -368,7 +368,7 @@ fn closing_lets_the_handler_finish_for_a_while() {
 }
 
 #[test]
-fn one_that_is_given_up_by_this_side_is_answered_that_it_has_failed() {
+fn aborted_exchange_is_answered_by_an_error() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     expect_request(exchange.poll_event());
@@ -379,7 +379,7 @@ fn one_that_is_given_up_by_this_side_is_answered_that_it_has_failed() {
 }
 
 #[test]
-fn log_messages_come_only_to_whom_asked_for_them() {
+fn server_sends_log_messages_only_to_clients_that_set_a_level() {
     let setup = setup();
     let message = LoggingMessageParams::new(LoggingLevel::Info, Json::encode("x").unwrap());
     let mut exchange = call().exchange(&setup);
@@ -393,7 +393,7 @@ fn log_messages_come_only_to_whom_asked_for_them() {
 }
 
 #[test]
-fn nothing_is_due_while_comments_are_off() {
+fn exchange_has_no_deadline_while_comments_are_disabled() {
     let mut config = config();
     config.keepalive = Duration::MAX;
     let exchange = call().exchange(&Setup::new(config));

@@ -1,4 +1,4 @@
-//! Headers that mirror the body: both are to say the same (S3.8 to S3.10).
+//! Headers that mirror the body: both must agree (S3.8 to S3.10).
 
 use mcp_proto::codec::header;
 use mcp_proto::transport::http::param_headers::ParamHeaders;
@@ -29,7 +29,7 @@ fn each_header_is_required() {
 
 /// S3.8
 #[test]
-fn each_header_must_say_what_the_body_says() {
+fn each_header_must_equal_the_value_in_the_body() {
     let setup = setup();
     assert_eq!(call("t").with("MCP-Protocol-Version", "2025-11-25").expect_refusal(&setup), MISMATCH);
     assert_eq!(call("t").with("Mcp-Method", "tools/list").expect_refusal(&setup), MISMATCH);
@@ -47,7 +47,7 @@ fn each_header_must_say_what_the_body_says() {
 }
 
 #[test]
-fn the_refusal_names_the_header_and_both_values_under_the_id_of_the_request() {
+fn refusal_names_the_header_and_both_values_and_carries_the_request_id() {
     let setup = setup();
     let body: Value =
         serde_json::from_slice(&call("bar").with("Mcp-Name", "foo").answer(&setup).body).unwrap();
@@ -59,20 +59,20 @@ fn the_refusal_names_the_header_and_both_values_under_the_id_of_the_request() {
 
 /// S3.9
 #[test]
-fn the_name_may_be_in_base64() {
+fn server_accepts_a_name_in_base64() {
     let setup = setup();
     for name in ["Hello, 世界", " padded ", "=?base64?literal?=", "line1\nline2", "", "plain"] {
         call(name).with("Mcp-Name", header::encode(name).as_bytes()).exchange(&setup);
         let wrong = header::encode("other 世界").into_owned();
         assert_eq!(call(name).with("Mcp-Name", wrong).expect_refusal(&setup), MISMATCH, "{name}");
     }
-    // Base64 of what needs none is as good.
+    // Base64 is valid for a plain name too.
     call("a").with("Mcp-Name", "=?base64?YQ==?=").exchange(&setup);
 }
 
 /// S3.9
 #[test]
-fn characters_that_no_header_may_have_are_refused() {
+fn server_refuses_characters_that_no_header_may_have() {
     let setup = setup();
     assert_eq!(call("é").with("Mcp-Name", "é").expect_refusal(&setup), MISMATCH);
     assert_eq!(call("a").with("Mcp-Name", b"a\x01").expect_refusal(&setup), MISMATCH);
@@ -82,7 +82,7 @@ fn characters_that_no_header_may_have_are_refused() {
 
 /// S3.10
 #[test]
-fn the_names_of_headers_have_no_case_and_values_no_space_around_them() {
+fn server_ignores_the_case_of_header_names_and_space_around_values() {
     let setup = setup();
     for (version, method, name) in [
         ("mcp-protocol-version", "mcp-method", "mcp-name"),
@@ -94,7 +94,7 @@ fn the_names_of_headers_have_no_case_and_values_no_space_around_them() {
 }
 
 #[test]
-fn one_header_that_says_two_things_says_nothing() {
+fn server_refuses_a_header_with_two_different_values() {
     let setup = setup();
     for (name, other) in
         [("Mcp-Method", "tools/list"), ("Mcp-Name", "u"), ("MCP-Protocol-Version", "2025-11-25")]
@@ -105,17 +105,17 @@ fn one_header_that_says_two_things_says_nothing() {
 }
 
 #[test]
-fn what_the_body_lacks_is_refused_as_such() {
+fn body_without_a_name_is_no_header_mismatch() {
     let setup = setup();
-    // No name is no mismatch; the application says what it thinks of that.
+    // A missing name is no mismatch; the application handles it.
     modern(1, "tools/call", json!({})).exchange(&setup);
     modern(1, "tools/call", json!({"name": 5})).exchange(&setup);
-    // Nor is a header that the method does not have.
+    // Nor is a header that the method does not define.
     modern(1, "tools/list", json!({})).header("Mcp-Name", "t").exchange(&setup);
 }
 
 #[test]
-fn names_are_compared_as_strings_whatever_their_escapes() {
+fn server_compares_names_after_decoding_escapes() {
     let setup = setup();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "NAME", "_meta": crate::http_server_common::meta(),
@@ -130,7 +130,7 @@ fn names_are_compared_as_strings_whatever_their_escapes() {
 }
 
 #[test]
-fn parameters_that_can_not_be_read_are_refused() {
+fn server_refuses_unreadable_parameters() {
     let setup = setup();
     let asked = |params: &str| {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
@@ -154,7 +154,7 @@ fn region() -> ParamHeaders {
 
 /// S3.8, S3.9
 #[test]
-fn parameters_that_are_mirrored_are_compared_with_their_headers() {
+fn server_compares_mirrored_parameters_with_their_headers() {
     let (setup, params) = (setup(), region());
     let call = |arguments: Value| {
         modern(7, "tools/call", json!({"name": "t", "arguments": arguments})).with_param_headers(&params)
@@ -178,12 +178,12 @@ fn parameters_that_are_mirrored_are_compared_with_their_headers() {
         let body: Value = serde_json::from_slice(&answer.body).unwrap();
         assert_eq!((answer.status, &body["id"], &body["error"]["code"]), (400, &json!(7), &json!(-32020)));
     }
-    // No tool of ours has a header of this name.
+    // No tool of this server has a header of this name.
     assert!(checked(call(json!({})).header("Mcp-Param-Other", "x")).is_ok());
 }
 
 #[test]
-fn the_tool_is_known_by_the_headers_and_by_the_body() {
+fn request_names_its_tool() {
     let setup = setup();
     assert_eq!(call("t").modern(&setup).tool().as_deref(), Some("t"));
     assert_eq!(modern(1, "prompts/get", json!({"name": "p"})).modern(&setup).tool(), None);

@@ -83,7 +83,7 @@ fn debug_shows_no_session_id() {
 }
 
 #[test]
-fn everything_goes_to_the_one_stream() {
+fn server_sends_everything_on_the_one_stream() {
     let mut old = LegacySseClient::ready();
     assert_eq!(
         old.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t"}})),
@@ -97,7 +97,7 @@ fn everything_goes_to_the_one_stream() {
 }
 
 #[test]
-fn the_session_ends_with_its_stream() {
+fn session_ends_with_its_stream() {
     let mut old = LegacySseClient::ready();
     old.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t"}}));
     let call = expect_request(old.client.session.poll_event());
@@ -120,7 +120,7 @@ fn a_client_that_does_not_read_loses_its_session() {
 }
 
 #[test]
-fn the_quiet_stream_shows_that_it_is_alive_and_never_expires() {
+fn server_sends_comments_on_the_quiet_stream_and_never_expires_it() {
     let mut old = LegacySseClient::ready();
     for _ in 0..500 {
         old.client.advance(Duration::from_secs(15));
@@ -130,21 +130,21 @@ fn the_quiet_stream_shows_that_it_is_alive_and_never_expires() {
 }
 
 #[test]
-fn there_is_no_other_stream_to_be_had() {
+fn session_offers_no_other_stream() {
     let mut old = LegacySseClient::ready();
     assert_eq!(old.client.session.listen(NOW, None).unwrap_err().status, 404);
     assert_eq!(old.client.session.listen(NOW, Some("0-0")).unwrap_err().status, 404);
 }
 
 #[test]
-fn what_can_not_be_read_is_refused() {
+fn server_refuses_an_unreadable_message() {
     let old = LegacySseClient::ready();
     let answer = post(&json!(null)).at(old.messages.clone()).body("{").answer(&old.client.setup);
     assert_eq!(answer.status, 400);
 }
 
 #[test]
-fn an_array_is_refused_on_the_stream() {
+fn server_refuses_an_array_on_the_stream() {
     let mut old = LegacySseClient::ready();
     old.send(&json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}]));
     assert_eq!(old.take_messages()[0]["error"]["code"], -32600);

@@ -1,4 +1,4 @@
-//! A server over HTTP where accepted requests, versions and polls meet in odd ways.
+//! An HTTP server where accepted requests, versions and polls meet in unusual orders.
 
 use crate::http_server_common::{
     MODERN, NOW, SessionClient, expect_request, meta, modern, post, read, result, setup,
@@ -12,10 +12,10 @@ fn call(id: i64) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t"}})
 }
 
-/// S1.1, S3.20: 404 says that a request was not accepted, and a client sends it again in a new session. One whose
-/// handler has begun is answered by an error instead, whoever ends the session.
+/// S1.1, S3.20: 404 says that the server did not accept a request, and a client sends it again in a new session. A
+/// request whose handler has started is answered by an error instead, whichever side ends the session.
 #[test]
-fn a_request_that_was_accepted_is_never_answered_as_if_it_had_not_been() {
+fn server_never_answers_an_accepted_request_as_unaccepted() {
     for by_the_client in [true, false] {
         let mut client = SessionClient::at("2025-11-25");
         let (waiting, _) = client.call(1);
@@ -38,9 +38,9 @@ fn a_request_that_was_accepted_is_never_answered_as_if_it_had_not_been() {
     }
 }
 
-/// C4.15: what was answered of an array is not lost with the session.
+/// C4.15: responses of an array that exist already are not lost with the session.
 #[test]
-fn an_array_keeps_its_answers_when_the_session_ends() {
+fn array_keeps_its_responses_when_the_session_ends() {
     let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(json!([call(1), call(2)]));
     let first = expect_request(client.session.poll_event());
@@ -54,7 +54,7 @@ fn an_array_keeps_its_answers_when_the_session_ends() {
 
 /// S3.6, S3.12
 #[test]
-fn a_notification_of_a_version_that_is_not_spoken_is_not_taken() {
+fn server_refuses_a_notification_of_an_unsupported_version() {
     let setup = setup();
     for version in ["2099-01-01", "2025-11-25", ""] {
         let mut meta = meta();
@@ -68,9 +68,9 @@ fn a_notification_of_a_version_that_is_not_spoken_is_not_taken() {
     }
 }
 
-/// The polls of an exchange depend on no order.
+/// The polls of an exchange do not depend on their order.
 #[test]
-fn the_head_says_how_long_the_body_is_even_after_that_was_taken() {
+fn head_has_the_length_of_a_body_that_was_polled_first() {
     let setup = setup();
     let whole = read(&mut modern(1, "server/discover", Value::Null).exchange(&setup));
     let mut exchange = modern(1, "server/discover", Value::Null).exchange(&setup);

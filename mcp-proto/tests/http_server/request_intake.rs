@@ -1,4 +1,4 @@
-//! What a server over HTTP refuses for what the head or the length of a request says.
+//! Requests that an HTTP server refuses for their head or their length.
 
 use mcp_proto::Bytes;
 use mcp_proto::peer::server::Eras;
@@ -17,7 +17,7 @@ fn setup_with_eras(eras: Eras) -> Setup {
 
 /// S3.2, S3.3
 #[test]
-fn a_page_of_elsewhere_is_refused_and_no_page_is_not() {
+fn server_refuses_a_foreign_origin_and_accepts_requests_without_origin() {
     let setup = setup();
     assert_eq!(ping().header("Origin", "http://evil.example").expect_refusal(&setup), (403, -32600));
     assert_eq!(ping().header("Origin", "null").expect_refusal(&setup), (403, -32600));
@@ -30,7 +30,7 @@ fn a_page_of_elsewhere_is_refused_and_no_page_is_not() {
 
 /// S3.5
 #[test]
-fn a_name_that_is_not_ours_is_refused_unless_the_check_is_off() {
+fn server_refuses_a_foreign_host_unless_the_check_is_off() {
     let setup = setup();
     assert_eq!(ping().with("Host", "evil.example").expect_refusal(&setup), (403, -32600));
     assert_eq!(ping().without("Host").expect_refusal(&setup), (403, -32600));
@@ -53,7 +53,7 @@ fn server_names_the_option_in_the_refusal_of_a_host_or_origin() {
 
 /// S3.1, S3.17, S3.24
 #[test]
-fn the_methods_are_those_of_the_revision_that_is_spoken() {
+fn server_accepts_the_http_methods_of_each_revision() {
     let setup = setup();
     let allowed = |asked: &TestRequest, setup: &Setup| {
         let answer = asked.answer(setup);
@@ -70,7 +70,7 @@ fn the_methods_are_those_of_the_revision_that_is_spoken() {
 }
 
 #[test]
-fn a_body_that_is_not_json_is_refused_unread() {
+fn server_refuses_a_body_that_is_not_json_unread() {
     let setup = setup();
     for wrong in ["text/plain", "application/json-seq", "", "application/x-www-form-urlencoded"] {
         assert_eq!(ping().with("Content-Type", wrong).expect_refusal(&setup), (415, -32600));
@@ -81,7 +81,7 @@ fn a_body_that_is_not_json_is_refused_unread() {
 
 /// S3.7
 #[test]
-fn a_client_takes_json_or_events_or_anything() {
+fn server_requires_an_accept_header_with_json_or_events() {
     let setup = setup();
     for fine in ["*/*", "application/*", "application/json", "text/event-stream;q=0.1, text/html"] {
         assert_eq!(ping().with("Accept", fine).expect_refusal(&setup).0, 400, "{fine}");
@@ -97,7 +97,7 @@ fn a_client_takes_json_or_events_or_anything() {
 }
 
 #[test]
-fn a_message_over_the_limit_is_refused_by_its_announced_length_and_by_its_length() {
+fn server_refuses_a_message_over_the_limit_by_its_announced_and_its_actual_length() {
     let setup = Setup::new(config_with(|server| server.limits.message_bytes = 100));
     let (fits, long) = ("x".repeat(100), "x".repeat(101));
     assert_eq!(ping().body(&fits).expect_refusal(&setup), (400, -32700));
@@ -118,7 +118,7 @@ fn server_refuses_bodies_that_announce_more_than_4_mib_by_default() {
 }
 
 #[test]
-fn what_is_no_message_is_answered_under_its_id_if_it_has_one() {
+fn server_answers_an_invalid_message_with_its_id_if_it_has_one() {
     let setup = setup();
     let answered = |body: &str, version: Option<&str>| {
         let asked = ping().body(body);
@@ -134,7 +134,7 @@ fn what_is_no_message_is_answered_under_its_id_if_it_has_one() {
     assert_eq!(answered("{", None), (-32700, Some(json!(null))));
     assert_eq!(answered("", None), (-32700, Some(json!(null))));
     assert_eq!(answered("{", Some("2025-06-18")), (-32700, Some(json!(null))));
-    // C1.9: since then the error has no id rather than none that is valid.
+    // C1.9: since this revision an error without a valid id omits the id instead of sending null.
     assert_eq!(answered("{", Some("2025-11-25")), (-32700, None));
     assert_eq!(answered("{", Some(MODERN)), (-32700, None));
     assert_eq!(answered(r#"{"jsonrpc":"2.0","id":7,"method":3}"#, None), (-32600, Some(json!(7))));
@@ -155,7 +155,7 @@ fn other_paths_are_not_found() {
 
 /// S3.18, S3.19
 #[test]
-fn an_absent_version_is_assumed_and_an_unknown_one_refused() {
+fn server_assumes_an_absent_version_and_refuses_an_unknown_one() {
     let setup = setup();
     let id = SessionId::from_entropy([1; 16]).to_string();
     let in_session = || ping().header("Mcp-Session-Id", &id);
@@ -184,7 +184,7 @@ fn an_absent_version_is_assumed_and_an_unknown_one_refused() {
 
 /// S3.20
 #[test]
-fn without_a_session_only_a_handshake_is_taken() {
+fn server_accepts_only_a_handshake_without_a_session() {
     let setup = setup();
     let handshake = post(&initialize("2025-11-25", json!({})));
     assert!(matches!(handshake.route(&setup), RequestRoute::OpenSession(_)));
@@ -205,7 +205,7 @@ fn without_a_session_only_a_handshake_is_taken() {
 
 /// S3.20
 #[test]
-fn an_id_that_was_never_given_is_that_of_no_session() {
+fn server_refuses_a_session_id_that_it_never_issued() {
     let setup = setup();
     for id in ["", "x", "AB".repeat(16).as_str(), &"ab".repeat(17), "../../etc"] {
         assert_eq!(ping().header("Mcp-Session-Id", id).expect_refusal(&setup), (404, -32600), "{id}");
@@ -218,7 +218,7 @@ fn an_id_that_was_never_given_is_that_of_no_session() {
 
 /// S3.20
 #[test]
-fn the_id_of_a_session_is_visible_ascii_and_says_nothing_in_a_log() {
+fn session_id_is_visible_ascii_and_hidden_in_logs() {
     let id = SessionId::from_entropy([0xA5; 16]);
     let text = id.to_string();
     assert!(text.len() >= 32 && text.bytes().all(|byte| (0x21..=0x7E).contains(&byte)));
@@ -226,7 +226,7 @@ fn the_id_of_a_session_is_visible_ascii_and_says_nothing_in_a_log() {
 }
 
 #[test]
-fn a_server_of_one_era_knows_nothing_of_the_other() {
+fn server_of_one_era_does_not_speak_the_other() {
     let legacy = setup_with_eras(Eras::LegacyOnly);
     let listing = modern(1, "tools/list", json!({}));
     assert_eq!(listing.expect_refusal(&legacy), (400, -32600));
@@ -243,7 +243,7 @@ fn a_server_of_one_era_knows_nothing_of_the_other() {
 }
 
 #[test]
-fn the_old_transport_is_served_where_it_is_wanted_and_nowhere_else() {
+fn server_offers_http_sse_only_at_its_configured_paths() {
     let mut config = config();
     config.path = Some("/mcp".into());
     let without = Setup::new(config.clone());
@@ -259,7 +259,7 @@ fn the_old_transport_is_served_where_it_is_wanted_and_nowhere_else() {
         assert_eq!(ping().at(path).expect_refusal(&setup), (404, -32600));
     }
     assert_eq!(sent.with("Content-Type", "text/plain").expect_refusal(&setup).0, 415);
-    // At the endpoint itself, whoever names no session is taken for a client of then.
+    // At the shared endpoint, a client without session id is treated as an HTTP+SSE client.
     config.legacy_sse = Some(LegacyPaths { events: "/mcp".into(), ..LegacyPaths::default() });
     let both = Setup::new(config);
     assert!(matches!(TestRequest::new("GET").route(&both), RequestRoute::LegacyEvents));
@@ -271,7 +271,7 @@ fn the_old_transport_is_served_where_it_is_wanted_and_nowhere_else() {
 }
 
 #[test]
-fn the_body_of_what_is_settled_by_its_head_is_not_wanted() {
+fn server_does_not_want_the_body_of_a_get() {
     use mcp_proto::transport::http::server::{RequestHead, RequestIntake};
     let fields = [("host", "localhost"), ("mcp-session-id", &"ab".repeat(16)), ("last-event-id", "3-4")];
     let head = RequestHead { method: "GET", path: "/mcp", fields: &fields, client: None };

@@ -1,4 +1,4 @@
-//! Sessions over HTTP: how they begin and end, and how what is posted in them is answered.
+//! Sessions over HTTP: how they begin and end, and the responses to messages posted in them.
 
 use core::time::Duration;
 
@@ -27,7 +27,7 @@ fn progress(done: u64) -> ProgressParams {
 
 /// S3.20
 #[test]
-fn the_answer_to_the_handshake_names_the_session() {
+fn response_to_the_handshake_names_the_session() {
     let setup = setup();
     let id = SessionId::from_entropy([9; 16]);
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
@@ -45,7 +45,7 @@ fn the_answer_to_the_handshake_names_the_session() {
 }
 
 #[test]
-fn a_handshake_that_fails_opens_nothing() {
+fn failed_handshake_opens_no_session() {
     let setup = setup();
     let opening =
         post(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})).post(&setup);
@@ -56,7 +56,7 @@ fn a_handshake_that_fails_opens_nothing() {
 
 /// S3.7
 #[test]
-fn an_answer_that_comes_first_is_one_json_value() {
+fn server_answers_by_one_json_value_without_earlier_notifications() {
     let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
     assert!(client.session.poll_head(stream).is_none());
@@ -65,7 +65,7 @@ fn an_answer_that_comes_first_is_one_json_value() {
     let whole = client.read(stream);
     assert_eq!((whole.head.status, &whole.json()["id"]), (200, &json!(1)));
     assert_eq!(client.session.poll_stream(), None);
-    // Errors are answers too, whatever they are: statuses say nothing in this era.
+    // Errors have status 200 too: a legacy status says nothing about the error.
     for method in ["no/such", "subscriptions/listen", "tasks/get"] {
         let stream = client.ask(2, method, json!({}));
         let whole = client.read(stream);
@@ -77,7 +77,7 @@ fn an_answer_that_comes_first_is_one_json_value() {
 
 /// S3.6
 #[test]
-fn notifications_and_answers_are_taken_without_an_answer() {
+fn server_accepts_notifications_and_responses_without_a_response() {
     let mut client = SessionClient::at("2025-11-25");
     for taken in [
         json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}),
@@ -90,7 +90,7 @@ fn notifications_and_answers_are_taken_without_an_answer() {
 }
 
 #[test]
-fn an_answer_that_can_not_be_read_ends_the_request_that_it_was_to_answer() {
+fn unreadable_response_ends_its_request() {
     let mut client = SessionClient::at("2025-11-25");
     let params = ListRootsParams::new();
     let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
@@ -107,7 +107,7 @@ fn an_answer_that_can_not_be_read_ends_the_request_that_it_was_to_answer() {
 }
 
 #[test]
-fn an_id_that_is_still_unanswered_is_refused_on_the_stream_of_the_second() {
+fn server_refuses_an_id_in_flight_on_the_stream_of_the_second_request() {
     let mut client = SessionClient::at("2025-06-18");
     let (first, call) = client.call(1);
     let second = client.ask(1, "tools/list", json!({}));
@@ -117,7 +117,7 @@ fn an_id_that_is_still_unanswered_is_refused_on_the_stream_of_the_second() {
 }
 
 #[test]
-fn several_requests_are_answered_each_on_its_own_stream() {
+fn server_answers_each_request_on_its_own_stream() {
     let mut client = SessionClient::at("2025-11-25");
     let calls: Vec<_> = (1..=3).map(|id| client.call(id)).collect();
     for (_, call) in &calls {
@@ -138,7 +138,7 @@ fn several_requests_are_answered_each_on_its_own_stream() {
     }
 }
 
-/// S3.22: what a request causes goes to its stream, anything else to the one that the client has opened.
+/// S3.22: messages related to a request go to its stream, all others to the stream that the client has opened.
 #[test]
 fn each_message_goes_to_one_stream() {
     let mut client = SessionClient::at("2025-06-18");
@@ -166,7 +166,7 @@ fn each_message_goes_to_one_stream() {
     assert!(matches!(outcome, Some(Event::Outcome { request, .. }) if request == related));
     client.session.at(NOW).respond(call, Answer::Result(&result()));
     assert_eq!(client.read(first).messages()[0]["id"], 1);
-    // Once its request is answered there is no such stream.
+    // Once its request is answered, this stream is gone.
     let late = ask(&mut client, Some(call));
     assert_eq!(client.read(listening).messages().len(), 1);
     client.session.at(NOW).respond(other, Answer::Result(&result()));
@@ -176,7 +176,7 @@ fn each_message_goes_to_one_stream() {
 }
 
 #[test]
-fn a_request_that_is_given_up_is_cancelled_where_it_was_made() {
+fn server_cancels_its_request_on_the_stream_of_the_request() {
     let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
     let params = ListRootsParams::new();
@@ -189,7 +189,7 @@ fn a_request_that_is_given_up_is_cancelled_where_it_was_made() {
 
 /// S3.23
 #[test]
-fn a_disconnect_cancels_nothing_and_a_cancellation_does() {
+fn notification_cancels_a_request_and_a_disconnect_does_not() {
     let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
     client.session.handle_disconnect(NOW, stream);
@@ -212,7 +212,7 @@ fn a_disconnect_cancels_nothing_and_a_cancellation_does() {
 }
 
 #[test]
-fn a_stream_that_is_cancelled_ends() {
+fn stream_of_a_cancelled_request_ends() {
     let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
     client.session.at(NOW).progress(call, &progress(1));
@@ -224,7 +224,7 @@ fn a_stream_that_is_cancelled_ends() {
 }
 
 #[test]
-fn a_client_that_takes_json_alone_is_told_nothing_else() {
+fn client_that_accepts_only_json_gets_no_notifications() {
     let mut client = SessionClient::at("2025-11-25");
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t", "_meta": {"progressToken": 1}}});
     let alone =
@@ -235,7 +235,7 @@ fn a_client_that_takes_json_alone_is_told_nothing_else() {
     client.session.at(NOW).close_sse_stream(call);
     client.advance(Duration::from_secs(100));
     assert!(client.session.poll_head(stream).is_none());
-    // A question has to reach somebody all the same.
+    // A request of the server still needs a stream.
     let params = ListRootsParams::new();
     let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
     client.session.at(client.now).send(Some(call), request).unwrap();
@@ -247,7 +247,7 @@ fn a_client_that_takes_json_alone_is_told_nothing_else() {
 
 /// S3.20
 #[test]
-fn a_session_that_was_ended_is_over_for_everybody() {
+fn deleted_session_ends_for_all_streams_and_requests() {
     let mut client = SessionClient::at("2025-11-25");
     let listening = client.listen(None);
     let (waiting, call) = client.call(1);
@@ -277,7 +277,7 @@ fn a_session_that_was_ended_is_over_for_everybody() {
 }
 
 #[test]
-fn closing_lets_requests_finish_for_a_while() {
+fn closing_session_lets_requests_finish_for_a_while() {
     let mut client = SessionClient::at("2025-06-18");
     let listening = client.listen(None);
     let (first, call) = client.call(1);
@@ -291,9 +291,9 @@ fn closing_lets_requests_finish_for_a_while() {
     assert!(client.read(listening).ended && client.session.is_closed());
 }
 
-/// Neither while a stream is open nor while a handler works.
+/// Not while a stream is open or a handler works.
 #[test]
-fn a_session_expires_when_nobody_has_to_do_with_it_for_long() {
+fn idle_session_expires() {
     let half = Duration::from_secs(15 * 60);
     let mut client = SessionClient::at("2025-06-18");
     assert_eq!(client.session.idle_since(), Some(NOW));
@@ -335,7 +335,7 @@ fn a_client_that_reads_nothing_loses_its_connection_and_not_its_session() {
 }
 
 #[test]
-fn a_session_ends_as_its_driver_does() {
+fn session_of_a_dropped_driver_answers_with_errors() {
     let mut client = SessionClient::at("2025-11-25");
     let (stream, _) = client.call(1);
     client.session.at(seconds(1)).abort(LostReason::DriverDropped);
@@ -343,7 +343,7 @@ fn a_session_ends_as_its_driver_does() {
 }
 
 #[test]
-fn the_table_makes_room_for_a_new_session_by_one_that_is_idle() {
+fn table_evicts_an_idle_session_for_a_new_one() {
     let id = |number| SessionId::from_entropy([number; 16]);
     let mut sessions = Sessions::new(2);
     assert_eq!(
@@ -367,7 +367,7 @@ fn the_table_makes_room_for_a_new_session_by_one_that_is_idle() {
 }
 
 #[test]
-fn sessions_that_are_not_there_are_answered_under_the_id_of_the_request() {
+fn refusal_of_an_unknown_session_carries_the_request_id() {
     let setup = Setup::new(config());
     let posted = post(&json!({"jsonrpc": "2.0", "id": "x", "method": "ping"}))
         .header("Mcp-Session-Id", "ab".repeat(16));

@@ -1,4 +1,4 @@
-//! The streams of a session: numbers, what is kept, and how a client goes on where a stream broke.
+//! The streams of a session: event ids, stored events, and how a client resumes a broken stream.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ fn last_id(events: &[ReceivedEvent]) -> String {
 
 /// S3.21, D2: only since 2025-11-25.
 #[test]
-fn a_stream_begins_with_an_event_that_has_only_a_number() {
+fn stream_begins_with_an_event_that_has_only_an_id() {
     for (version, primed) in [("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)] {
         let mut client = SessionClient::at(version);
         let (stream, call) = client.call(1);
@@ -43,7 +43,7 @@ fn a_stream_begins_with_an_event_that_has_only_a_number() {
 
 /// S3.22
 #[test]
-fn numbers_are_unique_in_a_session() {
+fn event_ids_are_unique_in_a_session() {
     let mut client = SessionClient::at("2025-11-25");
     let listening = client.listen(None);
     let calls: Vec<_> = (0..3).map(|id| client.call(id)).collect();
@@ -64,7 +64,7 @@ fn numbers_are_unique_in_a_session() {
 
 /// S3.22: from each point at which a stream can break.
 #[test]
-fn a_stream_goes_on_where_it_broke() {
+fn client_resumes_a_stream_where_it_broke() {
     for broken_at in 0..=4 {
         let mut client = SessionClient::at("2025-11-25");
         let (stream, call) = client.call(1);
@@ -73,7 +73,7 @@ fn a_stream_goes_on_where_it_broke() {
         for number in 1..=3 {
             report(&mut client, call, number);
         }
-        // The number alone, then the reports.
+        // The event with only an id, then the reports.
         let mut seen = Vec::new();
         assert!(client.session.poll_head(stream).is_some());
         for _ in 0..broken_at {
@@ -95,13 +95,13 @@ fn a_stream_goes_on_where_it_broke() {
         let messages = [had, rest.messages()].concat();
         assert_eq!(done(&messages), [1, 2, 3, 4], "broken at {broken_at}");
         assert_eq!(messages.last().unwrap()["id"], 1);
-        // And not what belongs to another stream.
+        // And no event of another stream.
         assert_eq!(client.read(other).messages().len(), 1);
     }
 }
 
 #[test]
-fn an_answer_that_came_while_nobody_was_there_is_fetched() {
+fn client_fetches_a_response_sent_while_it_was_disconnected() {
     let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
     report(&mut client, call, 1);
@@ -124,7 +124,7 @@ fn an_answer_that_came_while_nobody_was_there_is_fetched() {
 }
 
 #[test]
-fn events_that_there_never_were_can_not_be_resumed_from() {
+fn server_refuses_to_resume_from_unknown_events() {
     let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
     let (undecided, _) = client.call(2);
@@ -140,9 +140,9 @@ fn events_that_there_never_were_can_not_be_resumed_from() {
     assert!(client.session.poll_head(undecided).is_none());
 }
 
-/// S3.24: an answer only where its request was made.
+/// S3.24: a response is sent only where its request was made.
 #[test]
-fn what_belongs_to_no_request_waits_for_somebody_to_listen() {
+fn unrelated_messages_wait_for_a_listening_stream() {
     let mut client = SessionClient::at("2025-11-25");
     client.session.at(NOW).list_changed(ListKind::Tools);
     let params = ListRootsParams::new();
@@ -157,19 +157,19 @@ fn what_belongs_to_no_request_waits_for_somebody_to_listen() {
         (2, &json!("roots/list"), &json!("notifications/tools/list_changed"))
     );
     client.session.at(NOW).respond(call, Answer::Result(&result()));
-    // What was taken is not told again.
+    // The server does not repeat delivered messages.
     client.session.handle_disconnect(NOW, first);
     client.session.at(NOW).list_changed(ListKind::Prompts);
     let second = client.listen(None);
     assert_eq!(client.read(second).messages().len(), 1);
-    // Unless the client says that it does not have it.
+    // Unless the client reports that it does not have them.
     let third = client.listen(Some("0-1"));
     assert_eq!(client.read(third).messages().len(), 2);
     assert!(client.read(second).ended);
 }
 
 #[test]
-fn a_second_listener_takes_the_place_of_the_first() {
+fn second_listening_stream_replaces_the_first() {
     let mut client = SessionClient::at("2025-06-18");
     let first = client.listen(None);
     client.session.at(NOW).list_changed(ListKind::Tools);
@@ -185,7 +185,7 @@ fn a_second_listener_takes_the_place_of_the_first() {
 }
 
 #[test]
-fn the_end_of_a_broken_connection_that_is_noticed_late_harms_nobody() {
+fn late_disconnect_of_a_resumed_connection_changes_nothing() {
     let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
     report(&mut client, call, 1);
@@ -198,7 +198,7 @@ fn the_end_of_a_broken_connection_that_is_noticed_late_harms_nobody() {
 
 /// S3.21
 #[test]
-fn the_application_may_let_go_of_a_stream() {
+fn application_can_close_a_stream_for_later_resumption() {
     let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
     client.session.at(NOW).close_sse_stream(call);
@@ -221,7 +221,7 @@ fn the_application_may_let_go_of_a_stream() {
 }
 
 #[test]
-fn a_client_that_could_not_come_back_keeps_its_stream() {
+fn server_keeps_the_stream_of_a_client_that_cannot_resume() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
         let mut client = SessionClient::at(version);
         let (stream, call) = client.call(1);
@@ -233,7 +233,7 @@ fn a_client_that_could_not_come_back_keeps_its_stream() {
 }
 
 #[test]
-fn a_request_that_takes_long_gets_a_stream_that_can_be_resumed() {
+fn slow_request_gets_a_resumable_stream() {
     let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
     client.advance(Duration::from_secs(1));
@@ -247,7 +247,7 @@ fn a_request_that_takes_long_gets_a_stream_that_can_be_resumed() {
 
 /// S3.15
 #[test]
-fn quiet_streams_show_that_they_are_alive() {
+fn server_sends_comments_on_quiet_streams() {
     let mut client = SessionClient::at("2025-06-18");
     let listening = client.listen(None);
     let (stream, _) = client.call(1);
@@ -261,7 +261,7 @@ fn quiet_streams_show_that_they_are_alive() {
 }
 
 #[test]
-fn the_oldest_events_go_first() {
+fn session_drops_the_oldest_events_first() {
     let mut config = config();
     config.stored_events = 4;
     let mut client = SessionClient::with(config, "2025-06-18");
@@ -284,7 +284,7 @@ fn the_oldest_events_go_first() {
 }
 
 #[test]
-fn what_is_kept_is_bounded_in_bytes_and_the_newest_stays() {
+fn stored_events_are_bounded_in_bytes_and_the_newest_stays() {
     let mut config = config();
     config.stored_bytes = 1000;
     let mut client = SessionClient::with(config, "2025-06-18");
@@ -305,7 +305,7 @@ fn what_is_kept_is_bounded_in_bytes_and_the_newest_stays() {
 }
 
 #[test]
-fn polls_of_a_stream_that_is_over_end_at_once() {
+fn polls_of_an_ended_stream_end_at_once() {
     let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
     client.session.at(NOW).respond(call, Answer::Result(&result()));
@@ -316,9 +316,9 @@ fn polls_of_a_stream_that_is_over_end_at_once() {
     assert_eq!(client.session.idle_since(), Some(NOW));
 }
 
-/// S5.7: what changes while nobody reads is told once, and takes no room from what is kept for who comes back.
+/// S5.7: a change without a reader is reported once, and takes no room from events stored for resumption.
 #[test]
-fn changes_wait_for_somebody_who_reads_them() {
+fn changes_wait_for_a_reader() {
     let mut config = config();
     config.stored_events = 4;
     let mut client = SessionClient::with(config, "2025-06-18");
@@ -334,12 +334,12 @@ fn changes_wait_for_somebody_who_reads_them() {
     let due = client.session.poll_timeout();
     assert!(
         due.is_none_or(|due| due.saturating_since(NOW) > Duration::from_secs(60)),
-        "nothing is tried while nobody reads: {due:?}"
+        "no attempt while there is no reader: {due:?}"
     );
     client.session.at(NOW).respond(call, Answer::Result(&result()));
     let resumed = client.listen(Some("2-0"));
     let resumed = client.read(resumed).messages();
-    assert_eq!(resumed.len(), 2, "the answer and what came before it are kept: {resumed:?}");
+    assert_eq!(resumed.len(), 2, "the response and the events before it are stored: {resumed:?}");
     let listening = client.listen(None);
     let methods: Vec<Value> =
         client.read(listening).messages().iter().map(|message| message["method"].clone()).collect();
@@ -351,10 +351,10 @@ fn changes_wait_for_somebody_who_reads_them() {
     let listening = client.listen(None);
     assert_eq!(client.read(listening).messages().len(), 1);
     client.session.at(NOW).list_changed(ListKind::Tools);
-    assert_eq!(client.read(listening).messages().len(), 1, "somebody reads again");
+    assert_eq!(client.read(listening).messages().len(), 1, "a client reads again");
 }
 
-/// Reads `calls` answers as streams of events, each to its end.
+/// Reads `calls` responses as streams of events, each to its end.
 fn read_streams(client: &mut SessionClient, calls: u64) -> Vec<String> {
     (0..calls)
         .map(|id| {
@@ -374,7 +374,7 @@ fn session_drops_delivered_streams_after_the_grace_period() {
     let streams = read_streams(&mut client, 3);
     for first in &streams {
         let resumed = client.listen(Some(first));
-        assert_eq!(client.read(resumed).messages().len(), 1, "the answer may have been lost on its way");
+        assert_eq!(client.read(resumed).messages().len(), 1, "the response may have been lost on its way");
     }
     client.advance(Duration::from_secs(30));
     for first in &streams {
@@ -389,7 +389,7 @@ fn session_keeps_a_sixteenth_of_its_bytes_for_delivered_streams() {
     let mut client = SessionClient::with(config, "2025-06-18");
     let streams = read_streams(&mut client, 1_100);
     let kept = streams.iter().filter(|first| client.session.listen(NOW, Some(first)).is_ok()).count();
-    assert!((1..64).contains(&kept), "{kept} streams are kept");
+    assert!((1..64).contains(&kept), "{kept} streams are stored");
     assert!(client.session.listen(NOW, streams.last().map(String::as_str)).is_ok(), "the newest is kept");
 }
 
@@ -444,7 +444,7 @@ fn stored_events_do_not_grow_while_the_byte_budget_is_full() {
     for number in 6..=9 {
         report(&mut client, call, number);
     }
-    assert_eq!(budget.used() - 2_000, stored, "each event takes the place of another");
+    assert_eq!(budget.used() - 2_000, stored, "each event replaces another");
     let resumed = client.listen(Some("2-0"));
     assert_eq!(done(&client.read(resumed).messages()), [5, 6, 7, 8, 9]);
     drop((client, other));
