@@ -1,14 +1,14 @@
 use mcp_proto::auth::{Challenge, Requirement};
 use proptest::prelude::*;
 
-/// The challenges of a header as text in one form.
+/// The challenges of a header in a normal form.
 fn read(header: &str) -> Vec<String> {
     Challenge::parse_all(header).iter().map(ToString::to_string).collect()
 }
 
 /// C12.2
 #[test]
-fn several_challenges_stand_in_one_header() {
+fn parser_reads_several_challenges_of_one_header() {
     let header =
         r#"Negotiate, Basic realm="a",charset="UTF-8" , Bearer resource_metadata="https://x/y", scope="a b""#;
     let expected = [
@@ -21,48 +21,48 @@ fn several_challenges_stand_in_one_header() {
 
 /// C12.2
 #[test]
-fn commas_equals_signs_and_schemes_in_quotes_are_text() {
+fn parser_takes_quoted_commas_equals_signs_and_schemes_as_text() {
     assert_eq!(read(r#"Bearer realm="a, DPoP b=c", x="=,=""#), [r#"Bearer realm="a, DPoP b=c", x="=,=""#]);
     let challenges = Challenge::parse_all(r#"Bearer realm="say \"hi, you\", \\ \a""#);
     assert_eq!(challenges[0].get("realm"), Some(r#"say "hi, you", \ a"#));
 }
 
 #[test]
-fn names_and_schemes_are_compared_without_case() {
+fn parser_ignores_the_case_of_names_and_schemes() {
     let challenges = Challenge::parse_all("bEARER SCOPE=a");
     assert!(challenges[0].is_scheme("Bearer") && !challenges[0].is_scheme("Bear"));
     assert_eq!(challenges[0].get("scope"), Some("a"));
 }
 
 #[test]
-fn a_token68_is_skipped_with_its_padding() {
+fn parser_skips_a_token68_with_its_padding() {
     assert_eq!(read("Negotiate YWJj/+-._~==, Bearer a=b"), ["Negotiate", r#"Bearer a="b""#]);
     assert_eq!(read("Negotiate YWJj=,Basic"), ["Negotiate", "Basic"]);
     assert_eq!(read("Negotiate YWJj"), ["Negotiate"]);
     assert_eq!(read("Negotiate YWJj== , DPoP"), ["Negotiate", "DPoP"]);
-    // An empty value looks the same, and is none.
+    // A parameter with an empty value looks like a token68, and is none.
     assert_eq!(read("Bearer realm=, a=b"), [r#"Bearer a="b""#]);
 }
 
 #[test]
-fn blanks_may_stand_around_the_equals_sign() {
+fn parser_accepts_blanks_around_the_equals_sign() {
     assert_eq!(read("Bearer \t a = \"b\" , c\t=d"), [r#"Bearer a="b", c="d""#]);
 }
 
 #[test]
-fn empty_elements_are_nothing() {
+fn parser_ignores_empty_elements() {
     assert_eq!(read(" , ,, Bearer , ,a=b,, ,DPoP,"), [r#"Bearer a="b""#, "DPoP"]);
     assert!(read("").is_empty() && read(" \t ,, ").is_empty());
 }
 
 #[test]
-fn the_first_of_two_parameters_counts() {
+fn parser_takes_the_first_of_two_parameters() {
     assert_eq!(read("Bearer scope=a, Scope=b"), [r#"Bearer scope="a""#]);
 }
 
-/// Servers write such headers.
+/// Servers in use write such headers.
 #[test]
-fn missing_quotes_and_commas_are_forgiven() {
+fn parser_tolerates_missing_quotes_and_commas() {
     let metadata = "https://x.example/.well-known/oauth-protected-resource?a=b";
     let expected = format!(r#"Bearer resource_metadata="{metadata}", scope="a b""#);
     assert_eq!(read(&format!(r#"Bearer resource_metadata={metadata}, scope="a b""#)), [expected.as_str()]);
@@ -70,7 +70,7 @@ fn missing_quotes_and_commas_are_forgiven() {
 }
 
 #[test]
-fn what_can_not_be_read_is_skipped_to_the_next_comma() {
+fn parser_skips_unreadable_text_to_the_next_comma() {
     assert_eq!(
         read("Bearer error_description=The token expired, scope=a"),
         [r#"Bearer error_description="The", scope="a""#]
@@ -81,34 +81,34 @@ fn what_can_not_be_read_is_skipped_to_the_next_comma() {
     assert_eq!(read("Bea/rer a=b, DPoP"), ["DPoP"]);
     assert_eq!(read(r#"Bearer a="b"c, d=e"#), [r#"Bearer a="b", d="e""#]);
     assert_eq!(read("=a, Bearer"), ["Bearer"]);
-    // Nothing to belong to.
+    // A parameter without a challenge.
     assert_eq!(read("a=b, Bearer"), ["Bearer"]);
 }
 
 #[test]
-fn quotes_that_do_not_end_hold_nothing() {
+fn parser_ignores_an_unterminated_quoted_string() {
     assert_eq!(read(r#"Bearer a=b, scope="c, d=e"#), [r#"Bearer a="b""#]);
     assert_eq!(read(r#"Bearer a="b\"#), ["Bearer"]);
     assert_eq!(read(r#"Bearer ""#), ["Bearer"]);
 }
 
 #[test]
-fn values_with_control_characters_are_dropped() {
+fn parser_drops_values_with_control_characters() {
     assert_eq!(read("Bearer a=\"x\ny\", b=\"x\ty\", c=\"\u{7F}\", d=é"), ["Bearer b=\"x\ty\""]);
 }
 
 #[test]
-fn characters_beyond_ascii_are_text_in_quotes() {
+fn parser_accepts_quoted_characters_beyond_ascii() {
     assert_eq!(Challenge::parse_all("Bearer a=\"é…\"")[0].get("a"), Some("é…"));
     assert!(read("é").is_empty());
 }
 
 #[test]
-fn what_is_kept_is_bounded() {
+fn parsed_challenges_are_bounded() {
     let schemes: Vec<_> = (0..1000).map(|number| format!("S{number} a={number}")).collect();
     let challenges = read(&schemes.join(","));
     assert_eq!(challenges.len(), 16);
-    // What belongs to the seventeenth is not taken for the sixteenth's.
+    // Parameters of the seventeenth challenge are not taken for the sixteenth's.
     assert_eq!(challenges[15], r#"S15 a="15""#);
 
     let parameters: Vec<_> = (0..1000).map(|number| format!("p{number}=a")).collect();
@@ -120,7 +120,7 @@ fn what_is_kept_is_bounded() {
 }
 
 #[test]
-fn a_demand_is_what_a_bearer_challenge_says() {
+fn requirement_comes_from_a_bearer_challenge() {
     let header = r#"Basic realm="x", Bearer resource_metadata="https://x/m", scope="b a b", error="invalid_token", error_description="Expired.""#;
     let demand = Requirement::parse(header).unwrap();
     assert_eq!(demand.resource_metadata.as_deref(), Some("https://x/m"));
@@ -131,14 +131,14 @@ fn a_demand_is_what_a_bearer_challenge_says() {
 }
 
 #[test]
-fn without_bearer_and_dpop_nothing_is_demanded() {
+fn header_without_bearer_and_dpop_requires_nothing() {
     assert_eq!(Requirement::parse(r#"Basic realm="Bearer", Negotiate"#), None);
     assert_eq!(Requirement::parse(""), None);
     assert_eq!(Requirement::parse("Bearer"), Some(Requirement::default()));
 }
 
 #[test]
-fn a_dpop_challenge_says_what_the_bearer_challenge_does_not() {
+fn dpop_challenge_completes_the_bearer_challenge() {
     let header = r#"DPoP algs="ES256", scope="d", resource_metadata="https://x/d", Bearer scope="b""#;
     let demand = Requirement::parse(header).unwrap();
     assert!(demand.wants_dpop);
@@ -147,7 +147,7 @@ fn a_dpop_challenge_says_what_the_bearer_challenge_does_not() {
 }
 
 #[test]
-fn a_nonce_is_wanted_whatever_else_is_said() {
+fn requirement_recognises_a_nonce_request_beside_another_error() {
     let demand = Requirement::parse(r#"Bearer error="invalid_token", DPoP error="use_dpop_nonce""#).unwrap();
     assert!(demand.is_use_dpop_nonce());
     assert!(!Requirement::parse(r#"Bearer error="use_dpop"#).unwrap().is_use_dpop_nonce());
@@ -155,14 +155,14 @@ fn a_nonce_is_wanted_whatever_else_is_said() {
 
 /// C12.16
 #[test]
-fn a_token_that_is_good_for_something_else_is_told_from_a_bad_one() {
+fn requirement_distinguishes_insufficient_scope_from_an_invalid_token() {
     let demand = Requirement::parse(r#"bearer ERROR=insufficient_scope, scope="files:write""#).unwrap();
     assert!(demand.is_insufficient_scope());
     assert_eq!(demand.scope.unwrap().to_string(), "files:write");
 }
 
 #[test]
-fn what_people_see_is_bounded_and_steers_nothing() {
+fn displayed_parameters_are_bounded_and_have_no_control_characters() {
     let header = format!("Bearer error=\"a\u{202E}b\", error_description=\"{}\"", "long ".repeat(1000));
     let demand = Requirement::parse(&header).unwrap();
     assert_eq!(demand.error.as_deref(), Some("ab"));
@@ -176,7 +176,7 @@ fn what_people_see_is_bounded_and_steers_nothing() {
 }
 
 #[test]
-fn nothing_can_be_begun_by_a_value_that_is_written() {
+fn written_value_cannot_start_another_parameter() {
     let challenge = Challenge::new("Bearer").with("error_description", "a\r\nX-Evil: b\", scope=\"admin\\");
     let text = challenge.to_string();
     assert_eq!(text, r#"Bearer error_description="aX-Evil: b\", scope=\"admin\\""#);
@@ -185,14 +185,14 @@ fn nothing_can_be_begun_by_a_value_that_is_written() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_and_what_was_read_is_written_so_that_it_is_read_again(header in r#"[ab=",\\ \t;é~]{0,80}"#) {
+    fn any_text_is_parsed_and_round_trips(header in r#"[ab=",\\ \t;é~]{0,80}"#) {
         let challenges = Challenge::parse_all(&header);
         let written: Vec<_> = challenges.iter().map(ToString::to_string).collect();
         prop_assert_eq!(Challenge::parse_all(&written.join(", ")), challenges);
     }
 
     #[test]
-    fn whatever_a_value_is_comes_back(value in "[^\\p{Cc}]{0,40}") {
+    fn any_value_round_trips(value in "[^\\p{Cc}]{0,40}") {
         let challenge = Challenge::new("Bearer").with("a", &value).with("b", "c");
         prop_assert_eq!(Challenge::parse_all(&challenge.to_string()), [challenge]);
     }

@@ -38,19 +38,19 @@ fn open(jwt: &str, jwk: &str) -> (Value, Value) {
 
 /// C12.7, by appendix B of RFC 7636.
 #[test]
-fn a_code_challenge_is_the_hash_of_its_verifier() {
+fn code_challenge_is_the_hash_of_its_verifier() {
     let pkce = Pkce::from_verifier(Secret::new("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"));
     assert_eq!(pkce.challenge, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
     assert!(!format!("{pkce:?}").contains("dBjft"));
 }
 
 #[test]
-fn other_bytes_make_another_verifier_of_characters_that_may_stand_anywhere() {
+fn verifier_depends_on_the_entropy_and_uses_unreserved_characters() {
     let pkce = Pkce::new([255; 32]);
     assert_ne!(pkce, Pkce::new([254; 32]));
     let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     assert!(pkce.verifier.expose().bytes().all(unreserved));
-    // RFC 7636 wants 43 to 128.
+    // RFC 7636 requires 43 to 128.
     assert_eq!(pkce.verifier.expose().len(), 43);
     assert_eq!(random_text([255; 32]), pkce.verifier.expose());
 }
@@ -72,7 +72,7 @@ fn signatures_need_no_random_number() {
 }
 
 #[test]
-fn a_key_is_stored_and_read_again() {
+fn key_round_trips_through_storage() {
     let pem = key().to_pkcs8_pem().unwrap();
     assert!(pem.expose().starts_with("-----BEGIN PRIVATE KEY-----"));
     let again = Es256::from_pkcs8_pem(&format!("\n {}\r\n", pem.expose())).unwrap();
@@ -81,7 +81,7 @@ fn a_key_is_stored_and_read_again() {
 }
 
 #[test]
-fn what_is_no_key_is_refused() {
+fn reader_refuses_invalid_keys() {
     for text in [
         "",
         "x",
@@ -94,12 +94,12 @@ fn what_is_no_key_is_refused() {
 }
 
 #[test]
-fn a_key_is_not_shown() {
+fn debug_output_hides_a_key() {
     assert_eq!(format!("{:?}", key().with_key_id("k")), "Es256(..)");
 }
 
 #[test]
-fn an_assertion_says_who_the_client_is_for_five_minutes() {
+fn assertion_identifies_the_client_for_five_minutes() {
     let key = key().with_key_id("key 1");
     let jwt = client_assertion(&key, "client \"1\"", "https://auth.example.com", NOW, "abc").unwrap();
     let (header, claims) = open(jwt.expose(), &key.public_jwk());
@@ -112,7 +112,7 @@ fn an_assertion_says_who_the_client_is_for_five_minutes() {
 }
 
 #[test]
-fn a_proof_is_of_one_request_and_one_token() {
+fn proof_covers_one_request_and_one_token() {
     let key = key().with_key_id("not told");
     let token = Secret::new("Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU");
     let url = "https://example.com/mcp?a=b#c";
@@ -132,7 +132,7 @@ fn a_proof_is_of_one_request_and_one_token() {
     assert_eq!(token_hash(token.expose()), expected["ath"]);
 }
 
-/// A key that is elsewhere, and can not be used.
+/// A key in a device that is not available.
 struct Unplugged;
 
 impl Signer for Unplugged {
@@ -154,14 +154,14 @@ impl Signer for Unplugged {
 }
 
 #[test]
-fn a_key_that_can_not_be_used_is_told() {
+fn signing_reports_an_unavailable_key() {
     assert_eq!(client_assertion(&Unplugged, "a", "b", NOW, "c"), Err(SignError));
     assert_eq!(dpop::proof(&Unplugged, "GET", "https://x", None, None, NOW, "c"), Err(SignError));
 }
 
 /// Section 3.1 of RFC 7638 and section 6.1 of RFC 9449.
 #[test]
-fn a_thumbprint_is_of_what_makes_the_key() {
+fn thumbprint_covers_the_required_members_of_the_key() {
     let n = "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw";
     let rsa = json!({"kty": "RSA", "n": n, "e": "AQAB", "alg": "RS256", "kid": "2011-04-29"});
     assert_eq!(thumbprint(&rsa.to_string()).unwrap(), "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs");
@@ -178,7 +178,7 @@ fn a_thumbprint_is_of_what_makes_the_key() {
 }
 
 #[test]
-fn what_is_no_public_key_has_no_thumbprint() {
+fn invalid_public_key_has_no_thumbprint() {
     for jwk in [
         "",
         "[]",
@@ -196,7 +196,7 @@ fn what_is_no_public_key_has_no_thumbprint() {
 }
 
 #[test]
-fn nonces_are_kept_by_origin() {
+fn nonces_are_stored_by_origin() {
     let mut nonces = Nonces::default();
     nonces.keep("https://Example.com:443/mcp?a#b", "one");
     assert_eq!(nonces.get("HTTPS://example.com/other"), Some("one"));
@@ -207,7 +207,7 @@ fn nonces_are_kept_by_origin() {
 }
 
 #[test]
-fn what_can_be_no_nonce_is_ignored() {
+fn invalid_nonces_are_ignored() {
     let mut nonces = Nonces::default();
     nonces.keep("https://x.example", "good");
     for nonce in ["", "a b", "a\"b", "a\\b", "é", "a\r\nb", &"x".repeat(2049)] {
@@ -219,7 +219,7 @@ fn what_can_be_no_nonce_is_ignored() {
 }
 
 #[test]
-fn the_nonces_of_the_last_sixteen_origins_are_kept() {
+fn nonces_of_the_last_sixteen_origins_are_stored() {
     let mut nonces = Nonces::default();
     for number in 0..20 {
         nonces.keep(&format!("https://{number}.example"), "a");

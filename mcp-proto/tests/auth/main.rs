@@ -1,4 +1,4 @@
-//! OAuth: every part by itself, and the machines made of them.
+//! OAuth: each part on its own, and the machines built from them.
 #![cfg(feature = "auth")]
 
 mod challenges;

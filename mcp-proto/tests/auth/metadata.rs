@@ -15,7 +15,7 @@ fn server(body: impl ToString) -> Result<ServerMetadata, MetadataError> {
 
 /// C12.11
 #[test]
-fn a_resource_has_one_form() {
+fn resource_has_one_canonical_form() {
     for (url, canonical) in [
         ("https://mcp.example.com", "https://mcp.example.com"),
         ("https://mcp.example.com/", "https://mcp.example.com"),
@@ -40,7 +40,7 @@ fn a_resource_has_one_form() {
 
 /// C12.3
 #[test]
-fn metadata_of_a_resource_is_looked_for_at_its_path_and_then_at_the_root() {
+fn metadata_of_a_resource_is_at_its_path_or_at_the_root() {
     let root = "https://example.com/.well-known/oauth-protected-resource";
     let at = |path: &str| format!("{root}{path}");
     for (url, places) in [
@@ -58,7 +58,7 @@ fn metadata_of_a_resource_is_looked_for_at_its_path_and_then_at_the_root() {
 
 /// C12.5
 #[test]
-fn metadata_of_a_server_is_looked_for_in_three_places_or_two() {
+fn metadata_of_a_server_is_at_three_places_or_two() {
     let insert = [
         "https://auth.example.com/.well-known/oauth-authorization-server/tenant1/x",
         "https://auth.example.com/.well-known/openid-configuration/tenant1/x",
@@ -85,7 +85,7 @@ fn metadata_of_a_server_is_looked_for_in_three_places_or_two() {
 }
 
 #[test]
-fn metadata_of_a_resource_is_read() {
+fn parser_reads_resource_metadata() {
     let metadata = resource(json!({
         "resource": "https://example.com/mcp", "authorization_servers": ["https://a.example", "https://b.example"],
         "scopes_supported": ["read", "write", "read", "not one"], "dpop_bound_access_tokens_required": true,
@@ -100,12 +100,12 @@ fn metadata_of_a_resource_is_read() {
 
     let least = resource(json!({"resource": "https://example.com", "scopes_supported": null})).unwrap();
     assert!(least.authorization_servers.is_empty() && !least.dpop_bound);
-    // C12.15: nothing is known, rather than that there are none.
+    // C12.15: the scopes are unknown, rather than empty.
     assert_eq!(least.scopes_supported, None);
 }
 
 #[test]
-fn members_of_other_types_are_told_by_name() {
+fn error_names_a_member_of_the_wrong_type() {
     for name in ["resource", "authorization_servers", "scopes_supported", "dpop_bound_access_tokens_required"]
     {
         for value in [json!(5), json!({}), json!([5]), json!(["a", null])] {
@@ -135,7 +135,7 @@ fn members_of_other_types_are_told_by_name() {
 }
 
 #[test]
-fn what_is_needed_is_missed() {
+fn error_names_a_missing_member() {
     assert_eq!(resource("{}"), Err(MetadataError::Missing("resource")));
     assert_eq!(resource(r#"{"resource":""}"#), Err(MetadataError::Missing("resource")));
     assert_eq!(server(r#"{"token_endpoint":"t"}"#), Err(MetadataError::Missing("issuer")));
@@ -147,7 +147,7 @@ fn what_is_needed_is_missed() {
 
 /// Of two issuers one reader would believe the first and another the second.
 #[test]
-fn what_is_said_twice_is_not_believed() {
+fn parser_refuses_duplicate_members() {
     let twice = r#"{"issuer":"https://a.example","token_endpoint":"t","issuer":"https://b.example"}"#;
     assert_eq!(server(twice), Err(MetadataError::Duplicate("issuer")));
     let escaped = r#"{"issuer":"https://a.example","token_endpoint":"t","iss\u0075er":"https://b.example"}"#;
@@ -156,7 +156,7 @@ fn what_is_said_twice_is_not_believed() {
 }
 
 #[test]
-fn what_is_no_document_is_refused() {
+fn parser_refuses_invalid_documents() {
     for body in [
         "",
         "null",
@@ -183,7 +183,7 @@ fn what_is_no_document_is_refused() {
 }
 
 #[test]
-fn documents_lists_and_urls_are_bounded() {
+fn parser_bounds_documents_lists_and_urls() {
     let long = format!(r#"{{"resource":"https://example.com","x":"{}"}}"#, "y".repeat(256 * 1024));
     assert_eq!(resource(long), Err(MetadataError::TooLong));
     let url = format!("https://example.com/{}", "x".repeat(8192));
@@ -206,7 +206,7 @@ fn documents_lists_and_urls_are_bounded() {
     .unwrap();
     assert_eq!(many.scopes_supported.unwrap().len(), 128);
     assert_eq!(many.code_challenge_methods.unwrap().len(), 64);
-    // What is left out has to be what it should be as well.
+    // Ignored members must have the right type as well.
     let mut list = vec![json!("https://a.example"); 5000];
     list.push(Value::Null);
     assert!(resource(json!({"resource": "https://example.com", "authorization_servers": list})).is_ok());
@@ -272,7 +272,7 @@ fn metadata_identifies_exactly_the_server_or_from_its_own_well_known_path_the_or
 }
 
 #[test]
-fn metadata_of_a_server_is_read() {
+fn parser_reads_authorization_server_metadata() {
     let metadata = server(json!({
         "issuer": "https://a.example", "authorization_endpoint": "https://a.example/auth",
         "token_endpoint": "https://a.example/token", "registration_endpoint": "https://a.example/reg",
@@ -303,7 +303,7 @@ fn metadata_of_a_server_is_read() {
 
 /// C12.7
 #[test]
-fn s256_is_offered_only_if_it_is_said_so() {
+fn server_offers_s256_only_if_it_lists_it() {
     let offers = |methods: Value| {
         let body = json!({
             "issuer": "https://a.example", "token_endpoint": "t", "code_challenge_methods_supported": methods,
@@ -318,7 +318,7 @@ fn s256_is_offered_only_if_it_is_said_so() {
 
 /// C12.6
 #[test]
-fn an_issuer_is_compared_character_by_character() {
+fn issuers_are_compared_character_by_character() {
     let of = |issuer: &str| {
         let mut metadata = ServerMetadata::default();
         metadata.issuer = issuer.into();
@@ -356,7 +356,7 @@ fn an_issuer_is_compared_character_by_character() {
 }
 
 #[test]
-fn a_server_of_2025_03_26_without_metadata_is_its_own_authorization_server() {
+fn server_of_2025_03_26_without_metadata_is_its_own_authorization_server() {
     let metadata = ServerMetadata::at_origin("https://API.example.com/v1/mcp?x").unwrap();
     assert_eq!(metadata.issuer, "https://api.example.com");
     assert_eq!(metadata.authorization_endpoint.as_deref(), Some("https://api.example.com/authorize"));
@@ -368,12 +368,12 @@ fn a_server_of_2025_03_26_without_metadata_is_its_own_authorization_server() {
 
 proptest! {
     #[test]
-    fn any_document_is_read(body in any::<Vec<u8>>()) {
+    fn parser_accepts_any_document_without_panic(body in any::<Vec<u8>>()) {
         let _ = (ResourceMetadata::parse(&body), ServerMetadata::parse(&body));
     }
 
     #[test]
-    fn any_url_has_places(url in "https?://[a-z0-9.:@\\[\\]-]{0,20}(/[a-z./?#%-]{0,20})?") {
+    fn any_url_has_metadata_places(url in "https?://[a-z0-9.:@\\[\\]-]{0,20}(/[a-z./?#%-]{0,20})?") {
         for place in ResourceMetadata::well_known_urls(&url).into_iter().chain(ServerMetadata::well_known_urls(&url)) {
             prop_assert!(canonical_resource(&place).is_ok());
             prop_assert!(place.contains("/.well-known/"));

@@ -116,7 +116,7 @@ const SPECIAL: &[&str] = &[
     "240.0.0.0",
     "255.255.255.254",
     "255.255.255.255",
-    // Where clouds hand out keys.
+    // Metadata services of clouds.
     "168.63.129.16",
     "100.100.100.200",
     "fd00:ec2::254",
@@ -153,7 +153,7 @@ const SPECIAL: &[&str] = &[
     "feff::1",
     "ff02::1",
     "ff0e::1",
-    // Others in disguise.
+    // Embedded IPv4 addresses.
     "::ffff:0.0.0.0",
     "::ffff:169.254.169.254",
     "::ffff:255.255.255.255",
@@ -173,9 +173,9 @@ const SPECIAL: &[&str] = &[
     "fe80::5efe:10.0.0.1",
 ];
 
-/// C12.26: what a host is found to be, and what it is written as.
+/// C12.26: the class of an address, resolved or written.
 #[test]
-fn each_range_is_judged_alike_whether_resolved_or_written() {
+fn policy_treats_resolved_and_written_addresses_alike() {
     for (list, in_internet, in_local, in_intranet) in [
         (PUBLIC, true, true, true),
         (PRIVATE, false, false, true),
@@ -195,7 +195,7 @@ fn each_range_is_judged_alike_whether_resolved_or_written() {
 }
 
 #[test]
-fn it_is_told_why_an_address_is_refused() {
+fn error_tells_why_an_address_is_refused() {
     let why = |url| internet().check(url).unwrap_err();
     assert_eq!(why("https://10.1.2.3/"), FetchPolicyError::Private(address("10.1.2.3")));
     assert_eq!(why("https://127.0.0.1/"), FetchPolicyError::Loopback);
@@ -204,9 +204,9 @@ fn it_is_told_why_an_address_is_refused() {
     assert_eq!(why("https://10.1.2.3/").to_string(), "10.1.2.3 is in a private network, which is refused");
 }
 
-/// C12.26: what `inet_aton`, and with it most resolvers and browsers, take for 127.0.0.1 and its like.
+/// C12.26: spellings that `inet_aton`, and with it most resolvers and browsers, accept for 127.0.0.1 and the like.
 #[test]
-fn hosts_that_resolvers_take_for_numbers_are_refused() {
+fn policy_refuses_hosts_that_resolvers_take_for_numbers() {
     for host in [
         "2130706433",
         "0x7f000001",
@@ -258,7 +258,7 @@ fn hosts_that_resolvers_take_for_numbers_are_refused() {
 }
 
 #[test]
-fn names_with_digits_are_names() {
+fn policy_accepts_names_with_digits() {
     for host in [
         "1.example",
         "1a",
@@ -275,7 +275,7 @@ fn names_with_digits_are_names() {
 }
 
 #[test]
-fn the_name_of_this_machine_is_known_in_every_spelling() {
+fn policy_recognises_localhost_in_every_spelling() {
     for host in [
         "localhost",
         "LOCALHOST",
@@ -303,7 +303,7 @@ fn the_name_of_this_machine_is_known_in_every_spelling() {
 }
 
 #[test]
-fn a_host_that_can_be_read_in_two_ways_is_refused() {
+fn policy_refuses_ambiguous_hosts() {
     for (url, expected) in [
         ("https://", FetchPolicyError::Host),
         ("https:///x", FetchPolicyError::Host),
@@ -341,7 +341,7 @@ fn a_host_that_can_be_read_in_two_ways_is_refused() {
         (" https://example.com", FetchPolicyError::Syntax),
         ("https://example.com ", FetchPolicyError::Syntax),
         ("https://ex\0ample.com", FetchPolicyError::Syntax),
-        // Beyond ASCII: letters that become others, and digits and dots that become those of an address.
+        // Beyond ASCII: letters that map to others, and digits and dots that map to those of an address.
         ("https://ex\u{E4}mple.com", FetchPolicyError::Syntax),
         ("https://\u{FF11}\u{FF12}\u{FF17}.0.0.1", FetchPolicyError::Syntax),
         ("https://\u{2460}\u{2461}\u{2466}.0.0.1", FetchPolicyError::Syntax),
@@ -366,7 +366,7 @@ fn a_host_that_can_be_read_in_two_ways_is_refused() {
 }
 
 #[test]
-fn what_is_odd_but_certain_is_taken() {
+fn policy_accepts_unusual_but_unambiguous_urls() {
     for url in [
         "HTTPS://Auth.Example.COM/Token",
         "https://example.com.:8443/",
@@ -385,7 +385,7 @@ fn what_is_odd_but_certain_is_taken() {
 }
 
 #[test]
-fn users_and_fragments_have_no_place() {
+fn policy_refuses_user_info_and_fragments() {
     for (url, expected) in [
         ("https://me@example.com/", FetchPolicyError::UserInfo),
         ("https://@example.com/", FetchPolicyError::UserInfo),
@@ -403,7 +403,7 @@ fn users_and_fragments_have_no_place() {
 
 /// C12.23
 #[test]
-fn plain_http_stays_on_this_machine() {
+fn policy_allows_plain_http_only_on_this_machine() {
     for reach in [internet(), intranet(), local()] {
         for host in ["example.com", "8.8.8.8", "10.0.0.1", "[fd00::1]", "intranet"] {
             assert_eq!(reach.check(&format!("http://{host}/")), Err(FetchPolicyError::Unencrypted), "{host}");
@@ -428,9 +428,9 @@ fn plain_http_stays_on_this_machine() {
     }
 }
 
-/// Whatever a resolver says `localhost` is.
+/// Even if a resolver maps `localhost` to another address.
 #[test]
-fn plain_http_stays_on_this_machine_after_resolution_too() {
+fn policy_allows_plain_http_only_to_resolved_loopback_addresses() {
     let reach = local();
     assert!(reach.allows_at("http://localhost/token", address("127.0.0.1")));
     assert!(reach.allows_at("http://localhost/token", address("::1")));
@@ -442,7 +442,7 @@ fn plain_http_stays_on_this_machine_after_resolution_too() {
 }
 
 #[test]
-fn a_server_in_a_private_network_needs_the_option() {
+fn server_in_a_private_network_needs_the_option() {
     let url = "https://192.168.1.5:8443/mcp";
     assert_eq!(FetchPolicy::for_server(url, Refused), Err(FetchPolicyError::Private(address("192.168.1.5"))));
     let reach = FetchPolicy::for_server(url, Allowed).unwrap();
@@ -455,7 +455,7 @@ fn a_server_in_a_private_network_needs_the_option() {
 
 /// C12.25
 #[test]
-fn a_page_is_opened_at_https_or_on_this_machine() {
+fn page_url_uses_https_or_this_machine() {
     for url in [
         "https://auth.example.com/authorize?a=b",
         "http://localhost:3000/authorize",
@@ -484,8 +484,8 @@ fn a_page_is_opened_at_https_or_on_this_machine() {
 
 proptest! {
     #[test]
-    fn a_written_address_is_judged_as_a_resolved_one(bits in any::<u128>(), high in any::<u16>()) {
-        // Of all prefixes, those near the special ones more often.
+    fn any_written_address_is_treated_like_a_resolved_one(bits in any::<u128>(), high in any::<u16>()) {
+        // Prefixes near the special ones more often.
         let near = (u128::from(high % 0x3000) << 112) | (bits & 0xFFFF_FFFF_FFFF);
         let v4 = Ipv4Addr::from(bits as u32);
         for address in [v4.into(), v4.to_ipv6_mapped().into(), Ipv6Addr::from(bits).into(), Ipv6Addr::from(near).into()] {
@@ -499,7 +499,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_judged(text in any::<String>()) {
+    fn policy_accepts_any_text_without_panic(text in any::<String>()) {
         let _ = (internet().check(&text), check_page_url(&text));
     }
 }

@@ -2,7 +2,7 @@ use mcp_proto::auth::Scopes;
 use proptest::prelude::*;
 
 #[test]
-fn scopes_are_kept_in_order_and_each_once() {
+fn scopes_keep_their_order_without_duplicates() {
     let scopes = Scopes::parse(" b a  b\tc ");
     assert_eq!(scopes.to_string(), "b a c");
     assert_eq!(scopes.len(), 3);
@@ -10,9 +10,9 @@ fn scopes_are_kept_in_order_and_each_once() {
     assert!(Scopes::parse("").is_empty() && Scopes::parse(" \n").is_empty());
 }
 
-/// C12.16: what was granted is not lost when more is asked for.
+/// C12.16: granted scopes are not lost when more are requested.
 #[test]
-fn a_union_begins_with_what_there_was() {
+fn union_begins_with_the_first_operand() {
     let union = Scopes::parse("read write").union(&Scopes::parse("admin read"));
     assert_eq!(union.to_string(), "read write admin");
     assert!(union.contains_all(&Scopes::parse("admin write")));
@@ -21,7 +21,7 @@ fn a_union_begins_with_what_there_was() {
 }
 
 #[test]
-fn what_is_no_scope_is_left_out() {
+fn parser_omits_invalid_scopes() {
     let scopes: Scopes =
         ["ok", "", "with space", "quo\"te", "back\\slash", "naïve", "nul\0", &"x".repeat(257)]
             .into_iter()
@@ -31,7 +31,7 @@ fn what_is_no_scope_is_left_out() {
 }
 
 #[test]
-fn no_more_than_128_are_kept() {
+fn parser_stores_at_most_128_scopes() {
     let many: Vec<_> = (0..100_000).map(|number| number.to_string()).collect();
     let scopes = Scopes::parse(&many.join(" "));
     assert_eq!((scopes.len(), scopes.iter().last()), (128, Some("127")));
@@ -40,7 +40,7 @@ fn no_more_than_128_are_kept() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(text in "[a-c \t\"é]{0,60}") {
+    fn scopes_round_trip(text in "[a-c \t\"é]{0,60}") {
         let scopes = Scopes::parse(&text);
         prop_assert_eq!(Scopes::parse(&scopes.to_string()), scopes.clone());
         prop_assert_eq!(scopes.union(&scopes), scopes);

@@ -3,7 +3,7 @@ use mcp_proto::auth::{Fetch, FetchId, Secret};
 use mcp_proto::transport::http::Verb;
 
 #[test]
-fn a_secret_is_not_shown() {
+fn debug_output_hides_a_secret() {
     let secret = Secret::new("hunter2");
     assert_eq!(
         format!("{secret:?} {secret:#?} {:?}", Some(&secret)),
@@ -13,7 +13,7 @@ fn a_secret_is_not_shown() {
 }
 
 #[test]
-fn secrets_are_the_same_if_their_texts_are() {
+fn secrets_are_equal_if_their_texts_are() {
     assert_eq!(Secret::new("a"), Secret::new(String::from("a")));
     assert_ne!(Secret::new("a"), Secret::new("b"));
     assert_ne!(Secret::new("a"), Secret::new("ab"));
@@ -21,7 +21,7 @@ fn secrets_are_the_same_if_their_texts_are() {
 }
 
 #[test]
-fn an_exchange_to_be_made_shows_nothing_secret() {
+fn debug_output_of_a_fetch_hides_secrets() {
     let fetch = Fetch {
         id: FetchId::new(7),
         verb: Verb::Post,

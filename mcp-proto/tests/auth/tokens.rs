@@ -22,7 +22,7 @@ fn lifetime(expires_in: Value) -> Option<Duration> {
 }
 
 #[test]
-fn a_whole_answer_is_read() {
+fn parser_reads_a_complete_response() {
     let granted = granted(json!({
         "access_token": "a.b-c", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "r", "scope": "x y",
         "id_token": "i", "issued_token_type": "urn:ietf:params:oauth:token-type:access_token", "example": [1, {}],
@@ -34,9 +34,9 @@ fn a_whole_answer_is_read() {
     assert_eq!(granted.issued_type.as_deref(), Some("urn:ietf:params:oauth:token-type:access_token"));
 }
 
-/// C12.22: no refresh token is as good an answer.
+/// C12.22: the refresh token is optional.
 #[test]
-fn only_the_token_and_its_kind_are_needed() {
+fn parser_requires_only_the_token_and_its_type() {
     let granted =
         granted(json!({"access_token": "a", "token_type": "bearer", "refresh_token": null, "scope": ""}));
     assert_eq!((granted.refresh, granted.lifetime, granted.scope), (None, None, None));
@@ -44,7 +44,7 @@ fn only_the_token_and_its_kind_are_needed() {
 }
 
 #[test]
-fn kinds_are_compared_without_case() {
+fn parser_ignores_the_case_of_token_types() {
     for (kind, expected) in [
         ("bearer", TokenKind::Bearer),
         ("BEARER", TokenKind::Bearer),
@@ -64,24 +64,24 @@ fn kinds_are_compared_without_case() {
 
 /// C12.24
 #[test]
-fn a_lifetime_may_be_written_in_many_ways() {
+fn parser_accepts_many_forms_of_a_lifetime() {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(lifetime(json!(3600)), seconds(3600));
     assert_eq!(lifetime(json!("3600")), seconds(3600));
     assert_eq!(lifetime(json!(3599.9)), seconds(3599));
     assert_eq!(lifetime(json!(" 60 ")), seconds(60));
     assert_eq!(lifetime(json!(0)), seconds(0));
-    // Lapsed already.
+    // Already expired.
     assert_eq!(lifetime(json!(-5)), seconds(0));
     assert_eq!(lifetime(json!("-5")), seconds(0));
-    // Nothing is known.
+    // Unknown.
     for unknown in [json!(null), json!(""), json!("soon"), json!("inf"), json!("NaN"), json!("nan")] {
         assert_eq!(lifetime(unknown.clone()), None, "{unknown}");
     }
 }
 
 #[test]
-fn a_lifetime_beyond_ten_years_is_ten_years() {
+fn parser_limits_a_lifetime_to_ten_years() {
     let ten_years = Some(Duration::from_secs(315_360_000));
     assert_eq!(lifetime(json!(315_360_001)), ten_years);
     assert_eq!(lifetime(json!(u64::MAX)), ten_years);
@@ -93,7 +93,7 @@ fn a_lifetime_beyond_ten_years_is_ten_years() {
 }
 
 #[test]
-fn wrong_types_are_told_by_name() {
+fn error_names_a_member_of_the_wrong_type() {
     let with = |name: &str, value: Value| {
         let mut body = json!({"access_token": "a", "token_type": "Bearer"});
         body[name] = value;
@@ -127,9 +127,9 @@ fn wrong_types_are_told_by_name() {
     );
 }
 
-/// C12.12: it stands in a header, and in nothing else.
+/// C12.12: the token is used in a header, and nowhere else.
 #[test]
-fn a_token_that_would_break_out_of_its_header_is_refused() {
+fn parser_refuses_a_token_that_breaks_out_of_its_header() {
     for token in ["a\r\nX: y", "a b", "é", "a\0", "\u{7F}", &"x".repeat(64 * 1024 + 1)] {
         assert_eq!(
             fault(json!({"access_token": token, "token_type": "Bearer"})),
@@ -141,7 +141,7 @@ fn a_token_that_would_break_out_of_its_header_is_refused() {
 }
 
 #[test]
-fn what_is_no_json_object_is_told_from_a_form() {
+fn error_distinguishes_a_form_from_other_text() {
     for body in [
         "",
         "null",
@@ -169,7 +169,7 @@ fn what_is_no_json_object_is_told_from_a_form() {
 }
 
 #[test]
-fn documents_are_bounded() {
+fn parser_bounds_documents() {
     let answer = |padding: usize| {
         format!(r#"{{"access_token":"a","token_type":"Bearer","x":"{}"}}"#, "y".repeat(padding))
     };
@@ -186,7 +186,7 @@ fn refused(status: u16, body: impl ToString) -> TokenEndpointError {
 }
 
 #[test]
-fn a_refusal_says_why() {
+fn error_response_tells_its_reason() {
     let refusal =
         refused(400, json!({"error": "invalid_grant", "error_description": "The code\n\u{1B}[31m is used."}));
     let expected = TokenEndpointError::Refused {
@@ -201,13 +201,13 @@ fn a_refusal_says_why() {
         panic!()
     };
     assert_eq!(description.unwrap().len(), 500);
-    // What it says of itself for people does not keep the code from being read.
+    // An invalid description does not prevent reading the code.
     let odd = refused(400, json!({"error": "invalid_grant", "error_description": 5}));
     assert_eq!(odd, TokenEndpointError::Refused { error: "invalid_grant".into(), description: None });
 }
 
 #[test]
-fn a_refusal_may_come_with_a_status_of_success() {
+fn parser_accepts_an_error_response_with_status_200() {
     let refusal = refused(200, json!({"error": "bad_verification_code"}));
     assert_eq!(
         refusal,
@@ -216,7 +216,7 @@ fn a_refusal_may_come_with_a_status_of_success() {
     assert!(!refusal.is_definitive());
     let body = json!({"access_token": "a", "token_type": "Bearer", "error": "none"});
     assert!(parse_token_response(200, body.to_string().as_bytes()).is_ok());
-    // But no token with one of failure.
+    // But no token with an error status.
     assert_eq!(
         refused(400, json!({"access_token": "a", "token_type": "Bearer"})),
         TokenEndpointError::Status(400)
@@ -224,7 +224,7 @@ fn a_refusal_may_come_with_a_status_of_success() {
 }
 
 #[test]
-fn only_a_server_that_is_sure_takes_a_grant_away() {
+fn only_a_definitive_error_ends_a_grant() {
     for error in ["invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope", "invalid_target"]
     {
         assert!(refused(400, json!({"error": error})).is_definitive(), "{error}");
@@ -246,13 +246,13 @@ fn only_a_server_that_is_sure_takes_a_grant_away() {
 }
 
 #[test]
-fn a_nonce_may_be_wanted() {
+fn error_response_may_require_a_nonce() {
     assert!(refused(400, json!({"error": "use_dpop_nonce"})).is_use_dpop_nonce());
     assert!(!refused(400, json!({"error": "invalid_dpop_proof"})).is_use_dpop_nonce());
 }
 
 #[test]
-fn no_token_is_shown() {
+fn debug_output_hides_tokens() {
     let answer = granted(json!({
         "access_token": "hunter2", "token_type": "Bearer", "refresh_token": "hunter2", "id_token": "hunter2",
     }));
@@ -272,12 +272,12 @@ fn no_token_is_shown() {
 
 proptest! {
     #[test]
-    fn any_answer_is_read(status in 0u16..700, body in any::<Vec<u8>>()) {
+    fn parser_accepts_any_response_without_panic(status in 0u16..700, body in any::<Vec<u8>>()) {
         let _ = parse_token_response(status, &body);
     }
 
     #[test]
-    fn nothing_but_success_grants(status in prop::sample::select(vec![0, 100, 199, 300, 400, 401, 403, 429, 500])) {
+    fn only_a_success_status_grants_a_token(status in prop::sample::select(vec![0, 100, 199, 300, 400, 401, 403, 429, 500])) {
         let body = br#"{"access_token":"a","token_type":"Bearer"}"#;
         prop_assert_eq!(parse_token_response(status, body), Err(TokenEndpointError::Status(status)));
     }

@@ -1,4 +1,4 @@
-//! Records of the authorization client, as a token store keeps them.
+//! Records of the authorization client, as a token store holds them.
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -11,7 +11,7 @@ use mcp_proto::transport::http::Verb;
 use serde_json::json;
 
 use crate::fixtures::{check, committed};
-use crate::sim::{Host, ISSUER, Issuer, Outcome, People, REDIRECT, SERVER, World};
+use crate::sim::{Host, ISSUER, Issuer, Outcome, REDIRECT, SERVER, UserAction, World};
 
 pub(crate) fn config() -> AuthConfig {
     AuthConfig::new("a host", REDIRECT)
@@ -23,7 +23,7 @@ pub(crate) fn with_dpop() -> AuthConfig {
     config
 }
 
-/// A record in its store, and who wrote it.
+/// A record in its store, and the host that wrote it.
 struct Written {
     world: World,
     host: Host,
@@ -45,7 +45,7 @@ fn bearer() -> Written {
     login(world, config(), "token_record_bearer.json")
 }
 
-/// A client whose registration came with a password that expires, and whose user is known.
+/// A client whose registration has a secret that expires, and whose user is known.
 fn confidential() -> Written {
     let mut world = World::new();
     world.issuer().registers = json!({
@@ -57,7 +57,7 @@ fn confidential() -> Written {
     login(world, config(), "token_record_confidential.json")
 }
 
-/// A client that the application names for whichever issuer there is.
+/// A client that the application configures for any issuer.
 fn configured() -> Written {
     let mut world = World::new();
     world.issuer().clients.insert("known".into(), None);
@@ -74,7 +74,7 @@ fn endless() -> Written {
     login(world, config(), "token_record_endless.json")
 }
 
-/// A token that is bound to a key, which is in the record.
+/// A token bound to a key, which is in the record.
 fn dpop() -> Written {
     let mut world = World::new();
     world.metadata(json!({ "dpop_signing_alg_values_supported": ["ES256"] }));
@@ -115,12 +115,12 @@ fn lease() -> Written {
     written
 }
 
-/// A client that is registered, and whose user has not agreed yet.
+/// A registered client whose user has not agreed yet.
 fn registered() -> Written {
     let mut world = World::new();
     world.metadata(json!({ "dpop_signing_alg_values_supported": ["ES256"] }));
     let mut host = Host::new(with_dpop(), 1);
-    host.people = People::Ignore;
+    host.user = UserAction::Ignore;
     host.machine.login(host.now);
     host.drive(&mut world);
     assert_eq!(host.pages(), 1);
@@ -144,7 +144,7 @@ fn token_record_reads_back_what_an_older_version_wrote() {
     }
 }
 
-/// What the record says is what the client acts on: whose token it is, until when, and how it is sent.
+/// The client acts on the record: the owner of the token, its lifetime, and how it is sent.
 #[test]
 fn authorization_client_understands_the_recorded_token_records() {
     let mut out = String::new();
@@ -154,7 +154,7 @@ fn authorization_client_understands_the_recorded_token_records() {
         let record = Record::from_json(text.as_bytes()).unwrap();
         written.world.store.store(Some(record), None).unwrap();
         let mut host = Host::new(written.config, 9);
-        // Without another login: the server takes the token of the record.
+        // Without another login: the server accepts the token of the record.
         assert_eq!(host.call(&mut written.world), Outcome::Answered(1), "{}", written.fixture);
         assert_eq!(host.pages(), 0);
         writeln!(out, "{}", written.fixture).unwrap();
@@ -172,7 +172,7 @@ fn authorization_client_understands_the_recorded_token_records() {
         for (name, value) in headers {
             writeln!(out, "  {name}: {}", value.expose()).unwrap();
         }
-        // The refresh token and the client's own credentials serve for the next token.
+        // The client uses the refresh token and its own credentials for the next token.
         let before = written.world.issuer().requests.len();
         host.pass(Duration::from_secs(4000));
         assert_eq!(host.call(&mut written.world), Outcome::Answered(1), "{}", written.fixture);
@@ -183,7 +183,7 @@ fn authorization_client_understands_the_recorded_token_records() {
     check("token_record_meanings.txt", &out);
 }
 
-/// Another process waits until the lease of the record is over, and refreshes the token then.
+/// Another process waits until the lease of the record has expired, and refreshes the token then.
 #[test]
 fn authorization_client_waits_for_the_recorded_lease() {
     let mut written = lease();
@@ -199,7 +199,7 @@ fn authorization_client_waits_for_the_recorded_lease() {
     check("token_record_lease_waits.txt", &format!("{waited} ms after the token was issued\n"));
 }
 
-/// Older versions leave members out; newer ones may add some.
+/// Older versions omit members; newer ones may add some.
 #[test]
 fn token_record_reads_without_optional_members_and_with_unknown_ones() {
     let least = r#"{"version":1,"tokens":{"issuer":"https://auth.example.com","client_id":"known",

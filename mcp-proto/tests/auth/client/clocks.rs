@@ -1,4 +1,4 @@
-//! Clocks that jump: the one that nobody sets when a machine sleeps, the time of day when somebody sets it.
+//! Clocks that jump: the monotonic clock stops while a machine sleeps, and the time of day can be set.
 
 use core::time::Duration;
 
@@ -25,7 +25,7 @@ fn jumps(now: Now) -> Vec<Now> {
     jumps
 }
 
-/// C12.24: whatever the clocks say, a request gets through in the end.
+/// C12.24: however the clocks jump, a request succeeds in the end.
 #[test]
 fn a_jump_between_requests_costs_an_exchange_at_most() {
     let mut start = Host::new(config(), 1).now;
@@ -46,9 +46,9 @@ fn a_jump_between_requests_costs_an_exchange_at_most() {
     }
 }
 
-/// A token ends by either clock: one stands still while a machine sleeps, the other is set.
+/// A token expires by either clock: one stops while a machine sleeps, the other can be set.
 #[test]
-fn a_token_ends_by_either_clock() {
+fn token_expires_by_either_clock() {
     let later = Duration::from_secs(4000);
     for (instant, unix) in [(true, false), (false, true), (true, true)] {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
@@ -64,9 +64,9 @@ fn a_token_ends_by_either_clock() {
     }
 }
 
-/// Another process's lease may end in a year, as far as this one's clock knows: it is not waited for that long.
+/// The lease of another process may end in a year by the clock of this one: it does not wait that long.
 #[test]
-fn no_lease_is_waited_for_longer_than_a_lease_lasts() {
+fn client_waits_at_most_the_duration_of_a_lease() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);
     host.pass(Duration::from_secs(4000));
@@ -77,9 +77,9 @@ fn no_lease_is_waited_for_longer_than_a_lease_lasts() {
     assert!(host.now.instant.saturating_since(start) < Duration::from_secs(32));
 }
 
-/// The clocks jump in the middle of a flow, at every step of it.
+/// The clocks jump during a flow, at each of its steps.
 #[test]
-fn a_jump_in_the_middle_ends_with_one_verdict() {
+fn flow_with_a_clock_jump_ends_with_one_outcome() {
     let start = Host::new(config(), 1).now;
     for at in 0..8 {
         for jump in jumps(start) {
@@ -97,9 +97,9 @@ fn a_jump_in_the_middle_ends_with_one_verdict() {
     }
 }
 
-/// At the far end of time nothing is due any more, and nothing spins.
+/// At the largest instant no deadline is left, and no timer repeats.
 #[test]
-fn the_end_of_time_is_no_deadline() {
+fn client_has_no_deadline_at_the_largest_instant() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.now.instant = Instant::from_origin(Duration::MAX);
     world.faulty = Some(("protected-resource".into(), Fault::Silence));

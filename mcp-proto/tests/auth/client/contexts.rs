@@ -1,4 +1,4 @@
-//! The authorization context, by which private answers are kept. Row C8.2.
+//! The authorization context, which keys private cache entries. Row C8.2.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::config;
 use super::sim::{Host, ISSUER, Outcome, World};
 
-/// An ID token, of which only the claims are looked at.
+/// An ID token, of which only the claims are read.
 fn id_token(issuer: &str, subject: &str) -> String {
     let claims = json!({ "iss": issuer, "sub": subject }).to_string();
     format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
@@ -40,7 +40,7 @@ fn context_changes_at_login_and_step_up_and_not_in_between() {
     assert_ne!(host.machine.context(), stepped_up);
 }
 
-/// From the command on, not only once the store and the authorization server know of it.
+/// The context changes with the command, not only when the store and the authorization server have answered.
 #[test]
 fn context_changes_as_soon_as_the_application_logs_out() {
     let mut world = World::new();
@@ -78,7 +78,7 @@ fn context_survives_a_renewal_only_if_the_issuer_names_the_same_subject() {
     }
 }
 
-/// A token that another process put into the store may be anybody's.
+/// A token that another process has stored may belong to another user.
 #[test]
 fn context_changes_with_a_token_of_another_process() {
     let mut world = World::new();
@@ -93,7 +93,7 @@ fn context_changes_with_a_token_of_another_process() {
     assert_ne!(host.machine.context(), before);
 }
 
-/// The answer to a request without a token belongs to an anonymous context.
+/// The response to a request without a token belongs to an anonymous context.
 #[test]
 fn context_changes_when_requests_go_out_without_a_token() {
     let mut world = World::new();

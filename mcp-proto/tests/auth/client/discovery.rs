@@ -1,4 +1,4 @@
-//! Which authorization server a server trusts, and who says so.
+//! Which authorization server a server trusts, and which document says so.
 
 use mcp_proto::auth::client::{
     AuthError, Deviation, Event, LegacyDiscovery, RefusedRequest, RetryDecision, TrailingSlash,
@@ -12,9 +12,9 @@ use super::sim::{Answer, Fault, Host, ISSUER, Issuer, Outcome, SERVER, World};
 const ROOT: &str = "https://mcp.example.com/.well-known/oauth-protected-resource";
 const PATH: &str = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
 
-/// C12.3: where the challenge says, at the path, at the root.
+/// C12.3: at the URL of the challenge, at the path, at the root.
 #[test]
-fn the_resource_is_looked_for_where_the_challenge_says_then_at_the_path_then_at_the_root() {
+fn client_fetches_resource_metadata_from_the_challenge_url_then_the_path_then_the_root() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     let document = world.documents.remove(PATH).unwrap();
     world.documents.insert(ROOT.into(), document.clone());
@@ -24,7 +24,7 @@ fn the_resource_is_looked_for_where_the_challenge_says_then_at_the_path_then_at_
         world.log[..3],
         ["GET https://mcp.example.com/about".to_owned(), format!("GET {PATH}"), format!("GET {ROOT}")]
     );
-    // Where the challenge says is enough.
+    // The URL of the challenge is enough.
     let mut world = World::new();
     world.documents.clear();
     let issuer = Issuer::new(ISSUER);
@@ -38,7 +38,7 @@ fn the_resource_is_looked_for_where_the_challenge_says_then_at_the_path_then_at_
 
 /// C12.4.
 #[test]
-fn what_is_said_of_another_resource_is_not_used() {
+fn client_ignores_metadata_of_another_resource() {
     for other in [
         "https://evil.example.com/mcp",
         "https://mcp.example.com/other",
@@ -50,7 +50,7 @@ fn what_is_said_of_another_resource_is_not_used() {
         let error = AuthError::ResourceMismatch { resource: other.into() };
         assert_eq!(host.call(&mut world), Outcome::Failed(error));
         assert_eq!((world.count("auth.example.com"), host.pages()), (0, 0));
-        // The application knows that the server goes by this name.
+        // The application configured this name of the server.
         let mut config = config();
         config.resource = Some(other.into());
         host = Host::new(config, 2);
@@ -63,7 +63,8 @@ fn what_is_said_of_another_resource_is_not_used() {
         world.describe(json!({ "resource": good }));
         host.machine.login(host.now);
         host.settle(&mut world);
-        // It is asked for as the server calls itself: that is what the authorization server knows.
+        // The token request names the resource as the server does: this is the name that the authorization server
+        // knows.
         assert_eq!(world.issuer().requests[0]["resource"], good);
         assert!(!host.events.iter().any(|event| matches!(event, Event::Tolerated(_))));
     }
@@ -75,12 +76,12 @@ fn client_accepts_the_origin_as_a_resource_from_the_origins_own_metadata_alone()
     let origin = "https://mcp.example.com";
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.describe(json!({ "resource": origin }));
-    // The same document at every well-known path: the one of the path is passed over.
+    // The same document is served at every well-known path: the client ignores that of the path.
     world.documents.insert(ROOT.into(), world.documents[PATH].clone());
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert_eq!(world.issuer().requests[0]["resource"], origin);
     assert_eq!(world.log[..2], [format!("GET {PATH}"), format!("GET {ROOT}")]);
-    // Where a challenge leads elsewhere, the document speaks for the server alone.
+    // At the URL of a challenge, the document describes the server alone.
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.describe(json!({ "resource": origin }));
     let document = world.documents.remove(PATH).unwrap();
@@ -91,7 +92,7 @@ fn client_accepts_the_origin_as_a_resource_from_the_origins_own_metadata_alone()
     assert_eq!((world.count("auth.example.com"), host.pages()), (0, 0));
 }
 
-/// C12.4: a slash more is common, and told.
+/// C12.4: an additional slash is common, and reported.
 #[test]
 fn client_tolerates_a_trailing_slash_in_the_resource_and_says_so() {
     let named = "https://mcp.example.com/mcp/";
@@ -111,9 +112,9 @@ fn client_tolerates_a_trailing_slash_in_the_resource_and_says_so() {
     assert_eq!(host.call(&mut world), Outcome::Failed(error));
 }
 
-/// C12.11: the application may know better.
+/// C12.11: the application may configure the resource.
 #[test]
-fn the_application_may_say_what_a_token_is_for() {
+fn application_can_configure_the_resource_of_tokens() {
     let mut config = config();
     config.resource = Some("https://mcp.example.com".into());
     let (mut world, mut host) = (World::new(), Host::new(config, 1));
@@ -123,7 +124,7 @@ fn the_application_may_say_what_a_token_is_for() {
 
 /// C12.5: the three places of an issuer with a path, and the two of one without.
 #[test]
-fn the_authorization_server_is_looked_for_in_every_place() {
+fn client_looks_for_the_authorization_server_at_every_well_known_place() {
     for (issuer, place, tries) in [
         (
             "https://auth.example.com/a",
@@ -149,7 +150,7 @@ fn the_authorization_server_is_looked_for_in_every_place() {
 
 /// C12.6.
 #[test]
-fn metadata_of_another_issuer_is_not_used() {
+fn client_ignores_metadata_of_another_issuer() {
     for other in ["https://honest.example", "https://auth.example.com/", "https://AUTH.example.com"] {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
         world.metadata(json!({ "issuer": other }));
@@ -159,9 +160,9 @@ fn metadata_of_another_issuer_is_not_used() {
     }
 }
 
-/// Many servers disagree with themselves about the slash after their host; who talks to them may overlook it.
+/// Many servers are inconsistent about the slash after their host; an option makes the client ignore it.
 #[test]
-fn a_slash_may_be_overlooked() {
+fn client_can_ignore_a_trailing_slash_of_the_issuer() {
     let mut config = config();
     config.issuer_match = IssuerMatch::RootSlash;
     let (mut world, mut host) = (World::new(), Host::new(config, 1));
@@ -170,9 +171,9 @@ fn a_slash_may_be_overlooked() {
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
 }
 
-/// C12.21: each has its own registration; the first that can be had is used.
+/// C12.21: each has its own registration; the client uses the first that is reachable.
 #[test]
-fn another_authorization_server_is_tried_if_the_first_can_not_be_had() {
+fn client_tries_another_authorization_server_if_the_first_is_unreachable() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     let other = "https://other.example.com";
     world.add(Issuer::new(other));
@@ -180,7 +181,7 @@ fn another_authorization_server_is_tried_if_the_first_can_not_be_had() {
     world.trusts = other.into();
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert_eq!(host.machine.status().unwrap().issuer, other);
-    // From then on it is the first that is asked.
+    // From then on the client starts with it.
     world.end_tokens();
     world.issuer().refresh.clear();
     let before = world.count("gone");
@@ -189,7 +190,7 @@ fn another_authorization_server_is_tried_if_the_first_can_not_be_had() {
 }
 
 #[test]
-fn a_resource_that_trusts_nobody_is_told_from_one_that_says_nothing() {
+fn error_distinguishes_a_resource_without_authorization_servers_from_one_without_metadata() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.describe(json!({ "authorization_servers": [] }));
     assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoAuthorizationServer));
@@ -201,7 +202,7 @@ fn a_resource_that_trusts_nobody_is_told_from_one_that_says_nothing() {
 
 /// 2025-03-26: metadata at the origin, and its endpoints rather than the default ones.
 #[test]
-fn a_server_of_2025_03_26_has_its_metadata_at_its_origin() {
+fn client_finds_the_metadata_of_a_2025_03_26_server_at_its_origin() {
     let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     let last: Vec<_> = world.log.iter().skip_while(|line| !line.contains("authorization-server")).collect();
@@ -217,14 +218,14 @@ fn a_server_of_2025_03_26_has_its_metadata_at_its_origin() {
 
 /// 2025-03-26: without metadata there are default endpoints.
 #[test]
-fn a_server_of_2025_03_26_without_metadata_has_default_endpoints() {
+fn client_uses_default_endpoints_of_a_2025_03_26_server_without_metadata() {
     let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
     world.documents.clear();
     world.issuer().iss = None;
     world.issuer().registers = json!({ "client_secret": "secret-of-legacy" });
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert!(world.issuer().authorizations[0].as_ref().unwrap().starts_with("Basic "));
-    // What is kept leads there again, without the server being asked what it is.
+    // The stored record leads there again, without another discovery.
     let before = world.count("protected-resource");
     let later = host.machine.status().unwrap().expires.unwrap();
     host.now.unix = later;
@@ -232,9 +233,9 @@ fn a_server_of_2025_03_26_without_metadata_has_default_endpoints() {
     assert_eq!((world.issuer().renewals, world.count("protected-resource")), (1, before));
 }
 
-/// A server that can not be asked is not taken for an old one: its origin would get credentials.
+/// A server that is unreachable is not taken for a 2025-03-26 one: its origin would get credentials.
 #[test]
-fn a_failure_is_not_taken_for_an_old_server() {
+fn client_does_not_take_a_failing_server_for_a_2025_03_26_one() {
     for fault in [Fault::Status(503), Fault::Network, Fault::Silence, Fault::Status(429)] {
         let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
         world.faulty = Some(("oauth-protected-resource".into(), fault.clone()));
@@ -246,15 +247,15 @@ fn a_failure_is_not_taken_for_an_old_server() {
         assert!(matches!(host.call(&mut world), Outcome::Failed(error) if error.is_transient()));
         assert_eq!((host.pages(), world.count("POST")), (0, 0));
     }
-    // One that says where it describes itself is none either.
+    // A server that names a metadata URL is no 2025-03-26 server either.
     let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
     world.challenge = r#"Bearer resource_metadata="https://mcp.example.com/about""#.into();
     assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoResourceMetadata));
 }
 
-/// Many servers answer every path with a page.
+/// Many servers answer every path with an HTML page.
 #[test]
-fn a_page_in_the_place_of_a_document_is_none() {
+fn client_does_not_take_an_html_page_for_metadata() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     let document = world.documents.remove(PATH).unwrap();
     let page = Answer { status: 200, fields: Vec::new(), body: b"<!doctype html>".to_vec() };
@@ -263,9 +264,9 @@ fn a_page_in_the_place_of_a_document_is_none() {
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
 }
 
-/// C12.26: every URL is looked at before anyone goes there, whoever names it.
+/// C12.26: every URL is checked before it is fetched, whichever document names it.
 #[test]
-fn no_url_leads_into_private_networks() {
+fn client_fetches_no_url_of_private_networks() {
     for url in [
         "https://127.0.0.1/about",
         "https://localhost/about",
@@ -295,9 +296,9 @@ fn no_url_leads_into_private_networks() {
     }
 }
 
-/// C12.26: each hop is looked at.
+/// C12.26: each hop is checked.
 #[test]
-fn redirects_are_followed_hop_by_hop_and_not_far() {
+fn client_checks_and_limits_redirects_hop_by_hop() {
     let moved = |to: &str| Answer::status(302).with("Location", to);
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     let document = world.documents.remove(PATH).unwrap();
@@ -312,12 +313,12 @@ fn redirects_are_followed_hop_by_hop_and_not_far() {
         assert!(matches!(host.call(&mut world), Outcome::Failed(_)));
         assert_eq!(world.count(to), 0);
     }
-    // In a circle.
+    // A redirect loop.
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.documents.insert(PATH.into(), moved(PATH));
     assert!(matches!(host.call(&mut world), Outcome::Failed(_)));
     assert_eq!(world.count(PATH), 4);
-    // What is posted is not carried on.
+    // A POST is not repeated after a redirect.
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world
         .documents
@@ -326,9 +327,9 @@ fn redirects_are_followed_hop_by_hop_and_not_far() {
     assert_eq!(world.count("evil"), 0);
 }
 
-/// C12.2: whatever stands in the header, the answer is bounded and never a panic.
+/// C12.2: any header has a bounded response, and causes no panic.
 #[test]
-fn a_header_of_garbage_is_a_challenge_without_words() {
+fn client_takes_a_malformed_challenge_as_one_without_parameters() {
     for header in
         ["", ",,,", "Bearer", "Bearer resource_metadata=\"", "\u{0}\u{7f}", "Bearer scope=\"\u{202e}\""]
     {
@@ -347,7 +348,7 @@ fn a_header_of_garbage_is_a_challenge_without_words() {
 }
 
 #[test]
-fn a_document_beyond_the_limit_is_not_read() {
+fn client_refuses_a_document_beyond_the_limit() {
     let mut small = config();
     small.document_bytes = 100;
     let (mut world, mut host) = (World::new(), Host::new(small, 1));
@@ -355,7 +356,7 @@ fn a_document_beyond_the_limit_is_not_read() {
 }
 
 #[test]
-fn loopback_is_reached_by_servers_on_loopback_alone() {
+fn only_servers_on_loopback_lead_to_loopback() {
     let reach = |server| {
         let client = mcp_proto::auth::client::AuthClient::new(config(), server, [1; 32]).unwrap();
         client.fetch_policy().check("http://127.0.0.1:9/token")

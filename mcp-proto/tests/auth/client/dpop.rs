@@ -1,4 +1,4 @@
-//! Tokens that are bound to a key.
+//! Tokens bound to a key.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use mcp_proto::transport::http::Verb;
 use serde_json::json;
 
 use super::config;
-use super::sim::{Host, Outcome, People, SERVER, World};
+use super::sim::{Host, Outcome, SERVER, UserAction, World};
 
 fn bound() -> AuthConfig {
     let mut config = config();
@@ -25,13 +25,13 @@ fn offering() -> World {
 }
 
 #[test]
-fn a_token_is_bound_where_that_is_offered() {
+fn client_binds_its_token_if_the_servers_offer_it() {
     let (mut world, mut host) = (offering(), Host::new(bound(), 1));
     world.challenge = "DPoP".into();
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert_eq!(host.machine.status().unwrap().kind, TokenKind::Dpop);
     assert!(world.issuer().pages[0].contains_key("dpop_jkt"));
-    // Each request has a proof of its own: the simulated server takes none twice.
+    // Each request has its own proof: the simulated server refuses repeated ones.
     for _ in 0..3 {
         assert_eq!(host.call(&mut world), Outcome::Answered(1));
     }
@@ -43,7 +43,7 @@ fn a_token_is_bound_where_that_is_offered() {
 }
 
 #[test]
-fn where_nobody_offers_it_a_token_is_not_bound() {
+fn client_does_not_bind_its_token_if_no_server_offers_it() {
     let (mut world, mut host) = (World::new(), Host::new(bound(), 1));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert_eq!(host.machine.status().unwrap().kind, TokenKind::Bearer);
@@ -53,7 +53,7 @@ fn where_nobody_offers_it_a_token_is_not_bound() {
 }
 
 #[test]
-fn the_key_may_be_the_applications() {
+fn application_can_supply_the_key() {
     let key = Arc::new(Es256::from_entropy(&[5; 32]).unwrap());
     let mut config = config();
     config.dpop = Some(DpopKey::Provided(key));
@@ -63,7 +63,7 @@ fn the_key_may_be_the_applications() {
 }
 
 #[test]
-fn a_server_that_demands_it_is_told_from_one_that_takes_it() {
+fn client_distinguishes_servers_that_require_dpop_from_those_that_accept_it() {
     for (challenge, described, fails) in [
         ("DPoP", json!({}), true),
         ("Bearer, DPoP", json!({}), false),
@@ -77,16 +77,16 @@ fn a_server_that_demands_it_is_told_from_one_that_takes_it() {
     }
 }
 
-/// A token that is not bound after all is of no use where it has to be.
+/// A token that is not bound is useless to a server that requires binding.
 #[test]
-fn a_token_that_is_not_bound_is_not_taken_where_it_has_to_be() {
+fn client_refuses_an_unbound_token_if_binding_is_required() {
     let (mut world, mut host) = (offering(), Host::new(bound(), 1));
     world.challenge = "DPoP".into();
     let granted = json!({ "access_token": "x", "token_type": "Bearer" });
     let place = format!("{}/token", world.trusts);
     world.documents.insert(place.clone(), super::sim::Answer::json(200, &granted));
     assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::UnusableToken));
-    // Nor one that is bound, to no key that is known here.
+    // Nor does it accept one bound to an unknown key.
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     let granted = json!({ "access_token": "x", "token_type": "DPoP" });
     world.documents.insert(place, super::sim::Answer::json(200, &granted));
@@ -94,43 +94,43 @@ fn a_token_that_is_not_bound_is_not_taken_where_it_has_to_be() {
 }
 
 #[test]
-fn both_servers_may_ask_for_nonces() {
+fn both_servers_may_require_nonces() {
     let (mut world, mut host) = (offering(), Host::new(bound(), 1));
     world.challenge = "DPoP".into();
     world.nonce = Some("nonce-of-server".into());
     world.issuer().nonce = Some("nonce-of-issuer".into());
-    // 401, the token; 401, the nonce; and then.
+    // 401 for the token, 401 for the nonce, then the result.
     assert_eq!(host.call(&mut world), Outcome::Answered(3));
     assert_eq!(world.issuer().requests.len(), 2);
     assert_eq!(host.call(&mut world), Outcome::Answered(1));
-    // A new nonce costs one more, and one that came with an answer none.
+    // A new nonce costs one more exchange, and one that came with a response none.
     world.nonce = Some("another".into());
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     world.nonce = Some("a-third".into());
     host.machine.keep_nonce(super::sim::SERVER, "a-third");
     assert_eq!(host.call(&mut world), Outcome::Answered(1));
-    // Renewing knows the nonce already.
+    // The renewal uses the known nonce.
     world.end_tokens();
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert_eq!((world.issuer().requests.len(), world.issuer().renewals), (3, 1));
 }
 
 #[test]
-fn a_server_that_never_likes_the_nonce_is_left_alone() {
+fn client_gives_up_on_a_server_that_refuses_every_nonce() {
     let (mut world, mut host) = (offering(), Host::new(bound(), 1));
     host.call(&mut world);
     let says = json!({ "error": "use_dpop_nonce" }).to_string();
-    world.faulty = Some(("/token".into(), super::sim::Fault::Says(400, says)));
+    world.faulty = Some(("/token".into(), super::sim::Fault::Body(400, says)));
     world.end_tokens();
     assert!(matches!(host.call(&mut world), Outcome::Failed(_)));
     assert_eq!(world.count("/token"), 1 + 2);
 }
 
-/// A token whose key is lost is of no use.
+/// A token without its key is useless.
 #[test]
-fn a_token_whose_key_is_lost_is_asked_for_anew() {
+fn client_requests_a_new_token_if_the_key_is_lost() {
     let mut given = config();
-    given.dpop = Some(DpopKey::Provided(Arc::new(super::sim::PaperKey)));
+    given.dpop = Some(DpopKey::Provided(Arc::new(super::sim::FakeKey)));
     let (mut world, mut host) = (offering(), Host::new(given, 1));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     let mut host = Host::new(config(), 2);
@@ -138,9 +138,9 @@ fn a_token_whose_key_is_lost_is_asked_for_anew() {
     assert_eq!((host.pages(), host.machine.status().unwrap().kind), (1, TokenKind::Bearer));
 }
 
-/// A server may look at the nonce first: that the token has ended shows with the second answer.
+/// A server may check the nonce first: then the second response shows that the token has expired.
 #[test]
-fn a_token_may_turn_out_to_have_ended_after_the_nonce_was_right() {
+fn client_renews_a_token_that_is_refused_after_the_nonce_was_accepted() {
     let (mut world, mut host) = (offering(), Host::new(bound(), 1));
     host.call(&mut world);
     let RequestAuth::Ready { generation: stamp, .. } = host.machine.credentials(host.now, Verb::Post, SERVER)
@@ -162,17 +162,17 @@ fn a_token_may_turn_out_to_have_ended_after_the_nonce_was_right() {
         ..nonce
     };
     assert_eq!(host.machine.handle_challenge(host.now, &ended), RetryDecision::Wait);
-    // Without the nonce that it asks for, nothing helps.
+    // Without the required nonce, the request fails.
     let nonce = RefusedRequest { nonce: None, ..nonce };
     assert!(matches!(host.machine.handle_challenge(host.now, &nonce), RetryDecision::Fail(_)));
 }
 
 /// Meanwhile another process has logged out and in again, with a key of its own.
 #[test]
-fn a_token_is_kept_with_the_key_it_is_bound_to() {
+fn client_stores_a_token_with_the_key_it_is_bound_to() {
     let (mut world, mut first, mut second) = (offering(), Host::new(bound(), 1), Host::new(bound(), 2));
     first.call(&mut world);
-    first.people = People::Ignore;
+    first.user = UserAction::Ignore;
     first.machine.login(first.now);
     first.drive(&mut world);
     second.machine.logout(second.now);

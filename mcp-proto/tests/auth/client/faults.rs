@@ -1,4 +1,4 @@
-//! Every exchange of every flow fails, stays away or lies.
+//! Faults in every exchange of every flow: failures, silence and false responses.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use mcp_proto::auth::client::{
 use serde_json::json;
 
 use super::config;
-use super::sim::{Answer, Fault, Host, ISSUER, Issuer, Outcome, PaperKey, World};
+use super::sim::{Answer, FakeKey, Fault, Host, ISSUER, Issuer, Outcome, World};
 
 const IDP: &str = "https://idp.example.com";
 
 fn faults() -> Vec<Fault> {
-    let says = |status, body: serde_json::Value| Fault::Says(status, body.to_string());
+    let says = |status, body: serde_json::Value| Fault::Body(status, body.to_string());
     let mut faults =
         vec![Fault::Network, Fault::Silence, Fault::Echo(400), Fault::Echo(200), Fault::Echo(401)];
     faults.extend([200, 301, 400, 401, 404, 429, 503].map(Fault::Status));
@@ -37,15 +37,15 @@ fn faults() -> Vec<Fault> {
         says(200, json!({ "error": "invalid_grant", "error_description": "\u{1b}]0;x\u{7}" })),
         says(400, json!({ "error": "use_dpop_nonce" })),
         says(400, json!({ "error": "invalid_client" })),
-        Fault::Says(200, "{\"issuer\":\"".repeat(1000)),
-        Fault::Says(200, "[".repeat(200_000)),
-        Fault::Says(200, " ".repeat(300_000)),
+        Fault::Body(200, "{\"issuer\":\"".repeat(1000)),
+        Fault::Body(200, "[".repeat(200_000)),
+        Fault::Body(200, " ".repeat(300_000)),
     ]);
     faults
 }
 
-/// One kind of client and what it talks to.
-fn scene(kind: usize) -> (World, Host) {
+/// One kind of client and its servers.
+fn build_scene(kind: usize) -> (World, Host) {
     let mut world = World::new();
     world.challenge = r#"Bearer scope="mcp:basic""#.into();
     let config = match kind {
@@ -55,7 +55,7 @@ fn scene(kind: usize) -> (World, Host) {
             world.issuer().nonce = Some("nonce-of-issuer".into());
             world.issuer().registers = json!({ "client_secret": "secret-of-client" });
             let mut config = config();
-            config.dpop = Some(DpopKey::Provided(Arc::new(PaperKey)));
+            config.dpop = Some(DpopKey::Provided(Arc::new(FakeKey)));
             config
         }
         2 => {
@@ -93,8 +93,8 @@ fn known() -> AuthConfig {
     config().client_secret(ISSUER, "machine", Secret::new("secret-of-machine"))
 }
 
-/// A token, more of it, another one, and none: each verdict comes once.
-fn live(world: &mut World, host: &mut Host) -> Vec<Outcome> {
+/// A first token, an additional scope, a renewal and a new login, then a logout: each reports one outcome.
+fn run_lifecycle(world: &mut World, host: &mut Host) -> Vec<Outcome> {
     let mut outcomes = vec![host.call(world)];
     world.challenge = "Bearer".into();
     world.scope = Some("mcp:write".into());
@@ -109,10 +109,10 @@ fn live(world: &mut World, host: &mut Host) -> Vec<Outcome> {
 }
 
 #[test]
-fn without_faults_everything_goes_well() {
+fn every_request_succeeds_without_faults() {
     for kind in 0..4 {
-        let (mut world, mut host) = scene(kind);
-        let outcomes = live(&mut world, &mut host);
+        let (mut world, mut host) = build_scene(kind);
+        let outcomes = run_lifecycle(&mut world, &mut host);
         assert!(
             outcomes.iter().all(|outcome| matches!(outcome, Outcome::Answered(_))),
             "{kind} {outcomes:?}"
@@ -121,20 +121,20 @@ fn without_faults_everything_goes_well() {
     }
 }
 
-/// Whatever fails or lies, each request has one outcome, nothing secret is shown, nobody is kept busy, and once the
-/// fault is over all is well.
+/// With any fault, each request has one outcome, no secret is shown, the client does not spin, and everything works
+/// once the fault has ended.
 #[test]
-fn every_fault_at_every_step_leaves_a_client_that_works() {
+fn client_works_again_after_any_fault_at_any_step() {
     for kind in 0..4 {
-        let (mut world, mut host) = scene(kind);
-        live(&mut world, &mut host);
+        let (mut world, mut host) = build_scene(kind);
+        run_lifecycle(&mut world, &mut host);
         let steps = world.log.len();
         assert!(steps >= 5);
         for step in 0..steps {
             for fault in faults() {
-                let (mut world, mut host) = scene(kind);
+                let (mut world, mut host) = build_scene(kind);
                 world.faults.insert(step, fault.clone());
-                let outcomes = live(&mut world, &mut host);
+                let outcomes = run_lifecycle(&mut world, &mut host);
                 let what = format!("{kind} {step} {fault:?}: {outcomes:?} {:?}", world.log);
                 assert!(outcomes.iter().all(|outcome| *outcome != Outcome::Waiting), "{what}");
                 let failed = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Failed(_))).count();
@@ -155,15 +155,15 @@ fn every_fault_at_every_step_leaves_a_client_that_works() {
     }
 }
 
-/// The same fault wherever it can be: for ever.
+/// The same fault, permanently.
 #[test]
-fn a_fault_that_stays_keeps_nobody_busy() {
+fn client_does_not_spin_during_a_permanent_fault() {
     for kind in 0..4 {
         for part in ["protected-resource", "authorization-server", "/register", "/token", "example.com"] {
             for fault in faults() {
-                let (mut world, mut host) = scene(kind);
+                let (mut world, mut host) = build_scene(kind);
                 world.faulty = Some((part.into(), fault.clone()));
-                let outcomes = live(&mut world, &mut host);
+                let outcomes = run_lifecycle(&mut world, &mut host);
                 assert!(
                     outcomes.iter().all(|outcome| *outcome != Outcome::Waiting),
                     "{kind} {part} {fault:?}"
@@ -175,10 +175,10 @@ fn a_fault_that_stays_keeps_nobody_busy() {
     }
 }
 
-/// Answers come late: after their time, after the logout, twice.
+/// Responses that come late: after their timeout, after the logout, twice.
 #[test]
-fn an_answer_that_nobody_waits_for_changes_nothing() {
-    let (mut world, mut host) = scene(0);
+fn client_ignores_late_responses() {
+    let (mut world, mut host) = build_scene(0);
     host.holds = true;
     host.machine.login(host.now);
     host.drive(&mut world);

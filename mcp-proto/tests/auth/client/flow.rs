@@ -7,11 +7,11 @@ use mcp_proto::auth::{FetchPolicyError, TokenKind};
 use mcp_proto::transport::http::Verb;
 
 use super::config;
-use super::sim::{Host, ISSUER, Outcome, People, SERVER, World};
+use super::sim::{Host, ISSUER, Outcome, SERVER, UserAction, World};
 
 /// C12.2, C12.11, C12.12: the whole way, in the order of the specification.
 #[test]
-fn a_refusal_leads_to_a_page_and_the_request_is_sent_again_with_a_token() {
+fn client_opens_a_page_after_a_refusal_and_repeats_the_request_with_a_token() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert_eq!(
@@ -29,16 +29,16 @@ fn a_refusal_leads_to_a_page_and_the_request_is_sent_again_with_a_token() {
     assert_eq!(world.issuer().requests[0]["resource"], SERVER);
     let status = host.machine.status().unwrap();
     assert_eq!((status.issuer.as_str(), status.kind, status.has_refresh), (ISSUER, TokenKind::Bearer, true));
-    // What follows needs none of that.
+    // Later requests need none of that.
     let before = world.log.len();
     assert_eq!(host.call(&mut world), Outcome::Answered(1));
     assert_eq!(world.log.len(), before);
     host.keeps_secrets(&world);
 }
 
-/// C12.24: what was kept is used by the next process.
+/// C12.24: the next process uses the stored record.
 #[test]
-fn the_next_process_goes_on_with_what_is_kept() {
+fn next_process_uses_the_stored_token() {
     let (mut world, mut first) = (World::new(), Host::new(config(), 1));
     first.call(&mut world);
     let before = world.log.len();
@@ -49,7 +49,7 @@ fn the_next_process_goes_on_with_what_is_kept() {
 
 /// C12.12, C12.13.
 #[test]
-fn a_token_goes_to_its_own_server_alone() {
+fn client_sends_a_token_only_to_its_own_server() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);
     for (url, has) in [
@@ -70,9 +70,9 @@ fn a_token_goes_to_its_own_server_alone() {
     }
 }
 
-/// C12.23: nothing of this works over an open network.
+/// C12.23: authorization requires a secure connection.
 #[test]
-fn a_server_that_is_not_reached_safely_gets_no_client() {
+fn client_refuses_a_server_without_a_secure_connection() {
     let refused = |url| AuthClient::new(config(), url, [1; 32]).err();
     assert_eq!(
         refused("http://mcp.example.com/mcp"),
@@ -94,7 +94,7 @@ fn a_server_that_is_not_reached_safely_gets_no_client() {
 }
 
 #[test]
-fn requests_wait_for_what_is_kept_but_not_for_what_nobody_asked_for() {
+fn requests_wait_for_the_stored_token_and_start_no_login() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     assert!(matches!(host.machine.credentials(host.now, Verb::Post, SERVER), RequestAuth::Wait));
     host.drive(&mut world);
@@ -110,9 +110,9 @@ fn requests_wait_for_what_is_kept_but_not_for_what_nobody_asked_for() {
 
 /// Several requests are refused at once, and one page serves them all.
 #[test]
-fn requests_that_are_refused_together_wait_for_one_page() {
+fn requests_refused_together_wait_for_one_page() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
-    host.people = People::Ignore;
+    host.user = UserAction::Ignore;
     let refused = RefusedRequest {
         status: 401,
         www_authenticate: Some("Bearer"),
@@ -125,14 +125,14 @@ fn requests_that_are_refused_together_wait_for_one_page() {
         host.drive(&mut world);
     }
     assert_eq!((host.pages(), host.verdicts()), (1, 0));
-    host.people = People::Agree;
+    host.user = UserAction::Agree;
     host.settle(&mut world);
     assert_eq!(host.events.pop(), Some(Event::Failed(AuthError::PageTimedOut)));
     assert_eq!(host.events.pop(), Some(Event::PageObsolete));
 }
 
 #[test]
-fn a_request_that_went_out_before_the_token_came_is_sent_again_at_once() {
+fn client_repeats_at_once_a_request_sent_before_the_token_arrived() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);
     let refused =
@@ -140,9 +140,9 @@ fn a_request_that_went_out_before_the_token_came_is_sent_again_at_once() {
     assert_eq!(host.machine.handle_challenge(host.now, &refused), RetryDecision::Retry);
 }
 
-/// Nothing helps against a server that refuses whatever it is shown, and it does not keep anyone busy.
+/// A server that refuses every token does not keep the client busy.
 #[test]
-fn a_server_that_refuses_everything_is_left_alone() {
+fn client_gives_up_on_a_server_that_refuses_every_token() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.issuer().gives_refresh = false;
     let mut sent = 0;
@@ -171,7 +171,7 @@ fn a_server_that_refuses_everything_is_left_alone() {
 }
 
 #[test]
-fn other_refusals_are_nothing_that_a_token_would_change() {
+fn client_passes_on_errors_that_no_token_would_change() {
     let (_, mut host) = (World::new(), Host::new(config(), 1));
     for (status, header) in [(403, None), (403, Some("Bearer error=\"forbidden\"")), (500, None), (200, None)]
     {
@@ -186,7 +186,7 @@ fn other_refusals_are_nothing_that_a_token_would_change() {
 }
 
 #[test]
-fn logging_in_needs_no_refusal_and_gets_a_new_token() {
+fn login_without_a_refusal_gets_a_new_token() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.machine.login(host.now);
     host.settle(&mut world);
@@ -194,12 +194,12 @@ fn logging_in_needs_no_refusal_and_gets_a_new_token() {
     host.machine.login(host.now);
     host.settle(&mut world);
     assert_eq!((host.pages(), host.verdicts()), (2, 2));
-    // The registration is used again.
+    // The registration is reused.
     assert_eq!(world.issuer().registrations.len(), 1);
 }
 
 #[test]
-fn logging_out_forgets_everything_and_gives_the_token_back() {
+fn logout_forgets_everything_and_revokes_the_token() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);
     let refresh = world.issuer().refresh.keys().next().unwrap().clone();
@@ -212,9 +212,9 @@ fn logging_out_forgets_everything_and_gives_the_token_back() {
 }
 
 #[test]
-fn whatever_waits_fails_when_somebody_logs_out() {
+fn logout_fails_waiting_requests() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
-    host.people = People::Ignore;
+    host.user = UserAction::Ignore;
     let refused =
         RefusedRequest { status: 401, www_authenticate: None, generation: None, attempt: 0, nonce: None };
     assert_eq!(host.machine.handle_challenge(host.now, &refused), RetryDecision::Wait);
@@ -227,16 +227,16 @@ fn whatever_waits_fails_when_somebody_logs_out() {
     );
 }
 
-/// A record that can not be removed is told of: the token is still there.
+/// The client reports a record that it cannot remove: the token is still stored.
 #[test]
-fn a_logout_tells_if_what_is_kept_stays() {
+fn logout_reports_a_record_that_it_cannot_remove() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);
     world.store.read_only = true;
     host.machine.logout(host.now);
     host.settle(&mut world);
     assert!(host.events.ends_with(&[Event::RemovalFailed("the disk is full".into()), Event::LoggedOut]));
-    // It is given back all the same, and not used any more.
+    // The token is revoked nevertheless, and no longer used.
     assert_eq!((world.issuer().revoked.len(), host.machine.status()), (1, None));
     let mut host = Host::new(config(), 2);
     world.store.broken = true;
@@ -245,9 +245,9 @@ fn a_logout_tells_if_what_is_kept_stays() {
     assert_eq!(host.events, [Event::RemovalFailed("the disk is gone".into()), Event::LoggedOut]);
 }
 
-/// An authorization server that is down keeps nobody from logging out.
+/// Logout succeeds while the authorization server is down.
 #[test]
-fn logging_out_needs_nobody_else() {
+fn logout_does_not_depend_on_the_authorization_server() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);
     world.faulty = Some((ISSUER.into(), super::sim::Fault::Silence));
@@ -259,7 +259,7 @@ fn logging_out_needs_nobody_else() {
 }
 
 #[test]
-fn the_same_inputs_and_the_same_seed_give_the_same_bytes() {
+fn equal_inputs_and_seeds_produce_equal_bytes() {
     let run = |seed| {
         let (mut world, mut host) = (World::new(), Host::new(config(), seed));
         host.call(&mut world);

@@ -1,4 +1,4 @@
-//! Tokens without a page.
+//! Grants that need no page.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn knowing() -> World {
 
 /// C14.8
 #[test]
-fn a_client_that_acts_for_itself_needs_no_page() {
+fn client_credentials_need_no_page() {
     for (takes, header) in [("client_secret_basic", true), ("client_secret_post", false)] {
         let (mut world, mut host) = (knowing(), Host::new(with(Grant::ClientCredentials, password()), 1));
         world.metadata(json!({ "token_endpoint_auth_methods_supported": [takes] }));
@@ -53,7 +53,7 @@ fn a_client_that_acts_for_itself_needs_no_page() {
 
 /// C14.8
 #[test]
-fn a_client_may_sign_to_show_who_it_is() {
+fn client_can_authenticate_by_a_signed_assertion() {
     let key = Arc::new(Es256::from_entropy(&[9; 32]).unwrap());
     let config = with(Grant::ClientCredentials, ClientCredentials::with_key("machine", key));
     let (mut world, mut host) = (knowing(), Host::new(config, 1));
@@ -67,17 +67,17 @@ fn a_client_may_sign_to_show_who_it_is() {
     host.keeps_secrets(&world);
 }
 
-/// It registers nowhere: what it is known by was agreed on beforehand.
+/// It does not register: its client id is configured.
 #[test]
-fn a_client_that_acts_for_itself_needs_credentials() {
+fn client_credentials_grant_needs_credentials() {
     let mut config = config();
     config.grant = Grant::ClientCredentials;
     assert_eq!(AuthClient::new(config, SERVER, [1; 32]).err(), Some(AuthConfigError::Credentials));
 }
 
-/// A token that can not be renewed is asked for anew, before it ends.
+/// The client replaces a token without a refresh token before it expires.
 #[test]
-fn a_token_is_asked_for_anew_in_good_time() {
+fn client_requests_a_new_token_before_the_old_one_expires() {
     let (mut world, mut host) = (knowing(), Host::new(with(Grant::ClientCredentials, password()), 1));
     host.call(&mut world);
     host.pass(core::time::Duration::from_secs(3600 - 30));
@@ -88,9 +88,9 @@ fn a_token_is_asked_for_anew_in_good_time() {
     assert_eq!(world.issuer().requests.len(), 2);
 }
 
-/// C12.28: it may ask for more as well.
+/// C12.28: it may request additional scopes as well.
 #[test]
-fn a_client_that_acts_for_itself_may_ask_for_more() {
+fn client_credentials_can_request_more_scopes() {
     let (mut world, mut host) = (knowing(), Host::new(with(Grant::ClientCredentials, password()), 1));
     world.challenge = r#"Bearer scope="a""#.into();
     host.call(&mut world);
@@ -121,7 +121,7 @@ fn provider(world: &mut World) {
 
 /// C14.9, C14.10
 #[test]
-fn an_identity_provider_may_decide_in_the_place_of_a_person() {
+fn identity_provider_can_decide_in_place_of_the_user() {
     for place in
         [ProviderLocation::TokenEndpoint(format!("{IDP}/token")), ProviderLocation::Issuer(IDP.into())]
     {
@@ -165,7 +165,7 @@ fn an_identity_provider_may_decide_in_the_place_of_a_person() {
 }
 
 #[test]
-fn another_token_than_the_identity_provider_should_give_is_not_passed_on() {
+fn client_does_not_use_a_wrong_token_type_of_the_identity_provider() {
     let place = ProviderLocation::TokenEndpoint(format!("{IDP}/token"));
     let (mut world, mut host) = (knowing(), Host::new(with(enterprise(place), password()), 1));
     provider(&mut world);
@@ -177,14 +177,14 @@ fn another_token_than_the_identity_provider_should_give_is_not_passed_on() {
 }
 
 #[test]
-fn an_identity_provider_is_visited_as_carefully_as_anyone() {
+fn client_checks_urls_of_the_identity_provider() {
     let place = ProviderLocation::Issuer("http://idp.example.com".into());
     let error = AuthClient::new(with(enterprise(place), password()), SERVER, [1; 32]).err();
     assert_eq!(error, Some(AuthConfigError::IdentityProvider));
 }
 
 #[test]
-fn a_workload_presents_an_assertion_of_its_own() {
+fn workload_presents_its_own_assertion() {
     let mut credentials = ClientCredentials::new("workload");
     credentials.method = Some(AuthMethod::None);
     let (mut world, mut host) = (knowing(), Host::new(with(Grant::JwtBearer, credentials), 1));
@@ -204,7 +204,7 @@ fn a_workload_presents_an_assertion_of_its_own() {
 }
 
 #[test]
-fn a_workload_needs_no_other_name() {
+fn workload_needs_no_client_id() {
     let mut config = config();
     config.grant = Grant::JwtBearer;
     let (mut world, mut host) = (knowing(), Host::new(config, 1));
@@ -214,15 +214,15 @@ fn a_workload_needs_no_other_name() {
     assert!(!world.issuer().requests[0].contains_key("client_id"));
 }
 
-/// What is refused is not tried again, and no other grant in its place.
+/// The client repeats neither a refused assertion nor tries another grant instead.
 #[test]
-fn an_assertion_that_is_refused_is_not_tried_again() {
+fn client_does_not_repeat_a_refused_assertion() {
     for error in ["invalid_grant", "invalid_scope", "unauthorized_client"] {
         let mut config = config();
         config.grant = Grant::JwtBearer;
         let (mut world, mut host) = (knowing(), Host::new(config, 1));
         host.assertion = Ok(Secret::new("assert-workload-1"));
-        let says = Fault::Says(400, json!({ "error": error }).to_string());
+        let says = Fault::Body(400, json!({ "error": error }).to_string());
         world.faulty = Some((format!("{ISSUER}/token"), says));
         let refusal = TokenEndpointError::Refused { error: error.into(), description: None };
         let Outcome::Failed(AuthError::Token(told)) = host.call(&mut world) else { panic!() };
@@ -232,7 +232,7 @@ fn an_assertion_that_is_refused_is_not_tried_again() {
 }
 
 #[test]
-fn a_host_without_an_assertion_says_so() {
+fn error_reports_a_missing_assertion() {
     let mut config = config();
     config.grant = Grant::JwtBearer;
     let (mut world, mut host) = (knowing(), Host::new(config, 1));

@@ -1,13 +1,13 @@
-//! Servers that mean harm by what they write.
+//! Servers with malicious content.
 
 use mcp_proto::auth::client::{AuthError, Event, FinishError, Redirect};
 use mcp_proto::auth::{FetchPolicyError, Secret, TokenEndpointError};
 use serde_json::json;
 
 use super::config;
-use super::sim::{Fault, Host, ISSUER, Outcome, People, World};
+use super::sim::{Fault, Host, ISSUER, Outcome, UserAction, World};
 
-/// C12.14: more scopes than any page takes end in an error, not in a URL that no browser opens.
+/// C12.14: more scopes than any page accepts end in an error, not in a URL that no browser opens.
 #[test]
 fn client_opens_no_page_for_scopes_without_end() {
     let scopes =
@@ -15,7 +15,7 @@ fn client_opens_no_page_for_scopes_without_end() {
     for (count, opens) in [(20, true), (100, false)] {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
         world.challenge = format!(r#"Bearer scope="{}""#, scopes(count));
-        host.people = People::Ignore;
+        host.user = UserAction::Ignore;
         let outcome = host.call(&mut world);
         if opens {
             assert_eq!(host.pages(), 1);
@@ -27,7 +27,7 @@ fn client_opens_no_page_for_scopes_without_end() {
     }
 }
 
-/// C12.24: whatever the authorization server makes of a secret that it was sent.
+/// C12.24: an authorization server may repeat a secret in its error, in any form.
 #[test]
 fn client_withholds_descriptions_that_repeat_a_secret() {
     let secret = "s3cr3t %/: of-machine";
@@ -45,7 +45,7 @@ fn client_withholds_descriptions_that_repeat_a_secret() {
         let (mut world, mut host) = (World::new(), Host::new(config, 1));
         world.issuer().clients.insert("machine".into(), Some(secret.into()));
         let says_so = json!({ "error": "invalid_grant", "error_description": says }).to_string();
-        world.faulty = Some((format!("{ISSUER}/token"), Fault::Says(400, says_so)));
+        world.faulty = Some((format!("{ISSUER}/token"), Fault::Body(400, says_so)));
         let outcome = host.call(&mut world);
         let Outcome::Failed(AuthError::Token(TokenEndpointError::Refused { description, .. })) = outcome
         else {
@@ -57,12 +57,12 @@ fn client_withholds_descriptions_that_repeat_a_secret() {
     }
 }
 
-/// C12.29: what the page led back with is short and steers no terminal.
+/// C12.29: the text of a redirect is short and has no control characters.
 #[test]
-fn client_bounds_what_a_page_leads_back_with() {
+fn client_bounds_the_text_of_a_redirect() {
     let mut world = World::new();
     let mut host = Host::new(config(), 1);
-    host.people = People::Ignore;
+    host.user = UserAction::Ignore;
     host.machine.login(host.now);
     host.drive(&mut world);
     let Some(Event::NeedsAuthorization(page)) = host.events.last().cloned() else { panic!() };

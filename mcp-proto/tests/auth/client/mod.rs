@@ -1,4 +1,4 @@
-//! The client of OAuth as a machine, against simulated servers.
+//! The OAuth client as a machine, against simulated servers.
 
 mod clocks;
 mod contexts;

@@ -1,15 +1,15 @@
-//! The page, and what it leads back to.
+//! The authorization page, and its redirect.
 
 use mcp_proto::auth::client::{AuthClient, AuthError, Event, FinishError, Redirect, RedirectPaths};
 use serde_json::json;
 
 use super::config;
-use super::sim::{Answer, Host, ISSUER, Issuer, Outcome, People, REDIRECT, World, members};
+use super::sim::{Answer, Host, ISSUER, Issuer, Outcome, REDIRECT, UserAction, World, members};
 
-/// A host with a page open, and where that would lead back to.
+/// A host with an open page, and the redirect to which it would lead.
 fn open(world: &mut World) -> (Host, String) {
     let mut host = Host::new(config(), 1);
-    host.people = People::Ignore;
+    host.user = UserAction::Ignore;
     host.machine.login(host.now);
     host.drive(world);
     let Some(Event::NeedsAuthorization(page)) = host.events.last().cloned() else {
@@ -20,9 +20,9 @@ fn open(world: &mut World) -> (Host, String) {
     (host, back)
 }
 
-/// C12.7: without an offer of S256 nothing is asked for, wherever the metadata is from.
+/// C12.7: without S256 the client opens no page, wherever the metadata comes from.
 #[test]
-fn no_page_without_pkce() {
+fn client_opens_no_page_without_pkce() {
     for methods in [json!(null), json!([]), json!(["plain"])] {
         for mut world in [World::new(), World::legacy()] {
             world.metadata(json!({ "code_challenge_methods_supported": methods }));
@@ -36,7 +36,7 @@ fn no_page_without_pkce() {
 
 /// C12.25.
 #[test]
-fn only_pages_that_a_browser_may_open_are_opened() {
+fn client_opens_only_pages_with_safe_urls() {
     for url in [
         "javascript:alert(1)",
         "data:text/html,x",
@@ -58,7 +58,7 @@ fn only_pages_that_a_browser_may_open_are_opened() {
     );
 }
 
-/// C12.25: `http` on loopback is for issuers on loopback; one elsewhere could have any local service visited.
+/// C12.25: `http` on loopback is for issuers on loopback; an issuer elsewhere could have any local service visited.
 #[test]
 fn client_opens_no_page_of_this_machine_for_an_issuer_elsewhere() {
     for page in [
@@ -74,7 +74,7 @@ fn client_opens_no_page_of_this_machine_for_an_issuer_elsewhere() {
     }
 }
 
-/// Where a machine for a server on loopback leads, with that issuer and page.
+/// The page that the client opens for a server on loopback with this issuer and page.
 fn page_of(issuer: &str, page: &str) -> Result<String, AuthError> {
     let server = "http://127.0.0.1:4000/mcp";
     let mut world = World::new();
@@ -87,7 +87,7 @@ fn page_of(issuer: &str, page: &str) -> Result<String, AuthError> {
     world.documents.insert(place.into(), Answer::json(200, &document));
     let mut host = Host::new(config(), 1);
     host.machine = AuthClient::new(config(), server, [1; 32]).unwrap();
-    host.people = People::Ignore;
+    host.user = UserAction::Ignore;
     host.machine.login(host.now);
     host.drive(&mut world);
     match host.events.pop() {
@@ -105,8 +105,8 @@ fn client_opens_a_plain_page_of_this_machine_for_an_issuer_on_it() {
     assert!(page_of("http://localhost:9000", "http://auth.example.com/authorize").is_err());
 }
 
-/// C12.9: a mix-up attack. The server trusts an issuer that sends the browser on to an honest one, where this client has
-/// registered before; neither names itself.
+/// C12.9: a mix-up attack. The server trusts an issuer that redirects the browser to an honest one, where this client
+/// has registered before; neither identifies itself.
 #[test]
 fn client_tells_issuers_that_do_not_name_themselves_apart_by_their_redirects() {
     let evil = "https://evil.example.com";
@@ -121,7 +121,7 @@ fn client_tells_issuers_that_do_not_name_themselves_apart_by_their_redirects() {
         world.describe(json!({}));
         world.issuer().iss = None;
         let mut host = Host::new(config.clone(), 1);
-        host.people = People::Ignore;
+        host.user = UserAction::Ignore;
         host.machine.login(host.now);
         host.drive(&mut world);
         let Some(Event::NeedsAuthorization(page)) = host.events.last().cloned() else { panic!() };
@@ -135,14 +135,14 @@ fn client_tells_issuers_that_do_not_name_themselves_apart_by_their_redirects() {
             assert!(matches!(host.events.last(), Some(Event::Ready(_))));
             continue;
         }
-        // The answer of the honest one comes back, with the state of the page of the other.
+        // The honest issuer redirects back, with the state of the other's page.
         let query = page.url.split_once('?').unwrap().1;
         let state = &members(query.as_bytes())["state"];
         for mixed in
             [format!("{}?code=honest&state={state}", redirects[0]), format!("?code=honest&state={state}")]
         {
             let mut host = Host::new(config.clone(), 1);
-            host.people = People::Ignore;
+            host.user = UserAction::Ignore;
             host.machine.login(host.now);
             host.drive(&mut world);
             let finished = host.machine.finish(host.now, Redirect::parse(&mixed));
@@ -153,7 +153,7 @@ fn client_tells_issuers_that_do_not_name_themselves_apart_by_their_redirects() {
     assert_eq!(world.count(&format!("{evil}/token")), 0);
 }
 
-/// One that names itself needs no path of its own, but its answer has to come by the shared one.
+/// An issuer that identifies itself needs no path of its own, but must redirect to the shared one.
 #[test]
 fn client_shares_one_redirect_among_issuers_that_name_themselves() {
     let mut config = config();
@@ -164,7 +164,7 @@ fn client_shares_one_redirect_among_issuers_that_name_themselves() {
 }
 
 #[test]
-fn redirect_knows_its_path_where_it_was_told() {
+fn redirect_has_a_path_only_if_its_url_has_one() {
     for (url, path) in [
         ("http://127.0.0.1:1/callback/x?code=a", Some("/callback/x")),
         ("/callback/x?code=a#b", Some("/callback/x")),
@@ -178,7 +178,7 @@ fn redirect_knows_its_path_where_it_was_told() {
 }
 
 #[test]
-fn a_page_may_have_a_query_of_its_own() {
+fn authorization_endpoint_may_have_a_query() {
     let mut world = World::new();
     world.metadata(json!({ "authorization_endpoint": format!("{ISSUER}/authorize?tenant=7") }));
     let (host, _) = open(&mut world);
@@ -186,9 +186,9 @@ fn a_page_may_have_a_query_of_its_own() {
     assert!(page.url.starts_with(&format!("{ISSUER}/authorize?tenant=7&response_type=code&")));
 }
 
-/// C12.8: another's answer is dropped, and the page stays open.
+/// C12.8: a foreign redirect is dropped, and the page stays open.
 #[test]
-fn an_answer_without_the_state_of_the_page_changes_nothing() {
+fn client_ignores_a_redirect_without_the_state_of_the_page() {
     let mut world = World::new();
     let (mut host, back) = open(&mut world);
     for other in ["?code=abc", "?code=abc&state=", "?code=abc&state=other", "?error=access_denied", ""] {
@@ -200,14 +200,14 @@ fn an_answer_without_the_state_of_the_page_changes_nothing() {
     assert_eq!(host.machine.finish(host.now, Redirect::parse(&back)), Ok(()));
     host.drive(&mut world);
     assert!(matches!(host.events.last(), Some(Event::Ready(_))));
-    // It is over: the same answer is no answer any more.
+    // The page is closed: the same redirect is ignored.
     assert_eq!(host.machine.finish(host.now, Redirect::parse(&back)), Err(FinishError::NoPage));
     host.keeps_secrets(&world);
 }
 
-/// C12.9: every row of the table, and nothing is made equal that is not.
+/// C12.9: every row of the table, and nothing is normalized.
 #[test]
-fn the_issuer_in_the_answer_is_compared_as_it_is_written() {
+fn client_compares_the_issuer_of_a_redirect_exactly() {
     for (says, iss, good) in [
         (json!(true), Some(ISSUER), true),
         (json!(true), None, false),
@@ -235,9 +235,9 @@ fn the_issuer_in_the_answer_is_compared_as_it_is_written() {
     }
 }
 
-/// C12.10, C12.29: what somebody else says is not shown.
+/// C12.10, C12.29: text of another issuer is not shown.
 #[test]
-fn the_error_of_another_issuer_is_not_shown() {
+fn client_does_not_show_the_error_of_another_issuer() {
     let mut world = World::new();
     let (mut host, back) = open(&mut world);
     let state = Redirect::parse(&back).state.unwrap();
@@ -253,7 +253,7 @@ fn the_error_of_another_issuer_is_not_shown() {
 }
 
 #[test]
-fn a_person_who_does_not_agree_ends_it() {
+fn denied_authorization_ends_the_flow() {
     let mut world = World::new();
     let (mut host, back) = open(&mut world);
     let state = Redirect::parse(&back).state.unwrap();
@@ -273,7 +273,7 @@ fn a_person_who_does_not_agree_ends_it() {
 }
 
 #[test]
-fn an_answer_with_neither_code_nor_error_ends_it() {
+fn redirect_with_neither_code_nor_error_ends_the_flow() {
     let mut world = World::new();
     let (mut host, back) = open(&mut world);
     let mut redirect = Redirect::parse(&back);
@@ -282,21 +282,21 @@ fn an_answer_with_neither_code_nor_error_ends_it() {
 }
 
 #[test]
-fn a_page_may_be_given_up() {
+fn application_can_cancel_a_page() {
     let mut world = World::new();
     let (mut host, back) = open(&mut world);
     host.machine.cancel_page(host.now);
     host.drive(&mut world);
     assert_eq!(host.events[1..], [Event::PageObsolete, Event::Failed(AuthError::PageCancelled)]);
     assert_eq!(host.machine.finish(host.now, Redirect::parse(&back)), Err(FinishError::NoPage));
-    // Where no page is open there is none to give up.
+    // Without an open page, cancelling has no effect.
     host.machine.cancel_page(host.now);
     assert!(host.machine.poll_event().is_none());
 }
 
-/// A page that nobody has been shown is not called obsolete.
+/// No event tells that a page is obsolete which was never shown.
 #[test]
-fn a_page_that_was_not_shown_is_not_told_of() {
+fn client_does_not_report_an_unshown_page_as_obsolete() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.machine.login(host.now);
     while let Some(action) = host.machine.poll_action() {

@@ -1,4 +1,4 @@
-//! Whatever comes in whatever order.
+//! Properties of the authorization client in any sequence of inputs.
 
 use core::time::Duration;
 
@@ -69,18 +69,18 @@ fn inputs() -> impl Strategy<Value = Vec<Input>> {
     prop::collection::vec(input, 1..120)
 }
 
-/// A host whose every step somebody else decides.
+/// A host whose every step the test decides.
 struct Driver {
     host: Host,
     world: World,
-    /// Exchanges that were not answered yet.
+    /// Exchanges without a response.
     open: Vec<Fetch>,
-    /// What the store was asked and has not answered.
+    /// The pending request to the store.
     store: Option<Action>,
     page: Option<String>,
-    /// Whether somebody was told to wait and has not been told how that ended.
+    /// Whether the client has announced a wait, and not yet its end.
     waits: bool,
-    /// Whether somebody logs out and has not been told how that ended.
+    /// Whether a logout is pending.
     leaves: bool,
 }
 
@@ -176,7 +176,7 @@ impl Driver {
                 self.open.push(fetch);
             }
             Action::Abort(id) => {
-                // It may have been answered just before.
+                // The response may just have arrived.
                 assert!(self.open.iter().all(|fetch| fetch.id == id));
                 self.open.clear();
             }
@@ -184,7 +184,7 @@ impl Driver {
                 self.host.machine.handle_assertion(self.host.now, Err("there is none".into()));
             }
             store => {
-                assert!(self.store.is_none(), "one question at a time");
+                assert!(self.store.is_none(), "one request to the store at a time");
                 self.store = Some(store);
             }
         }
@@ -206,7 +206,7 @@ impl Driver {
 
     fn answer_store(&mut self, kind: usize) {
         let now = self.host.now;
-        // Answers to questions that nobody asked are no answers.
+        // The client ignores responses that it has not requested.
         match self.store {
             Some(Action::Load) => {
                 self.host.machine.handle_stored(now, Ok(SaveOutcome::Done(RecordVersion(99))))
@@ -235,7 +235,7 @@ impl Driver {
         }
     }
 
-    /// Whether there was one.
+    /// Returns whether there was one.
     fn poll_event(&mut self) -> bool {
         let Some(event) = self.host.machine.poll_event() else { return false };
         self.host.show(&event);
@@ -258,7 +258,7 @@ impl Driver {
         assert!(next.is_none_or(|next| next > now.instant), "{next:?} is not after {now:?}");
     }
 
-    /// Everybody does what is asked of them, until nothing is.
+    /// Carries out all actions until none is left.
     fn rest(&mut self) {
         for _ in 0..3000 {
             if let Some(action) = self.host.machine.poll_action() {
@@ -278,14 +278,14 @@ impl Driver {
         while self.poll_event() {}
         assert!(!self.host.machine.is_busy());
         assert!(!self.leaves, "a logout never ends");
-        assert!(!self.waits, "somebody waits for ever: {:?}", self.host.machine);
+        assert!(!self.waits, "the client waits for ever: {:?}", self.host.machine);
     }
 }
 
 fn configs() -> Vec<AuthConfig> {
     use mcp_proto::auth::client::{DpopKey, Grant};
     let mut bound = super::config();
-    bound.dpop = Some(DpopKey::Provided(std::sync::Arc::new(super::sim::PaperKey)));
+    bound.dpop = Some(DpopKey::Provided(std::sync::Arc::new(super::sim::FakeKey)));
     let mut machine = super::config().client_id("https://a.example/x");
     machine.grant = Grant::ClientCredentials;
     let mut workload = super::config();
@@ -296,10 +296,10 @@ fn configs() -> Vec<AuthConfig> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Nobody waits for ever, nothing is due twice, one exchange and one question to the store at a time, and nothing
+    /// No wait is endless, no deadline repeats, at most one exchange and one request to the store are open, and no
     /// secret is shown.
     #[test]
-    fn whatever_comes_everybody_who_waits_is_told(inputs in inputs(), kind in 0..4_usize) {
+    fn every_wait_ends_in_any_sequence_of_inputs(inputs in inputs(), kind in 0..4_usize) {
         let mut driver = Driver::new(configs().remove(kind));
         if kind == 1 {
             driver.world.metadata(serde_json::json!({ "dpop_signing_alg_values_supported": ["ES256"] }));
@@ -311,9 +311,9 @@ proptest! {
         driver.host.keeps_secrets(&driver.world);
     }
 
-    /// The same inputs give the same outputs.
+    /// Equal inputs produce equal outputs.
     #[test]
-    fn the_same_inputs_give_the_same_outputs(inputs in inputs()) {
+    fn equal_inputs_produce_equal_outputs(inputs in inputs()) {
         let run = || {
             let mut driver = Driver::new(super::config());
             for input in &inputs {
@@ -325,15 +325,15 @@ proptest! {
         prop_assert_eq!(run(), run());
     }
 
-    /// No bytes are too odd to be told from a record.
+    /// Any bytes decode as a record or as none.
     #[test]
-    fn whatever_is_kept_is_a_record_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_decode_as_a_record_or_as_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(Record::from_json(&bytes).is_err());
     }
 }
 
 #[test]
-fn a_record_is_read_as_it_was_written() {
+fn record_round_trips() {
     let mut driver = Driver::new(super::config());
     driver.host.holds = false;
     driver.host.call(&mut driver.world);

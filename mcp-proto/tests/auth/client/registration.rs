@@ -1,4 +1,4 @@
-//! What the client is known by, and where.
+//! The client's registrations at authorization servers.
 
 use std::sync::Arc;
 
@@ -32,9 +32,9 @@ fn knowing(id: &str, secret: Option<&str>) -> World {
     world
 }
 
-/// C12.17, C12.27: beforehand, then by a document, then by registering.
+/// C12.17, C12.27: preregistration, then a client id document, then dynamic registration.
 #[test]
-fn registration_is_what_is_done_if_nothing_else_is_possible() {
+fn client_registers_dynamically_only_without_preregistration_and_document() {
     for issuer in [None, Some(ISSUER)] {
         let mut world = knowing("known", None);
         world.metadata(json!({ "client_id_metadata_document_supported": true }));
@@ -58,9 +58,9 @@ fn registration_is_what_is_done_if_nothing_else_is_possible() {
     }
 }
 
-/// C12.17: then somebody has to be asked.
+/// C12.17: then the user has to provide a client id.
 #[test]
-fn a_client_that_can_not_register_says_where() {
+fn error_names_the_issuer_where_the_client_cannot_register() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.metadata(json!({ "registration_endpoint": null }));
     assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NotRegistered { issuer: ISSUER.into() }));
@@ -68,7 +68,7 @@ fn a_client_that_can_not_register_says_where() {
 
 /// C12.18.
 #[test]
-fn a_client_id_document_is_at_https_with_a_path() {
+fn client_id_document_requires_an_https_url_with_a_path() {
     for (url, good) in [
         (DOCUMENT, true),
         ("https://app.example", false),
@@ -84,9 +84,9 @@ fn a_client_id_document_is_at_https_with_a_path() {
     }
 }
 
-/// C12.19, C12.22: what a registration says.
+/// C12.19, C12.22: the contents of a registration request.
 #[test]
-fn a_registration_says_what_kind_of_client_it_is() {
+fn registration_describes_the_kind_of_client() {
     let mut config = config();
     config.client.uri = Some("https://app.example".into());
     config.client.logo = Some("https://app.example/logo.png".into());
@@ -114,10 +114,10 @@ fn a_registration_says_what_kind_of_client_it_is() {
     assert_eq!(world.issuer().registrations[0]["application_type"], "web");
 }
 
-/// C12.14: scopes of the resource need not be known as such to the authorization server, which may refuse to register
-/// for what it does not list.
+/// C12.14: an authorization server may not know the scopes of the resource, and may refuse a registration with scopes
+/// that it does not list.
 #[test]
-fn scopes_are_registered_where_they_are_listed() {
+fn client_registers_scopes_that_the_authorization_server_lists() {
     for (listed, registered) in [
         (json!(null), json!("mcp:basic")),
         (json!(["openid", "mcp:basic"]), json!("mcp:basic")),
@@ -132,9 +132,9 @@ fn scopes_are_registered_where_they_are_listed() {
     }
 }
 
-/// C12.19: what the authorization server says is told.
+/// C12.19: the client reports the error of the authorization server.
 #[test]
-fn a_refused_registration_is_told_with_its_reason() {
+fn client_reports_a_refused_registration_with_its_reason() {
     let says = json!({ "error": "invalid_redirect_uri", "error_description": "no loopback\u{1b}[2J here" });
     for (answer, error, description) in [
         (Answer::json(400, &says), Some("invalid_redirect_uri"), Some("no loopback[2J here")),
@@ -156,9 +156,9 @@ fn a_refused_registration_is_told_with_its_reason() {
     }
 }
 
-/// C12.20, C12.13: another authorization server gets to know nothing of what the first gave out.
+/// C12.20, C12.13: another authorization server learns nothing of the credentials of the first.
 #[test]
-fn a_server_that_trusts_another_authorization_server_has_the_client_register_there() {
+fn client_registers_again_if_the_server_trusts_another_authorization_server() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     let first = host.machine.status().unwrap();
@@ -170,7 +170,7 @@ fn a_server_that_trusts_another_authorization_server_has_the_client_register_the
     let second = host.machine.status().unwrap();
     assert_eq!((second.issuer.as_str(), host.pages()), (other, 2));
     assert_ne!(first.client_id, second.client_id);
-    // The first was not asked to renew what nobody wants any more.
+    // The client did not revoke or renew the token of the first.
     assert_eq!(world.issuers[ISSUER].renewals, 0);
     let seen =
         |issuer: &Issuer| format!("{:?} {:?} {:?}", issuer.pages, issuer.requests, issuer.authorizations);
@@ -179,7 +179,7 @@ fn a_server_that_trusts_another_authorization_server_has_the_client_register_the
         assert!(!seen.contains(secret.as_str()));
     }
     assert!(!seen.contains(&first.client_id));
-    // And back: what it gave out then is known still.
+    // And back: the registration there is still known.
     world.trusts = ISSUER.into();
     world.describe(json!({}));
     world.end_tokens();
@@ -188,9 +188,9 @@ fn a_server_that_trusts_another_authorization_server_has_the_client_register_the
     assert_eq!(world.issuer().registrations.len(), 1);
 }
 
-/// C12.20: credentials from beforehand are for one authorization server, named or not.
+/// C12.20: preregistered credentials are for one authorization server, named or not.
 #[test]
-fn credentials_from_beforehand_stay_with_their_authorization_server() {
+fn client_sends_preregistered_credentials_only_to_their_authorization_server() {
     let other = "https://other.example.com";
     let mut world = knowing("known", None);
     world.add(Issuer::new(other));
@@ -207,10 +207,10 @@ fn credentials_from_beforehand_stay_with_their_authorization_server() {
     assert!(world.issuer().pages.is_empty() && world.issuer().registrations.is_empty());
 }
 
-/// C12.20: a server that names an authorization server of its own choice does not get the client to authenticate there,
-/// not even the first time, when nothing is stored yet.
+/// C12.20: a server that names an authorization server of its own choice does not make the client authenticate there,
+/// not even the first time, when the store is empty.
 #[test]
-fn client_sends_no_secret_to_an_issuer_that_did_not_give_it_out() {
+fn client_sends_no_secret_to_an_issuer_that_did_not_issue_it() {
     let evil = "https://evil.example.com";
     let key = || Arc::new(Es256::from_entropy(&[9; 32]).unwrap());
     for machine in [false, true] {
@@ -250,7 +250,7 @@ fn configuration_refuses_an_issuer_that_is_no_url_of_one() {
 }
 
 #[test]
-fn a_registration_for_other_redirects_or_with_an_old_password_is_not_used() {
+fn client_replaces_a_registration_with_other_redirects_or_an_expired_secret() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     let end = host.now.unix.since_epoch().as_secs() + 1000;
     world.issuer().registers = json!({ "client_secret": "secret-1", "client_secret_expires_at": end });
@@ -269,17 +269,17 @@ fn a_registration_for_other_redirects_or_with_an_old_password_is_not_used() {
     assert_eq!(again(config(), &mut world, 2000), 3);
 }
 
-/// A registration that the authorization server has forgotten is not tried twice.
+/// The client registers once more if the authorization server has forgotten it.
 #[test]
-fn a_client_that_is_not_known_any_more_registers_again() {
+fn unknown_client_registers_again() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);
     world.issuer().clients.clear();
     world.end_tokens();
-    // The renewal shows it, and a page follows, for which the client has registered again.
+    // The renewal fails, and a page follows, for which the client has registered again.
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert_eq!(world.issuer().registrations.len(), 2);
-    // At a page it shows when the code is redeemed: that one is lost.
+    // During a login, redeeming the code fails: this code is lost.
     world.issuer().clients.clear();
     host.machine.login(host.now);
     host.settle(&mut world);
@@ -288,9 +288,9 @@ fn a_client_that_is_not_known_any_more_registers_again() {
     assert_eq!(world.issuer().registrations.len(), 3);
 }
 
-/// How a password is sent is what the metadata says; unsaid, it is the header.
+/// The metadata names the method to send a client secret; the default is the header.
 #[test]
-fn a_password_is_sent_as_the_authorization_server_takes_it() {
+fn client_sends_its_secret_by_the_method_of_the_metadata() {
     for (takes, header, form, name) in [
         (json!(null), true, false, false),
         (json!(["client_secret_basic"]), true, false, false),
@@ -313,8 +313,8 @@ fn a_password_is_sent_as_the_authorization_server_takes_it() {
 }
 
 #[test]
-fn how_a_password_is_sent_may_be_said_by_whoever_gave_it_out() {
-    // By the registration, for the server of no metadata and for the one that says otherwise.
+fn registration_or_application_can_choose_the_authentication_method() {
+    // By the registration, for a server without metadata and for one whose metadata differs.
     for (method, header) in [("client_secret_post", false), ("client_secret_basic", true)] {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
         world.issuer().registers =
@@ -332,13 +332,13 @@ fn how_a_password_is_sent_may_be_said_by_whoever_gave_it_out() {
     assert!(world.issuer().requests[0].contains_key("client_secret"));
 }
 
-/// A public client may be given a password that nobody wants to see.
+/// A public client may receive a secret that no endpoint accepts.
 #[test]
-fn where_only_none_is_taken_no_password_is_sent() {
+fn client_sends_no_secret_if_only_the_method_none_is_accepted() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.metadata(json!({ "token_endpoint_auth_methods_supported": ["none"] }));
     world.issuer().registers = json!({ "client_secret": "secret-1" });
-    // The simulated one insists on its password; that it was not sent is what counts.
+    // The simulated server insists on the secret; this test checks only that it was not sent.
     host.call(&mut world);
     assert!(world.issuer().authorizations[0].is_none());
     assert!(!world.issuer().requests[0].contains_key("client_secret"));

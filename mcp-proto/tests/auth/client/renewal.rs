@@ -1,4 +1,4 @@
-//! A token in the place of the one that ends.
+//! Renewal of tokens.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use mcp_proto::auth::client::{AuthError, Event};
 use serde_json::json;
 
 use super::config;
-use super::sim::{Fault, Host, Outcome, People, World};
+use super::sim::{Fault, Host, Outcome, UserAction, World};
 
 fn ready() -> (World, Host) {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
@@ -14,9 +14,9 @@ fn ready() -> (World, Host) {
     (world, host)
 }
 
-/// C12.24, C12.11: what has ended is not sent; the resource is named again.
+/// C12.24, C12.11: an expired token is not sent; the renewal names the resource again.
 #[test]
-fn a_token_that_has_ended_is_renewed_before_a_request_goes_out() {
+fn client_renews_an_expired_token_before_it_sends_a_request() {
     let (mut world, mut host) = ready();
     host.pass(Duration::from_secs(4000));
     assert_eq!(host.call(&mut world), Outcome::Answered(1));
@@ -26,7 +26,7 @@ fn a_token_that_has_ended_is_renewed_before_a_request_goes_out() {
 }
 
 #[test]
-fn a_token_is_renewed_by_a_margin_early_and_nobody_waits_for_that() {
+fn client_renews_a_token_early_while_requests_use_the_old_one() {
     let (mut world, mut host) = ready();
     host.pass(Duration::from_secs(3600 - 61));
     assert_eq!(host.call(&mut world), Outcome::Answered(1));
@@ -42,7 +42,7 @@ fn a_token_is_renewed_by_a_margin_early_and_nobody_waits_for_that() {
 }
 
 #[test]
-fn a_token_that_lives_shortly_is_not_renewed_at_once() {
+fn client_does_not_renew_a_short_lived_token_at_once() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.issuer().lifetime = Some(40);
     host.call(&mut world);
@@ -58,10 +58,10 @@ fn a_token_that_lives_shortly_is_not_renewed_at_once() {
     assert_eq!(world.issuer().renewals, 1);
 }
 
-/// An authorization server may say that a token has ended already: it is used for ten seconds all the same, or no request
-/// would ever go out.
+/// An authorization server may issue a token that has already expired: the client uses it for ten seconds nevertheless,
+/// or it would never send a request.
 #[test]
-fn a_token_without_a_life_is_used_all_the_same() {
+fn client_uses_a_token_with_a_lifetime_of_zero() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.issuer().lifetime = Some(0);
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
@@ -75,16 +75,16 @@ fn a_token_without_a_life_is_used_all_the_same() {
 }
 
 #[test]
-fn a_refused_token_is_renewed_rather_than_a_page_opened() {
+fn client_renews_a_refused_token_before_it_opens_a_page() {
     let (mut world, mut host) = ready();
     world.end_tokens();
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert_eq!((world.issuer().renewals, host.pages()), (1, 1));
 }
 
-/// What renewing gave is refused as well: then somebody has to agree again.
+/// The server refuses the renewed token as well: then the user has to log in again.
 #[test]
-fn a_page_follows_if_renewing_does_not_help() {
+fn client_opens_a_page_if_the_renewed_token_is_refused() {
     let (mut world, mut host) = ready();
     let refresh = world.issuer().refresh.clone();
     world.end_tokens();
@@ -120,9 +120,9 @@ fn a_page_follows_if_renewing_does_not_help() {
     assert_eq!((call, refresh.len()), (2, 1));
 }
 
-/// C12.22: none need be given.
+/// C12.22: a refresh token is optional.
 #[test]
-fn without_what_renews_there_is_a_page_again() {
+fn client_opens_a_page_again_without_a_refresh_token() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.issuer().gives_refresh = false;
     host.call(&mut world);
@@ -132,7 +132,7 @@ fn without_what_renews_there_is_a_page_again() {
 }
 
 #[test]
-fn the_old_refresh_token_is_kept_if_no_new_one_comes() {
+fn client_keeps_the_old_refresh_token_without_a_new_one() {
     let (mut world, mut host) = ready();
     let kept = world.issuer().refresh.clone();
     world.issuer().gives_refresh = false;
@@ -143,30 +143,30 @@ fn the_old_refresh_token_is_kept_if_no_new_one_comes() {
     world.issuer().gives_refresh = true;
 }
 
-/// What fails for a passing reason changes nothing: the old token and what renews it are kept.
+/// A transient failure changes nothing: the client keeps the token and the refresh token.
 #[test]
-fn a_renewal_that_fails_in_passing_loses_nothing() {
+fn transient_failure_of_a_renewal_loses_nothing() {
     for fault in [
         Fault::Network,
         Fault::Silence,
         Fault::Status(503),
         Fault::Status(429),
         Fault::Status(404),
-        Fault::Says(200, "{}".into()),
-        Fault::Says(200, "<html>".into()),
-        Fault::Says(400, json!({ "error": "temporarily_unavailable" }).to_string()),
-        Fault::Says(500, json!({ "error": "invalid_grant" }).to_string()),
+        Fault::Body(200, "{}".into()),
+        Fault::Body(200, "<html>".into()),
+        Fault::Body(400, json!({ "error": "temporarily_unavailable" }).to_string()),
+        Fault::Body(500, json!({ "error": "invalid_grant" }).to_string()),
     ] {
         let (mut world, mut host) = ready();
         let kept = world.store.text();
         host.pass(Duration::from_secs(3570));
         world.faulty = Some(("/token".into(), fault.clone()));
-        // The token is good for half a minute, and used meanwhile.
+        // The token is valid for half a minute, and used meanwhile.
         assert_eq!(host.call(&mut world), Outcome::Answered(1), "{fault:?}");
         host.settle(&mut world);
         assert!(matches!(host.events.last(), Some(Event::Ready(_))));
         assert_eq!(world.store.text(), kept, "{fault:?}");
-        // Once it has ended, whatever waits fails.
+        // Once it has expired, waiting requests fail.
         host.pass(Duration::from_secs(40));
         assert!(matches!(host.call(&mut world), Outcome::Failed(_)), "{fault:?}");
         assert_eq!((world.store.text(), host.pages()), (kept, 1));
@@ -177,7 +177,7 @@ fn a_renewal_that_fails_in_passing_loses_nothing() {
 }
 
 #[test]
-fn a_renewal_that_failed_is_left_alone_for_a_while() {
+fn client_pauses_after_a_failed_renewal() {
     let (mut world, mut host) = ready();
     host.pass(Duration::from_secs(3560));
     world.faulty = Some(("/token".into(), Fault::Status(503)));
@@ -193,9 +193,9 @@ fn a_renewal_that_failed_is_left_alone_for_a_while() {
     assert_eq!(world.count("/token"), 3);
 }
 
-/// What is refused for good is forgotten, but not the token while it is good.
+/// A refused refresh token is dropped, but not the token while it is valid.
 #[test]
-fn a_renewal_that_is_refused_is_not_tried_again() {
+fn client_does_not_repeat_a_refused_renewal() {
     let (mut world, mut host) = ready();
     host.pass(Duration::from_secs(3590));
     world.issuer().refresh.clear();
@@ -211,9 +211,9 @@ fn a_renewal_that_is_refused_is_not_tried_again() {
     assert_eq!(host.pages(), 2);
 }
 
-/// A request that is refused while a renewal is under way waits for that.
+/// A request refused during a renewal waits for it.
 #[test]
-fn a_renewal_under_way_serves_whoever_is_refused_meanwhile() {
+fn renewal_serves_requests_refused_meanwhile() {
     let (mut world, mut host) = ready();
     host.pass(Duration::from_secs(3590));
     host.holds = true;
@@ -224,7 +224,7 @@ fn a_renewal_under_way_serves_whoever_is_refused_meanwhile() {
     let before = host.verdicts();
     let mut call = super::sim::call();
     assert_eq!(host.advance(&mut world, &mut call), Some(Outcome::Waiting));
-    // From here on nothing goes out with the old token.
+    // From here on the client does not send the old token.
     assert_eq!(host.advance(&mut world, &mut super::sim::call()), Some(Outcome::Waiting));
     let fetch = host.held.pop_front().unwrap();
     host.exchange(&mut world, &fetch);
@@ -234,31 +234,31 @@ fn a_renewal_under_way_serves_whoever_is_refused_meanwhile() {
 }
 
 #[test]
-fn a_store_that_can_not_be_written_costs_no_renewal_and_no_token() {
-    // Without a lease nothing is renewed: another process may be at it.
+fn read_only_store_prevents_renewals_and_keeps_the_token() {
+    // Without a lease there is no renewal: another process may be renewing.
     let (mut world, mut host) = ready();
     world.store.read_only = true;
     world.end_tokens();
     let error = AuthError::Store("the disk is full".into());
     assert_eq!(host.call(&mut world), Outcome::Failed(error));
     assert_eq!(world.issuer().renewals, 0);
-    // What a page gave is used, and told of.
+    // The token of a page is used, and the failure reported.
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.store.read_only = true;
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert!(host.events.contains(&Event::SaveFailed("the disk is full".into())));
     assert_eq!(host.call(&mut world), Outcome::Answered(1));
-    // What can not be read is no reason to open a page.
+    // An unreadable store is no reason to open a page.
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.store.broken = true;
-    host.people = People::Ignore;
+    host.user = UserAction::Ignore;
     assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::Store("the disk is gone".into())));
     assert_eq!(host.pages(), 0);
 }
 
-/// Whoever's turn is over may not be at it any more.
+/// A process whose lease has expired must not renew.
 #[test]
-fn a_renewal_ends_with_its_lease() {
+fn renewal_ends_with_its_lease() {
     let mut slow = config();
     slow.exchange_timeout = Duration::from_secs(300);
     let (mut world, mut host) = (World::new(), Host::new(slow, 1));

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The scopes that the client requests.
 
 use mcp_proto::auth::Scopes;
 use mcp_proto::auth::client::{AuthError, RefusedRequest, RetryDecision};
@@ -11,9 +11,9 @@ fn scope(world: &mut World, page: usize) -> Option<String> {
     world.issuer().pages[page].get("scope").cloned()
 }
 
-/// C12.14, C12.15: what the challenge names, then what the server's metadata lists, then nothing.
+/// C12.14, C12.15: the scopes of the challenge, then those of the server's metadata, then none.
 #[test]
-fn the_challenge_says_what_to_ask_for_then_the_metadata_then_nobody() {
+fn client_requests_the_scopes_of_the_challenge_then_of_the_metadata_then_none() {
     for (challenge, chosen, supported, asked) in [
         (Some("a b"), None, json!(["c"]), Some("a b")),
         (None, None, json!(["c", "d"]), Some("c d")),
@@ -34,10 +34,10 @@ fn the_challenge_says_what_to_ask_for_then_the_metadata_then_nobody() {
     }
 }
 
-/// C12.22: asked for where it is known, and only besides something else: alone it would take the place of what is
-/// granted to those who ask for nothing.
+/// C12.22: requested if the authorization server lists it, and only with other scopes: alone it would replace the
+/// default scopes.
 #[test]
-fn offline_access_is_asked_for_where_it_is_known() {
+fn client_requests_offline_access_if_it_is_listed() {
     for (known, supported, asked) in [
         (json!(["mcp:basic", "offline_access"]), json!(["mcp:basic"]), Some("mcp:basic offline_access")),
         (json!(["mcp:basic"]), json!(["mcp:basic"]), Some("mcp:basic")),
@@ -54,9 +54,9 @@ fn offline_access_is_asked_for_where_it_is_known() {
     }
 }
 
-/// C12.16: the union of what there was and what is missing, and nothing that the metadata lists besides.
+/// C12.16: the union of granted and missing scopes, and no others of the metadata.
 #[test]
-fn what_is_missing_is_asked_for_besides_what_there_was() {
+fn client_requests_missing_scopes_with_the_granted_ones() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.metadata(json!({ "scopes_supported": ["offline_access"] }));
     world.describe(json!({ "scopes_supported": ["mcp:profile"] }));
@@ -66,15 +66,15 @@ fn what_is_missing_is_asked_for_besides_what_there_was() {
     world.scope = Some("mcp:write".into());
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert_eq!(scope(&mut world, 1).unwrap(), "mcp:basic mcp:write offline_access");
-    // The next process keeps adding to the same.
+    // The next process adds to the same scopes.
     world.scope = Some("mcp:admin".into());
     assert_eq!(Host::new(config(), 2).call(&mut world), Outcome::Answered(2));
     assert_eq!(scope(&mut world, 2).unwrap(), "mcp:basic mcp:write mcp:admin offline_access");
 }
 
-/// C12.16: one authorization for what is refused for want of the very scopes that were granted.
+/// C12.16: one authorization if the server requires the very scopes that were granted.
 #[test]
-fn a_server_that_wants_what_it_has_got_is_believed_once() {
+fn client_requests_granted_scopes_again_once() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);
     world.scope = Some("mcp:admin".into());
@@ -98,7 +98,7 @@ fn a_server_that_wants_what_it_has_got_is_believed_once() {
     };
     let error = AuthError::InsufficientScope { scopes: Some(Scopes::parse("mcp:admin")) };
     assert_eq!(host.machine.handle_challenge(host.now, &refused), RetryDecision::Fail(error));
-    // Without a word about what is missing there is nothing to ask for.
+    // Without a missing scope there is nothing to request.
     let refused =
         RefusedRequest { www_authenticate: Some(r#"Bearer error="insufficient_scope""#), ..refused };
     let error = AuthError::InsufficientScope { scopes: None };
@@ -106,9 +106,9 @@ fn a_server_that_wants_what_it_has_got_is_believed_once() {
     assert_eq!(host.pages(), pages);
 }
 
-/// C12.16: a server that wants something else each time, or an authorization server that never grants it.
+/// C12.16: a server that requires other scopes each time, or an authorization server that never grants them.
 #[test]
-fn nobody_is_asked_more_than_a_few_times_for_one_request() {
+fn client_limits_the_authorizations_of_one_request() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.issuer().grants_only = Some("mcp:basic".into());
     world.scope = Some("mcp:admin".into());

@@ -8,7 +8,7 @@ use mcp_proto::transport::http::Verb;
 use super::config;
 use super::sim::{Host, Outcome, SERVER, World};
 
-/// Processes that all know the same token.
+/// Processes with the same token.
 fn processes(count: u8) -> (World, Vec<Host>) {
     let mut world = World::new();
     let mut hosts: Vec<_> = (1..=count).map(|seed| Host::new(config(), seed)).collect();
@@ -18,7 +18,7 @@ fn processes(count: u8) -> (World, Vec<Host>) {
     (world, hosts)
 }
 
-/// Each process takes a step in turn, in an order that `turns` gives, until none has anything to do without waiting.
+/// Each process takes a step in turn, in the order of `turns`, until all of them wait.
 fn interleave(world: &mut World, hosts: &mut [Host], turns: &mut impl FnMut() -> usize) {
     let mut idle = 0;
     while idle < 3 * hosts.len() {
@@ -30,7 +30,7 @@ fn interleave(world: &mut World, hosts: &mut [Host], turns: &mut impl FnMut() ->
     }
 }
 
-/// Time passes for all, until nobody waits for anything.
+/// Advances the time of all processes until none waits.
 fn settle(world: &mut World, hosts: &mut [Host], turns: &mut impl FnMut() -> usize) {
     for _ in 0..200 {
         interleave(world, hosts, turns);
@@ -72,7 +72,7 @@ fn two_processes_renew_a_token_once() {
     }
 }
 
-/// The same, in whatever order they take their steps, and after the server refused the token.
+/// The same, in any order of steps, and after the server refused the token.
 #[test]
 fn many_processes_renew_a_token_once_in_any_order() {
     for seed in 0_u64..60 {
@@ -105,9 +105,9 @@ fn many_processes_renew_a_token_once_in_any_order() {
     }
 }
 
-/// A process that ends while it renews holds nobody up for long.
+/// A process that ends during a renewal delays the others only briefly.
 #[test]
-fn a_lease_ends_with_its_time() {
+fn lease_of_a_dead_process_expires() {
     let (mut world, mut hosts) = processes(2);
     for host in &mut hosts {
         host.pass(Duration::from_secs(4000));
@@ -122,7 +122,7 @@ fn a_lease_ends_with_its_time() {
     let waited = second.now.instant.saturating_since(start);
     assert!(waited >= Duration::from_secs(30) && waited < Duration::from_secs(32), "{waited:?}");
     assert_eq!((world.issuer().renewals, world.issuer().reused), (1, 0));
-    // The first wakes up at last: it takes over what the second has got.
+    // The first process wakes up: it takes over the token of the second.
     let mut first = hosts.remove(0);
     first.now = second.now;
     first.machine.handle_timeout(first.now);
@@ -132,9 +132,9 @@ fn a_lease_ends_with_its_time() {
     assert_eq!((world.issuer().renewals, world.issuer().reused), (1, 0));
 }
 
-/// A process that fails says so, and the next tries for itself.
+/// A process that fails releases its lease, and the next one tries.
 #[test]
-fn a_failed_renewal_leaves_the_turn_to_the_next() {
+fn failed_renewal_releases_the_lease() {
     let (mut world, mut hosts) = processes(2);
     for host in &mut hosts {
         host.pass(Duration::from_secs(4000));
@@ -148,9 +148,9 @@ fn a_failed_renewal_leaves_the_turn_to_the_next() {
     assert_eq!(failed, 1);
 }
 
-/// What another process got by a page serves this one too.
+/// A token that another process got by a page serves this one too.
 #[test]
-fn what_another_process_got_is_taken_over() {
+fn client_takes_over_the_token_of_another_process() {
     let (mut world, mut first, mut second) = (World::new(), Host::new(config(), 1), Host::new(config(), 2));
     world.issuer().gives_refresh = false;
     first.call(&mut world);
@@ -162,9 +162,9 @@ fn what_another_process_got_is_taken_over() {
     assert_eq!((first.pages(), second.pages()), (2, 0));
 }
 
-/// Somebody logs out while this process renews: that holds.
+/// A logout by another process during a renewal of this one stays in effect.
 #[test]
-fn a_logout_elsewhere_is_not_undone() {
+fn renewal_does_not_undo_a_logout_of_another_process() {
     let (mut world, mut hosts) = processes(2);
     let mut second = hosts.remove(1);
     let mut first = hosts.remove(0);
@@ -181,7 +181,7 @@ fn a_logout_elsewhere_is_not_undone() {
     assert_eq!(world.store.text(), "");
 }
 
-/// C12.20: a process that has just registered loses nothing to another that did the same.
+/// C12.20: a process that has just registered keeps its registration although another did the same.
 #[test]
 fn registrations_of_two_processes_do_not_erase_each_other() {
     let (mut world, mut first, mut second) = (World::new(), Host::new(config(), 1), Host::new(config(), 2));

@@ -1,4 +1,4 @@
-//! What is demanded of requests by their heads, and of what tokens allow.
+//! Requirements on the heads of requests, and permissions of tokens.
 
 use core::time::Duration;
 
@@ -21,7 +21,7 @@ fn document(protection: &Protection) -> Value {
 
 /// S10.1
 #[test]
-fn the_metadata_names_the_resource_and_its_issuers() {
+fn metadata_names_the_resource_and_its_issuers() {
     let protection = protection()
         .issuer("https://other.example/tenant")
         .unwrap()
@@ -48,7 +48,7 @@ fn the_metadata_names_the_resource_and_its_issuers() {
 
 /// S10.1
 #[test]
-fn the_metadata_is_for_everybody_web_pages_too() {
+fn metadata_is_public_for_web_pages_too() {
     let path = "/.well-known/oauth-protected-resource/mcp";
     let AccessDecision::Answer(answer) = admit(&protection(), "GET", path, &[]) else { panic!() };
     assert_eq!(answer.status, 200);
@@ -62,7 +62,7 @@ fn the_metadata_is_for_everybody_web_pages_too() {
 }
 
 #[test]
-fn a_resource_without_a_path_has_its_metadata_at_the_root() {
+fn resource_without_a_path_has_its_metadata_at_the_root() {
     let protection = Protection::new("https://MCP.example:443/", ISSUER).unwrap();
     assert_eq!(protection.resource(), "https://mcp.example");
     let path = "/.well-known/oauth-protected-resource";
@@ -72,7 +72,7 @@ fn a_resource_without_a_path_has_its_metadata_at_the_root() {
 
 /// S10.6
 #[test]
-fn offline_access_is_never_asked_for() {
+fn server_never_requires_offline_access() {
     let protection = protection()
         .required(["offline_access", "mcp"])
         .unwrap()
@@ -89,14 +89,14 @@ fn offline_access_is_never_asked_for() {
 fn clients_of_2025_03_26_find_the_issuer_at_the_origin() {
     let path = "/.well-known/oauth-authorization-server";
     let AccessDecision::Answer(answer) = admit(&protection(), "GET", path, &[]) else { panic!() };
-    assert_eq!(answer.status, 401, "it is not told unless it was given");
+    assert_eq!(answer.status, 401, "there is no issuer metadata by default");
     let protection = protection().issuer_metadata(r#"{"issuer":"https://login.example"}"#);
     let AccessDecision::Answer(answer) = admit(&protection, "GET", path, &[]) else { panic!() };
     assert_eq!((answer.status, &answer.body[..]), (200, &br#"{"issuer":"https://login.example"}"#[..]));
 }
 
 #[test]
-fn what_tokens_may_not_be_sent_to_is_not_protected() {
+fn configuration_refuses_a_resource_without_a_secure_url() {
     for url in ["http://mcp.example/mcp", "ftp://mcp.example", "mcp.example", "https://u:p@mcp.example/"] {
         assert!(matches!(Protection::new(url, ISSUER), Err(ProtectionError::Resource(_))), "{url}");
     }
@@ -105,9 +105,9 @@ fn what_tokens_may_not_be_sent_to_is_not_protected() {
     let _ = Protection::new("http://127.0.0.1:8080/mcp", "http://localhost:9000").unwrap();
 }
 
-/// What was mistyped must not be demanded of nobody.
+/// A mistyped scope must be an error, as no token could have it.
 #[test]
-fn what_is_no_scope_is_refused() {
+fn configuration_refuses_an_invalid_scope() {
     for odd in ["", "a b", "\"", "ä"] {
         assert_eq!(protection().required([odd]).unwrap_err(), ProtectionError::Scope(odd.into()));
         assert!(protection().supported([odd]).is_err());
@@ -118,7 +118,7 @@ fn what_is_no_scope_is_refused() {
 
 /// S10.3, S10.4
 #[test]
-fn without_a_token_it_is_401_and_says_where_to_get_one() {
+fn request_without_token_is_401_and_names_the_metadata() {
     let protection = protection().required(["mcp", "files:read"]).unwrap();
     for fields in [&[][..], &[("authorization", "Basic YTpi")], &[("authorization", "DPoP abc")]] {
         let answer = answer(&protection, fields);
@@ -126,7 +126,7 @@ fn without_a_token_it_is_401_and_says_where_to_get_one() {
         let demand = demand(&answer);
         assert_eq!(demand.resource_metadata.as_deref(), Some(METADATA));
         assert_eq!(demand.scope, Some(Scopes::parse("mcp files:read")));
-        // RFC 6750, section 3.1: who has shown nothing is told nothing.
+        // RFC 6750, section 3.1: a request without a token gets no error details.
         assert_eq!(demand.error, None);
         assert!(!demand.wants_dpop);
     }
@@ -134,7 +134,7 @@ fn without_a_token_it_is_401_and_says_where_to_get_one() {
 
 /// S10.3
 #[test]
-fn what_can_not_be_understood_is_400() {
+fn malformed_credentials_are_400() {
     let several = [("authorization", "Bearer a"), ("authorization", "Bearer b")];
     for fields in [
         &[("authorization", "Bearer")][..],
@@ -152,7 +152,7 @@ fn what_can_not_be_understood_is_400() {
 
 /// S10.3. A token in the URL ends up in logs.
 #[test]
-fn a_token_in_the_url_is_refused_even_beside_one_in_the_header() {
+fn server_refuses_a_token_in_the_url_even_with_one_in_the_header() {
     for path in ["/mcp?access_token=abc", "/mcp?x=1&access%5Ftoken=abc"] {
         let fields = [("authorization", "Bearer abc")];
         let AccessDecision::Answer(answer) = admit(&protection(), "POST", path, &fields) else {
@@ -164,21 +164,21 @@ fn a_token_in_the_url_is_refused_even_beside_one_in_the_header() {
 }
 
 #[test]
-fn schemes_are_compared_without_regard_to_case() {
+fn server_ignores_the_case_of_schemes() {
     let presented = present(&protection(), &[("authorization", "bEARER  a.b-c_d~e+f/g==")]);
     assert_eq!(presented.token.expose(), "a.b-c_d~e+f/g==");
     assert_eq!((presented.method.as_str(), presented.path.as_str()), ("POST", "/mcp"));
 }
 
 #[test]
-fn a_token_is_never_shown() {
+fn debug_output_hides_a_token() {
     let presented = present(&protection(), &[("authorization", "Bearer s3cret"), ("dpop", "s3cret")]);
     assert!(!format!("{presented:?}").contains("s3cret"));
 }
 
-/// The id of the error is as the revision has it.
+/// The id of the error follows the revision.
 #[test]
-fn the_body_is_an_error_that_answers_no_request() {
+fn body_of_a_refusal_is_an_error_without_request_id() {
     for (version, id) in [("2026-07-28", None), ("2025-06-18", Some(Value::Null))] {
         let answer = answer(&protection(), &[("mcp-protocol-version", version)]);
         let body: Value = serde_json::from_slice(&answer.body).unwrap();
@@ -186,11 +186,11 @@ fn the_body_is_an_error_that_answers_no_request() {
     }
 }
 
-// --- What tokens allow ---
+// --- Permissions of tokens ---
 
 /// S10.2, S10.7
 #[test]
-fn a_token_for_somebody_else_is_refused() {
+fn server_refuses_a_token_for_another_audience() {
     let other = |audience: &str| Access::new(Principal::new("ada"), audience);
     for audience in
         ["https://mcp.example", "https://mcp.example/mcp2", "https://other.example/mcp", "mcp", ""]
@@ -206,7 +206,7 @@ fn a_token_for_somebody_else_is_refused() {
 
 /// S10.2
 #[test]
-fn a_token_for_this_server_may_name_it_in_any_of_its_spellings() {
+fn audience_may_have_any_spelling_of_the_resource() {
     let named = |audience: &str| Access::new(Principal::new("ada"), audience);
     for audience in [RESOURCE, "HTTPS://MCP.Example:443/mcp"] {
         settle(&protection(), named(audience)).unwrap();
@@ -219,7 +219,7 @@ fn a_token_for_this_server_may_name_it_in_any_of_its_spellings() {
 
 /// S10.2
 #[test]
-fn a_token_that_has_expired_is_refused() {
+fn server_refuses_an_expired_token() {
     let mut expired = access("");
     expired.expires = Some(at(0).unix);
     assert_eq!(settle(&protection(), expired.clone()).unwrap_err().status, 401);
@@ -229,7 +229,7 @@ fn a_token_that_has_expired_is_refused() {
 
 /// S10.3, S10.4
 #[test]
-fn too_few_scopes_are_403_and_all_that_are_needed_are_named() {
+fn missing_scopes_are_403_and_the_challenge_names_all_of_them() {
     let protection = protection().required(["mcp", "files:read"]).unwrap();
     let answer = settle(&protection, access("mcp")).unwrap_err();
     assert_eq!(answer.status, 403);
@@ -260,7 +260,7 @@ fn broader_scopes_include_narrower_ones() {
 }
 
 #[test]
-fn what_nobody_can_tell_is_503_and_why_is_not_told() {
+fn unavailable_verifier_is_503_without_details() {
     let presented = present(&protection(), &[("authorization", "Bearer abc")]);
     let down = Err(VerifyError::unavailable("the database at 10.0.0.7 is down"));
     let answer = protection().check_token(&presented, down, &ReplayCache::new()).unwrap_err();
@@ -270,7 +270,7 @@ fn what_nobody_can_tell_is_503_and_why_is_not_told() {
     assert!(!String::from_utf8_lossy(&answer.body).contains("10.0.0.7"));
 }
 
-/// What a verifier says can not break out of the header.
+/// The text of a verifier cannot break out of the header.
 #[test]
 fn descriptions_stay_within_their_quotes() {
     let presented = present(&protection(), &[("authorization", "Bearer abc")]);
@@ -285,9 +285,9 @@ fn descriptions_stay_within_their_quotes() {
     assert_eq!(demand.resource_metadata.as_deref(), Some(METADATA));
 }
 
-/// S10.7: there is nothing in what handlers get that could be passed on.
+/// S10.7: handlers receive no token that they could pass on.
 #[test]
-fn what_a_token_allows_does_not_tell_the_token() {
+fn access_does_not_contain_the_token() {
     let presented = present(&protection(), &[("authorization", "Bearer s3cret")]);
     let authorized = protection().check_token(&presented, Ok(access("a")), &ReplayCache::new()).unwrap();
     let shown = format!("{authorized:?} {:?}", authorized.access());

@@ -1,4 +1,4 @@
-//! Tokens that are bound to keys, and the proofs that they come with.
+//! Tokens bound to keys, and their proofs.
 
 use core::time::Duration;
 
@@ -24,7 +24,7 @@ fn bound() -> Access {
     access
 }
 
-/// A server, with the proofs that came.
+/// A server, with the proofs that it has seen.
 struct Server {
     protection: Protection,
     proofs: ReplayCache,
@@ -52,14 +52,14 @@ impl Server {
     }
 }
 
-/// A proof as the client of this crate makes it.
-fn proves(now: Now, nonce: Option<&str>, jti: &str) -> String {
+/// A proof as this crate's client creates it.
+fn client_proof(now: Now, nonce: Option<&str>, jti: &str) -> String {
     let token = Secret::new(TOKEN);
     proof(&key(), "POST", "https://mcp.example/mcp", Some(&token), nonce, now.unix, jti).unwrap()
 }
 
-/// A proof that says anything.
-fn says(change: impl FnOnce(&mut Value, &mut Value)) -> String {
+/// A proof with changed contents.
+fn changed_proof(change: impl FnOnce(&mut Value, &mut Value)) -> String {
     let key = key();
     let mut header = json!({
         "typ": "dpop+jwt", "alg": "ES256", "jwk": serde_json::from_str::<Value>(&key.public_jwk()).unwrap(),
@@ -73,9 +73,9 @@ fn says(change: impl FnOnce(&mut Value, &mut Value)) -> String {
     format!("{input}.{}", BASE64.encode(key.sign(input.as_bytes()).unwrap()))
 }
 
-/// The hash of the token, as the client of this crate makes it.
+/// The hash of the token as this crate's client computes it.
 fn hash() -> Value {
-    let made = proves(at(0), None, "x");
+    let made = client_proof(at(0), None, "x");
     let claims = BASE64.decode(made.split('.').nth(1).unwrap()).unwrap();
     serde_json::from_slice::<Value>(&claims).unwrap()["ath"].clone()
 }
@@ -91,15 +91,15 @@ fn refused(asked: Result<(), HttpResponse>, error: &str) -> HttpResponse {
 }
 
 #[test]
-fn a_token_with_the_proof_that_the_client_of_this_crate_makes_is_let_in() {
+fn server_accepts_a_proof_of_this_crates_client() {
     let server = Server::new(DpopConfig::accepted());
-    server.prove(at(0), &proves(at(0), None, "a")).unwrap();
-    server.prove(at(0), &says(|_, _| {})).unwrap();
+    server.prove(at(0), &client_proof(at(0), None, "a")).unwrap();
+    server.prove(at(0), &changed_proof(|_, _| {})).unwrap();
 }
 
 /// RFC 9449, section 7.1
 #[test]
-fn what_is_taken_is_told() {
+fn challenge_and_metadata_list_the_accepted_schemes_and_algorithms() {
     let both =
         protection().dpop(DpopConfig::accepted().signed_by([JwtAlgorithm::Es256, JwtAlgorithm::EdDsa]));
     let answered = answer(&both, &[]);
@@ -119,13 +119,13 @@ fn what_is_taken_is_told() {
     assert_eq!(document["dpop_bound_access_tokens_required"], true);
 }
 
-/// RFC 9449, section 7.2: a token that was stolen must not be good without its key.
+/// RFC 9449, section 7.2: a stolen token must be useless without its key.
 #[test]
-fn a_bound_token_without_a_proof_is_refused_however_it_comes() {
+fn server_refuses_a_bound_token_without_a_proof_in_any_scheme() {
     let server = Server::new(DpopConfig::accepted());
     let answer = server.ask(at(0), &[("authorization", "Bearer a-token")], bound()).unwrap_err();
     assert_eq!((answer.status, demand(&answer).error.as_deref()), (401, Some("invalid_token")));
-    // By a server that knows nothing of proofs, too.
+    // By a server without DPoP, too.
     let plain = Server { protection: protection(), proofs: ReplayCache::new() };
     let answer = plain.ask(at(0), &[("authorization", "Bearer a-token")], bound()).unwrap_err();
     assert_eq!(answer.status, 401);
@@ -133,9 +133,9 @@ fn a_bound_token_without_a_proof_is_refused_however_it_comes() {
 }
 
 #[test]
-fn a_token_that_is_not_bound_is_no_token_of_this_scheme() {
+fn server_refuses_an_unbound_token_in_the_dpop_scheme() {
     let server = Server::new(DpopConfig::accepted());
-    let proof = proves(at(0), None, "a");
+    let proof = client_proof(at(0), None, "a");
     let fields = [("authorization", "DPoP a-token"), ("dpop", proof.as_str())];
     refused(server.ask(at(0), &fields, access("")), "invalid_token");
     server.ask(at(0), &[("authorization", "Bearer a-token")], access("")).unwrap();
@@ -144,16 +144,16 @@ fn a_token_that_is_not_bound_is_no_token_of_this_scheme() {
 }
 
 #[test]
-fn more_than_one_proof_is_none() {
+fn server_refuses_two_proofs() {
     let server = Server::new(DpopConfig::accepted());
-    let (one, two) = (proves(at(0), None, "a"), proves(at(0), None, "b"));
+    let (one, two) = (client_proof(at(0), None, "a"), client_proof(at(0), None, "b"));
     let fields = [("authorization", "DPoP a-token"), ("dpop", one.as_str()), ("dpop", two.as_str())];
     refused(server.ask(at(0), &fields, bound()), "invalid_dpop_proof");
 }
 
-/// RFC 9449, section 4.3. Each of these is signed well.
+/// RFC 9449, section 4.3. Each of these has a valid signature.
 #[test]
-fn a_proof_of_anything_else_is_refused() {
+fn server_refuses_a_proof_of_another_request() {
     let server = Server::new(DpopConfig::accepted());
     type Change = fn(&mut Value, &mut Value);
     let changes: [(&str, Change); 16] = [
@@ -175,8 +175,8 @@ fn a_proof_of_anything_else_is_refused() {
         ("other token", |_, claims| claims["ath"] = json!("fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo")),
     ];
     for (what, change) in changes {
-        let refused = server.prove(at(0), &says(change));
-        let answer = refused.err().unwrap_or_else(|| panic!("{what} is let in"));
+        let refused = server.prove(at(0), &changed_proof(change));
+        let answer = refused.err().unwrap_or_else(|| panic!("{what} is accepted"));
         assert_eq!(
             (answer.status, demand(&answer).error.as_deref()),
             (401, Some("invalid_dpop_proof")),
@@ -189,25 +189,25 @@ fn a_proof_of_anything_else_is_refused() {
 }
 
 #[test]
-fn a_proof_by_another_key_than_the_tokens_is_refused() {
+fn server_refuses_a_proof_by_another_key() {
     let server = Server::new(DpopConfig::accepted());
     let eve = Es256::from_entropy(&[6; 32]).unwrap();
     let token = Secret::new(TOKEN);
     let other = proof(&eve, "POST", "https://mcp.example/mcp", Some(&token), None, at(0).unix, "a").unwrap();
     refused(server.prove(at(0), &other), "invalid_token");
     // The key of one, signed by the other.
-    let mixed = says(|header, _| header["jwk"] = serde_json::from_str(&eve.public_jwk()).unwrap());
+    let mixed = changed_proof(|header, _| header["jwk"] = serde_json::from_str(&eve.public_jwk()).unwrap());
     refused(server.prove(at(0), &mixed), "invalid_dpop_proof");
 }
 
-/// Query and fragment do not count, nor does how it is written.
+/// Query, fragment and spelling of the URL do not matter.
 #[test]
-fn the_url_of_a_proof_may_be_written_in_any_of_its_spellings() {
+fn url_of_a_proof_may_have_any_spelling() {
     let server = Server::new(DpopConfig::accepted());
     let spellings =
         ["HTTPS://MCP.Example:443/mcp", "https://mcp.example/mcp?session=1", "https://mcp.example/mcp#a"];
     for (number, url) in spellings.into_iter().enumerate() {
-        let proof = says(|_, claims| {
+        let proof = changed_proof(|_, claims| {
             claims["htu"] = json!(url);
             claims["jti"] = json!(number.to_string());
         });
@@ -217,21 +217,21 @@ fn the_url_of_a_proof_may_be_written_in_any_of_its_spellings() {
 
 /// RFC 9449, section 11.1
 #[test]
-fn a_proof_is_good_once() {
+fn server_accepts_a_proof_once() {
     let server = Server::new(DpopConfig::accepted());
-    let once = proves(at(0), None, "a");
+    let once = client_proof(at(0), None, "a");
     server.prove(at(0), &once).unwrap();
     for seconds in [0, 30, 60] {
         refused(server.prove(at(seconds), &once), "invalid_dpop_proof");
     }
-    server.prove(at(1), &proves(at(1), None, "b")).unwrap();
+    server.prove(at(1), &client_proof(at(1), None, "b")).unwrap();
 }
 
-/// Whoever has no good token can not use up proofs.
+/// Without a valid token, a client cannot use up proofs.
 #[test]
-fn a_proof_with_a_bad_token_does_not_count() {
+fn proof_with_an_invalid_token_is_not_used_up() {
     let server = Server::new(DpopConfig::accepted());
-    let proof = proves(at(0), None, "a");
+    let proof = client_proof(at(0), None, "a");
     let mut expired = bound();
     expired.expires = Some(at(0).unix);
     let fields = [("authorization", "DPoP a-token"), ("dpop", proof.as_str())];
@@ -240,22 +240,22 @@ fn a_proof_with_a_bad_token_does_not_count() {
 }
 
 #[test]
-fn a_proof_is_good_at_its_time() {
+fn server_accepts_a_proof_only_near_its_time() {
     for (made, now, good) in
         [(100, 100, true), (100, 160, true), (100, 161, false), (161, 101, true), (162, 101, false)]
     {
-        let proved = Server::new(DpopConfig::accepted()).prove(at(now), &proves(at(made), None, "a"));
+        let proved = Server::new(DpopConfig::accepted()).prove(at(now), &client_proof(at(made), None, "a"));
         assert_eq!(proved.is_ok(), good, "made at {made}, used at {now}");
     }
     let patient = Server::new(DpopConfig::accepted().window(Duration::from_secs(600)));
-    patient.prove(at(600), &proves(at(0), None, "a")).unwrap();
+    patient.prove(at(600), &client_proof(at(0), None, "a")).unwrap();
 }
 
-/// A proof for later is kept in mind for as long as it is good.
+/// A proof from the future is remembered for as long as it is valid.
 #[test]
-fn a_proof_from_ahead_is_good_once_as_well() {
+fn server_accepts_a_proof_from_the_future_once() {
     let server = Server::new(DpopConfig::accepted());
-    let ahead = proves(at(60), None, "a");
+    let ahead = client_proof(at(60), None, "a");
     server.prove(at(0), &ahead).unwrap();
     refused(server.prove(at(119), &ahead), "invalid_dpop_proof");
     refused(server.prove(at(121), &ahead), "invalid_dpop_proof");
@@ -263,27 +263,27 @@ fn a_proof_from_ahead_is_good_once_as_well() {
 
 /// RFC 9449, section 9
 #[test]
-fn where_nonces_are_wanted_the_client_is_given_one() {
+fn server_that_requires_nonces_issues_one() {
     let server = Server::new(DpopConfig::required().nonces([7; 32]));
-    let answer = refused(server.prove(at(0), &proves(at(0), None, "a")), "use_dpop_nonce");
+    let answer = refused(server.prove(at(0), &client_proof(at(0), None, "a")), "use_dpop_nonce");
     assert!(demand(&answer).is_use_dpop_nonce());
     let [nonce] = *header(&answer, "dpop-nonce") else { panic!() };
-    // Nothing came of the proof: the same id may be used again.
-    server.prove(at(0), &proves(at(0), Some(nonce), "a")).unwrap();
-    server.prove(at(299), &proves(at(299), Some(nonce), "b")).unwrap();
-    // The one before is good as well, but not the one before that.
-    server.prove(at(599), &proves(at(599), Some(nonce), "c")).unwrap();
-    refused(server.prove(at(600), &proves(at(600), Some(nonce), "d")), "use_dpop_nonce");
-    refused(server.prove(at(0), &proves(at(0), Some("made-up"), "e")), "use_dpop_nonce");
-    // Instances that share the key take each other's; others do not.
+    // The refused proof was not recorded: its id may be used again.
+    server.prove(at(0), &client_proof(at(0), Some(nonce), "a")).unwrap();
+    server.prove(at(299), &client_proof(at(299), Some(nonce), "b")).unwrap();
+    // The previous nonce is valid as well, but not the one before it.
+    server.prove(at(599), &client_proof(at(599), Some(nonce), "c")).unwrap();
+    refused(server.prove(at(600), &client_proof(at(600), Some(nonce), "d")), "use_dpop_nonce");
+    refused(server.prove(at(0), &client_proof(at(0), Some("made-up"), "e")), "use_dpop_nonce");
+    // Instances with the same key accept each other's nonces; others do not.
     let same = Server::new(DpopConfig::required().nonces([7; 32]));
-    same.prove(at(0), &proves(at(0), Some(nonce), "a")).unwrap();
+    same.prove(at(0), &client_proof(at(0), Some(nonce), "a")).unwrap();
     let other = Server::new(DpopConfig::required().nonces([8; 32]));
-    refused(other.prove(at(0), &proves(at(0), Some(nonce), "a")), "use_dpop_nonce");
+    refused(other.prove(at(0), &client_proof(at(0), Some(nonce), "a")), "use_dpop_nonce");
 }
 
 #[test]
-fn the_key_of_nonces_and_proofs_are_not_shown() {
+fn debug_output_hides_the_nonce_key_and_proofs() {
     let shown = format!("{:?}", DpopConfig::required().nonces([7; 32]));
     assert!(!shown.contains("7, 7"), "{shown}");
     let fields = [("authorization", "DPoP a-token"), ("dpop", "s3cret")];

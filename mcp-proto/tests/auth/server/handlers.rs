@@ -1,4 +1,4 @@
-//! What handlers know of tokens and demand of them; to whom sessions and states belong.
+//! What handlers learn from tokens and require of them; the owners of sessions and states.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn tool(name: &str) -> Tool {
     Tool::new(name, "A tool", Json::empty_object())
 }
 
-/// Tools, and how often one of them began.
+/// Tools, and how often each was started.
 fn router() -> (Router, Arc<AtomicUsize>) {
     let begun = Arc::new(AtomicUsize::new(0));
     let begins = begun.clone();
@@ -60,7 +60,7 @@ fn router() -> (Router, Arc<AtomicUsize>) {
     (router, begun)
 }
 
-/// Tokens are `PRINCIPAL~SCOPE+SCOPE`, with `_` for `:`, as nobody should make them.
+/// Tokens are `PRINCIPAL~SCOPE+SCOPE`, with `_` for `:`; a real server must not do this.
 fn guard() -> Guard {
     let protection = Protection::new(RESOURCE, ISSUER)
         .and_then(|protection| protection.required(["mcp"]))
@@ -85,7 +85,8 @@ fn web(token: &str) -> HttpHarness {
 
 #[track_caller]
 fn demand(head: &ResponseHead) -> Requirement {
-    Requirement::parse(field(head, "www-authenticate").expect("a challenge")).expect("one of bearer tokens")
+    Requirement::parse(field(head, "www-authenticate").expect("a challenge"))
+        .expect("a challenge for bearer tokens")
 }
 
 #[track_caller]
@@ -94,7 +95,7 @@ fn text(answer: &Value) -> &str {
 }
 
 #[test]
-fn a_request_without_a_token_does_not_get_in() {
+fn server_refuses_a_request_without_a_token() {
     let mut web = web("");
     web.token = None;
     let head = web.call("who", json!({})).head();
@@ -107,7 +108,7 @@ fn a_request_without_a_token_does_not_get_in() {
 
 /// S10.3
 #[test]
-fn every_request_of_either_era_is_looked_at() {
+fn server_checks_every_request_of_either_era() {
     let mut web = web("ada~mcp");
     let session = web.open();
     web.token = None;
@@ -122,7 +123,7 @@ fn every_request_of_either_era_is_looked_at() {
 }
 
 #[test]
-fn handlers_know_who_asks_by_which_client() {
+fn handlers_know_the_principal_and_the_client() {
     let mut web = web("ada~mcp");
     assert_eq!(text(&web.call("who", json!({})).json()), "ada by Some(\"tester\")");
     web.guard = None;
@@ -132,7 +133,7 @@ fn handlers_know_who_asks_by_which_client() {
 
 /// S10.4
 #[test]
-fn what_a_handler_demands_in_vain_is_403_with_all_that_is_needed() {
+fn scope_required_by_a_handler_is_403_with_all_needed_scopes() {
     let mut web = web("ada~mcp+files_lock");
     let mut caller = web.call("write", json!({}));
     let head = caller.head();
@@ -151,19 +152,19 @@ fn what_a_handler_demands_in_vain_is_403_with_all_that_is_needed() {
 
 /// S10.5
 #[test]
-fn broader_scopes_do_for_handlers_as_well() {
+fn broader_scopes_satisfy_handlers() {
     assert_eq!(text(&web("ada~mcp+files_admin").call("write", json!({})).json()), "written");
 }
 
 #[test]
-fn resources_may_demand_scopes_too() {
+fn resources_may_require_scopes() {
     let mut caller = web("ada~mcp").ask("resources/read", json!({"uri": "file:///a"}));
     assert_eq!(demand(&caller.head()).scope, Some(Scopes::parse("mcp files:read")));
 }
 
-/// The first output decides what the answer is.
+/// The first output decides the kind of the response.
 #[test]
-fn once_something_was_sent_a_demand_in_vain_is_an_error() {
+fn missing_scope_is_an_error_once_output_was_sent() {
     let mut caller = web("ada~mcp").ask("tools/call", json!({"name": "late", "_meta": {"progressToken": 1}}));
     let head = caller.head();
     assert_eq!((head.status, field(&head, "www-authenticate")), (200, None));
@@ -173,14 +174,14 @@ fn once_something_was_sent_a_demand_in_vain_is_an_error() {
 }
 
 #[test]
-fn what_is_no_scope_is_demanded_of_everybody() {
+fn handler_that_requires_an_invalid_scope_fails() {
     let answer = web("ada~mcp").call("odd", json!({})).json();
     assert_eq!(answer["result"]["isError"], true, "{answer}");
 }
 
 /// S10.4
 #[test]
-fn the_scopes_of_a_tool_are_looked_at_before_it_begins() {
+fn server_checks_the_scopes_of_a_tool_before_it_starts() {
     let (router, begun) = router();
     let mut web = HttpHarness::new(router);
     web.guard = Some(guard());
@@ -188,7 +189,7 @@ fn the_scopes_of_a_tool_are_looked_at_before_it_begins() {
     let head = web.call("declared", json!({})).head();
     assert_eq!((head.status, demand(&head).scope), (403, Some(Scopes::parse("mcp files:admin"))));
     assert_eq!(begun.load(Ordering::Relaxed), 0);
-    // What it needs beside comes in one demand with that.
+    // One challenge names these scopes and those that the handler requires.
     web.guard = Some(Guard::new(Protection::new(RESOURCE, ISSUER).unwrap(), async |_: PresentedToken| {
         let mut access = Access::new(Principal::new("ada"), RESOURCE);
         access.scopes = Scopes::parse("files:admin");
@@ -201,7 +202,7 @@ fn the_scopes_of_a_tool_are_looked_at_before_it_begins() {
 
 /// S10.4
 #[test]
-fn the_scopes_of_a_tool_are_looked_at_before_it_becomes_a_task() {
+fn server_checks_the_scopes_of_a_tool_before_it_becomes_a_task() {
     let call = json!({"name": "bake", "arguments": {}});
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let mut web = web("ada~mcp");
@@ -214,9 +215,9 @@ fn the_scopes_of_a_tool_are_looked_at_before_it_becomes_a_task() {
     assert_eq!(caller.json()["result"]["resultType"], "task");
 }
 
-/// A handler in place of what the router would do does not let anybody past the scopes of tools.
+/// A handler that replaces the router's own does not bypass the scopes of tools.
 #[test]
-fn scopes_of_tools_hold_for_a_handler_of_every_call() {
+fn custom_call_handler_does_not_bypass_tool_scopes() {
     use mcp_proto::schema::{CallTool, CallToolResult};
 
     let router = router().0.handler::<CallTool, _, _>(async |_, _| CallToolResult::text("anything"));
@@ -228,7 +229,7 @@ fn scopes_of_tools_hold_for_a_handler_of_every_call() {
 }
 
 #[test]
-fn scopes_of_a_tool_that_is_not_there_are_a_mistake() {
+fn router_refuses_scopes_of_an_unknown_tool() {
     let router = Router::new("a", "1").tool_scopes("nothing", ["a"]);
     assert_eq!(router.check(), Err(RouterError::NoTool { tool: "nothing".into() }));
     let router =
@@ -236,9 +237,9 @@ fn scopes_of_a_tool_that_is_not_there_are_a_mistake() {
     assert!(matches!(router.check(), Err(RouterError::Scope { .. })));
 }
 
-/// S10.10: on standard input and output there are no tokens, and whoever started the server may do everything.
+/// S10.10: standard input and output carry no tokens, and the user who started the server may do everything.
 #[test]
-fn where_no_token_is_demanded_everything_is_allowed() {
+fn server_without_tokens_allows_everything() {
     let mut web = HttpHarness::new(router().0);
     assert_eq!(text(&web.call("write", json!({})).json()), "written");
     assert_eq!(text(&web.call("declared", json!({})).json()), "done");
@@ -247,7 +248,7 @@ fn where_no_token_is_demanded_everything_is_allowed() {
 // --- Sessions ---
 
 #[test]
-fn each_request_in_a_session_is_allowed_what_its_own_token_allows() {
+fn request_in_a_session_has_the_permissions_of_its_own_token() {
     let mut web = web("ada~mcp+files_write+files_lock");
     let session = web.open();
     let call = json!({"name": "write", "arguments": {}});
@@ -263,9 +264,9 @@ fn each_request_in_a_session_is_allowed_what_its_own_token_allows() {
     assert_eq!(text(&web.post_request(&session, "tools/call", call).json()), "written");
 }
 
-/// The first output decides: an answer that is one of several has no status of its own.
+/// The first output decides: a response within an array has no status of its own.
 #[test]
-fn in_a_batch_a_demand_in_vain_is_an_error_among_answers() {
+fn missing_scope_in_a_batch_is_an_error_among_the_responses() {
     let mut web = web("ada~mcp");
     let session = web.open_with("2025-03-26", json!({}));
     let call = |id: i64, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {}}});
@@ -281,9 +282,9 @@ fn in_a_batch_a_demand_in_vain_is_an_error_among_answers() {
     assert!(codes.contains(&&json!(-32600)) && codes.contains(&&Value::Null), "{answers}");
 }
 
-/// A refusal is no stream, whatever a client takes.
+/// A refusal is never a stream, whatever the client accepts.
 #[test]
-fn a_client_that_takes_streams_alone_is_refused_by_the_status_as_well() {
+fn client_that_accepts_only_streams_is_refused_by_status() {
     let mut web = web("ada~mcp");
     let session = web.open();
     let call = json!({"name": "write", "arguments": {}});
@@ -301,9 +302,9 @@ fn a_client_that_takes_streams_alone_is_refused_by_the_status_as_well() {
     assert_eq!(caller.json()["id"], 7);
 }
 
-/// For servers whose tokens are checked by something before them.
+/// For servers whose tokens are checked by a proxy in front.
 #[test]
-fn a_handler_may_deny_without_a_guard() {
+fn handler_can_deny_a_request_without_a_guard() {
     let router = Router::new("files", "1").tool_with(tool("no"), async |NoArguments {}, _| {
         Err::<String, _>(HandlerError::denied("not you", "Bearer error=\"insufficient_scope\", scope=\"a\""))
     });
@@ -316,7 +317,7 @@ fn a_handler_may_deny_without_a_guard() {
 
 /// S10.9
 #[test]
-fn the_id_of_a_session_is_no_credential() {
+fn session_id_is_no_credential() {
     let mut web = web("ada~mcp");
     let session = web.open();
     web.token = Some("eve~mcp".into());
@@ -332,7 +333,7 @@ fn the_id_of_a_session_is_no_credential() {
 
 /// S10.9
 #[test]
-fn a_task_belongs_to_whoever_has_begun_it() {
+fn task_belongs_to_the_principal_that_started_it() {
     let mut web = web("ada~mcp+kitchen");
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let call = json!({"name": "bake", "arguments": {}});
@@ -352,7 +353,7 @@ fn a_task_belongs_to_whoever_has_begun_it() {
 /// S10.9
 #[cfg(feature = "seal")]
 #[test]
-fn a_sealed_state_is_good_for_whoever_it_was_made_for() {
+fn sealed_state_is_valid_only_for_its_principal() {
     use mcp_proto::schema::{ElicitParams, ElicitSchema, Map};
 
     let router = Router::new("asking", "1").tool_with(tool("ask"), async |NoArguments {}, cx: Context| {
@@ -374,9 +375,9 @@ fn a_sealed_state_is_good_for_whoever_it_was_made_for() {
     assert_eq!(text(&web.ask_with("tools/call", call, capabilities).json()), "asked");
 }
 
-/// S10.10: a server for one program on the same machine may know its token by itself.
+/// S10.10: a server for one program on the same machine may have one fixed token.
 #[test]
-fn one_token_for_a_local_server_is_compared_in_constant_time() {
+fn local_server_compares_its_token_in_constant_time() {
     let token = Secret::new("fresh-and-random");
     let mut web = HttpHarness::new(router().0);
     let protection = Protection::new("http://localhost:8080/mcp", "http://localhost:8080").unwrap();

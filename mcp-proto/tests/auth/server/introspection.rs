@@ -1,4 +1,4 @@
-//! Issuers that are asked about tokens.
+//! Issuers that introspect tokens.
 
 use core::task::{Context, Poll, Waker};
 
@@ -33,11 +33,11 @@ fn active() -> Value {
     })
 }
 
-/// What is known of a token once its issuer has answered.
+/// Checks a token, and again once its issuer has answered.
 fn ask(checker: &mut IntrospectionChecker, now: Now, token: &str, answer: &Value) -> TokenValidation {
     let token = Secret::new(token);
     let TokenValidation::Pending(id) = checker.check(now, &QuotaOwner::LOCAL, &token) else {
-        panic!("it is not asked about")
+        panic!("no introspection is pending")
     };
     let fetch = checker.poll_fetch().unwrap().0;
     assert_eq!(fetch.id, id);
@@ -63,7 +63,7 @@ fn refused(verdict: TokenValidation) -> VerifyError {
 
 /// RFC 7662, section 2.1; RFC 6749, section 2.3.1
 #[test]
-fn the_issuer_is_asked_with_the_token_in_a_form_and_a_password() {
+fn checker_sends_the_token_in_a_form_with_client_credentials() {
     let mut checker = checker();
     assert!(matches!(
         checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t+k/=")),
@@ -81,7 +81,7 @@ fn the_issuer_is_asked_with_the_token_in_a_form_and_a_password() {
 
 /// S10.2
 #[test]
-fn an_active_token_allows_what_its_issuer_says() {
+fn active_token_has_the_permissions_of_the_response() {
     let access = good(ask(&mut checker(), at(0), "t", &active()));
     assert_eq!(access.principal.as_str(), "https://login.example#ada");
     assert_eq!(access.scopes.to_string(), "a b");
@@ -93,7 +93,7 @@ fn an_active_token_allows_what_its_issuer_says() {
 
 /// S10.2
 #[test]
-fn a_token_that_is_not_active_or_not_of_the_issuer_is_refused() {
+fn checker_refuses_an_inactive_or_foreign_token() {
     let mut other = active();
     other["iss"] = json!("https://evil.example");
     let mut early = active();
@@ -108,9 +108,9 @@ fn a_token_that_is_not_active_or_not_of_the_issuer_is_refused() {
     }
 }
 
-/// A client on its own behalf is not the person of the same name.
+/// A client on its own behalf is not the user of the same name.
 #[test]
-fn a_client_on_its_own_behalf_is_told_from_people() {
+fn checker_distinguishes_clients_from_users() {
     let mut machine = active();
     machine["client_id"] = json!("ada");
     machine.as_object_mut().unwrap().remove("sub");
@@ -120,7 +120,7 @@ fn a_client_on_its_own_behalf_is_told_from_people() {
 
 /// S10.2
 #[test]
-fn a_token_for_nobody_in_particular_is_for_this_server_only_if_that_was_said() {
+fn checker_accepts_a_token_without_audience_only_if_configured() {
     let mut answer = active();
     answer.as_object_mut().unwrap().remove("aud");
     assert_eq!(good(ask(&mut checker(), at(0), "t", &answer)).audiences, [""; 0]);
@@ -133,7 +133,7 @@ fn a_token_for_nobody_in_particular_is_for_this_server_only_if_that_was_said() {
 }
 
 #[test]
-fn answers_are_kept_for_a_moment() {
+fn checker_caches_responses_briefly() {
     let mut checker = checker();
     good(ask(&mut checker, at(0), "t", &active()));
     good(checker.check(at(9), &QuotaOwner::LOCAL, &Secret::new("t")));
@@ -146,7 +146,7 @@ fn answers_are_kept_for_a_moment() {
 }
 
 #[test]
-fn one_token_is_asked_about_once_however_many_requests_there_are() {
+fn checker_introspects_a_token_once_for_all_requests() {
     let mut checker = checker();
     let TokenValidation::Pending(first) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else {
         panic!()
@@ -160,7 +160,7 @@ fn one_token_is_asked_about_once_however_many_requests_there_are() {
 }
 
 #[test]
-fn only_so_many_tokens_are_asked_about_at_once() {
+fn checker_limits_pending_introspections() {
     let mut config = config();
     config.max_pending = 2;
     let mut checker = IntrospectionChecker::new(config).unwrap();
@@ -180,9 +180,9 @@ fn only_so_many_tokens_are_asked_about_at_once() {
     ));
 }
 
-/// Whoever was to ask may be gone: a server that was dropped, say.
+/// The exchange may never be made: its server was dropped, for example.
 #[test]
-fn tokens_of_which_nothing_is_heard_are_asked_about_again() {
+fn checker_repeats_an_unanswered_introspection() {
     let mut config = config();
     config.max_pending = 1;
     let mut checker = IntrospectionChecker::new(config).unwrap();
@@ -194,16 +194,16 @@ fn tokens_of_which_nothing_is_heard_are_asked_about_again() {
     else {
         panic!()
     };
-    assert_eq!(checker.poll_fetch().unwrap().0.id, second, "the first is not worth making any more");
+    assert_eq!(checker.poll_fetch().unwrap().0.id, second, "the first exchange is obsolete");
     checker.handle_answer(at(30), first, 200, active().to_string().as_bytes());
     refused(checker.check(at(30), &QuotaOwner::LOCAL, &Secret::new("t")));
     checker.handle_answer(at(30), second, 200, active().to_string().as_bytes());
     good(checker.check(at(30), &QuotaOwner::LOCAL, &Secret::new("u")));
 }
 
-/// An issuer that is down is not asked by every request.
+/// An issuer that is down does not receive a query for each request.
 #[test]
-fn what_could_not_be_asked_is_not_known_and_not_asked_at_once_again() {
+fn failed_introspection_is_unavailable_and_not_repeated_at_once() {
     for (status, body) in [(500, "{}"), (200, "<html>"), (200, "{}"), (401, r#"{"active":true}"#)] {
         let mut checker = checker();
         let TokenValidation::Pending(id) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else {
@@ -220,7 +220,7 @@ fn what_could_not_be_asked_is_not_known_and_not_asked_at_once_again() {
 }
 
 #[test]
-fn neither_tokens_nor_passwords_are_shown() {
+fn debug_output_hides_tokens_and_client_secrets() {
     let mut checker = checker();
     let _ = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("s3cret"));
     let fetch = checker.poll_fetch().unwrap().0;
@@ -231,7 +231,7 @@ fn neither_tokens_nor_passwords_are_shown() {
 }
 
 #[test]
-fn a_password_is_not_sent_just_anywhere() {
+fn configuration_refuses_an_insecure_introspection_endpoint() {
     for endpoint in ["http://login.example/introspect", "login", "ftp://login.example"] {
         let mut config = config();
         config.endpoint = endpoint.into();
@@ -239,7 +239,7 @@ fn a_password_is_not_sent_just_anywhere() {
     }
 }
 
-/// Whoever waits is woken when the issuer has answered, and whoever has gone is forgotten.
+/// A waiting request is woken when the issuer has answered, and a dropped one is forgotten.
 #[test]
 fn requests_wait_for_the_issuer_together() {
     let verifier = CheckerVerifier::from_checker(checker());
@@ -269,7 +269,7 @@ fn requests_wait_for_the_issuer_together() {
 }
 
 #[test]
-fn only_so_many_requests_wait() {
+fn waiting_requests_are_limited() {
     let verifier = CheckerVerifier::from_checker(checker());
     let AccessDecision::Verify(presented) =
         admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
@@ -294,13 +294,13 @@ fn only_so_many_requests_wait() {
     assert!(more.as_mut().poll(&mut cx).is_pending());
 }
 
-/// The sender of an address.
+/// A sender with this address.
 fn sender(address: &str) -> QuotaOwner {
     QuotaOwner::of(None, address.parse().ok())
 }
 
 #[test]
-fn a_sender_of_random_tokens_does_not_keep_others_from_being_verified() {
+fn sender_of_random_tokens_does_not_block_others() {
     let mut checker = checker();
     let (eve, ada) = (sender("192.0.2.66"), sender("192.0.2.1"));
     let asked = (0..1000)
@@ -309,12 +309,12 @@ fn a_sender_of_random_tokens_does_not_keep_others_from_being_verified() {
             matches!(verdict, TokenValidation::Pending(_))
         })
         .count();
-    assert_eq!(asked, 154, "three fifths of what may be asked at once");
+    assert_eq!(asked, 154, "three fifths of the pending introspections");
     assert!(matches!(checker.check(at(0), &ada, &Secret::new("t")), TokenValidation::Pending(_)));
 }
 
 #[test]
-fn answers_about_random_tokens_do_not_displace_those_about_good_ones() {
+fn responses_about_random_tokens_do_not_evict_valid_ones() {
     let mut config = config();
     config.cache_entries = 4;
     let mut checker = IntrospectionChecker::new(config).unwrap();
@@ -325,9 +325,9 @@ fn answers_about_random_tokens_do_not_displace_those_about_good_ones() {
     good(checker.check(at(2), &QuotaOwner::LOCAL, &Secret::new("t")));
 }
 
-/// Many clients may have one address: behind a proxy, say.
+/// Many clients may share one address, behind a proxy for example.
 #[test]
-fn a_token_that_was_good_lately_is_asked_about_on_behalf_of_whom_it_names() {
+fn recently_valid_token_counts_towards_its_own_principal() {
     let mut checker = checker();
     good(ask(&mut checker, at(0), "t", &active()));
     let flood = (0..1000).map(|number| Secret::new(format!("random-{number}")));
@@ -337,7 +337,7 @@ fn a_token_that_was_good_lately_is_asked_about_on_behalf_of_whom_it_names() {
     let TokenValidation::Pending(id) = checker.check(at(60), &QuotaOwner::LOCAL, &Secret::new("t")) else {
         panic!()
     };
-    // Once it was withdrawn, it is like any other.
+    // Once it is revoked, it is like any other.
     checker.handle_answer(at(60), id, 200, br#"{"active":false}"#);
     refused(checker.check(at(61), &QuotaOwner::LOCAL, &Secret::new("t")));
     let withdrawn = refused(checker.check(at(80), &QuotaOwner::LOCAL, &Secret::new("t")));

@@ -49,13 +49,13 @@ fn claims() -> Value {
     })
 }
 
-/// With one key, which does not change.
+/// A checker with one fixed key.
 fn fixed() -> JwtChecker {
     let source = KeySource::Fixed(keys(&[jwk(1, "one")]));
     JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, source)]))
 }
 
-/// With keys that are to be fetched.
+/// A checker that fetches its keys.
 fn fetching() -> JwtChecker {
     let source = KeySource::Url("https://login.example/keys".into());
     JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, source)]))
@@ -92,22 +92,22 @@ fn fetch(checker: &mut JwtChecker, url: &str) -> Fetch {
     fetch
 }
 
-/// Checks a token, and fetches this if that is wanted.
+/// Checks a token, and answers the fetch that this needs.
 fn check(checker: &mut JwtChecker, now: Now, token: &Secret, set: &str) -> TokenValidation {
-    if let TokenValidation::Pending(id) = checker.judge(now, token) {
+    if let TokenValidation::Pending(id) = checker.check_and_verify(now, token) {
         assert_eq!(checker.poll_fetch().unwrap().0.id, id);
         checker.handle_answer(now, id, 200, set.as_bytes());
     }
-    checker.judge(now, token)
+    checker.check_and_verify(now, token)
 }
 
-trait Judge {
-    /// Checks a token, its signature as well.
-    fn judge(&mut self, now: Now, token: &Secret) -> TokenValidation;
+trait CheckAndVerify {
+    /// Checks a token including its signature.
+    fn check_and_verify(&mut self, now: Now, token: &Secret) -> TokenValidation;
 }
 
-impl Judge for JwtChecker {
-    fn judge(&mut self, now: Now, token: &Secret) -> TokenValidation {
+impl CheckAndVerify for JwtChecker {
+    fn check_and_verify(&mut self, now: Now, token: &Secret) -> TokenValidation {
         let mut verdict = self.check(now, &QuotaOwner::LOCAL, token);
         loop {
             let TokenValidation::SignatureUnchecked(signed) = verdict else { return verdict };
@@ -119,12 +119,12 @@ impl Judge for JwtChecker {
     }
 }
 
-// --- What tokens say ---
+// --- Claims ---
 
 /// S10.2
 #[test]
-fn a_token_of_a_trusted_issuer_allows_what_it_says() {
-    let access = good(fixed().judge(at(0), &signed(1, &header(), &claims())));
+fn token_of_a_trusted_issuer_has_its_permissions() {
+    let access = good(fixed().check_and_verify(at(0), &signed(1, &header(), &claims())));
     assert_eq!(access.principal.as_str(), "https://login.example#ada");
     assert_eq!(access.scopes.to_string(), "a b");
     assert_eq!(access.client_id.as_deref(), Some("editor"));
@@ -133,9 +133,9 @@ fn a_token_of_a_trusted_issuer_allows_what_it_says() {
     assert_eq!(access.claims.decode::<Value>().unwrap()["iat"], NOW);
 }
 
-/// S10.2. Each of these is signed well.
+/// S10.2. Each of these has a valid signature.
 #[test]
-fn a_token_is_refused_for_what_it_says() {
+fn checker_refuses_a_token_for_its_claims() {
     let cases = [
         ("exp", json!(NOW - 30)),
         ("exp", Value::Null),
@@ -155,31 +155,31 @@ fn a_token_is_refused_for_what_it_says() {
     for (name, value) in cases {
         let mut claims = claims();
         claims[name] = value;
-        invalid(fixed().judge(at(0), &signed(1, &header(), &claims)));
+        invalid(fixed().check_and_verify(at(0), &signed(1, &header(), &claims)));
     }
     let mut nobody = claims();
     nobody["sub"] = json!("");
     nobody["client_id"] = Value::Null;
-    assert_eq!(invalid(fixed().judge(at(0), &signed(1, &header(), &nobody))), "it names nobody");
+    assert_eq!(invalid(fixed().check_and_verify(at(0), &signed(1, &header(), &nobody))), "it names nobody");
 }
 
 #[test]
-fn clocks_may_differ_a_little() {
+fn checker_tolerates_a_small_clock_skew() {
     for (name, value) in [("exp", NOW - 29), ("nbf", NOW + 30)] {
         let mut claims = claims();
         claims[name] = json!(value);
-        good(fixed().judge(at(0), &signed(1, &header(), &claims)));
+        good(fixed().check_and_verify(at(0), &signed(1, &header(), &claims)));
     }
 }
 
-/// What `exp` says may have a fraction, scopes may be a list, and a client may be on its own.
+/// `exp` may have a fraction, scopes may be a list, and a token may be a client's own.
 #[test]
-fn what_is_said_in_other_ways_is_understood() {
+fn checker_accepts_other_forms_of_claims() {
     let said = json!({
         "iss": ISSUER, "aud": ["https://other.example", RESOURCE], "exp": NOW as f64 + 0.5, "azp": "robot",
         "scp": ["a", "b c"], "cnf": {"jkt": "thumb"},
     });
-    let access = good(fixed().judge(at(0), &signed(1, &header(), &said)));
+    let access = good(fixed().check_and_verify(at(0), &signed(1, &header(), &said)));
     assert_eq!(access.principal.as_str(), "https://login.example?client_id=robot");
     assert_eq!(access.scopes.to_string(), "a b c");
     assert_eq!(access.audiences, ["https://other.example", RESOURCE]);
@@ -187,10 +187,10 @@ fn what_is_said_in_other_ways_is_understood() {
 }
 
 #[test]
-fn a_token_of_another_type_is_refused() {
+fn checker_refuses_a_token_of_another_type() {
     let types = |typ: Value| json!({"alg": "ES256", "kid": "one", "typ": typ});
     for typ in ["dpop+jwt", "logout+jwt", "application/secevent+jwt", "at+jwt2", ""] {
-        invalid(fixed().judge(at(0), &signed(1, &types(json!(typ)), &claims())));
+        invalid(fixed().check_and_verify(at(0), &signed(1, &types(json!(typ)), &claims())));
     }
     let mut strict =
         JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, KeySource::Fixed(keys(&[jwk(1, "one")])))]);
@@ -202,8 +202,8 @@ fn a_token_of_another_type_is_refused() {
         (Value::Null, false),
     ] {
         let token = signed(1, &types(typ), &claims());
-        good(fixed().judge(at(0), &token));
-        let verdict = JwtChecker::new(strict.clone()).judge(at(0), &token);
+        good(fixed().check_and_verify(at(0), &token));
+        let verdict = JwtChecker::new(strict.clone()).check_and_verify(at(0), &token);
         assert_eq!(matches!(verdict, TokenValidation::Valid(_)), taken);
     }
 }
@@ -212,20 +212,20 @@ fn a_token_of_another_type_is_refused() {
 
 /// S10.2
 #[test]
-fn every_algorithm_is_understood_as_others_use_it() {
+fn checker_verifies_tokens_of_other_implementations_for_every_algorithm() {
     for (algorithm, token) in TOKENS {
         let source = KeySource::Fixed(KEYS.into());
         let mut config = JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, source)]);
-        good(JwtChecker::new(config.clone()).judge(at(0), &Secret::new(token)));
+        good(JwtChecker::new(config.clone()).check_and_verify(at(0), &Secret::new(token)));
         config.algorithms.retain(|allowed| allowed.as_str() != algorithm);
-        let why = invalid(JwtChecker::new(config).judge(at(0), &Secret::new(token)));
+        let why = invalid(JwtChecker::new(config).check_and_verify(at(0), &Secret::new(token)));
         assert_eq!(why, "its algorithm is not accepted");
     }
 }
 
 /// S10.2
 #[test]
-fn a_signature_that_is_changed_anywhere_is_wrong() {
+fn checker_refuses_any_changed_signature() {
     for (algorithm, token) in TOKENS {
         let config = JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, KeySource::Fixed(KEYS.into()))]);
         let mut checker = JwtChecker::new(config);
@@ -235,28 +235,38 @@ fn a_signature_that_is_changed_anywhere_is_wrong() {
             let mut other = signature.clone();
             other[at_byte] ^= 1;
             let token = Secret::new(format!("{signed}.{}", BASE64.encode(other)));
-            assert_eq!(invalid(checker.judge(at(0), &token)), "its signature is wrong", "{algorithm}");
+            assert_eq!(
+                invalid(checker.check_and_verify(at(0), &token)),
+                "its signature is wrong",
+                "{algorithm}"
+            );
         }
         for other in [&signature[1..], &[]] {
-            invalid(checker.judge(at(0), &Secret::new(format!("{signed}.{}", BASE64.encode(other)))));
+            invalid(
+                checker.check_and_verify(at(0), &Secret::new(format!("{signed}.{}", BASE64.encode(other)))),
+            );
         }
     }
 }
 
-/// Neither no signature, nor one that anybody could make by the public key.
+/// Neither an absent signature nor one that the public key can produce.
 #[test]
-fn there_is_no_algorithm_that_anybody_could_sign_with() {
+fn checker_refuses_algorithms_that_need_no_private_key() {
     for alg in ["none", "None", "HS256", "HS512", "es256", "ES256 ", "ES512", "ES256K", "RSA1_5", ""] {
         let token = signed(1, &json!({"alg": alg, "kid": "one"}), &claims());
-        assert_eq!(invalid(fixed().judge(at(0), &token)), "its algorithm is not accepted", "{alg}");
+        assert_eq!(
+            invalid(fixed().check_and_verify(at(0), &token)),
+            "its algorithm is not accepted",
+            "{alg}"
+        );
         assert_eq!(JwtAlgorithm::parse(alg), None);
     }
     let unsigned = format!("{}.{}.", BASE64.encode(r#"{"alg":"none"}"#), BASE64.encode(claims().to_string()));
-    invalid(fixed().judge(at(0), &Secret::new(unsigned)));
+    invalid(fixed().check_and_verify(at(0), &Secret::new(unsigned)));
 }
 
 #[test]
-fn a_key_is_good_for_what_it_says_it_is() {
+fn checker_uses_a_key_only_for_its_declared_purpose() {
     let with = |name: &str, value: Value| {
         let mut jwk = jwk(1, "one");
         jwk[name] = value;
@@ -265,7 +275,7 @@ fn a_key_is_good_for_what_it_says_it_is() {
     };
     let token = signed(1, &header(), &claims());
     for (name, value) in [("use", json!("sig")), ("alg", json!("ES256")), ("key_ops", json!(["verify"]))] {
-        good(with(name, value).judge(at(0), &token));
+        good(with(name, value).check_and_verify(at(0), &token));
     }
     for (name, value) in [
         ("use", json!("enc")),
@@ -274,17 +284,17 @@ fn a_key_is_good_for_what_it_says_it_is() {
         ("crv", json!("P-384")),
         ("kty", json!("oct")),
         ("kid", json!("two")),
-        // A private key that was published is anybody's.
+        // A published private key is compromised.
         ("d", json!("AQ")),
     ] {
-        let verdict = with(name, value.clone()).judge(at(0), &token);
+        let verdict = with(name, value.clone()).check_and_verify(at(0), &token);
         assert!(matches!(verdict, TokenValidation::Rejected(_)), "{name} {value}");
     }
 }
 
-/// Keys that the library would stumble over, or that are too weak.
+/// Keys that are malformed or too weak.
 #[test]
-fn odd_keys_are_left_out() {
+fn checker_ignores_unusable_keys() {
     let odd = [
         json!({"kty": "OKP", "crv": "Ed25519", "x": "AQ", "kid": "one"}),
         json!({"kty": "OKP", "crv": "Ed448", "x": BASE64.encode([1; 57]), "kid": "one"}),
@@ -303,67 +313,70 @@ fn odd_keys_are_left_out() {
             let source = KeySource::Fixed(keys(core::slice::from_ref(&key)));
             let mut checker = JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, source)]));
             let token = signed(1, &json!({"alg": alg, "kid": "one"}), &claims());
-            assert!(matches!(checker.judge(at(0), &token), TokenValidation::Rejected(_)), "{key}");
+            assert!(matches!(checker.check_and_verify(at(0), &token), TokenValidation::Rejected(_)), "{key}");
         }
     }
     let checker = |set: &str| {
         JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, KeySource::Fixed(set.into()))]))
     };
-    invalid(checker(KEYS).judge(at(0), &Secret::new(WEAK)));
+    invalid(checker(KEYS).check_and_verify(at(0), &Secret::new(WEAK)));
     for set in ["", "{}", "[]", r#"{"keys":{}}"#, r#"{"keys":[]}"#] {
-        unavailable(checker(set).judge(at(0), &Secret::new(TOKENS[0].1)));
+        unavailable(checker(set).check_and_verify(at(0), &Secret::new(TOKENS[0].1)));
     }
 }
 
 /// Some issuers name no key.
 #[test]
-fn a_token_without_the_name_of_its_key_is_tried_with_those_that_fit() {
+fn checker_tries_all_matching_keys_for_a_token_without_key_id() {
     let set = keys(&[jwk(2, "two"), jwk(1, "one")]);
     let mut checker =
         JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, KeySource::Fixed(set))]));
-    good(checker.judge(at(0), &signed(1, &json!({"alg": "ES256"}), &claims())));
+    good(checker.check_and_verify(at(0), &signed(1, &json!({"alg": "ES256"}), &claims())));
     assert_eq!(
-        invalid(checker.judge(at(0), &signed(3, &json!({"alg": "ES256"}), &claims()))),
+        invalid(checker.check_and_verify(at(0), &signed(3, &json!({"alg": "ES256"}), &claims()))),
         "its signature is wrong"
     );
 }
 
 #[test]
-fn what_must_be_understood_and_is_not_is_refused() {
+fn checker_refuses_an_unknown_critical_header() {
     let mut header = header();
     header["crit"] = json!(["b64"]);
     header["b64"] = json!(false);
-    invalid(fixed().judge(at(0), &signed(1, &header, &claims())));
+    invalid(fixed().check_and_verify(at(0), &signed(1, &header, &claims())));
 }
 
 #[test]
-fn what_is_no_token_is_refused() {
+fn checker_refuses_malformed_tokens() {
     for text in ["", ".", "..", "...", "a.b.c", "e30.e30.", "e30=.e30.AA", &"a".repeat(20_000)] {
-        invalid(fixed().judge(at(0), &Secret::new(text)));
+        invalid(fixed().check_and_verify(at(0), &Secret::new(text)));
     }
 }
 
-/// A signature covers all of it.
+/// A signature covers the whole token.
 #[test]
-fn no_changed_token_is_good() {
+fn checker_refuses_any_changed_token() {
     let token = signed(1, &header(), &claims());
     let mut checker = fixed();
     for at_byte in (0..token.expose().len()).step_by(7) {
         let mut text = token.expose().to_owned();
         let other = if &text[at_byte..=at_byte] == "A" { "B" } else { "A" };
         text.replace_range(at_byte..=at_byte, other);
-        assert!(!matches!(checker.judge(at(0), &Secret::new(text)), TokenValidation::Valid(_)), "{at_byte}");
+        assert!(
+            !matches!(checker.check_and_verify(at(0), &Secret::new(text)), TokenValidation::Valid(_)),
+            "{at_byte}"
+        );
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Nothing that comes makes it stumble.
+    /// No input causes a panic.
     #[test]
-    fn any_text_and_any_key_set_is_borne(header in ".{0,60}", payload in ".{0,60}", set in ".{0,80}") {
+    fn checker_survives_any_text_and_any_key_set(header in ".{0,60}", payload in ".{0,60}", set in ".{0,80}") {
         let text = format!("{}.{}.{}", BASE64.encode(&header), BASE64.encode(&payload), BASE64.encode(&set));
-        let _ = fixed().judge(at(0), &Secret::new(text));
+        let _ = fixed().check_and_verify(at(0), &Secret::new(text));
         let unsigned = format!("{}.{}.", BASE64.encode(r#"{"alg":"ES256"}"#), BASE64.encode(claims().to_string()));
         let _ = check(&mut fetching(), at(0), &Secret::new(unsigned), &set);
     }
@@ -372,12 +385,12 @@ proptest! {
 // --- Keys ---
 
 #[test]
-fn keys_are_found_by_the_metadata_of_the_issuer() {
+fn checker_finds_keys_by_the_metadata_of_the_issuer() {
     let mut checker = JwtChecker::new(JwtConfig::new("https://login.example/tenant"));
     let mut claims = claims();
     claims["iss"] = json!("https://login.example/tenant");
     let token = signed(1, &header(), &claims);
-    assert!(matches!(checker.judge(at(0), &token), TokenValidation::Pending(_)));
+    assert!(matches!(checker.check_and_verify(at(0), &token), TokenValidation::Pending(_)));
     let first = fetch(&mut checker, "https://login.example/.well-known/oauth-authorization-server/tenant");
     checker.handle_answer(at(0), first.id, 404, b"");
     let second = fetch(&mut checker, "https://login.example/.well-known/openid-configuration/tenant");
@@ -386,18 +399,18 @@ fn keys_are_found_by_the_metadata_of_the_issuer() {
     let metadata = json!({"issuer": "https://login.example/tenant", "jwks_uri": "https://keys.example/set", "claims": 7});
     checker.handle_answer(at(0), third.id, 200, metadata.to_string().as_bytes());
     assert!(
-        matches!(checker.judge(at(0), &token), TokenValidation::Pending(_)),
-        "the keys are still to come"
+        matches!(checker.check_and_verify(at(0), &token), TokenValidation::Pending(_)),
+        "the keys are not fetched yet"
     );
     let keys_at = fetch(&mut checker, "https://keys.example/set");
     checker.handle_answer(at(0), keys_at.id, 200, keys(&[jwk(1, "one")]).as_bytes());
-    good(checker.judge(at(0), &token));
+    good(checker.check_and_verify(at(0), &token));
     assert_eq!(checker.poll_fetch(), None);
 }
 
-/// Whoever answers for the issuer could name keys of their own.
+/// A false server of the issuer's metadata could name its own keys.
 #[test]
-fn metadata_of_another_issuer_or_keys_out_of_reach_are_not_used() {
+fn checker_ignores_metadata_of_another_issuer_and_unreachable_keys() {
     let metadata = |issuer: &str, keys: &str| {
         json!({"issuer": issuer, "token_endpoint": "https://login.example/token", "jwks_uri": keys})
             .to_string()
@@ -413,40 +426,40 @@ fn metadata_of_another_issuer_or_keys_out_of_reach_are_not_used() {
     ] {
         let mut checker = JwtChecker::new(JwtConfig::new(ISSUER));
         let token = signed(1, &header(), &claims());
-        assert!(matches!(checker.judge(at(0), &token), TokenValidation::Pending(_)));
+        assert!(matches!(checker.check_and_verify(at(0), &token), TokenValidation::Pending(_)));
         while let Some((fetch, _)) = checker.poll_fetch() {
             assert!(fetch.url.contains("/.well-known/"), "{}", fetch.url);
             checker.handle_answer(at(0), fetch.id, 200, document.as_bytes());
         }
-        unavailable(checker.judge(at(0), &token));
+        unavailable(checker.check_and_verify(at(0), &token));
     }
 }
 
 #[test]
-fn keys_are_fetched_once_for_all_who_wait() {
+fn checker_fetches_keys_once_for_all_waiting_requests() {
     let mut checker = fetching();
     let token = signed(1, &header(), &claims());
-    let TokenValidation::Pending(first) = checker.judge(at(0), &token) else { panic!() };
-    let TokenValidation::Pending(second) = checker.judge(at(1), &token) else { panic!() };
+    let TokenValidation::Pending(first) = checker.check_and_verify(at(0), &token) else { panic!() };
+    let TokenValidation::Pending(second) = checker.check_and_verify(at(1), &token) else { panic!() };
     assert_eq!(first, second);
     assert!(checker.poll_fetch().is_some());
     assert_eq!(checker.poll_fetch(), None);
 }
 
-/// An issuer signs by a new key.
+/// The issuer signs with a new key.
 #[test]
-fn a_new_key_is_fetched_when_a_token_names_it() {
+fn checker_fetches_a_new_key_when_a_token_names_it() {
     let mut checker = fetching();
     good(check(&mut checker, at(0), &signed(1, &header(), &claims()), &keys(&[jwk(1, "one")])));
     let new = signed(2, &json!({"alg": "ES256", "kid": "two"}), &claims());
     let set = keys(&[jwk(1, "one"), jwk(2, "two")]);
     good(check(&mut checker, at(60), &new, &set));
-    good(checker.judge(at(60), &signed(1, &header(), &claims())));
+    good(checker.check_and_verify(at(60), &signed(1, &header(), &claims())));
 }
 
-/// Tokens by keys that never were must not make this server a nuisance to the issuer.
+/// Tokens with invented key ids must not flood the issuer with requests.
 #[test]
-fn unknown_keys_have_nothing_fetched_more_often_than_was_said() {
+fn unknown_keys_trigger_fetches_only_at_the_configured_rate() {
     let mut checker = fetching();
     let set = keys(&[jwk(1, "one")]);
     good(check(&mut checker, at(0), &signed(1, &header(), &claims()), &set));
@@ -456,49 +469,49 @@ fn unknown_keys_have_nothing_fetched_more_often_than_was_said() {
         let unsigned =
             format!("{}.{}.AA", BASE64.encode(header.to_string()), BASE64.encode(claims().to_string()));
         let token = Secret::new(unsigned);
-        if let TokenValidation::Pending(id) = checker.judge(at(second), &token) {
+        if let TokenValidation::Pending(id) = checker.check_and_verify(at(second), &token) {
             fetches += 1;
             assert!(checker.poll_fetch().is_some());
             checker.handle_answer(at(second), id, 200, set.as_bytes());
         }
-        let why = invalid(checker.judge(at(second), &token));
+        let why = invalid(checker.check_and_verify(at(second), &token));
         assert_eq!(why, "it is signed by a key that its issuer does not have");
     }
     assert_eq!(fetches, 4, "one in 30 s");
 }
 
-/// What would be refused anyway has nothing fetched.
+/// A token that is refused anyway triggers no fetch.
 #[test]
-fn tokens_that_are_refused_for_what_they_say_have_nothing_fetched() {
+fn tokens_refused_for_their_claims_trigger_no_fetch() {
     let mut expired = claims();
     expired["exp"] = json!(NOW - 60);
     let mut foreign = claims();
     foreign["iss"] = json!("https://evil.example");
     let mut checker = fetching();
     for claims in [expired, foreign] {
-        invalid(checker.judge(at(0), &signed(1, &header(), &claims)));
+        invalid(checker.check_and_verify(at(0), &signed(1, &header(), &claims)));
     }
     assert_eq!(checker.poll_fetch(), None);
 }
 
 #[test]
-fn a_key_that_was_withdrawn_is_good_until_keys_are_fetched_again() {
+fn withdrawn_key_is_valid_until_keys_are_fetched_again() {
     let mut checker = fetching();
     let mut lasting = claims();
     lasting["exp"] = json!(NOW + 100_000);
     let token = signed(1, &header(), &lasting);
     good(check(&mut checker, at(0), &token, &keys(&[jwk(1, "one")])));
-    good(checker.judge(at(599), &token));
+    good(checker.check_and_verify(at(599), &token));
     assert_eq!(checker.poll_fetch(), None);
-    // Nobody waits for the new keys as long as the old ones do.
-    good(checker.judge(at(600), &token));
+    // Requests do not wait for new keys while the old ones are valid.
+    good(checker.check_and_verify(at(600), &token));
     let fetch = checker.poll_fetch().unwrap().0;
     checker.handle_answer(at(600), fetch.id, 200, keys(&[jwk(2, "two")]).as_bytes());
-    invalid(checker.judge(at(601), &token));
+    invalid(checker.check_and_verify(at(601), &token));
 }
 
 #[test]
-fn keys_that_can_not_be_fetched_again_are_good_for_an_hour() {
+fn keys_that_cannot_be_refreshed_are_valid_for_an_hour() {
     let mut checker = fetching();
     let mut lasting = claims();
     lasting["exp"] = json!(NOW + 100_000);
@@ -507,92 +520,95 @@ fn keys_that_can_not_be_fetched_again_are_good_for_an_hour() {
     for (second, status, body) in
         [(600, 500, ""), (1200, 200, "{}"), (1800, 200, r#"{"keys":[]}"#), (3599, 404, "")]
     {
-        good(checker.judge(at(second), &token));
+        good(checker.check_and_verify(at(second), &token));
         let fetch = checker.poll_fetch().unwrap().0;
         checker.handle_answer(at(second), fetch.id, status, body.as_bytes());
-        good(checker.judge(at(second), &token));
+        good(checker.check_and_verify(at(second), &token));
     }
-    unavailable(checker.judge(at(3600), &token));
-    assert!(matches!(checker.judge(at(3629), &token), TokenValidation::Pending(_)));
+    unavailable(checker.check_and_verify(at(3600), &token));
+    assert!(matches!(checker.check_and_verify(at(3629), &token), TokenValidation::Pending(_)));
 }
 
 #[test]
-fn while_there_are_no_keys_nobody_can_tell_and_it_is_tried_again_after_a_pause() {
+fn checker_without_keys_is_unavailable_and_retries_after_a_pause() {
     let mut checker = fetching();
     let token = signed(1, &header(), &claims());
-    let TokenValidation::Pending(id) = checker.judge(at(0), &token) else { panic!() };
+    let TokenValidation::Pending(id) = checker.check_and_verify(at(0), &token) else { panic!() };
     assert_eq!(checker.poll_fetch().unwrap().0.id, id);
     checker.handle_failed(at(0), id, "connection refused");
-    assert_eq!(unavailable(checker.judge(at(29), &token)), "connection refused");
+    assert_eq!(unavailable(checker.check_and_verify(at(29), &token)), "connection refused");
     good(check(&mut checker, at(30), &token, &keys(&[jwk(1, "one")])));
 }
 
 #[test]
-fn only_so_many_keys_are_kept() {
+fn checker_stores_a_limited_number_of_keys() {
     let mut config = JwtConfig::from_issuers([TrustedIssuer::new(
         ISSUER,
         KeySource::Fixed(keys(&[jwk(2, "two"), jwk(1, "one")])),
     )]);
     config.max_keys = 1;
     let mut checker = JwtChecker::new(config);
-    good(checker.judge(at(0), &signed(2, &json!({"alg": "ES256", "kid": "two"}), &claims())));
-    invalid(checker.judge(at(0), &signed(1, &header(), &claims())));
+    good(checker.check_and_verify(at(0), &signed(2, &json!({"alg": "ES256", "kid": "two"}), &claims())));
+    invalid(checker.check_and_verify(at(0), &signed(1, &header(), &claims())));
 }
 
-/// One issuer can not speak for another.
+/// One issuer cannot sign for another.
 #[test]
-fn each_issuer_has_keys_of_its_own() {
+fn each_issuer_has_its_own_keys() {
     const OTHER: &str = "https://other.example";
     let of = |issuer: &str, seed: u8| TrustedIssuer::new(issuer, KeySource::Fixed(keys(&[jwk(seed, "one")])));
     let mut checker = JwtChecker::new(JwtConfig::from_issuers([of(ISSUER, 1), of(OTHER, 2)]));
     let mut other = claims();
     other["iss"] = json!(OTHER);
-    good(checker.judge(at(0), &signed(1, &header(), &claims())));
+    good(checker.check_and_verify(at(0), &signed(1, &header(), &claims())));
     assert_eq!(
-        good(checker.judge(at(0), &signed(2, &header(), &other))).principal.as_str(),
+        good(checker.check_and_verify(at(0), &signed(2, &header(), &other))).principal.as_str(),
         "https://other.example#ada"
     );
-    invalid(checker.judge(at(0), &signed(1, &header(), &other)));
-    invalid(checker.judge(at(0), &signed(2, &header(), &claims())));
+    invalid(checker.check_and_verify(at(0), &signed(1, &header(), &other)));
+    invalid(checker.check_and_verify(at(0), &signed(2, &header(), &claims())));
 }
 
-/// Whoever was to fetch the keys may be gone: a server that was dropped, say.
+/// The fetch may never be made: its server was dropped, for example.
 #[test]
-fn keys_that_never_come_are_asked_for_again() {
+fn checker_repeats_an_unanswered_fetch() {
     let mut checker = fetching();
     let token = signed(1, &header(), &claims());
-    let TokenValidation::Pending(first) = checker.judge(at(0), &token) else { panic!() };
-    let TokenValidation::Pending(same) = checker.judge(at(29), &token) else { panic!() };
+    let TokenValidation::Pending(first) = checker.check_and_verify(at(0), &token) else { panic!() };
+    let TokenValidation::Pending(same) = checker.check_and_verify(at(29), &token) else { panic!() };
     assert_eq!(first, same);
-    let TokenValidation::Pending(second) = checker.judge(at(30), &token) else { panic!() };
+    let TokenValidation::Pending(second) = checker.check_and_verify(at(30), &token) else { panic!() };
     assert_ne!(first, second);
-    assert_eq!(checker.poll_fetch().unwrap().0.id, second, "the first is not worth making any more");
+    assert_eq!(checker.poll_fetch().unwrap().0.id, second, "the first fetch is obsolete");
     checker.handle_answer(at(30), first, 200, keys(&[jwk(2, "two")]).as_bytes());
     checker.handle_answer(at(30), second, 200, keys(&[jwk(1, "one")]).as_bytes());
-    good(checker.judge(at(30), &token));
+    good(checker.check_and_verify(at(30), &token));
 }
 
-/// An answer that nobody has asked for is ignored.
+/// A response to an unknown fetch is ignored.
 #[test]
-fn answers_out_of_turn_are_ignored() {
+fn checker_ignores_unexpected_responses() {
     let mut checker = fetching();
     checker.handle_answer(at(0), mcp_proto::auth::FetchId::new(7), 200, keys(&[jwk(1, "one")]).as_bytes());
     checker.handle_failed(at(0), mcp_proto::auth::FetchId::new(1), "gone");
-    assert!(matches!(checker.judge(at(0), &signed(1, &header(), &claims())), TokenValidation::Pending(_)));
+    assert!(matches!(
+        checker.check_and_verify(at(0), &signed(1, &header(), &claims())),
+        TokenValidation::Pending(_)
+    ));
 }
 
-/// A clock that is set changes what has expired, and nothing about when keys are fetched.
+/// Setting the time of day changes which tokens have expired, and not when keys are fetched.
 #[test]
-fn keys_are_fetched_by_the_clock_that_nobody_sets() {
+fn checker_fetches_keys_by_the_monotonic_clock() {
     let mut checker = fetching();
     good(check(&mut checker, at(0), &signed(1, &header(), &claims()), &keys(&[jwk(1, "one")])));
     let set = Now { unix: at(0).unix + Duration::from_secs(86_400), ..at(1) };
-    assert_eq!(invalid(checker.judge(set, &signed(1, &header(), &claims()))), "it has expired");
+    assert_eq!(invalid(checker.check_and_verify(set, &signed(1, &header(), &claims()))), "it has expired");
     assert_eq!(checker.poll_fetch(), None);
-    good(checker.judge(at(2), &signed(1, &header(), &claims())));
+    good(checker.check_and_verify(at(2), &signed(1, &header(), &claims())));
 }
 
-/// What takes long is done where no other request waits for it.
+/// Slow work runs where no other request waits for it.
 #[test]
 fn checker_leaves_every_signature_to_be_verified_outside_its_lock() {
     for header in [header(), json!({"alg": "ES256"})] {

@@ -26,7 +26,7 @@ const RESOURCE: &str = "https://mcp.example/mcp";
 const ISSUER: &str = "https://login.example";
 const METADATA: &str = "https://mcp.example/.well-known/oauth-protected-resource/mcp";
 
-/// So many seconds after everything began.
+/// This many seconds after the start.
 fn at(seconds: u64) -> Now {
     let elapsed = Duration::from_secs(seconds);
     Now {
@@ -49,7 +49,7 @@ fn admit(protection: &Protection, method: &str, path: &str, fields: &[(&str, &st
     protection.check_request(&RequestHead { method, path, fields: &Listed(fields), client: None }, at(0))
 }
 
-/// Headers, however many.
+/// Headers, which may repeat.
 struct Listed<'a>(&'a [(&'a str, &'a str)]);
 
 impl Fields for Listed<'_> {
@@ -58,7 +58,7 @@ impl Fields for Listed<'_> {
     }
 }
 
-/// The answer to a request that is answered by its head alone.
+/// The response to a request that is refused by its head.
 #[track_caller]
 fn answer(protection: &Protection, fields: &[(&str, &str)]) -> HttpResponse {
     match admit(protection, "POST", "/mcp", fields) {
@@ -75,7 +75,7 @@ fn present(protection: &Protection, fields: &[(&str, &str)]) -> PresentedToken {
     }
 }
 
-/// What becomes of a request whose token allows this.
+/// The outcome of a request whose token has this access.
 fn settle(protection: &Protection, access: Access) -> Result<GrantedAccess, HttpResponse> {
     let presented = present(protection, &[("authorization", "Bearer abc")]);
     protection.check_token(&presented, Ok(access), &ReplayCache::new())
@@ -86,7 +86,7 @@ fn header<'a>(answer: &'a HttpResponse, name: &str) -> Vec<&'a str> {
     headers.map(|(_, value)| &**value).collect()
 }
 
-/// What an answer demands, as the client of this crate reads it.
+/// The requirement of a response as this crate's client reads it.
 #[track_caller]
 fn demand(answer: &HttpResponse) -> Requirement {
     let challenges = header(answer, "www-authenticate").join(", ");

@@ -1,9 +1,9 @@
-//! Tokens that others have signed, with OpenSSL, and the keys they have signed with; the private ones are lost.
+//! Tokens signed by OpenSSL, and the public keys; the private keys are lost.
 
 /// The public keys. One of them is too short.
 pub(crate) const KEYS: &str = r#"{"keys":[{"kty":"RSA","kid":"rsa","use":"sig","n":"9W7a6b_h9OdQxCxL9jCbWdhDhcoPwE_modfaJew3RFslL4s4yvxXksvuUd6XdL2aXc5ZfRFKxfw9td9EzmkSA32cyl6HU0PoYTfB_JAtgc07ERNA_z3usVbD_KpBSTAKsM1d-yiOSJ_uSMaBJUK185wv0DwEksqT4glUDTcLNsjcHUZSiUIOzQsBnZvx4Pk0omuEac5iXwDLGw5NKdAEIh5L45AqahV3FTi-18GGiXX0Po5vqWp1GxiNQFKJs7rBbtbqEKh72IdLbhvFOU9gHN4OpKN-1t95Igh06kRWgK7r_oIC3L10Fv85w2VHA8mWO3-2J_R8KtRt4DtC4c1eiQ","e":"AQAB"},{"kty":"RSA","kid":"weak","use":"sig","n":"3OhvivYMeKR2kARRUrgIOnAEqcM1Cy7CzhTfR2IKuDGdukcFnirua_lCHIduzs1ANGBKhDnAk5r8r3SJJ46m1eXI4YAXWXTxdmQALWrjPc7JFLod_eSI2t7xSfcNTclwgbt3iXSbaL3rtHdIJPxXEiPJ3sulk0Rn8N8_9sUPNOE","e":"AQAB"},{"kty":"EC","kid":"p256","crv":"P-256","x":"pX1yyjvwRSUqrcbYTAxzEuWZ8wFVVqbul4eDnSEku-M","y":"Ulo_q-crGKsU6LxRXmtFKI8XS1lPRgDsu5wg3khyBjs"},{"kty":"EC","kid":"p384","crv":"P-384","x":"zyheknHdR1jIBRi_UL126TXWDZRWQmIXrpTDaFh4ni2RQELp1qJfEFWSLh0SEdiE","y":"P-mqs7xTbtEE8Biiuy4Vk5teY4SrffKbqNxDxNJ6E38iZbwQOODds6NpvuyPKJwS"},{"kty":"OKP","kid":"ed","crv":"Ed25519","alg":"EdDSA","x":"AebmV0i5KREzgAz9ttns6XILpzw0OzPpfvKWGY7M4Eo"}]}"#;
 
-/// An algorithm, and a token by it.
+/// An algorithm, and a token signed with it.
 pub(crate) const TOKENS: [(&str, &str); 9] = [
     (
         "RS256",
@@ -43,5 +43,5 @@ pub(crate) const TOKENS: [(&str, &str); 9] = [
     ),
 ];
 
-/// One by the key that is too short.
+/// A token signed with the key that is too short.
 pub(crate) const WEAK: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6IndlYWsiLCJ0eXAiOiJhdCtqd3QifQ.eyJpc3MiOiJodHRwczovL2xvZ2luLmV4YW1wbGUiLCJzdWIiOiJhZGEiLCJhdWQiOiJodHRwczovL21jcC5leGFtcGxlL21jcCIsImV4cCI6NDEwMjQ0NDgwMH0.b2hXvRPGhYXZcA8VZwQAjKdxGTbT0Qv4GyZp9L20alLQVvlqRqgXoeTGz_wrNE2k4W0DA0Q-jojz26lrYpdvVoF-Dq2y4Xd7T7SWcdg2hpEdLnfzX7x0PDZ_aN1JDNNiEwfmuHlJV8qiq3f9tfYgMH3Iz7ZUpdSMENkpkx3ICZY";

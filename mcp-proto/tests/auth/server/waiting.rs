@@ -1,4 +1,4 @@
-//! Requests that wait for what is fetched so that their tokens can be checked.
+//! Requests that wait for an exchange of their token checker.
 
 use core::future::Future as _;
 use core::net::IpAddr;
@@ -14,15 +14,15 @@ use mcp_proto::quota::QuotaOwner;
 use super::*;
 
 const FETCH: FetchId = FetchId::new(1);
-/// So many of one sender may wait: three fifths of what may wait at all.
+/// The limit for one sender: three fifths of the total limit.
 const MOST: usize = 615;
 
-/// Knows nothing before its one exchange is answered.
-struct Asking {
+/// Needs one exchange before it accepts any token.
+struct FetchingChecker {
     answered: bool,
 }
 
-impl Checker for Asking {
+impl Checker for FetchingChecker {
     fn check(&mut self, _: Now, _: &QuotaOwner, _: &Secret) -> TokenValidation {
         if self.answered {
             TokenValidation::Valid(Box::new(access("")))
@@ -63,17 +63,17 @@ fn poll(verifying: &mut PendingVerification) -> Poll<Result<GrantedAccess, HttpR
     Pin::new(verifying).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Contract 8, S10.2: what waits is bounded, whoever is one too many is told so, and whoever leaves makes room.
+/// Contract 8, S10.2: waiting requests are bounded, one above the limit gets an error, and one that ends makes room.
 #[test]
-fn so_many_requests_wait_and_no_more() {
-    let guard = Guard::new(protection(), CheckerVerifier::from_checker(Asking { answered: false }));
+fn waiting_requests_are_bounded() {
+    let guard = Guard::new(protection(), CheckerVerifier::from_checker(FetchingChecker { answered: false }));
     let mut waiting: Vec<_> = (0..MOST).map(|_| ask(&guard)).collect();
     assert!(waiting.iter_mut().all(|verifying| poll(verifying).is_pending()));
     let refused = |polled| matches!(polled, Poll::Ready(Err(HttpResponse { status: 429, .. })));
     assert!(refused(poll(&mut ask(&guard))));
     let Poll::Ready(Err(answer)) = poll(&mut ask(&guard)) else { panic!() };
     assert!(answer.headers.contains(&("retry-after", "5".into())));
-    // One that looks again keeps its place, and takes no other.
+    // A request polled again keeps its place, and takes no other.
     assert!(poll(&mut waiting[0]).is_pending());
     assert!(refused(poll(&mut ask(&guard))));
     drop(waiting.pop());

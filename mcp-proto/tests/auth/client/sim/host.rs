@@ -12,27 +12,27 @@ use mcp_proto::{Bytes, Instant, UnixTime};
 
 use super::{SERVER, World};
 
-/// What people do with pages.
+/// The user's reaction to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum People {
-    /// They agree.
+pub(crate) enum UserAction {
+    /// The user agrees.
     Agree,
-    /// They look away.
+    /// The user does nothing.
     Ignore,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was answered, having been sent that often.
+    /// It was answered after being sent this many times.
     Answered(u32),
     /// It failed.
     Failed(AuthError),
-    /// It waits still.
+    /// It still waits.
     Waiting,
 }
 
-/// A request of the application, on its way.
+/// A request of the application in flight.
 #[derive(Default)]
 pub(crate) struct Call {
     attempt: u32,
@@ -42,15 +42,15 @@ pub(crate) struct Call {
 pub(crate) struct Host {
     pub(crate) machine: AuthClient,
     pub(crate) now: Now,
-    pub(crate) people: People,
-    /// What the host says when it is asked for an assertion.
+    pub(crate) user: UserAction,
+    /// The host's answer to a request for an assertion.
     pub(crate) assertion: Result<Secret, String>,
     pub(crate) events: Vec<Event>,
     pub(crate) aborted: Vec<FetchId>,
-    /// Exchanges that nobody has answered yet, if they are held.
+    /// Exchanges without a response, if they are held.
     pub(crate) held: VecDeque<Fetch>,
     pub(crate) holds: bool,
-    /// Everything that was ever shown.
+    /// Everything that was shown: events, errors and debug output.
     pub(crate) shown: String,
     pub(crate) asked: Vec<mcp_proto::auth::client::AssertionRequest>,
 }
@@ -61,7 +61,7 @@ impl Host {
         Self {
             machine: AuthClient::new(config, SERVER, [seed; 32]).unwrap(),
             now: Now { instant: Instant::ORIGIN, unix: UnixTime::from_epoch(start) },
-            people: People::Agree,
+            user: UserAction::Agree,
             assertion: Err("there is none".into()),
             events: Vec::new(),
             aborted: Vec::new(),
@@ -76,12 +76,12 @@ impl Host {
         self.shown.push_str(&format!("{thing:?}\n"));
     }
 
-    /// Both clocks go on.
+    /// Advances both clocks.
     pub(crate) fn pass(&mut self, time: Duration) {
         self.now = Now { instant: self.now.instant + time, unix: self.now.unix + time };
     }
 
-    /// Carries out one action or event. Whether there was one.
+    /// Carries out one action or event. Returns whether there was one.
     pub(crate) fn step(&mut self, world: &mut World) -> bool {
         if let Some(action) = self.machine.poll_action() {
             self.show(&action);
@@ -107,7 +107,7 @@ impl Host {
         }
         let Some(event) = self.machine.poll_event() else { return false };
         self.show(&event);
-        if let (Event::NeedsAuthorization(page), People::Agree) = (&event, self.people) {
+        if let (Event::NeedsAuthorization(page), UserAction::Agree) = (&event, self.user) {
             let owner = page.url.split('?').next().unwrap().trim_end_matches("/authorize").to_owned();
             let back = world.issuers.get_mut(&owner).unwrap().agree(&page.url);
             let _ = self.machine.finish(self.now, Redirect::parse(&back));
@@ -116,7 +116,7 @@ impl Host {
         true
     }
 
-    /// Makes an exchange.
+    /// Answers an exchange.
     pub(crate) fn exchange(&mut self, world: &mut World, fetch: &Fetch) {
         match world.answer(fetch) {
             None => {}
@@ -134,7 +134,7 @@ impl Host {
         }
     }
 
-    /// Goes on until nothing is to be done without waiting.
+    /// Continues until every action is carried out, without advancing time.
     pub(crate) fn drive(&mut self, world: &mut World) {
         for _ in 0..1000 {
             if !self.step(world) {
@@ -146,7 +146,7 @@ impl Host {
         panic!("it never comes to rest: {:?}", world.log);
     }
 
-    /// Goes on until nothing more happens, waiting where that is needed.
+    /// Continues until nothing happens any more, advancing time if needed.
     pub(crate) fn settle(&mut self, world: &mut World) {
         for _ in 0..1000 {
             self.drive(world);
@@ -154,12 +154,12 @@ impl Host {
             let late = due.saturating_since(self.now.instant);
             self.pass(late);
             self.machine.handle_timeout(self.now);
-            assert!(self.machine.poll_timeout().is_none_or(|next| next > due), "it is due at {due:?} still");
+            assert!(self.machine.poll_timeout().is_none_or(|next| next > due), "it is still due at {due:?}");
         }
         panic!("it never comes to rest: {:?}", world.log);
     }
 
-    /// A request that is sent as often as it takes.
+    /// A request that is repeated until it has an outcome.
     pub(crate) fn call(&mut self, world: &mut World) -> Outcome {
         let mut call = Call::default();
         for _ in 0..50 {
@@ -180,7 +180,7 @@ impl Host {
         panic!("it never ends: {:?}", world.log);
     }
 
-    /// Sends a request once, if it may go out. `None` if it is to be sent again at once.
+    /// Sends a request once, if it may be sent. `None` if it must be sent again at once.
     pub(crate) fn advance(&mut self, world: &mut World, call: &mut Call) -> Option<Outcome> {
         let (headers, stamp) = match self.machine.credentials(self.now, Verb::Post, SERVER) {
             RequestAuth::Wait => return Some(Outcome::Waiting),
@@ -210,7 +210,7 @@ impl Host {
         self.events.iter().filter(|event| matches!(event, Event::NeedsAuthorization(_))).count()
     }
 
-    /// Whether nothing secret was shown.
+    /// Checks that no secret was shown.
     pub(crate) fn keeps_secrets(&self, world: &World) {
         for secret in world.secrets() {
             assert!(!self.shown.contains(&secret), "{secret} was shown: {}", self.shown);

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Answer, claims, members};
 
-/// What a code stands for.
+/// The data of an authorization code.
 #[derive(Clone)]
 struct Code {
     client: String,
@@ -19,7 +19,7 @@ struct Code {
     scope: Option<String>,
 }
 
-/// What a token allows.
+/// The data of a token.
 #[derive(Clone, Debug)]
 pub(crate) struct Issued {
     pub(crate) scope: Option<String>,
@@ -31,27 +31,27 @@ pub(crate) struct Issued {
 pub(crate) struct Issuer {
     pub(crate) issuer: String,
     pub(crate) metadata: Value,
-    /// Passwords by name; none for public clients.
+    /// Client secrets by client id; none for public clients.
     pub(crate) clients: BTreeMap<String, Option<String>>,
-    /// What registration answers besides a name.
+    /// The response to a registration, besides the client id.
     pub(crate) registers: Value,
     codes: BTreeMap<String, Code>,
-    /// What is good for another token, and for what; a token that was used is in `used`.
+    /// The refresh tokens and their data; used ones are in `used`.
     pub(crate) refresh: BTreeMap<String, Issued>,
     used: BTreeSet<String>,
-    /// How often a refresh token was used a second time: that ends everything.
+    /// How often a refresh token was used a second time: that revokes everything.
     pub(crate) reused: u32,
     pub(crate) tokens: BTreeMap<String, Issued>,
     /// In seconds.
     pub(crate) lifetime: Option<u64>,
     pub(crate) gives_refresh: bool,
-    /// What proofs have to have.
+    /// The nonce that proofs must have.
     pub(crate) nonce: Option<String>,
-    /// What is granted whatever is asked for.
+    /// The scopes of every grant, in place of the requested ones.
     pub(crate) grants_only: Option<String>,
     /// The ID token that comes with every token.
     pub(crate) id_token: Option<String>,
-    /// The names in redirects.
+    /// The `iss` of redirects.
     pub(crate) iss: Option<String>,
     /// Every token request, as a form.
     pub(crate) requests: Vec<BTreeMap<String, String>>,
@@ -64,7 +64,7 @@ pub(crate) struct Issuer {
     pub(crate) revoked: Vec<String>,
     pub(crate) renewals: u32,
     count: u32,
-    /// Everything that nobody may see.
+    /// Everything that must not be shown.
     pub(crate) secrets: Vec<String>,
 }
 
@@ -115,7 +115,7 @@ impl Issuer {
         secret
     }
 
-    /// A person agrees: the URL that the page leads back to.
+    /// The user agrees: returns the redirect of the page.
     pub(crate) fn agree(&mut self, url: &str) -> String {
         let query = members(url.split_once('?').unwrap().1.as_bytes());
         self.pages.push(query.clone());
@@ -167,7 +167,7 @@ impl Issuer {
         Answer::json(201, &answer)
     }
 
-    /// Who asks, if that can be told.
+    /// The client that sent the request, if it authenticates.
     fn client(&self, form: &BTreeMap<String, String>, header: Option<&str>) -> Result<String, Answer> {
         let stranger = || Answer::json(401, &json!({ "error": "invalid_client" }));
         let (name, password) = if let Some(header) = header {
@@ -235,7 +235,7 @@ impl Issuer {
             "refresh_token" => {
                 let token = &form["refresh_token"];
                 if self.used.contains(token) {
-                    // Somebody has stolen it.
+                    // A stolen token.
                     self.reused += 1;
                     self.refresh.clear();
                     self.tokens.clear();

@@ -5,7 +5,7 @@ mod issuer;
 mod store;
 mod world;
 
-pub(crate) use host::{Call, Host, Outcome, People};
+pub(crate) use host::{Call, Host, Outcome, UserAction};
 pub(crate) use issuer::Issuer;
 pub(crate) use store::Store;
 pub(crate) use world::{Fault, World};
@@ -18,7 +18,7 @@ pub(crate) const SERVER: &str = "https://mcp.example.com/mcp";
 pub(crate) const ISSUER: &str = "https://auth.example.com";
 pub(crate) const REDIRECT: &str = "http://127.0.0.1:4870/callback";
 
-/// What a simulated server answers.
+/// The response of a simulated server.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -47,10 +47,10 @@ pub(crate) fn call() -> Call {
     Call::default()
 }
 
-/// A key that costs nothing: what it signs is checked elsewhere.
-pub(crate) struct PaperKey;
+/// A fake key: other tests check real signatures.
+pub(crate) struct FakeKey;
 
-impl Signer for PaperKey {
+impl Signer for FakeKey {
     fn algorithm(&self) -> &str {
         "ES256"
     }
@@ -73,7 +73,7 @@ pub(crate) fn members(text: &[u8]) -> std::collections::BTreeMap<String, String>
     form_urlencoded::parse(text).into_owned().collect()
 }
 
-/// The claims of a signed text, and its header; the signature is not looked at.
+/// The header and claims of a signed text; the signature is not verified.
 pub(crate) fn claims(jwt: &str) -> (Value, Value) {
     use base64::Engine as _;
     let part = |at: usize| {

@@ -1,4 +1,4 @@
-//! One place where processes keep a record.
+//! A store that processes share.
 
 use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 
@@ -6,9 +6,9 @@ use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 pub(crate) struct Store {
     kept: Option<(Vec<u8>, u64)>,
     writes: u64,
-    /// Whether nothing can be read or written.
+    /// Whether reads and writes fail.
     pub(crate) broken: bool,
-    /// Whether nothing can be written.
+    /// Whether writes fail.
     pub(crate) read_only: bool,
 }
 
@@ -48,7 +48,7 @@ impl Store {
         self.kept.as_ref().map(|(json, _)| String::from_utf8(json.clone()).unwrap()).unwrap_or_default()
     }
 
-    /// Changes the record behind everybody's back.
+    /// Changes the record like another process.
     pub(crate) fn edit(&mut self, change: impl FnOnce(&mut serde_json::Value)) {
         let mut record: serde_json::Value = serde_json::from_str(&self.text()).unwrap();
         change(&mut record);

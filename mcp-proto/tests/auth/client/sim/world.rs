@@ -1,4 +1,4 @@
-//! The server, and everybody it trusts.
+//! The server, and the authorization servers it trusts.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 
 use super::{Answer, ISSUER, Issuer, SERVER, Store, claims};
 
-/// What goes wrong with an exchange.
+/// The fault of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It fails.
+    /// The exchange fails.
     Network,
-    /// It is never answered.
+    /// No response arrives.
     Silence,
-    /// It is answered with this status, and nothing else.
+    /// The response has this status and no body.
     Status(u16),
-    /// It is answered with this.
-    Says(u16, String),
-    /// It is answered with what was sent.
+    /// The response has this status and body.
+    Body(u16, String),
+    /// The response repeats the request.
     Echo(u16),
 }
 
@@ -45,24 +45,24 @@ impl CannedError {
 
 pub(crate) struct World {
     pub(crate) issuers: BTreeMap<String, Issuer>,
-    /// The documents of the server and of whom else, by URL.
+    /// The documents of the server and of others, by URL.
     pub(crate) documents: BTreeMap<String, Answer>,
-    /// Who the server trusts.
+    /// The issuer that the server trusts.
     pub(crate) trusts: String,
-    /// What every challenge says.
+    /// The challenge of every refusal.
     pub(crate) challenge: String,
-    /// What every request needs.
+    /// The scope that every request needs.
     pub(crate) scope: Option<String>,
-    /// What proofs have to have.
+    /// The nonce that proofs must have.
     pub(crate) nonce: Option<String>,
     pub(crate) store: Store,
     /// Every exchange: verb and URL.
     pub(crate) log: Vec<String>,
-    /// What goes wrong, by the number of the exchange.
+    /// Faults by the number of the exchange.
     pub(crate) faults: BTreeMap<usize, Fault>,
-    /// What goes wrong wherever a URL has that in it.
+    /// The fault of every URL that contains this text.
     pub(crate) faulty: Option<(String, Fault)>,
-    /// Proofs that were seen.
+    /// The proofs used so far.
     proofs: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl World {
         world
     }
 
-    /// A server of 2025-03-26: it says nothing of itself, and is its own authorization server.
+    /// A server of 2025-03-26: it has no metadata, and is its own authorization server.
     pub(crate) fn legacy() -> Self {
         let mut world = Self::new();
         world.documents.clear();
@@ -101,7 +101,7 @@ impl World {
         self.issuers.insert(issuer.issuer.clone(), issuer);
     }
 
-    /// Serves the metadata of an authorization server where it is looked for first.
+    /// Serves the metadata of an authorization server at its first well-known place.
     pub(crate) fn publish(&mut self, issuer: &Issuer) {
         let place = format!("{}/.well-known/oauth-authorization-server", issuer.issuer);
         self.documents.insert(place, Answer::json(200, &issuer.metadata));
@@ -120,7 +120,7 @@ impl World {
         self.documents.insert(place, Answer::json(200, &issuer.metadata));
     }
 
-    /// Serves what the server says of itself, at the path of its own.
+    /// Serves the server's resource metadata at its own path.
     pub(crate) fn describe(&mut self, more: Value) {
         let mut document = json!({ "resource": SERVER, "authorization_servers": [self.trusts] });
         for (name, value) in more.as_object().unwrap() {
@@ -134,7 +134,7 @@ impl World {
         self.issuers.get_mut(&self.trusts).unwrap()
     }
 
-    /// An exchange. `None` if it is never answered, `Some(Err)` if it fails.
+    /// Answers an exchange. `None` if it is never answered, `Some(Err)` if it fails.
     pub(crate) fn answer(&mut self, fetch: &Fetch) -> Option<Result<Answer, String>> {
         let number = self.log.len();
         self.log.push(format!("{} {}", fetch.verb.as_str(), fetch.url));
@@ -143,7 +143,7 @@ impl World {
             Some(Fault::Network) => return Some(Err("connection refused".into())),
             Some(Fault::Silence) => return None,
             Some(Fault::Status(status)) => return Some(Ok(Answer::status(status))),
-            Some(Fault::Says(status, body)) => {
+            Some(Fault::Body(status, body)) => {
                 return Some(Ok(Answer { status, fields: Vec::new(), body: body.into_bytes() }));
             }
             Some(Fault::Echo(status)) => {
@@ -203,14 +203,14 @@ impl World {
         Ok(())
     }
 
-    /// Ends every access token, but not what renews them.
+    /// Ends every access token, but no refresh token.
     pub(crate) fn end_tokens(&mut self) {
         for issuer in self.issuers.values_mut() {
             issuer.tokens.clear();
         }
     }
 
-    /// Everything that nobody may see.
+    /// Everything that must not be shown.
     pub(crate) fn secrets(&self) -> Vec<String> {
         self.issuers.values().flat_map(|issuer| issuer.secrets.iter().cloned()).collect()
     }
