@@ -1,4 +1,4 @@
-//! Handlers wait for a client that leaves answers unread.
+//! Handlers wait for a client that leaves responses unread.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
@@ -15,7 +15,7 @@ use crate::front_common::{CountingEntropy, TestClock, WakeCounter};
 
 const ANSWER: usize = 1000;
 
-/// So many answers are over the mark.
+/// This many responses exceed the mark.
 const AT_ONCE: usize = 4;
 
 fn call(id: usize, tool: &str) -> String {
@@ -27,9 +27,9 @@ fn call(id: usize, tool: &str) -> String {
     format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
 
-/// A hundred calls in one read, of handlers that answer at once and of such that wait first.
+/// A hundred calls in one read, half of them with handlers that wait before they answer.
 #[test]
-fn server_runs_no_more_handlers_than_its_client_takes_answers_of() {
+fn server_runs_only_as_many_handlers_as_its_client_reads_responses() {
     let ran = Arc::new(AtomicUsize::new(0));
     let tool = |name: &str| Tool::new(name, "", json!({"type": "object"}));
     let (quick, slow) = (ran.clone(), ran.clone());
@@ -66,7 +66,7 @@ fn server_runs_no_more_handlers_than_its_client_takes_answers_of() {
     let mut cx = Context::from_waker(&waker);
     let mut answered = Vec::new();
     for _ in 0..200 {
-        // The client takes nothing meanwhile.
+        // The client reads nothing meanwhile.
         for _ in 0..5 {
             let polled = driver.poll(&mut cx, |machine, now| {
                 machine.handle_timeout(now);
@@ -77,7 +77,7 @@ fn server_runs_no_more_handlers_than_its_client_takes_answers_of() {
         assert!(ran.load(Ordering::SeqCst) <= answered.len() + AT_ONCE, "handlers run ahead");
         wakes.take();
         assert!(driver.poll(&mut cx, |_, _| Poll::<()>::Pending).is_pending());
-        assert_eq!(wakes.take(), 0, "the driver rests while the client takes nothing");
+        assert_eq!(wakes.take(), 0, "the driver rests while the client reads nothing");
         let mut out = Vec::new();
         let _ = driver.poll(&mut Context::from_waker(Waker::noop()), |machine, _| {
             if machine.poll_transmit(&mut out) { Poll::Ready(()) } else { Poll::Pending }
@@ -93,7 +93,7 @@ fn server_runs_no_more_handlers_than_its_client_takes_answers_of() {
 }
 
 #[test]
-fn client_cancels_a_call_whose_handler_has_not_been_started() {
+fn client_cancels_a_call_before_its_handler_starts() {
     let ran = Arc::new(AtomicUsize::new(0));
     let count = ran.clone();
     let tool = Tool::new("count", "", json!({"type": "object"}));

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 // --- Requests ---
 
 #[test]
-fn a_call_is_answered() {
+fn call_returns_its_result() {
     let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({"a": 2, "b": 3}));
     pending(poll(&mut call));
@@ -39,7 +39,7 @@ fn a_request_is_not_sent_before_it_is_polled() {
 }
 
 #[test]
-fn a_request_made_before_the_server_is_known_waits_for_it() {
+fn request_made_before_the_handshake_waits_for_it() {
     let mut s = ClientHarness::open(config(), ClientHandlers::new());
     let id = s.expect("server/discover");
     let mut call = s.client.call_tool("add", json!({}));
@@ -59,7 +59,7 @@ fn a_request_made_before_the_server_is_known_waits_for_it() {
 
 /// F96, C9.6
 #[test]
-fn a_tool_that_fails_is_a_result() {
+fn error_of_a_tool_is_a_result() {
     let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
@@ -70,7 +70,7 @@ fn a_tool_that_fails_is_a_result() {
 
 /// Contract 11
 #[test]
-fn an_error_of_the_server_is_told_from_one_of_this_side() {
+fn error_distinguishes_the_server_from_the_client() {
     let mut s = ClientHarness::modern();
     let mut call = s.client.read_resource("note:///1");
     pending(poll(&mut call));
@@ -88,7 +88,7 @@ fn an_error_of_the_server_is_told_from_one_of_this_side() {
 }
 
 #[test]
-fn a_result_that_is_none_is_an_error_with_the_result_in_it() {
+fn invalid_result_is_an_error_that_contains_the_result() {
     let mut s = ClientHarness::modern();
     let mut call = s.client.complete(PromptReference::new("p"), "x", "");
     pending(poll(&mut call));
@@ -104,7 +104,7 @@ fn a_result_that_is_none_is_an_error_with_the_result_in_it() {
 }
 
 #[test]
-fn a_capability_that_the_server_lacks_is_refused_before_sending() {
+fn client_refuses_a_request_without_the_server_capability() {
     let mut s = ClientHarness::open(config(), ClientHandlers::new());
     let id = s.expect("server/discover");
     s.answer(
@@ -120,7 +120,7 @@ fn a_capability_that_the_server_lacks_is_refused_before_sending() {
 }
 
 #[test]
-fn a_finished_future_says_so_when_it_is_polled_again() {
+fn finished_future_returns_an_error_when_polled_again() {
     let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
@@ -145,7 +145,7 @@ fn dropping_a_request_cancels_it_on_the_wire() {
 
 /// C7.5
 #[test]
-fn an_answer_to_a_dropped_request_disturbs_nobody() {
+fn response_to_a_dropped_request_is_ignored() {
     let mut s = ClientHarness::modern();
     let mut dropped = s.client.call_tool("add", json!({}));
     let mut kept = s.client.call_tool("add", json!({}));
@@ -170,7 +170,7 @@ fn dropping_an_answered_request_cancels_nothing() {
 
 /// C7.7
 #[test]
-fn a_call_can_be_cancelled_with_a_reason() {
+fn caller_can_cancel_a_call_with_a_reason() {
     let mut s = ClientHarness::modern();
     let call = s.client.call_tool("add", json!({})).start().unwrap();
     let id = s.expect("tools/call");
@@ -184,7 +184,7 @@ fn a_call_can_be_cancelled_with_a_reason() {
 
 /// C7.2
 #[test]
-fn a_request_has_a_timeout_of_its_own() {
+fn request_can_have_its_own_timeout() {
     let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({})).timeout(Duration::from_secs(2));
     pending(poll(&mut call));
@@ -199,7 +199,7 @@ fn a_request_has_a_timeout_of_its_own() {
 }
 
 #[test]
-fn a_command_is_given_at_its_own_time_and_not_at_the_drivers_last() {
+fn command_uses_the_current_time_and_not_that_of_the_last_drive() {
     let mut s = ClientHarness::modern();
     // The driver sleeps meanwhile.
     s.clock.advance(Duration::from_secs(3600));
@@ -239,7 +239,7 @@ fn options_reach_the_wire() {
 // --- Progress ---
 
 #[test]
-fn progress_is_told_in_order_and_before_the_answer() {
+fn progress_arrives_in_order_and_before_the_result() {
     let mut s = ClientHarness::modern();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
@@ -253,14 +253,14 @@ fn progress_is_told_in_order_and_before_the_answer() {
     let id = &line["id"];
     s.receive(&[progress(id, 1)]);
     pending(poll(&mut call));
-    // The last report comes in one piece with the answer.
+    // The last report arrives in one piece with the response.
     s.receive(&[progress(id, 2), progress(id, 3), answer(id, text("done"))]);
     assert!(ready(poll(&mut call)).is_ok());
     assert_eq!(*seen.lock().unwrap(), [1, 2, 3]);
 }
 
 #[test]
-fn progress_can_be_awaited() {
+fn caller_can_await_progress() {
     let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("slow", json!({})).start().unwrap();
     let id = s.expect("tools/call");
@@ -274,7 +274,7 @@ fn progress_can_be_awaited() {
 
 /// Contract 8
 #[test]
-fn progress_that_nobody_takes_is_bounded_and_the_newest_is_kept() {
+fn unread_progress_is_bounded_and_the_newest_stays() {
     let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("slow", json!({})).start().unwrap();
     let id = s.expect("tools/call");
@@ -314,7 +314,7 @@ fn page(names: &[&str], next: Value) -> Value {
 
 /// C9.1, K19
 #[test]
-fn a_list_is_read_to_its_end_and_the_empty_string_is_a_cursor() {
+fn list_reads_all_pages_and_takes_the_empty_string_as_a_cursor() {
     let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools();
     pending(poll(&mut list));
@@ -335,7 +335,7 @@ fn a_list_is_read_to_its_end_and_the_empty_string_is_a_cursor() {
 
 /// C8.6
 #[test]
-fn a_list_whose_cursor_has_become_invalid_is_read_once_more_from_its_beginning() {
+fn list_with_an_expired_cursor_starts_again_once() {
     let mut s = ClientHarness::modern();
     let kept = |names: &[&str], next: Value| {
         let mut page = page(names, next);
@@ -348,7 +348,7 @@ fn a_list_whose_cursor_has_become_invalid_is_read_once_more_from_its_beginning()
     s.answer(&id, kept(&["a"], json!("x")));
     pending(poll(&mut list));
     let asked = s.expect("tools/list");
-    // Another reader finds the first page where it was kept, with the cursor.
+    // Another list finds the first page in the cache, with the cursor.
     let mut other = s.client.list_tools();
     pending(poll(&mut other));
     let also_asked = s.expect("tools/list");
@@ -368,7 +368,7 @@ fn a_list_whose_cursor_has_become_invalid_is_read_once_more_from_its_beginning()
 
 /// C8.6
 #[test]
-fn a_cursor_that_is_invalid_twice_is_an_error() {
+fn cursor_that_is_invalid_twice_is_an_error() {
     let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools();
     for _ in 0..2 {
@@ -389,9 +389,9 @@ fn a_cursor_that_is_invalid_twice_is_an_error() {
     s.expect_silence();
 }
 
-/// C8.3, C8.6: a list that is all of one time is asked for anew.
+/// C8.3, C8.6: a list refreshed on demand refreshes all its pages.
 #[test]
-fn a_list_that_may_be_kept_is_there_at_once_unless_a_fresh_one_is_wanted() {
+fn cached_list_is_returned_at_once_unless_a_refresh_is_requested() {
     let mut s = ClientHarness::modern();
     let mut pages = [page(&["a"], json!("x")), page(&["b"], Value::Null)];
     for page in &mut pages {
@@ -420,7 +420,7 @@ fn a_list_that_may_be_kept_is_there_at_once_unless_a_fresh_one_is_wanted() {
 
 /// K19
 #[test]
-fn a_list_that_goes_round_in_a_circle_is_given_up() {
+fn list_with_a_cursor_cycle_ends_with_an_error() {
     let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools();
     for cursor in ["x", "y", "x"] {
@@ -433,12 +433,12 @@ fn a_list_that_goes_round_in_a_circle_is_given_up() {
         matches!(&given_up.error, Error::Pages(PagesError::Repeated { cursor }) if cursor == "x"),
         "{given_up}"
     );
-    assert_eq!(given_up.items.len(), 3, "what was read is not lost");
+    assert_eq!(given_up.items.len(), 3, "the pages read so far are not lost");
     s.expect_silence();
 }
 
 #[test]
-fn a_list_has_a_limit_of_pages() {
+fn list_has_a_page_limit() {
     let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools().page_limit(2);
     for cursor in ["x", "y"] {
@@ -453,7 +453,7 @@ fn a_list_has_a_limit_of_pages() {
 }
 
 #[test]
-fn an_item_that_can_not_be_read_is_set_apart_with_its_place_in_the_whole_list() {
+fn unreadable_item_is_reported_with_its_position_in_the_list() {
     let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools();
     pending(poll(&mut list));
@@ -472,7 +472,7 @@ fn an_item_that_can_not_be_read_is_set_apart_with_its_place_in_the_whole_list() 
 
 /// C9.2
 #[test]
-fn one_page_can_be_asked_for() {
+fn caller_can_request_one_page() {
     let mut s = ClientHarness::modern();
     let mut first = s.client.list_tools_page(Some("p2"));
     pending(poll(&mut first));
@@ -483,7 +483,7 @@ fn one_page_can_be_asked_for() {
 }
 
 #[test]
-fn dropping_a_list_cancels_the_page_that_is_under_way() {
+fn dropping_a_list_cancels_the_page_in_flight() {
     let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools();
     pending(poll(&mut list));
@@ -495,7 +495,7 @@ fn dropping_a_list_cancels_the_page_that_is_under_way() {
 // --- Types ---
 
 #[test]
-fn handles_may_be_shared_and_drivers_moved() {
+fn handles_are_sync_and_drivers_are_send() {
     fn shared<T: Send + Sync + 'static>() {}
     fn moved<T: Send + 'static>() {}
     shared::<Client>();
@@ -506,7 +506,7 @@ fn handles_may_be_shared_and_drivers_moved() {
 }
 
 #[test]
-fn a_request_takes_all_options_at_once() {
+fn request_accepts_all_options_at_once() {
     let mut s = ClientHarness::modern();
     let options = RequestOptions::default().timeout(Duration::from_secs(1));
     let mut call = s.client.call_tool("add", json!({})).options(options);
@@ -516,7 +516,7 @@ fn a_request_takes_all_options_at_once() {
 }
 
 #[test]
-fn a_pending_poll_stays_pending() {
+fn request_stays_pending_until_its_response() {
     let s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({}));
     assert!(matches!(poll(&mut call), Poll::Pending));

@@ -14,7 +14,7 @@ use serde_json::json;
 // --- The connection ---
 
 #[test]
-fn the_server_is_waited_for() {
+fn client_waits_for_the_server() {
     let mut s = ClientHarness::open(config(), ClientHandlers::new());
     let (wakes, waker) = WakeCounter::new();
     let client = s.client.clone();
@@ -35,7 +35,7 @@ fn the_server_is_waited_for() {
 }
 
 #[test]
-fn a_connection_that_fails_tells_all_who_wait() {
+fn failed_connection_wakes_all_waiting_futures() {
     let mut config = config();
     config.era_policy = EraPolicy::ModernOnly;
     let mut s = ClientHarness::open(config, ClientHandlers::new());
@@ -55,7 +55,7 @@ fn a_connection_that_fails_tells_all_who_wait() {
 
 /// Contract 1
 #[test]
-fn a_connection_that_is_lost_ends_every_request() {
+fn lost_connection_ends_every_request() {
     let mut s = ClientHarness::modern();
     let (wakes, waker) = WakeCounter::new();
     let mut call = s.client.call_tool("add", json!({}));
@@ -71,7 +71,7 @@ fn a_connection_that_is_lost_ends_every_request() {
 
 /// Contract 1
 #[test]
-fn dropping_the_driver_ends_everything_and_refuses_what_comes_later() {
+fn dropping_the_driver_ends_everything_and_refuses_later_requests() {
     let mut s = ClientHarness::modern();
     let (wakes, waker) = WakeCounter::new();
     let client = s.client.clone();
@@ -101,7 +101,7 @@ fn dropping_the_driver_ends_everything_and_refuses_what_comes_later() {
 }
 
 #[test]
-fn a_driver_dropped_before_the_server_is_known_refuses_what_waits() {
+fn driver_dropped_before_the_handshake_refuses_waiting_requests() {
     let s = ClientHarness::open(config(), ClientHandlers::new());
     let client = s.client.clone();
     let mut call = client.call_tool("add", json!({}));
@@ -112,7 +112,7 @@ fn a_driver_dropped_before_the_server_is_known_refuses_what_waits() {
 }
 
 #[test]
-fn closing_lets_requests_finish_and_takes_no_more() {
+fn closing_client_lets_requests_finish_and_refuses_new_ones() {
     let mut s = ClientHarness::modern();
     let client = s.client.clone();
     let mut call = client.call_tool("add", json!({}));
@@ -128,7 +128,7 @@ fn closing_lets_requests_finish_and_takes_no_more() {
     assert_eq!(ready(poll(&mut boxed(client.closed()))), CloseReason::Done);
     pending(poll(&mut closing));
     s.driver.handle_link_down();
-    assert_eq!(ready(poll(&mut closing)), CloseReason::Done, "the driver has brought down what it opened");
+    assert_eq!(ready(poll(&mut closing)), CloseReason::Done, "the driver has closed the link");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn close_returns_at_once_when_the_driver_was_dropped_after_the_end() {
 }
 
 #[test]
-fn dropping_the_last_client_closes_although_its_events_are_listened_to() {
+fn dropping_the_last_client_closes_the_connection_despite_its_event_stream() {
     let mut s = ClientHarness::modern();
     let events = s.client.events();
     let second = s.client.clone();
@@ -173,7 +173,7 @@ fn a_request_in_flight_keeps_the_connection_open() {
     assert_eq!(driver.lock(|machine, _| machine.poll_link()), None);
     pending(poll(&mut call));
     drop(call);
-    assert_eq!(driver.lock(|machine, _| machine.state()), State::Ready, "what is queued is written first");
+    assert_eq!(driver.lock(|machine, _| machine.state()), State::Ready, "queued output is written first");
     let mut out = Vec::new();
     assert!(driver.lock(|machine, _| machine.poll_transmit(&mut out)));
     assert_eq!(driver.lock(|machine, _| machine.poll_link()), Some(LinkAction::CloseWrite));
@@ -194,7 +194,7 @@ fn aborting_ends_at_once() {
 // --- Waking ---
 
 #[test]
-fn a_command_wakes_the_driver_once_and_an_idle_driver_is_not_woken() {
+fn command_wakes_the_driver_once_and_polling_does_not() {
     let mut s = ClientHarness::modern();
     s.turn();
     assert_eq!(s.wakes.take(), 0);
@@ -202,13 +202,13 @@ fn a_command_wakes_the_driver_once_and_an_idle_driver_is_not_woken() {
     pending(poll(&mut call));
     assert_eq!(s.wakes.take(), 1);
     pending(poll(&mut call));
-    assert_eq!(s.wakes.take(), 0, "looking for an answer is no work for the driver");
+    assert_eq!(s.wakes.take(), 0, "polling for a result is no work for the driver");
     s.turn();
     assert_eq!(s.wakes.take(), 0);
 }
 
 #[test]
-fn an_answer_wakes_only_who_awaits_it() {
+fn response_wakes_only_the_future_that_awaits_it() {
     let mut s = ClientHarness::modern();
     let ((first_wakes, first), (second_wakes, second)) = (WakeCounter::new(), WakeCounter::new());
     let mut one = s.client.call_tool("add", json!({}));
@@ -222,7 +222,7 @@ fn an_answer_wakes_only_who_awaits_it() {
 }
 
 #[test]
-fn the_waker_of_the_last_poll_is_the_one_that_is_called() {
+fn response_calls_the_waker_of_the_last_poll() {
     let mut s = ClientHarness::modern();
     let ((old_wakes, old), (new_wakes, new)) = (WakeCounter::new(), WakeCounter::new());
     let mut call = s.client.call_tool("add", json!({}));
@@ -249,7 +249,7 @@ impl Drop for ReentrantWaker {
 }
 
 #[test]
-fn no_waker_is_called_or_dropped_under_the_lock() {
+fn client_calls_and_drops_no_waker_under_the_lock() {
     let mut s = ClientHarness::modern();
     let nosy = || core::task::Waker::from(Arc::new(ReentrantWaker(s.client.clone())));
     let mut call = s.client.call_tool("add", json!({}));
@@ -291,7 +291,7 @@ fn notifications_of_the_server_are_events() {
 }
 
 #[test]
-fn a_notification_without_params_can_be_decoded() {
+fn notification_without_params_decodes() {
     let mut s = ClientHarness::legacy();
     let mut events = s.client.events();
     s.receive(&[json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})]);
@@ -300,7 +300,7 @@ fn a_notification_without_params_can_be_decoded() {
 }
 
 #[test]
-fn every_listener_hears_every_event() {
+fn every_event_stream_receives_every_event() {
     let mut s = ClientHarness::legacy();
     let mut listeners = [s.client.events(), s.client.events()];
     s.receive(&[notification("notifications/tools/list_changed", json!({}))]);
@@ -311,7 +311,7 @@ fn every_listener_hears_every_event() {
 
 /// Contract 8
 #[test]
-fn a_listener_that_sleeps_is_told_how_much_it_missed() {
+fn slow_event_stream_learns_how_many_events_it_missed() {
     let mut s = ClientHarness::legacy();
     let mut events = s.client.events();
     for number in 0..3000 {
@@ -329,7 +329,7 @@ fn a_listener_that_sleeps_is_told_how_much_it_missed() {
 
 /// Contract 8
 #[test]
-fn what_waits_for_a_listener_is_bounded_in_bytes() {
+fn queue_of_an_event_stream_is_bounded_in_bytes() {
     let mut s = ClientHarness::legacy();
     let mut events = s.client.events();
     let long = "x".repeat(6 * 1024 * 1024);
@@ -366,7 +366,7 @@ fn events_end_with_the_connection() {
 }
 
 #[test]
-fn a_notification_that_the_revision_lacks_is_refused() {
+fn client_refuses_a_notification_that_the_revision_lacks() {
     let mut s = ClientHarness::modern();
     let refused = s.client.notify::<RootsListChanged>(&Default::default()).unwrap_err();
     assert!(matches!(refused, Error::NotSent(RequestError::Revision { .. })), "{refused}");
@@ -377,7 +377,7 @@ fn a_notification_that_the_revision_lacks_is_refused() {
 
 /// C6.2, C6.3
 #[test]
-fn a_subscription_hears_what_is_tagged_with_it() {
+fn subscription_receives_notifications_with_its_id() {
     let mut s = ClientHarness::modern();
     let mut events = s.client.events();
     let mut filter = SubscriptionFilter::new();
@@ -421,7 +421,7 @@ fn dropping_a_subscription_ends_it_on_the_wire() {
 }
 
 #[test]
-fn a_subscription_that_is_lost_says_so() {
+fn subscription_reports_its_loss() {
     let mut s = ClientHarness::modern();
     let mut subscription = s.client.listen(SubscriptionFilter::new()).unwrap();
     s.expect("subscriptions/listen");

@@ -1,4 +1,4 @@
-//! A client's handle and a router, joined in memory, under arbitrary orders of commands, polls, drops and time.
+//! A client's handle and a router, joined in memory, with random orders of commands, polls, drops and time.
 
 use core::future::poll_fn;
 use core::pin::Pin;
@@ -26,7 +26,7 @@ enum Kind {
     Busy,
     /// Never answers.
     Never,
-    /// Asks the client back.
+    /// Sends a request to the client.
     Asking,
 }
 
@@ -39,7 +39,7 @@ enum Op {
     CancelWithReason(usize),
     DriveClient,
     DriveServer,
-    /// What the one side has written reaches the other, or the first so many bytes of it.
+    /// Delivers the output of one side to the other, or its first bytes.
     ToServer(usize),
     ToClient(usize),
     Advance(u16),
@@ -283,7 +283,7 @@ impl Simulation {
         }
     }
 
-    /// One answer per call, and it is its own.
+    /// Each call has one result, and it is its own.
     fn poll(&mut self, index: usize) {
         let Some(index) = self.pick(index) else { return };
         let pending = &mut self.calls[index];
@@ -301,7 +301,7 @@ impl Simulation {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Contract 1, contract 2, contract 12: whatever is done in whatever order, no call is left without its one end.
+    /// Contract 1, contract 2, contract 12: in any order of operations, each call ends exactly once.
     #[test]
     fn every_call_ends_once_and_with_its_own_answer(legacy: bool, ops in ops()) {
         let mut world = Simulation::new(if legacy { EraPolicy::LegacyOnly } else { EraPolicy::Auto });
@@ -312,7 +312,7 @@ proptest! {
         while !world.calls.is_empty() {
             let before = world.calls.len();
             world.poll(0);
-            prop_assert!(world.calls.len() < before, "a call that hangs for ever");
+            prop_assert!(world.calls.len() < before, "a call that never ends");
         }
         world.server_driver = None;
         for context in world.contexts.lock().unwrap().iter() {
@@ -320,9 +320,9 @@ proptest! {
         }
     }
 
-    /// Contract 1: while both sides are driven and nobody gives up, every call that can be answered is.
+    /// Contract 1: while both sides are driven and no call is cancelled, every answerable call is answered.
     #[test]
-    fn a_conversation_that_is_driven_comes_to_its_end(
+    fn driven_conversation_ends(
         legacy: bool,
         kinds in proptest::collection::vec(prop_oneof![Just(Kind::Quick), Just(Kind::Busy), Just(Kind::Asking)], 1..20),
         chunk in 1_usize..200,
@@ -350,7 +350,7 @@ proptest! {
                 }
             }
             rounds += 1;
-            prop_assert!(rounds < 100, "it stands still");
+            prop_assert!(rounds < 100, "the conversation makes no progress");
         }
     }
 }

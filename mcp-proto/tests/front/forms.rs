@@ -1,4 +1,4 @@
-//! Forms: what stands in them at first, and what may be answered.
+//! Forms: their defaults, and which contents are valid.
 
 use crate::front_common::{ClientHarness, request};
 use mcp_proto::front::ClientHandlers;
@@ -18,7 +18,7 @@ fn content(value: Value) -> Map<ElicitValue> {
     serde_json::from_str::<ElicitResult>(&result.to_string()).unwrap().content.unwrap()
 }
 
-/// What is wrong with one field of this schema that is filled in with this.
+/// The error for one field with this schema and value.
 fn problem(field: &Value, value: Value) -> Option<FieldError> {
     let checked = form(json!({"f": field}), json!([])).check(&content(json!({"f": value})));
     checked.err().map(|error| {
@@ -29,7 +29,7 @@ fn problem(field: &Value, value: Value) -> Option<FieldError> {
 
 /// C10.5
 #[test]
-fn every_kind_of_field_has_its_default() {
+fn form_takes_the_default_of_every_kind_of_field() {
     let form = form(
         json!({
             "name": {"type": "string", "default": "John"},
@@ -50,9 +50,9 @@ fn every_kind_of_field_has_its_default() {
     assert_eq!(serde_json::to_value(form.defaults()).unwrap(), defaults);
 }
 
-/// C10.5: what a server can make large must not make the work grow faster.
+/// C10.5: the work grows linearly with what a server can make large.
 #[test]
-fn a_form_of_very_many_fields_is_filled_in_at_once() {
+fn form_with_very_many_fields_is_filled_in_quickly() {
     let fields: serde_json::Map<_, _> =
         (0..20_000).map(|n| (n.to_string(), json!({"type": "boolean", "default": true}))).collect();
     let form = form(json!(fields), json!((0..20_000).map(|n| n.to_string()).collect::<Vec<_>>()));
@@ -61,9 +61,9 @@ fn a_form_of_very_many_fields_is_filled_in_at_once() {
     assert_eq!(form.check(&defaults), Ok(()));
 }
 
-/// C10.5: a server that is wrong about its own form does not make the answer wrong.
+/// C10.5: an invalid default of the server does not make the content invalid.
 #[test]
-fn a_default_that_its_field_would_refuse_is_none() {
+fn form_ignores_an_invalid_default() {
     let form = form(
         json!({
             "short": {"type": "string", "minLength": 3, "default": "ab"},
@@ -78,7 +78,7 @@ fn a_default_that_its_field_would_refuse_is_none() {
 
 /// C10.5
 #[test]
-fn defaults_fill_in_what_was_left_out_and_nothing_else() {
+fn defaults_fill_in_only_missing_fields() {
     let form = form(
         json!({"a": {"type": "string", "default": "A"}, "b": {"type": "string", "default": "B"}}),
         json!([]),
@@ -90,7 +90,7 @@ fn defaults_fill_in_what_was_left_out_and_nothing_else() {
 
 /// C10.5, D6
 #[test]
-fn numbers_are_checked() {
+fn form_validates_numbers() {
     let number = json!({"type": "number", "minimum": 0, "maximum": 100});
     for fits in [json!(0), json!(95.5), json!(100), json!(1e1)] {
         assert_eq!(problem(&number, fits), None);
@@ -107,7 +107,7 @@ fn numbers_are_checked() {
 
 /// C10.5
 #[test]
-fn texts_are_checked() {
+fn form_validates_texts() {
     let text = json!({"type": "string", "minLength": 2, "maxLength": 3});
     // Characters, not bytes.
     assert_eq!(problem(&text, json!("äöü")), None);
@@ -130,7 +130,7 @@ fn texts_are_checked() {
 
 /// C10.5
 #[test]
-fn choices_are_checked() {
+fn form_validates_choices() {
     let one = json!({"type": "string", "enum": ["on", "off"]});
     let titled = json!({"type": "string", "oneOf": [{"const": "on", "title": "On"}]});
     for field in [one, titled] {
@@ -154,19 +154,19 @@ fn choices_are_checked() {
 
 /// C10.5
 #[test]
-fn what_must_be_filled_in_must_be_there() {
+fn form_requires_its_required_fields() {
     let form = form(json!({"a": {"type": "string"}, "b": {"type": "string"}}), json!(["b"]));
     assert!(form.check(&content(json!({"b": ""}))).is_ok());
     let error = form.check(&content(json!({"a": "x"}))).unwrap_err();
     assert_eq!(error.to_string(), r#"the field "b" is missing"#);
-    // A form that has no such field can not be filled in.
+    // A form that lacks a required field cannot be filled in.
     let error = self::form(json!({}), json!(["c"])).check(&Map::new()).unwrap_err();
     assert_eq!(error.problem, FieldError::Missing);
 }
 
-/// C10.4, C10.5: people may decline whatever the form wants.
+/// C10.4, C10.5: the user may decline any form.
 #[test]
-fn only_a_form_that_was_filled_in_is_checked() {
+fn form_validates_only_accepted_content() {
     let params = ElicitParams::form("Your name?", form(json!({"name": {"type": "string"}}), json!(["name"])));
     for answer in [ElicitResult::decline(), ElicitResult::cancel()] {
         assert!(params.take_answer(answer, Revision::V2026_07_28).is_ok());
@@ -177,9 +177,9 @@ fn only_a_form_that_was_filled_in_is_checked() {
     assert!(page.take_answer(empty, Revision::V2026_07_28).is_ok());
 }
 
-/// C10.5: a client that can choose one of several is asked for one, and answers with one.
+/// C10.5: a client that knows single choices only is sent one, and answers with one.
 #[test]
-fn one_choice_of_an_old_client_is_a_list_of_one() {
+fn single_choice_of_an_old_client_becomes_a_list_of_one() {
     let many = json!({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}});
     let params = ElicitParams::form("Which?", form(json!({"many": many}), json!([])));
     let answer = ElicitResult::accept(content(json!({"many": "b"})));
@@ -214,7 +214,7 @@ fn asked(answer: impl Fn(&ElicitSchema) -> ElicitResult + Send + Sync + 'static)
 
 /// C10.5
 #[test]
-fn an_answer_that_is_not_what_the_form_asks_for_does_not_go_out() {
+fn client_does_not_send_content_that_violates_the_form() {
     let line = asked(|form| ElicitResult::accept(form.defaults()));
     assert_eq!(line["result"], json!({"action": "accept", "content": {"age": 30}}));
     assert_eq!(asked(|_| ElicitResult::decline())["result"]["action"], "decline");

@@ -1,4 +1,4 @@
-//! What a client answers when the server asks.
+//! Handlers that answer requests of the server.
 
 use core::cell::RefCell;
 use core::future::{pending as never, poll_fn};
@@ -31,7 +31,7 @@ fn form() -> Value {
 
 /// F16, C1.17, C11.1
 #[test]
-fn what_is_declared_is_what_is_registered() {
+fn client_declares_the_registered_handlers() {
     assert_eq!(*ClientHandlers::new().capabilities(), Default::default());
     let handlers = ClientHandlers::new()
         .roots(async |_, _| ListRootsResult::new(roots()))
@@ -49,7 +49,7 @@ fn what_is_declared_is_what_is_registered() {
 
 /// C1.6
 #[test]
-fn a_server_is_answered_by_the_handler() {
+fn handler_answers_a_request_of_the_server() {
     let handlers = ClientHandlers::new().sampling(async |params, cx| {
         assert_eq!(params.messages.len(), 1);
         let asked_by = cx.server().and_then(|server| server.implementation.as_ref()).unwrap().name.clone();
@@ -67,7 +67,7 @@ fn a_server_is_answered_by_the_handler() {
 
 /// C1.6
 #[test]
-fn what_is_not_registered_is_no_method() {
+fn request_without_a_handler_is_method_not_found() {
     let mut s =
         ClientHarness::legacy_with(ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots())));
     s.receive(&[request(&json!(1), "sampling/createMessage", sample())]);
@@ -76,7 +76,7 @@ fn what_is_not_registered_is_no_method() {
 
 /// C1.6
 #[test]
-fn params_that_do_not_fit_never_reach_the_handler() {
+fn invalid_params_never_reach_the_handler() {
     let handlers =
         ClientHandlers::new().elicitation(async |_, _| -> ElicitResult { panic!("not to be called") });
     let mut s = ClientHarness::legacy_with(handlers);
@@ -85,7 +85,7 @@ fn params_that_do_not_fit_never_reach_the_handler() {
 }
 
 #[test]
-fn a_handler_may_fail() {
+fn error_of_a_handler_reaches_the_server() {
     let handlers = ClientHandlers::new()
         .elicitation(async |_, _| Err(ErrorObject::new(code::USER_REJECTED, "no, thank you").into()))
         .roots(async |_, _| Ok(ListRootsResult::new(vec![Root::new(String::from_utf8(vec![0xff])?)])));
@@ -99,9 +99,9 @@ fn a_handler_may_fail() {
     assert!(line["error"]["message"].as_str().unwrap().contains("utf-8"), "{line}");
 }
 
-/// A server must not wait for ever for a handler with a bug.
+/// A bug in a handler must not make the server wait for ever.
 #[test]
-fn a_handler_that_panics_is_answered_for_and_others_go_on() {
+fn client_answers_for_a_handler_that_panics_and_others_continue() {
     let handlers = ClientHandlers::new()
         .elicitation(async |params, _| match params.message() {
             "boom" => panic!("a bug"),
@@ -124,7 +124,7 @@ fn a_handler_that_panics_is_answered_for_and_others_go_on() {
 }
 
 #[test]
-fn handlers_run_side_by_side_and_each_is_polled_only_when_it_was_woken() {
+fn handlers_run_concurrently_and_each_is_polled_only_when_woken() {
     let polls = Arc::new(AtomicUsize::new(0));
     let gate = Arc::new(Mutex::new((false, Vec::<Waker>::new())));
     let (count, door) = (polls.clone(), gate.clone());
@@ -152,7 +152,7 @@ fn handlers_run_side_by_side_and_each_is_polled_only_when_it_was_woken() {
     assert_eq!(polls.load(Ordering::SeqCst), 2);
     s.receive(&[notification("notifications/tools/list_changed", json!({}))]);
     s.turn();
-    assert_eq!(polls.load(Ordering::SeqCst), 2, "nobody woke them");
+    assert_eq!(polls.load(Ordering::SeqCst), 2, "no handler was woken");
     s.wakes.take();
     gate.lock().unwrap().0 = true;
     let second = gate.lock().unwrap().1.remove(1);
@@ -166,7 +166,7 @@ fn handlers_run_side_by_side_and_each_is_polled_only_when_it_was_woken() {
     assert_eq!(s.wakes.take(), 1, "woken once for two calls");
     assert_eq!(s.line()["id"], 1);
     first.wake();
-    assert_eq!(s.wakes.take(), 0, "nobody is left to be woken");
+    assert_eq!(s.wakes.take(), 0, "no handler is left to wake");
     s.expect_silence();
 }
 
@@ -202,14 +202,14 @@ fn a_handler_that_yields_does_not_starve_the_connection() {
             break;
         }
         turns += 1;
-        assert_eq!(wakes.take(), 1, "it asks to be polled again instead of going on by itself");
+        assert_eq!(wakes.take(), 1, "it yields and asks to be polled again");
     }
     assert_eq!(turns, 100);
 }
 
-/// Dropping is how a handler learns that nobody waits any more.
+/// A dropped future tells the handler that its result is no longer needed.
 #[test]
-fn a_handler_is_dropped_when_the_server_cancels() {
+fn client_drops_a_handler_when_the_server_cancels() {
     struct OnDrop(Arc<AtomicUsize>);
     impl Drop for OnDrop {
         fn drop(&mut self) {
@@ -239,7 +239,7 @@ fn a_handler_is_dropped_when_the_server_cancels() {
 }
 
 #[test]
-fn a_request_cancelled_before_its_handler_began_is_not_answered() {
+fn client_does_not_answer_a_request_cancelled_before_its_handler_started() {
     let handlers = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
     let mut s = ClientHarness::legacy_with(handlers);
     s.receive(&[
@@ -249,9 +249,9 @@ fn a_request_cancelled_before_its_handler_began_is_not_answered() {
     s.expect_silence();
 }
 
-/// Its future uses the client while it is dropped, and so does its destructor: neither may happen under the lock.
+/// The future uses the client while it is dropped, and so does its destructor: neither may happen under the lock.
 #[test]
-fn a_handler_may_use_the_client_even_while_it_is_dropped() {
+fn handler_can_use_the_client_while_it_is_dropped() {
     struct ReentrantDrop(Arc<Mutex<Option<Client>>>);
     impl Drop for ReentrantDrop {
         fn drop(&mut self) {
@@ -341,7 +341,7 @@ fn handlers_of_a_local_client_need_not_be_send() {
 
 #[test]
 fn any_method_can_have_a_handler() {
-    // The machine answers pings by itself; this only shows that the types allow it.
+    // The machine answers pings itself; this only shows that the types allow it.
     let handlers = ClientHandlers::new().handler::<Ping, _, _>(async |_, _| EmptyResult::new());
     let mut s = ClientHarness::legacy_with(handlers);
     s.receive(&[request(&json!(1), "ping", json!({}))]);
@@ -349,9 +349,9 @@ fn any_method_can_have_a_handler() {
     s.expect_silence();
 }
 
-/// C1.5; so that no code that is not defined goes out either (C1.12).
+/// C1.5; so an undefined code is not sent either (C1.12).
 #[test]
-fn a_modern_server_is_never_answered() {
+fn client_never_answers_a_modern_server() {
     let handlers = ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots()));
     let mut s = ClientHarness::open(config(), handlers);
     let id = s.expect("server/discover");
@@ -366,7 +366,7 @@ fn a_modern_server_is_never_answered() {
     s.expect_silence();
 }
 
-// --- Servers that ask before they finish a request: 2026-07-28 ---
+// --- Input rounds: 2026-07-28 ---
 
 fn required(requests: &Value) -> Value {
     json!({"resultType": "input_required", "inputRequests": requests, "requestState": "S"})
@@ -374,7 +374,7 @@ fn required(requests: &Value) -> Value {
 
 /// C5.2, C5.3, C5.4
 #[test]
-fn a_modern_server_that_asks_is_answered_by_the_same_handlers() {
+fn same_handlers_answer_input_requests_of_a_modern_server() {
     let handlers = ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots())).elicitation(
         async |params, _| {
             assert_eq!(params.message(), "Your name?");
@@ -405,7 +405,7 @@ fn a_modern_server_that_asks_is_answered_by_the_same_handlers() {
 
 /// C5.9
 #[test]
-fn a_handler_that_fails_ends_the_call_that_asked() {
+fn error_of_a_handler_ends_the_call_that_required_input() {
     let handlers = ClientHandlers::new()
         .roots(async |_, _| never::<ListRootsResult>().await)
         .elicitation(async |_, _| Err::<ElicitResult, _>(ErrorObject::new(code::USER_REJECTED, "no").into()));
@@ -430,7 +430,7 @@ fn a_handler_that_fails_ends_the_call_that_asked() {
 
 /// C5.9
 #[test]
-fn a_call_that_is_dropped_while_a_person_is_asked_stops_the_handler_without_a_word() {
+fn dropping_a_call_during_its_input_round_drops_the_handler_without_a_message() {
     struct Dropped(Arc<AtomicUsize>);
     impl Drop for Dropped {
         fn drop(&mut self) {
@@ -459,7 +459,7 @@ fn a_call_that_is_dropped_while_a_person_is_asked_stops_the_handler_without_a_wo
 }
 
 #[test]
-fn what_is_not_registered_ends_the_call_that_asked_for_it() {
+fn input_request_without_a_handler_ends_the_call() {
     let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("greet", json!({}));
     pending(poll(&mut call));
@@ -472,7 +472,7 @@ fn what_is_not_registered_ends_the_call_that_asked_for_it() {
 
 /// C5.2
 #[test]
-fn by_hand_the_call_ends_with_what_the_server_asks_for() {
+fn manual_input_returns_the_input_requests() {
     let mut s =
         ClientHarness::modern_with(ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots())));
     let mut call = s.client.call_tool("greet", json!({})).input(InputMode::Manual);
@@ -486,7 +486,7 @@ fn by_hand_the_call_ends_with_what_the_server_asks_for() {
 
 /// C10.8, C10.9
 #[test]
-fn a_handler_knows_for_which_call_a_page_is_to_be_visited_and_the_host_can_retry_it() {
+fn handler_knows_the_call_of_a_page_and_the_host_can_retry_it() {
     let asked_for = Arc::new(Mutex::new(None));
     let noted = asked_for.clone();
     let handlers = ClientHandlers::new()
@@ -508,7 +508,7 @@ fn a_handler_knows_for_which_call_a_page_is_to_be_visited_and_the_host_can_retry
     let id = s.expect("tools/call");
     s.answer(&id, text("Hello"));
     assert_eq!(ready(poll(&mut call)).unwrap().text_content(), "Hello");
-    // A request of the server's own is for no call.
+    // A request initiated by the server belongs to no call.
     s.receive(&[request(&json!(1), "elicitation/create", form())]);
     assert_eq!(*asked_for.lock().unwrap(), None);
 }

@@ -1,4 +1,4 @@
-//! The limits of request bodies over HTTP, and the byte budget that bodies, stored events and queued answers share.
+//! Limits of request bodies over HTTP, and the byte budget that bodies, stored events and queued responses share.
 
 use core::net::IpAddr;
 use core::task::{Context, Poll, Waker};
@@ -22,7 +22,7 @@ fn limits() -> ByteLimits {
     ByteLimits { total: 16_000, unauthenticated: 8_000, owner: 4_000 }
 }
 
-/// A request from an address whose body is to come.
+/// A request from this address whose body is still missing.
 fn begin(web: &HttpHarness, last: u8) -> HttpExchange {
     let headers = [
         ("host", "localhost"),
@@ -34,7 +34,7 @@ fn begin(web: &HttpHarness, last: u8) -> HttpExchange {
     web.server.exchange(&head, web.principal.clone())
 }
 
-/// The same with so many bytes of its body.
+/// The same with this many bytes of its body.
 fn receiving(web: &HttpHarness, last: u8, bytes: usize) -> HttpExchange {
     let mut exchange = begin(web, last);
     exchange.handle_body(Bytes::from(vec![b' '; bytes]));
@@ -67,7 +67,7 @@ fn server_refuses_bodies_beyond_the_share_of_their_owner() {
     assert!(stranger.wants_body(), "another owner has a share of its own");
     expect_over_budget(&mut receiving(&web, 3, 1));
     web.principal = Some(Principal::new("ada"));
-    assert!(receiving(&web, 3, 3_000).wants_body(), "strangers leave room for principals");
+    assert!(receiving(&web, 3, 3_000).wants_body(), "anonymous owners leave room for principals");
     web.principal = None;
     assert_eq!(web.server.handle().bytes_used(), 6_000);
     drop(first);
@@ -88,7 +88,7 @@ fn server_refuses_bodies_over_4_mib_by_default() {
         body["error"]["message"],
         "the request body is longer than the 4194304 bytes that this server takes"
     );
-    assert_eq!(web.server.handle().bytes_used(), 0, "what came of it is not kept");
+    assert_eq!(web.server.handle().bytes_used(), 0, "the refused body is not stored");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn server_times_out_a_body_that_comes_steadily() {
 }
 
 #[test]
-fn server_replaces_answers_that_nobody_reads_once_the_budget_is_used_up() {
+fn server_replaces_unread_responses_when_the_budget_is_exhausted() {
     let (router, held) = router();
     let mut web = HttpHarness::configured(router, |config| config.byte_limits = limits());
     let mut callers: Vec<TestExchange> = (0..4).map(|_| web.call("hold", json!({}))).collect();
@@ -137,7 +137,7 @@ fn server_replaces_answers_that_nobody_reads_once_the_budget_is_used_up() {
 }
 
 #[test]
-fn session_replaces_answers_that_nobody_reads_once_the_budget_is_used_up() {
+fn session_replaces_unread_responses_when_the_budget_is_exhausted() {
     let (router, held) = router();
     let mut web = HttpHarness::configured(router, |config| config.byte_limits = limits());
     let session = web.open();
@@ -163,7 +163,7 @@ fn server_counts_a_body_until_its_request_is_answered() {
     let call = json!({"name": "hold", "arguments": {"text": "x".repeat(1_000)}});
     let caller = web.post_request(&session, "tools/call", call.clone());
     assert!(web.server.handle().bytes_used() > 1_000);
-    // The client goes; the handler does not.
+    // The client disconnects; the handler continues.
     drop(caller);
     web.poll_driver();
     assert!(web.server.handle().bytes_used() > 1_000);

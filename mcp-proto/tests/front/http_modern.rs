@@ -18,7 +18,7 @@ fn listen(web: &mut HttpHarness, filter: Value) -> crate::http_front_common::Tes
 
 /// S3.7
 #[test]
-fn a_tool_call_is_answered_as_json() {
+fn server_answers_a_tool_call_as_json() {
     let mut web = HttpHarness::new(router().0);
     let mut caller = web.call("add", json!({"a": 2, "b": 3}));
     let head = caller.head();
@@ -27,7 +27,7 @@ fn a_tool_call_is_answered_as_json() {
     assert_eq!(caller.json()["result"]["content"], json!([{"type": "text", "text": "5"}]));
 }
 
-/// The driver of sessions has no part in it.
+/// The driver handles sessions only.
 #[test]
 fn modern_requests_need_no_driver() {
     let mut web = HttpHarness::new(router().0);
@@ -37,7 +37,7 @@ fn modern_requests_need_no_driver() {
 
 /// S3.13
 #[test]
-fn progress_makes_it_an_event_stream_that_ends_with_the_answer() {
+fn server_answers_by_an_event_stream_after_progress() {
     let mut web = HttpHarness::new(router().0);
     let mut caller = web.ask("tools/call", json!({"name": "work", "_meta": {"progressToken": "p"}}));
     let head = caller.head();
@@ -52,7 +52,7 @@ fn progress_makes_it_an_event_stream_that_ends_with_the_answer() {
 }
 
 #[test]
-fn whoever_waits_is_woken_when_the_handler_is_done() {
+fn exchange_is_woken_when_its_handler_finishes() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let mut caller = web.ask("tools/call", json!({"name": "hold", "_meta": {"progressToken": 1}}));
@@ -66,9 +66,9 @@ fn whoever_waits_is_woken_when_the_handler_is_done() {
     assert_eq!(caller.message()["result"]["content"][0]["text"], "there");
 }
 
-/// The body may come while the answer is already asked for.
+/// The body may arrive after the response is polled.
 #[test]
-fn whoever_asks_for_the_answer_first_is_woken_by_the_end_of_the_body() {
+fn exchange_polled_early_is_woken_by_the_end_of_the_body() {
     use crate::front_common::WakeCounter;
     use core::task::{Context, Poll};
     use mcp_proto::Bytes;
@@ -104,7 +104,7 @@ fn whoever_asks_for_the_answer_first_is_woken_by_the_end_of_the_body() {
 
 /// S3.16
 #[test]
-fn a_client_that_goes_cancels_its_request() {
+fn disconnect_cancels_the_request() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let mut caller = web.call("hold", json!({}));
@@ -119,7 +119,7 @@ fn a_client_that_goes_cancels_its_request() {
 
 /// S3.16
 #[test]
-fn a_client_that_goes_in_the_middle_of_a_stream_cancels_its_request() {
+fn disconnect_during_a_stream_cancels_the_request() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let mut caller = web.ask("tools/call", json!({"name": "hold", "_meta": {"progressToken": 1}}));
@@ -132,7 +132,7 @@ fn a_client_that_goes_in_the_middle_of_a_stream_cancels_its_request() {
 
 /// S3.11
 #[test]
-fn an_unknown_method_is_not_found() {
+fn unknown_method_has_status_404() {
     let mut web = HttpHarness::new(router().0);
     let mut caller = web.ask("tools/fetch", json!({}));
     assert_eq!(caller.head().status, 404);
@@ -141,7 +141,7 @@ fn an_unknown_method_is_not_found() {
 
 /// S3.17
 #[test]
-fn what_cannot_be_answered_is_refused_at_once() {
+fn server_refuses_an_unsupported_http_method_at_once() {
     let web = HttpHarness::new(router().0);
     let mut caller = web.send("PUT", &[], "");
     assert!(!caller.exchange.wants_body());
@@ -151,7 +151,7 @@ fn what_cannot_be_answered_is_refused_at_once() {
 }
 
 #[test]
-fn a_handler_that_panics_is_answered_for() {
+fn server_answers_for_a_handler_that_panics() {
     let router = Router::new("x", "1").tool_with(
         Tool::new("fall", "Falls", json!({"type": "object"})),
         async |NoArguments {}, _| {
@@ -166,9 +166,9 @@ fn a_handler_that_panics_is_answered_for() {
     assert_eq!(answer["error"]["code"], -32603);
 }
 
-/// C4.2 on the server's side: modern clients are not asked.
+/// C4.2 on the server's side: modern clients receive no requests.
 #[test]
-fn a_modern_client_is_not_asked_by_requests() {
+fn server_sends_no_requests_to_a_modern_client() {
     let (asked, heard) = std::sync::mpsc::channel();
     let router = Router::new("x", "1").tool_with(
         Tool::new("ask", "Asks", json!({"type": "object"})),
@@ -189,14 +189,14 @@ fn a_modern_client_is_not_asked_by_requests() {
 
 /// S3.15
 #[test]
-fn a_long_stream_is_kept_alive() {
+fn server_sends_comments_on_a_long_stream() {
     let mut web = HttpHarness::configured(router().0, |config| config.keepalive = Duration::from_secs(15));
     let mut caller = listen(&mut web, json!({"toolsListChanged": true}));
     assert_eq!(caller.message()["method"], "notifications/subscriptions/acknowledged");
     let before = caller.bytes;
-    let due = caller.exchange.next_timeout().expect("a time to be kept alive at");
+    let due = caller.exchange.next_timeout().expect("the deadline of the comment");
     caller.advance_to_timeout();
-    assert_eq!(caller.bytes, before, "it is too early");
+    assert_eq!(caller.bytes, before, "no comment is due yet");
     web.advance(Duration::from_secs(15));
     assert!(due <= mcp_proto::adapter::Clock::now(&*web.clock));
     caller.advance_to_timeout();
@@ -208,11 +208,11 @@ fn a_long_stream_is_kept_alive() {
 // --- Subscriptions ---
 
 #[test]
-fn a_subscription_is_acknowledged_first_and_told_of_what_it_asked_for() {
+fn server_acknowledges_a_subscription_first_and_sends_requested_changes() {
     let mut web = HttpHarness::new(router().0);
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["note:///a"]});
     let mut caller = listen(&mut web, filter.clone());
-    // Before anybody has looked at the answer.
+    // Before the response is polled.
     web.server.list_changed(ListKind::Tools);
     let acknowledged = caller.message();
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
@@ -223,7 +223,7 @@ fn a_subscription_is_acknowledged_first_and_told_of_what_it_asked_for() {
 
     web.server.list_changed(ListKind::Resources);
     web.server.resource_updated("note:///b");
-    assert_eq!(caller.wakes.take(), 0, "that is nothing it asked for");
+    assert_eq!(caller.wakes.take(), 0, "the client did not subscribe to that");
     web.server.resource_updated("note:///a");
     assert_eq!(caller.wakes.take(), 1);
     let updated = caller.message();
@@ -233,9 +233,9 @@ fn a_subscription_is_acknowledged_first_and_told_of_what_it_asked_for() {
     assert!(!caller.ended);
 }
 
-/// A change that was not taken note of is told once.
+/// Unread changes of one resource are reported once.
 #[test]
-fn a_slow_subscriber_is_told_once_of_many_changes() {
+fn slow_subscriber_receives_many_changes_once() {
     let mut web = HttpHarness::new(router().0);
     let mut caller = listen(&mut web, json!({"resourceSubscriptions": ["note:///a", "note:///b"]}));
     caller.message();
@@ -251,7 +251,7 @@ fn a_slow_subscriber_is_told_once_of_many_changes() {
 }
 
 #[test]
-fn of_a_task_the_latest_is_told() {
+fn slow_subscriber_receives_the_latest_state_of_a_task() {
     let mut web = HttpHarness::new(router().0);
     let mut caller = listen(&mut web, json!({"taskIds": ["t1"]}));
     assert_eq!(caller.message()["params"]["notifications"], json!({"taskIds": ["t1"]}));
@@ -269,7 +269,7 @@ fn of_a_task_the_latest_is_told() {
 }
 
 #[test]
-fn a_thousand_subscribers_are_told_and_those_that_left_are_not() {
+fn a_thousand_subscribers_receive_a_change_and_disconnected_ones_do_not() {
     let mut web = HttpHarness::new(router().0);
     let mut callers: Vec<_> = (0..1000)
         .map(|n| listen(&mut web, json!({"resourceSubscriptions": [format!("note:///{}", n % 2)]})))
@@ -292,7 +292,7 @@ fn a_thousand_subscribers_are_told_and_those_that_left_are_not() {
 // --- Closing ---
 
 #[test]
-fn closing_ends_subscriptions_and_lets_requests_finish() {
+fn closing_server_ends_subscriptions_and_lets_requests_finish() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let mut listening = listen(&mut web, json!({"toolsListChanged": true}));
@@ -318,7 +318,7 @@ fn closing_ends_subscriptions_and_lets_requests_finish() {
 }
 
 #[test]
-fn a_request_that_does_not_finish_after_closing_is_answered_with_an_error() {
+fn closing_server_answers_unfinished_requests_with_an_error() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let mut waiting = web.call("hold", json!({}));
@@ -337,9 +337,9 @@ fn a_request_that_does_not_finish_after_closing_is_answered_with_an_error() {
     assert_eq!(held.dropped_count(), 1);
 }
 
-/// Whoever comes between the closing and its own first look must not miss it.
+/// An exchange that starts between the closing and its first poll must notice it.
 #[test]
-fn an_exchange_that_was_not_polled_yet_is_closed_as_well() {
+fn closing_server_ends_an_exchange_before_its_first_poll() {
     let mut web = HttpHarness::new(router().0);
     let mut listening = listen(&mut web, json!({"toolsListChanged": true}));
     web.server.close();
@@ -348,7 +348,7 @@ fn an_exchange_that_was_not_polled_yet_is_closed_as_well() {
     assert!(listening.ended);
 }
 
-// --- Parameters that are headers as well ---
+// --- Parameters mirrored in headers ---
 
 fn mirrored() -> Router {
     let schema =
@@ -361,7 +361,7 @@ fn mirrored() -> Router {
 
 /// S3.8, S3.9
 #[test]
-fn the_headers_of_a_call_repeat_its_marked_arguments() {
+fn headers_of_a_call_repeat_its_marked_arguments() {
     let web = HttpHarness::new(mirrored());
     let ask = |header: Option<&str>| {
         let meta = json!({
@@ -388,7 +388,7 @@ fn the_headers_of_a_call_repeat_its_marked_arguments() {
 
 /// S8.9
 #[test]
-fn a_tool_whose_marks_are_wrong_is_not_offered() {
+fn router_refuses_a_tool_with_invalid_header_marks() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "array", "x-mcp-header": "A"}}});
     let router =
         Router::new("x", "1").tool_with(Tool::new("bad", "", schema), async |NoArguments {}, _| "never");

@@ -1,4 +1,4 @@
-//! A server over HTTP that is closed while others are in the middle of something.
+//! An HTTP server that closes while other threads use it.
 
 use core::task::{Context, Poll, Waker};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +13,7 @@ use mcp_proto::front::http::http_server;
 use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 use serde_json::json;
 
-/// Says that it is asked, and waits until it may answer.
+/// Signals that it was called, and blocks until it is released.
 struct BlockingEntropy(Mutex<(Sender<()>, Receiver<()>)>);
 
 impl Entropy for BlockingEntropy {
@@ -25,10 +25,10 @@ impl Entropy for BlockingEntropy {
     }
 }
 
-/// S1.17: the handshake was under way before, and comes in when the driver has looked for it already.
+/// S1.17: the handshake was in progress, and its session arrives after the driver has looked for sessions.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a thread that comes in between is what is tested")]
-fn the_driver_is_done_whenever_the_last_session_comes_in() {
+#[expect(clippy::disallowed_methods, reason = "the test needs a thread")]
+fn driver_ends_whenever_the_last_session_arrives() {
     let (is_asked, asked) = channel();
     let (go_on, may_go_on) = channel();
     let clock = Arc::new(TestClock::default());
@@ -62,5 +62,5 @@ fn the_driver_is_done_whenever_the_last_session_comes_in() {
     });
     let done = driver.poll(&mut Context::from_waker(Waker::noop())).is_ready();
     assert_eq!(opened.recv().unwrap(), 200);
-    assert!(done, "nobody will wake it");
+    assert!(done, "no waker will be called");
 }

@@ -19,7 +19,7 @@ fn call(web: &mut HttpHarness, session: &str, name: &str) -> crate::http_front_c
     web.post_request(session, "tools/call", json!({"name": name, "arguments": {}}))
 }
 
-/// Asks for a session.
+/// Requests a session.
 fn initialize(web: &HttpHarness) -> crate::http_front_common::TestExchange {
     let info = json!({"name": "tester", "version": "1"});
     let params = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info});
@@ -28,7 +28,7 @@ fn initialize(web: &HttpHarness) -> crate::http_front_common::TestExchange {
 }
 
 #[test]
-fn a_session_is_opened_used_and_ended() {
+fn client_opens_uses_and_ends_a_session() {
     let mut web = HttpHarness::new(router().0);
     let session = web.open();
     let params = json!({"name": "add", "arguments": {"a": 2, "b": 3}});
@@ -41,7 +41,7 @@ fn a_session_is_opened_used_and_ended() {
 
 /// S3.20
 #[test]
-fn an_unknown_session_is_not_found_and_a_missing_one_a_bad_request() {
+fn unknown_session_has_status_404_and_a_missing_one_400() {
     let mut web = HttpHarness::new(router().0);
     let unknown = "00000000000000000000000000000000";
     assert_eq!(web.post_request(unknown, "tools/list", json!({})).head().status, 404);
@@ -52,7 +52,7 @@ fn an_unknown_session_is_not_found_and_a_missing_one_a_bad_request() {
 }
 
 #[test]
-fn sessions_do_not_know_of_each_other() {
+fn sessions_are_independent() {
     let mut web = HttpHarness::new(router().0);
     let (one, other) = (web.open(), web.open());
     assert_ne!(one, other);
@@ -63,7 +63,7 @@ fn sessions_do_not_know_of_each_other() {
 
 /// S3.23
 #[test]
-fn a_client_that_goes_does_not_cancel_its_request() {
+fn disconnect_does_not_cancel_the_request_of_a_session() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let session = web.open();
@@ -80,7 +80,7 @@ fn a_client_that_goes_does_not_cancel_its_request() {
 
 /// S6.1
 #[test]
-fn a_cancelled_request_is_dropped_and_not_answered() {
+fn server_drops_a_cancelled_request_without_a_response() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let session = web.open();
@@ -94,7 +94,7 @@ fn a_cancelled_request_is_dropped_and_not_answered() {
 }
 
 #[test]
-fn an_ended_session_drops_its_handlers_and_ends_its_streams() {
+fn deleted_session_drops_its_handlers_and_ends_its_streams() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let session = web.open();
@@ -114,7 +114,7 @@ fn an_ended_session_drops_its_handlers_and_ends_its_streams() {
 }
 
 #[test]
-fn a_session_that_nobody_uses_expires() {
+fn idle_session_expires() {
     let mut web = HttpHarness::configured(router().0, |config| config.session_idle = Duration::from_secs(60));
     let session = web.open();
     let other = web.open();
@@ -149,7 +149,7 @@ fn a_session_in_use_does_not_expire() {
 }
 
 #[test]
-fn a_session_that_works_does_not_make_room_for_a_new_one() {
+fn server_does_not_evict_a_busy_session() {
     let mut web = HttpHarness::configured(router().0, |config| config.max_sessions = 2);
     let sessions = [web.open(), web.open()];
     let streams = sessions.each_ref().map(|session| {
@@ -167,7 +167,7 @@ fn a_session_that_works_does_not_make_room_for_a_new_one() {
 }
 
 #[test]
-fn the_session_that_is_idle_for_longest_makes_room_for_a_new_one() {
+fn server_evicts_the_session_that_is_idle_for_longest() {
     let mut web = HttpHarness::configured(router().0, |config| config.max_sessions = 2);
     let (one, other) = (web.open(), web.open());
     web.advance(Duration::from_secs(1));
@@ -180,9 +180,9 @@ fn the_session_that_is_idle_for_longest_makes_room_for_a_new_one() {
     }
 }
 
-/// A session that has just been used is busy, even if the driver has not come by since.
+/// A session that has just been used is busy, even if the driver has not run since.
 #[test]
-fn a_session_that_was_just_used_does_not_make_room_for_a_new_one() {
+fn server_does_not_evict_a_session_that_was_just_used() {
     let mut web = HttpHarness::configured(router().0, |config| config.max_sessions = 1);
     let session = web.open();
     web.poll_driver();
@@ -193,9 +193,9 @@ fn a_session_that_was_just_used_does_not_make_room_for_a_new_one() {
     assert_eq!(caller.message()["result"], json!({}));
 }
 
-/// S3.15: a stream that was read is quiet again, sooner than one that was not would have been given up.
+/// S3.15: a stream that was read becomes quiet again earlier than an unread one would be given up.
 #[test]
-fn the_stream_of_a_session_is_kept_alive() {
+fn server_sends_comments_on_the_stream_of_a_session() {
     let mut web = HttpHarness::new(router().0);
     let session = web.open();
     let mut events = web.get(&session, None);
@@ -206,7 +206,7 @@ fn the_stream_of_a_session_is_kept_alive() {
     assert!(web.server.config().server.write_timeout > keepalive);
     web.wakes.take();
     assert_eq!(events.message()["method"], "notifications/tools/list_changed");
-    assert!(web.wakes.take() > 0, "the driver is to come by earlier");
+    assert!(web.wakes.take() > 0, "the driver has an earlier deadline");
     web.poll_driver();
     let before = events.bytes;
     web.advance(keepalive);
@@ -214,9 +214,9 @@ fn the_stream_of_a_session_is_kept_alive() {
     assert!(events.bytes > before);
 }
 
-/// A stream's waker is called when there is something for that stream, and only then.
+/// A stream's waker is called when this stream has output, and only then.
 #[test]
-fn whoever_waits_for_a_stream_is_woken_for_it_alone() {
+fn exchange_is_woken_only_for_its_own_stream() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let session = web.open();
@@ -246,7 +246,7 @@ fn whoever_waits_for_a_stream_is_woken_for_it_alone() {
 }
 
 #[test]
-fn subscribers_of_a_resource_are_told_and_others_are_not() {
+fn only_subscribers_of_a_resource_receive_its_changes() {
     let mut web = HttpHarness::new(router().0);
     let (one, other) = (web.open(), web.open());
     let subscribe = |web: &mut HttpHarness, method: &str| {
@@ -267,14 +267,14 @@ fn subscribers_of_a_resource_are_told_and_others_are_not() {
     assert_eq!(subscribe(&mut web, "resources/unsubscribe"), json!({}));
     web.wakes.take();
     web.server.resource_updated("note:///a");
-    assert_eq!(web.wakes.take(), 0, "nobody is interested any more");
+    assert_eq!(web.wakes.take(), 0, "no subscriber is left");
     web.poll_driver();
     streams[0].expect_silence();
 }
 
-/// S3.22: what a server asks on behalf of a request goes out with that, and nowhere else.
+/// S3.22: a request of the server on behalf of a client's request goes to its stream, and nowhere else.
 #[test]
-fn a_client_is_asked_on_the_stream_of_its_request() {
+fn server_sends_a_related_request_on_the_stream_of_its_request() {
     let router = Router::new("x", "1").tool_with(tool("ask"), async |NoArguments {}, cx: Context| {
         let answer =
             cx.elicit("name", ElicitParams::form("Your name?", ElicitSchema::new(Map::new()))).await?;
@@ -296,7 +296,7 @@ fn a_client_is_asked_on_the_stream_of_its_request() {
 
 /// S3.21, S3.22
 #[test]
-fn an_answer_is_fetched_after_its_stream_was_released() {
+fn client_fetches_a_response_after_its_stream_was_closed() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let session = web.open();
@@ -307,7 +307,7 @@ fn an_answer_is_fetched_after_its_stream_was_released() {
     caller.poll_exchange();
     assert!(caller.ended);
     assert_eq!(caller.try_message(), None);
-    let last = caller.last_event().expect("an event to come back with");
+    let last = caller.last_event().expect("an event id for resumption");
     drop(caller);
     held.release("at last");
     web.poll_driver();
@@ -317,7 +317,7 @@ fn an_answer_is_fetched_after_its_stream_was_released() {
 
 /// S3.22
 #[test]
-fn a_broken_stream_is_resumed_where_it_broke() {
+fn client_resumes_a_broken_stream_where_it_broke() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let session = web.open();
@@ -338,12 +338,12 @@ fn a_broken_stream_is_resumed_where_it_broke() {
 }
 
 #[test]
-fn the_driver_is_woken_by_what_a_session_needs_and_knows_its_time() {
+fn driver_is_woken_by_sessions_and_knows_their_deadlines() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     web.wakes.take();
     let mut caller = initialize(&web);
-    assert_eq!(web.wakes.take(), 1, "a session has come");
+    assert_eq!(web.wakes.take(), 1, "a session has arrived");
     let session = field(&caller.head(), "mcp-session-id").unwrap().to_owned();
     web.poll_driver();
     assert!(web.driver.as_ref().unwrap().next_timeout().is_some(), "it may expire");
@@ -357,7 +357,7 @@ fn the_driver_is_woken_by_what_a_session_needs_and_knows_its_time() {
 }
 
 #[test]
-fn without_its_driver_no_session_works_or_is_opened() {
+fn server_without_its_driver_refuses_sessions() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let session = web.open();
@@ -374,7 +374,7 @@ fn without_its_driver_no_session_works_or_is_opened() {
 }
 
 #[test]
-fn closing_lets_the_requests_of_sessions_finish() {
+fn closing_server_lets_the_requests_of_sessions_finish() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let session = web.open();
@@ -398,7 +398,7 @@ fn closing_lets_the_requests_of_sessions_finish() {
 }
 
 #[test]
-fn requests_of_sessions_that_do_not_finish_after_closing_are_answered_with_errors() {
+fn closing_server_answers_unfinished_requests_of_sessions_with_errors() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let session = web.open();
@@ -416,7 +416,7 @@ fn requests_of_sessions_that_do_not_finish_after_closing_are_answered_with_error
 
 /// Both eras are served at once.
 #[test]
-fn modern_requests_are_served_beside_sessions() {
+fn server_answers_modern_requests_beside_sessions() {
     let mut web = HttpHarness::new(router().0);
     let session = web.open();
     let mut modern: Value = web.call("add", json!({"a": 1, "b": 1})).json();
@@ -427,7 +427,7 @@ fn modern_requests_are_served_beside_sessions() {
 // --- 2024-11-05 ---
 
 #[test]
-fn a_client_of_the_first_transport_has_one_stream_and_ends_with_it() {
+fn http_sse_client_has_one_stream_and_ends_with_it() {
     let (router, held) = router();
     let mut web = HttpHarness::configured(router, |config| {
         config.path = Some("/mcp".into());
@@ -466,9 +466,9 @@ fn a_client_of_the_first_transport_has_one_stream_and_ends_with_it() {
     assert_eq!(late.head().status, 404);
 }
 
-/// S10.9: the id of a session is no proof of who asks: to another principal than that of the handshake it is unknown.
+/// S10.9: a session id proves no identity: for another principal than that of the handshake it is unknown.
 #[test]
-fn a_session_is_known_to_its_principal_alone() {
+fn session_exists_only_for_its_principal() {
     let router = Router::new("x", "1").tool_with(tool("who"), async |NoArguments {}, cx: Context| {
         cx.principal().map_or_else(|| "nobody".to_owned(), |principal| principal.as_str().to_owned())
     });
@@ -484,7 +484,7 @@ fn a_session_is_known_to_its_principal_alone() {
     }
     web.principal = Some(alice);
     assert_eq!(call(&mut web, &session, "who").message()["result"]["content"][0]["text"], "alice");
-    // A request of 2026-07-28 belongs to whoever makes it.
+    // A request of 2026-07-28 belongs to its sender.
     web.principal = Some(bob);
     assert_eq!(web.call("who", json!({})).message()["result"]["content"][0]["text"], "bob");
     web.principal = None;
@@ -494,9 +494,9 @@ fn a_session_is_known_to_its_principal_alone() {
     assert_eq!(call(&mut web, &session, "who").head().status, 404);
 }
 
-/// S5.8: what clients of either era are interested in is heard, all of them together.
+/// S5.8: the application sees the union of the subscriptions of both eras.
 #[test]
-fn which_resources_are_of_interest_is_heard() {
+fn application_learns_which_resources_have_subscribers() {
     let mut web = HttpHarness::new(router().0);
     let mut events = web.server.events();
     let (one, other) = (web.open(), web.open());
@@ -522,7 +522,7 @@ fn which_resources_are_of_interest_is_heard() {
     ask(&mut web, &one, "resources/unsubscribe");
     drop(listening);
     assert_eq!(heard(&mut events), [unsubscribed("note:///b")]);
-    // A session that ends is interested in nothing.
+    // The end of a session ends its subscriptions.
     web.delete(&other);
     web.poll_driver();
     assert_eq!(heard(&mut events), [unsubscribed("note:///a")]);

@@ -1,4 +1,4 @@
-//! A server over HTTP whose exchanges, driver and publishers are on different threads.
+//! An HTTP server whose exchanges, driver and publishers are on different threads.
 
 use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};
@@ -37,10 +37,10 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 const THREADS: usize = 4;
 const CALLS: usize = 300;
 
-/// No wake-up is lost between the thread that answers and the one that waits, whichever comes first.
+/// No wake-up is lost between the thread that answers and the one that waits, in either order.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
-fn every_request_of_every_thread_is_answered() {
+#[expect(clippy::disallowed_methods, reason = "the test needs threads")]
+fn server_answers_every_request_of_every_thread() {
     let mut web = HttpHarness::new(router().0);
     let sessions: Vec<String> = (0..THREADS).map(|_| web.open()).collect();
     let mut driver = web.driver.take().unwrap();
@@ -71,10 +71,10 @@ fn every_request_of_every_thread_is_answered() {
     driven.join().unwrap();
 }
 
-/// Contract of the hub: whatever is published after a subscription was acknowledged reaches it.
+/// Contract of the hub: every change published after the acknowledgement of a subscription reaches it.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
-fn no_change_is_missed_by_those_who_listen() {
+#[expect(clippy::disallowed_methods, reason = "the test needs threads")]
+fn subscribers_miss_no_change() {
     let mut web = HttpHarness::new(router().0);
     let seen = Arc::new(AtomicUsize::new(0));
     let (done, heard) = std::sync::mpsc::channel();
@@ -110,21 +110,21 @@ fn no_change_is_missed_by_those_who_listen() {
     listeners.into_iter().for_each(|listener| listener.join().unwrap());
 }
 
-/// What is published while an exchange is on its way to rest is not missed.
+/// A change published while an exchange is about to return pending is not missed.
 #[test]
-fn a_change_in_the_last_moment_is_told() {
+fn exchange_reports_a_change_published_just_before_it_returns_pending() {
     let mut web = HttpHarness::new(router().0);
     let filter = json!({"resourceSubscriptions": ["note:///a"]});
     let mut caller = web.ask("subscriptions/listen", json!({"notifications": filter}));
     assert_eq!(caller.message()["method"], "notifications/subscriptions/acknowledged");
     let (handle, clock) = (web.server.handle().clone(), web.clock.clone());
-    // After the handlers were looked after, and before the waker is left.
+    // After the handlers were polled, and before the waker is stored.
     web.clock.meanwhile(move || clock.meanwhile(move || handle.resource_updated("note:///a")));
     assert_eq!(caller.message()["method"], "notifications/resources/updated");
 }
 
 #[test]
-fn a_server_that_closes_in_the_last_moment_closes_everything() {
+fn server_closed_during_a_poll_closes_everything() {
     let (router, _held) = router();
     let mut web = HttpHarness::new(router);
     let session = web.open();
@@ -145,7 +145,7 @@ fn a_server_that_closes_in_the_last_moment_closes_everything() {
 
 /// The same for the driver of sessions.
 #[test]
-fn a_server_that_closes_while_its_driver_is_polled_is_done() {
+fn server_closed_while_its_driver_is_polled_ends() {
     let mut web = HttpHarness::new(router().0);
     let session = web.open();
     let params = json!({"uri": "note:///a"});
@@ -157,9 +157,9 @@ fn a_server_that_closes_while_its_driver_is_polled_is_done() {
     assert!(web.done);
 }
 
-/// No waker is called under a lock: this one uses the server.
+/// The server calls no waker under a lock: this one uses the server.
 #[test]
-fn a_waker_may_use_the_server() {
+fn waker_can_use_the_server() {
     struct ReentrantWaker(Mutex<Option<HttpHandle>>, AtomicUsize);
     impl Wake for ReentrantWaker {
         fn wake(self: Arc<Self>) {
@@ -194,9 +194,9 @@ fn a_waker_may_use_the_server() {
     assert!(web.server.is_closing());
 }
 
-/// No handler is dropped under a lock: this one uses the server as it goes.
+/// The server drops no handler under a lock: this one uses the server in its destructor.
 #[test]
-fn a_handler_may_use_the_server_even_as_it_is_dropped() {
+fn handler_can_use_the_server_while_it_is_dropped() {
     struct ReentrantDrop(Arc<Mutex<Option<HttpHandle>>>);
     impl Drop for ReentrantDrop {
         fn drop(&mut self) {
@@ -233,18 +233,18 @@ fn a_handler_may_use_the_server_even_as_it_is_dropped() {
 }
 
 #[test]
-fn what_goes_to_other_threads_may() {
-    fn goes<T: Send>() {}
+fn server_types_are_send_or_sync() {
+    fn is_send<T: Send>() {}
     fn is_shared<T: Send + Sync>() {}
-    goes::<HttpServerDriver>();
-    goes::<HttpExchange>();
+    is_send::<HttpServerDriver>();
+    is_send::<HttpExchange>();
     is_shared::<HttpServer>();
     is_shared::<HttpHandle>();
 }
 
 /// Handlers of a local router need not be `Send`, in either era.
 #[test]
-fn a_local_router_is_served_on_its_thread() {
+fn local_router_serves_on_its_own_thread() {
     let count = std::rc::Rc::new(core::cell::Cell::new(0));
     let tool = Tool::new("count", "", json!({"type": "object"}));
     let router: Router<LocalHandlers> = Router::local("x", "1").tool_with(tool, move |NoArguments {}, _| {
@@ -259,15 +259,15 @@ fn a_local_router_is_served_on_its_thread() {
     let second = web.post_request(&session, "tools/call", params).message();
     assert_eq!(first["result"]["content"][0]["text"], "1");
     assert_eq!(second["result"]["content"][0]["text"], "2");
-    // A handle goes elsewhere all the same.
+    // Its handle may move to another thread nevertheless.
     let handle = web.server.handle().clone();
-    fn goes<T: Send>(_: T) {}
-    goes(handle);
+    fn is_send<T: Send>(_: T) {}
+    is_send(handle);
 }
 
-/// Dropping the future that waits for an answer, and not the exchange, loses nothing.
+/// Dropping the future that waits for a response, and not the exchange, loses nothing.
 #[test]
-fn an_answer_may_be_waited_for_in_pieces() {
+fn response_future_can_be_dropped_and_created_again() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let mut caller = web.call("hold", json!({}));

@@ -14,7 +14,7 @@ fn page(names: &[&str], next: Value) -> Value {
     json!({"resultType": "complete", "tools": tools, "nextCursor": next, "ttlMs": 0, "cacheScope": "private"})
 }
 
-/// The diagnostics among what an application hears.
+/// The diagnostics among the events of an application.
 fn tolerated(events: &mut Events<Event>) -> Vec<Leniency> {
     let mut found = Vec::new();
     while let Poll::Ready(Some(event)) = poll(&mut boxed(events.next())) {
@@ -26,11 +26,11 @@ fn tolerated(events: &mut Events<Event>) -> Vec<Leniency> {
 }
 
 #[test]
-fn an_empty_cursor_that_is_repeated_ends_the_list() {
+fn repeated_empty_cursor_ends_the_list() {
     for (pages, names) in [
         // The server sends its only page again and again.
         (vec![page(&["a"], json!("")), page(&["a"], json!(""))], vec!["a"]),
-        // The empty cursor is one like any other until it comes again.
+        // The empty cursor is a normal one until it is repeated.
         (vec![page(&["a"], json!("")), page(&["b"], json!(""))], vec!["a", "b"]),
         (vec![page(&["a"], json!("x")), page(&["b"], json!("")), page(&["b"], json!(""))], vec!["a", "b"]),
         (vec![page(&["a"], json!("")), page(&["a"], Value::Null)], vec!["a", "a"]),
@@ -52,7 +52,7 @@ fn an_empty_cursor_that_is_repeated_ends_the_list() {
 }
 
 #[test]
-fn an_empty_cursor_that_is_repeated_is_an_error_to_a_strict_client() {
+fn repeated_empty_cursor_is_an_error_for_a_strict_client() {
     let mut strict = config();
     strict.conduct = Conduct::Strict;
     let mut s = ClientHarness::<SendHandlers>::open(strict, ClientHandlers::new());

@@ -1,4 +1,4 @@
-//! The queues of a client's front count bytes, and tell what they drop.
+//! The queues of a client's front count bytes, and report dropped items.
 
 use core::task::Poll;
 
@@ -52,13 +52,13 @@ fn watch_drops_the_oldest_bytes_and_counts_them() {
         let WatchUpdate::Changed { change: Change::Resource(_), .. } = update else { panic!("{update:?}") };
         left += 1;
     }
-    // The first that was lost told that the watch is on.
+    // The first dropped update reported that the watch is on.
     assert_eq!(missed + left, 21);
-    assert!((4..=15).contains(&left), "{left} updates are kept");
+    assert!((4..=15).contains(&left), "{left} updates are left");
 }
 
 #[test]
-fn list_that_goes_on_beyond_its_byte_limit_is_given_up() {
+fn list_beyond_its_byte_limit_ends_with_an_error() {
     let mut s = ClientHarness::modern();
     let page = |cursor: &str| {
         let tool = json!({"name": "t", "description": "x".repeat(1000), "inputSchema": {"type": "object"}});

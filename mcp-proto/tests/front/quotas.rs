@@ -29,7 +29,7 @@ fn is_alive(web: &mut HttpHarness, session: &str) -> bool {
     status == 200
 }
 
-/// Opens a session as one of many: the driver takes its time.
+/// Opens a session as one of many: the driver is slow.
 fn initialize(web: &HttpHarness) -> TestExchange {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
@@ -55,7 +55,7 @@ fn client_that_opens_many_sessions_evicts_none_but_its_own() {
     let last = web.open();
     assert!(others.iter().all(|session| is_alive(&mut web, session)));
     assert!(is_alive(&mut web, &last), "the newest of its own");
-    // A newcomer finds room, too.
+    // A new client finds room, too.
     web.client = address(30);
     let newcomer = web.open();
     assert!(is_alive(&mut web, &newcomer) && others.iter().all(|session| is_alive(&mut web, session)));
@@ -126,7 +126,7 @@ fn assert_no_room(mut caller: TestExchange) {
 }
 
 #[test]
-fn client_with_many_running_tasks_does_not_keep_others_from_theirs() {
+fn client_with_many_running_tasks_leaves_room_for_others() {
     let mut config = TaskConfig::default();
     (config.running, config.running_each) = (10, 3);
     let (mut web, _held) = worker(config);
@@ -138,7 +138,7 @@ fn client_with_many_running_tasks_does_not_keep_others_from_theirs() {
 }
 
 #[test]
-fn client_with_many_kept_tasks_does_not_keep_others_from_theirs() {
+fn client_with_many_stored_tasks_leaves_room_for_others() {
     let mut config = TaskConfig::default();
     config.store = Arc::new(MemoryStore::new(MemoryLimits { tasks: 10, bytes: 1 << 20 }));
     let (mut web, _held) = worker(config);
@@ -150,7 +150,7 @@ fn client_with_many_kept_tasks_does_not_keep_others_from_theirs() {
 }
 
 #[test]
-fn used_states_are_never_forgotten_for_new_ones() {
+fn server_never_forgets_used_states_for_new_ones() {
     let form = ElicitParams::form("Sure?", ElicitSchema::new(Map::new()));
     let tool = Tool::new("ask", "Asks", Json::empty_object());
     let router = Router::new("asker", "1").single_use(Arc::new(UsedStates::new(2))).tool_with(

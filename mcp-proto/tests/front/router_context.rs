@@ -1,4 +1,4 @@
-//! What a handler can do on behalf of its request.
+//! The context of a handler: what it can do on behalf of its request.
 
 use core::future::pending as never;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ fn tool(name: &str) -> Tool {
     Tool::new(name, "A tool", json!({"type": "object"}))
 }
 
-/// A router with one tool that hands its context to the test, and ends when the test says so.
+/// A router with one tool that passes its context to the test, and ends when the test releases it.
 fn held() -> (Router, Arc<Mutex<Vec<Context>>>) {
     let contexts = Arc::new(Mutex::new(Vec::new()));
     let taken = contexts.clone();
@@ -42,7 +42,7 @@ fn hold(s: &mut ServerHarness, meta: Value) -> i64 {
 }
 
 #[test]
-fn a_handler_knows_who_asks_and_how() {
+fn handler_knows_the_client_and_the_revision() {
     let (router, contexts) = held();
     let mut s = ServerHarness::modern_with(router, json!({"sampling": {}}));
     hold(&mut s, json!({"progressToken": "p", "io.modelcontextprotocol/logLevel": "warning"}));
@@ -63,7 +63,7 @@ fn a_handler_knows_who_asks_and_how() {
 
 /// S6.2
 #[test]
-fn progress_goes_to_the_token_of_the_request_and_before_its_answer() {
+fn handler_reports_progress_under_the_token_and_before_the_result() {
     let router = Router::new("x", "1").tool_with(tool("work"), async |NoArguments {}, cx: Context| {
         cx.progress(1);
         cx.progress(Progress::new(2).total(2).message("nearly"));
@@ -78,11 +78,11 @@ fn progress_goes_to_the_token_of_the_request_and_before_its_answer() {
     assert_eq!((&second["params"]["total"], &second["params"]["message"]), (&json!(2), &json!("nearly")));
     assert_eq!(s.line()["result"]["content"][0]["text"], "done");
     s.send("tools/call", json!({"name": "work"}));
-    assert!(s.line()["result"].is_object(), "no progress for who did not ask");
+    assert!(s.line()["result"].is_object(), "no progress without a token");
 }
 
 #[test]
-fn a_handler_on_its_way_wakes_the_driver() {
+fn handler_output_wakes_the_driver() {
     let (router, contexts) = held();
     let mut s = ServerHarness::modern(router);
     hold(&mut s, json!({"progressToken": 1}));
@@ -94,7 +94,7 @@ fn a_handler_on_its_way_wakes_the_driver() {
 
 /// S8.18
 #[test]
-fn a_handler_logs_to_who_asked_for_it() {
+fn handler_logs_to_clients_that_set_a_level() {
     let (router, contexts) = held();
     let mut s = ServerHarness::modern(router);
     hold(&mut s, json!({"io.modelcontextprotocol/logLevel": "warning"}));
@@ -115,7 +115,7 @@ fn a_handler_logs_to_who_asked_for_it() {
 
 /// S6.1
 #[test]
-fn a_handler_is_dropped_when_its_request_is_cancelled_and_nothing_more_is_sent() {
+fn cancellation_drops_the_handler_and_the_server_sends_nothing_more() {
     struct OnDrop(Arc<AtomicBool>);
     impl Drop for OnDrop {
         fn drop(&mut self) {
@@ -152,7 +152,7 @@ fn a_handler_is_dropped_when_its_request_is_cancelled_and_nothing_more_is_sent()
 
 /// S6.1
 #[test]
-fn a_request_cancelled_before_its_handler_began_is_not_answered() {
+fn server_does_not_answer_a_request_cancelled_before_its_handler_started() {
     let (router, contexts) = held();
     let mut s = ServerHarness::legacy(router);
     let text = format!(
@@ -167,7 +167,7 @@ fn a_request_cancelled_before_its_handler_began_is_not_answered() {
 }
 
 #[test]
-fn handlers_run_side_by_side() {
+fn handlers_run_concurrently() {
     let (router, contexts) = held();
     let router = router.tool_with(tool("quick"), async |NoArguments {}, _| "quick");
     let mut s = ServerHarness::modern(router);
@@ -176,7 +176,7 @@ fn handlers_run_side_by_side() {
     assert!(!take(&contexts).is_cancelled());
 }
 
-// --- Asking the client ---
+// --- Requests to the client ---
 
 fn asking() -> Router {
     Router::new("ask", "1").tool_with(tool("greet"), async |NoArguments {}, cx: Context| {
@@ -190,7 +190,7 @@ fn asking() -> Router {
 }
 
 #[test]
-fn a_handler_asks_a_legacy_client() {
+fn handler_sends_a_request_to_a_legacy_client() {
     let mut s = ServerHarness::legacy_with(asking(), "2025-11-25", json!({"elicitation": {}}));
     let id = s.send("tools/call", json!({"name": "greet"}));
     let asked = s.line();
@@ -204,14 +204,14 @@ fn a_handler_asks_a_legacy_client() {
 }
 
 #[test]
-fn a_client_that_can_not_be_asked_is_not() {
+fn handler_gets_an_error_for_a_client_without_the_capability() {
     let result = ServerHarness::legacy(asking()).call("greet", json!({}));
     assert_eq!(result["isError"], true, "{result}");
     assert!(result["content"][0]["text"].as_str().unwrap().contains("not sent"), "{result}");
 }
 
 #[test]
-fn a_question_is_cancelled_with_the_request_that_it_was_for() {
+fn request_of_a_handler_is_cancelled_with_the_request_it_was_for() {
     let mut s = ServerHarness::legacy_with(asking(), "2025-11-25", json!({"elicitation": {}}));
     let id = s.send("tools/call", json!({"name": "greet"}));
     let asked = s.line();
@@ -227,7 +227,7 @@ fn a_question_is_cancelled_with_the_request_that_it_was_for() {
 // --- The connection ---
 
 #[test]
-fn changes_are_told_through_the_handle() {
+fn application_reports_changes_through_the_handle() {
     let router = Router::new("x", "1")
         .declare(ServerCapability::ToolsListChanged)
         .declare(ServerCapability::ResourcesSubscribe);
@@ -275,7 +275,7 @@ fn dropping_the_driver_ends_handlers_and_everything_else() {
 }
 
 #[test]
-fn a_client_that_ends_ends_the_connection() {
+fn client_ends_the_connection_by_closing_its_output() {
     let (router, contexts) = held();
     let mut s = ServerHarness::modern(router);
     hold(&mut s, json!({}));
@@ -289,7 +289,7 @@ fn a_client_that_ends_ends_the_connection() {
 }
 
 #[test]
-fn a_server_that_is_dropped_by_its_application_goes_on() {
+fn server_continues_after_its_handle_was_dropped() {
     let router = Router::new("x", "1").tool_with(tool("quick"), async |NoArguments {}, _| "quick");
     let mut s = ServerHarness::modern(router);
     drop(s.handle.clone());
@@ -297,7 +297,7 @@ fn a_server_that_is_dropped_by_its_application_goes_on() {
 }
 
 #[test]
-fn a_request_that_the_revision_lacks_is_refused_with_the_reason() {
+fn server_refuses_to_send_a_request_that_the_revision_lacks() {
     let (router, contexts) = held();
     let mut s = ServerHarness::modern(router);
     hold(&mut s, json!({}));

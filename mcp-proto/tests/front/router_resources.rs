@@ -40,7 +40,7 @@ fn read(s: &mut ServerHarness, uri: &str) -> Value {
 }
 
 #[test]
-fn a_resource_is_read() {
+fn client_reads_a_resource() {
     for mut s in [ServerHarness::modern(notes()), ServerHarness::legacy(notes())] {
         let contents = read(&mut s, "note:///today");
         assert_eq!(contents, json!([{"uri": "note:///today", "mimeType": "text/plain", "text": "Buy milk"}]));
@@ -48,14 +48,14 @@ fn a_resource_is_read() {
 }
 
 #[test]
-fn a_template_answers_for_what_matches_it() {
+fn template_serves_the_uris_that_match_it() {
     let mut s = ServerHarness::modern(notes());
     let contents = read(&mut s, "note:///by-id/7%20up");
     let expected = json!([{"uri": "note:///by-id/7%20up", "mimeType": "text/markdown", "text": "A drink"}]);
     assert_eq!(contents, expected);
 }
 
-/// A value that leads out of its place is no match: no handler sees it.
+/// A value that leads out of its directory is no match: no handler sees it.
 #[test]
 fn router_does_not_hand_values_to_templates_that_lead_elsewhere() {
     let runs = Arc::new(AtomicUsize::new(0));
@@ -96,7 +96,7 @@ fn router_does_not_hand_values_to_templates_that_lead_elsewhere() {
 }
 
 #[test]
-fn a_resource_is_preferred_to_a_template() {
+fn resource_takes_precedence_over_a_template() {
     let router = Router::new("x", "1")
         .template(ResourceTemplate::new("n:{id}", "all"), async |_: BTreeMap<String, String>, _| "template")
         .resource(Resource::new("n:1", "one"), async |_, _| "resource");
@@ -107,7 +107,7 @@ fn a_resource_is_preferred_to_a_template() {
 
 /// S8.11, S8.12
 #[test]
-fn a_resource_that_does_not_exist_has_the_code_of_the_revision() {
+fn unknown_resource_has_the_error_code_of_the_revision() {
     for uri in ["note:///tomorrow", "note:///by-id/8"] {
         let error = ServerHarness::modern(notes()).error("resources/read", json!({"uri": uri}));
         assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(code::INVALID_PARAMS), &json!(uri)));
@@ -117,7 +117,7 @@ fn a_resource_that_does_not_exist_has_the_code_of_the_revision() {
 }
 
 #[test]
-fn a_resource_handler_that_fails_is_an_internal_error() {
+fn error_of_a_resource_handler_is_an_internal_error() {
     let router = Router::new("x", "1").resource(Resource::new("n:1", "one"), async |_, _| {
         Err::<&str, _>(HandlerError::new("the disk is on fire"))
     });
@@ -126,7 +126,7 @@ fn a_resource_handler_that_fails_is_an_internal_error() {
 }
 
 #[test]
-fn a_resource_may_have_any_contents() {
+fn handler_may_return_any_contents() {
     let router = Router::new("x", "1")
         .resource(Resource::new("n:1", "one"), async |uri, _| {
             vec![ResourceContents::text(uri.clone(), "a"), BlobResourceContents::new(uri, "AAAA").into()]
@@ -138,7 +138,7 @@ fn a_resource_may_have_any_contents() {
 }
 
 #[test]
-fn resources_and_templates_are_listed() {
+fn server_lists_resources_and_templates() {
     let mut s = ServerHarness::modern(notes());
     let listed = s.result("resources/list", json!({}));
     assert_eq!(
@@ -151,7 +151,7 @@ fn resources_and_templates_are_listed() {
 
 /// S8.13
 #[test]
-fn uris_are_checked_when_they_are_registered() {
+fn router_checks_uris_at_registration() {
     let router = Router::new("x", "1").resource(Resource::new("/etc/passwd", "p"), async |_, _| "");
     assert_eq!(router.check(), Err(RouterError::Uri { uri: "/etc/passwd".into() }));
     let router =
@@ -183,7 +183,7 @@ fn reviews() -> Router {
 }
 
 #[test]
-fn a_prompt_is_given_its_arguments() {
+fn prompt_handler_receives_its_arguments() {
     let mut s = ServerHarness::modern(reviews());
     let result =
         s.result("prompts/get", json!({"name": "review", "arguments": {"code": "x", "language": "Rust"}}));
@@ -194,7 +194,7 @@ fn a_prompt_is_given_its_arguments() {
 
 /// S8.14
 #[test]
-fn a_prompt_without_a_required_argument_is_refused() {
+fn server_refuses_a_prompt_without_a_required_argument() {
     let mut s = ServerHarness::modern(reviews());
     for arguments in [json!({}), json!({"language": "Rust"})] {
         let error = s.error("prompts/get", json!({"name": "review", "arguments": arguments}));
@@ -205,13 +205,13 @@ fn a_prompt_without_a_required_argument_is_refused() {
 
 /// S8.14
 #[test]
-fn a_prompt_that_does_not_exist_is_refused() {
+fn server_refuses_an_unknown_prompt() {
     let error = ServerHarness::modern(reviews()).error("prompts/get", json!({"name": "rewrite"}));
     assert_eq!(error["code"], code::INVALID_PARAMS);
 }
 
 #[test]
-fn a_raw_prompt_gets_the_answers_to_what_it_asked_for() {
+fn raw_prompt_receives_the_responses_to_its_input_requests() {
     let router = Router::new("x", "1").prompt_raw(Prompt::new("p"), async |get, _| match get.request_state {
         Some(state) => ResultOrInput::Result(state),
         None => {
@@ -247,7 +247,7 @@ fn complete(s: &mut ServerHarness, typed: &str) -> Value {
 
 /// S8.17
 #[test]
-fn at_most_a_hundred_completions_are_sent_and_all_are_counted() {
+fn server_sends_at_most_a_hundred_completions_and_counts_all() {
     let router = reviews().completion(async |params, _| {
         (0..250).map(|number| format!("{}{number}", params.argument.value)).collect::<Vec<_>>()
     });
@@ -259,7 +259,7 @@ fn at_most_a_hundred_completions_are_sent_and_all_are_counted() {
 }
 
 #[test]
-fn a_few_completions_are_all_there_is() {
+fn server_sends_few_completions_and_their_total() {
     let router = reviews().completion(async |_, _| vec!["Rust".to_owned()]);
     let completion = complete(&mut ServerHarness::modern(router), "");
     assert_eq!(completion, json!({"values": ["Rust"], "total": 1, "hasMore": false}));
@@ -268,7 +268,7 @@ fn a_few_completions_are_all_there_is() {
 // --- Other methods ---
 
 #[test]
-fn a_list_may_have_a_handler_of_its_own() {
+fn list_method_may_have_a_custom_handler() {
     let router = Router::new("x", "1").handler::<ListTools, _, _>(async |params, _| {
         let name = params.cursor.unwrap_or("first".into());
         let tools = ListToolsResult::new(vec![Tool::new(name, "", json!({"type": "object"}))]);
@@ -283,7 +283,7 @@ fn a_list_may_have_a_handler_of_its_own() {
 }
 
 #[test]
-fn a_method_that_the_protocol_lacks_may_have_a_handler() {
+fn custom_method_may_have_a_handler() {
     let router = Router::new("x", "1")
         .custom("com.example/echo", async |params, _| {
             let mut result = EmptyResult::new();
@@ -298,21 +298,21 @@ fn a_method_that_the_protocol_lacks_may_have_a_handler() {
 }
 
 #[test]
-fn what_was_registered_shows_in_the_configuration() {
+fn server_config_contains_name_instructions_and_extensions() {
     let config = notes().instructions("Read them.").extension("com.example/x", json!({})).config();
     assert_eq!((config.info.name.as_str(), config.instructions.as_deref()), ("notes", Some("Read them.")));
     assert!(config.capabilities.has_extension("com.example/x"));
 }
 
-// --- How long results may be kept ---
+// --- Cache hints ---
 
 fn hints(result: &Value) -> (Value, Value) {
     (result["ttlMs"].clone(), result["cacheScope"].clone())
 }
 
-/// S7.1, S7.3: without a word of the author's, nothing is kept, and nothing by others.
+/// S7.1, S7.3: without configured hints, results are stale at once and private.
 #[test]
-fn every_result_that_may_be_kept_says_how_long() {
+fn every_cacheable_result_has_cache_hints() {
     let mut s = ServerHarness::modern(notes().prompt(Prompt::new("p"), async |NoArguments {}, _| "p"));
     let methods = [
         ("server/discover", json!({})),
@@ -331,7 +331,7 @@ fn every_result_that_may_be_kept_says_how_long() {
 
 /// S7.1
 #[test]
-fn an_author_says_how_long_the_results_of_a_method_may_be_kept() {
+fn router_can_set_the_cache_hints_of_a_method() {
     let minute = Duration::from_secs(60);
     let router = notes()
         .cache::<ListResources>(CacheHint::public(minute))
@@ -346,9 +346,9 @@ fn an_author_says_how_long_the_results_of_a_method_may_be_kept() {
     assert_eq!(hints(&s.result("resources/templates/list", json!({}))), (json!(0), json!("private")));
 }
 
-/// S7.1: a resource may know better than the router.
+/// S7.1: the hints of a resource override those of the router.
 #[test]
-fn a_handler_says_how_long_its_resource_may_be_kept() {
+fn handler_can_set_the_cache_hints_of_its_resource() {
     const HINT: CacheHint = CacheHint::public(Duration::from_secs(1));
     let router = Router::new("x", "1")
         .cache::<ReadResource>(CacheHint::private(Duration::from_secs(60)))
@@ -367,9 +367,9 @@ fn a_handler_says_how_long_its_resource_may_be_kept() {
     assert_eq!(s.error("resources/read", json!({"uri": "x://c"}))["code"], code::INTERNAL_ERROR);
 }
 
-/// S7.2: pages differ in how long they may be kept, and never in by whom.
+/// S7.2: pages differ in their lifetime, and never in their scope.
 #[test]
-fn all_pages_of_a_list_may_be_kept_by_the_same() {
+fn all_pages_of_a_list_have_the_same_cache_scope() {
     let named = |name: &str| Tool::new(name, "", json!({"type": "object"}));
     let registered = |router: Router| {
         let tool = |router: Router, name: &str| router.tool_raw(named(name), async |_, _| "");
@@ -384,7 +384,7 @@ fn all_pages_of_a_list_may_be_kept_by_the_same() {
             };
             let mut page = ListToolsResult::new(vec![Tool::new(name, "", json!({"type": "object"}))]);
             page.next_cursor = next.map(String::from);
-            // Whatever a page says of itself.
+            // Despite the page's own hints.
             page.cache_scope = Some(CacheScope::Public);
             CachedPage::new(Duration::from_secs(ttl), page)
         })
@@ -409,9 +409,9 @@ fn all_pages_of_a_list_may_be_kept_by_the_same() {
     }
 }
 
-/// S7.3: what clients may keep is answered by the handler nevertheless, each time, which sees who asks.
+/// S7.3: the server runs the handler for each request, cacheable or not, so it sees each principal.
 #[test]
-fn a_server_keeps_nothing_itself() {
+fn server_caches_nothing_itself() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();
     let hint = CacheHint::public(Duration::from_secs(60));
@@ -429,9 +429,9 @@ fn a_server_keeps_nothing_itself() {
     assert_eq!(calls.load(Ordering::Relaxed), 3);
 }
 
-/// S7.1: revisions before 2026-07-28 know nothing of it.
+/// S7.1: revisions before 2026-07-28 define no hints.
 #[test]
-fn a_legacy_client_is_not_told_how_long() {
+fn server_sends_no_cache_hints_to_a_legacy_client() {
     let router = notes().cache::<ListResources>(CacheHint::public(Duration::from_secs(60)));
     let mut s = ServerHarness::legacy(router);
     assert_eq!(hints(&s.result("resources/list", json!({}))), (Value::Null, Value::Null));

@@ -22,7 +22,7 @@ fn adder() -> Router {
 }
 
 #[test]
-fn a_tool_is_called_with_its_arguments() {
+fn client_calls_a_tool_with_arguments() {
     for mut s in [ServerHarness::modern(adder()), ServerHarness::legacy(adder())] {
         let result = s.call("add", json!({"a": 2, "b": 3}));
         assert_eq!(result["content"], json!([{"type": "text", "text": "5"}]));
@@ -32,7 +32,7 @@ fn a_tool_is_called_with_its_arguments() {
 
 /// R5
 #[test]
-fn what_is_registered_is_declared() {
+fn server_declares_what_is_registered() {
     let mut s = ServerHarness::modern(adder());
     let declared = s.result("server/discover", json!({}))["capabilities"].clone();
     assert_eq!(declared, json!({"tools": {}}));
@@ -42,14 +42,14 @@ fn what_is_registered_is_declared() {
 
 /// S8.2
 #[test]
-fn a_declared_capability_has_its_list_even_if_it_is_empty() {
+fn declared_capability_has_its_list_even_if_empty() {
     let router = Router::new("empty", "1").declare(mcp_proto::schema::ServerCapability::Tools);
     assert_eq!(ServerHarness::modern(router).result("tools/list", json!({}))["tools"], json!([]));
 }
 
 /// S8.7
 #[test]
-fn a_tool_that_does_not_exist_is_a_protocol_error() {
+fn unknown_tool_is_a_protocol_error() {
     for mut s in [ServerHarness::modern(adder()), ServerHarness::legacy(adder())] {
         let error = s.error("tools/call", json!({"name": "sub", "arguments": {}}));
         assert_eq!(error["code"], code::INVALID_PARAMS);
@@ -59,7 +59,7 @@ fn a_tool_that_does_not_exist_is_a_protocol_error() {
 
 /// S8.7
 #[test]
-fn arguments_that_do_not_fit_are_told_to_the_model_where_the_revision_says_so() {
+fn invalid_arguments_are_reported_to_the_model_at_revisions_that_require_it() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
         let mut s = ServerHarness::legacy_with(adder(), version, json!({}));
         let error = s.error("tools/call", json!({"name": "add", "arguments": {"a": 2}}));
@@ -73,7 +73,7 @@ fn arguments_that_do_not_fit_are_told_to_the_model_where_the_revision_says_so() 
 }
 
 #[test]
-fn a_tool_without_arguments_may_be_called_without_any() {
+fn client_calls_a_tool_without_arguments() {
     let router = Router::new("ping", "1").tool_with(tool("ping"), async |NoArguments {}, _| "pong");
     let mut s = ServerHarness::modern(router);
     assert_eq!(s.result("tools/call", json!({"name": "ping"}))["content"][0]["text"], "pong");
@@ -82,7 +82,7 @@ fn a_tool_without_arguments_may_be_called_without_any() {
 
 /// F96
 #[test]
-fn a_tool_that_fails_tells_the_model() {
+fn error_of_a_tool_is_reported_to_the_model() {
     let router = Router::new("files", "1")
         .tool_with(tool("word"), async |NoArguments {}, _| {
             Err::<String, _>(HandlerError::new("the disk is full"))
@@ -108,7 +108,7 @@ fn a_tool_that_fails_tells_the_model() {
 }
 
 #[test]
-fn a_tool_that_panics_is_answered_for_and_the_connection_goes_on() {
+fn server_answers_for_a_tool_that_panics_and_continues() {
     #[derive(Deserialize)]
     struct Boom {
         boom: bool,
@@ -120,15 +120,12 @@ fn a_tool_that_panics_is_answered_for_and_the_connection_goes_on() {
     let mut s = ServerHarness::modern(router);
     let error = s.error("tools/call", json!({"name": "maybe", "arguments": {"boom": true}}));
     assert_eq!(error["code"], code::INTERNAL_ERROR);
-    assert!(
-        !error["message"].as_str().unwrap().contains("a bug"),
-        "what went wrong is nobody else's business"
-    );
+    assert!(!error["message"].as_str().unwrap().contains("a bug"), "the panic message stays on the server");
     assert_eq!(s.call("maybe", json!({"boom": false}))["content"][0]["text"], "fine");
 }
 
 #[test]
-fn a_raw_tool_gets_the_call_as_it_came() {
+fn raw_tool_receives_the_unchanged_call() {
     let router = Router::new("raw", "1").tool_raw(tool("raw"), async |call, _| {
         let mut result = CallToolResult::new();
         result.structured_content = call.arguments;
@@ -142,7 +139,7 @@ fn a_raw_tool_gets_the_call_as_it_came() {
 }
 
 #[test]
-fn a_tool_may_ask_for_input_first() {
+fn tool_may_require_input_first() {
     let router = Router::new("ask", "1").tool_raw(tool("ask"), async |call, _| match call.request_state {
         Some(state) => ResultOrInput::Result(state),
         None => {
@@ -166,7 +163,7 @@ fn a_tool_may_ask_for_input_first() {
 
 /// S8.3, S8.16
 #[test]
-fn tools_are_listed_in_order_page_by_page() {
+fn server_lists_tools_in_order_page_by_page() {
     let mut router = Router::new("many", "1").page_size(2);
     for name in ["e", "d", "c", "b", "a"] {
         router = router.tool_with(tool(name), async |NoArguments {}, _| "");
@@ -191,7 +188,7 @@ fn tools_are_listed_in_order_page_by_page() {
 
 /// S7.1
 #[test]
-fn a_list_says_how_long_it_may_be_kept_where_the_revision_asks_for_that() {
+fn list_has_cache_hints_at_revisions_that_define_them() {
     let listed = ServerHarness::modern(adder()).result("tools/list", json!({}));
     assert!(listed["ttlMs"].is_u64() && listed["cacheScope"].is_string(), "{listed}");
     let listed = ServerHarness::legacy(adder()).result("tools/list", json!({}));
@@ -200,7 +197,7 @@ fn a_list_says_how_long_it_may_be_kept_where_the_revision_asks_for_that() {
 
 /// S8.4
 #[test]
-fn names_are_checked_when_they_are_registered() {
+fn router_checks_names_at_registration() {
     let problem = |name: &str| {
         Router::new("x", "1").tool_with(tool(name), async |NoArguments {}, _| "").check().unwrap_err()
     };
@@ -215,7 +212,7 @@ fn names_are_checked_when_they_are_registered() {
 
 /// S8.4
 #[test]
-fn a_name_is_registered_once() {
+fn router_refuses_a_duplicate_name() {
     let router = adder().tool_with(tool("add"), async |NoArguments {}, _| "");
     assert_eq!(router.check(), Err(RouterError::Duplicate { kind: "tool", name: "add".into() }));
     assert_eq!(router.check().unwrap_err().to_string(), r#"the tool "add" is registered twice"#);
@@ -223,7 +220,7 @@ fn a_name_is_registered_once() {
 
 /// S8.5
 #[test]
-fn an_input_schema_is_an_object() {
+fn input_schema_is_an_object() {
     let router = Router::new("x", "1")
         .tool_with(Tool::new("t", "", Json::from("no schema")), async |NoArguments {}, _| "");
     assert_eq!(router.check(), Err(RouterError::InputSchema { tool: "t".into() }));
@@ -247,7 +244,7 @@ fn tools_of_a_local_router_need_not_be_send() {
 }
 
 #[test]
-fn the_driver_of_a_router_may_move_to_another_thread() {
+fn driver_of_a_router_may_move_to_another_thread() {
     fn moved<T: Send + 'static>() {}
     moved::<mcp_proto::adapter::ServerDriver<mcp_proto::transport::StreamServer>>();
     moved::<mcp_proto::front::Context>();
@@ -255,7 +252,7 @@ fn the_driver_of_a_router_may_move_to_another_thread() {
 }
 
 #[test]
-fn a_tool_may_have_nothing_to_say() {
+fn tool_may_return_nothing() {
     let router = Router::new("x", "1").tool_with(tool("do"), async |NoArguments {}, _| {});
     assert_eq!(ServerHarness::modern(router).call("do", json!({}))["content"], json!([]));
 }
@@ -285,7 +282,7 @@ mod described {
     struct Where {
         /// The city to ask for.
         city: String,
-        /// How many days ahead.
+        /// The number of days ahead.
         #[serde(default)]
         days: u8,
     }
@@ -310,7 +307,7 @@ mod described {
 
     /// S8.5, S8.6
     #[test]
-    fn schemas_come_from_the_types() {
+    fn router_derives_schemas_from_types() {
         let listed = ServerHarness::modern(weather()).result("tools/list", json!({}));
         let tool = &listed["tools"][0];
         assert_eq!(tool["description"], "The weather of a city");
@@ -329,7 +326,7 @@ mod described {
 
     /// S8.6
     #[test]
-    fn a_structured_result_goes_along_as_text() {
+    fn structured_result_is_also_sent_as_text() {
         let mut s = ServerHarness::modern(weather());
         let result = s.call("weather", json!({"city": "Bern", "days": 2}));
         assert_eq!(result["structuredContent"], json!({"degrees": 2.0}));
@@ -340,7 +337,7 @@ mod described {
 
     /// S8.5
     #[test]
-    fn arguments_that_are_no_object_can_not_be_registered() {
+    fn router_refuses_argument_types_that_are_no_object() {
         let router = Router::new("x", "1").tool("t", "", async |_: String, _| "");
         assert_eq!(router.check(), Err(RouterError::InputSchema { tool: "t".into() }));
     }

@@ -1,4 +1,4 @@
-//! Rules that the front keeps for its application: what reaches a handler, what goes out, what makes no difference.
+//! Rules that the front enforces for its application: what reaches a handler, what is sent, and what has no effect.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,11 +23,11 @@ fn says(content: impl Into<SamplingContent>) -> CreateMessageResult {
     CreateMessageResult::new(Role::Assistant, content, "a model")
 }
 
-// --- What a server asks for ---
+// --- Requests of a server ---
 
 /// C11.4
 #[test]
-fn a_conversation_that_no_model_can_be_given_never_reaches_the_handler() {
+fn invalid_conversation_never_reaches_the_sampling_handler() {
     let handlers =
         ClientHandlers::new().sampling(async |_, _| -> CreateMessageResult { panic!("not to be called") });
     let handlers = handlers.declare(|declared| {
@@ -44,7 +44,7 @@ fn a_conversation_that_no_model_can_be_given_never_reaches_the_handler() {
 
 /// R9
 #[test]
-fn an_answer_of_the_model_that_breaks_the_rule_for_tools_does_not_go_out() {
+fn client_does_not_send_a_model_response_that_violates_the_tool_choice() {
     let handlers = ClientHandlers::new()
         .sampling(async |_, _| {
             says(SamplingBlock::ToolUse(ToolUseContent::new("1", "add", Json::empty_object())))
@@ -67,9 +67,9 @@ fn an_answer_of_the_model_that_breaks_the_rule_for_tools_does_not_go_out() {
     }
 }
 
-/// C11.3: how much the model may say is for whoever calls it.
+/// C11.3: the token limit is for the handler to apply.
 #[test]
-fn the_handler_is_told_how_much_the_model_may_say() {
+fn handler_receives_the_token_limit() {
     let handlers =
         ClientHandlers::new().sampling(async |params, _| says(params.max_tokens.to_string().as_str()));
     let mut s = ClientHarness::legacy_with(handlers);
@@ -80,7 +80,7 @@ fn the_handler_is_told_how_much_the_model_may_say() {
 
 /// C11.2, C11.6
 #[test]
-fn a_person_may_refuse_to_have_the_model_asked() {
+fn user_can_refuse_a_sampling_request() {
     let handlers =
         ClientHandlers::new().sampling(async |_, _| -> Result<CreateMessageResult, HandlerError> {
             Err(ErrorObject::new(code::USER_REJECTED, "User rejected sampling request").into())
@@ -92,7 +92,7 @@ fn a_person_may_refuse_to_have_the_model_asked() {
 
 /// C10.6, C13.3
 #[test]
-fn a_page_that_is_not_to_be_shown_never_reaches_the_handler() {
+fn unsafe_page_never_reaches_the_handler() {
     let shown = Arc::new(Mutex::new(Vec::new()));
     let seen = shown.clone();
     let handlers = ClientHandlers::new()
@@ -121,7 +121,7 @@ fn a_page_that_is_not_to_be_shown_never_reaches_the_handler() {
 
 /// C10.2, C10.4
 #[test]
-fn whoever_is_asked_knows_who_asks_and_may_decline_or_cancel() {
+fn handler_knows_the_server_and_can_decline_or_cancel() {
     let handlers = ClientHandlers::new().elicitation(async |params, cx| {
         assert_eq!(params.mode(), ElicitMode::Form);
         assert_eq!(cx.server().unwrap().implementation.as_ref().unwrap().name, "scripted");
@@ -138,7 +138,7 @@ fn whoever_is_asked_knows_who_asks_and_may_decline_or_cancel() {
         s.receive(&[request(&json!(action), "elicitation/create", form(action))]);
         assert_eq!(s.line()["result"], json!({"action": action}));
     }
-    // One that nobody has answered yet holds up nothing.
+    // An unanswered request delays no other.
     s.receive(&[
         request(&json!("open"), "elicitation/create", form("…")),
         request(&json!(2), "ping", json!({})),
@@ -149,7 +149,7 @@ fn whoever_is_asked_knows_who_asks_and_may_decline_or_cancel() {
 
 /// C11.7
 #[test]
-fn what_is_no_root_is_not_told() {
+fn client_does_not_send_invalid_roots() {
     for (uri, told) in
         [("file:///project", true), ("https://example.com/", false), ("file:///a/%2e%2e/b", false)]
     {
@@ -165,7 +165,7 @@ fn what_is_no_root_is_not_told() {
 
 /// C11.8
 #[test]
-fn a_server_is_told_of_new_roots_if_that_was_declared() {
+fn client_reports_new_roots_if_it_declared_that() {
     let roots = || ClientHandlers::new().roots(async |_, _| ListRootsResult::new(vec![]));
     let mut s = ClientHarness::legacy_with(roots().roots_change());
     s.client.roots_changed().unwrap();
@@ -175,17 +175,17 @@ fn a_server_is_told_of_new_roots_if_that_was_declared() {
     assert!(matches!(s.client.roots_changed(), Err(Error::NotSent(RequestError::Capability { .. }))));
     s.expect_silence();
 
-    // Modern servers ask anew each time.
+    // Modern servers request the roots again each time.
     let mut s = ClientHarness::modern_with(roots().roots_change());
     s.client.roots_changed().unwrap();
     s.expect_silence();
 }
 
-// --- What a client asks for ---
+// --- Requests of a client ---
 
 /// C1.21
 #[test]
-fn a_trace_context_of_another_form_is_not_sent() {
+fn client_does_not_send_a_malformed_trace_context() {
     let mut s = ClientHarness::modern();
     for (key, value) in
         [(meta::TRACEPARENT, json!("00-1-2-3")), (meta::TRACESTATE, json!("A")), (meta::BAGGAGE, json!(7))]
@@ -206,9 +206,9 @@ fn a_trace_context_of_another_form_is_not_sent() {
     }
 }
 
-/// C2.12: whatever is asked before, the handshake goes first and alone.
+/// C2.12: the handshake is sent first and alone, whatever the application requests before.
 #[test]
-fn nothing_but_the_handshake_goes_out_before_it_is_answered() {
+fn client_sends_nothing_but_the_handshake_before_its_response() {
     let mut config = config();
     config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     let mut s = ClientHarness::open(config, ClientHandlers::new());
@@ -223,9 +223,9 @@ fn nothing_but_the_handshake_goes_out_before_it_is_answered() {
     s.expect("tools/call");
 }
 
-/// C1.10: they mean what the server that sends them likes; none is acted upon.
+/// C1.10: their meaning is up to the server that sends them; the client acts upon none.
 #[test]
-fn codes_that_older_implementations_chose_have_no_meaning() {
+fn client_gives_no_meaning_to_codes_of_older_implementations() {
     let mut s = ClientHarness::modern();
     for code in -32019..=-32000 {
         let mut call = s.client.call_tool("add", json!({}));
@@ -239,7 +239,7 @@ fn codes_that_older_implementations_chose_have_no_meaning() {
 
 /// C9.8
 #[test]
-fn a_call_of_a_tool_has_a_time_limit_of_its_own() {
+fn tool_call_can_have_its_own_time_limit() {
     let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
@@ -276,7 +276,7 @@ fn content_and_structured_content_come_together_or_alone() {
 
 /// C9.10
 #[test]
-fn a_resource_without_contents_is_no_error() {
+fn resource_without_contents_is_no_error() {
     for mut s in [ClientHarness::modern(), ClientHarness::legacy()] {
         let mut read = s.client.read_resource("dir:///empty");
         pending(poll(&mut read));
@@ -286,7 +286,7 @@ fn a_resource_without_contents_is_no_error() {
     }
 }
 
-/// What a client writes while it uses a server that calls itself so.
+/// The lines that a client writes while it uses a server with this name.
 fn conversation(own: &str, server: Value) -> Vec<String> {
     let mut config = config();
     config.info.name = own.into();
@@ -313,7 +313,7 @@ fn conversation(own: &str, server: Value) -> Vec<String> {
 
 /// C1.16
 #[test]
-fn what_the_two_sides_call_themselves_changes_nothing() {
+fn names_of_client_and_server_change_no_behaviour() {
     let plain = conversation("a", json!({"name": "b", "version": "1"}));
     for server in [
         json!({"name": "everything", "version": "999"}),
@@ -335,11 +335,11 @@ fn what_the_two_sides_call_themselves_changes_nothing() {
     assert_eq!(answers(json!({"name": "Cursor", "version": "0.0.1"})), plain);
 }
 
-// --- What a server answers ---
+// --- Responses of a server ---
 
 /// C2.9, C1.11
 #[test]
-fn a_tool_that_needs_an_extension_says_what_the_client_would_have_to_declare() {
+fn error_of_a_tool_names_the_extension_that_the_client_must_declare() {
     let router = || {
         Router::new("charts", "1.0.0").extension("com.example/charts", json!({})).tool_with(
             tool("chart"),
@@ -367,7 +367,7 @@ fn a_tool_that_needs_an_extension_says_what_the_client_would_have_to_declare() {
 
 /// C2.9
 #[test]
-fn a_server_declares_no_extension_without_a_prefix() {
+fn server_declares_no_extension_without_a_prefix() {
     let router = Router::new("charts", "1.0.0").extension("charts", json!({}));
     assert_eq!(router.check(), Err(RouterError::Extension { identifier: "charts".into() }));
 }
@@ -390,7 +390,7 @@ fn clock(page: &str) -> Router {
 
 /// S11.12
 #[test]
-fn a_tool_with_a_page_names_a_resource_of_its_kind_and_has_text() {
+fn tool_with_an_app_page_names_its_resource_and_returns_text() {
     for mut s in [
         ServerHarness::modern_with(
             clock("ui://clock/page.html"),
@@ -423,7 +423,7 @@ fn a_tool_with_a_page_names_a_resource_of_its_kind_and_has_text() {
 
 /// S11.12
 #[test]
-fn even_a_page_that_shows_all_there_is_goes_with_a_text() {
+fn tool_with_an_app_page_returns_text_even_without_a_result() {
     let router = || {
         Router::new("clock", "1.0.0")
             .page("ui://clock", "clock", async |_, _| "<p>")
@@ -437,7 +437,7 @@ fn even_a_page_that_shows_all_there_is_goes_with_a_text() {
 
 /// S8.6
 #[test]
-fn a_structured_result_alone_goes_with_its_text() {
+fn structured_result_alone_is_also_sent_as_text() {
     let router = Router::new("s", "1").tool_with(tool("t"), async |NoArguments {}, _| {
         let mut result = CallToolResult::new();
         result.structured_content = Some(json!([1, 2]).into());
@@ -450,7 +450,7 @@ fn a_structured_result_alone_goes_with_its_text() {
 
 /// S8.1
 #[test]
-fn what_is_offered_does_not_depend_on_who_asks_or_what_was_asked_before() {
+fn lists_do_not_depend_on_the_client_or_on_earlier_requests() {
     let router = || {
         Router::new("s", "1")
             .tool_with(tool("b"), async |NoArguments {}, _| "b")
@@ -473,7 +473,7 @@ fn what_is_offered_does_not_depend_on_who_asks_or_what_was_asked_before() {
 
 /// S8.10, S8.15
 #[test]
-fn a_tool_may_embed_resources_and_the_server_declares_them() {
+fn tool_may_embed_resources_and_the_server_declares_them() {
     let router = Router::new("s", "1").declare(ServerCapability::Resources).tool_with(
         tool("t"),
         async |NoArguments {}, _| {
@@ -491,9 +491,9 @@ fn a_tool_may_embed_resources_and_the_server_declares_them() {
     assert_eq!(s.result("resources/list", json!({}))["resources"], json!([]));
 }
 
-/// S5.6: what is reported of a request goes with it, and nothing of it to those who listen.
+/// S5.6: progress and logs of a request belong to the request, and subscriptions do not receive them.
 #[test]
-fn those_who_listen_hear_nothing_of_requests() {
+fn subscriptions_receive_no_messages_of_requests() {
     let router = Router::new("s", "1")
         .declare(ServerCapability::ToolsListChanged)
         .declare(ServerCapability::Logging)
@@ -517,7 +517,7 @@ fn those_who_listen_hear_nothing_of_requests() {
     assert_eq!(methods, ["notifications/progress", "notifications/message", "the answer"]);
 }
 
-/// C1.28, S1.7: what belongs together is told by what requests carry, and several share a connection.
+/// C1.28, S1.7: a request carries its own context, so several conversations can share a connection.
 #[test]
 fn requests_of_several_conversations_share_a_connection_and_can_change_it() {
     let started = Arc::new(AtomicUsize::new(0));

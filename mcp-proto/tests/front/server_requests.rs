@@ -1,4 +1,4 @@
-//! Handlers that ask: by one code, clients of either era.
+//! Handlers that send requests: the same code serves clients of either era.
 
 mod capabilities;
 mod eras;
@@ -44,7 +44,7 @@ fn form(field: &str) -> ElicitParams {
     ElicitParams::form(format!("Your {field}?"), ElicitSchema::new([(field, StringSchema::new().into())]))
 }
 
-/// Asks for one thing, and says what was answered.
+/// Requests one input, and returns the answer.
 async fn question(cx: &Context, field: &str) -> Result<String, HandlerError> {
     let answer = cx.elicit(field, form(field)).await?;
     Ok(match answer.content.as_ref().and_then(|content| content.get(field)) {
@@ -57,7 +57,7 @@ fn sampling(text: &str) -> CreateMessageParams {
     CreateMessageParams::new([SamplingMessage::user(text)], 10_u64)
 }
 
-/// A server with a tool for each way to ask.
+/// A server with a tool for each kind of request.
 fn router() -> Router {
     Router::new("asker", "1")
         .tool_with(tool("greet"), async |NoArguments {}, cx: Context| {
@@ -87,7 +87,7 @@ fn everything() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
 }
 
-/// One attempt at a call: the whole answer.
+/// One attempt at a call: the whole response.
 fn attempt(web: &mut HttpHarness, tool: &str, state: Option<&Value>, responses: Option<Value>) -> Value {
     attempt_with(web, json!({"name": tool, "arguments": {}}), state, responses)
 }
@@ -111,7 +111,7 @@ fn accepted(field: &str, text: &str) -> Value {
     json!({"action": "accept", "content": {field: text}})
 }
 
-/// What is asked for, and the state that goes with it.
+/// The input requests of a result, and its state.
 #[track_caller]
 fn asked(answer: &Value) -> (Vec<String>, Value) {
     let result = &answer["result"];

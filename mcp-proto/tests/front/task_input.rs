@@ -1,4 +1,4 @@
-//! What tasks ask their clients for: by the task itself, and by requests in 2025-11-25.
+//! Input of tasks: by the task itself, and by requests in 2025-11-25.
 
 use crate::http_front_common::{HttpHarness, TestExchange};
 use crate::router_common::ServerHarness;
@@ -25,9 +25,9 @@ fn named(answer: &ElicitResult) -> String {
 }
 
 /// A server that offers
-/// - `two`, which asks for two names at once, then for another under a key it has used;
-/// - `model`, which asks the client's model;
-/// - `first`, which asks for a name before it becomes a task, and for another then.
+/// - `two`, which requests two names at once, then another under a key that it has used;
+/// - `model`, which sends a sampling request;
+/// - `first`, which requests a name before it becomes a task, and another one then.
 fn router() -> Router {
     Router::new("curious", "1")
         .tasks(TaskConfig::default())
@@ -93,7 +93,7 @@ fn keys(task: &Value) -> Vec<&str> {
 
 /// S11.3, S11.5, S11.8
 #[test]
-fn a_task_asks_and_is_answered_part_by_part() {
+fn task_requests_input_and_takes_partial_answers() {
     let mut s = modern();
     let id = begin(&mut s, "two");
     let task = get(&mut s, &id);
@@ -106,7 +106,7 @@ fn a_task_asks_and_is_answered_part_by_part() {
     assert!(ack["result"].get("inputRequests").is_none());
     let task = get(&mut s, &id);
     assert_eq!((&task["status"], keys(&task)), (&json!("input_required"), vec!["other"]));
-    // It has been answered: another answer means nothing.
+    // It has been answered: another answer has no effect.
     update(&mut s, &id, json!({"one": accept("Eve"), "nonesuch": {"action": "accept"}}));
 
     update(&mut s, &id, json!({"other": accept("Bob")}));
@@ -125,14 +125,14 @@ fn a_task_asks_and_is_answered_part_by_part() {
 
 /// S11.8, S4.8
 #[test]
-fn an_answer_that_does_not_fit_is_refused_and_can_be_given_again() {
+fn server_refuses_an_invalid_answer_and_accepts_another() {
     let mut s = modern();
     let id = begin(&mut s, "two");
     let odd_field = json!({"action": "accept", "content": {"name": 7}});
     for odd in [json!({"roots": []}), json!(7), json!({}), json!({"action": "perhaps"}), odd_field] {
         let answered = update(&mut s, &id, json!({"other": accept("Bob"), "one": odd}));
         assert_eq!(answered["error"]["code"], -32602, "{answered}");
-        // Nor is the one beside it taken.
+        // Nor is the valid answer beside it accepted.
         assert_eq!(keys(&get(&mut s, &id)), ["one", "other"]);
     }
     assert_eq!(update(&mut s, &id, json!({"one": accept("Ada")}))["result"]["resultType"], "complete");
@@ -140,7 +140,7 @@ fn an_answer_that_does_not_fit_is_refused_and_can_be_given_again() {
 
 /// S11.10
 #[test]
-fn those_who_listen_are_told_what_is_asked() {
+fn subscriptions_receive_the_input_requests_of_a_task() {
     let mut s = modern();
     let id = begin(&mut s, "two");
     s.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
@@ -151,9 +151,9 @@ fn those_who_listen_are_told_what_is_asked() {
     assert_eq!((&told["params"]["status"], keys(&told["params"])), (&json!("input_required"), vec!["other"]));
 }
 
-/// S11.1: the client must have declared what it is asked for as well.
+/// S11.1: the client must have declared the capability of the input request as well.
 #[test]
-fn a_task_does_not_ask_for_what_the_client_did_not_declare() {
+fn task_does_not_request_undeclared_input() {
     let mut s = modern();
     let id = begin(&mut s, "model");
     let task = get(&mut s, &id);
@@ -161,7 +161,7 @@ fn a_task_does_not_ask_for_what_the_client_did_not_declare() {
 }
 
 #[test]
-fn a_cancelled_task_asks_for_nothing_any_more() {
+fn cancelled_task_has_no_input_requests() {
     let mut s = modern();
     let id = begin(&mut s, "two");
     s.result("tasks/cancel", json!({"taskId": id}));
@@ -173,7 +173,7 @@ fn a_cancelled_task_asks_for_nothing_any_more() {
 /// S11.5
 #[cfg(feature = "seal")]
 #[test]
-fn what_is_asked_before_there_is_a_task_is_asked_by_the_call() {
+fn input_requested_before_the_task_exists_is_requested_by_the_call() {
     let mut s = modern();
     let round = s.result("tools/call", json!({"name": "first"}));
     assert_eq!((&round["resultType"], keys(&round)), (&json!("input_required"), vec!["who"]));
@@ -194,10 +194,10 @@ fn what_is_asked_before_there_is_a_task_is_asked_by_the_call() {
     assert_eq!(get(&mut s, &id)["result"]["content"][0]["text"], "Ada, then Bob");
 }
 
-/// S11.5: a client without tasks is asked by the call to the end.
+/// S11.5: the call itself requests all input of a client without tasks.
 #[cfg(feature = "seal")]
 #[test]
-fn without_a_task_everything_is_asked_by_the_call() {
+fn call_without_a_task_requests_all_input() {
     let mut s = ServerHarness::modern_with(router(), json!({"elicitation": {}}));
     let mut result = s.result("tools/call", json!({"name": "two"}));
     assert_eq!((&result["resultType"], keys(&result)), (&json!("input_required"), vec!["one", "other"]));
@@ -215,14 +215,14 @@ fn legacy() -> ServerHarness {
     ServerHarness::legacy_with(router(), "2025-11-25", json!({"elicitation": {}}))
 }
 
-/// The task that a message says it belongs to.
+/// The task to which a message belongs.
 fn related(message: &Value) -> &Value {
     &message["_meta"]["io.modelcontextprotocol/related-task"]["taskId"]
 }
 
-/// S11.11, R7: over a byte stream the request goes out at once.
+/// S11.11, R7: over a byte stream the request is sent at once.
 #[test]
-fn a_legacy_task_asks_by_requests_that_name_it() {
+fn legacy_task_sends_requests_that_name_it() {
     let mut s = legacy();
     s.send("tools/call", json!({"name": "two", "task": {}}));
     let mut lines = Vec::new();
@@ -264,9 +264,9 @@ fn settle(web: &mut HttpHarness, caller: &mut TestExchange) {
     caller.poll_exchange();
 }
 
-/// S11.11, R7: over HTTP it goes out with `tasks/result`, which the client awaits it on.
+/// S11.11, R7: over HTTP it is sent with `tasks/result`, which the client awaits it on.
 #[test]
-fn a_legacy_task_over_http_asks_on_the_stream_of_its_result() {
+fn legacy_task_over_http_sends_requests_on_the_stream_of_its_result() {
     let mut web = HttpHarness::new(router());
     let session = web.open_with("2025-11-25", json!({"elicitation": {}}));
     let mut caller = web.post_request(&session, "tools/call", json!({"name": "two", "task": {}}));

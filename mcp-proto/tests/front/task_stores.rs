@@ -1,4 +1,4 @@
-//! What stores of tasks do, and what a server does that has a slow, a failing or a shared one.
+//! Stores of tasks, and servers with a slow, a failing or a shared store.
 
 mod instances;
 
@@ -21,7 +21,7 @@ use mcp_proto::rpc::ErrorObject;
 use mcp_proto::schema::{InputRequests, Json, ListRootsParams, Tool};
 use serde_json::{Value, json};
 
-/// A store in memory that does what it is asked for only when the test lets it.
+/// A store in memory that acts only when the test lets it.
 #[derive(Default)]
 struct SlowStore {
     shared: bool,
@@ -37,7 +37,7 @@ struct StoreControl {
 }
 
 impl SlowStore {
-    /// Lets so many more things be done.
+    /// Permits this many more operations.
     fn permit(&self, count: usize) {
         let mut gate = self.control.lock().unwrap();
         gate.permits += count;
@@ -165,7 +165,7 @@ fn status<H: HandlerMode>(web: &mut HttpHarness<H>, id: &Value) -> Value {
 
 /// S11.2
 #[test]
-fn the_client_is_told_of_a_task_once_the_store_has_it() {
+fn client_learns_of_a_task_once_it_is_stored() {
     let store = Arc::new(SlowStore::default());
     let (mut web, held) = web(store.clone());
     let mut caller = ask(&mut web, "tools/call", json!({"name": "hold"}));
@@ -178,9 +178,9 @@ fn the_client_is_told_of_a_task_once_the_store_has_it() {
     assert_eq!(status(&mut web, &id), "working");
 }
 
-/// What is new is seen at once, however slow the store is, and reaches it in the end.
+/// A change is visible at once, however slow the store is, and reaches the store in the end.
 #[test]
-fn a_slow_store_is_told_of_the_last_change() {
+fn slow_store_receives_the_last_change() {
     let store = Arc::new(SlowStore::default());
     let (mut web, held) = web(store.clone());
     store.permit(1);
@@ -195,7 +195,7 @@ fn a_slow_store_is_told_of_the_last_change() {
     assert_eq!(status(&mut web, &id), "completed");
     let kept = |store: &SlowStore| block_on(store.get(id.as_str().unwrap())).unwrap().unwrap();
     assert_eq!(kept(&store).state, StoredTaskState::Working);
-    // The first change, and then all of the rest at once.
+    // The first change, and then the rest in one update.
     store.permit(2);
     web.poll_driver();
     assert!(matches!(kept(&store).state, StoredTaskState::Completed(_)));
@@ -204,7 +204,7 @@ fn a_slow_store_is_told_of_the_last_change() {
 }
 
 #[test]
-fn a_store_that_fails_refuses_the_call() {
+fn failing_store_refuses_the_call() {
     let store = Arc::new(SlowStore::default());
     store.break_down();
     let (mut web, held) = web(store);
@@ -214,7 +214,7 @@ fn a_store_that_fails_refuses_the_call() {
 }
 
 #[test]
-fn what_a_failing_store_does_not_keep_is_kept_for_its_time() {
+fn server_keeps_the_result_that_a_failing_store_refuses_until_its_ttl() {
     let store = Arc::new(SlowStore::default());
     let (mut web, held) = web(store.clone());
     store.permit(1);
@@ -264,7 +264,7 @@ fn at(millis: u64) -> UnixTime {
 }
 
 #[test]
-fn a_record_is_written_as_json_and_read_again() {
+fn task_record_round_trips_as_json() {
     let mut requests = InputRequests::default();
     requests.insert("roots", ListRootsParams::new());
     let answers = [("who".to_owned(), Json::new(r#"{"action":"decline"}"#).unwrap())];
@@ -288,7 +288,7 @@ fn a_record_is_written_as_json_and_read_again() {
 }
 
 #[test]
-fn a_task_is_created_once_and_changed_by_whoever_knows_it() {
+fn store_creates_a_task_once_and_updates_only_the_current_version() {
     let store = MemoryStore::default();
     assert_eq!(block_on(store.create(record("a", None, None))), Ok(()));
     assert_eq!(block_on(store.create(record("a", None, None))), Err(StoreError::Conflict));
@@ -302,7 +302,7 @@ fn a_task_is_created_once_and_changed_by_whoever_knows_it() {
 }
 
 #[test]
-fn a_store_forgets_what_is_over_and_nothing_else() {
+fn store_drops_only_expired_tasks() {
     let store = MemoryStore::default();
     for (id, ttl) in [("a", Some(10)), ("b", Some(20)), ("c", None)] {
         block_on(store.create(record(id, None, ttl))).unwrap();
@@ -314,7 +314,7 @@ fn a_store_forgets_what_is_over_and_nothing_else() {
 }
 
 #[test]
-fn a_full_store_takes_in_no_more_until_something_is_over() {
+fn full_store_refuses_tasks_until_one_expires() {
     let store = MemoryStore::new(MemoryLimits { tasks: 1, bytes: 1 << 20 });
     block_on(store.create(record("a", None, Some(10)))).unwrap();
     assert_eq!(block_on(store.create(record("b", None, None))), Err(StoreError::Full));
@@ -327,7 +327,7 @@ fn a_full_store_takes_in_no_more_until_something_is_over() {
 
 /// S11.9
 #[test]
-fn a_list_has_the_tasks_of_one_owner_alone() {
+fn list_has_only_the_tasks_of_one_owner() {
     let store = MemoryStore::default();
     for (id, owner) in [("a", Some("x")), ("b", None), ("c", Some("y")), ("d", Some("x")), ("e", Some("x"))] {
         block_on(store.create(record(id, owner, None))).unwrap();

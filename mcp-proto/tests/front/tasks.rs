@@ -25,7 +25,7 @@ fn tool(name: &str) -> Tool {
     Tool::new(name, "A tool", json!({"type": "object"}))
 }
 
-/// What the handlers of [`router`] wait for.
+/// Controls the handlers of [`router`].
 #[derive(Clone, Default)]
 struct HandlerControl(Arc<Mutex<ControlState>>);
 
@@ -40,7 +40,7 @@ struct ControlState {
 type HandlerOutcome = Result<CallToolResult, ErrorObject>;
 
 impl HandlerControl {
-    /// The context of the handler that began last.
+    /// The context of the handler that started last.
     #[track_caller]
     fn context(&self) -> Context {
         self.0.lock().unwrap().contexts.pop().expect("the handler has not begun")
@@ -50,7 +50,7 @@ impl HandlerControl {
         !self.0.lock().unwrap().contexts.is_empty()
     }
 
-    /// Lets every handler end like this.
+    /// Lets every handler end with this outcome.
     fn open(&self, verdict: HandlerOutcome) {
         let wakers = {
             let mut state = self.0.lock().unwrap();
@@ -89,7 +89,7 @@ impl Drop for OnDrop {
     }
 }
 
-/// A server that offers `hold`, which may be a task, `must`, which has to be, and `plain`, which is none.
+/// A server that offers `hold`, which may be a task, `must`, which has to be one, and `plain`, which is none.
 fn router_with(config: TaskConfig) -> (Router, HandlerControl) {
     let gate = HandlerControl::default();
     let holding = |gate: &HandlerControl| {
@@ -127,7 +127,7 @@ fn text(text: &str) -> HandlerOutcome {
     Ok(CallToolResult::text(text))
 }
 
-/// Calls a tool that becomes a task; returns what the client is told of that.
+/// Calls a tool that becomes a task; returns the task that the client receives.
 #[track_caller]
 fn begin(s: &mut ServerHarness, tool: &str) -> Value {
     let created = s.result("tools/call", json!({"name": tool}));

@@ -33,7 +33,7 @@ fn ask(web: &mut HttpHarness, method: &str, params: Value) -> TestExchange {
     caller
 }
 
-/// Lets the exchange and the driver of the server go on until neither has anything to do.
+/// Drives the exchange and the server's driver until neither has work.
 fn settle(web: &mut HttpHarness, caller: &mut TestExchange) {
     for _ in 0..4 {
         caller.poll_exchange();
@@ -78,7 +78,7 @@ fn a_task_outlives_the_exchange_of_its_call() {
 
 /// S11.1, S11.7
 #[test]
-fn what_the_client_did_not_declare_is_a_bad_request() {
+fn undeclared_tasks_have_status_400() {
     let (mut web, _held) = web();
     for (method, params) in [("tools/call", json!({"name": "hold"})), ("tasks/get", json!({"taskId": "x"}))] {
         let mut caller = web.ask(method, params);
@@ -92,7 +92,7 @@ fn what_the_client_did_not_declare_is_a_bad_request() {
 
 /// S11.3: the header `Mcp-Name` repeats the task.
 #[test]
-fn the_header_that_names_the_task_must_be_that_of_the_body() {
+fn header_must_name_the_task_of_the_body() {
     let (mut web, _held) = web();
     let id = begin(&mut web);
     let mut params = json!({"taskId": id});
@@ -112,7 +112,7 @@ fn the_header_that_names_the_task_must_be_that_of_the_body() {
 
 /// S11.10
 #[test]
-fn those_who_listen_on_another_connection_are_told() {
+fn subscription_on_another_connection_receives_changes() {
     let (mut web, held) = web();
     let id = begin(&mut web);
     let listen = json!({"notifications": {"taskIds": [id]}});
@@ -129,7 +129,7 @@ fn those_who_listen_on_another_connection_are_told() {
     web.poll_driver();
     assert_eq!(listener.message()["params"]["result"]["content"][0]["text"], "done");
     listener.expect_silence();
-    // There is nothing to be told of it any more.
+    // The task has ended, so no change can follow.
     let listen = json!({"notifications": {"taskIds": [id]}});
     let mut listener = ask(&mut web, "subscriptions/listen", listen);
     assert_eq!(listener.message()["params"]["notifications"], json!({"taskIds": []}));
@@ -137,7 +137,7 @@ fn those_who_listen_on_another_connection_are_told() {
 
 /// S11.8
 #[test]
-fn a_task_is_cancelled_from_another_connection() {
+fn client_cancels_a_task_from_another_connection() {
     let (mut web, held) = web();
     let id = begin(&mut web);
     result(&mut web, "tasks/cancel", json!({"taskId": id}));
@@ -145,9 +145,9 @@ fn a_task_is_cancelled_from_another_connection() {
     assert_eq!(result(&mut web, "tasks/get", json!({"taskId": id}))["status"], "cancelled");
 }
 
-/// A client that goes before it is told of its task leaves none behind.
+/// A client that disconnects before it receives its task leaves none behind.
 #[test]
-fn a_task_that_nobody_was_told_of_is_given_up() {
+fn server_drops_a_task_that_no_client_received() {
     let (mut web, held) = web();
     let mut caller = web.ask_with("tools/call", json!({"name": "hold"}), with_extension());
     caller.poll_exchange();
@@ -158,7 +158,7 @@ fn a_task_that_nobody_was_told_of_is_given_up() {
 }
 
 #[test]
-fn a_server_that_ends_takes_its_tasks_along_and_begins_no_more() {
+fn closed_server_ends_its_tasks_and_starts_no_more() {
     let (mut web, held) = web();
     begin(&mut web);
     let mut waiting = web.ask_with("tools/call", json!({"name": "hold"}), with_extension());
@@ -170,9 +170,9 @@ fn a_server_that_ends_takes_its_tasks_along_and_begins_no_more() {
     assert_eq!(refused.json()["error"]["code"], -32603);
 }
 
-/// The driver says when it is to be polled for the sake of a task.
+/// The driver reports the deadline of a task.
 #[test]
-fn the_time_of_a_task_is_kept() {
+fn driver_enforces_the_ttl_of_a_task() {
     let (mut web, held) = web();
     begin(&mut web);
     let due = web.driver.as_ref().unwrap().next_timeout().unwrap();
@@ -183,7 +183,7 @@ fn the_time_of_a_task_is_kept() {
 
 /// S11.11
 #[test]
-fn a_task_of_a_legacy_session_outlives_it() {
+fn task_of_a_legacy_session_outlives_the_session() {
     let (mut web, held) = web();
     let session = web.open();
     let mut caller = web.post_request(&session, "tools/call", json!({"name": "hold", "task": {}}));
@@ -208,7 +208,7 @@ fn a_task_of_a_legacy_session_outlives_it() {
 
 /// S11.9
 #[test]
-fn a_task_belongs_to_the_principal_of_its_call() {
+fn task_belongs_to_the_principal_of_its_call() {
     let (mut web, _held) = web();
     let alice = Some(Principal::new("alice"));
     web.principal.clone_from(&alice);

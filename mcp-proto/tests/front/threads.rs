@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 const THREADS: usize = 4;
 const CALLS: usize = 500;
 
-/// Contract 1: no answer is lost between a command on one thread and the driver on another, whichever comes first.
+/// Contract 1: no response is lost between a command on one thread and the driver on another, in either order.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
+#[expect(clippy::disallowed_methods, reason = "the test needs threads")]
 fn every_call_of_every_thread_gets_its_own_answer() {
     let ClientHarness { client, mut driver, .. } = ClientHarness::modern();
     let driven = thread::spawn(move || {
@@ -47,7 +47,7 @@ fn every_call_of_every_thread_gets_its_own_answer() {
                 for number in 0..CALLS {
                     let say = format!("{caller}/{number}");
                     if number % 7 == 0 {
-                        // Sent and given up at once.
+                        // Sent and dropped at once.
                         drop(client.call_tool("echo", json!({ "say": say })).start().unwrap());
                     }
                     let result = block_on(client.call_tool("echo", json!({ "say": say }))).unwrap();

@@ -1,4 +1,4 @@
-//! Tools held to their schemas by routers and clients.
+//! Routers and clients that validate tools against their schemas.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ mod router {
         seats: u32,
     }
 
-    /// A tool whose arguments a type alone does not describe.
+    /// A tool whose arguments need more than a type to describe.
     fn booking(calls: &Arc<AtomicUsize>) -> Router {
         let schema = json!({
             "type": "object",
@@ -37,7 +37,7 @@ mod router {
 
     /// S8.7, S8.8
     #[test]
-    fn arguments_that_do_not_fit_the_schema_never_reach_the_handler() {
+    fn arguments_that_violate_the_schema_never_reach_the_handler() {
         let calls = Arc::new(AtomicUsize::new(0));
         for mut s in [ServerHarness::modern(booking(&calls)), ServerHarness::legacy(booking(&calls))] {
             for (arguments, what) in [
@@ -60,7 +60,7 @@ mod router {
 
     /// S8.7: a protocol error before 2025-11-25.
     #[test]
-    fn arguments_that_do_not_fit_are_told_in_the_form_of_the_revision() {
+    fn invalid_arguments_have_the_error_of_the_revision() {
         let calls = Arc::default();
         for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
             let mut s = ServerHarness::legacy_with(booking(&calls), version, json!({}));
@@ -71,7 +71,7 @@ mod router {
 
     /// S8.5
     #[test]
-    fn a_call_without_arguments_is_checked_as_one_with_none() {
+    fn router_validates_a_call_without_arguments_like_one_with_empty_arguments() {
         let strict = json!({"type": "object", "additionalProperties": false});
         let router = Router::new("x", "1")
             .tool_with(Tool::new("none", "", strict), async |NoArguments {}, _| "done")
@@ -96,7 +96,7 @@ mod router {
 
     /// S8.6
     #[test]
-    fn a_result_that_is_not_what_the_tool_promises_is_not_sent() {
+    fn router_does_not_send_a_result_that_violates_the_output_schema() {
         type Wrong = fn() -> Result<CallToolResult, HandlerError>;
         let wrong: [Wrong; 3] = [
             || Ok(CallToolResult::structured(&json!({"degrees": "warm"}))?),
@@ -117,7 +117,7 @@ mod router {
 
     /// S8.6: 95.5 is a number.
     #[test]
-    fn a_result_that_is_what_the_tool_promises_is_sent() {
+    fn router_sends_a_result_that_satisfies_the_output_schema() {
         let mut s =
             ServerHarness::modern(weather(|| Ok(CallToolResult::structured(&json!({"degrees": 95.5}))?)));
         for tool in ["weather", "raw"] {
@@ -127,7 +127,7 @@ mod router {
 
     /// S8.6
     #[test]
-    fn a_tool_that_fails_promises_nothing() {
+    fn router_does_not_validate_the_error_of_a_tool() {
         let mut s = ServerHarness::modern(weather(|| Err(HandlerError::new("no such place"))));
         let result = s.call("weather", json!({}));
         assert_eq!(result["isError"], true);
@@ -138,7 +138,7 @@ mod router {
 
     /// S8.6
     #[test]
-    fn what_a_tool_leaves_for_later_is_held_to_the_same() {
+    fn router_validates_the_result_of_detached_work() {
         let output = json!({"type": "object", "required": ["degrees"]});
         let tool = Tool::new("later", "", json!({"type": "object"})).with_output_schema(output);
         let router = Router::new("x", "1").tasks(TaskConfig::default()).detaching_tool(
@@ -152,7 +152,7 @@ mod router {
 
     /// C1.23, C1.26, S1.13
     #[test]
-    fn a_tool_whose_schemas_are_not_usable_is_not_offered() {
+    fn router_refuses_a_tool_with_unusable_schemas() {
         let tool = |input: Value| Tool::new("t", "", input);
         let router = |tool| Router::new("x", "1").tool_raw(tool, async |_, _| "");
         let outside = json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/a"}}});
@@ -174,7 +174,7 @@ mod router {
 
     /// C1.27
     #[test]
-    fn the_bounds_of_a_router_can_be_set() {
+    fn application_can_set_the_validation_bounds_of_a_router() {
         let bounds = Bounds { instance_bytes: 100, ..Bounds::default() };
         let router = Router::new("x", "1")
             .schema_bounds(bounds)
@@ -229,7 +229,7 @@ mod client {
 
     /// C9.7, C9.8
     #[test]
-    fn a_result_that_is_not_what_the_tool_promises_is_an_error_with_the_result_in_it() {
+    fn client_returns_an_error_with_the_result_that_violates_the_schema() {
         let mut s = knowing(json!({"type": "object", "properties": {"degrees": {"type": "number"}}}));
         assert!(call(&mut s, structured(json!({"degrees": 95.5}))).is_ok());
         let error = call(&mut s, structured(json!({"degrees": "warm"}))).unwrap_err();
@@ -248,7 +248,7 @@ mod client {
 
     /// C9.7
     #[test]
-    fn any_json_value_is_held_to_its_schema() {
+    fn client_validates_structured_content_of_any_json_type() {
         for (schema, value) in [("array", json!([1, 2])), ("null", json!(null)), ("string", json!("warm"))] {
             let mut s = knowing(json!({"type": schema}));
             assert!(call(&mut s, structured(value)).is_ok(), "{schema}");
@@ -258,7 +258,7 @@ mod client {
 
     /// C9.6, C9.7
     #[test]
-    fn a_failure_of_the_tool_is_passed_on() {
+    fn client_does_not_validate_the_error_of_a_tool() {
         let mut s = knowing(json!({"type": "object"}));
         let failure =
             json!({"resultType": "complete", "isError": true, "content": [{"type": "text", "text": "no"}]});
@@ -269,7 +269,7 @@ mod client {
 
     /// C9.7
     #[test]
-    fn the_schema_listed_last_counts_and_without_one_nothing_is_checked() {
+    fn client_uses_the_latest_listed_schema_and_validates_nothing_without_one() {
         let mut s = ClientHarness::modern();
         assert!(call(&mut s, structured(json!(1))).is_ok());
         list(&mut s, json!({"type": "string"}));
@@ -278,9 +278,9 @@ mod client {
         assert!(call(&mut s, structured(json!(1))).is_ok());
     }
 
-    /// C1.23, C1.26: not taken for permission.
+    /// C1.23, C1.26: the client accepts nothing if it cannot validate.
     #[test]
-    fn a_schema_that_can_not_be_used_lets_nothing_through() {
+    fn client_accepts_no_result_with_an_unusable_schema() {
         let mut s = knowing(json!({"$ref": "https://example.com/schema"}));
         let error = call(&mut s, structured(json!(1))).unwrap_err();
         assert!(matches!(
@@ -296,7 +296,7 @@ mod client {
     }
 
     #[test]
-    fn the_checks_can_be_turned_off() {
+    fn application_can_disable_validation() {
         let mut s = knowing(json!({"type": "string"}));
         s.client.check_outputs(OutputChecks::Off);
         assert!(call(&mut s, structured(json!(1))).is_ok());
@@ -306,7 +306,7 @@ mod client {
 
     /// C9.7
     #[test]
-    fn a_legacy_server_is_held_to_its_schemas_as_well() {
+    fn client_validates_results_of_a_legacy_server_too() {
         let mut s = ClientHarness::legacy();
         list(&mut s, json!({"type": "object", "required": ["a"]}));
         assert!(call(&mut s, json!({"content": [], "structuredContent": {"a": 1}})).is_ok());

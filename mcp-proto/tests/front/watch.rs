@@ -1,4 +1,4 @@
-//! The stream of what changes, as an application has it.
+//! Watches as an application uses them: a stream of changes.
 #![allow(clippy::unwrap_used, reason = "a test that fails shows where")]
 
 use core::time::Duration;
@@ -20,7 +20,7 @@ fn quiet(watch: &mut Watch) {
     pending(poll(&mut boxed(watch.next())));
 }
 
-/// Answers the listen that was just asked for by granting all of it.
+/// Answers the pending listen request by granting all of it.
 #[track_caller]
 fn acknowledge(s: &mut ClientHarness) -> Value {
     let line = s.line();
@@ -37,7 +37,7 @@ fn tell(s: &mut ClientHarness, id: &Value, what: &str, mut params: Value) {
 
 /// C6.1, C6.2: watches and low-level subscriptions do not disturb each other.
 #[test]
-fn a_watch_tells_what_has_changed_and_nobody_else_hears_it() {
+fn watch_reports_its_changes_and_no_other_stream_does() {
     let mut s = ClientHarness::modern();
     let mut events = s.client.events();
     let mut watch = s.client.watch().tools().resource(FILE).open().unwrap();
@@ -62,13 +62,13 @@ fn a_watch_tells_what_has_changed_and_nobody_else_hears_it() {
     assert_eq!(s.line()["params"]["requestId"], id, "C6.6");
 }
 
-/// The driver and the one who waits are woken, and no more often than needed.
+/// The driver and the waiting future are woken, and no more often than needed.
 #[test]
-fn whoever_waits_for_a_watch_is_woken() {
+fn watch_wakes_its_waiting_future() {
     let mut s = ClientHarness::modern();
     s.wakes.take();
     let mut watch = s.client.watch().tools().open().unwrap();
-    assert_eq!(s.wakes.take(), 1, "the driver has something to send");
+    assert_eq!(s.wakes.take(), 1, "the driver has output to send");
     let (wakes, waker) = WakeCounter::new();
     {
         let mut waiting = boxed(watch.next());
@@ -77,14 +77,14 @@ fn whoever_waits_for_a_watch_is_woken() {
         assert_eq!(wakes.take(), 1);
         ready(poll_with(&mut waiting, &waker));
         tell(&mut s, &id, "tools/list_changed", json!({}));
-        assert_eq!(wakes.take(), 0, "nobody waits");
+        assert_eq!(wakes.take(), 0, "no future waits");
     }
     let WatchUpdate::Changed { change: Change::Tools, .. } = next(&mut watch) else { panic!() };
 }
 
-/// Contract 8: a change that is not taken waits once.
+/// Contract 8: an unread change is queued once.
 #[test]
-fn changes_that_are_not_taken_coalesce() {
+fn unread_changes_coalesce() {
     let mut s = ClientHarness::modern();
     let mut watch = s.client.watch().tools().resource(FILE).open().unwrap();
     let id = acknowledge(&mut s);
@@ -96,7 +96,7 @@ fn changes_that_are_not_taken_coalesce() {
     assert!(matches!(next(&mut watch), WatchUpdate::Changed { change: Change::Tools, .. }));
     assert!(matches!(next(&mut watch), WatchUpdate::Changed { change: Change::Resource(_), .. }));
     quiet(&mut watch);
-    // What lies below is as much as the server likes.
+    // The server can name any number of resources below it.
     for number in 0..2000 {
         tell(&mut s, &id, "resources/updated", json!({"uri": format!("{FILE}#{number}")}));
     }
@@ -124,7 +124,7 @@ fn a_watch_survives_the_loss_of_its_subscription() {
     quiet(&mut watch);
 }
 
-/// C6.4: a graceful end is the end, and says so.
+/// C6.4: a graceful end ends the watch, which reports so.
 #[test]
 fn a_watch_ends_with_the_server_or_the_connection() {
     let mut s = ClientHarness::modern();
@@ -150,9 +150,9 @@ fn a_watch_ends_with_the_server_or_the_connection() {
     assert!(s.client.watch().tools().open().is_err());
 }
 
-/// C3.7: on a connection made anew the same is watched, and counts as what may have changed.
+/// C3.7: a new connection watches the same, and everything counts as changed.
 #[test]
-fn a_watch_is_opened_again_on_another_connection() {
+fn client_opens_a_watch_again_on_another_connection() {
     let mut s = ClientHarness::modern();
     let watch = s.client.watch().tools().open().unwrap();
     acknowledge(&mut s);
@@ -168,9 +168,9 @@ fn a_watch_is_opened_again_on_another_connection() {
     ));
 }
 
-/// C6.7: the same for a legacy server, and what is of interest may change.
+/// C6.7: the same for a legacy server, and the filter may change.
 #[test]
-fn a_watch_of_a_legacy_server_subscribes_and_gives_up() {
+fn watch_of_a_legacy_server_subscribes_and_unsubscribes() {
     let mut s = ClientHarness::legacy();
     let mut watch = s.client.watch().resource(FILE).open().unwrap();
     let id = s.expect("resources/subscribe");
@@ -182,14 +182,14 @@ fn a_watch_of_a_legacy_server_subscribes_and_gives_up() {
     let mut events = s.client.events();
     s.receive(&[notification("notifications/tools/list_changed", json!({}))]);
     assert!(matches!(next(&mut watch), WatchUpdate::Changed { change: Change::Tools, .. }));
-    assert_eq!(events.drain().len(), 1, "a legacy notification belongs to everybody");
+    assert_eq!(events.drain().len(), 1, "a legacy notification reaches every event stream");
     s.receive(&[notification("notifications/resources/updated", json!({"uri": FILE}))]);
     quiet(&mut watch);
 }
 
-/// A watch keeps the connection open; with it the last handle is gone.
+/// A watch keeps the connection open; dropping it drops the last handle.
 #[test]
-fn a_watch_is_a_handle_of_its_connection() {
+fn watch_is_a_handle_of_its_connection() {
     let ClientHarness { client, mut driver, .. } = ClientHarness::modern();
     let watch = client.watch().tools().open().unwrap();
     drop(client);

@@ -1,10 +1,10 @@
-//! What a client can not do is not asked of it.
+//! Handlers send no requests that the client did not declare.
 
 use super::*;
 
 /// S1.6, S4.3, C1.11
 #[test]
-fn a_client_that_can_not_be_asked_is_told_what_is_missing() {
+fn error_names_the_capability_that_the_client_lacks() {
     let mut web = HttpHarness::new(router());
     let call = |web: &mut HttpHarness, tool: &str, capabilities: Value| {
         let mut caller = web.ask_with("tools/call", json!({"name": tool, "arguments": {}}), capabilities);
@@ -20,9 +20,9 @@ fn a_client_that_can_not_be_asked_is_told_what_is_missing() {
     assert_eq!(required, &json!({"sampling": {}, "roots": {}}), "{answer}");
 }
 
-/// S1.6: what was declared with one attempt does not count for the next.
+/// S1.6: capabilities of one attempt do not count for the next.
 #[test]
-fn capabilities_are_those_of_the_attempt() {
+fn server_uses_the_capabilities_of_each_attempt() {
     let mut web = HttpHarness::new(router());
     let (_, state) = asked(&attempt(&mut web, "steps", None, None));
     let responses = json!({"first": accepted("first", "1")});

@@ -1,10 +1,10 @@
-//! One code for two eras.
+//! One handler for both eras.
 
 use super::*;
 
-/// S4.1, S4.2, S4.3, S9.4: a modern client is asked by the result, and asks again with the answer.
+/// S4.1, S4.2, S4.3, S9.4: the result carries the input request to a modern client, which retries with the answer.
 #[test]
-fn a_modern_client_is_asked_by_the_result() {
+fn handler_sends_an_input_request_in_its_result_to_a_modern_client() {
     let mut web = HttpHarness::new(router());
     let first = attempt(&mut web, "greet", None, None);
     let (keys, state) = asked(&first);
@@ -15,9 +15,9 @@ fn a_modern_client_is_asked_by_the_result() {
     assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
 }
 
-/// S4.1: the same handler, by a request.
+/// S4.1: the same handler sends a request.
 #[test]
-fn a_legacy_client_is_asked_by_a_request_of_the_same_handler() {
+fn same_handler_sends_a_request_to_a_legacy_client() {
     let mut s = ServerHarness::legacy_with(router(), "2025-06-18", everything());
     let id = s.send("tools/call", json!({"name": "greet"}));
     let question = s.line();
@@ -32,7 +32,7 @@ fn a_legacy_client_is_asked_by_a_request_of_the_same_handler() {
 
 /// S4.1, C5.1: the front's own client and server, in either era, over two buffers.
 #[test]
-fn a_client_is_asked_whatever_its_era() {
+fn handler_gets_answers_from_clients_of_either_era() {
     for mode in [EraPolicy::ModernOnly, EraPolicy::LegacyOnly] {
         let clock = Arc::new(TestClock::default());
         let machine = StreamServer::new(router().config());
@@ -77,7 +77,7 @@ fn a_client_is_asked_whatever_its_era() {
 }
 
 #[test]
-fn a_legacy_client_is_asked_several_things_at_once() {
+fn handler_sends_several_requests_to_a_legacy_client_at_once() {
     let mut s = ServerHarness::legacy_with(router(), "2025-11-25", everything());
     s.send("tools/call", json!({"name": "three"}));
     for _ in 0..3 {
@@ -95,7 +95,7 @@ fn a_legacy_client_is_asked_several_things_at_once() {
 }
 
 #[test]
-fn a_modern_client_on_a_stream_is_asked_as_well() {
+fn modern_client_on_a_stream_answers_input_requests() {
     let mut s = ServerHarness::modern_with(router(), everything());
     let first = s.request("tools/call", json!({"name": "greet"}));
     let (_, state) = asked(&first);
@@ -103,9 +103,9 @@ fn a_modern_client_on_a_stream_is_asked_as_well() {
     assert_eq!(told(&s.request("tools/call", again)), "Hello, Alice!");
 }
 
-/// S4.1: prompts and resources can ask as well.
+/// S4.1: prompts and resources may require input too.
 #[test]
-fn prompts_and_resources_can_ask() {
+fn prompts_and_resources_can_require_input() {
     let router = Router::new("x", "1")
         .prompt(Prompt::new("p"), async |NoArguments {}, cx: Context| question(&cx, "name").await)
         .resource(Resource::new("r:1", "r"), async |_, cx: Context| question(&cx, "name").await);
@@ -121,9 +121,9 @@ fn prompts_and_resources_can_ask() {
     }
 }
 
-/// S4.1: no other request is answered by asking.
+/// S4.1: no other method may require input.
 #[test]
-fn nothing_else_can_ask() {
+fn other_methods_cannot_require_input() {
     let router = Router::new("x", "1").completion(async |_: CompleteParams, cx: Context| {
         let error = cx.elicit("name", form("name")).await.unwrap_err();
         assert!(matches!(error, Error::NotSent(RequestError::Revision { .. })), "{error}");
@@ -136,7 +136,7 @@ fn nothing_else_can_ask() {
 
 /// S9.6
 #[test]
-fn whoever_declines_or_cancels_is_heard() {
+fn handler_learns_that_the_user_declined_or_cancelled() {
     for action in ["decline", "cancel"] {
         let mut web = HttpHarness::new(router());
         let state = begun(&mut web);

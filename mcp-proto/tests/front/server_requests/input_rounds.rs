@@ -1,10 +1,10 @@
-//! Rounds: what is asked, answered and kept between them.
+//! Input rounds: the requests, the answers and the state between them.
 
 use super::*;
 
-/// S4.3: one result asks for all that can be asked at once.
+/// S4.3: one result carries all requests that can be sent at once.
 #[test]
-fn what_is_asked_at_once_goes_out_at_once() {
+fn handler_sends_concurrent_requests_in_one_result() {
     let mut web = HttpHarness::new(router());
     let first = attempt(&mut web, "three", None, None);
     let (keys, state) = asked(&first);
@@ -20,9 +20,9 @@ fn what_is_asked_at_once_goes_out_at_once() {
     assert_eq!(told(&attempt(&mut web, "three", Some(&state), Some(responses))), "Alice tree 0");
 }
 
-/// S4.8: what was answered is kept, and the rest asked for again.
+/// S4.8: the state keeps the received answers, and the handler requests the rest again.
 #[test]
-fn what_is_missing_is_asked_for_again() {
+fn handler_requests_missing_answers_again() {
     let mut web = HttpHarness::new(router());
     let (_, state) = asked(&attempt(&mut web, "three", None, None));
     let (keys, state) =
@@ -36,9 +36,9 @@ fn what_is_missing_is_asked_for_again() {
     assert_eq!(told(&attempt(&mut web, "three", Some(&state), Some(json!({"word": word})))), "Alice tree 0");
 }
 
-/// S4.7: each round stands for itself; nothing is kept here for a client that never comes back.
+/// S4.7: each round is self-contained; the server stores nothing for a client that never comes back.
 #[test]
-fn one_answer_can_lead_to_the_next_question() {
+fn one_answer_can_lead_to_the_next_request() {
     let mut web = HttpHarness::new(router());
     let (keys, state) = asked(&attempt(&mut web, "steps", None, None));
     assert_eq!(keys, ["first"]);
@@ -54,22 +54,22 @@ fn one_answer_can_lead_to_the_next_question() {
 
 /// S4.8
 #[test]
-fn what_is_not_needed_is_ignored() {
+fn server_ignores_unneeded_answers() {
     let mut web = HttpHarness::new(router());
     let (_, state) = asked(&attempt(&mut web, "steps", None, None));
     let responses = json!({"first": accepted("first", "1"), "fourth": 4});
     let (keys, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(responses)));
     assert_eq!(keys, ["second"]);
-    // What was answered can not be taken back.
+    // A client cannot change an earlier answer.
     let late = json!({"first": accepted("first", "x"), "second": accepted("second", "2")});
     let (_, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(late)));
     let last = json!({"third": accepted("third", "3")});
     assert_eq!(told(&attempt(&mut web, "steps", Some(&state), Some(last))), "1 2 3");
 }
 
-/// A client that knows the questions need not wait for them.
+/// A client that knows the requests need not wait for them.
 #[test]
-fn a_client_may_answer_before_it_is_asked() {
+fn client_may_answer_before_the_request() {
     let mut web = HttpHarness::new(router());
     assert_eq!(told(&attempt(&mut web, "greet", None, alice())), "Hello, Alice!");
     let early = json!({"second": accepted("second", "2"), "third": accepted("third", "3")});
@@ -78,7 +78,7 @@ fn a_client_may_answer_before_it_is_asked() {
 
 /// S4.8
 #[test]
-fn an_answer_that_is_none_is_refused() {
+fn server_refuses_an_invalid_answer() {
     let mut web = HttpHarness::new(router());
     let state = begun(&mut web);
     for answer in [json!({}), json!({"action": "maybe"}), json!(5), json!({"roots": []}), Value::Null] {
@@ -92,7 +92,7 @@ fn an_answer_that_is_none_is_refused() {
 }
 
 #[test]
-fn what_is_kept_is_done_once() {
+fn run_once_runs_its_work_once() {
     let done = Arc::new(AtomicUsize::new(0));
     let runs = Arc::new(AtomicUsize::new(0));
     let router = {
@@ -118,9 +118,9 @@ fn what_is_kept_is_done_once() {
     assert_eq!((done.load(Ordering::Relaxed), runs.load(Ordering::Relaxed)), (2, 3));
 }
 
-/// What is under way is not dropped half done.
+/// Work in progress is not dropped half done.
 #[test]
-fn what_is_to_be_kept_is_finished_first() {
+fn run_once_finishes_before_the_round_ends() {
     let waker: Arc<Mutex<Option<Waker>>> = Arc::default();
     let released = Arc::new(AtomicUsize::new(0));
     let router = {
@@ -151,7 +151,7 @@ fn what_is_to_be_kept_is_finished_first() {
 }
 
 #[test]
-fn a_handler_that_wakes_itself_is_not_done_asking() {
+fn round_waits_for_a_handler_that_wakes_itself() {
     let router = Router::new("x", "1").tool_with(tool("slow"), async |NoArguments {}, cx: Context| {
         let later = async {
             for _ in 0..3 {
@@ -167,7 +167,7 @@ fn a_handler_that_wakes_itself_is_not_done_asking() {
 }
 
 #[test]
-fn a_question_that_was_dropped_is_not_asked() {
+fn dropped_request_is_not_sent() {
     let router = Router::new("x", "1").tool_with(tool("fickle"), async |NoArguments {}, cx: Context| {
         assert!(poll_once(cx.elicit("first", form("first"))).await.is_none());
         question(&cx, "second").await
@@ -175,9 +175,9 @@ fn a_question_that_was_dropped_is_not_asked() {
     assert_eq!(asked(&attempt(&mut HttpHarness::new(router), "fickle", None, None)).0, ["second"]);
 }
 
-/// S4.3: a key names one question.
+/// S4.3: a key names one request.
 #[test]
-fn two_questions_can_not_share_a_key() {
+fn two_requests_cannot_share_a_key() {
     let router = Router::new("x", "1")
         .tool_with(tool("same"), async |NoArguments {}, cx: Context| {
             let (one, other) = zip(question(&cx, "name"), question(&cx, "name")).await;
@@ -195,9 +195,9 @@ fn two_questions_can_not_share_a_key() {
     assert_eq!(attempt(&mut web, "differ", None, None)["error"]["code"], -32603);
 }
 
-/// A question may be asked by another task than the handler's; it ends with the attempt.
+/// Another task may send a request for the handler; it ends with the attempt.
 #[test]
-fn another_task_can_ask() {
+fn another_task_can_send_a_request() {
     let (router, held) = crate::http_front_common::router();
     let mut web = HttpHarness::new(router);
     let params = json!({"name": "hold", "arguments": {}});
@@ -212,9 +212,9 @@ fn another_task_can_ask() {
     assert!(matches!(asking.poll(&mut task), Poll::Ready(Err(Error::Cancelled))));
 }
 
-/// The raw way: a handler that asks by its own result has its own state.
+/// A raw handler that returns its own `input_required` result has its own state.
 #[test]
-fn a_handler_may_ask_by_hand() {
+fn raw_handler_can_return_its_own_input_required_result() {
     let router =
         router().tool_raw(tool("raw"), async |call: CallToolParams, _: Context| match call.request_state {
             Some(state) => ResultOrInput::Result(state),

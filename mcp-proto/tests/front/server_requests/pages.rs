@@ -1,4 +1,4 @@
-//! Pages on the web.
+//! Pages that the user opens in a browser.
 
 use super::*;
 
@@ -14,9 +14,9 @@ fn visiting(completions: &Arc<Mutex<Vec<Option<ElicitationCompletion>>>>) -> Rou
     })
 }
 
-/// S9.1, S9.4: no id, no notification; the client shows how it went by asking again.
+/// S9.1, S9.4: no id, no notification; the client reports the outcome by its retry.
 #[test]
-fn a_modern_client_is_sent_to_a_page() {
+fn handler_sends_a_modern_client_to_a_page() {
     let completions = Arc::default();
     let mut web = HttpHarness::new(visiting(&completions));
     let first = attempt(&mut web, "visit", None, None);
@@ -31,7 +31,7 @@ fn a_modern_client_is_sent_to_a_page() {
 
 /// S9.1
 #[test]
-fn a_client_without_pages_is_not_sent_to_one() {
+fn handler_does_not_send_a_client_without_the_capability_to_a_page() {
     let mut web = HttpHarness::new(visiting(&Arc::default()));
     let params = json!({"name": "visit", "arguments": {}});
     let answer = web.ask_with("tools/call", params, json!({"elicitation": {}})).json();
@@ -50,7 +50,7 @@ fn a_client_without_pages_is_not_sent_to_one() {
 
 /// S9.2
 #[test]
-fn nobody_is_sent_where_no_page_is_or_with_credentials() {
+fn handler_cannot_send_a_client_to_an_invalid_url_or_with_credentials() {
     let router = Router::new("x", "1").tool_raw(tool("visit"), async |call: CallToolParams, cx: Context| {
         let url: Value = call.arguments.unwrap().decode()?;
         let url = url["url"].as_str().unwrap();
@@ -73,9 +73,9 @@ fn nobody_is_sent_where_no_page_is_or_with_credentials() {
     }
 }
 
-/// S9.7: the client that was sent there is told, by the id that it was given.
+/// S9.7: the client that received the page is notified, by the page's id.
 #[test]
-fn a_legacy_client_is_told_when_the_person_is_done() {
+fn server_notifies_a_legacy_client_when_the_page_is_completed() {
     let completions = Arc::default();
     let router = Arc::new(visiting(&completions));
     let mut s = ServerHarness::legacy_shared(router.clone(), "2025-11-25", everything());
@@ -98,9 +98,9 @@ fn a_legacy_client_is_told_when_the_person_is_done() {
     assert!(!completion.notify());
 }
 
-/// S9.7: the error names the page with its id; whoever made the request is told when the person is done.
+/// S9.7: the error names the page with its id; the client of the request is notified when the page is completed.
 #[test]
-fn a_legacy_client_may_be_told_to_show_a_page_first() {
+fn handler_can_require_a_legacy_client_to_show_a_page_first() {
     let completions: Arc<Mutex<Vec<Option<ElicitationCompletion>>>> = Arc::default();
     let kept = completions.clone();
     let router = Router::new("x", "1").tool_with(tool("pay"), move |NoArguments {}, cx: Context| {
@@ -130,7 +130,7 @@ fn a_legacy_client_may_be_told_to_show_a_page_first() {
 
 /// S9.8
 #[test]
-fn a_model_is_given_tools_only_where_the_client_says_so() {
+fn handler_sends_sampling_tools_only_to_clients_that_declare_them() {
     let router = Router::new("x", "1").tool_with(tool("think"), async |NoArguments {}, cx: Context| {
         let mut params = sampling("What time is it?");
         params.tools = Some([tool("clock")].into());

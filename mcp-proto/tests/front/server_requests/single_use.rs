@@ -1,21 +1,21 @@
-//! States that are good once.
+//! States that can be used once.
 
 use super::*;
 
 /// S4.6
 #[test]
-fn a_state_is_good_once_where_the_store_says_so() {
+fn state_can_be_used_once_with_a_store() {
     let store = Arc::new(UsedStates::default());
     let instance = || HttpHarness::new(router().seal(Sealer::new(key(1), [])).single_use(store.clone()));
     let (mut one, mut other) = (instance(), instance());
-    // Their random numbers are alike here, and states are told apart by them.
+    // Their random numbers are equal here, and states are identified by them.
     (0..4).for_each(|_| drop(begun(&mut other)));
     let state = begun(&mut one);
     assert_eq!(told(&attempt(&mut one, "greet", Some(&state), alice())), "Hello, Alice!");
     for web in [&mut one, &mut other] {
         assert!(refused(&attempt(web, "greet", Some(&state), alice())).contains("used before"));
     }
-    // Each round has a state of its own.
+    // Each round has its own state.
     let (_, state) = asked(&attempt(&mut one, "steps", None, None));
     let responses = json!({"first": accepted("first", "1")});
     let (_, next) = asked(&attempt(&mut other, "steps", Some(&state), Some(responses.clone())));
@@ -24,9 +24,9 @@ fn a_state_is_good_once_where_the_store_says_so() {
     assert_eq!(asked(&attempt(&mut one, "steps", Some(&next), Some(responses))).0, ["third"]);
 }
 
-/// S4.4: only what is in order is noted down, and what is not can not use a state up.
+/// S4.4: only a valid state is recorded, so an invalid one cannot use it up.
 #[test]
-fn a_state_that_is_refused_is_not_used_up() {
+fn refused_state_is_not_used_up() {
     let mut web = HttpHarness::new(router().single_use(Arc::new(UsedStates::new(1))));
     let state = begun(&mut web);
     refused(&attempt(&mut web, "other", Some(&state), alice()));
@@ -35,7 +35,7 @@ fn a_state_that_is_refused_is_not_used_up() {
 }
 
 #[test]
-fn without_a_store_a_state_is_good_until_it_lapses() {
+fn state_can_be_reused_until_it_expires_without_a_store() {
     let mut web = HttpHarness::new(router());
     let state = begun(&mut web);
     for _ in 0..2 {
@@ -43,7 +43,7 @@ fn without_a_store_a_state_is_good_until_it_lapses() {
     }
 }
 
-/// A store that answers when it is told to.
+/// A store that answers when the test lets it.
 struct ControlledStore(Arc<Mutex<ControlledState>>);
 
 #[derive(Default)]
@@ -74,7 +74,7 @@ impl SingleUse for ControlledStore {
     }
 }
 
-/// A server with a tool that asks for a number of at least 18.
+/// A server with a tool that requests a number of at least 18.
 fn adults() -> Router {
     let age = NumberSchema { minimum: Some(18.into()), ..NumberSchema::new(NumberKind::Integer) };
     let form = ElicitParams::form("How old?", ElicitSchema::new([("age", age.into())]));
@@ -86,7 +86,7 @@ fn adults() -> Router {
 
 /// S4.8, C10.5
 #[test]
-fn a_form_that_is_not_filled_in_as_it_asks_ends_the_request() {
+fn invalid_form_content_ends_the_request() {
     let mut web = HttpHarness::new(adults());
     let (_, state) = asked(&attempt(&mut web, "age", None, None));
     let filled = |age: Value| json!({"age": {"action": "accept", "content": {"age": age}}});
@@ -101,7 +101,7 @@ fn a_form_that_is_not_filled_in_as_it_asks_ends_the_request() {
 
 /// C10.5
 #[test]
-fn a_legacy_client_that_fills_a_form_in_otherwise_is_an_error_of_the_question() {
+fn invalid_form_content_of_a_legacy_client_is_an_error_of_the_request() {
     let mut s = ServerHarness::legacy_with(adults(), "2025-11-25", everything());
     let call = s.send("tools/call", json!({"name": "age", "arguments": {}}));
     let ask = s.line();
@@ -112,9 +112,9 @@ fn a_legacy_client_that_fills_a_form_in_otherwise_is_an_error_of_the_question() 
     assert!(text.contains(r#"the field "age" is not a whole number"#), "{text}");
 }
 
-/// S4.6: nothing is done before the store has answered.
+/// S4.6: the handler does not run before the store has answered.
 #[test]
-fn the_store_may_take_its_time_and_fail() {
+fn store_may_be_slow_and_fail() {
     for (said, told_or_code) in [
         (Ok(StateUse::First), Ok("Hello, Alice!")),
         (Ok(StateUse::Repeated), Err(-32602)),
@@ -130,7 +130,7 @@ fn the_store_may_take_its_time_and_fail() {
         let waker = {
             let mut shared = shared.lock().unwrap();
             shared.answer = Some(said);
-            shared.waker.take().expect("the store was asked")
+            shared.waker.take().expect("the store received the claim")
         };
         waker.wake();
         let answer = caller.json();

@@ -1,10 +1,10 @@
-//! Sealed states: whose they are, and for how long.
+//! Sealed states: their owners and lifetimes.
 
 use super::*;
 
-/// S4.4: whatever of a state is changed, the request is refused.
+/// S4.4: the server refuses a state with any change.
 #[test]
-fn a_state_that_was_tampered_with_is_refused() {
+fn server_refuses_a_changed_state() {
     let mut web = HttpHarness::new(router());
     let state = begun(&mut web);
     let text = state.as_str().unwrap();
@@ -22,7 +22,7 @@ fn a_state_that_was_tampered_with_is_refused() {
 
 /// S4.5, S9.3, S10.9
 #[test]
-fn a_state_of_another_principal_is_refused() {
+fn server_refuses_a_state_of_another_principal() {
     let mut web = HttpHarness::new(router());
     web.principal = Some(Principal::new("alice"));
     let state = begun(&mut web);
@@ -36,7 +36,7 @@ fn a_state_of_another_principal_is_refused() {
 
 /// S4.5
 #[test]
-fn a_state_of_another_request_is_refused() {
+fn server_refuses_a_state_of_another_request() {
     let mut web = HttpHarness::new(router());
     let state = begun(&mut web);
     refused(&attempt(&mut web, "other", Some(&state), alice()));
@@ -52,7 +52,7 @@ fn a_state_of_another_request_is_refused() {
 
 /// S4.5
 #[test]
-fn a_state_that_has_lapsed_is_refused() {
+fn server_refuses_an_expired_state() {
     let mut web = HttpHarness::new(router());
     let state = begun(&mut web);
     web.advance(Duration::from_secs(599));
@@ -66,9 +66,9 @@ fn a_state_that_has_lapsed_is_refused() {
     refused(&attempt(&mut web, "greet", Some(&state), alice()));
 }
 
-/// S4.9: two instances that share the keys and nothing else.
+/// S4.9: two instances that share only the keys.
 #[test]
-fn another_instance_goes_on_where_one_has_stopped() {
+fn another_instance_continues_from_the_state() {
     let instance = || HttpHarness::new(router().seal(Sealer::new(key(1), [])));
     let (mut one, mut other) = (instance(), instance());
     let (_, state) = asked(&attempt(&mut one, "steps", None, None));
@@ -82,7 +82,7 @@ fn another_instance_goes_on_where_one_has_stopped() {
 
 /// S4.9
 #[test]
-fn keys_can_be_changed_between_rounds() {
+fn operator_can_rotate_keys_between_rounds() {
     let mut old = HttpHarness::new(router().seal(Sealer::new(key(1), [])));
     let mut new = HttpHarness::new(router().seal(Sealer::new(key(2), [key(1)])));
     let (_, state) = asked(&attempt(&mut old, "steps", None, None));
@@ -92,8 +92,8 @@ fn keys_can_be_changed_between_rounds() {
 }
 
 #[test]
-fn servers_that_share_no_key_or_no_name_refuse_each_others_states() {
-    // Each test server counts its random numbers alike: only their keys differ.
+fn servers_with_other_keys_or_names_refuse_each_others_states() {
+    // The random numbers of the test servers are equal: only their keys differ.
     let mut one = HttpHarness::new(router().seal(Sealer::new(key(1), [])));
     let state = begun(&mut one);
     refused(&attempt(

@@ -1,4 +1,4 @@
-//! Several instances of a server that have one store.
+//! Several instances of a server with one store.
 
 use futures_lite::future::try_zip;
 use mcp_proto::adapter::Clock as _;
@@ -16,7 +16,7 @@ fn named(answer: &ElicitResult) -> String {
     serde_json::to_value(answer).unwrap()["content"]["name"].as_str().unwrap_or("nobody").to_owned()
 }
 
-/// Asks for two names at once.
+/// Requests two names at once.
 pub(super) async fn two(_: NoArguments, cx: Context) -> Result<String, HandlerError> {
     let (one, other) = try_zip(cx.elicit("one", name()), cx.elicit("other", name())).await?;
     Ok(format!("{} and {}", named(&one), named(&other)))
@@ -24,7 +24,7 @@ pub(super) async fn two(_: NoArguments, cx: Context) -> Result<String, HandlerEr
 
 /// S11.9: each instance compares the owner.
 #[test]
-fn another_instance_knows_the_task_and_its_end() {
+fn another_instance_knows_the_task_and_its_result() {
     let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
     let (mut one, held) = web(store.clone());
     let (mut other, _) = web(store);
@@ -40,7 +40,7 @@ fn another_instance_knows_the_task_and_its_end() {
     assert_eq!(answer(&mut other, "tasks/update", update)["result"]["resultType"], "complete");
 }
 
-/// A store that says that it is shared, and does so many things.
+/// A shared store that permits this many operations.
 fn shared(permits: usize) -> Arc<SlowStore> {
     let store = Arc::new(SlowStore { shared: true, ..SlowStore::default() });
     store.permit(permits);
@@ -60,7 +60,7 @@ fn get<H: HandlerMode>(web: &mut HttpHarness<H>, id: &Value) -> Value {
     answer(web, "tasks/get", json!({"taskId": id}))["result"].take()
 }
 
-/// What a task asks for.
+/// The keys of a task's input requests.
 fn keys(task: &Value) -> Vec<&str> {
     task["inputRequests"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect()
 }
@@ -75,16 +75,16 @@ fn accept(name: &str) -> Value {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// S11.8: the instance that runs the task finds the answers when it next looks.
+/// S11.8: the instance that runs the task finds the answers at its next read.
 #[test]
-fn another_instance_takes_input_for_a_task() {
+fn another_instance_accepts_input_for_a_task() {
     let (mut one, mut other, _) = two_instances();
     let id = begin_tool(&mut one, "two");
     one.poll_driver();
     assert_eq!(keys(&get(&mut other, &id)), ["one", "other"]);
     assert_eq!(update(&mut other, &id, json!({"one": accept("Ada")}))["result"]["resultType"], "complete");
     assert_eq!(keys(&get(&mut other, &id)), ["other"]);
-    // It is answered: another answer means nothing.
+    // It is answered: another answer has no effect.
     update(&mut other, &id, json!({"one": accept("Eve"), "nonesuch": accept("Eve")}));
     update(&mut other, &id, json!({"other": accept("Bob")}));
     assert_eq!(get(&mut other, &id)["status"], "working");
@@ -96,9 +96,9 @@ fn another_instance_takes_input_for_a_task() {
     }
 }
 
-/// S11.8: a client that is sent from one instance to the other never sees what it has answered asked again.
+/// S11.8: a client that moves between instances never sees an answered input request again.
 #[test]
-fn whoever_is_asked_for_a_task_knows_what_others_have_taken() {
+fn each_instance_knows_the_answers_that_others_accepted() {
     let (mut one, mut other, _) = two_instances();
     let id = begin_tool(&mut one, "two");
     one.poll_driver();
@@ -111,14 +111,14 @@ fn whoever_is_asked_for_a_task_knows_what_others_have_taken() {
     assert_eq!(get(&mut other, &id)["result"]["content"][0]["text"], "Ada and Bob");
 }
 
-/// What one writes does not undo what the other has written meanwhile.
+/// An update of one instance does not undo that of another.
 #[test]
-fn two_instances_take_input_at_once() {
+fn two_instances_accept_input_at_once() {
     let (mut one, mut other, _) = two_instances();
     let id = begin_tool(&mut one, "two");
     one.poll_driver();
     update(&mut other, &id, json!({"one": accept("Ada")}));
-    // The first has not looked, and is about to write.
+    // The first has not read the store, and is about to write.
     update(&mut one, &id, json!({"other": accept("Bob")}));
     one.poll_driver();
     one.poll_driver();
@@ -127,7 +127,7 @@ fn two_instances_take_input_at_once() {
 
 /// S11.8, S4.8
 #[test]
-fn another_instance_refuses_an_answer_that_does_not_fit() {
+fn another_instance_refuses_an_invalid_answer() {
     let (mut one, mut other, _) = two_instances();
     let id = begin_tool(&mut one, "two");
     one.poll_driver();
@@ -144,7 +144,7 @@ fn another_instance_refuses_an_answer_that_does_not_fit() {
 }
 
 #[test]
-fn a_task_that_another_instance_has_cancelled_ends_when_that_is_looked_up() {
+fn task_cancelled_by_another_instance_ends_at_the_next_read() {
     let (mut one, mut other, [held, _]) = two_instances();
     let id = begin(&mut one);
     answer(&mut other, "tasks/cancel", json!({"taskId": id}));
@@ -157,7 +157,7 @@ fn a_task_that_another_instance_has_cancelled_ends_when_that_is_looked_up() {
 }
 
 #[test]
-fn a_task_that_another_instance_has_cancelled_ends_when_it_has_something_to_say() {
+fn task_cancelled_by_another_instance_ends_at_its_next_update() {
     let (mut one, mut other, [held, _]) = two_instances();
     let id = begin(&mut one);
     answer(&mut other, "tasks/cancel", json!({"taskId": id}));
@@ -167,7 +167,7 @@ fn a_task_that_another_instance_has_cancelled_ends_when_it_has_something_to_say(
     assert_eq!(status(&mut other, &id), "cancelled");
 }
 
-/// The result of a task that was begun at `one`, asked for at the other.
+/// The result of a task started at `one`, requested at the other.
 fn legacy_result_elsewhere(one: &mut HttpHarness, other: &mut HttpHarness) -> (Value, TestExchange) {
     let session = one.open();
     let call = json!({"name": "hold", "arguments": {}, "task": {}});
@@ -180,7 +180,7 @@ fn legacy_result_elsewhere(one: &mut HttpHarness, other: &mut HttpHarness) -> (V
     (id, waiting)
 }
 
-/// S11.11: whatever session the client has by then, and wherever.
+/// S11.11: from any instance and in any session.
 #[test]
 fn another_instance_waits_for_the_result_of_a_legacy_task() {
     let (mut one, mut other, [held, _]) = two_instances();
@@ -197,7 +197,7 @@ fn another_instance_waits_for_the_result_of_a_legacy_task() {
 }
 
 #[test]
-fn whoever_waits_for_the_result_elsewhere_is_told_that_there_is_none() {
+fn another_instance_reports_that_a_cancelled_task_has_no_result() {
     let (mut one, mut other, [held, _]) = two_instances();
     let (id, mut waiting) = legacy_result_elsewhere(&mut one, &mut other);
     answer(&mut other, "tasks/cancel", json!({"taskId": id}));
@@ -207,9 +207,9 @@ fn whoever_waits_for_the_result_elsewhere_is_told_that_there_is_none() {
     assert_eq!(held.dropped_count(), 1);
 }
 
-/// S11.8: otherwise an instance that knows the store alone would let the answer go.
+/// S11.8: otherwise an instance that knows only the store would drop the answer.
 #[test]
-fn what_is_asked_is_shown_and_told_once_the_store_has_it() {
+fn server_shows_input_requests_once_they_are_stored() {
     let store = shared(1);
     let (mut one, mut other, _) = two_instances_with(store.clone());
     let id = begin_tool(&mut one, "two");
@@ -228,9 +228,9 @@ fn what_is_asked_is_shown_and_told_once_the_store_has_it() {
     assert_eq!(get(&mut one, &id)["result"]["content"][0]["text"], "Ada and Bob");
 }
 
-/// Otherwise the next instance would say that it goes on.
+/// Otherwise the next instance would report it as running.
 #[test]
-fn the_end_of_a_task_is_shown_once_the_store_has_it() {
+fn server_shows_the_end_of_a_task_once_it_is_stored() {
     let store = shared(1);
     let (mut one, mut other, [held, _]) = two_instances_with(store.clone());
     let id = begin(&mut one);
@@ -245,14 +245,14 @@ fn the_end_of_a_task_is_shown_once_the_store_has_it() {
 }
 
 #[test]
-fn the_first_to_end_a_task_has_ended_it() {
+fn first_instance_to_end_a_task_wins() {
     let store = shared(1);
     let (mut one, mut other, [held, _]) = two_instances_with(store.clone());
     let id = begin(&mut one);
     held.release("done");
     one.poll_driver();
     let mut asking = ask(&mut one, "tasks/get", json!({"taskId": id}));
-    // What the first has to say waits for a permit as well, and comes too late.
+    // The update of the first also waits for a permit, and comes too late.
     let mut cancelled = block_on(store.get(id.as_str().unwrap())).unwrap().unwrap();
     cancelled.state = StoredTaskState::Cancelled;
     block_on(store.inner.update(cancelled)).unwrap();
@@ -263,7 +263,7 @@ fn the_first_to_end_a_task_has_ended_it() {
 }
 
 #[test]
-fn a_shared_store_that_has_failed_is_told_later() {
+fn shared_store_that_failed_receives_the_change_later() {
     let store = shared(1000);
     let (mut one, mut other, [held, _]) = two_instances_with(store.clone());
     let id = begin(&mut one);
@@ -279,7 +279,7 @@ fn a_shared_store_that_has_failed_is_told_later() {
 // --- A store that is not shared ---
 
 #[test]
-fn without_a_shared_store_no_other_instance_takes_input() {
+fn another_instance_accepts_no_input_without_a_shared_store() {
     let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
     let (mut one, _held) = web(store.clone());
     let (mut other, _) = web(store);
@@ -288,7 +288,7 @@ fn without_a_shared_store_no_other_instance_takes_input() {
 }
 
 #[test]
-fn nobody_looks_into_a_store_that_is_not_shared() {
+fn server_polls_only_a_shared_store() {
     for (store, looks) in
         [(Arc::new(MemoryStore::default()) as Arc<dyn TaskStore>, false), (shared(1000), true)]
     {

@@ -1,10 +1,10 @@
-//! Bounds and time.
+//! Limits of tasks in number, size and time.
 
 use super::*;
 
-/// S11.11: the ends of tasks are kept for their time, and no longer.
+/// S11.11: an ended task is stored for its ttl, and no longer.
 #[test]
-fn a_task_that_outlives_its_time_fails_and_is_forgotten() {
+fn task_that_outlives_its_ttl_fails_and_is_dropped() {
     let store = store();
     let mut config = stored_in(&store);
     config.ttl = Duration::from_secs(60);
@@ -26,7 +26,7 @@ fn a_task_that_outlives_its_time_fails_and_is_forgotten() {
 }
 
 #[test]
-fn so_many_tasks_run_at_once_and_no_more() {
+fn server_limits_the_number_of_running_tasks() {
     let mut config = TaskConfig::default();
     config.running = 2;
     let (router, gate) = router_with(config);
@@ -41,7 +41,7 @@ fn so_many_tasks_run_at_once_and_no_more() {
 
 /// A store that is full refuses the call; a result that does not fit fails the task.
 #[test]
-fn what_does_not_fit_the_store_is_refused() {
+fn server_refuses_tasks_and_results_that_do_not_fit_the_store() {
     let mut config = TaskConfig::default();
     config.store = Arc::new(MemoryStore::new(MemoryLimits { tasks: 1, bytes: 2000 }));
     let (router, gate) = router_with(config);
@@ -55,7 +55,7 @@ fn what_does_not_fit_the_store_is_refused() {
 }
 
 #[test]
-fn a_connection_that_ends_takes_its_tasks_along() {
+fn end_of_the_connection_ends_its_tasks() {
     let store = store();
     let (router, gate) = router_with(stored_in(&store));
     let mut s = ServerHarness::modern_with(router, with_extension());
@@ -67,7 +67,7 @@ fn a_connection_that_ends_takes_its_tasks_along() {
 }
 
 #[test]
-fn a_task_whose_call_is_cancelled_before_it_was_answered_never_was() {
+fn call_cancelled_before_its_response_leaves_no_task() {
     let (router, gate) = router();
     let mut s = ServerHarness::modern_with(router, with_extension());
     // The driver has not run yet.
@@ -98,7 +98,7 @@ fn tasks_have_identifiers_of_128_random_bits() {
 
 /// S11.9
 #[test]
-fn a_task_of_somebody_else_does_not_exist() {
+fn task_of_another_owner_does_not_exist() {
     use mcp_proto::peer::Principal;
     let (router, gate) = router();
     let mut s = ServerHarness::modern_with(router, with_extension());

@@ -4,7 +4,7 @@ use super::*;
 
 /// S11.11, R7
 #[test]
-fn a_legacy_client_asks_for_a_task_and_waits_for_its_result() {
+fn legacy_client_requests_a_task_and_waits_for_its_result() {
     let (mut s, gate) = legacy();
     let created = s.result("tools/call", json!({"name": "hold", "task": {"ttl": 60_000}}));
     let task = &created["task"];
@@ -38,7 +38,7 @@ fn a_legacy_client_asks_for_a_task_and_waits_for_its_result() {
 
 /// R7
 #[test]
-fn a_legacy_call_runs_as_it_asks() {
+fn legacy_call_becomes_a_task_only_on_request() {
     let (mut s, gate) = legacy();
     gate.open(text("at once"));
     assert_eq!(s.call("hold", json!({}))["content"][0]["text"], "at once");
@@ -48,7 +48,7 @@ fn a_legacy_call_runs_as_it_asks() {
 
 /// R7
 #[test]
-fn a_server_without_tasks_ignores_that_one_is_asked_for() {
+fn server_without_tasks_ignores_the_request_for_one() {
     let router = Router::new("worker", "1").tool_with(tool("plain"), async |NoArguments {}, _| "plain");
     let mut s = ServerHarness::legacy(router);
     let result = s.result("tools/call", json!({"name": "plain", "task": {"ttl": 1}}));
@@ -58,7 +58,7 @@ fn a_server_without_tasks_ignores_that_one_is_asked_for() {
 
 /// S11.11: tasks are of 2025-11-25 alone.
 #[test]
-fn earlier_revisions_know_no_tasks() {
+fn earlier_revisions_have_no_tasks() {
     let (router, gate) = router();
     gate.open(text("at once"));
     let mut s = ServerHarness::legacy_with(router, "2025-06-18", json!({}));
@@ -70,7 +70,7 @@ fn earlier_revisions_know_no_tasks() {
 
 /// S11.11
 #[test]
-fn an_error_of_the_tool_fails_a_legacy_task_and_is_its_result() {
+fn error_of_the_tool_fails_a_legacy_task_and_is_its_result() {
     let (mut s, gate) = legacy();
     let id = begin_legacy(&mut s, "hold");
     gate.open(Ok(CallToolResult::error("out of paper")));
@@ -83,7 +83,7 @@ fn an_error_of_the_tool_fails_a_legacy_task_and_is_its_result() {
 
 /// S11.11
 #[test]
-fn an_error_of_the_protocol_is_what_the_result_of_a_legacy_task_is() {
+fn protocol_error_is_the_result_of_a_legacy_task() {
     let (mut s, gate) = legacy();
     let id = begin_legacy(&mut s, "hold");
     gate.open(Err(ErrorObject::new(-32602, "no such job")));
@@ -94,7 +94,7 @@ fn an_error_of_the_protocol_is_what_the_result_of_a_legacy_task_is() {
 
 /// S11.11
 #[test]
-fn a_legacy_task_is_cancelled_once() {
+fn client_cancels_a_legacy_task_once() {
     let (mut s, gate) = legacy();
     let id = begin_legacy(&mut s, "hold");
     let waiting = s.send("tasks/result", json!({"taskId": id}));
@@ -122,7 +122,7 @@ fn an_unknown_task_is_an_invalid_parameter_to_legacy_clients() {
 
 /// R7
 #[test]
-fn the_progress_token_of_a_legacy_task_lives_as_long_as_it() {
+fn progress_token_of_a_legacy_task_lives_as_long_as_the_task() {
     let (mut s, gate) = legacy();
     let created =
         s.result("tools/call", json!({"name": "hold", "task": {}, "_meta": {"progressToken": "p"}}));
@@ -146,9 +146,9 @@ fn the_progress_token_of_a_legacy_task_lives_as_long_as_it() {
     s.expect_silence();
 }
 
-/// R7: what can be got can be listed, page by page.
+/// R7: a task that can be fetched can be listed, page by page.
 #[test]
-fn legacy_tasks_are_listed_where_clients_may() {
+fn server_lists_legacy_tasks_if_configured() {
     let mut config = TaskConfig::default();
     config.listing = TaskListing::Shown;
     let (router, gate) = router_with(config);
@@ -169,16 +169,16 @@ fn legacy_tasks_are_listed_where_clients_may() {
     assert_eq!(s.line()["params"]["status"], "completed");
 }
 
-/// S11.11: a server that can't tell its clients apart lists nothing.
+/// S11.11: a server that cannot distinguish its clients lists nothing.
 #[test]
-fn legacy_tasks_are_not_listed_otherwise() {
+fn server_lists_no_legacy_tasks_by_default() {
     let (mut s, _gate) = legacy();
     assert_eq!(s.error("tasks/list", json!({}))["code"], -32601);
 }
 
 /// S11.11
 #[test]
-fn a_legacy_client_does_not_get_more_time_than_there_is() {
+fn server_limits_the_ttl_of_a_legacy_task() {
     let (mut s, _gate) = legacy();
     let mut ttl = |ttl: u64| {
         let created = s.result("tools/call", json!({"name": "hold", "task": {"ttl": ttl}}));

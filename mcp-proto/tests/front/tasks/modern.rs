@@ -4,7 +4,7 @@ use super::*;
 
 /// S11.2, S11.3, R8
 #[test]
-fn a_call_becomes_a_task_whose_result_is_got_later() {
+fn call_becomes_a_task_whose_result_is_fetched_later() {
     let (mut s, gate) = modern();
     let created = begin(&mut s, "hold");
     let id = &created["taskId"];
@@ -29,9 +29,9 @@ fn a_call_becomes_a_task_whose_result_is_got_later() {
     assert_eq!(done["lastUpdatedAt"], "2026-07-28T12:00:05.000Z");
 }
 
-/// S11.2: `tasks/get` finds it as soon as the client is told.
+/// S11.2: `tasks/get` finds it as soon as the client receives it.
 #[test]
-fn a_task_is_in_the_store_before_the_client_is_told() {
+fn task_is_stored_before_the_client_receives_it() {
     let store = store();
     let (router, _gate) = router_with(stored_in(&store));
     let mut s = ServerHarness::modern_with(router, with_extension());
@@ -42,7 +42,7 @@ fn a_task_is_in_the_store_before_the_client_is_told() {
 
 /// S11.1
 #[test]
-fn only_a_client_that_declares_tasks_with_its_request_gets_one() {
+fn only_a_request_that_declares_tasks_becomes_one() {
     let (router, gate) = router();
     gate.open(text("at once"));
     let mut s = ServerHarness::modern(router);
@@ -59,7 +59,7 @@ fn only_a_client_that_declares_tasks_with_its_request_gets_one() {
 
 /// S11.7
 #[test]
-fn a_client_that_does_not_declare_tasks_may_not_ask_of_any() {
+fn client_that_does_not_declare_tasks_may_not_query_them() {
     let (router, _gate) = router();
     let mut s = ServerHarness::modern(router);
     let params = json!({"taskId": "x", "inputResponses": {}});
@@ -82,7 +82,7 @@ fn an_unknown_task_is_an_invalid_parameter() {
 
 /// S11.7
 #[test]
-fn what_2025_11_25_asked_of_tasks_is_unknown() {
+fn task_methods_of_2025_11_25_are_unknown() {
     let (mut s, _gate) = modern();
     for method in ["tasks/result", "tasks/list"] {
         assert_eq!(s.error(method, json!({"taskId": "x"}))["code"], -32601);
@@ -91,7 +91,7 @@ fn what_2025_11_25_asked_of_tasks_is_unknown() {
 
 /// S11.4
 #[test]
-fn an_error_of_the_tool_completes_a_task() {
+fn error_of_the_tool_completes_a_task() {
     let (mut s, gate) = modern();
     let id = begin(&mut s, "must")["taskId"].clone();
     gate.open(Ok(CallToolResult::error("out of paper")));
@@ -103,7 +103,7 @@ fn an_error_of_the_tool_completes_a_task() {
 
 /// S11.4
 #[test]
-fn an_error_of_the_protocol_fails_a_task() {
+fn protocol_error_fails_a_task() {
     let (mut s, gate) = modern();
     let id = begin(&mut s, "hold")["taskId"].clone();
     gate.open(Err(ErrorObject::new(-32603, "no such job")));
@@ -116,7 +116,7 @@ fn an_error_of_the_protocol_fails_a_task() {
 
 /// S11.4
 #[test]
-fn a_panic_fails_a_task_and_nothing_else() {
+fn panic_fails_only_its_task() {
     let (router, _gate) = router();
     let router = router.task_tool(tool("panic"), TaskChoice::Optional, async |NoArguments {}, _| {
         panic!("as it should");
@@ -130,7 +130,7 @@ fn a_panic_fails_a_task_and_nothing_else() {
 }
 
 #[test]
-fn a_task_says_how_it_is_doing() {
+fn task_reports_its_status() {
     let (mut s, gate) = modern();
     let id = begin(&mut s, "hold")["taskId"].clone();
     let cx = gate.context();
@@ -164,13 +164,13 @@ fn a_cancelled_task_drops_its_handler_and_stays_cancelled() {
     let task = get(&mut s, &id);
     assert_eq!(task["status"], "cancelled");
     assert!(task.get("result").is_none());
-    // It is acknowledged again, whatever the task has come to.
+    // The cancellation is acknowledged again, in any state of the task.
     assert_eq!(s.result("tasks/cancel", json!({"taskId": id}))["resultType"], "complete");
 }
 
 /// R7: `notifications/cancelled` means nothing for a call that has been answered.
 #[test]
-fn a_task_is_not_cancelled_with_its_request() {
+fn cancelling_the_call_does_not_cancel_its_task() {
     let (mut s, gate) = modern();
     let call = s.send("tools/call", json!({"name": "hold"}));
     let id = s.line()["result"]["taskId"].clone();
@@ -180,7 +180,7 @@ fn a_task_is_not_cancelled_with_its_request() {
 
 /// S11.8, R8
 #[test]
-fn answers_to_what_was_not_asked_mean_nothing() {
+fn server_ignores_answers_to_unknown_input_requests() {
     let (mut s, gate) = modern();
     let id = begin(&mut s, "hold")["taskId"].clone();
     let responses = json!({"unknown": {"ignored": true}});
@@ -194,7 +194,7 @@ fn answers_to_what_was_not_asked_mean_nothing() {
 
 /// S11.10
 #[test]
-fn a_task_of_the_extension_reports_no_progress_and_logs_nothing() {
+fn task_of_the_extension_sends_no_progress_and_no_logs() {
     let (mut s, gate) = modern();
     let meta = json!({"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"});
     s.result("tools/call", json!({"name": "hold", "_meta": meta}));
@@ -206,13 +206,13 @@ fn a_task_of_the_extension_reports_no_progress_and_logs_nothing() {
 
 /// S11.10
 #[test]
-fn those_who_listen_are_told_of_every_change() {
+fn subscriptions_receive_every_change_of_a_task() {
     let (mut s, gate) = modern();
     let id = begin(&mut s, "hold")["taskId"].clone();
     let listen = s.send("subscriptions/listen", json!({"notifications": {"taskIds": [id, "other"]}}));
     let acknowledged = s.line();
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
-    // S11.9: what does not exist, or is not theirs, is not granted.
+    // S11.9: tasks that do not exist or belong to others are not granted.
     assert_eq!(acknowledged["params"]["notifications"]["taskIds"], json!([id]));
 
     gate.context().status("halfway");
@@ -233,7 +233,7 @@ fn those_who_listen_are_told_of_every_change() {
 
 /// S11.6
 #[test]
-fn a_client_that_does_not_declare_tasks_may_not_listen_for_any() {
+fn client_that_does_not_declare_tasks_may_not_subscribe_to_them() {
     let (router, _gate) = router();
     let mut s = ServerHarness::modern(router);
     let error = s.error("subscriptions/listen", json!({"notifications": {"taskIds": ["x"]}}));
@@ -243,7 +243,7 @@ fn a_client_that_does_not_declare_tasks_may_not_listen_for_any() {
 
 /// S11.10
 #[test]
-fn nobody_else_is_told_of_a_task() {
+fn clients_without_the_subscription_receive_no_change_of_a_task() {
     let (mut s, gate) = modern();
     begin(&mut s, "hold");
     s.send("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
@@ -253,9 +253,9 @@ fn nobody_else_is_told_of_a_task() {
     s.expect_silence();
 }
 
-/// S11.5: what is asked before there is a task is asked by the call.
+/// S11.5: the call itself requests input before the task exists.
 #[test]
-fn a_tool_may_do_something_before_it_becomes_a_task() {
+fn tool_may_work_before_it_becomes_a_task() {
     let early = Arc::new(Mutex::new(Vec::new()));
     let seen = early.clone();
     let router = Router::new("worker", "1").tasks(TaskConfig::default()).detaching_tool(
@@ -277,7 +277,7 @@ fn a_tool_may_do_something_before_it_becomes_a_task() {
     let done = get(&mut s, &id);
     assert_eq!(done["result"]["content"][0]["text"], format!("in {:?}", id.as_str()));
 
-    // For a client that can't have a task the rest is done at once.
+    // For a client that cannot have a task, the rest runs at once.
     let meta = json!({"io.modelcontextprotocol/clientCapabilities": {}});
     let result = s.result("tools/call", json!({"name": "later", "_meta": meta}));
     assert_eq!(
@@ -292,18 +292,18 @@ fn a_tool_may_do_something_before_it_becomes_a_task() {
 
 /// S11.1
 #[test]
-fn a_tool_that_must_become_a_task_is_not_begun_for_a_client_that_can_not_have_one() {
+fn tool_that_requires_a_task_does_not_start_for_a_client_without_tasks() {
     let router = Router::new("worker", "1").tasks(TaskConfig::default()).detaching_tool(
         tool("later"),
         TaskChoice::Required,
-        async |NoArguments {}, _| -> Result<DetachedWork, HandlerError> { panic!("it was begun") },
+        async |NoArguments {}, _| -> Result<DetachedWork, HandlerError> { panic!("the tool was started") },
     );
     let mut s = ServerHarness::modern(router);
     assert_eq!(s.error("tools/call", json!({"name": "later"}))["code"], -32021);
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_the_tasks_concern() {
+fn invalid_arguments_are_reported_by_the_task() {
     #[derive(serde::Deserialize)]
     struct Needs {
         #[expect(dead_code)]

@@ -1,9 +1,9 @@
-//! What the router refuses to be built with.
+//! Task configurations that the router refuses.
 
 use super::*;
 
 #[test]
-fn a_router_without_tasks_can_not_offer_tools_that_become_some() {
+fn router_without_tasks_refuses_tools_that_become_tasks() {
     let router = Router::new("worker", "1").task_tool(
         tool("hold"),
         TaskChoice::Optional,
@@ -15,7 +15,7 @@ fn a_router_without_tasks_can_not_offer_tools_that_become_some() {
 
 /// S11.11
 #[test]
-fn tasks_are_declared_in_both_forms() {
+fn server_declares_tasks_in_both_forms() {
     let mut s = ServerHarness::modern(router().0);
     let discovered = s.result("server/discover", json!({}));
     assert_eq!(discovered["capabilities"]["extensions"], json!({(EXTENSION): {}}));
