@@ -1,4 +1,4 @@
-//! Reads fixtures, compares them, and writes them where `RECORD=1` asks for it.
+//! Reads fixtures, compares them, and writes them with `RECORD=1`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ fn records() -> bool {
     std::env::var("RECORD").is_ok_and(|value| value == "1")
 }
 
-/// The committed fixture. In a run that records, `current` is the fixture.
+/// The committed fixture. When recording, `current` is the fixture.
 #[track_caller]
 pub(crate) fn committed(name: &str, current: &str) -> String {
     if records() {
@@ -25,7 +25,7 @@ pub(crate) fn committed(name: &str, current: &str) -> String {
     }
 }
 
-/// Compares what this version writes with the fixture.
+/// Compares the current output with the fixture.
 #[track_caller]
 pub(crate) fn check(name: &str, current: &str) {
     if records() {
@@ -49,13 +49,13 @@ pub(crate) fn check(name: &str, current: &str) {
     }
 }
 
-/// Bytes of text as one line, from which the bytes can be told: `\`, CR and LF are escaped.
+/// Bytes of text as one reversible line: `\`, CR and LF are escaped.
 pub(crate) fn one_line(bytes: &[u8]) -> String {
     let text = core::str::from_utf8(bytes).expect("a trace is UTF-8");
     text.replace('\\', "\\\\").replace('\r', "\\r").replace('\n', "\\n")
 }
 
-/// JSON with its members in order, whether or not `serde_json` is built to preserve theirs.
+/// JSON with sorted members, whether or not `serde_json` preserves their order.
 pub(crate) fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! Sessions over HTTP: all requests and answers, with their headers.
+//! Sessions over HTTP: all requests and responses, with their headers.
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -28,13 +28,13 @@ const FILE: &str = "file:///project/config.json";
 
 type Trace = Arc<Mutex<String>>;
 
-/// A server whose requests and answers are noted down.
-struct Noted {
+/// A server whose requests and responses are recorded.
+struct RecordingServer {
     peer: FrontPeer,
     trace: Trace,
 }
 
-impl Noted {
+impl RecordingServer {
     fn note(&self, line: &str) {
         let mut trace = self.trace.lock().unwrap();
         trace.push_str(line);
@@ -42,7 +42,7 @@ impl Noted {
     }
 }
 
-impl HttpPeer for Noted {
+impl HttpPeer for RecordingServer {
     fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest) {
         self.note(&format!("> {exchange} {} {}", request.verb.as_str(), request.url));
         for (name, value) in &request.headers {
@@ -95,7 +95,7 @@ fn named(answer: &ElicitResult) -> String {
     serde_json::to_value(answer).unwrap()["content"]["name"].as_str().unwrap_or("no name").to_owned()
 }
 
-/// A server with a tool for each thing that a call can do.
+/// A server with a tool for each feature of a call.
 fn router(clock: &Arc<SimulatedClock>) -> Router {
     let waits = || clock.clone();
     let (work, hold, patient, job) = (waits(), waits(), waits(), waits());
@@ -132,7 +132,7 @@ fn router(clock: &Arc<SimulatedClock>) -> Router {
                 "late"
             }
         })
-        // It closes the stream of its answer, which the client resumes.
+        // It closes the stream of its response, which the client resumes.
         .tool_with(tool("patient"), move |NoArguments {}, cx: Context| {
             let clock = patient.clone();
             async move {
@@ -155,14 +155,14 @@ fn router(clock: &Arc<SimulatedClock>) -> Router {
         })
 }
 
-struct Traced {
+struct TracedPeers {
     pair: HttpPair,
     trace: Trace,
     server: HttpHandle,
     outcomes: Vec<(RequestId, Outcome)>,
 }
 
-impl Traced {
+impl TracedPeers {
     fn new(mode: EraPolicy, eras: Eras) -> Self {
         let mut client = ClientConfig::new(Implementation::new("client", "1.0"));
         client.era_policy = mode;
@@ -178,11 +178,11 @@ impl Traced {
         let peer = FrontPeer::new(router, HttpServerConfig::new(config), clock, 7);
         let server = peer.server.handle().clone();
         let trace = Trace::default();
-        let pair = HttpPair::new(client, Box::new(Noted { peer, trace: trace.clone() }), 7);
+        let pair = HttpPair::new(client, Box::new(RecordingServer { peer, trace: trace.clone() }), 7);
         Self { pair, trace, server, outcomes: Vec::new() }
     }
 
-    /// Lets so many seconds pass. The client answers what it is asked for.
+    /// Advances by this many seconds, while the client answers input requests.
     fn run(&mut self, step: &str, seconds: u32) {
         writeln!(self.trace.lock().unwrap(), "--- {step}").unwrap();
         for _ in 0..seconds * 10 {
@@ -220,8 +220,8 @@ impl Traced {
     }
 }
 
-impl Traced {
-    /// Calls `job` as a task that is not waited for; returns its identifier.
+impl TracedPeers {
+    /// Calls `job` as a task without waiting for it; returns its identifier.
     #[track_caller]
     fn begin_task(&mut self) -> String {
         let mut options = RequestOptions::default();
@@ -235,9 +235,9 @@ impl Traced {
     }
 }
 
-/// The same session in whichever era the two speak.
+/// The same session in either era.
 fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
-    let mut t = Traced::new(mode, eras);
+    let mut t = TracedPeers::new(mode, eras);
     t.run("connect", 1);
     assert_eq!(t.pair.client.state(), State::Ready);
     assert_eq!(t.pair.client.peer().server().map(|server| server.era), Some(era));
@@ -294,7 +294,7 @@ fn http_peers_of_2025_11_25_send_the_recorded_bytes() {
     check("http_2025-11-25.txt", &session(EraPolicy::LegacyOnly, Eras::Both, Era::Legacy));
 }
 
-/// The client asks for the modern era first.
+/// The client probes for the modern era first.
 #[test]
 fn http_peers_fall_back_to_2025_11_25_by_the_recorded_bytes() {
     check("http_fallback.txt", &session(EraPolicy::Auto, Eras::LegacyOnly, Era::Legacy));

@@ -1,4 +1,4 @@
-//! What the authorization client sends to authorization servers: every request with its headers and its body.
+//! Requests of the authorization client to authorization servers, with their headers and bodies.
 
 use core::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::fixtures::{check, one_line};
 use crate::sim::{Call, Host, Outcome, SERVER, World};
 use crate::token_records::{config, with_dpop};
 
-/// Makes a request to the server, and logs in as far as that needs it.
+/// Makes a request to the server, and logs in if necessary.
 fn call(host: &mut Host, world: &mut World, out: &mut String) {
     let mut call = Call::default();
     let mut told = host.events.len();

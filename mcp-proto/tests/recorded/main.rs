@@ -1,14 +1,14 @@
 //! Stored records and wire traces, compared with fixtures that an older version wrote.
 //!
 //! The fixtures lie beside this file. A test fails if a byte differs. If a format changes on purpose, `RECORD=1` writes
-//! the fixtures anew:
+//! new fixtures:
 //!
 //! ```text
 //! RECORD=1 cargo test -p mcp-proto --all-features --test recorded
 //! ```
 //!
-//! The JSON that the tests send has its members in alphabetical order: the bytes are then the same with and without
-//! `preserve_order` of `serde_json`, which other crates of the workspace enable.
+//! The JSON that the tests send has sorted members: the bytes are then the same with and without `preserve_order` of
+//! `serde_json`, which other crates of the workspace enable.
 #![cfg(all(
     feature = "std",
     feature = "client",

@@ -1,4 +1,4 @@
-//! Sealed request states: of fixed keys, fixed random bytes and a fixed time.
+//! Sealed request states with fixed keys, fixed random bytes and a fixed time.
 
 use core::fmt::Write as _;
 use core::pin::Pin;
@@ -21,13 +21,13 @@ fn key(byte: u8) -> SealKey {
     SealKey::new([byte; 32])
 }
 
-/// The text that one line of a fixture gives this name.
+/// The value of this name in one line of a fixture.
 fn named<'a>(fixture: &'a str, name: &str) -> &'a str {
     let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(": ");
     fixture.lines().find_map(value).unwrap_or_else(|| panic!("no {name} in the fixture"))
 }
 
-/// What is sealed: the key, the random bytes, what the state is bound to, how long it is valid, and the payload.
+/// One sealing: the key, the random bytes, the binding, the lifetime and the payload.
 type Case = (&'static str, u8, [u8; 12], &'static [u8], Duration, &'static [u8]);
 
 const CASES: [Case; 4] = [
@@ -87,7 +87,7 @@ async fn question(cx: &Context, field: &str) -> Result<String, HandlerError> {
     })
 }
 
-/// The uses of states, as a store notes them down.
+/// A store of used states.
 #[derive(Default)]
 struct Uses(Mutex<String>);
 
@@ -107,7 +107,7 @@ impl SingleUse for Uses {
     }
 }
 
-/// A server whose tool asks three times, and keeps something that it has done.
+/// A server whose tool sends three input requests, and runs something once.
 fn web(uses: &Arc<Uses>, principal: Option<&str>) -> HttpHarness {
     let router = Router::new("asker", "1").seal(Sealer::new(key(1), [])).single_use(uses.clone()).tool_with(
         Tool::new("steps", "A tool", json!({"type": "object"})),
@@ -137,7 +137,7 @@ fn answer(field: &str) -> Value {
     json!({(field): {"action": "accept", "content": {(field): format!("the {field}")}}})
 }
 
-/// What the router binds a state to: each part with its length before it, then the parameters in canonical form.
+/// The binding of the router: each part with its length before it, then the parameters in canonical form.
 fn bound_to(principal: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     let owner = if principal.is_some() { "of" } else { "of nobody" };
@@ -152,7 +152,7 @@ fn bound_to(principal: Option<&str>) -> Vec<u8> {
 
 const ROUNDS: [&str; 3] = ["first", "second", "third"];
 
-/// A call from its first attempt to its result: each state, and what it says.
+/// A call from its first attempt to its result: each state, and its payload.
 fn rounds(principal: Option<&str>) -> String {
     let uses = Arc::new(Uses::default());
     let mut web = web(&uses, principal);
@@ -160,8 +160,9 @@ fn rounds(principal: Option<&str>) -> String {
     let mut result = attempt(&mut web, None, Value::Null);
     for field in ROUNDS {
         let state = result["requestState"].as_str().expect("a state").to_owned();
-        let opened =
-            Sealer::new(key(1), []).open(NOW, &bound_to(principal), &state).expect("bound as before");
+        let opened = Sealer::new(key(1), [])
+            .open(NOW, &bound_to(principal), &state)
+            .expect("the binding is unchanged");
         writeln!(out, "{field}: {state}").unwrap();
         let payload = String::from_utf8(opened.payload).unwrap();
         writeln!(out, "{field} says: {payload}").unwrap();
@@ -183,7 +184,7 @@ fn router_seals_the_recorded_states() {
     }
 }
 
-/// An instance that is newer than the one that sealed the state continues the call at each of its rounds.
+/// A newer instance than the one that sealed the state continues the call at each of its rounds.
 #[test]
 fn router_continues_from_the_recorded_states() {
     for (fixture, principal) in PRINCIPALS {

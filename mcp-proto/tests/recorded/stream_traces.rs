@@ -22,14 +22,14 @@ use crate::fixtures::check;
 
 const FILE: &str = "file:///project/config.json";
 
-/// Two peers, and what they have sent so far, in the order in which it was sent.
-struct Traced {
+/// Two peers, and their output so far, in order.
+struct TracedPeers {
     pair: Pair,
     seen: [usize; 2],
     out: String,
 }
 
-impl Traced {
+impl TracedPeers {
     fn new(mode: EraPolicy, eras: Eras) -> Self {
         let mut client = ClientConfig::new(Implementation::new("client", "1.0"));
         client.era_policy = mode;
@@ -50,7 +50,7 @@ impl Traced {
         Self { pair: Pair::new(client, server), seen: [0, 0], out: String::new() }
     }
 
-    /// Lets time pass until nothing is under way any more, and notes what is sent.
+    /// Advances until both are idle, and records their output.
     fn run(&mut self, step: &str) {
         writeln!(self.out, "--- {step}").unwrap();
         let mut quiet = 0;
@@ -73,7 +73,7 @@ impl Traced {
         }
     }
 
-    /// The request that the server has to answer.
+    /// The pending request of the server.
     #[track_caller]
     fn asked(&mut self) -> InboundId {
         let mut found = None;
@@ -82,14 +82,14 @@ impl Traced {
                 assert!(found.replace(id).is_none(), "two requests");
             }
         }
-        found.expect("no request has come")
+        found.expect("no request has arrived")
     }
 
     fn respond(&mut self, request: InboundId, answer: Answer<'_>) {
         self.pair.server.at(self.pair.now()).respond(request, answer);
     }
 
-    /// The client answers what it is asked for.
+    /// The client answers its pending request.
     #[track_caller]
     fn answer(&mut self, answer: &ElicitResult) {
         let now = self.pair.now();
@@ -101,7 +101,7 @@ impl Traced {
                 answered = true;
             }
         }
-        assert!(answered, "the client was asked for nothing");
+        assert!(answered, "the client has no pending request");
     }
 }
 
@@ -117,9 +117,9 @@ fn form() -> ElicitParams {
     ElicitParams::form("Your name?", ElicitSchema::new([("name", StringSchema::new().into())]))
 }
 
-/// The same session in whichever era the two speak.
+/// The same session in either era.
 fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
-    let mut t = Traced::new(mode, eras);
+    let mut t = TracedPeers::new(mode, eras);
     t.run("connect");
     assert_eq!(t.pair.client.state(), State::Ready);
     assert_eq!(t.pair.client.peer().server().map(|server| server.era), Some(era));
@@ -225,7 +225,7 @@ fn peers_of_2025_11_25_send_the_recorded_lines() {
     check("stream_2025-11-25.txt", &session(EraPolicy::LegacyOnly, Eras::Both, Era::Legacy));
 }
 
-/// The client asks for the modern era first.
+/// The client probes for the modern era first.
 #[test]
 fn peers_fall_back_to_2025_11_25_by_the_recorded_lines() {
     check("stream_fallback.txt", &session(EraPolicy::Auto, Eras::LegacyOnly, Era::Legacy));

@@ -1,4 +1,4 @@
-//! Records of tasks, as a task store keeps them.
+//! Records of tasks, as a task store holds them.
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 use crate::fixtures::{check, committed, sorted};
 use crate::http_front_common::{HttpHarness, ParkedHandlers, TestExchange};
 
-/// A store that notes down the JSON of each record that is written.
+/// A store that collects the JSON of each record that is written.
 #[derive(Default)]
-struct Noting {
+struct RecordingStore {
     store: MemoryStore,
     notes: Mutex<Vec<String>>,
 }
 
-impl Noting {
+impl RecordingStore {
     fn note(&self, record: &TaskRecord) {
         self.notes.lock().unwrap().push(record.to_json().unwrap().as_str().to_owned());
     }
@@ -35,7 +35,7 @@ impl Noting {
     }
 }
 
-impl TaskStore for Noting {
+impl TaskStore for RecordingStore {
     fn create(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
         self.note(&record);
         self.store.create(record)
@@ -63,7 +63,7 @@ impl TaskStore for Noting {
         self.store.expire(now)
     }
 
-    // Then answers that another instance takes are kept in the record.
+    // A shared store, so that its records hold answers that another instance accepts.
     fn is_shared(&self) -> bool {
         true
     }
@@ -82,7 +82,7 @@ fn named(answer: &ElicitResult) -> String {
 }
 
 /// A server with a tool for each end of a task: `done`, `error`, `fail`, `two`, which asks for two names, and `hold`.
-fn web(store: &Arc<Noting>) -> HttpHarness {
+fn web(store: &Arc<RecordingStore>) -> HttpHarness {
     let mut config = TaskConfig::default();
     config.store = store.clone();
     let held = ParkedHandlers::default();
@@ -128,8 +128,8 @@ fn accept(name: &str) -> Value {
 
 /// Every record of the tasks of 2026-07-28.
 fn modern_records() -> String {
-    let store = Arc::new(Noting::default());
-    // The second instance takes answers for tasks of the first.
+    let store = Arc::new(RecordingStore::default());
+    // The second instance accepts answers for tasks of the first.
     let (mut one, mut other) = (web(&store), web(&store));
     let begin = |web: &mut HttpHarness, tool: &str| {
         web.advance(Duration::from_millis(1250));
@@ -154,7 +154,7 @@ fn modern_records() -> String {
 
 /// Every record of the tasks of 2025-11-25.
 fn legacy_records() -> String {
-    let store = Arc::new(Noting::default());
+    let store = Arc::new(RecordingStore::default());
     let mut web = web(&store);
     let session = web.open_with("2025-11-25", json!({"elicitation": {}}));
     let mut post = |method: &str, params: Value| {
@@ -174,8 +174,8 @@ fn legacy_records() -> String {
     store.text()
 }
 
-/// A record of each kind with each of its fields, made from one of the server's own.
-fn made_records() -> String {
+/// A record of each kind with each of its fields, derived from one of the server's own.
+fn derived_records() -> String {
     let own = modern_records();
     let mut record = TaskRecord::from_json(own.lines().next().unwrap()).unwrap();
     let mut out = String::new();
@@ -202,12 +202,12 @@ fn made_records() -> String {
     out
 }
 
-/// The fixtures, and what this version writes for each.
+/// The fixtures, and the current output for each.
 fn fixtures() -> [(&'static str, String); 3] {
     [
         ("task_records_2026-07-28.txt", modern_records()),
         ("task_records_2025-11-25.txt", legacy_records()),
-        ("task_records_made.txt", made_records()),
+        ("task_records_made.txt", derived_records()),
     ]
 }
 
@@ -229,7 +229,7 @@ fn task_record_reads_back_what_an_older_version_wrote() {
             let record =
                 TaskRecord::from_json(line).unwrap_or_else(|error| panic!("{name}: {error}: {line}"));
             assert_eq!(record.to_json().unwrap().as_str(), line, "{name}");
-            // Each member ends up where it belongs.
+            // Each member is decoded into its field.
             let json: Value = serde_json::from_str(line).unwrap();
             assert_eq!(json["id"], record.id.as_str());
             assert_eq!(json["owner"].as_str(), record.owner.as_ref().map(Principal::as_str));
@@ -253,19 +253,19 @@ fn task_record_reads_back_what_an_older_version_wrote() {
     }
 }
 
-/// A server that is newer than the records answers `tasks/get` from them.
+/// A newer server answers `tasks/get` from the records.
 #[test]
 fn server_reports_the_recorded_tasks() {
     let mut out = String::new();
     for (name, current) in fixtures() {
         let text = committed(name, &current);
-        // Of each task the record that was written last.
+        // The last record of each task.
         let ids: Vec<String> = text.lines().map(|line| TaskRecord::from_json(line).unwrap().id).collect();
         for (at, line) in text.lines().enumerate() {
             if ids[at + 1..].contains(&ids[at]) {
                 continue;
             }
-            let store = Arc::new(Noting::default());
+            let store = Arc::new(RecordingStore::default());
             let mut record = TaskRecord::from_json(line).unwrap();
             record.owner = Some(Principal::new("alice"));
             record.ttl = Some(Duration::from_secs(3600));
