@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn each_purpose_has_a_mark_of_its_own() {
+    fn each_purpose_has_its_own_mark() {
         let mut budget = budget();
         let account = budget.account(&stranger(1));
         let stored = fill(&account, BytePurpose::Stored);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_there_until_its_time() {
+    fn value_is_found_until_it_expires() {
         let mut recent = ExpiringCache::new(2);
         recent.insert(at(0), &owner(1), digest(["a"]), at(10), 'a');
         assert_eq!(recent.get(at(9), &digest(["a"])), Some(&'a'));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_room_the_value_that_lapses_next_goes() {
+    fn full_cache_drops_the_value_that_expires_next() {
         let mut recent = ExpiringCache::new(2);
         recent.insert(at(0), &owner(1), digest(["a"]), at(30), 'a');
         recent.insert(at(0), &owner(1), digest(["b"]), at(20), 'b');
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_one_owner_do_not_displace_those_of_another() {
+    fn values_of_one_owner_do_not_evict_those_of_another() {
         let mut recent = ExpiringCache::new(4);
         recent.insert(at(0), &owner(1), digest(["a"]), at(10), 0);
         for number in 0..100 {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_is_kept_even_where_all_have_their_shares() {
+    fn new_owner_gets_room_when_all_others_use_their_shares() {
         let mut recent = ExpiringCache::new(2);
         for number in 1..=3 {
             recent.insert(
@@ -144,7 +144,7 @@ mod tests {
 
     #[cfg(feature = "auth-jwt")]
     #[test]
-    fn what_must_not_go_is_refused_to_an_owner_with_too_much() {
+    fn try_insert_refuses_an_owner_above_its_share() {
         let mut recent = ExpiringCache::new(8);
         let keep = |recent: &mut ExpiringCache<()>, who, now, name: &str| {
             recent.try_insert(at(now), &owner(who), digest([name]), at(10), ())
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn keeping_again_takes_no_room() {
+    fn inserting_a_key_again_takes_no_room() {
         let mut recent = ExpiringCache::new(1);
         recent.insert(at(0), &owner(1), digest(["a"]), at(30), 'a');
         recent.insert(at(0), &owner(1), digest(["a"]), at(10), 'b');
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_told_apart() {
+    fn digest_separates_its_parts() {
         assert_ne!(digest(["ab", "c"]), digest(["a", "bc"]));
     }
 }

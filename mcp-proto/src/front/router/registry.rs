@@ -97,19 +97,19 @@ mod tests {
 
     /// S8.16
     #[test]
-    fn an_invalid_cursor_is_refused() {
+    fn registry_refuses_an_invalid_cursor() {
         for cursor in ["", "d", "0"] {
             assert_eq!(letters().page(Some(cursor), 2).unwrap_err().code, code::INVALID_PARAMS);
         }
     }
 
     #[test]
-    fn a_page_of_size_zero_still_moves_on() {
+    fn page_of_size_zero_still_advances() {
         assert_eq!(page(None, 0), ("c".into(), Some("c".into())));
     }
 
     #[test]
-    fn a_key_is_taken_once() {
+    fn registry_refuses_a_duplicate_key() {
         assert_eq!(letters().insert("a".into(), 'x', ()), Err("a".into()));
     }
 }

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_as_in_iso_8601() {
+    fn times_have_the_form_of_iso_8601() {
         let at = |millis| iso_8601(UnixTime::from_epoch(Duration::from_millis(millis)));
         assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(at(1_764_066_600_007), "2025-11-25T10:30:00.007Z");

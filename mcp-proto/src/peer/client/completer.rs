@@ -257,7 +257,7 @@ mod tests {
 
     /// C9.13
     #[test]
-    fn the_server_is_asked_once_the_person_pauses() {
+    fn completer_sends_a_request_once_the_user_pauses() {
         let mut completer = completer();
         for (ms, text) in [(0, "r"), (100, "ru"), (200, "rus")] {
             completer.set_text(at(ms), text);
@@ -268,12 +268,12 @@ mod tests {
         assert_eq!(asks(&mut completer, 350).as_deref(), Some("rus"));
         assert_eq!((asks(&mut completer, 500), completer.poll_timeout()), (None, None));
         completer.set_text(at(500), "rus");
-        assert_eq!(completer.poll_timeout(), None, "it is being asked about");
+        assert_eq!(completer.poll_timeout(), None, "a request for it is in flight");
     }
 
     /// C9.13
     #[test]
-    fn what_was_answered_is_not_asked_again_for_a_while() {
+    fn completer_caches_answers_for_a_while() {
         let mut completer = completer();
         completer.set_text(at(0), "r");
         let r = asked(&mut completer, 150);
@@ -297,7 +297,7 @@ mod tests {
 
     /// C9.13: late, missing, unrequested and too many answers.
     #[test]
-    fn answers_may_be_missing_or_partial() {
+    fn completer_accepts_missing_and_partial_answers() {
         let mut completer = completer();
         completer.set_text(at(0), "r");
         let r = asked(&mut completer, 150);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arguments_make_another_question_of_it() {
+    fn other_arguments_need_another_request() {
         let mut completer = completer();
         completer.set_text(at(0), "r");
         let before = asked(&mut completer, 150);
@@ -339,7 +339,7 @@ mod tests {
 
     /// C9.13: the cache is bounded whatever the server sends.
     #[test]
-    fn what_is_kept_has_bounds() {
+    fn completer_bounds_its_cache() {
         let config = CompleterConfig { answers: 2, bytes: 10, ..CompleterConfig::default() };
         let mut completer = Completer::new(config, PromptReference::new("p"), "a");
         for text in ["a", "b", "c"] {

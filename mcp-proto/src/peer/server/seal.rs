@@ -181,7 +181,7 @@ mod tests {
 
     /// S4.4: every substituted, missing or added character is detected.
     #[test]
-    fn whatever_is_changed_is_refused() {
+    fn sealer_refuses_a_changed_state() {
         let (sealer, state) = (sealer(), sealed());
         assert_eq!(sealer.open(NOW, b"to this", &state).unwrap().payload, b"what it says");
         let refused =
@@ -202,7 +202,7 @@ mod tests {
 
     /// S4.4: every flipped bit of the decoded bytes is detected.
     #[test]
-    fn no_bit_can_be_flipped() {
+    fn sealer_refuses_any_flipped_bit() {
         let state = sealed();
         let whole = URL_SAFE_NO_PAD.decode(&state[FORMAT_PREFIX.len()..]).unwrap();
         for bit in 0..whole.len() * 8 {
@@ -215,7 +215,7 @@ mod tests {
 
     /// S4.5
     #[test]
-    fn what_is_bound_to_something_else_is_refused() {
+    fn sealer_refuses_a_state_with_another_binding() {
         for bound_to in [&b""[..], b"to that", b"to this ", b"to thi"] {
             assert_eq!(sealer().open(NOW, bound_to, &sealed()), Err(SealError::Foreign));
         }
@@ -223,7 +223,7 @@ mod tests {
 
     /// S4.5
     #[test]
-    fn a_state_lapses_at_its_time() {
+    fn sealed_state_expires() {
         let at = |seconds| sealer().open(NOW + Duration::from_secs(seconds), b"to this", &sealed());
         assert_eq!(at(599).unwrap().expires, NOW + Duration::from_secs(600));
         assert_eq!(at(600), Err(SealError::Expired));
@@ -231,7 +231,7 @@ mod tests {
 
     /// S4.9
     #[test]
-    fn keys_can_be_changed_while_states_are_out() {
+    fn sealer_opens_states_of_rotated_keys() {
         let key = |byte| SealKey::new([byte; 32]);
         let (old, between, new) =
             (Sealer::new(key(1), []), Sealer::new(key(1), [key(2)]), Sealer::new(key(2), [key(1)]));
@@ -243,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_not_shown() {
+    fn debug_output_hides_keys() {
         let shown =
             alloc::format!("{:?} {:?}", SealKey::new([0xAB; 32]), Sealer::new(SealKey::new([0xAB; 32]), []));
         assert_eq!(shown, "SealKey(…) Sealer { older: 0, .. }");
     }
 
     #[test]
-    fn what_a_state_says_is_not_to_be_seen() {
+    fn sealed_state_hides_its_payload() {
         let state = sealed();
         let whole = URL_SAFE_NO_PAD.decode(&state[FORMAT_PREFIX.len()..]).unwrap();
         assert!(!whole.windows(4).any(|part| part == b"what"));

@@ -147,7 +147,7 @@ mod tests {
 
     /// S4.6
     #[test]
-    fn a_state_is_used_once() {
+    fn record_accepts_a_state_once() {
         let used = UsedStates::default();
         assert_eq!(used.record(state(1), &QuotaOwner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
         assert_eq!(used.record(state(2), &QuotaOwner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_lapsed_makes_room_and_nothing_else_does() {
+    fn only_expired_states_make_room() {
         let used = UsedStates::new(2);
         used.record(state(1), &QuotaOwner::LOCAL, at(0), at(10)).unwrap();
         used.record(state(2), &QuotaOwner::LOCAL, at(0), at(20)).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_owner_does_not_keep_another_from_using_states() {
+    fn one_owner_does_not_block_another() {
         let used = UsedStates::new(8);
         let eve = QuotaOwner::from(core::net::IpAddr::from([192, 0, 2, 66]));
         let taken = (0..20).filter(|byte| used.record(state(*byte), &eve, at(0), at(10)).is_ok()).count();

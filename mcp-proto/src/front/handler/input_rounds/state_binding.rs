@@ -156,7 +156,7 @@ mod tests {
 
     /// S4.5
     #[test]
-    fn every_attempt_at_a_request_is_bound_to_the_same() {
+    fn binding_is_equal_for_every_attempt_at_a_request() {
         let first = of(r#"{"name":"t","arguments":{"a":1,"b":["é",null,1.5]},"_meta":{"x":1}}"#);
         let again = of(
             r#"{ "requestState":"s", "inputResponses":{}, "arguments":{"b":["\u00e9", null, 1.5e0],"a":1}, "name":"t" }"#,
@@ -166,7 +166,7 @@ mod tests {
 
     /// S4.5
     #[test]
-    fn other_requests_are_bound_to_something_else() {
+    fn binding_differs_for_other_params() {
         let call = r#"{"name":"t","arguments":{"a":[1,2],"b":"x"}}"#;
         let others = [
             r#"{"name":"u","arguments":{"a":[1,2],"b":"x"}}"#,
@@ -184,7 +184,7 @@ mod tests {
 
     /// S4.5
     #[test]
-    fn who_asks_whom_for_what_is_told_apart() {
+    fn binding_differs_by_server_principal_and_method() {
         let (alice, bob) = (Principal::new("alice"), Principal::new("bob"));
         let of = |server, principal, method| state_binding(server, principal, method, None).unwrap();
         let all = [
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_occurs_twice_binds_to_nothing() {
+    fn binding_refuses_duplicate_members() {
         for params in [r#"{"name":"t","name":"u"}"#, r#"{"arguments":{"a":1,"a":2}}"#] {
             assert!(state_binding("s", None, "m", Some(&Raw::new(params).unwrap())).is_err());
         }

@@ -17,7 +17,7 @@ fn several(pairs: &[(&str, &str)]) -> Option<Vec<(String, String)>> {
 }
 
 #[test]
-fn a_variable_stands_for_one_segment() {
+fn variable_matches_one_segment() {
     assert_eq!(vars("note:///{id}", "note:///7"), one("id", "7"));
     assert_eq!(vars("note:///{id}", "note:///a/b"), None);
     assert_eq!(vars("note:///{id}", "note:///"), None);
@@ -25,7 +25,7 @@ fn a_variable_stands_for_one_segment() {
 }
 
 #[test]
-fn a_reserved_variable_stands_for_a_whole_path() {
+fn reserved_variable_matches_a_whole_path() {
     assert_eq!(vars("file:///{+path}", "file:///a/b?c#d"), one("path", "a/b?c#d"));
 }
 
@@ -36,20 +36,20 @@ fn text_after_the_last_variable_is_a_suffix() {
 }
 
 #[test]
-fn a_variable_takes_as_little_as_it_can() {
+fn variable_matches_as_little_as_possible() {
     assert_eq!(vars("t:{a}-{b}", "t:x-y-z"), several(&[("a", "x"), ("b", "y-z")]));
     assert_eq!(vars("t:{a}-{b}", "t:--y"), several(&[("a", "-"), ("b", "y")]));
 }
 
 #[test]
-fn values_are_percent_decoded() {
+fn template_decodes_percent_encoded_values() {
     assert_eq!(vars("u:{v}", "u:a%20b%C3%A9"), one("v", "a bé"));
     assert_eq!(vars("u:{v}", "u:a%2"), None);
     assert_eq!(vars("u:{v}", "u:%FF"), None);
 }
 
 #[test]
-fn a_segment_does_not_lead_out_of_its_directory() {
+fn segment_does_not_lead_out_of_its_directory() {
     let refused = [
         "..",
         ".",
@@ -84,7 +84,7 @@ fn a_segment_does_not_lead_out_of_its_directory() {
 }
 
 #[test]
-fn a_segment_is_decoded_once() {
+fn template_decodes_a_segment_once() {
     for (value, decoded) in [("%252e%252e", "%2e%2e"), ("%252F", "%2F"), ("%255C", "%5C"), ("%2500", "%00")] {
         assert_eq!(vars("f:///{name}", &format!("f:///{value}")), one("name", decoded));
     }
@@ -94,7 +94,7 @@ fn a_segment_is_decoded_once() {
 }
 
 #[test]
-fn a_path_has_no_parent_segment() {
+fn path_has_no_parent_segment() {
     let refused = [
         "..",
         "../a",
@@ -127,7 +127,7 @@ fn a_path_has_no_parent_segment() {
 }
 
 #[test]
-fn several_variables_stand_in_one_expression() {
+fn expression_may_have_several_variables() {
     let both = several(&[("a", "1"), ("b", "2")]);
     assert_eq!(vars("u:{a,b}", "u:1,2"), both);
     assert_eq!(vars("u:x{/a,b}", "u:x/1/2"), both);
@@ -141,7 +141,7 @@ fn several_variables_stand_in_one_expression() {
 }
 
 #[test]
-fn an_exploded_variable_stands_for_the_rest_of_a_path() {
+fn exploded_variable_matches_the_rest_of_a_path() {
     assert_eq!(vars("f://r{/path*}", "f://r/a/b%20c"), one("path", "a/b c"));
     assert_eq!(vars("f://r{/path*}/edit", "f://r/a/b/edit"), one("path", "a/b"));
     for uri in ["f://r", "f://r/", "f://r/a/", "f://r//a", "f://r/a/./b", "f://r/a%2Fb", "f://r/a?b"] {
@@ -150,7 +150,7 @@ fn an_exploded_variable_stands_for_the_rest_of_a_path() {
 }
 
 #[test]
-fn parameters_of_a_query_come_in_any_order_or_not_at_all() {
+fn query_parameters_are_optional_and_in_any_order() {
     let template = "s://x/{id}{?q,lang}";
     assert_eq!(vars(template, "s://x/7"), one("id", "7"));
     assert_eq!(vars(template, "s://x/7?q=a%20b"), several(&[("id", "7"), ("q", "a b")]));
@@ -170,7 +170,7 @@ fn parameters_of_a_query_come_in_any_order_or_not_at_all() {
 }
 
 #[test]
-fn a_query_is_continued() {
+fn query_continuation_extends_a_query() {
     let template = "s://x?fixed=1&also={v}{&page}";
     assert_eq!(vars(template, "s://x?fixed=1&also=2&page=3"), several(&[("v", "2"), ("page", "3")]));
     let template = "s://x?fixed=1{&page}";
@@ -182,7 +182,7 @@ fn a_query_is_continued() {
 }
 
 #[test]
-fn a_template_that_can_not_be_matched_is_refused() {
+fn parser_refuses_an_unsupported_template() {
     let error = |template: &str| UriTemplate::parse(template).unwrap_err();
     assert_eq!(error("a:b"), TemplateError::NoVariable);
     assert_eq!(error("a:{b"), TemplateError::Unbalanced);
@@ -194,7 +194,7 @@ fn a_template_that_can_not_be_matched_is_refused() {
     {
         let unsupported = TemplateError::Unsupported { variable: variable.into() };
         assert_eq!(error(&format!("a:{{{variable}}}")), unsupported);
-        assert!(unsupported.to_string().contains("{?a,b}"), "it says what is supported");
+        assert!(unsupported.to_string().contains("{?a,b}"), "the error lists what is supported");
     }
     for (template, variable) in
         [("a:{?b}/c", "?b"), ("a:{?b}{c}", "?b"), ("a?x=1{?b}", "?b"), ("a:{&b}", "&b")]
@@ -207,7 +207,7 @@ fn a_template_that_can_not_be_matched_is_refused() {
 }
 
 #[test]
-fn a_scheme_is_told_from_a_path() {
+fn parser_distinguishes_a_scheme_from_a_path() {
     assert!(has_scheme("file:///x") && has_scheme("a+b-c.1:x"));
     assert!(!has_scheme("/x:y") && !has_scheme("1a:x") && !has_scheme("x") && !has_scheme(":x"));
 }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_is_followed_within_the_origin_alone() {
+    fn client_follows_a_reference_only_within_the_origin() {
         let base = Address::parse("http://Example.com/sse?key=1").unwrap();
         let follow =
             |reference| base.resolve_same_origin(reference).map(|address| address.text().to_string());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn client_follows_within_one_origin_however_its_host_is_spelt() {
+    fn client_recognises_one_origin_in_any_spelling() {
         let follow = |base: &str, reference: &str| {
             Address::parse(base).unwrap().resolve_same_origin(reference).is_some()
         };

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_three_forms_of_a_date_are_read() {
+    fn parser_reads_all_three_forms_of_a_date() {
         for date in
             ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
         {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_date_is_none() {
+    fn parser_refuses_other_text() {
         for text in
             ["", "soon", "Sun, 06 Nov 1994", "06 Nov 1994 25:00:00", "1 2 3 4:5:6", "06 Nov 1994 8:49"]
         {
@@ -97,11 +97,7 @@ mod tests {
         let seconds = |count| Some(Duration::from_secs(count));
         assert_eq!(parse_retry_after("120", None), seconds(120));
         assert_eq!(parse_retry_after("Sun, 06 Nov 1994 08:51:37 GMT", date), seconds(120));
-        assert_eq!(
-            parse_retry_after("Sun, 06 Nov 1994 08:00:00 GMT", date),
-            seconds(0),
-            "it is over already"
-        );
+        assert_eq!(parse_retry_after("Sun, 06 Nov 1994 08:00:00 GMT", date), seconds(0), "it is in the past");
         assert_eq!(parse_retry_after("Sun, 06 Nov 1994 08:51:37 GMT", None), None);
         assert_eq!(parse_retry_after("-1", date), None);
     }

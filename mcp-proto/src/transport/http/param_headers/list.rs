@@ -118,7 +118,7 @@ mod tests {
 
     /// C4.11, C4.12.
     #[test]
-    fn a_tool_with_an_invalid_mark_is_left_out_and_named() {
+    fn reader_excludes_and_names_a_tool_with_an_invalid_mark() {
         let list = read(
             &r#" {"ttlMs" : 1, "tools" : [ {"name":"bad","inputSchema":INVALID} , {"name":"good","inputSchema":MARKED},
                 {"name":"worse","inputSchema":INVALID}, {"x":[1, 2],"name":"plain"}] , "nextCursor":"c"}"#
@@ -136,20 +136,20 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_which_every_tool_is_invalid_is_empty() {
+    fn list_of_invalid_tools_is_empty() {
         let list = read(&r#"{"tools":[{"name":"bad","inputSchema":INVALID}]}"#.replace("INVALID", INVALID));
         assert_eq!(list.result.as_str(), r#"{"tools":[]}"#);
     }
 
     #[test]
-    fn a_list_without_invalid_tools_stays_where_it_is() {
+    fn reader_does_not_copy_a_list_without_invalid_tools() {
         let result = Raw::new(r#"{"tools":[{"name":"a","inputSchema":{}}]}"#).expect("valid JSON");
         let list = ToolList::read(result.clone());
         assert_eq!(list.result.as_bytes().as_ptr(), result.as_bytes().as_ptr());
     }
 
     #[test]
-    fn the_hints_of_a_tool_count_only_where_they_are_true() {
+    fn hints_of_a_tool_count_only_if_they_are_true() {
         let list = read(
             r#"{"tools":[{"name":"a","annotations":{"readOnlyHint":true}},
                 {"name":"b","annotations":{"idempotentHint":true,"readOnlyHint":"true"}},
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_tools_stays_as_it_is() {
+    fn reader_does_not_change_other_results() {
         for odd in [
             "{}",
             "[]",
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_comes_twice_the_last_counts() {
+    fn reader_takes_the_last_of_duplicate_members() {
         let list = read(
             &r#"{"tools":[{"name":"x"}],"tools":[{"name":"a","name":"b","inputSchema":INVALID,"inputSchema":{}}]}"#
                 .replace("INVALID", INVALID),

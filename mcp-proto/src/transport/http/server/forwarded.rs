@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_an_address_a_network_or_a_socket_without_address() {
+    fn trusted_proxy_is_an_address_a_network_or_a_socket_without_address() {
         let trusts = |proxy: &str, peer| proxies(&[proxy]).trusts(peer);
         assert!(trusts("0.0.0.0/0", address("192.0.2.1")) && !trusts("0.0.0.0/0", address("::1")));
         assert!(trusts("::/0", address("192.0.2.1")));

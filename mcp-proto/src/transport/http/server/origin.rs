@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn local_is_this_machine_by_any_of_its_names() {
+    fn local_hosts_include_every_name_of_this_machine() {
         for host in ["localhost", "LocalHost:80", "127.0.0.1", "127.8.9.1:1", "[::1]", "[::1]:8080"] {
             assert!(is_local(host), "{host}");
         }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_a_scheme_and_an_authority() {
+    fn origin_has_a_scheme_and_an_authority() {
         let allow = |origins: &Origins, value: &str| origins.allows(&[("Origin", value)]);
         assert!(allow(&Origins::Local, "http://localhost:3000"));
         assert!(allow(&Origins::Local, "HTTPS://127.0.0.1"));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_its_port_stands_for_any_port() {
+    fn host_without_port_matches_any_port() {
         let allow = |value: &str| {
             Hosts::Only([String::from("a.example"), String::from("b.example:1")].to_vec())
                 .allows(&[("host", value)])

@@ -454,7 +454,7 @@ mod tests {
     use crate::schema::meta;
 
     #[test]
-    fn the_keys_are_those_of_the_vocabulary() {
+    fn metadata_keys_equal_those_of_the_schema() {
         let params =
             format!(r#"{{"_meta":{{"{}":1,"{}":2}}}}"#, meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES);
         let params = Raw::new(params).unwrap();

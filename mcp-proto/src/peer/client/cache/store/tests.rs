@@ -73,7 +73,7 @@ impl CacheStore {
 
 /// C8.1
 #[test]
-fn an_answer_is_found_by_its_method_and_all_of_its_parameters() {
+fn store_finds_a_result_by_its_method_and_all_params() {
     let mut store = store();
     store.answer(at(0), &tools(None), "first", public(MINUTE));
     assert_eq!(store.find(at(1), &tools(None)), Some(raw("first")));
@@ -92,7 +92,7 @@ fn an_answer_is_found_by_its_method_and_all_of_its_parameters() {
 
 /// C5.8
 #[test]
-fn what_depends_on_input_has_no_key() {
+fn request_with_input_has_no_key() {
     for params in [
         r#"{"uri":"x://a","inputResponses":{}}"#,
         r#"{"uri":"x://a","requestState":"s"}"#,
@@ -103,14 +103,14 @@ fn what_depends_on_input_has_no_key() {
 }
 
 #[test]
-fn a_request_of_any_length_has_no_key_of_that_length() {
+fn oversized_request_has_no_key() {
     let long = format!(r#"{{"uri":"x://{}"}}"#, "a".repeat(10_000));
     assert_eq!(CacheRequest::new(ReadResource::INFO, long.into_bytes()), None);
 }
 
 /// C8.2
 #[test]
-fn what_is_private_is_found_in_its_own_context_alone() {
+fn store_finds_a_private_result_only_in_its_own_context() {
     let mut store = store();
     let (alice, bob) = (CacheContext::new("alice"), CacheContext::new("bob"));
     store.set_context(alice.clone());
@@ -125,9 +125,9 @@ fn what_is_private_is_found_in_its_own_context_alone() {
     assert_eq!(store.find(at(1), &read("x://mine")), Some(raw("alice's")));
 }
 
-/// C8.2: the context that the answer was made for is not known.
+/// C8.2: the context of this result is unknown.
 #[test]
-fn an_answer_that_comes_after_the_context_has_changed_is_not_kept() {
+fn store_drops_a_private_result_after_a_change_of_context() {
     let mut store = store();
     let (alice, bob) = (CacheContext::new("alice"), CacheContext::new("bob"));
     store.set_context(alice.clone());
@@ -140,20 +140,20 @@ fn an_answer_that_comes_after_the_context_has_changed_is_not_kept() {
 
 /// C8.3
 #[test]
-fn an_answer_is_fresh_for_as_long_as_it_says() {
+fn result_is_fresh_until_its_ttl_ends() {
     let mut store = store();
     let ttl = Duration::from_millis(100);
     store.answer(at(50), &tools(None), "a", public(ttl));
     assert!(store.has(at(50), &tools(None)) && store.has(at(149), &tools(None)));
     assert!(!store.has(at(150), &tools(None)), "now < received + ttl");
-    assert_eq!(store.len(), 0, "there is no use for it");
+    assert_eq!(store.len(), 0, "an expired entry is useless");
     store.answer(at(0), &tools(None), "a", public(Duration::MAX));
     assert!(store.has(at(u64::MAX), &tools(None)));
 }
 
 /// C8.3
 #[test]
-fn an_answer_without_time_takes_the_former_one_away() {
+fn result_without_ttl_evicts_the_previous_one() {
     for lease in [None, public(Duration::ZERO), private(Duration::ZERO)] {
         let mut store = store();
         store.answer(at(0), &tools(None), "a", public(MINUTE));
@@ -164,7 +164,7 @@ fn an_answer_without_time_takes_the_former_one_away() {
 
 /// C8.3
 #[test]
-fn how_long_and_by_whom_is_read_from_the_result() {
+fn store_reads_ttl_and_scope_from_the_result() {
     let cases = [
         (r#"{"tools":[],"ttlMs":5,"cacheScope":"public"}"#, public(Duration::from_millis(5))),
         (r#"{"ttlMs":5.0,"cacheScope":"private"}"#, private(Duration::from_millis(5))),
@@ -190,7 +190,7 @@ fn how_long_and_by_whom_is_read_from_the_result() {
 
 /// C8.5
 #[test]
-fn news_of_a_list_take_its_pages_away() {
+fn change_of_a_list_invalidates_its_pages() {
     let mut store = store();
     for request in [tools(None), tools(Some("2")), of(ListPrompts::INFO, "{}"), read("x://a")] {
         store.answer(at(0), &request, "a", public(MINUTE));
@@ -204,7 +204,7 @@ fn news_of_a_list_take_its_pages_away() {
 
 /// C8.5
 #[test]
-fn news_of_a_resource_concern_it_and_what_it_is_a_part_of() {
+fn change_of_a_resource_invalidates_it_and_its_parents() {
     let uris = [
         "x://h",
         "x://h/",
@@ -228,7 +228,7 @@ fn news_of_a_resource_concern_it_and_what_it_is_a_part_of() {
 
 /// C8.5
 #[test]
-fn what_is_out_of_date_before_it_comes_is_not_kept() {
+fn store_drops_a_result_invalidated_before_it_arrived() {
     let mut store = store();
     let list = store.begin_fill(at(0), tools(None), Fallback::None);
     let changed = store.begin_fill(at(0), read("x://a"), Fallback::None);
@@ -244,7 +244,7 @@ fn what_is_out_of_date_before_it_comes_is_not_kept() {
 }
 
 #[test]
-fn more_news_than_are_remembered_are_news_of_all() {
+fn store_that_forgot_a_change_treats_everything_as_changed() {
     let mut store = store();
     let early = store.begin_fill(at(0), read("x://a"), Fallback::None);
     for number in 0..=MAX_RECENT_CHANGES {
@@ -263,7 +263,7 @@ fn more_news_than_are_remembered_are_news_of_all() {
 }
 
 #[test]
-fn of_two_answers_to_one_request_the_one_asked_for_later_stays() {
+fn store_keeps_the_result_of_the_later_of_two_requests() {
     let mut store = store();
     let first = store.begin_fill(at(0), tools(None), Fallback::None);
     let second = store.begin_fill(at(0), tools(None), Fallback::None);
@@ -274,7 +274,7 @@ fn of_two_answers_to_one_request_the_one_asked_for_later_stays() {
 }
 
 #[test]
-fn the_answers_used_least_recently_go_first() {
+fn store_evicts_the_least_recently_used_results_first() {
     let mut store = CacheStore::new(CacheConfig { entries: 3, ..CacheConfig::default() });
     for cursor in ["1", "2", "3"] {
         store.answer(at(0), &tools(Some(cursor)), cursor, public(MINUTE));
@@ -286,7 +286,7 @@ fn the_answers_used_least_recently_go_first() {
 }
 
 #[test]
-fn bytes_are_bounded_and_no_answer_fills_more_than_a_quarter() {
+fn store_is_bounded_in_bytes_and_a_result_has_at_most_a_quarter() {
     let mut store = CacheStore::new(CacheConfig { bytes: 4000, ..CacheConfig::default() });
     store.answer(at(0), &tools(None), &"a".repeat(1000), public(MINUTE));
     assert_eq!(store.len(), 0);
@@ -298,16 +298,16 @@ fn bytes_are_bounded_and_no_answer_fills_more_than_a_quarter() {
 
 /// A cached answer does not keep the input alive that contained it.
 #[test]
-fn an_answer_is_kept_in_memory_of_its_own() {
+fn store_copies_a_result_into_its_own_memory() {
     let mut store = store();
     let input = bytes::Bytes::from(String::from(r#"xxxx{"a":1}xxxx"#));
     let fill = store.begin_fill(at(0), tools(None), Fallback::None);
     store.insert(at(0), fill, &Raw::from_scan(input.slice(4..11)), public(MINUTE));
-    assert!(input.is_unique(), "nobody else holds it");
+    assert!(input.is_unique(), "no other owner is left");
 }
 
 #[test]
-fn everything_may_be_forgotten_at_once() {
+fn clear_removes_everything() {
     let mut store = store();
     store.answer(at(0), &tools(None), "a", public(MINUTE));
     let fill = store.begin_fill(at(0), tools(Some("2")), Fallback::None);
@@ -318,7 +318,7 @@ fn everything_may_be_forgotten_at_once() {
 }
 
 #[test]
-fn an_old_answer_does_only_if_asked_for_and_for_so_long() {
+fn store_returns_stale_results_only_on_demand_and_for_a_limited_time() {
     let config = CacheConfig { stale_if_error: MINUTE, ..CacheConfig::default() };
     let mut store = CacheStore::new(config);
     store.answer(at(0), &tools(None), "old", public(Duration::from_millis(10)));
@@ -331,7 +331,7 @@ fn an_old_answer_does_only_if_asked_for_and_for_so_long() {
     }
     let fill = store.begin_fill(at(20), tools(None), Fallback::Stale);
     store.invalidate_method(ListTools::NAME);
-    assert_eq!(store.stale_answer(&fill), None, "what is known to be wrong will not do");
+    assert_eq!(store.stale_answer(&fill), None, "an invalidated result is not returned");
 }
 
 /// A step for a store and its model.
@@ -365,13 +365,13 @@ proptest! {
     /// C8.2, C8.3, C8.5: an answer that is found is public or belongs to the context, has not expired, and was not
     /// invalidated since it was requested. The bounds hold at every step.
     #[test]
-    fn no_answer_is_found_that_must_not_be(steps in steps()) {
+    fn store_never_finds_a_forbidden_result(steps in steps()) {
         struct PendingFill { fill: CacheFill, uri: usize, context: usize, serial: usize }
         struct StoredAnswer { uri: usize, context: usize, until: u64, public: bool, dead: bool, asked: usize }
         let mut store = CacheStore::new(CacheConfig { entries: 5, bytes: 4096, ..CacheConfig::default() });
         let (mut now, mut context, mut serial) = (0_u64, 0_usize, 0_usize);
         let mut asked: Vec<PendingFill> = Vec::new();
-        // By the text of the answer; everything requested before the step is obsolete.
+        // Keyed by the text of the result; everything requested before the step is obsolete.
         let mut told: BTreeMap<String, StoredAnswer> = BTreeMap::new();
         let mut outdated: Vec<(usize, Option<usize>)> = Vec::new();
         for step in steps {
@@ -427,7 +427,7 @@ proptest! {
 
     /// C8.5: a change of a resource invalidates the answers about it and no others.
     #[test]
-    fn news_take_away_exactly_what_they_concern(kept in prop::collection::btree_set("[ab/\0]{0,6}", 0..20), news in "[ab/\0]{0,6}") {
+    fn change_invalidates_exactly_the_results_it_concerns(kept in prop::collection::btree_set("[ab/\0]{0,6}", 0..20), news in "[ab/\0]{0,6}") {
         let mut store = store();
         for uri in &kept {
             store.answer(at(0), &read(uri), "a", public(MINUTE));

@@ -137,7 +137,7 @@ fn lost() -> Outcome {
 
 /// C14.3
 #[test]
-fn a_task_is_asked_for_until_it_is_completed() {
+fn follower_polls_a_task_until_it_is_completed() {
     let mut run = FollowerRun::modern();
     run.poll(&task("working", ""));
     run.expect(&[]);
@@ -148,7 +148,7 @@ fn a_task_is_asked_for_until_it_is_completed() {
 
 /// C14.3
 #[test]
-fn the_servers_interval_is_honoured_as_it_changes() {
+fn follower_honours_the_interval_of_the_server_as_it_changes() {
     let mut run = FollowerRun::created(Era::Modern, &task("working", r#","pollIntervalMs":3000"#));
     run.expect(&["tell working"]);
     assert_eq!(run.wait(), Duration::from_secs(3));
@@ -160,7 +160,7 @@ fn the_servers_interval_is_honoured_as_it_changes() {
 
 /// C14.3: the server's interval is bounded on both sides.
 #[test]
-fn no_interval_is_shorter_than_fifty_milliseconds_or_longer_than_a_minute() {
+fn interval_is_between_fifty_milliseconds_and_a_minute() {
     for (wish, expected) in [("0", 50), ("1", 50), ("-5", 100), ("1e300", 100), ("3600000", 60_000)] {
         let mut run =
             FollowerRun::created(Era::Modern, &task("working", &format!(r#","pollIntervalMs":{wish}"#)));
@@ -169,7 +169,7 @@ fn no_interval_is_shorter_than_fifty_milliseconds_or_longer_than_a_minute() {
 }
 
 #[test]
-fn without_an_interval_the_pauses_grow_while_there_is_no_news() {
+fn pauses_grow_without_an_interval_while_the_status_is_unchanged() {
     let mut run = FollowerRun::modern();
     let mut pauses = vec![];
     for _ in 0..8 {
@@ -185,16 +185,16 @@ fn without_an_interval_the_pauses_grow_while_there_is_no_news() {
 
 /// C14.3
 #[test]
-fn a_seed_that_is_not_working_is_asked_for_at_once() {
+fn follower_polls_a_task_at_once_if_it_is_not_working() {
     for status in ["input_required", "completed", "failed", "cancelled"] {
         let mut run = FollowerRun::created(Era::Modern, &task(status, ""));
         run.expect(&[&format!("tell {status}"), "get"]);
-        assert!(run.ended(), "no timer while the question is on its way");
+        assert!(run.ended(), "no timer while the poll is in flight");
     }
 }
 
 #[test]
-fn a_task_that_is_taken_up_again_is_asked_for_at_once() {
+fn follower_polls_a_resumed_task_at_once() {
     let mut follower = Follower::resumed(Era::Modern, "t".into(), TaskInputMode::Automatic, MOST_KEYS);
     assert!(matches!(follower.poll_action(), Some(FollowAction::Get)));
     follower.handle_get(Instant::ORIGIN, Outcome::Result(raw(task("completed", r#","result":{}"#))));
@@ -203,14 +203,14 @@ fn a_task_that_is_taken_up_again_is_asked_for_at_once() {
 }
 
 #[test]
-fn a_failed_task_ends_with_its_error() {
+fn failed_task_ends_with_its_error() {
     let mut run = FollowerRun::modern();
     run.poll(&task("failed", r#","error":{"code":-32603,"message":"limit"}"#));
     run.expect(&["tell failed", "settle: the peer answered with an error: limit (-32603)"]);
 }
 
 #[test]
-fn a_task_that_the_server_gave_up_ends_so() {
+fn task_cancelled_by_the_server_ends_as_cancelled() {
     for mut run in [FollowerRun::modern(), FollowerRun::legacy()] {
         run.poll(&task("cancelled", r#","statusMessage":"quota""#));
         run.expect(&["tell cancelled", "settle: the server gave the task up: quota"]);
@@ -219,7 +219,7 @@ fn a_task_that_the_server_gave_up_ends_so() {
 
 /// C14.4
 #[test]
-fn what_a_task_asks_for_is_asked_once_per_key_and_handed_over() {
+fn follower_requests_each_key_once_and_sends_the_answers() {
     let mut run = FollowerRun::modern();
     run.poll(&asking(&["a", "b"]));
     run.expect(&["tell input_required", "ask a+b"]);
@@ -240,7 +240,7 @@ fn what_a_task_asks_for_is_asked_once_per_key_and_handed_over() {
 
 /// C14.4
 #[test]
-fn a_key_that_comes_again_after_its_answer_is_not_asked_again() {
+fn follower_does_not_request_an_answered_key_again() {
     let mut run = FollowerRun::modern();
     run.poll(&asking(&["a"]));
     run.answers(&["a"]);
@@ -253,7 +253,7 @@ fn a_key_that_comes_again_after_its_answer_is_not_asked_again() {
 
 /// C14.4
 #[test]
-fn one_lot_of_answers_waits_for_the_other() {
+fn follower_sends_one_update_at_a_time() {
     let mut run = FollowerRun::modern();
     run.poll(&asking(&["a"]));
     run.poll_and_forget(&asking(&["a", "b"]));
@@ -273,7 +273,7 @@ impl FollowerRun {
 }
 
 #[test]
-fn answers_that_do_not_get_through_are_sent_again_a_few_times() {
+fn follower_repeats_a_lost_update_a_few_times() {
     let mut run = FollowerRun::modern();
     run.poll(&asking(&["a"]));
     run.answers(&["a"]);
@@ -289,7 +289,7 @@ fn answers_that_do_not_get_through_are_sent_again_a_few_times() {
 }
 
 #[test]
-fn answers_that_the_server_refuses_end_the_task_if_it_still_waits() {
+fn refused_update_ends_a_task_that_still_waits() {
     let mut run = FollowerRun::modern();
     run.poll(&asking(&["a"]));
     run.answers(&["a"]);
@@ -301,7 +301,7 @@ fn answers_that_the_server_refuses_end_the_task_if_it_still_waits() {
 }
 
 #[test]
-fn answers_that_come_too_late_end_nothing() {
+fn refusal_of_a_late_update_does_not_end_the_task() {
     let mut run = FollowerRun::modern();
     run.poll(&asking(&["a"]));
     run.answers(&["a"]);
@@ -313,7 +313,7 @@ fn answers_that_come_too_late_end_nothing() {
 }
 
 #[test]
-fn an_error_instead_of_answers_gives_the_task_up() {
+fn error_of_the_application_cancels_the_task() {
     let mut run = FollowerRun::modern();
     run.poll(&asking(&["a"]));
     run.actions();
@@ -322,7 +322,7 @@ fn an_error_instead_of_answers_gives_the_task_up() {
 }
 
 #[test]
-fn a_task_that_ends_while_it_asks_withdraws_what_it_asked() {
+fn task_that_ends_withdraws_its_input_requests() {
     let mut run = FollowerRun::modern();
     run.poll(&asking(&["a"]));
     run.actions();
@@ -333,7 +333,7 @@ fn a_task_that_ends_while_it_asks_withdraws_what_it_asked() {
 }
 
 #[test]
-fn a_task_may_not_ask_for_more_than_its_bound() {
+fn follower_limits_the_input_requests_of_a_task() {
     let mut run = FollowerRun::modern();
     run.poll(&asking(&["a", "b", "c", "d"]));
     run.actions();
@@ -346,7 +346,7 @@ fn a_task_may_not_ask_for_more_than_its_bound() {
 }
 
 #[test]
-fn where_the_application_sees_to_it_itself_nothing_is_asked() {
+fn follower_requests_no_input_in_manual_mode() {
     let seed = TaskSnapshot::read(&raw(task("working", ""))).expect("a seed").report;
     let mut run = FollowerRun {
         follower: Follower::created(Instant::ORIGIN, Era::Modern, seed, TaskInputMode::Manual, MOST_KEYS),
@@ -359,7 +359,7 @@ fn where_the_application_sees_to_it_itself_nothing_is_asked() {
 
 /// C14.5
 #[test]
-fn a_task_that_is_given_up_is_cancelled_and_asked_for_no_more() {
+fn follower_cancels_a_task_and_stops_polling_it() {
     let mut run = FollowerRun::modern();
     run.poll(&asking(&["a"]));
     run.actions();
@@ -371,7 +371,7 @@ fn a_task_that_is_given_up_is_cancelled_and_asked_for_no_more() {
 }
 
 #[test]
-fn a_task_that_is_left_goes_on() {
+fn follower_can_stop_without_cancelling_the_task() {
     let mut run = FollowerRun::modern();
     run.follower.stop_following();
     run.expect(&[]);
@@ -380,7 +380,7 @@ fn a_task_that_is_left_goes_on() {
 
 /// C14.6
 #[test]
-fn a_notification_tells_as_much_as_an_answer_and_asking_goes_on() {
+fn notification_counts_like_a_poll_and_polling_continues() {
     let mut run = FollowerRun::modern();
     run.notice(&asking(&["a"]));
     run.expect(&["tell input_required", "ask a"]);
@@ -392,7 +392,7 @@ fn a_notification_tells_as_much_as_an_answer_and_asking_goes_on() {
 
 /// C14.6
 #[test]
-fn a_notification_puts_the_next_question_off() {
+fn notification_postpones_the_next_poll() {
     let mut run = FollowerRun::created(Era::Modern, &task("working", r#","pollIntervalMs":1000"#));
     run.now = run.now + Duration::from_millis(900);
     run.notice(&task("working", r#","pollIntervalMs":1000,"statusMessage":"half""#));
@@ -403,7 +403,7 @@ fn a_notification_puts_the_next_question_off() {
 
 /// Every order of inputs: time always advances, and the end is reported once.
 #[test]
-fn no_order_of_inputs_hangs_the_machine_or_ends_it_twice() {
+fn follower_ends_once_and_never_hangs_in_any_order_of_inputs() {
     const INPUTS: usize = 12;
     for era in [Era::Modern, Era::Legacy] {
         for seed in 0..1_000_u64 {

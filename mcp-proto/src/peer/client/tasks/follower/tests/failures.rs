@@ -10,7 +10,7 @@ fn transport_error(retry: RetryAdvice) -> TransportError {
 }
 
 #[test]
-fn a_question_that_fails_is_asked_again_a_few_times() {
+fn follower_repeats_a_failed_poll_a_few_times() {
     for failure in [
         lost,
         || error(code::INTERNAL_ERROR),
@@ -32,7 +32,7 @@ fn a_question_that_fails_is_asked_again_a_few_times() {
 }
 
 #[test]
-fn failures_count_only_in_a_row() {
+fn follower_counts_only_consecutive_failures() {
     let mut run = FollowerRun::modern();
     for _ in 0..3 {
         for _ in 0..MAX_FAILURES {
@@ -46,7 +46,7 @@ fn failures_count_only_in_a_row() {
 }
 
 #[test]
-fn what_asking_again_does_not_change_is_not_asked_again() {
+fn follower_does_not_repeat_a_poll_after_a_permanent_error() {
     for outcome in [
         error(code::INVALID_PARAMS),
         error(code::METHOD_NOT_FOUND),
@@ -63,7 +63,7 @@ fn what_asking_again_does_not_change_is_not_asked_again() {
 }
 
 #[test]
-fn a_server_that_says_when_to_come_again_is_left_alone_until_then() {
+fn follower_honours_the_retry_time_of_the_server() {
     let mut run = FollowerRun::modern();
     run.wait();
     let mut busy = transport_error(RetryAdvice::Later);
@@ -73,7 +73,7 @@ fn a_server_that_says_when_to_come_again_is_left_alone_until_then() {
 }
 
 #[test]
-fn an_answer_about_another_task_or_without_what_it_promises_is_a_failure() {
+fn answer_about_another_task_or_without_its_result_is_a_failure() {
     for odd in [
         task("working", "").replace("\"t\"", "\"u\""),
         task("completed", ""),
@@ -90,14 +90,14 @@ fn an_answer_about_another_task_or_without_what_it_promises_is_a_failure() {
 }
 
 #[test]
-fn a_result_that_is_no_complete_one_is_not_taken() {
+fn follower_refuses_an_incomplete_result() {
     let mut run = FollowerRun::modern();
     run.poll(&task("completed", r#","result":{"resultType":"input_required"}"#));
     run.expect(&["tell completed", "settle: the answer could not be read: the result of the task is none"]);
 }
 
 #[test]
-fn what_can_not_be_sent_now_is_sent_later() {
+fn follower_sends_postponed_requests_later() {
     let mut run = FollowerRun::modern();
     run.poll(&asking(&["a"]));
     run.answers(&["a"]);

@@ -4,7 +4,7 @@ use super::*;
 
 /// C14.7
 #[test]
-fn a_legacy_task_that_has_ended_is_asked_for_its_result() {
+fn follower_fetches_the_result_of_an_ended_legacy_task() {
     for status in ["completed", "failed"] {
         let mut run = FollowerRun::legacy();
         run.poll(&task(status, ""));
@@ -16,7 +16,7 @@ fn a_legacy_task_that_has_ended_is_asked_for_its_result() {
 
 /// C14.7: `tasks/result` returns the error that the request itself would have returned.
 #[test]
-fn a_legacy_task_that_failed_with_an_error_ends_with_it() {
+fn failed_legacy_task_ends_with_its_error() {
     let mut run = FollowerRun::legacy();
     run.poll(&task("failed", ""));
     run.actions();
@@ -26,7 +26,7 @@ fn a_legacy_task_that_failed_with_an_error_ends_with_it() {
 
 /// C14.7: the server sends its requests while it holds the result back.
 #[test]
-fn a_legacy_task_that_needs_input_is_asked_for_its_result_once() {
+fn follower_fetches_the_result_of_a_legacy_task_that_needs_input_once() {
     let mut run = FollowerRun::legacy();
     run.poll(&task("input_required", ""));
     run.expect(&["tell input_required", "result, however long"]);
@@ -39,7 +39,7 @@ fn a_legacy_task_that_needs_input_is_asked_for_its_result_once() {
 }
 
 #[test]
-fn a_result_that_is_held_back_for_too_long_is_asked_for_anew() {
+fn follower_fetches_a_result_again_that_is_held_back_for_too_long() {
     let mut run = FollowerRun::legacy();
     run.poll(&task("input_required", ""));
     run.poll_and_forget(&task("completed", ""));
@@ -49,7 +49,7 @@ fn a_result_that_is_held_back_for_too_long_is_asked_for_anew() {
 }
 
 #[test]
-fn a_server_that_does_not_hold_its_result_back_is_asked_at_the_end() {
+fn follower_fetches_the_result_at_the_end_from_a_server_that_does_not_hold_it_back() {
     let mut run = FollowerRun::legacy();
     run.poll(&task("input_required", ""));
     run.actions();
@@ -62,7 +62,7 @@ fn a_server_that_does_not_hold_its_result_back_is_asked_at_the_end() {
 }
 
 #[test]
-fn a_result_that_is_lost_is_asked_for_again() {
+fn follower_fetches_a_lost_result_again() {
     let mut run = FollowerRun::legacy();
     run.poll(&task("completed", ""));
     run.actions();

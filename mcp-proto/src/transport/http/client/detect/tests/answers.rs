@@ -4,7 +4,7 @@ use super::*;
 
 /// C2.7.
 #[test]
-fn each_status_and_body_that_answers_the_probe_leads_where_the_table_says() {
+fn each_status_and_body_that_answers_the_probe_follows_the_table() {
     for status in 100..600 {
         for (body, reply) in bodies(status) {
             let mut run = Run::new(&config());
@@ -21,7 +21,7 @@ fn each_status_and_body_that_answers_the_probe_leads_where_the_table_says() {
 
 /// C2.8.
 #[test]
-fn each_status_and_body_that_answers_the_handshake_leads_where_the_table_says() {
+fn each_status_and_body_that_answers_the_handshake_follows_the_table() {
     for status in 100..600 {
         for (body, reply) in bodies(status) {
             let mut run = Run::at_handshake(&config());
@@ -37,7 +37,7 @@ fn each_status_and_body_that_answers_the_handshake_leads_where_the_table_says() 
 }
 
 #[test]
-fn each_status_and_body_that_answers_the_get_is_a_failure_that_tells_all_three() {
+fn each_status_and_body_that_answers_the_get_fails_and_quotes_all_three_answers() {
     for status in 100..600 {
         for (body, reply) in bodies(status) {
             let mut run = Run::at_events(&config());
@@ -55,7 +55,7 @@ fn each_status_and_body_that_answers_the_get_is_a_failure_that_tells_all_three()
 
 /// A modern-only client reports a legacy server as a typed error.
 #[test]
-fn a_server_that_is_not_modern_is_a_typed_error_where_only_modern_ones_are_wanted() {
+fn modern_only_client_reports_a_legacy_server_as_a_typed_error() {
     for status in 100..600 {
         for (body, reply) in bodies(status) {
             let mut run = Run::new(&with_mode(EraPolicy::ModernOnly));
@@ -74,7 +74,7 @@ fn a_server_that_is_not_modern_is_a_typed_error_where_only_modern_ones_are_wante
 
 /// A0.3: the newest common version.
 #[test]
-fn a_discovery_result_chooses_the_newest_common_version() {
+fn discovery_result_selects_the_newest_common_version() {
     let all = ["2024-11-05", "2026-07-28", "2025-11-25", "3000-01-01"];
     for (mode, versions, expected) in [
         (EraPolicy::Auto, &["2026-07-28"][..], MODERN),
@@ -92,7 +92,7 @@ fn a_discovery_result_chooses_the_newest_common_version() {
 }
 
 #[test]
-fn a_discovery_result_counts_with_any_status_of_success_and_no_other() {
+fn discovery_result_counts_with_success_statuses_only() {
     let found = |status| result(status, r#"{"supportedVersions":["2026-07-28"],"capabilities":{}}"#);
     assert_eq!(Run::new(&config()).probe(found(299)), MODERN);
     assert_eq!(Run::new(&config()).probe(found(400)), INITIALIZE);
@@ -101,7 +101,7 @@ fn a_discovery_result_counts_with_any_status_of_success_and_no_other() {
 
 /// C2.1, C2.5: an unsupported version is corrected, and is no reason to fall back.
 #[test]
-fn an_unsupported_version_is_chosen_anew_whatever_the_status() {
+fn unsupported_version_error_selects_another_version_with_any_status() {
     for status in [200, 400, 401, 404, 422, 500, 503] {
         for (mode, versions, expected) in [
             (EraPolicy::Auto, &["2025-06-18", "2025-11-25"][..], INITIALIZE),
@@ -124,7 +124,7 @@ fn an_unsupported_version_is_chosen_anew_whatever_the_status() {
 
 /// A0.4.
 #[test]
-fn a_server_that_refuses_the_version_that_it_names_is_asked_once_more() {
+fn detection_retries_once_if_a_server_refuses_the_version_that_it_lists() {
     let mut run = Run::new(&config());
     assert_eq!(run.probe(unsupported(400, &["2026-07-28"])), PROBE);
     assert!(run.probe(unsupported(400, &["2026-07-28"])).starts_with("fail: the server refused"));
@@ -135,7 +135,7 @@ fn a_server_that_refuses_the_version_that_it_names_is_asked_once_more() {
 }
 
 #[test]
-fn headers_that_do_not_fit_are_sent_once_more_and_then_said_to_be_changed_on_the_way() {
+fn detection_retries_a_header_mismatch_once_and_then_blames_a_proxy() {
     for status in [200, 400, 403, 500] {
         let mut run = Run::new(&config());
         assert_eq!(run.probe(error(status, -32020)), PROBE);
@@ -149,7 +149,7 @@ fn headers_that_do_not_fit_are_sent_once_more_and_then_said_to_be_changed_on_the
 
 /// A0.5.
 #[test]
-fn a_missing_capability_is_asked_for_once_more_only_if_this_client_has_it() {
+fn detection_retries_a_missing_capability_once_if_the_client_has_it() {
     let needs =
         |name: &str| error_with(400, -32021, &format!(r#"{{"requiredCapabilities":{{{name:?}:{{}}}}}}"#));
     let capabilities = ClientCapabilities::default().with(ClientCapability::Sampling);
@@ -166,7 +166,7 @@ fn a_missing_capability_is_asked_for_once_more_only_if_this_client_has_it() {
 
 /// C2.1: at most three probes, whatever the answers ask for.
 #[test]
-fn one_reason_to_ask_again_does_not_follow_another() {
+fn detection_does_not_retry_for_two_reasons_in_a_row() {
     let mut run = Run::new(&config());
     assert_eq!(run.probe(error(400, -32020)), PROBE);
     assert!(run.probe(unsupported(400, &["2026-07-28"])).starts_with("fail"));
@@ -174,7 +174,7 @@ fn one_reason_to_ask_again_does_not_follow_another() {
 
 /// C2.13.
 #[test]
-fn an_initialize_result_settles_by_the_version_that_it_names() {
+fn initialize_result_determines_the_era_by_its_version() {
     let tolerant = ClientConfig { tolerate_unknown_version: true, ..config() };
     for (config, version, expected) in [
         (config(), "2025-11-25", LEGACY),
@@ -192,14 +192,14 @@ fn an_initialize_result_settles_by_the_version_that_it_names() {
 }
 
 #[test]
-fn an_initialize_result_is_no_answer_to_the_probe_and_a_discovery_result_none_to_the_handshake() {
+fn initialize_result_does_not_answer_the_probe_nor_a_discovery_result_the_handshake() {
     assert_eq!(Run::new(&config()).probe(initialized("2025-11-25")), INITIALIZE);
     assert!(Run::at_handshake(&config()).initialize(discovered(&["2026-07-28"])).starts_with("fail"));
 }
 
 /// C2.5.
 #[test]
-fn a_modern_error_to_the_handshake_is_taken_for_what_it_says_whatever_the_status() {
+fn modern_error_to_the_handshake_counts_with_any_status() {
     for status in [200, 400, 404, 500] {
         let handshake = || Run::at_handshake(&config());
         assert_eq!(
@@ -220,14 +220,14 @@ fn a_modern_error_to_the_handshake_is_taken_for_what_it_says_whatever_the_status
 }
 
 #[test]
-fn a_list_that_led_to_the_handshake_is_not_followed_by_another() {
+fn detection_does_not_follow_a_second_list_of_versions() {
     let mut run = Run::new(&config());
     assert_eq!(run.probe(unsupported(400, &["2025-06-18"])), "initialize 2025-06-18");
     assert!(run.initialize(unsupported(400, &["2025-03-26"])).starts_with("fail"));
 }
 
 #[test]
-fn a_legacy_only_client_takes_no_modern_version_from_a_list() {
+fn legacy_only_client_takes_no_modern_version_from_a_list() {
     let legacy = || Run::at_handshake(&with_mode(EraPolicy::LegacyOnly));
     assert_eq!(legacy().initialize(unsupported(400, &["2026-07-28", "2025-03-26"])), "initialize 2025-03-26");
     assert!(legacy().initialize(unsupported(400, &["2026-07-28"])).contains("no protocol version in common"));
@@ -235,7 +235,7 @@ fn a_legacy_only_client_takes_no_modern_version_from_a_list() {
 }
 
 #[test]
-fn a_server_that_knows_neither_method_is_modern_and_lacks_discovery() {
+fn server_that_knows_neither_method_is_modern_without_discovery() {
     let mut run = Run::new(&config());
     assert_eq!(run.probe(error(404, -32601)), INITIALIZE);
     assert_eq!(run.initialize(error(404, -32601)), "modern 2026-07-28, not described");
@@ -254,7 +254,7 @@ fn a_server_that_knows_neither_method_is_modern_and_lacks_discovery() {
 
 /// C2.8, R2.
 #[test]
-fn the_endpoint_of_a_stream_of_events_leads_to_the_handshake_beside_it() {
+fn endpoint_event_leads_to_the_handshake_beside_the_event_stream() {
     for mode in [EraPolicy::Auto, EraPolicy::LegacyOnly] {
         let mut run = Run::at_events(&with_mode(mode));
         assert_eq!(run.events(Ok(())), INITIALIZE);
@@ -263,7 +263,7 @@ fn the_endpoint_of_a_stream_of_events_leads_to_the_handshake_beside_it() {
 }
 
 #[test]
-fn the_handshake_beside_a_stream_of_events_is_the_last_attempt() {
+fn handshake_beside_an_event_stream_is_the_last_attempt() {
     let beside = || {
         let mut run = Run::at_events(&config());
         run.events(Ok(()));
@@ -285,7 +285,7 @@ fn the_handshake_beside_a_stream_of_events_is_the_last_attempt() {
 }
 
 #[test]
-fn a_stream_of_events_that_is_opened_anew_asks_for_the_handshake_again() {
+fn reopened_event_stream_repeats_the_handshake() {
     let mut run = Run::at_events(&config());
     run.events(Ok(()));
     assert_eq!(run.events(Ok(())), INITIALIZE);
@@ -294,7 +294,7 @@ fn a_stream_of_events_that_is_opened_anew_asks_for_the_handshake_again() {
 
 /// The error keeps the challenge, which the client needs to log in.
 #[test]
-fn a_challenge_is_part_of_the_failure() {
+fn error_contains_the_challenge() {
     for reply in [Reply::Other, |http| Reply::Error { error: ErrorObject::new(-32001, "log in"), http }] {
         for status in [401, 403] {
             let mut http = http_error(status, "log in");

@@ -4,7 +4,7 @@ use super::*;
 
 /// C2.2.
 #[test]
-fn detection_begins_where_mode_and_verdict_say() {
+fn detection_starts_according_to_policy_and_known_era() {
     let (modern, legacy) = ((Era::Modern, Revision::LATEST), (Era::Legacy, Revision::V2025_03_26));
     for (mode, verdict, expected) in [
         (EraPolicy::Auto, None, PROBE),
@@ -28,7 +28,7 @@ fn detection_begins_where_mode_and_verdict_say() {
 }
 
 #[test]
-fn a_legacy_verdict_that_is_met_with_a_modern_error_is_dropped_and_the_probe_is_sent() {
+fn modern_error_drops_a_known_legacy_era_and_sends_the_probe() {
     for reply in [error(400, -32020), error(400, -32021), unsupported(400, &["2025-11-25"])] {
         let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
         assert_eq!(run.initialize(reply), PROBE);
@@ -40,7 +40,7 @@ fn a_legacy_verdict_that_is_met_with_a_modern_error_is_dropped_and_the_probe_is_
 
 /// A0.9.
 #[test]
-fn a_legacy_verdict_that_leads_nowhere_is_dropped_once() {
+fn failed_detection_drops_a_known_legacy_era_once() {
     let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
     assert_eq!(run.initialize(html(406)), PROBE);
     assert_eq!(run.probe(html(406)), INITIALIZE);
@@ -59,7 +59,7 @@ fn a_legacy_verdict_that_leads_nowhere_is_dropped_once() {
 }
 
 #[test]
-fn what_says_nothing_of_the_era_drops_no_verdict() {
+fn reply_that_is_independent_of_the_era_keeps_the_known_era() {
     for reply in [html(401), html(403), html(451), html(302)] {
         let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
         assert!(run.initialize(reply).starts_with("fail"));
@@ -75,7 +75,7 @@ fn what_says_nothing_of_the_era_drops_no_verdict() {
 }
 
 #[test]
-fn a_legacy_only_client_never_probes_whatever_becomes_of_its_verdict() {
+fn legacy_only_client_never_probes_even_if_its_known_era_is_wrong() {
     let legacy = remembering(Era::Legacy, Revision::LATEST_LEGACY);
     let mut run = Run::new(&ClientConfig { era_policy: EraPolicy::LegacyOnly, ..legacy });
     assert_eq!(run.initialize(html(404)), "events");
@@ -83,7 +83,7 @@ fn a_legacy_only_client_never_probes_whatever_becomes_of_its_verdict() {
 }
 
 #[test]
-fn a_modern_verdict_that_proves_wrong_is_told() {
+fn wrong_known_modern_era_is_dropped() {
     let mut run = Run::new(&remembering(Era::Modern, Revision::LATEST));
     run.probe(html(400));
     assert_eq!(run.initialize(initialized("2025-11-25")), LEGACY);
@@ -96,7 +96,7 @@ fn a_modern_verdict_that_proves_wrong_is_told() {
 
 /// A modern server that later answers like a legacy one.
 #[test]
-fn a_modern_server_that_turns_out_to_be_none_is_probed_once_more() {
+fn detection_probes_again_if_a_server_taken_for_modern_is_not() {
     let mut run = Run::at_ready(&config());
     let act = run.detect.redetect(run.now);
     assert_eq!(run.did(act), PROBE);
@@ -114,7 +114,7 @@ fn a_modern_server_that_turns_out_to_be_none_is_probed_once_more() {
 
 /// C4.19.
 #[test]
-fn a_lost_session_is_opened_anew_at_the_version_that_was_agreed_on() {
+fn lost_session_is_reopened_at_the_negotiated_version() {
     let mut run = Run::at_session(&config());
     run.now = run.now + Duration::from_secs(100_000);
     for _ in 0..5 {
@@ -125,7 +125,7 @@ fn a_lost_session_is_opened_anew_at_the_version_that_was_agreed_on() {
 }
 
 #[test]
-fn a_session_that_is_not_opened_anew_runs_detection_from_the_start_once() {
+fn session_that_cannot_be_reopened_restarts_detection_once() {
     for reply in [html(404), error(400, SERVER_ERROR), error(400, -32020), unsupported(400, &["2026-07-28"])]
     {
         let mut run = Run::at_session(&config());
@@ -142,7 +142,7 @@ fn a_session_that_is_not_opened_anew_runs_detection_from_the_start_once() {
 }
 
 #[test]
-fn a_session_beside_a_stream_of_events_is_opened_anew_beside_it() {
+fn session_beside_an_event_stream_is_reopened_beside_it() {
     let mut run = Run::at_events(&config());
     run.events(Ok(()));
     run.initialize(initialized("2024-11-05"));
@@ -154,7 +154,7 @@ fn a_session_beside_a_stream_of_events_is_opened_anew_beside_it() {
 }
 
 #[test]
-fn a_failure_beside_a_stream_of_events_is_over_with_that_stream() {
+fn failure_beside_an_event_stream_ends_with_that_stream() {
     let mut run = Run::at_events(&config());
     run.events(Ok(()));
     run.initialize(html(404));
@@ -163,7 +163,7 @@ fn a_failure_beside_a_stream_of_events_is_over_with_that_stream() {
 }
 
 #[test]
-fn a_modern_server_has_no_session_to_lose_and_a_failure_nothing_to_forget() {
+fn repeating_the_handshake_has_no_effect_on_a_modern_server_or_after_a_failure() {
     let mut run = Run::at_ready(&config());
     assert!(matches!(run.detect.repeat_handshake(run.now, Revision::LATEST_LEGACY), HttpDetectAction::Wait));
     let mut run = Run::new(&config());

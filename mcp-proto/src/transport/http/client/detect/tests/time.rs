@@ -11,7 +11,7 @@ fn temporary() -> Vec<Reply> {
 }
 
 #[test]
-fn what_may_be_over_soon_is_tried_three_times_more_and_then_fails() {
+fn detection_retries_a_transient_failure_three_times() {
     let count = temporary().len();
     for index in 0..count {
         let reply = || temporary().swap_remove(index);
@@ -50,7 +50,7 @@ fn each_step_has_its_own_three_retries() {
 }
 
 #[test]
-fn a_probe_that_is_asked_for_again_has_no_fresh_retries() {
+fn corrected_probe_gets_no_additional_retries() {
     let mut run = Run::new(&config());
     for _ in 0..3 {
         run.probe(empty(503));
@@ -61,7 +61,7 @@ fn a_probe_that_is_asked_for_again_has_no_fresh_retries() {
 }
 
 #[test]
-fn a_server_that_says_when_to_come_back_is_left_alone_until_then() {
+fn detection_honours_the_retry_time_of_the_server() {
     let mut run = Run::new(&config());
     assert_eq!(run.probe(busy(503, 17)), "wait");
     assert_eq!(run.wait(), (Duration::from_secs(17), PROBE.into()));
@@ -74,7 +74,7 @@ fn a_server_that_says_when_to_come_back_is_left_alone_until_then() {
 }
 
 #[test]
-fn a_server_that_wants_more_time_than_there_is_fails_at_once() {
+fn detection_fails_at_once_if_the_retry_time_exceeds_its_deadline() {
     let mut run = Run::new(&config());
     assert!(run.probe(busy(503, 120)).contains("503"));
     assert_eq!(run.detect.deadline(), None);
@@ -83,7 +83,7 @@ fn a_server_that_wants_more_time_than_there_is_fails_at_once() {
 }
 
 #[test]
-fn a_probe_that_is_not_answered_in_time_is_sent_again_and_never_leads_to_the_handshake() {
+fn unanswered_probe_is_repeated_and_never_leads_to_the_handshake() {
     let mut run = Run::new(&config());
     for _ in 0..3 {
         assert_eq!(run.wait(), (Duration::from_secs(10), "wait".into()));
@@ -95,7 +95,7 @@ fn a_probe_that_is_not_answered_in_time_is_sent_again_and_never_leads_to_the_han
 }
 
 #[test]
-fn a_handshake_that_is_not_answered_in_time_is_sent_again_until_connecting_has_taken_too_long() {
+fn unanswered_handshake_is_repeated_until_the_connect_timeout() {
     let mut run = Run::at_handshake(&config());
     let start = run.now;
     for _ in 0..3 {
@@ -107,7 +107,7 @@ fn a_handshake_that_is_not_answered_in_time_is_sent_again_until_connecting_has_t
 }
 
 #[test]
-fn connecting_as_a_whole_ends_after_its_time() {
+fn connecting_ends_at_its_timeout() {
     let mut config = config();
     config.connect.total = Duration::from_secs(12);
     let mut run = Run::new(&config);
@@ -132,7 +132,7 @@ fn connecting_as_a_whole_ends_after_its_time() {
 }
 
 #[test]
-fn silent_server_is_waited_for_as_long_as_the_application_wants() {
+fn detection_waits_for_a_silent_server_as_long_as_configured() {
     for total in [2, 20, 300].map(Duration::from_secs) {
         let mut config = config();
         config.connect = ConnectTimeouts::within(total);
@@ -173,7 +173,7 @@ fn progress_names_the_step_and_the_retry_and_why() {
 }
 
 #[test]
-fn a_late_answer_counts_while_the_same_step_goes_on() {
+fn detection_accepts_a_late_answer_during_the_same_step() {
     let mut run = Run::new(&config());
     run.wait();
     assert_eq!(run.probe(discovered(&["2026-07-28"])), MODERN, "while nothing is being tried");
@@ -186,15 +186,15 @@ fn a_late_answer_counts_while_the_same_step_goes_on() {
     assert_eq!(run.wait().1, PROBE);
 
     let mut run = Run::at_handshake(&config());
-    assert_eq!(run.probe(discovered(&["2026-07-28"])), "wait", "the step is over");
+    assert_eq!(run.probe(discovered(&["2026-07-28"])), "wait", "the step has ended");
     assert_eq!(run.initialize(initialized("2025-11-25")), LEGACY);
     for act in [run.probe(html(404)), run.initialize(html(404)), run.events(Ok(()))] {
-        assert_eq!(act, "wait", "everything is over");
+        assert_eq!(act, "wait", "detection has ended");
     }
 }
 
 #[test]
-fn the_pauses_depend_on_the_seed_alone() {
+fn pauses_depend_only_on_the_seed() {
     let pauses = |seed| {
         let mut detect = HttpEraDetection::new(&config(), seed, Backoff::default());
         let now = Instant::ORIGIN;

@@ -21,7 +21,7 @@ fn any_reply() -> impl Strategy<Value = Reply> {
 proptest! {
     /// Detection ends within its deadline and sends no more requests than it may.
     #[test]
-    fn whatever_is_answered_it_ends_in_time(
+    fn detection_ends_in_time_with_any_answers(
         replies in prop::collection::vec(prop::option::of(any_reply()), 64),
         mode in prop::sample::select(vec![EraPolicy::Auto, EraPolicy::ModernOnly, EraPolicy::LegacyOnly]),
         remembered in prop::option::of(prop::sample::select(vec![Revision::LATEST, Revision::LATEST_LEGACY])),
