@@ -17,6 +17,7 @@ mod lenient;
 mod limits;
 mod requests;
 mod robustness;
+mod server_requests;
 mod slow;
 mod tasks;
 mod watch;
