@@ -118,7 +118,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener.try_into().expect("a listener"), address)
 }
 
-/// A server of hyper's alone, which says what it is told.
+/// A server of hyper's alone, which echoes its message.
 fn echo(executor: &'static Executor) -> SocketAddr {
     let (listener, address) = listener();
     let serving = executor.spawn(async move {
@@ -141,7 +141,7 @@ struct Echo {
     message: String,
 }
 
-/// Our server, which says what it is told, and in the other tool first that it does so.
+/// Our server, with one tool that echoes, and one that reports progress first.
 fn serve(executor: &'static Executor) -> SocketAddr {
     let tool = |name: &str| Tool::new(name, "Says what it is told", json!({ "type": "object" }));
     let router = Router::new("echo", "1.0.0")

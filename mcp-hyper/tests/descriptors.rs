@@ -1,4 +1,4 @@
-//! A process that has no file descriptors left gets errors, not panics, and serves on once it has some.
+//! A process without free file descriptors gets errors, not panics, and continues once it has some.
 #![cfg(target_os = "linux")]
 
 #[path = "server_common/mod.rs"]
@@ -34,7 +34,7 @@ fn process_without_descriptors_gets_errors_and_no_panics() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
 }
 
-/// Those that are open stay open; no other can be opened.
+/// Open descriptors stay open; no other can be opened.
 fn exhaust(limit: Rlimit) {
     setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..limit }).unwrap();
 }
@@ -68,7 +68,7 @@ fn exhausted() {
     wait_until("accepting fails", || errors.load(Ordering::SeqCst) > 0);
     thread::sleep(Duration::from_millis(300));
     let failed = errors.load(Ordering::SeqCst);
-    assert!(failed <= 10, "it is tried again after a while: {failed}");
+    assert!(failed <= 10, "the server tries again after a pause: {failed}");
 
     setrlimit(Resource::Nofile, limit).unwrap();
     for client in &mut clients {

@@ -1,4 +1,4 @@
-//! A server that is killed and started again, under load, and clients that get over it by themselves.
+//! A server that is killed and restarted under load, and clients that recover by themselves.
 #![allow(missing_docs)]
 
 mod server_common;
@@ -14,10 +14,10 @@ use mcp_hyper::{ClientOptions, Proxy, ServerOptions};
 use serde_json::json;
 use server_common::*;
 
-/// How many calls are under way with each client at any time.
+/// The number of calls in flight of each client.
 const CALLS: usize = 8;
 
-/// A server that can be killed: nothing is said to anybody.
+/// A server that can be killed without a message to its clients.
 struct RestartableServer(smol::Task<std::io::Result<()>>);
 
 impl RestartableServer {
@@ -41,10 +41,10 @@ impl RestartableServer {
     }
 }
 
-/// How many calls were answered.
+/// The number of answered calls.
 type CallCount = Arc<AtomicUsize>;
 
-/// Calls for as long as it is polled. What was under way when the server was killed fails, the rest waits for it.
+/// Calls for as long as it is polled. Calls in flight when the server was killed fail, the rest wait for it.
 async fn load(client: Client, answered: CallCount) {
     loop {
         let message = format!("call {}", answered.load(SeqCst));
@@ -93,7 +93,7 @@ fn restarted_under(modes: &[EraPolicy]) {
 }
 
 #[test]
-fn modern_clients_go_on_when_the_server_is_back() {
+fn modern_clients_continue_when_the_server_is_back() {
     restarted_under(&[EraPolicy::ModernOnly; 3]);
 }
 

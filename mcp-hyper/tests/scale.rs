@@ -1,5 +1,5 @@
-//! What a server holds for many clients, on real sockets: a thousand streams, ten thousand sessions. What it costs is
-//! printed (`cargo test -p mcp-hyper --test scale -- --nocapture`).
+//! The memory of a server with many clients, on real sockets: a thousand streams, ten thousand sessions. It is printed
+//! (`cargo test -p mcp-hyper --test scale -- --nocapture`).
 #![allow(missing_docs)]
 
 mod server_common;
@@ -23,10 +23,10 @@ use server_common::*;
 static ALLOCATOR: Counting = Counting;
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Knows how many bytes are allocated.
+/// Counts the allocated bytes.
 struct Counting;
 
-// SAFETY: every call is passed on to the system's allocator as it came.
+// SAFETY: every call is passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Relaxed);
@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// One test at a time, so that each counts its own.
+/// One test at a time, so that each counts only its own memory.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -50,7 +50,7 @@ fn alone() -> MutexGuard<'static, ()> {
 const STREAMS: usize = 1000;
 const SESSIONS: usize = 10_000;
 
-/// Sockets of both sides, and some.
+/// Sockets of both sides, and some more.
 fn allow_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -72,7 +72,7 @@ fn kib_each(before: usize, count: usize) -> f64 {
     LIVE.load(Relaxed).saturating_sub(before) as f64 / 1024.0 / count as f64
 }
 
-/// Opens a stream with each of the clients, tells them all something, and has them leave.
+/// Opens a stream with each of the clients, sends a change to all, and disconnects them.
 fn hold_streams(
     kind: &str,
     most: f64,
@@ -94,7 +94,7 @@ fn hold_streams(
         if let Some(first) = first {
             assert_eq!(client.event()["method"], first);
         }
-        // What the client itself holds is not counted.
+        // The client's own memory is not counted.
         client.forget();
     }
     let each = kib_each(before, STREAMS);
@@ -105,8 +105,8 @@ fn hold_streams(
     }
     let told = begin.elapsed();
     drop(clients);
-    wait_until("what they cost is given back", || {
-        // The reactor cleans up when something happens: something that no stream has to keep.
+    wait_until("their memory is freed", || {
+        // The reactor frees memory on its next event, so this causes one.
         caller.echo("again");
         caller.forget();
         LIVE.load(Relaxed) < before + 64 * 1024
@@ -115,7 +115,7 @@ fn hold_streams(
     assert!(each < most, "{each} KiB");
 }
 
-/// Waits until nothing is freed any more.
+/// Waits until no more memory is freed.
 fn settle(what: &str) {
     let mut last = (LIVE.load(Relaxed), Instant::now());
     wait_until(what, || {
@@ -128,7 +128,7 @@ fn settle(what: &str) {
 }
 
 #[test]
-fn a_thousand_subscriptions_cost_little_and_all_are_told() {
+fn a_thousand_subscriptions_cost_little_memory_and_all_receive_a_change() {
     let _alone = alone();
     let at = served(ServerOptions::new(router(&HandlerLog::default())));
     let open = || {
@@ -142,7 +142,7 @@ fn a_thousand_subscriptions_cost_little_and_all_are_told() {
 }
 
 #[test]
-fn a_thousand_listeners_of_legacy_sessions_cost_little_and_all_are_told() {
+fn a_thousand_listening_streams_of_legacy_sessions_cost_little_memory_and_all_receive_a_change() {
     let _alone = alone();
     let options = ServerOptions::new(router(&HandlerLog::default()));
     let at = served(options.configure(|config| config.session_idle = Duration::from_secs(1)));
@@ -159,7 +159,7 @@ fn a_thousand_listeners_of_legacy_sessions_cost_little_and_all_are_told() {
 }
 
 #[test]
-fn ten_thousand_sessions_are_opened_and_expire_and_their_memory_comes_back() {
+fn ten_thousand_sessions_expire_and_free_their_memory() {
     let _alone = alone();
     let runtime = ShiftedTimer::default();
     let options = ServerOptions::new(router(&HandlerLog::default())).runtime(&runtime);
@@ -175,12 +175,12 @@ fn ten_thousand_sessions_are_opened_and_expire_and_their_memory_comes_back() {
     }
     let opening = begin.elapsed();
     let each = kib_each(before, SESSIONS);
-    assert_eq!(client.list_tools(&early), 200, "all of them are there");
+    assert_eq!(client.list_tools(&early), 200, "every session is open");
 
     runtime.shift(Duration::from_secs(31 * 60));
     let mut client = RawClient::connect(address);
     wait_until("their memory is given back", || LIVE.load(Relaxed) < before + 256 * 1024);
-    assert_eq!(client.list_tools(&early), 404, "it has expired");
+    assert_eq!(client.list_tools(&early), 404, "the session has expired");
     client.initialize();
     let left = LIVE.load(Relaxed) as f64 - before as f64;
     println!(
@@ -193,8 +193,8 @@ fn ten_thousand_sessions_are_opened_and_expire_and_their_memory_comes_back() {
 /// A server that is full of sessions.
 const FULL: usize = 2000;
 
-/// How many of a hundred clients' sessions survive those of another client, which opens as many as there may be; and what
-/// the server holds before and after those, in MiB. A proxy forwards them all.
+/// The number of a hundred clients' sessions that survive another client, which opens as many as possible; and the
+/// memory of the server before and after that, in MiB. A proxy forwards all clients.
 fn survivors(told_apart: bool) -> (usize, [f64; 2]) {
     let proxies = told_apart.then(|| "127.0.0.1".parse().unwrap());
     let options = ServerOptions::new(router(&HandlerLog::default())).trusted_proxies(proxies);
@@ -217,7 +217,7 @@ fn survivors(told_apart: bool) -> (usize, [f64; 2]) {
 }
 
 #[test]
-fn a_client_that_fills_the_server_evicts_no_other_clients_sessions() {
+fn client_that_fills_the_server_evicts_no_sessions_of_others() {
     let _alone = alone();
     for (told_apart, expected) in [(true, 100), (false, 0)] {
         let (alive, [before, after]) = survivors(told_apart);
@@ -243,7 +243,7 @@ impl RawClient {
         head.get("mcp-session-id").unwrap().to_owned()
     }
 
-    /// Asks for something in a session; returns the status.
+    /// Lists the tools in a session; returns the status.
     fn list_tools(&mut self, session: &str) -> u16 {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
         self.post("/mcp", &in_session(session), &request);
@@ -251,7 +251,7 @@ impl RawClient {
     }
 }
 
-/// Smol's time, and some that a test adds.
+/// Smol's time, shifted by the test.
 #[derive(Clone, Default)]
 struct ShiftedTimer(Arc<Mutex<ClockShift>>);
 

@@ -362,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_of_addresses_take_turns() {
+    fn address_families_alternate() {
         let addresses =
             |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
         let given = addresses(&["[::1]:1", "[::2]:1", "1.1.1.1:1", "1.1.1.2:1", "1.1.1.3:1"]);

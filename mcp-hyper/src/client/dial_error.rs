@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_connections_are_definite() {
+    fn refused_connection_is_definite() {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         let words = "cannot connect to server.example:80: connection refused";
         assert_eq!(failure(&refused), (words.to_owned(), true));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_resolver_that_was_asked_is_believed_about_unknown_hosts() {
+    fn unknown_host_is_definite_only_if_the_resolver_answered() {
         let text = "failed to lookup address information: ";
         for words in
             ["Name or service not known", "No address associated with hostname", "Name does not resolve"]
@@ -176,7 +176,7 @@ mod tests {
 
     #[cfg(feature = "tls")]
     #[test]
-    fn faults_of_certificates_are_told_in_words() {
+    fn error_describes_invalid_certificates_in_words() {
         use futures_rustls::pki_types::ServerName;
         use futures_rustls::rustls::{CertificateError as Fault, Error as TlsError};
 

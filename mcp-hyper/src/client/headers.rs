@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn protocol_headers_are_refused_by_name_however_spelt() {
+    fn application_cannot_set_headers_of_the_protocol_in_any_spelling() {
         for name in [
             "Mcp-Method",
             "mcp-param-city",
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refreshed_header_never_replaces_one_of_the_protocol() {
+    fn refreshed_header_never_replaces_one_of_the_protocol() {
         let mut additions = Additions::default();
         let mut count = 0;
         additions.refresh(Box::new(move |headers| {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_may_have_several_values_and_a_line_break_is_refused() {
+    fn header_may_have_several_values_without_line_breaks() {
         let mut additions = Additions::default();
         additions.add("X-Tag", "a");
         additions.add("x-tag", "b");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_can_be_named_by_the_application() {
+    fn application_can_set_the_user_agent() {
         let mut additions = Additions::default();
         additions.add("User-Agent", "mine");
         assert_eq!(applied(additions).get_all("user-agent").iter().collect::<Vec<_>>(), ["mine"]);

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn each_scheme_has_its_variable_and_the_lower_case_name_counts_first() {
+    fn each_scheme_has_its_variable_and_the_lower_case_name_takes_precedence() {
         let proxy = from(&[
             ("http_proxy", "http://a:1"),
             ("HTTP_PROXY", "http://b:1"),
@@ -175,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_variable_means_no_proxy_even_before_a_full_one() {
+    fn empty_variable_disables_the_proxy_despite_the_upper_case_one() {
         let proxy = from(&[("http_proxy", ""), ("HTTP_PROXY", "http://b:1")]).unwrap();
         assert_eq!(asked(&proxy, "http://x.org/"), None);
     }
 
     #[test]
-    fn a_cgi_program_does_not_believe_http_proxy() {
+    fn cgi_program_ignores_the_http_proxy_variable() {
         let proxy = from(&[("REQUEST_METHOD", "GET"), ("HTTP_PROXY", "evil:1"), ("HTTPS_PROXY", "b:1")]);
         let proxy = proxy.unwrap();
         assert_eq!(asked(&proxy, "http://x.org/"), None);
@@ -191,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http_proxy_is_an_error_that_names_its_variable() {
+    fn error_of_an_invalid_proxy_names_its_variable() {
         assert_eq!(from(&[("HTTPS_PROXY", "socks5://a:1")]).unwrap_err().variable, "HTTPS_PROXY");
         assert_eq!(Proxy::through("").unwrap_err().variable, "");
     }
 
     #[test]
-    fn this_machine_is_asked_directly_unless_told_otherwise() {
+    fn proxy_is_bypassed_for_this_machine_by_default() {
         let proxy = Proxy::through("proxy:3128").unwrap();
         for url in ["http://localhost/", "http://app.LOCALHOST:80/", "https://127.1.2.3/", "http://[::1]/"] {
             assert_eq!(asked(&proxy, url), None, "{url}");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_are_asked_directly() {
+    fn proxy_is_bypassed_for_exceptions() {
         let proxy = from(&[("http_proxy", "p:1"), ("NO_PROXY", "internal.example, 10.0.0.0/8")]).unwrap();
         assert_eq!(asked(&proxy, "http://a.internal.example/"), None);
         assert_eq!(asked(&proxy, "http://10.3.4.5/"), None);

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_falls_apart_into_origin_path_and_credentials() {
+    fn parser_splits_a_url_into_origin_path_and_credentials() {
         let target = target("HTTPS://User:p%40ss@Example.COM/mcp?key=1");
         assert_eq!(target.origin.with_port(), "example.com:443");
         assert_eq!(target.origin.authority(), "example.com");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_addresses_keep_their_form() {
+    fn parser_keeps_the_form_of_ports_and_addresses() {
         let v6 = target("http://[::1]:8080");
         assert_eq!((v6.origin.host.as_str(), v6.origin.port), ("::1", 8080));
         assert_eq!(v6.origin.authority(), "[::1]:8080");
@@ -184,20 +184,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_http_is_none() {
+    fn parser_refuses_other_urls() {
         for url in ["/mcp", "ftp://a/", "a:80", "http:///x", "http://a b/", "http://:80/"] {
             assert!(Target::parse(url).is_none(), "{url}");
         }
     }
 
     #[test]
-    fn target_does_not_show_what_may_be_secret() {
+    fn debug_output_hides_secrets_of_a_target() {
         let shown = format!("{:?}", target("https://marker:marker@example.com/mcp?key=marker"));
         assert!(!shown.contains("marker") && shown.contains("/mcp"), "{shown}");
     }
 
     #[test]
-    fn an_odd_percent_sign_stands_for_itself() {
+    fn malformed_percent_sign_stands_for_itself() {
         assert_eq!(percent_decoded("%41%4"), b"A%4");
         assert_eq!(percent_decoded("%zz%"), b"%zz%");
     }

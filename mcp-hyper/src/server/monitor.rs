@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_connection_is_retired_and_then_cut() {
+    fn silent_connection_is_retired_and_then_cut() {
         let case = Case::new(|_| {});
         case.watch.set_version(HttpVersion::Http1);
         assert_eq!(case.deadline(), Some((120, ShutdownOrder::Retire)));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_have_their_time_from_their_first_byte() {
+    fn header_timeout_starts_at_the_first_byte() {
         let case = Case::new(|_| {});
         case.watch.set_version(HttpVersion::Http1);
         case.pass(50);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_has_the_time_of_headers_and_the_first_request_its_own() {
+    fn handshake_has_the_header_timeout_and_the_first_request_the_idle_timeout() {
         let case = Case::new(|_| {});
         case.watch.note_read();
         assert_eq!(case.deadline(), Some((10, ShutdownOrder::Cut(ConnectionLimit::Headers))));
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_http2_are_no_headers() {
+    fn header_timeout_does_not_apply_to_http2_frames() {
         let case = Case::new(|_| {});
         case.watch.set_version(HttpVersion::Http2);
         case.watch.note_read();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_takes_nothing_is_cut_even_while_an_exchange_is_under_way() {
+    fn client_that_reads_nothing_is_cut_even_during_an_exchange() {
         let case = Case::new(|_| {});
         let _busy = ExchangeGuard::new(case.watch.clone());
         case.pass(7);
@@ -393,16 +393,16 @@ mod tests {
     }
 
     #[test]
-    fn an_old_connection_is_retired_whatever_it_does() {
+    fn old_connection_is_retired_even_during_an_exchange() {
         let case = Case::new(|limits| limits.lifetime = Some(Duration::from_secs(30)));
         let _busy = ExchangeGuard::new(case.watch.clone());
         assert_eq!(case.deadline(), Some((30, ShutdownOrder::Retire)));
         case.watch.note_retired();
-        assert_eq!(case.deadline(), None, "what is under way is finished");
+        assert_eq!(case.deadline(), None, "open exchanges finish");
     }
 
     #[test]
-    fn only_a_client_that_may_still_be_sending_is_waited_for() {
+    fn closing_waits_only_for_a_client_that_may_still_be_sending() {
         let case = Case::new(|_| {});
         case.watch.set_version(HttpVersion::Http1);
         case.watch.note_read();
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_to_cut_stands() {
+    fn cut_order_is_not_replaced_by_another() {
         let case = Case::new(|_| {});
         case.watch.set_order(ShutdownOrder::Cut(ConnectionLimit::Closed));
         case.watch.set_order(ShutdownOrder::Retire);

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn each_version_is_told_by_its_first_bytes_and_none_of_them_is_lost() {
+    fn first_bytes_determine_the_http_version_and_none_is_lost() {
         let post = b"POST /mcp HTTP/1.1\r\nhost: a\r\n\r\n";
         let put = b"PRIVATE / HTTP/1.1\r\n\r\n";
         let two = [&HTTP2[..], b"frames"].concat();

@@ -1,4 +1,4 @@
-//! Clients of servers that want to know who asks. Rows C12.1, C12.2, C12.12, C12.13, C12.24 to C12.26.
+//! Clients of servers that require authorization. Rows C12.1, C12.2, C12.12, C12.13, C12.24 to C12.26.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
@@ -22,7 +22,7 @@ use smol::future::{or, poll_once};
 use crate::client_common::town::{AuthTestbed, PathGate, agree, ok, visit};
 use crate::client_common::{call, connect, modern, run};
 
-/// Somebody who is shown pages, and where those lead back to.
+/// A user who is shown pages; the pages arrive at the receiver.
 fn interactive_login() -> (Authorization, Receiver<AuthorizationPage>) {
     let redirects = LoopbackRedirects::bind().unwrap();
     let config = AuthConfig::new("test", redirects.uri());
@@ -40,7 +40,7 @@ fn with_pages(authorization: Authorization) -> (Authorization, Receiver<Authoriz
     (authorization, opened)
 }
 
-/// Nobody who could be shown anything.
+/// A configuration without a user to show pages to.
 fn noninteractive_login() -> Authorization {
     Authorization::new(AuthConfig::new("test", "http://127.0.0.1/callback"))
 }
@@ -53,7 +53,7 @@ fn start(options: ClientOptions, url: &str) -> (Client, AuthHandle, smol::Task<(
 
 /// C12.1, C12.2, C12.12, C12.13
 #[test]
-fn a_person_agrees_and_every_request_goes_out_with_the_token() {
+fn client_sends_every_request_with_the_token_once_the_user_agreed() {
     run(async {
         let town = AuthTestbed::new().await;
         let (authorization, pages) = interactive_login();
@@ -80,15 +80,20 @@ fn a_person_agrees_and_every_request_goes_out_with_the_token() {
                 && asked[1..].iter().all(|asked| asked.header("authorization") == Some("Bearer token-1"))
         );
         for seen in seen.iter().filter(|seen| seen.path != "/mcp") {
-            assert_eq!(seen.header("authorization"), None, "{} is sent what is the server's", seen.path);
+            assert_eq!(
+                seen.header("authorization"),
+                None,
+                "{} receives what belongs to the server",
+                seen.path
+            );
         }
         assert!(seen.iter().all(|seen| !seen.path.contains("token-")), "never in a URL");
     });
 }
 
-/// C12.13: not even where the server itself says that it has moved.
+/// C12.13: not even to a server to which the server redirects.
 #[test]
-fn the_token_goes_to_no_other_server() {
+fn client_sends_the_token_to_no_other_server() {
     run(async {
         let elsewhere = AuthTestbed::new().await;
         let target = elsewhere.url();
@@ -108,7 +113,7 @@ fn the_token_goes_to_no_other_server() {
 
 /// C12.24
 #[test]
-fn what_is_kept_is_used_by_the_next_client_and_nobody_is_asked_again() {
+fn next_client_uses_the_stored_token_without_a_page() {
     run(async {
         let town = AuthTestbed::new().await;
         let store = MemoryStore::new();
@@ -130,7 +135,7 @@ fn what_is_kept_is_used_by_the_next_client_and_nobody_is_asked_again() {
 }
 
 #[test]
-fn accounts_are_kept_apart() {
+fn accounts_have_separate_tokens() {
     run(async {
         let town = AuthTestbed::new().await;
         let store = MemoryStore::new();
@@ -151,7 +156,7 @@ fn accounts_are_kept_apart() {
 
 /// C12.2
 #[test]
-fn without_anybody_to_agree_the_request_fails_with_the_servers_refusal() {
+fn noninteractive_client_fails_with_the_refusal_of_the_server() {
     run(async {
         let town = AuthTestbed::new().await;
         let (client, _driver) = connect(modern().authorization(noninteractive_login()), &town.url());
@@ -160,12 +165,12 @@ fn without_anybody_to_agree_the_request_fails_with_the_servers_refusal() {
         assert_eq!((http.status, http.detail.as_ref()), (401, "who are you?"));
         assert_eq!(http.unauthorized.as_deref(), Some("somebody has to agree first, to tools"));
         assert!(http.challenge.as_ref().unwrap().contains("resource_metadata"));
-        assert!(town.requests_to("/register").is_empty(), "nobody could agree to what comes of it");
+        assert!(town.requests_to("/register").is_empty(), "no registration without a user");
     });
 }
 
 #[test]
-fn where_a_page_leads_may_be_told_by_hand() {
+fn application_can_pass_the_redirect_by_hand() {
     run(async {
         let town = AuthTestbed::new().await;
         let config = AuthConfig::new("test", "http://127.0.0.1/callback");
@@ -181,9 +186,9 @@ fn where_a_page_leads_may_be_told_by_hand() {
     });
 }
 
-/// C12.8: an answer that is not to this very page changes nothing.
+/// C12.8: a redirect that does not belong to this page changes nothing.
 #[test]
-fn what_else_comes_to_where_pages_lead_back_is_turned_away() {
+fn redirect_listener_refuses_other_requests() {
     run(async {
         let town = AuthTestbed::new().await;
         let (authorization, pages) = interactive_login();
@@ -211,7 +216,7 @@ fn what_else_comes_to_where_pages_lead_back_is_turned_away() {
 }
 
 #[test]
-fn logging_out_gives_the_token_back_and_forgets_it() {
+fn logout_revokes_and_forgets_the_token() {
     run(async {
         let town = AuthTestbed::new().await;
         let store = MemoryStore::new();
@@ -225,7 +230,7 @@ fn logging_out_gives_the_token_back_and_forgets_it() {
         });
         agree(&pages.recv().await.unwrap().url).await;
         assert_eq!(login.await.unwrap().scopes.unwrap().to_string(), "tools");
-        assert!(town.requests_to("/mcp").is_empty(), "the server itself is not asked");
+        assert!(town.requests_to("/mcp").is_empty(), "the server itself receives no request");
 
         handle.logout().await.unwrap();
         assert_eq!(town.requests_to("/revoke")[0].form("token").as_deref(), Some("refresh-1"));
@@ -238,7 +243,7 @@ fn logging_out_gives_the_token_back_and_forgets_it() {
 }
 
 #[test]
-fn whoever_waits_for_a_token_is_told_that_the_driver_is_gone() {
+fn login_fails_when_the_driver_is_dropped() {
     run(async {
         let town = AuthTestbed::new().await;
         let (authorization, pages) = interactive_login();
@@ -252,7 +257,7 @@ fn whoever_waits_for_a_token_is_told_that_the_driver_is_gone() {
 }
 
 #[test]
-fn a_token_that_is_on_its_way_is_kept_although_the_client_is_closed() {
+fn closed_client_stores_a_token_that_is_still_in_flight() {
     run(async {
         let (asked, waiting) = unbounded();
         let (go, may_go) = unbounded();
@@ -282,7 +287,7 @@ fn a_token_that_is_on_its_way_is_kept_although_the_client_is_closed() {
 }
 
 #[test]
-fn an_application_without_authorization_is_told_of_the_refusal() {
+fn application_without_authorization_gets_the_refusal() {
     run(async {
         let town = AuthTestbed::new().await;
         let (client, _driver) = connect(modern(), &town.url());
@@ -293,7 +298,7 @@ fn an_application_without_authorization_is_told_of_the_refusal() {
 }
 
 #[test]
-fn what_shows_the_wire_does_not_show_the_token() {
+fn wire_events_do_not_show_the_token() {
     run(async {
         let town = AuthTestbed::new().await;
         let (authorization, pages) = interactive_login();
@@ -315,7 +320,7 @@ fn what_shows_the_wire_does_not_show_the_token() {
 }
 
 #[test]
-fn a_token_takes_the_place_of_a_header_of_the_applications_own() {
+fn token_replaces_the_header_of_the_application() {
     run(async {
         let town = AuthTestbed::new().await;
         let (authorization, pages) = interactive_login();
@@ -333,7 +338,7 @@ fn a_token_takes_the_place_of_a_header_of_the_applications_own() {
     });
 }
 
-/// What was kept of a client that logged in an hour ago.
+/// The record of a client that logged in an hour ago.
 async fn expired_login_store(town: &AuthTestbed) -> MemoryStore {
     let store = MemoryStore::new();
     let record = serde_json::json!({
@@ -351,7 +356,7 @@ async fn expired_login_store(town: &AuthTestbed) -> MemoryStore {
 
 /// C12.24
 #[test]
-fn a_token_that_has_ended_is_renewed_before_anything_goes_out() {
+fn client_renews_an_expired_token_before_it_sends_a_request() {
     run(async {
         let town = AuthTestbed::new().await;
         let store = expired_login_store(&town).await;
@@ -364,9 +369,9 @@ fn a_token_that_has_ended_is_renewed_before_anything_goes_out() {
     });
 }
 
-/// Nobody waits for ever, and the server has the last word.
+/// No request waits for ever, and the server decides.
 #[test]
-fn a_token_that_can_not_be_renewed_lets_the_request_be_refused() {
+fn request_without_a_renewable_token_ends_with_the_refusal() {
     run(async {
         let town = AuthTestbed::with(|seen| {
             (seen.path == "/token").then(|| (500, String::new(), "out of order".to_owned()))
@@ -399,7 +404,7 @@ impl TokenStore for FailingStore {
 }
 
 #[test]
-fn a_store_that_does_not_open_is_told() {
+fn error_reports_a_store_that_does_not_open() {
     run(async {
         let town = AuthTestbed::new().await;
         let (client, _driver) =
@@ -409,9 +414,9 @@ fn a_store_that_does_not_open_is_told() {
     });
 }
 
-// --- Where the metadata may lead ---
+// --- The addresses of metadata ---
 
-/// Names of this test's own, and a note of whom anybody connects to.
+/// Resolves names to the test's addresses, and records the connections.
 struct FakeResolver {
     addresses: Vec<SocketAddr>,
     connected: Arc<Mutex<Vec<SocketAddr>>>,
@@ -440,8 +445,8 @@ impl Runtime for FakeResolver {
     }
 }
 
-/// What became of a client whose server names an authorization server that has these addresses: what it was told, and
-/// whom it has connected to.
+/// Runs a client whose server names an authorization server with these addresses; returns the client's error, and the
+/// addresses to which it connected.
 async fn connected_addresses(addresses: &[&str]) -> (String, Vec<SocketAddr>) {
     let town = AuthTestbed::with(|seen| {
         (seen.path == "/.well-known/oauth-protected-resource/mcp").then(|| {
@@ -464,7 +469,7 @@ async fn connected_addresses(addresses: &[&str]) -> (String, Vec<SocketAddr>) {
 
 /// C12.26
 #[test]
-fn names_that_lead_into_private_networks_are_not_followed() {
+fn client_does_not_connect_to_names_of_private_networks() {
     run(async {
         let private = [
             "10.0.0.7:443",
@@ -482,9 +487,9 @@ fn names_that_lead_into_private_networks_are_not_followed() {
     });
 }
 
-/// C12.26: of several addresses only those are connected to that may be, and they are those that were looked at.
+/// C12.26: of several addresses the client connects only to permitted ones, and to exactly those that it checked.
 #[test]
-fn of_a_name_only_the_addresses_are_used_that_may_be_visited() {
+fn client_connects_only_to_the_permitted_addresses_of_a_name() {
     run(async {
         let (error, connected) =
             connected_addresses(&["10.0.0.7:443", "93.184.216.34:443", "[fd00::1]:443"]).await;
@@ -497,7 +502,7 @@ fn of_a_name_only_the_addresses_are_used_that_may_be_visited() {
 }
 
 #[test]
-fn a_document_that_does_not_end_is_not_read_to_its_end() {
+fn client_stops_reading_an_endless_document() {
     run(async {
         let town = AuthTestbed::with(|seen| {
             let long = " ".repeat(300 * 1024);
@@ -510,9 +515,9 @@ fn a_document_that_does_not_end_is_not_read_to_its_end() {
     });
 }
 
-/// C12.23: a token can not be sent over an open network.
+/// C12.23: a token must not be sent over an insecure connection.
 #[test]
-fn a_server_that_tokens_can_not_be_sent_to_is_refused_at_once() {
+fn client_refuses_a_server_without_a_secure_connection_at_once() {
     let refused = modern().authorization(noninteractive_login()).connect("http://example.com/mcp");
     let Err(mcp_hyper::ConnectError::Authorization(error)) = refused else { panic!() };
     assert!(error.to_string().contains("no token can be sent"), "{error}");

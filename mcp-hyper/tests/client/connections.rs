@@ -1,4 +1,4 @@
-//! Connections of HTTP/1.1: kept, given up, lost.
+//! Connections of HTTP/1.1: reused, dropped, lost.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use mcp_hyper::mcp_proto::transport::http::{ExchangeEnd, SentState};
 use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
 use serde_json::json;
 
-/// How exchanges ended, in order.
+/// The ends of exchanges, in order.
 type EndLog = Arc<Mutex<Vec<ExchangeEnd>>>;
 
 fn watched(options: ClientOptions) -> (ClientOptions, EndLog) {
@@ -74,7 +74,7 @@ fn a_legacy_session_shares_a_connection_too() {
 }
 
 #[test]
-fn a_connection_that_the_server_closes_after_its_answer_is_not_used_again() {
+fn client_does_not_reuse_a_connection_that_the_server_closes() {
     run(async {
         let (listener, url) = listen().await;
         let server = smol::spawn(async move {
@@ -93,7 +93,7 @@ fn a_connection_that_the_server_closes_after_its_answer_is_not_used_again() {
 }
 
 #[test]
-fn a_kept_connection_that_died_is_replaced_without_anybody_noticing() {
+fn client_replaces_a_dead_idle_connection_without_an_error() {
     run(async {
         let (listener, url) = listen().await;
         let (options, ends) = watched(modern());
@@ -102,7 +102,7 @@ fn a_kept_connection_that_died_is_replaced_without_anybody_noticing() {
         let server = smol::spawn(async move {
             let mut seen = 0;
             for _ in 0..10 {
-                // The client is told nothing: the connection just ends.
+                // The server ends the connection without a message.
                 seen += accept(&listener).await.serve(1).await.len();
                 died.send(()).await.unwrap();
             }
@@ -119,7 +119,7 @@ fn a_kept_connection_that_died_is_replaced_without_anybody_noticing() {
 }
 
 #[test]
-fn a_request_that_was_written_is_not_sent_again_when_its_connection_ends() {
+fn client_does_not_repeat_a_written_request_when_its_connection_ends() {
     run(async {
         let (listener, url) = listen().await;
         let (options, ends) = watched(modern());
@@ -129,7 +129,7 @@ fn a_request_that_was_written_is_not_sent_again_when_its_connection_ends() {
             wire.serve(2).await;
             assert_eq!(wire.request().await.unwrap().method(), "tools/call");
             drop(wire);
-            // Nothing but what is asked for next.
+            // Only the request that follows.
             let mut wire = accept(&listener).await;
             wire.serve(1).await
         });
@@ -143,7 +143,7 @@ fn a_request_that_was_written_is_not_sent_again_when_its_connection_ends() {
 }
 
 #[test]
-fn refused_connection_fails_at_once_and_says_so() {
+fn refused_connection_fails_at_once_with_its_reason() {
     run(async {
         let (listener, url) = listen().await;
         drop(listener);
@@ -159,7 +159,7 @@ fn refused_connection_fails_at_once_and_says_so() {
 }
 
 #[test]
-fn a_body_that_breaks_off_is_told_from_one_that_is_whole() {
+fn exchange_end_distinguishes_a_truncated_body_from_a_complete_one() {
     run(async {
         let (listener, url) = listen().await;
         let (options, ends) = watched(modern());
@@ -180,21 +180,21 @@ fn a_body_that_breaks_off_is_told_from_one_that_is_whole() {
 }
 
 #[test]
-fn an_idle_connection_is_closed_in_time() {
+fn client_closes_an_idle_connection() {
     run(async {
         let (listener, url) = listen().await;
         let (client, _driver) = connect(modern().idle_timeout(Duration::from_millis(50)), &url);
         let (_, requests) =
             zip(client.ready(), async { accept(&listener).await.serve(usize::MAX).await }).await;
         assert_eq!(requests.len(), 1);
-        // And it goes on with a new one.
+        // And the client continues with a new one.
         let (text, _) = zip(call(&client), async { accept(&listener).await.serve(1).await }).await;
         assert_eq!(text.unwrap(), "1");
     });
 }
 
 #[test]
-fn a_server_that_keeps_connections_for_a_moment_only_is_not_raced() {
+fn client_closes_a_connection_before_the_keep_alive_timeout_of_the_server() {
     run(async {
         let (listener, url) = listen().await;
         let (client, _driver) = connect(modern(), &url);
@@ -214,7 +214,7 @@ fn a_server_that_keeps_connections_for_a_moment_only_is_not_raced() {
 }
 
 #[test]
-#[expect(clippy::async_yields_async, reason = "the call is to be under way, not over")]
+#[expect(clippy::async_yields_async, reason = "the call is in flight, not ended")]
 fn dropping_the_driver_ends_every_connection() {
     run(async {
         let (listener, url) = listen().await;
@@ -238,7 +238,7 @@ fn dropping_the_driver_ends_every_connection() {
 }
 
 #[test]
-fn a_call_that_is_dropped_closes_its_connection_and_no_other() {
+fn dropping_a_call_closes_only_its_connection() {
     run(async {
         let (listener, url) = listen().await;
         let (client, _driver) = connect(modern(), &url);
@@ -265,7 +265,7 @@ fn a_call_that_is_dropped_closes_its_connection_and_no_other() {
     });
 }
 
-/// Does not hear that something has come while it is deaf; whoever looks still sees it.
+/// While `deaf`, it does not pass on wake-ups; polling still finds the input.
 #[derive(Default)]
 struct SuppressedWaker {
     deaf: AtomicBool,
@@ -309,7 +309,7 @@ impl AsyncWrite for SuppressibleStream {
     }
 }
 
-/// Smol, with an ear for each connection.
+/// Smol, with a suppressible waker for each connection.
 #[derive(Clone, Default)]
 struct SuppressingRuntime(Arc<Mutex<Vec<Arc<SuppressedWaker>>>>);
 
@@ -331,7 +331,7 @@ impl Runtime for SuppressingRuntime {
 }
 
 #[test]
-fn a_connection_that_is_found_dead_before_a_byte_is_written_passes_its_request_on() {
+fn client_moves_a_request_from_a_dead_connection_before_it_writes_a_byte() {
     run(async {
         let (listener, url) = listen().await;
         let (options, ends) = watched(modern());

@@ -1,4 +1,4 @@
-//! Private answers end with the authorization context they belong to. Row C8.2.
+//! Private results end with the authorization context they belong to. Row C8.2.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use smol::future::poll_once;
 use crate::client_common::town::{AuthTestbed, CannedResponse, ReceivedRequest, agree, ok};
 use crate::client_common::{connect, modern, run};
 
-/// A private list of one tool, which is named after the token that it is asked for with.
+/// A private list of one tool, which is named after the token of the request.
 fn own_tools(seen: &ReceivedRequest) -> Option<CannedResponse> {
     let request: Value = serde_json::from_str(&seen.body).ok()?;
     let token = seen.header("authorization")?.strip_prefix("Bearer ")?;
@@ -62,7 +62,7 @@ fn client_shows_no_private_answer_after_a_login_or_a_logout() {
         assert_eq!(tool(&client).await, "token-1");
         let before = town.requests_to("/mcp").len();
         assert_eq!(tool(&client).await, "token-1");
-        assert_eq!(town.requests_to("/mcp").len(), before, "it is kept");
+        assert_eq!(town.requests_to("/mcp").len(), before, "the list is cached");
 
         let login = smol::spawn({
             let handle = handle.clone();
@@ -72,7 +72,7 @@ fn client_shows_no_private_answer_after_a_login_or_a_logout() {
         login.await.unwrap();
         assert_eq!(tool(&client).await, "token-2");
 
-        // From the moment on at which the application logs out, whatever the driver has come to.
+        // From the application's logout on, even before the driver has acted.
         let mut logout = pin!(handle.logout());
         assert!(poll_once(&mut logout).await.is_none());
         let listed = smol::spawn({
@@ -85,9 +85,9 @@ fn client_shows_no_private_answer_after_a_login_or_a_logout() {
     });
 }
 
-/// The headers are known only when a request goes out, and none does while the cache serves an answer.
+/// The headers are known only when a request is sent, and none is sent while the cache serves a result.
 #[test]
-fn client_keeps_nothing_private_while_the_application_changes_headers() {
+fn client_caches_nothing_private_while_the_application_changes_headers() {
     run(async {
         let town = AuthTestbed::with(own_tools).await;
         let who = Arc::new(Mutex::new("Bearer token-alice"));

@@ -1,4 +1,4 @@
-//! Exchanges: headers, streams, many at once, and where connections lead to.
+//! Exchanges: headers, streams, concurrency, and the addresses of connections.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,7 +18,7 @@ use mcp_hyper::{ConnectError, Endpoint, HeaderErrorKind, Runtime, Smol, Stream, 
 use serde_json::json;
 
 #[test]
-fn the_application_adds_headers_but_replaces_none_of_the_protocol() {
+fn application_adds_headers_but_replaces_none_of_the_protocol() {
     run(async {
         let (listener, url) = listen().await;
         let server = smol::spawn(async move { accept(&listener).await.serve(3).await });
@@ -49,7 +49,7 @@ fn the_application_adds_headers_but_replaces_none_of_the_protocol() {
 }
 
 #[test]
-fn a_header_of_the_protocol_is_refused_before_anything_is_sent() {
+fn client_refuses_to_replace_a_header_of_the_protocol() {
     for name in ["Mcp-Session-Id", "accept", "Content-Type", "host", "Last-Event-ID", "Connection"] {
         let error = modern().header(name, "x").connect("http://localhost/").unwrap_err();
         let ConnectError::Header(error) = error else { panic!("{error}") };
@@ -59,7 +59,7 @@ fn a_header_of_the_protocol_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn credentials_in_the_url_are_sent_and_not_shown_in_the_request_line() {
+fn client_sends_credentials_of_the_url_only_as_a_header() {
     run(async {
         let (listener, url) = listen().await;
         let server = smol::spawn(async move { accept(&listener).await.serve(1).await });
@@ -73,7 +73,7 @@ fn credentials_in_the_url_are_sent_and_not_shown_in_the_request_line() {
 }
 
 #[test]
-fn events_reach_the_caller_as_they_come() {
+fn events_reach_the_caller_as_they_arrive() {
     run(async {
         let (listener, url) = listen().await;
         let (told, is_told) = smol::channel::bounded(1);
@@ -89,10 +89,10 @@ fn events_reach_the_caller_as_they_come() {
                     "params": { "progressToken": token, "progress": step }
                 }))
                 .await;
-                // The next only when this one has reached the caller.
+                // The next event only when this one has reached the caller.
                 assert_eq!(is_told.recv().await.unwrap(), step.to_string());
             }
-            // Cut wherever it pleases the network.
+            // Cut at an arbitrary place.
             let answer = format!("data: {}\n\n", request.answer("done"));
             let (first, second) = answer.split_at(answer.len() / 2);
             wire.chunk(first).await;
@@ -114,7 +114,7 @@ fn events_reach_the_caller_as_they_come() {
 }
 
 #[test]
-fn hundreds_of_streams_are_open_at_once() {
+fn client_reads_hundreds_of_streams_at_once() {
     const STREAMS: usize = 300;
 
     run(async {
@@ -148,7 +148,7 @@ fn hundreds_of_streams_are_open_at_once() {
         let (mut open, names) = server.await;
         assert_eq!(names.len(), STREAMS);
         let answering = smol::spawn(async move {
-            // The last first: none waits for another.
+            // The last first: no stream waits for another.
             while let Some((mut wire, request)) = open.pop() {
                 let name = request.body["params"]["name"].as_str().unwrap().to_owned();
                 wire.event(&request.answer(&name)).await;
@@ -163,7 +163,7 @@ fn hundreds_of_streams_are_open_at_once() {
 }
 
 #[test]
-fn both_directions_of_the_wire_can_be_watched() {
+fn wire_events_show_both_directions() {
     run(async {
         let (listener, url) = listen().await;
         let _server = smol::spawn(async move { accept(&listener).await.serve(usize::MAX).await });
@@ -200,7 +200,7 @@ fn both_directions_of_the_wire_can_be_watched() {
 }
 
 #[test]
-fn a_legacy_server_may_ask_the_client() {
+fn legacy_server_sends_a_request_to_the_client() {
     run(async {
         let (listener, url) = listen().await;
         let server = smol::spawn(async move {
@@ -225,7 +225,7 @@ fn a_legacy_server_may_ask_the_client() {
 }
 
 #[test]
-fn handlers_that_stay_on_their_thread_make_a_driver_that_does_too() {
+fn local_handlers_make_a_local_driver() {
     run(async {
         let (listener, url) = listen().await;
         let server = smol::spawn(async move { accept(&listener).await.serve(2).await.len() });
@@ -243,7 +243,7 @@ fn handlers_that_stay_on_their_thread_make_a_driver_that_does_too() {
 
 #[cfg(unix)]
 #[test]
-fn a_unix_socket_is_spoken_to_whatever_the_host_of_the_url() {
+fn client_connects_to_a_unix_socket_with_any_host_in_the_url() {
     use crate::client_common::ServerConnection;
 
     run(async {
@@ -263,7 +263,7 @@ fn a_unix_socket_is_spoken_to_whatever_the_host_of_the_url() {
     });
 }
 
-/// Smol, but some addresses never answer and others refuse.
+/// Smol, except that some addresses never answer and others refuse.
 #[derive(Debug)]
 struct PartialRuntime {
     addresses: Vec<SocketAddr>,
@@ -294,7 +294,7 @@ impl Runtime for PartialRuntime {
 }
 
 #[test]
-fn a_connection_that_is_not_made_in_time_is_given_up() {
+fn connecting_fails_after_its_timeout() {
     run(async {
         let runtime = PartialRuntime { addresses: vec![SILENT.parse().unwrap()] };
         let options = modern().runtime(runtime).connect_timeout(Duration::from_millis(50));
@@ -307,7 +307,7 @@ fn a_connection_that_is_not_made_in_time_is_given_up() {
 }
 
 #[test]
-fn an_address_that_answers_is_found_among_others_that_do_not() {
+fn client_finds_the_address_that_answers_among_others() {
     run(async {
         let (listener, url) = listen().await;
         let good = listener.local_addr().unwrap();
@@ -322,7 +322,7 @@ fn an_address_that_answers_is_found_among_others_that_do_not() {
 }
 
 #[test]
-fn a_name_without_addresses_is_an_error() {
+fn name_without_addresses_is_an_error() {
     run(async {
         let options = modern().runtime(PartialRuntime { addresses: Vec::new() });
         let options = options.configure(|config| config.backoff.attempts = 0);

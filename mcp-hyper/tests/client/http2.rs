@@ -1,4 +1,4 @@
-//! HTTP/2, spoken from the start on plain connections.
+//! HTTP/2 with prior knowledge on plain connections.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -83,7 +83,7 @@ fn many_requests_share_a_connection() {
 }
 
 #[test]
-fn a_server_that_takes_few_streams_is_given_more_connections() {
+fn client_opens_more_connections_to_a_server_that_allows_few_streams() {
     run(async {
         let (listener, url) = listen().await;
         let (client, _driver) = connect(http2(), &url);
@@ -107,7 +107,7 @@ fn a_server_that_takes_few_streams_is_given_more_connections() {
         });
         client.ready().await.unwrap();
         let mut running = Vec::new();
-        // One after the other, so that the client knows of the limit of each.
+        // One after the other, so that the client knows the limit of each.
         for _ in 0..8 {
             running.push(client.call_tool("tool", json!({})).start().unwrap());
         }
@@ -119,7 +119,7 @@ fn a_server_that_takes_few_streams_is_given_more_connections() {
 }
 
 #[test]
-fn a_stream_that_was_refused_was_certainly_not_sent() {
+fn refused_stream_counts_as_not_sent() {
     run(async {
         let (listener, url) = listen().await;
         let (options, failures) = watched();
@@ -138,7 +138,7 @@ fn a_stream_that_was_refused_was_certainly_not_sent() {
 }
 
 #[test]
-fn a_stream_that_was_reset_for_another_reason_may_have_been_acted_on() {
+fn reset_stream_counts_as_possibly_sent() {
     run(async {
         let (listener, url) = listen().await;
         let (options, failures) = watched();
@@ -157,7 +157,7 @@ fn a_stream_that_was_reset_for_another_reason_may_have_been_acted_on() {
 }
 
 #[test]
-fn a_server_that_goes_away_gets_what_it_knows_and_the_rest_goes_elsewhere() {
+fn client_continues_accepted_streams_after_goaway_and_moves_the_others() {
     run(async {
         let (listener, url) = listen().await;
         let (options, failures) = watched();
@@ -189,7 +189,7 @@ fn a_server_that_goes_away_gets_what_it_knows_and_the_rest_goes_elsewhere() {
 }
 
 #[test]
-fn a_request_that_a_server_did_not_look_at_before_it_went_away_was_certainly_not_sent() {
+fn request_beyond_the_last_stream_of_goaway_counts_as_not_sent() {
     run(async {
         let (listener, url) = listen().await;
         let (options, failures) = watched();
@@ -202,7 +202,7 @@ fn a_request_that_a_server_did_not_look_at_before_it_went_away_was_certainly_not
             let answer = answer_to(&json!({ "id": 1, "method": "server/discover" }), "").to_string();
             raw.frame(DATA, END_STREAM, 1, answer.as_bytes()).await;
             raw.expect(b"tools/call").await;
-            // The last stream that was looked at is number 1; no error.
+            // The last processed stream is number 1; no error.
             raw.frame(GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]).await;
             let mut second = Server::handshake(accept(&listener).await.stream, 100).await;
             second.serve().await
@@ -215,7 +215,7 @@ fn a_request_that_a_server_did_not_look_at_before_it_went_away_was_certainly_not
 }
 
 #[test]
-fn a_connection_that_breaks_loses_what_was_on_it() {
+fn broken_connection_loses_its_requests() {
     run(async {
         let (listener, url) = listen().await;
         let (options, failures) = watched();
@@ -238,7 +238,7 @@ fn a_connection_that_breaks_loses_what_was_on_it() {
 }
 
 #[test]
-fn a_call_that_is_dropped_resets_its_stream_alone() {
+fn dropping_a_call_resets_only_its_stream() {
     run(async {
         let (listener, url) = listen().await;
         let (client, _driver) = connect(http2(), &url);
@@ -266,7 +266,7 @@ fn a_call_that_is_dropped_resets_its_stream_alone() {
 }
 
 #[test]
-fn an_idle_connection_is_closed_in_time() {
+fn client_closes_an_idle_connection() {
     run(async {
         let (listener, url) = listen().await;
         let (client, _driver) = connect(http2().idle_timeout(Duration::from_millis(50)), &url);

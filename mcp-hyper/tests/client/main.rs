@@ -1,4 +1,4 @@
-//! Clients, against servers that say what a test wants.
+//! Clients, against servers whose responses the test chooses.
 
 #[path = "../client_common/mod.rs"]
 mod client_common;

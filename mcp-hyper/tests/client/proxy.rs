@@ -1,11 +1,11 @@
-//! Requests that a proxy forwards, and those that it is not asked for.
+//! Requests that a proxy forwards, and those that bypass it.
 
 use crate::client_common::h2::Server;
 use crate::client_common::{accept, call, connect, listen, modern, run};
 use mcp_hyper::Proxy;
 
 #[test]
-fn a_proxy_is_asked_for_the_whole_url() {
+fn client_sends_the_whole_url_to_a_proxy() {
     run(async {
         let (listener, url) = listen().await;
         let proxy = Proxy::through(&url.replace("http://", "http://user:secret@")).unwrap();
@@ -23,7 +23,7 @@ fn a_proxy_is_asked_for_the_whole_url() {
 }
 
 #[test]
-fn exceptions_and_this_machine_are_asked_directly() {
+fn client_connects_directly_to_exceptions_and_this_machine() {
     run(async {
         let (nobody, proxy) = listen().await;
         for proxy in [
@@ -46,7 +46,7 @@ fn exceptions_and_this_machine_are_asked_directly() {
 }
 
 #[test]
-fn this_machine_is_asked_through_a_proxy_if_that_is_wanted() {
+fn client_connects_to_this_machine_through_a_proxy_on_demand() {
     run(async {
         let (listener, url) = listen().await;
         let server = smol::spawn(async move { accept(&listener).await.serve(1).await });
@@ -58,7 +58,7 @@ fn this_machine_is_asked_through_a_proxy_if_that_is_wanted() {
 }
 
 #[test]
-fn http2_from_the_start_is_tunnelled() {
+fn client_tunnels_http2_with_prior_knowledge() {
     run(async {
         let (listener, url) = listen().await;
         let server = smol::spawn(async move {

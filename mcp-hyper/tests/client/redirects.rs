@@ -1,4 +1,4 @@
-//! Where pages lead back to. Row C12.9.
+//! The redirects of authorization pages. Row C12.9.
 
 use mcp_hyper::auth::{Authorization, LoopbackRedirects};
 use mcp_hyper::mcp_proto::auth::client::{AuthConfig, AuthError, AuthorizationPage, Event};
@@ -8,7 +8,7 @@ use smol::channel::unbounded;
 use crate::client_common::town::{AuthTestbed, CannedResponse, ReceivedRequest, ok, visit};
 use crate::client_common::{modern, run};
 
-/// An authorization server that does not name itself, neither in its metadata nor in its answers.
+/// An authorization server that does not identify itself, neither in its metadata nor in its redirects.
 fn nameless(seen: &ReceivedRequest) -> Option<CannedResponse> {
     let base = format!("http://{}", seen.header("host")?);
     let (path, query) = seen.path.split_once('?').unwrap_or((&seen.path, ""));
@@ -35,9 +35,9 @@ fn nameless(seen: &ReceivedRequest) -> Option<CannedResponse> {
     }
 }
 
-/// A mix-up attack: the answer of another issuer, which leads to the path of that one.
+/// A mix-up attack: the redirect of another issuer, which leads to the path of that issuer.
 #[test]
-fn listener_accepts_the_answer_of_a_nameless_issuer_at_its_own_path_alone() {
+fn listener_accepts_the_redirect_of_a_nameless_issuer_only_at_its_own_path() {
     run(async {
         let town = AuthTestbed::with(nameless).await;
         let redirects = LoopbackRedirects::bind().unwrap();

@@ -13,7 +13,7 @@ use crate::client_common::{connect, modern, run};
 const MARKER: &str = "marker-of-a-secret";
 
 #[test]
-fn events_of_the_wire_show_no_session_no_cookie_and_no_credentials() {
+fn wire_events_show_no_session_no_cookie_and_no_credentials() {
     run(async {
         let town = AuthTestbed::with(|seen| {
             let (status, headers, body) = answer(&serde_json::from_str(&seen.body).ok()?);
@@ -41,7 +41,7 @@ fn events_of_the_wire_show_no_session_no_cookie_and_no_credentials() {
 }
 
 #[test]
-fn configurations_show_no_secret() {
+fn debug_output_of_configurations_hides_secrets() {
     let config = AuthConfig::new("test", "http://127.0.0.1/callback").client_secret(
         "https://auth.example.com",
         "id",

@@ -13,7 +13,7 @@ use rustls::crypto::CryptoProvider;
 use serde_json::json;
 use smol::net::{TcpListener, TcpStream};
 
-/// A certificate that nobody has heard of.
+/// A certificate that no client trusts by default.
 struct SelfSignedCert {
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
@@ -31,7 +31,7 @@ impl SelfSignedCert {
         Self { certificate: made.cert.der().clone(), key }
     }
 
-    /// A server with this certificate that speaks these.
+    /// A server with this certificate and these protocols.
     fn acceptor(&self, protocols: &[&[u8]]) -> TlsAcceptor {
         let builder = rustls::ServerConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
@@ -41,7 +41,7 @@ impl SelfSignedCert {
         Arc::new(config).into()
     }
 
-    /// A client that trusts it.
+    /// A client that trusts this certificate.
     fn trusting(&self) -> ClientOptions {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();
@@ -60,7 +60,7 @@ fn https(url: &str) -> String {
 }
 
 #[test]
-fn a_server_that_is_trusted_is_spoken_to_over_http1() {
+fn client_connects_to_a_trusted_server_over_http1() {
     run(async {
         let identity = SelfSignedCert::new(&["127.0.0.1"]);
         let (listener, url) = listen().await;
@@ -78,7 +78,7 @@ fn a_server_that_is_trusted_is_spoken_to_over_http1() {
 }
 
 #[test]
-fn http2_is_agreed_on_where_both_speak_it() {
+fn client_and_server_negotiate_http2() {
     run(async {
         let identity = SelfSignedCert::new(&["127.0.0.1"]);
         let (listener, url) = listen().await;
@@ -97,7 +97,7 @@ fn http2_is_agreed_on_where_both_speak_it() {
 }
 
 #[test]
-fn requests_that_wait_for_a_connection_that_can_be_shared_open_one_only() {
+fn requests_that_wait_for_a_shareable_connection_open_only_one() {
     run(async {
         let identity = SelfSignedCert::new(&["127.0.0.1"]);
         let (listener, url) = listen().await;
@@ -106,7 +106,7 @@ fn requests_that_wait_for_a_connection_that_can_be_shared_open_one_only() {
         let server = smol::spawn(async move {
             for expected in [1, 20] {
                 let stream = greet(&acceptor, &listener).await.unwrap();
-                // Until it has been idle for long enough.
+                // Until the client closes it as idle.
                 assert_eq!(Server::handshake(stream, 100).await.serve().await, expected);
                 idle.send(()).await.unwrap();
             }
@@ -125,7 +125,7 @@ fn requests_that_wait_for_a_connection_that_can_be_shared_open_one_only() {
 }
 
 #[test]
-fn a_server_that_is_not_trusted_is_sent_nothing() {
+fn client_sends_nothing_to_an_untrusted_server() {
     run(async {
         let identity = SelfSignedCert::new(&["127.0.0.1"]);
         let stranger = SelfSignedCert::new(&["127.0.0.1"]);
@@ -141,7 +141,7 @@ fn a_server_that_is_not_trusted_is_sent_nothing() {
 }
 
 #[test]
-fn a_certificate_for_another_name_is_not_enough() {
+fn client_refuses_a_certificate_for_another_name() {
     run(async {
         let identity = SelfSignedCert::new(&["example.com"]);
         let (listener, url) = listen().await;
@@ -155,7 +155,7 @@ fn a_certificate_for_another_name_is_not_enough() {
 }
 
 #[test]
-fn the_default_is_ready_to_use_but_trusts_no_stranger() {
+fn default_configuration_works_and_trusts_no_unknown_certificate() {
     run(async {
         let identity = SelfSignedCert::new(&["127.0.0.1"]);
         let (listener, url) = listen().await;
@@ -167,7 +167,7 @@ fn the_default_is_ready_to_use_but_trusts_no_stranger() {
     });
 }
 
-/// The proxy's side: what it is asked for, and then whatever goes through.
+/// The proxy's side: the request to it, and the tunnelled bytes.
 mod through_a_proxy {
     use futures_lite::AsyncReadExt as _;
     use futures_lite::future::zip;
@@ -176,7 +176,7 @@ mod through_a_proxy {
     use super::*;
 
     #[test]
-    fn encrypted_connections_are_tunnelled() {
+    fn client_tunnels_encrypted_connections() {
         run(async {
             let identity = SelfSignedCert::new(&["server.example"]);
             let (listener, url) = listen().await;
@@ -205,7 +205,7 @@ mod through_a_proxy {
     }
 
     #[test]
-    fn the_proxy_itself_may_be_encrypted() {
+    fn connection_to_the_proxy_may_be_encrypted() {
         run(async {
             let identity = SelfSignedCert::new(&["127.0.0.1", "server.example"]);
             let (listener, url) = listen().await;
@@ -237,7 +237,7 @@ mod through_a_proxy {
             wire.request().await.unwrap();
             wire.write(answer).await;
             if !answer.is_empty() {
-                // Nothing of what was meant for the server has come.
+                // Nothing that was meant for the server has arrived.
                 assert_eq!(wire.stream.read(&mut [0]).await.unwrap_or(0), 0);
             }
         };
@@ -245,7 +245,7 @@ mod through_a_proxy {
     }
 
     #[test]
-    fn a_proxy_that_refuses_says_why() {
+    fn error_shows_the_refusal_of_a_proxy() {
         run(async {
             let error = refused_with("HTTP/1.1 407 Who are you\r\ncontent-length: 0\r\n\r\n").await;
             assert!(error.contains("asks for a user and a password"), "{error}");

@@ -7,7 +7,7 @@ use mcp_hyper::auth::{FileStore, MemoryStore, TokenStore};
 use mcp_hyper::mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 use smol::block_on;
 
-/// A folder of a test's own, that is not there yet.
+/// A folder of one test, which does not exist yet.
 pub(crate) struct TempFolder(pub(crate) PathBuf);
 
 impl TempFolder {
@@ -45,13 +45,13 @@ fn conflicting_record(saved: SaveOutcome) -> Option<StoredRecord> {
     }
 }
 
-/// What holds of every store.
+/// Properties of every store.
 async fn check_compare_and_swap(store: &dyn TokenStore) {
     let (key, other) = ("https://example.com/mcp", "https://example.com/mcp#ada");
     assert!(store.load(key).await.unwrap().is_none());
     let first = saved_version(store.swap(key, None, Some(record("a"))).await.unwrap());
     assert!(store.load(other).await.unwrap().is_none());
-    // Somebody who does not know of that.
+    // A writer that does not know of it.
     let there = conflicting_record(store.swap(key, None, Some(record("b"))).await.unwrap()).unwrap();
     assert_eq!((there.version, there.record), (first, record("a")));
     let second = saved_version(store.swap(key, Some(first), Some(record("b"))).await.unwrap());
@@ -62,20 +62,20 @@ async fn check_compare_and_swap(store: &dyn TokenStore) {
     saved_version(store.swap(key, Some(second), None).await.unwrap());
     assert!(store.load(key).await.unwrap().is_none());
     assert!(conflicting_record(store.swap(key, Some(second), Some(record("c"))).await.unwrap()).is_none());
-    // What is there again is another one.
+    // A new record has a new version.
     let third = saved_version(store.swap(key, None, Some(record("a"))).await.unwrap());
     assert!(third != first && third != second);
 }
 
 #[test]
-fn a_record_is_replaced_only_by_whoever_knows_it() {
+fn store_replaces_a_record_only_at_its_expected_version() {
     let folder = TempFolder::new("replace");
     block_on(check_compare_and_swap(&FileStore::new(&folder.0)));
     block_on(check_compare_and_swap(&MemoryStore::new()));
 }
 
 #[test]
-fn of_many_at_once_one_wins() {
+fn one_of_many_concurrent_writers_wins() {
     let folder = TempFolder::new("many");
     let store = FileStore::new(&folder.0);
     let writers: Vec<_> = (0..8)
@@ -93,7 +93,7 @@ fn of_many_at_once_one_wins() {
     assert_eq!(left.len(), 2, "the file and its lock: {left:?}");
 }
 
-/// A writer that ends between writing and renaming leaves tokens behind, a logout notwithstanding.
+/// A writer that ends between writing and renaming leaves tokens behind, despite a logout.
 #[test]
 fn file_store_removes_files_of_writers_that_ended() {
     let folder = TempFolder::new("leftovers");
@@ -130,7 +130,7 @@ fn file_store_removes_files_of_writers_that_ended() {
 /// C12.24
 #[cfg(unix)]
 #[test]
-fn nobody_else_may_read_what_is_kept() {
+fn file_store_denies_access_to_other_users() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let folder = TempFolder::new("private");
@@ -152,7 +152,7 @@ fn nobody_else_may_read_what_is_kept() {
 }
 
 #[test]
-fn a_damaged_file_is_told_and_nothing_of_it_is_shown() {
+fn error_reports_a_damaged_file_without_its_contents() {
     let folder = TempFolder::new("damaged");
     let store = FileStore::new(&folder.0);
     block_on(store.swap("key", None, Some(record("a")))).unwrap();
@@ -168,7 +168,7 @@ fn a_damaged_file_is_told_and_nothing_of_it_is_shown() {
 }
 
 #[test]
-fn nothing_secret_is_shown() {
+fn debug_output_hides_secrets() {
     let store = MemoryStore::new();
     block_on(store.swap("key", None, Some(record("a")))).unwrap();
     let stored = block_on(store.load("key")).unwrap();

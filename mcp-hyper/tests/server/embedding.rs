@@ -1,4 +1,4 @@
-//! A server under an accept loop, a router or an executor of somebody else's.
+//! A server under the application's own accept loop, router or executor.
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use mcp_hyper::{HttpService, ServerOptions};
 use serde_json::json;
 
 #[test]
-fn connections_come_from_an_accept_loop_of_ones_own() {
+fn server_serves_connections_of_a_custom_accept_loop() {
     let log = HandlerLog::default();
     let (listener, address) = listener();
     let (service, driver) = ServerOptions::new(router(&log)).service();
@@ -33,7 +33,7 @@ fn connections_come_from_an_accept_loop_of_ones_own() {
     });
     let mut client = RawClient::connect(address);
     client.echo("hello");
-    // It takes part in the end.
+    // The loop takes part in the shutdown.
     let mut busy = RawClient::connect(address);
     busy.call("soon", &json!({}), Progress::Unwanted);
     wait_until("the handler runs", || log.begun_calls() == 1);
@@ -44,7 +44,7 @@ fn connections_come_from_an_accept_loop_of_ones_own() {
 }
 
 #[test]
-fn a_pipe_is_as_good_as_a_socket() {
+fn server_serves_a_pipe_like_a_socket() {
     let (service, _driver) = ServerOptions::new(router(&HandlerLog::default())).service();
     bounded(async {
         let (ours, theirs) = smol::net::unix::UnixStream::pair().unwrap();
@@ -64,7 +64,7 @@ fn a_pipe_is_as_good_as_a_socket() {
 
 type Body = UnsyncBoxBody<bytes::Bytes, Infallible>;
 
-/// What an application has that serves more than this.
+/// The router of an application that serves other pages too.
 async fn route(mcp: HttpService, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     match request.uri().path() {
         "/tools" => Ok(mcp.call(request).await?.map(BodyExt::boxed_unsync)),
@@ -73,7 +73,7 @@ async fn route(mcp: HttpService, request: Request<Incoming>) -> Result<Response<
 }
 
 #[test]
-fn requests_come_from_a_router_of_ones_own() {
+fn service_serves_requests_of_a_custom_router() {
     let (listener, address) = listener();
     let (mcp, driver) = ServerOptions::new(router(&HandlerLog::default())).any_path().service();
     run(driver);
@@ -99,7 +99,7 @@ fn requests_come_from_a_router_of_ones_own() {
 }
 
 #[test]
-fn connections_may_be_tasks_of_an_executor() {
+fn application_can_spawn_connections_on_an_executor() {
     let log = HandlerLog::default();
     let (listener, address) = listener();
     let options = ServerOptions::new(router(&log));
@@ -117,7 +117,7 @@ fn connections_may_be_tasks_of_an_executor() {
 }
 
 #[test]
-fn a_driver_that_is_dropped_takes_its_connections_along_wherever_they_are() {
+fn dropping_the_driver_ends_its_connections_on_any_executor() {
     let log = HandlerLog::default();
     let (listener, address) = listener();
     let options = ServerOptions::new(router(&log));
@@ -132,7 +132,7 @@ fn a_driver_that_is_dropped_takes_its_connections_along_wherever_they_are() {
 }
 
 #[test]
-fn handlers_may_stay_on_their_thread() {
+fn local_handlers_stay_on_their_thread() {
     let (listener, address) = listener();
     let server = std::thread::spawn(move || {
         let name = Rc::new("local".to_owned());
@@ -162,9 +162,9 @@ fn handlers_may_stay_on_their_thread() {
     assert!(!server.is_finished());
 }
 
-/// S10.9: who asks is what the layer before has verified, and nothing that the client says.
+/// S10.9: the principal is the one that the layer before has verified, and not the client's own claim.
 #[test]
-fn the_principal_comes_from_the_head_of_a_request() {
+fn application_sets_the_principal_from_the_head_of_a_request() {
     #[derive(Clone)]
     struct Subject(&'static str);
 

@@ -1,4 +1,4 @@
-//! Requests and answers over HTTP/1.1, as bytes on a socket.
+//! Requests and responses over HTTP/1.1, as bytes on a socket.
 
 use crate::server_common::*;
 use mcp_hyper::ServerOptions;
@@ -18,7 +18,7 @@ fn start_server() -> TestServer {
 }
 
 #[test]
-fn a_tool_is_called_and_called_again_on_the_same_connection() {
+fn client_calls_a_tool_twice_on_one_connection() {
     let mut client = RawClient::connect(start_server().address);
     for message in ["one", "two", "three"] {
         client.echo(message);
@@ -27,7 +27,7 @@ fn a_tool_is_called_and_called_again_on_the_same_connection() {
 
 /// S3.7
 #[test]
-fn an_answer_alone_is_json_of_a_known_length() {
+fn single_response_is_json_of_a_known_length() {
     let mut client = RawClient::connect(start_server().address);
     client.call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
     let (head, body) = client.answer();
@@ -38,7 +38,7 @@ fn an_answer_alone_is_json_of_a_known_length() {
 
 /// S3.7, S3.13, S3.14
 #[test]
-fn what_comes_before_an_answer_makes_it_a_stream_that_ends_with_it() {
+fn server_answers_by_a_stream_after_a_notification() {
     let mut client = RawClient::connect(start_server().address);
     client.call("report", &json!({ "message": "hello" }), Progress::Wanted);
     let head = client.head();
@@ -51,7 +51,7 @@ fn what_comes_before_an_answer_makes_it_a_stream_that_ends_with_it() {
 }
 
 #[test]
-fn there_is_nothing_at_other_paths() {
+fn other_paths_have_status_404() {
     let mut client = RawClient::connect(start_server().address);
     for path in ["/", "/mcp/", "/mcp/x", "/MCP"] {
         client.post(path, "", "{}");
@@ -61,7 +61,7 @@ fn there_is_nothing_at_other_paths() {
 }
 
 #[test]
-fn a_query_leads_to_the_same_place() {
+fn path_with_a_query_is_the_same_endpoint() {
     let mut client = RawClient::connect(start_server().address);
     let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
     client.post("/mcp?key=value", &headers, &body);
@@ -70,7 +70,7 @@ fn a_query_leads_to_the_same_place() {
 
 /// S3.16
 #[test]
-fn a_client_that_leaves_before_the_answer_cancels_its_request() {
+fn disconnect_before_the_response_cancels_the_request() {
     let TestServer { log, address } = start_server();
     let mut client = RawClient::connect(address);
     client.call("wait", &json!({}), Progress::Unwanted);
@@ -82,7 +82,7 @@ fn a_client_that_leaves_before_the_answer_cancels_its_request() {
 
 /// S3.16
 #[test]
-fn a_client_that_leaves_a_silent_stream_cancels_its_request() {
+fn disconnect_of_a_silent_stream_cancels_the_request() {
     let TestServer { log, address } = start_server();
     let mut client = RawClient::connect(address);
     client.call("wait", &json!({}), Progress::Wanted);
@@ -95,7 +95,7 @@ fn a_client_that_leaves_a_silent_stream_cancels_its_request() {
 
 /// S3.23
 #[test]
-fn a_legacy_client_that_leaves_cancels_nothing() {
+fn disconnect_of_a_legacy_client_cancels_nothing() {
     let TestServer { log, address } = start_server();
     let mut client = RawClient::connect(address);
     let session = client.initialize();
@@ -113,7 +113,7 @@ fn a_legacy_client_that_leaves_cancels_nothing() {
 }
 
 #[test]
-fn requests_that_come_at_once_are_answered_in_order() {
+fn server_answers_pipelined_requests_in_order() {
     let mut client = RawClient::connect(start_server().address);
     for message in ["one", "two", "three"] {
         client.call("echo", &json!({ "message": message }), Progress::Unwanted);
@@ -124,7 +124,7 @@ fn requests_that_come_at_once_are_answered_in_order() {
 }
 
 #[test]
-fn a_body_may_come_in_chunks_and_after_a_continue() {
+fn server_accepts_chunked_bodies_and_expect_continue() {
     let mut client = RawClient::connect(start_server().address);
     let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
     client.send(format!(
@@ -142,7 +142,7 @@ fn a_body_may_come_in_chunks_and_after_a_continue() {
 
 /// S3.8
 #[test]
-fn the_headers_reach_the_protocol() {
+fn server_passes_headers_to_the_protocol() {
     let mut client = RawClient::connect(start_server().address);
     let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
     client.post("/mcp", &headers.replace("mcp-name: echo", "mcp-name: other"), &body);

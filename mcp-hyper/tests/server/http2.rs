@@ -31,7 +31,7 @@ async fn connect(address: SocketAddr) -> Sender {
 
 async fn ask(sender: &mut Sender, (headers, body): (String, String)) -> Response<Incoming> {
     let mut request = request(&headers, &body);
-    // HTTP/2 has the host here.
+    // HTTP/2 carries the host here.
     request.headers_mut().remove("host");
     *request.uri_mut() = "http://localhost/mcp".parse().unwrap();
     sender.ready().await.unwrap();
@@ -53,7 +53,7 @@ async fn echo(sender: &mut Sender, message: &str) {
 }
 
 #[test]
-fn a_client_that_begins_with_http2_is_served_so() {
+fn server_serves_http2_with_prior_knowledge() {
     let (address, _) = start_server(|_| {});
     bounded(async {
         let mut sender = connect(address).await;
@@ -69,7 +69,7 @@ fn a_client_that_begins_with_http2_is_served_so() {
 }
 
 #[test]
-fn a_stream_ends_with_the_answer() {
+fn stream_ends_with_the_response() {
     let (address, _) = start_server(|_| {});
     bounded(async {
         let mut sender = connect(address).await;
@@ -82,11 +82,11 @@ fn a_stream_ends_with_the_answer() {
 
 /// S3.16
 #[test]
-fn a_stream_that_is_reset_cancels_its_request_and_no_other() {
+fn reset_stream_cancels_only_its_request() {
     let (address, log) = start_server(|_| {});
     bounded(async {
         let mut sender = connect(address).await;
-        // One is reset before its answer, one in the middle of it, and one goes on.
+        // One is reset before its response, one in the middle of it, and one continues.
         let mut before = sender.clone();
         let before =
             smol::spawn(async move { ask(&mut before, call("wait", &json!({}), Progress::Unwanted)).await });
@@ -106,7 +106,7 @@ fn a_stream_that_is_reset_cancels_its_request_and_no_other() {
 }
 
 #[test]
-fn a_stream_that_nobody_reads_is_reset_and_the_others_go_on() {
+fn server_resets_an_unread_stream_and_continues_the_others() {
     let (address, _) = start_server(|limits| limits.write_timeout = SHORT_WAIT);
     bounded(async {
         let stream = TcpStream::connect(address).await.unwrap();
@@ -124,7 +124,7 @@ fn a_stream_that_nobody_reads_is_reset_and_the_others_go_on() {
 }
 
 #[test]
-fn a_connection_without_a_request_is_closed() {
+fn server_closes_a_connection_without_a_request() {
     let (address, _) = start_server(|limits| limits.idle_timeout = SHORT_WAIT);
     bounded(async {
         let mut sender = connect(address).await;
@@ -163,7 +163,7 @@ impl TlsServer {
 }
 
 #[test]
-fn an_encrypted_client_is_served_in_the_version_that_it_asks_for() {
+fn encrypted_client_negotiates_its_http_version() {
     let server = start_tls_server(|_| {});
     bounded(async {
         let stream = server.connect(&[b"h2", b"http/1.1"]).await;
@@ -183,7 +183,7 @@ fn an_encrypted_client_is_served_in_the_version_that_it_asks_for() {
 }
 
 #[test]
-fn a_handshake_that_does_not_come_is_not_waited_for() {
+fn server_does_not_wait_long_for_a_tls_handshake() {
     let server = start_tls_server(|limits| limits.header_timeout = SHORT_WAIT);
     let mut silent = RawClient::connect(server.address);
     let mut nonsense = RawClient::connect(server.address);

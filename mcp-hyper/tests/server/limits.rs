@@ -1,4 +1,4 @@
-//! What a client may make the server hold, and for how long, over HTTP/1.1.
+//! Limits on what a client makes the server store, and for how long, over HTTP/1.1.
 
 use std::collections::VecDeque;
 use std::io;
@@ -47,7 +47,7 @@ fn assert_limit_error(errors: &Errors, overrun: ConnectionLimit) {
 }
 
 #[test]
-fn headers_that_are_too_long_or_too_many_are_refused() {
+fn server_refuses_headers_that_are_too_long_or_too_many() {
     let (address, ..) = start_server(|limits| {
         limits.header_bytes = 16 * 1024;
         limits.headers = 40;
@@ -59,13 +59,13 @@ fn headers_that_are_too_long_or_too_many_are_refused() {
         assert_eq!(client.answer().0.status, 431);
         let begin = Instant::now();
         assert!(client.closed());
-        assert!(begin.elapsed() < Duration::from_secs(1), "the client is told at once that nothing follows");
+        assert!(begin.elapsed() < Duration::from_secs(1), "the client learns at once that nothing follows");
     }
     RawClient::connect(address).echo("others go on");
 }
 
 #[test]
-fn headers_that_trickle_in_are_cut() {
+fn server_cuts_a_connection_with_slow_headers() {
     let (address, _, errors) = start_server(|limits| limits.header_timeout = SHORT_WAIT);
     let mut client = RawClient::connect(address);
     let begin = Instant::now();
@@ -78,7 +78,7 @@ fn headers_that_trickle_in_are_cut() {
 }
 
 #[test]
-fn the_headers_of_a_second_request_have_their_time_as_well() {
+fn header_timeout_applies_to_a_second_request() {
     let (address, _, errors) = start_server(|limits| limits.header_timeout = SHORT_WAIT);
     let mut client = RawClient::connect(address);
     client.echo("first");
@@ -88,7 +88,7 @@ fn the_headers_of_a_second_request_have_their_time_as_well() {
 }
 
 #[test]
-fn a_body_that_does_not_come_is_answered_for() {
+fn server_answers_a_request_whose_body_does_not_arrive() {
     let (address, ..) = start_configured(|_| {}, |config| config.body_timeout = SHORT_WAIT);
     let mut client = RawClient::connect(address);
     let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
@@ -103,7 +103,7 @@ fn a_body_that_does_not_come_is_answered_for() {
 }
 
 #[test]
-fn server_refuses_a_body_that_comes_steadily_but_takes_too_long() {
+fn server_refuses_a_body_that_arrives_steadily_but_takes_too_long() {
     let (address, ..) = start_configured(|_| {}, |config| config.body_timeout = SHORT_WAIT);
     let mut client = RawClient::connect(address);
     let (headers, _) = call("echo", &json!({}), Progress::Unwanted);
@@ -112,7 +112,7 @@ fn server_refuses_a_body_that_comes_steadily_but_takes_too_long() {
          accept: application/json, text/event-stream\r\n{headers}content-length: 4000000\r\n\r\n"
     ));
     let begin = Instant::now();
-    // Quicker than any limit on its rate, until the server has had enough.
+    // Faster than any minimum rate, until the server refuses it.
     while begin.elapsed() < SHORT_WAIT + SHORT_WAIT / 2 {
         client.send(" ".repeat(1024));
         std::thread::sleep(SHORT_WAIT / 20);
@@ -122,9 +122,9 @@ fn server_refuses_a_body_that_comes_steadily_but_takes_too_long() {
     assert!(client.closed());
 }
 
-/// The client sends all of it before it looks at the answer, which is not lost over that.
+/// The client sends all of it before it reads the response, which still arrives.
 #[test]
-fn a_body_that_is_too_long_is_refused_and_the_client_gets_to_know() {
+fn client_receives_the_refusal_of_an_oversized_body() {
     let (address, ..) =
         start_configured(|_| {}, |config| Arc::make_mut(&mut config.server).limits.message_bytes = 64 * 1024);
     let mut client = RawClient::connect(address);
@@ -136,7 +136,7 @@ fn a_body_that_is_too_long_is_refused_and_the_client_gets_to_know() {
 }
 
 #[test]
-fn a_connection_without_a_request_is_closed() {
+fn server_closes_a_connection_without_a_request() {
     let (address, ..) = start_server(|limits| limits.idle_timeout = SHORT_WAIT);
     let begin = Instant::now();
     let mut fresh = RawClient::connect(address);
@@ -148,7 +148,7 @@ fn a_connection_without_a_request_is_closed() {
 }
 
 #[test]
-fn a_handler_may_take_longer_than_any_of_this() {
+fn handler_may_take_longer_than_every_limit() {
     const SHORT: Duration = Duration::from_millis(50);
     let limits = |limits: &mut ServerLimits| {
         limits.header_timeout = SHORT;
@@ -161,7 +161,7 @@ fn a_handler_may_take_longer_than_any_of_this() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_stalls_nobody_else_and_is_cut() {
+fn server_cuts_a_client_that_reads_nothing_and_serves_others() {
     let (address, _, errors) = start_server(|limits| limits.write_timeout = 2 * SHORT_WAIT);
     let mut slow = RawClient::connect(address);
     slow.call("big", &json!({ "bytes": 16 * 1024 * 1024 }), Progress::Unwanted);
@@ -173,7 +173,7 @@ fn a_client_that_reads_nothing_stalls_nobody_else_and_is_cut() {
 }
 
 #[test]
-fn more_connections_than_allowed_wait_their_turn() {
+fn connections_above_the_limit_wait() {
     let (address, ..) = start_server(|limits| limits.connections = 2);
     let mut first = RawClient::connect(address);
     first.echo("first");
@@ -191,7 +191,7 @@ fn more_connections_than_allowed_wait_their_turn() {
 }
 
 #[test]
-fn an_old_connection_ends_with_its_next_answer() {
+fn old_connection_ends_with_its_next_response() {
     let (address, ..) = start_server(|limits| limits.lifetime = Some(SHORT_WAIT));
     let mut client = RawClient::connect(address);
     client.call("soon", &json!({}), Progress::Unwanted);
@@ -200,7 +200,7 @@ fn an_old_connection_ends_with_its_next_answer() {
     assert!(client.closed());
 }
 
-/// A listener that fails in the ways of the system.
+/// A listener that fails with errors of the system.
 struct FailingListener<L> {
     errors: VecDeque<io::Error>,
     listener: L,
@@ -220,7 +220,7 @@ impl<L: Listener> Listener for FailingListener<L> {
 }
 
 #[test]
-fn errors_of_accepting_pass_and_are_not_spun_on() {
+fn server_pauses_after_accept_errors_and_continues() {
     let too_many_files = || io::Error::from_raw_os_error(24);
     let gone = || io::Error::from(io::ErrorKind::ConnectionAborted);
     let errors = VecDeque::from([too_many_files(), too_many_files(), gone(), gone()]);

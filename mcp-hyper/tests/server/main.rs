@@ -1,4 +1,4 @@
-//! Servers, asked over real sockets.
+//! Servers over real sockets.
 
 #[path = "../server_common/mod.rs"]
 mod server_common;

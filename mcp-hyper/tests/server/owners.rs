@@ -1,4 +1,4 @@
-//! Clients that are told apart by their addresses.
+//! Clients distinguished by their addresses.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ use crate::server_common::{HandlerLog, Progress, RawClient, in_session, listener
 
 type Io = <TcpListener as Listener>::Io;
 
-/// A socket that seems to come from another address.
+/// A socket that seems to be connected to another address.
 struct ReaddressedSocket(Io, IpAddr);
 
 impl AsyncRead for ReaddressedSocket {
@@ -58,7 +58,7 @@ impl Listener for ReaddressingListener {
 const EVE: u8 = 66;
 
 #[test]
-fn client_with_many_connections_gives_one_up_for_a_newcomer() {
+fn client_with_many_connections_loses_one_to_a_new_client() {
     let (listener, address) = listener();
     let next = Arc::new(AtomicU8::new(EVE));
     let options = ServerOptions::new(router(&HandlerLog::default())).limits(|limits| limits.connections = 3);
@@ -81,7 +81,7 @@ fn client_with_many_connections_gives_one_up_for_a_newcomer() {
     third.echo("the third goes on");
     newcomer.echo("so does the newcomer");
 
-    // One more of her own waits until one of hers ends.
+    // One more of the same client waits until one of its connections ends.
     next.store(EVE, SeqCst);
     let mut parked = RawClient::connect(address);
     parked.call("echo", &json!({ "message": "parked" }), Progress::Unwanted);
@@ -112,7 +112,7 @@ fn is_alive(address: SocketAddr, session: &str) -> bool {
     client.answer().0.status == 200
 }
 
-/// Whether a client's session survives another client that opens many, behind one proxy.
+/// Whether a client's session survives while another client opens many, behind one proxy.
 fn survives(trusted: &[&str]) -> bool {
     let (listener, address) = listener();
     let options = ServerOptions::new(router(&HandlerLog::default()))
@@ -127,12 +127,12 @@ fn survives(trusted: &[&str]) -> bool {
 }
 
 #[test]
-fn server_tells_clients_apart_that_a_trusted_proxy_forwards() {
+fn server_distinguishes_clients_of_a_trusted_proxy() {
     assert!(survives(&["10.0.0.0/8", "127.0.0.1"]));
 }
 
 #[test]
-fn server_believes_no_other_peer_about_forwarded_addresses() {
+fn server_ignores_forwarded_addresses_of_other_peers() {
     assert!(!survives(&[]));
     assert!(!survives(&["10.0.0.0/8", "unix"]));
 }

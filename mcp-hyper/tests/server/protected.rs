@@ -1,4 +1,4 @@
-//! Servers that demand tokens.
+//! Servers that require tokens.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -39,7 +39,7 @@ fn tools() -> Router {
         )
 }
 
-/// An issuer: its metadata and its key, which is the seed. Counts what it is asked.
+/// An issuer: its metadata and its key, which is the seed. Counts its requests.
 struct Issuer {
     url: String,
     asked: Arc<AtomicUsize>,
@@ -96,7 +96,7 @@ fn token(seed: u8, issuer: &str, audience: &str, scope: &str) -> String {
     format!("{input}.{}", BASE64.encode(key(seed).sign(input.as_bytes()).unwrap()))
 }
 
-/// A server behind a guard, which is made for its URL.
+/// A server behind a guard that is built for its URL.
 struct ProtectedServer {
     address: SocketAddr,
     url: String,
@@ -140,9 +140,9 @@ fn text(body: &str) -> String {
     body["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
 }
 
-/// Tokens are verified by keys that are found and fetched: S10.1 to S10.4 over real sockets.
+/// The server discovers and fetches the keys that verify tokens: S10.1 to S10.4 over real sockets.
 #[test]
-fn signed_tokens_are_verified_by_the_keys_of_their_issuer() {
+fn server_verifies_tokens_by_the_keys_of_their_issuer() {
     let issuer = Issuer::start(1);
     let server = ProtectedServer::start(|url| {
         let protection = Protection::new(url, &issuer.url).unwrap().required(["mcp"]).unwrap();
@@ -160,7 +160,7 @@ fn signed_tokens_are_verified_by_the_keys_of_their_issuer() {
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((head.status, &body["resource"]), (200, &json!(server.url)));
     assert_eq!(body["authorization_servers"], json!([issuer.url]));
-    assert_eq!(issuer.asked.load(SeqCst), 0, "nothing is fetched before there is a token");
+    assert_eq!(issuer.asked.load(SeqCst), 0, "the server fetches nothing before the first token");
 
     let good = token(1, &issuer.url, &server.url, "mcp");
     let (head, body) = server.call("who", Some(&good));
@@ -180,13 +180,13 @@ fn signed_tokens_are_verified_by_the_keys_of_their_issuer() {
         let (head, _) = server.call("who", Some(&bad));
         assert_eq!((head.status, requirement(&head).error.as_deref()), (401, Some("invalid_token")));
     }
-    assert_eq!(issuer.asked.load(SeqCst), asked, "keys were fetched a moment ago");
+    assert_eq!(issuer.asked.load(SeqCst), asked, "the keys are fresh");
     server.close();
 }
 
-/// Many requests wait for the same keys, and one connection has nothing to do with another.
+/// Many requests wait for the same keys, on several independent connections.
 #[test]
-fn requests_wait_for_keys_together_over_http2_as_well() {
+fn requests_wait_for_keys_together_over_http2_too() {
     let issuer = Issuer::start(1);
     let server = ProtectedServer::start(|url| {
         let protection = Protection::new(url, &issuer.url).unwrap();
@@ -211,9 +211,9 @@ fn requests_wait_for_keys_together_over_http2_as_well() {
     server.close();
 }
 
-/// An issuer that can not be reached is no reason to let anybody in, nor to send them away for good.
+/// An unreachable issuer is no reason to accept a request, nor to refuse it permanently.
 #[test]
-fn while_the_issuer_is_away_it_is_503() {
+fn server_answers_503_while_the_issuer_is_unreachable() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let issuer = format!("http://{gone}");
     let server = ProtectedServer::start(|url| {
@@ -226,9 +226,9 @@ fn while_the_issuer_is_away_it_is_503() {
     server.close();
 }
 
-/// Somebody without a token makes the server read and keep nothing.
+/// Without a token, a client cannot make the server read and store a body.
 #[test]
-fn the_body_of_a_request_is_not_read_before_it_is_let_in() {
+fn server_does_not_read_the_body_before_the_token_is_verified() {
     let server = ProtectedServer::start(|url| {
         let protection = Protection::new(url, "http://localhost:1").unwrap();
         Guard::new(protection, async |_: PresentedToken| Err(VerifyError::invalid("it is not known")))
@@ -245,9 +245,9 @@ fn the_body_of_a_request_is_not_read_before_it_is_let_in() {
     server.close();
 }
 
-/// What an application fetches by itself: here it refuses to.
+/// An application with its own fetch function, which can refuse addresses.
 #[test]
-fn exchanges_may_be_made_by_somebody_else() {
+fn application_can_make_the_exchanges() {
     const ISSUER: &str = "https://login.example";
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
@@ -274,7 +274,7 @@ fn exchanges_may_be_made_by_somebody_else() {
     server.close();
 }
 
-/// A client that goes away while its token is being verified leaves nothing behind.
+/// A client that disconnects while its token is being verified leaves nothing behind.
 #[test]
 fn verification_ends_with_the_client() {
     struct HandlerGuard(Arc<AtomicUsize>);

@@ -1,4 +1,4 @@
-//! How a server ends.
+//! The shutdown of a server.
 
 use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
@@ -30,7 +30,7 @@ fn start_server(close_timeout: Duration) -> TestServer {
 
 /// C6.4
 #[test]
-fn a_subscription_ends_by_its_result_and_the_driver_with_it() {
+fn subscription_ends_by_its_result_and_the_driver_with_it() {
     let TestServer { address, server, driver, .. } = start_server(Duration::from_secs(2));
     let mut client = RawClient::connect(address);
     let (headers, body) = listen();
@@ -45,11 +45,11 @@ fn a_subscription_ends_by_its_result_and_the_driver_with_it() {
     assert_eq!(client.chunk(), None);
     assert!(client.closed());
     ended(driver).unwrap();
-    assert!(begin.elapsed() < Duration::from_secs(2), "nothing had to time out");
+    assert!(begin.elapsed() < Duration::from_secs(2), "no timeout was needed");
 }
 
 #[test]
-fn what_is_under_way_is_answered_and_nobody_is_let_in() {
+fn closing_server_answers_open_requests_and_accepts_no_connections() {
     let TestServer { log, address, server, driver } = start_server(Duration::from_secs(2));
     let mut idle = RawClient::connect(address);
     idle.echo("hello");
@@ -60,15 +60,15 @@ fn what_is_under_way_is_answered_and_nobody_is_let_in() {
     server.close();
     assert!(idle.closed());
     assert!(fresh.closed());
-    wait_until("nobody is let in", || TcpStream::connect(address).is_err());
-    assert_eq!(log.ended_calls(), 0, "that was not for the handler's end");
+    wait_until("the server accepts no connections", || TcpStream::connect(address).is_err());
+    assert_eq!(log.ended_calls(), 0, "the server did not wait for the timeout");
     let (head, body) = busy.answer();
     assert_eq!((head.get("connection"), &*text(&body)), (Some("close"), "done"));
     ended(driver).unwrap();
 }
 
 #[test]
-fn a_handler_that_does_not_end_is_dropped_in_time() {
+fn closing_server_drops_a_handler_that_does_not_end() {
     let TestServer { log, address, server, driver } = start_server(Duration::from_millis(100));
     let mut client = RawClient::connect(address);
     client.call("wait", &json!({}), Progress::Unwanted);
@@ -80,7 +80,7 @@ fn a_handler_that_does_not_end_is_dropped_in_time() {
 }
 
 #[test]
-fn a_client_that_does_not_read_its_last_answer_is_not_waited_for() {
+fn closing_server_does_not_wait_for_a_client_that_does_not_read() {
     let TestServer { address, server, driver, .. } = start_server(Duration::from_millis(100));
     let mut client = RawClient::connect(address);
     client.call("big", &json!({ "bytes": 16 * 1024 * 1024 }), Progress::Unwanted);
@@ -90,7 +90,7 @@ fn a_client_that_does_not_read_its_last_answer_is_not_waited_for() {
 }
 
 #[test]
-fn http2_is_told_to_go_away_and_finishes() {
+fn closing_server_sends_goaway_and_finishes_http2_streams() {
     let TestServer { log, address, server, driver } = start_server(Duration::from_secs(2));
     bounded(async {
         let mut sender = http2(smol::net::TcpStream::connect(address).await.unwrap(), |_| {}).await;
@@ -108,7 +108,7 @@ fn http2_is_told_to_go_away_and_finishes() {
 }
 
 #[test]
-fn a_router_with_a_mistake_in_it_is_not_served() {
+fn server_refuses_an_invalid_router() {
     let (listener, address) = listener();
     let router = Router::new("server", "1");
     let tool = || mcp_hyper::mcp_proto::schema::Tool::new("twice", "", json!({ "type": "object" }));

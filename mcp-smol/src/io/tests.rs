@@ -127,7 +127,7 @@ fn partial_write_resumes_where_it_stopped() {
 
 /// F26
 #[test]
-fn a_written_message_is_flushed_once() {
+fn written_message_is_flushed_once() {
     let mut io = writing(100, 1);
     io.outgoing().unwrap().extend_from_slice(b"message\n");
     assert_eq!(write(&mut io), Poll::Ready(Ok(())));

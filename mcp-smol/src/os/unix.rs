@@ -302,7 +302,7 @@ mod tests {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
-    fn a_process_name_may_look_like_the_fields_after_it() {
+    fn process_name_may_look_like_the_fields_after_it() {
         assert_eq!(member_state(b"12 (a) S 1 99 (x)) Z 7 34 34 0"), Some(("Z", 34)));
         assert_eq!(member_state(b"12 (cut"), None);
     }

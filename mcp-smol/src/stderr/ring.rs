@@ -160,7 +160,7 @@ mod tests {
 
     /// K8
     #[test]
-    fn the_tail_of_one_endless_line_is_its_end() {
+    fn tail_of_one_endless_line_is_its_end() {
         let mut ring = Ring::new(4);
         push(&mut ring, "abcdefgh");
         assert_eq!(ring.tail(), "efgh");
@@ -170,7 +170,7 @@ mod tests {
 
     /// K8
     #[test]
-    fn the_tail_is_the_same_however_the_input_is_split() {
+    fn tail_does_not_depend_on_how_the_input_is_split() {
         let input = b"first\nsecond line\nthird\n\nfifth and last".as_slice();
         for capacity in 0..45 {
             let mut whole = Ring::new(capacity);
@@ -215,7 +215,7 @@ mod tests {
 
     /// K8
     #[test]
-    fn a_line_longer_than_the_buffer_comes_in_pieces() {
+    fn line_longer_than_the_buffer_arrives_in_pieces() {
         let mut ring = Ring::new(8);
         let (_, mut position) = ring.add_reader();
         push(&mut ring, "abcd");
@@ -226,7 +226,7 @@ mod tests {
 
     /// K8
     #[test]
-    fn a_dropped_reader_leaves_no_waker_behind() {
+    fn dropped_reader_leaves_no_waker_behind() {
         let mut ring = Ring::new(8);
         for _ in 0..10 {
             let (reader, mut position) = ring.add_reader();

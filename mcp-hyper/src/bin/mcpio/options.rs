@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_consistent() {
+    fn option_definition_is_consistent() {
         Options::command().debug_assert();
     }
 
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_needs_no_dashes() {
+    fn url_needs_no_dashes() {
         let url = "https://example.com/mcp?a=b";
         let server = |line: &[&str]| match read(&[&["mcpio"], line].concat()).unwrap().command.unwrap() {
             Command::Tools { name, server } => (name.into_iter().collect(), server.command),

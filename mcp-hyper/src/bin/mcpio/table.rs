@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_column_is_wrapped_under_itself() {
+    fn last_column_is_wrapped_under_itself() {
         let mut table = Table::new(&["name", "about"]);
         table.row(["echo", "one two three four five six seven"]);
         let lines = plain(&table, Some(30));
