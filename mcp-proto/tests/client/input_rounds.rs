@@ -2,11 +2,11 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
-mod again;
 mod cancelling;
 mod ends;
 mod limits;
 mod pages;
+mod retries;
 
 use core::time::Duration;
 

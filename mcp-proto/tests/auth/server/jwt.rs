@@ -13,7 +13,7 @@ use mcp_proto::quota::QuotaOwner;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::signed_elsewhere::{KEYS, TOKENS, WEAK};
+use super::openssl_tokens::{KEYS, TOKENS, WEAK};
 use super::{ISSUER, RESOURCE, at};
 
 const NOW: u64 = 1_785_240_000;

@@ -8,7 +8,7 @@ mod introspection;
 #[cfg(feature = "auth-jwt")]
 mod jwt;
 #[cfg(feature = "auth-jwt")]
-mod signed_elsewhere;
+mod openssl_tokens;
 mod waiting;
 
 use core::time::Duration;

@@ -2,8 +2,8 @@
 
 mod answers;
 mod memory;
+mod properties;
 mod time;
-mod whatever;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
