@@ -1,5 +1,5 @@
-//! A `tools/call` over HTTP/1.1 and the loopback, one after the other, both ends on one thread: hyper against hyper as
-//! the limit, hyper against our server, and our client against our server, as JSON and as a stream with progress in it.
+//! Sequential `tools/call` requests over HTTP/1.1 on the loopback, both sides on one thread: hyper with hyper as the
+//! limit, hyper with our server, and our client with our server, as JSON and as a stream with progress.
 //!
 //! `cargo bench -p mcp-hyper --bench http`. With `--repeat N` and a row's name it runs that row N times, for a profiler.
 
@@ -88,8 +88,8 @@ fn main() {
     }
 }
 
-/// Nanoseconds of processor time per run, the median over rounds in turns: on a machine that does other things too, how
-/// long something takes says little.
+/// Nanoseconds of processor time per run, the median over interleaved rounds: elapsed time means little on a busy
+/// machine.
 fn cpu<const N: usize>(runs: &mut [&mut dyn FnMut(); N]) -> [f64; N] {
     const ROUNDS: usize = 101;
     let mut rounds: [Vec<f64>; N] = std::array::from_fn(|_| Vec::with_capacity(ROUNDS));
@@ -118,7 +118,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener.try_into().expect("a listener"), address)
 }
 
-/// A server of hyper's alone, which echoes its message.
+/// A server with hyper alone, which echoes its message.
 fn echo(executor: &'static Executor) -> SocketAddr {
     let (listener, address) = listener();
     let serving = executor.spawn(async move {
@@ -155,7 +155,7 @@ fn serve(executor: &'static Executor) -> SocketAddr {
     address
 }
 
-/// A client of hyper's alone.
+/// A client with hyper alone.
 struct Bare {
     executor: &'static Executor,
     sender: SendRequest<Full<Bytes>>,
