@@ -14,7 +14,7 @@ use core::iter;
 /// ```
 #[must_use]
 pub fn is_type(content_type: &[u8], full: &str) -> bool {
-    let essence = pieces(content_type, b';').next().unwrap_or_default();
+    let essence = segments(content_type, b';').next().unwrap_or_default();
     essence.trim_ascii().eq_ignore_ascii_case(full.as_bytes())
 }
 
@@ -38,12 +38,12 @@ pub fn is_type(content_type: &[u8], full: &str) -> bool {
 pub fn accepts<'a>(values: impl IntoIterator<Item = &'a [u8]>, full: &str) -> bool {
     let mut closest = None;
     let mut any = false;
-    let ranges = values.into_iter().flat_map(|value| pieces(value, b','));
+    let ranges = values.into_iter().flat_map(|value| segments(value, b','));
     for range in ranges.map(<[u8]>::trim_ascii).filter(|range| !range.is_empty()) {
         any = true;
-        let mut pieces = pieces(range, b';').map(<[u8]>::trim_ascii);
-        let closeness = pieces.next().and_then(|range| closeness(range, full.as_bytes()));
-        let verdict = closeness.map(|closeness| (closeness, !pieces.any(refuses)));
+        let mut segments = segments(range, b';').map(<[u8]>::trim_ascii);
+        let specificity = segments.next().and_then(|range| specificity(range, full.as_bytes()));
+        let verdict = specificity.map(|specificity| (specificity, !segments.any(refuses)));
         closest = closest.max(verdict);
     }
     closest.map_or(!any, |(_, taken)| taken)
@@ -51,22 +51,22 @@ pub fn accepts<'a>(values: impl IntoIterator<Item = &'a [u8]>, full: &str) -> bo
 
 /// How specifically a range matches a type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Closeness {
-    Anything,
+enum Specificity {
+    Any,
     Type,
     Subtype,
 }
 
-fn closeness(range: &[u8], full: &[u8]) -> Option<Closeness> {
+fn specificity(range: &[u8], full: &[u8]) -> Option<Specificity> {
     if range.eq_ignore_ascii_case(full) {
-        return Some(Closeness::Subtype);
+        return Some(Specificity::Subtype);
     }
     let kind = range.strip_suffix(b"/*")?;
     let slash = full.iter().position(|byte| *byte == b'/')?;
     if kind == b"*" {
-        Some(Closeness::Anything)
+        Some(Specificity::Any)
     } else {
-        full.get(..slash)?.eq_ignore_ascii_case(kind).then_some(Closeness::Type)
+        full.get(..slash)?.eq_ignore_ascii_case(kind).then_some(Specificity::Type)
     }
 }
 
@@ -83,7 +83,7 @@ fn refuses(parameter: &[u8]) -> bool {
 }
 
 /// Splits at the separators that are outside of quotes.
-fn pieces(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+fn segments(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(value);
     iter::from_fn(move || {
         let value = rest?;
