@@ -31,7 +31,7 @@ pub(crate) struct NewRequest {
 pub(crate) struct ServerCore {
     pub(crate) slots: RequestSlots,
     pub(crate) closed: Option<CloseReason>,
-    driver_gone: bool,
+    driver_dropped: bool,
     /// The tasks that wait for the end of the connection.
     pub(crate) waiters: Waiters,
     pub(crate) listeners: Listeners<ServerEvent>,
@@ -45,12 +45,12 @@ pub(crate) struct ServerCore {
 impl ServerCore {
     /// Rejects commands once the driver is dropped.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if self.driver_gone { Err(Error::Lost(LostReason::DriverDropped)) } else { Ok(()) }
+        if self.driver_dropped { Err(Error::Lost(LostReason::DriverDropped)) } else { Ok(()) }
     }
 
     /// Handles the drop of the driver: resolves all pending requests as lost.
     pub(crate) fn handle_driver_dropped(&mut self, wakers: &mut Wakers) {
-        self.driver_gone = true;
+        self.driver_dropped = true;
         self.work.clear();
         self.slots.resolve_all(&LostReason::DriverDropped, wakers);
         if self.closed.is_none() {
