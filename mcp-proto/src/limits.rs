@@ -35,7 +35,7 @@ pub struct Limits {
     /// requested. If the server requests input once more, the request ends.
     ///
     /// Default 10, as in every other client: a server that requests more will probably never finish.
-    pub rounds: u32,
+    pub input_rounds: u32,
 
     /// How many bytes may wait to be sent before this side's own requests and notifications are refused. Beyond it, a
     /// server on a stream or a channel holds further requests undispatched, up to
@@ -99,7 +99,7 @@ impl Default for Limits {
             depth: 120,
             requests_out: 100_000,
             requests_in: 1024,
-            rounds: 10,
+            input_rounds: 10,
             queued_bytes: 64 * MIB,
             reply_bytes: 64 * MIB,
             event_bytes: 128 * MIB,

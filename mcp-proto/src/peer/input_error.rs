@@ -41,7 +41,7 @@ pub enum InputError {
         /// The error: this side's own.
         error: ErrorObject,
     },
-    /// The server asked for input too many times: see [`Limits::rounds`](crate::Limits::rounds).
+    /// The server asked for input too many times: see [`Limits::input_rounds`](crate::Limits::input_rounds).
     TooManyRounds {
         /// The number of times that the request was sent again.
         limit: u32,

@@ -216,7 +216,7 @@ impl Client {
         // It may be stored for as long as a person thinks.
         let state = state.map(|state| state.detached());
         let mut round = self.rounds.remove(number).unwrap_or_default();
-        let limit = self.config.limits.rounds;
+        let limit = self.config.limits.input_rounds;
         if round.count >= limit {
             return Err(Outcome::Input(InputError::TooManyRounds { limit }));
         }
@@ -261,7 +261,7 @@ impl Client {
         let Some(asked) = read_pages(error.data.as_ref(), most) else { return Err(Outcome::Error(error)) };
         let mut asked = asked?;
         let mut round = self.rounds.remove(number).unwrap_or_default();
-        if round.count >= self.config.limits.rounds {
+        if round.count >= self.config.limits.input_rounds {
             return Err(Outcome::Error(error));
         }
         error.make_owned();

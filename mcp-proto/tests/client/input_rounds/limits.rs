@@ -26,7 +26,7 @@ fn client_returns_a_state_without_requests_at_once_and_then_with_backoff() {
 #[test]
 fn client_gives_up_on_a_server_with_endless_rounds() {
     let mut config = open_config();
-    config.limits.rounds = 2;
+    config.limits.input_rounds = 2;
     let mut s = ClientHarness::modern(config);
     let (request, mut id) = call(&mut s, RequestOptions::default());
     for _ in 0..2 {
