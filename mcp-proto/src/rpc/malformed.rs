@@ -90,14 +90,14 @@ pub struct Recovered {
     /// The id, if there is exactly one and it is valid.
     pub id: Option<Id>,
     /// The kind of message that the sender intended.
-    pub kind: Option<Kind>,
+    pub kind: Option<EnvelopeKind>,
     /// The method.
     pub method: Option<Text>,
 }
 
 /// The kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum EnvelopeKind {
     /// A message with a method and an id.
     Request,
     /// A message with a method and no id.
@@ -110,7 +110,7 @@ impl Malformed {
     /// Whether the receiver must not answer it: it is an answer itself, or a notification.
     #[cfg(feature = "server")]
     pub(crate) fn is_silent(&self) -> bool {
-        matches!(self.recovered.kind, Some(Kind::Response | Kind::Notification))
+        matches!(self.recovered.kind, Some(EnvelopeKind::Response | EnvelopeKind::Notification))
     }
 
     /// Whether it may be the answer to the request with its id: it has a `result` or an `error`, or it breaks off
@@ -118,7 +118,7 @@ impl Malformed {
     #[cfg(any(feature = "client", feature = "server"))]
     pub(crate) fn may_be_answer(&self) -> bool {
         match self.recovered.kind {
-            Some(kind) => kind == Kind::Response,
+            Some(kind) => kind == EnvelopeKind::Response,
             None => self.recovered.method.is_none() && !matches!(self.kind, MalformedKind::NotAMessage(_)),
         }
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::read::element;
 use super::scan::{Cursor, ScanMode};
-use super::{ErrorObject, Id, Kind, Malformed, Raw, Text};
+use super::{EnvelopeKind, ErrorObject, Id, Malformed, Raw, Text};
 
 /// One JSON-RPC message.
 ///
@@ -56,11 +56,11 @@ pub struct Response {
 impl Message {
     /// The kind of the message.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> EnvelopeKind {
         match self {
-            Self::Request(_) => Kind::Request,
-            Self::Notification(_) => Kind::Notification,
-            Self::Response(_) => Kind::Response,
+            Self::Request(_) => EnvelopeKind::Request,
+            Self::Notification(_) => EnvelopeKind::Notification,
+            Self::Response(_) => EnvelopeKind::Response,
         }
     }
 }

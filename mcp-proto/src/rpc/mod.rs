@@ -21,7 +21,7 @@ pub mod write;
 
 pub use error::{ErrorObject, code};
 pub use id::Id;
-pub use malformed::{InvalidMessageKind, Kind, Malformed, MalformedKind, Recovered};
+pub use malformed::{EnvelopeKind, InvalidMessageKind, Malformed, MalformedKind, Recovered};
 pub(crate) use members::{JsonStr, collect_members, decode_member, first_member, read_members};
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
 pub use pending::Pending;

@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use super::scan::{Cursor, ScanError, ScanMode, Shape, Value};
 use super::{
-    Batch, ErrorObject, Frame, Id, InvalidMessageKind, Kind, Malformed, MalformedKind, Message, Notification,
-    Raw, Recovered, Request, Response, Text, code, recover,
+    Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,
+    Notification, Raw, Recovered, Request, Response, Text, code, recover,
 };
 
 /// Reads one frame: a message or a batch.
@@ -199,8 +199,11 @@ impl Parts {
             (None, Some(error)) => return Err(not_a_message(error.start, InvalidMessageKind::ErrorType)),
         };
         let deviation = deviation.map(|ScanError { offset, kind }| {
-            let recovered =
-                Recovered { id: id.clone().filter(|_| exact), kind: Some(Kind::Response), method: None };
+            let recovered = Recovered {
+                id: id.clone().filter(|_| exact),
+                kind: Some(EnvelopeKind::Response),
+                method: None,
+            };
             Box::new(Malformed { kind, offset, recovered })
         });
         Ok(Response { id, outcome, deviation })

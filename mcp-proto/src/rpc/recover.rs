@@ -6,18 +6,18 @@ use memchr::memrchr;
 
 use super::read::{member_name, read_id};
 use super::scan::{Cursor, ScanMode, Shape, Value};
-use super::{Id, Kind, Malformed, MalformedKind, Recovered, Text};
+use super::{EnvelopeKind, Id, Malformed, MalformedKind, Recovered, Text};
 
 /// Recovers top-level members of a message that is cut off, over-long or invalid.
 ///
 /// `head` is the beginning of the message, or all of it.
 ///
 /// ```
-/// use mcp_proto::rpc::{Id, Kind, recover};
+/// use mcp_proto::rpc::{Id, EnvelopeKind, recover};
 ///
 /// let recovered = recover(br#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"te"#);
 /// assert_eq!(recovered.id, Some(Id::Number(7)));
-/// assert_eq!(recovered.kind, Some(Kind::Response));
+/// assert_eq!(recovered.kind, Some(EnvelopeKind::Response));
 /// ```
 #[must_use]
 pub fn recover(head: &[u8]) -> Recovered {
@@ -65,23 +65,23 @@ struct RecoveredMembers {
 #[derive(Default)]
 enum UniqueMember<T> {
     #[default]
-    Never,
+    Absent,
     Once(Option<T>),
-    Again,
+    Repeated,
 }
 
 impl<T> UniqueMember<T> {
     fn add(&mut self, value: Option<T>) {
         *self = match self {
-            Self::Never => Self::Once(value),
-            Self::Once(_) | Self::Again => Self::Again,
+            Self::Absent => Self::Once(value),
+            Self::Once(_) | Self::Repeated => Self::Repeated,
         };
     }
 
     fn value(self) -> Option<T> {
         match self {
             Self::Once(value) => value,
-            Self::Never | Self::Again => None,
+            Self::Absent | Self::Repeated => None,
         }
     }
 }
@@ -145,16 +145,16 @@ impl RecoveredMembers {
     }
 
     fn recovered(self, complete: bool) -> Recovered {
-        let called = !matches!(self.method, UniqueMember::Never);
+        let called = !matches!(self.method, UniqueMember::Absent);
         let kind = match (&self.id, called, self.outcome) {
-            (_, false, true) => Some(Kind::Response),
-            (UniqueMember::Never, true, false) => complete.then_some(Kind::Notification),
-            (_, true, false) => Some(Kind::Request),
+            (_, false, true) => Some(EnvelopeKind::Response),
+            (UniqueMember::Absent, true, false) => complete.then_some(EnvelopeKind::Notification),
+            (_, true, false) => Some(EnvelopeKind::Request),
             _ => None,
         };
         // A response with an integral float as its id answers the request with that number; a request cannot have such
         // an id.
-        let id = self.id.value().filter(|(_, exact)| *exact || kind == Some(Kind::Response));
+        let id = self.id.value().filter(|(_, exact)| *exact || kind == Some(EnvelopeKind::Response));
         Recovered { id: id.map(|(id, _)| id), kind, method: self.method.value() }
     }
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use mcp_proto::rpc::{
-    Batch, ErrorObject, Frame, Id, InvalidMessageKind, Kind, Malformed, MalformedKind, Message, Recovered,
-    code, read, recover, recover_ends,
+    Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,
+    Recovered, code, read, recover, recover_ends,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ fn request_has_an_id_and_a_method() {
 #[test]
 fn notification_has_no_id() {
     let notification = message(r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":[]}"#);
-    assert_eq!(notification.kind(), Kind::Notification);
+    assert_eq!(notification.kind(), EnvelopeKind::Notification);
     assert_eq!(parts(&notification), json!({"method": "notifications/initialized", "params": []}));
 }
 
@@ -292,7 +292,7 @@ fn response_id_may_be_an_integral_float() {
         assert_eq!(id(text).filter(|id| *id != Id::from(0)), None, "{text}");
     }
     let cut = recover(br#"{"jsonrpc":"2.0","id":7.0,"result":{"content":["#);
-    assert_eq!((cut.id, cut.kind), (Some(Id::from(7)), Some(Kind::Response)));
+    assert_eq!((cut.id, cut.kind), (Some(Id::from(7)), Some(EnvelopeKind::Response)));
     assert_eq!(recover(br#"{"jsonrpc":"2.0","id":7.0,"method":"ping"}"#).id, None);
 }
 
@@ -368,8 +368,8 @@ fn batch_yields_its_messages_one_by_one() {
         r#" [ {"jsonrpc":"2.0","id":1,"method":"ping"} , {"jsonrpc":"2.0","method":"note"},{"jsonrpc":"2.0","id":2,"result":{}}] "#,
     );
     assert_eq!((batch.len(), batch.is_empty()), (3, false));
-    let kinds: Vec<Kind> = batch.by_ref().map(|message| message.unwrap().kind()).collect();
-    assert_eq!(kinds, [Kind::Request, Kind::Notification, Kind::Response]);
+    let kinds: Vec<EnvelopeKind> = batch.by_ref().map(|message| message.unwrap().kind()).collect();
+    assert_eq!(kinds, [EnvelopeKind::Request, EnvelopeKind::Notification, EnvelopeKind::Response]);
     assert!(batch.is_empty());
 }
 
@@ -382,7 +382,7 @@ fn malformed_message_does_not_affect_the_rest_of_its_batch() {
     let mut next = || batch.next().unwrap();
     assert_eq!(next().unwrap_err().kind, MalformedKind::NotAMessage(InvalidMessageKind::NotAnObject));
     let fraction = next().unwrap_err();
-    assert_eq!((fraction.offset, fraction.recovered.kind), (25, Some(Kind::Request)));
+    assert_eq!((fraction.offset, fraction.recovered.kind), (25, Some(EnvelopeKind::Request)));
     assert_eq!(next().unwrap_err().kind, MalformedKind::Syntax { expected: "a colon" });
     assert_eq!(parts(&next().unwrap())["method"], "b");
     assert_eq!(next().unwrap_err().kind, MalformedKind::NotAMessage(InvalidMessageKind::NotAnObject));
@@ -405,15 +405,21 @@ fn parser_limits_the_messages_of_a_batch() {
 #[test]
 fn malformed_message_has_its_recovered_members() {
     let found = malformed(r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":7}"#).recovered;
-    let expected =
-        Recovered { id: Some(Id::from("a")), kind: Some(Kind::Request), method: Some("tools/call".into()) };
+    let expected = Recovered {
+        id: Some(Id::from("a")),
+        kind: Some(EnvelopeKind::Request),
+        method: Some("tools/call".into()),
+    };
     assert_eq!(found, expected);
     let found = malformed(b"{\"result\":{\"text\":\"\xFF\"},\"id\":7}").recovered;
-    assert_eq!(found, Recovered { id: Some(Id::Number(7)), kind: Some(Kind::Response), method: None });
+    assert_eq!(
+        found,
+        Recovered { id: Some(Id::Number(7)), kind: Some(EnvelopeKind::Response), method: None }
+    );
     let found = malformed(r#"{"jsonrpc":"1.0","method":"ping"}"#).recovered;
-    assert_eq!(found.kind, Some(Kind::Notification));
+    assert_eq!(found.kind, Some(EnvelopeKind::Notification));
     let found = malformed(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#).recovered;
-    assert_eq!((found.id, found.kind), (None, Some(Kind::Request)));
+    assert_eq!((found.id, found.kind), (None, Some(EnvelopeKind::Request)));
 }
 
 #[test]
@@ -428,16 +434,22 @@ fn recovery_ignores_an_id_that_is_ambiguous_or_may_be_cut_off() {
 #[test]
 fn recovery_needs_the_end_to_recognise_a_notification() {
     assert_eq!(recover(br#"{"jsonrpc":"2.0","method":"ping","#).kind, None);
-    assert_eq!(recover(br#"{"jsonrpc":"2.0","method":"ping"}"#).kind, Some(Kind::Notification));
+    assert_eq!(recover(br#"{"jsonrpc":"2.0","method":"ping"}"#).kind, Some(EnvelopeKind::Notification));
 }
 
 #[test]
 fn recovery_reads_members_behind_a_long_value_from_the_end() {
     let found = recover_ends(br#"{"result":{"te"#, br#"}]}} , "jsonrpc" : "2.0" , "\u0069d" : "a\\\"b" } "#);
-    assert_eq!(found, Recovered { id: Some(Id::from("a\\\"b")), kind: Some(Kind::Response), method: None });
+    assert_eq!(
+        found,
+        Recovered { id: Some(Id::from("a\\\"b")), kind: Some(EnvelopeKind::Response), method: None }
+    );
     let found = recover_ends(br#"{"params":"#, br#"xt"}},"method":"tools/call","id":5}"#);
-    let expected =
-        Recovered { id: Some(Id::Number(5)), kind: Some(Kind::Request), method: Some("tools/call".into()) };
+    let expected = Recovered {
+        id: Some(Id::Number(5)),
+        kind: Some(EnvelopeKind::Request),
+        method: Some("tools/call".into()),
+    };
     assert_eq!(found, expected);
 }
 

@@ -11,8 +11,8 @@ use crate::peer::{
     RequestId, Stage, TaskMode,
 };
 use crate::rpc::{
-    Batch, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Request, Response, Text,
-    code, write,
+    Batch, EnvelopeKind, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response,
+    Text, code, write,
 };
 use crate::schema::{
     Cancelled, CancelledParams, Discover, ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era,
@@ -118,7 +118,7 @@ impl Client {
         if self.resolve_unreadable(now, &malformed, out) {
             return;
         }
-        if let (Some(id), Some(Kind::Request), Some(Era::Legacy)) =
+        if let (Some(id), Some(EnvelopeKind::Request), Some(Era::Legacy)) =
             (&recovered.id, recovered.kind, self.era())
         {
             let error = ErrorObject::new(malformed.code(), malformed.to_string());
@@ -171,7 +171,7 @@ impl Client {
         if self.resolve_unreadable(now, &malformed, out) {
             return;
         }
-        if !matches!(malformed.recovered.kind, Some(Kind::Response | Kind::Notification)) {
+        if !matches!(malformed.recovered.kind, Some(EnvelopeKind::Response | EnvelopeKind::Notification)) {
             self.batches.expect(batch);
             let error = ErrorObject::new(malformed.code(), malformed.to_string());
             self.reply_error(malformed.recovered.id.as_ref(), Some(batch), &error, out);

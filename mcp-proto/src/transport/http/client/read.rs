@@ -11,7 +11,7 @@ use crate::Instant;
 use crate::codec::{SseEvent, SseItem};
 use crate::peer::client::Diagnostic;
 use crate::peer::{Conduct, InvalidAnswerError, Leniency, Outcome};
-use crate::rpc::{self, Frame, Id, Kind, Malformed, MalformedKind, Message, Response};
+use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, MalformedKind, Message, Response};
 use crate::schema::{Cancelled, CancelledParams, Notification as _};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
@@ -261,7 +261,7 @@ impl HttpClient {
             && malformed.may_be_answer()
             && match (&recovered.id, self.expected_id(&exchange.kind)) {
                 (_, None) => false,
-                (None, Some(_)) => recovered.kind == Some(Kind::Response),
+                (None, Some(_)) => recovered.kind == Some(EnvelopeKind::Response),
                 (Some(_), Some(wire)) => named == Some(wire),
             };
         let other = named.filter(|_| malformed.may_be_answer() && !answer);

@@ -9,7 +9,7 @@ use core::fmt;
 use bytes::Bytes;
 
 use crate::peer::Denial;
-use crate::rpc::{ErrorId, ErrorObject, Id, Kind, Malformed, code, write};
+use crate::rpc::{EnvelopeKind, ErrorId, ErrorObject, Id, Malformed, code, write};
 use crate::transport::http::header;
 
 use crate::quota::OverBudgetError;
@@ -150,7 +150,11 @@ impl HttpResponse {
 
     /// Returns the answer to a malformed message. `unnamed` is the id of an error whose request could not be read.
     pub(super) fn malformed(malformed: &Malformed, unnamed: ErrorId<'_>) -> Self {
-        let id = malformed.recovered.id.as_ref().filter(|_| malformed.recovered.kind != Some(Kind::Response));
+        let id = malformed
+            .recovered
+            .id
+            .as_ref()
+            .filter(|_| malformed.recovered.kind != Some(EnvelopeKind::Response));
         Self::refusal(400, id.map_or(unnamed, ErrorId::Known), malformed.code(), format!("{malformed}"))
     }
 

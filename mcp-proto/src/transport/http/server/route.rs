@@ -14,7 +14,9 @@ use crate::codec::header as value;
 use crate::peer::Principal;
 use crate::peer::server::{Eras, unsupported_version};
 use crate::quota::BytePermit;
-use crate::rpc::{self, ErrorId, ErrorObject, Frame, Id, Kind, Malformed, Message, Raw, Request, code};
+use crate::rpc::{
+    self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Raw, Request, code,
+};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
     CallTool, Discover, Era, GetPrompt, Initialize, Method, ReadResource, SubscriptionsListen,
@@ -194,7 +196,7 @@ fn route_malformed(
     kept: &RetainedHead,
     malformed: Malformed,
 ) -> Result<RequestRoute, HttpResponse> {
-    if malformed.recovered.kind == Some(Kind::Response) && kept.session.is_some() {
+    if malformed.recovered.kind == Some(EnvelopeKind::Response) && kept.session.is_some() {
         return route_to_session(setup, kept, PostContent::Malformed(Box::new(malformed)));
     }
     Err(HttpResponse::malformed(&malformed, kept.version.version().error_id()))
@@ -204,7 +206,7 @@ fn route_malformed(
 pub(super) fn route_message(setup: &Setup, kept: RetainedHead, id: SessionId, body: &Bytes) -> RequestRoute {
     let content = match rpc::read(body, setup.config().limits().depth) {
         Ok(frame) => PostContent::Frame(frame),
-        Err(malformed) if malformed.recovered.kind == Some(Kind::Response) => {
+        Err(malformed) if malformed.recovered.kind == Some(EnvelopeKind::Response) => {
             PostContent::Malformed(Box::new(malformed))
         }
         Err(malformed) => return RequestRoute::Answer(HttpResponse::malformed(&malformed, ErrorId::Null)),
