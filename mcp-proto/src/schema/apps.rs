@@ -128,7 +128,7 @@ pub struct Page {
     /// HTML from the server: untrusted.
     pub html: String,
     /// Origins that the page asks to connect to and to load from.
-    pub wants: Origins,
+    pub requested_origins: Origins,
     /// Other permissions that the page asks for, such as `camera`, `microphone` or `geolocation`; the user grants them.
     pub permissions: Vec<String>,
 }
@@ -152,7 +152,7 @@ impl Page {
     ///
     /// # Errors
     /// If the contents are not a page: wrong URI, media type or encoding.
-    pub fn of(contents: &ResourceContents) -> Result<Self, PageError> {
+    pub fn from_contents(contents: &ResourceContents) -> Result<Self, PageError> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Ui {
@@ -176,7 +176,7 @@ impl Page {
         // Settings that cannot be read grant nothing.
         let ui: Ui = meta.get(META).and_then(|ui| ui.decode().ok()).unwrap_or_default();
         let permissions = ui.permissions.into_keys().collect();
-        Ok(Self { html, wants: ui.csp, permissions })
+        Ok(Self { html, requested_origins: ui.csp, permissions })
     }
 }
 
@@ -188,10 +188,10 @@ impl Origins {
     /// ```
     /// use mcp_proto::schema::apps::Origins;
     ///
-    /// let policy = Origins::default().policy();
+    /// let policy = Origins::default().content_security_policy();
     /// assert!(policy.starts_with("default-src 'none'; ") && policy.contains("connect-src 'none'"));
     /// ```
-    pub fn policy(&self) -> String {
+    pub fn content_security_policy(&self) -> String {
         let mut policy = String::from("default-src 'none'; object-src 'none'; form-action 'none'");
         let own = "'self' 'unsafe-inline'";
         for (directive, before, origins) in [

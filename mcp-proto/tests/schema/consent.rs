@@ -280,30 +280,30 @@ fn tool_page_must_have_a_ui_uri() {
 #[test]
 fn app_page_is_read_from_html_of_its_media_type() {
     let contents = |json: serde_json::Value| serde_json::from_str(&json.to_string()).unwrap();
-    let page = apps::Page::of(&contents(json!({
+    let page = apps::Page::from_contents(&contents(json!({
         "uri": "ui://t/page", "mimeType": "text/html; profile=mcp-app", "text": "<p>",
         "_meta": {"ui": {"csp": {"connectDomains": ["https://api.example.com"]}, "permissions": {"camera": {}}}},
     })))
     .unwrap();
     assert_eq!(page.html, "<p>");
     assert_eq!(page.permissions, ["camera"]);
-    assert_eq!(page.wants.connect_domains, ["https://api.example.com"]);
+    assert_eq!(page.requested_origins.connect_domains, ["https://api.example.com"]);
     let blob = json!({"uri": "ui://t", "mimeType": apps::MEDIA_TYPE, "blob": "PHA+"});
-    assert_eq!(apps::Page::of(&contents(blob)).unwrap().html, "<p>");
+    assert_eq!(apps::Page::from_contents(&contents(blob)).unwrap().html, "<p>");
     for (json, fault) in [
         (json!({"uri": "https://t", "mimeType": apps::MEDIA_TYPE, "text": ""}), apps::PageError::Uri),
         (json!({"uri": "ui://t", "mimeType": "text/html", "text": ""}), apps::PageError::MediaType),
         (json!({"uri": "ui://t", "text": ""}), apps::PageError::MediaType),
         (json!({"uri": "ui://t", "mimeType": apps::MEDIA_TYPE, "blob": "/w=="}), apps::PageError::Text),
     ] {
-        assert_eq!(apps::Page::of(&contents(json)), Err(fault));
+        assert_eq!(apps::Page::from_contents(&contents(json)), Err(fault));
     }
 }
 
 /// C14.11: only origins that the page lists, and only entries that are a plain origin.
 #[test]
 fn content_security_policy_forbids_origins_that_the_page_does_not_list() {
-    let closed = apps::Origins::default().policy();
+    let closed = apps::Origins::default().content_security_policy();
     for directive in ["default-src 'none'", "connect-src 'none'", "frame-src 'none'", "base-uri 'none'"] {
         assert!(closed.split("; ").any(|part| part == directive), "{closed}");
     }
@@ -325,7 +325,7 @@ fn content_security_policy_forbids_origins_that_the_page_does_not_list() {
         .to_vec(),
         ..apps::Origins::default()
     };
-    let policy = wants.policy();
+    let policy = wants.content_security_policy();
     assert!(policy.contains("; connect-src https://api.example.com:8443 wss://*.example.com; "), "{policy}");
     assert!(policy.contains("script-src 'self' 'unsafe-inline'; "), "{policy}");
 }
