@@ -59,16 +59,16 @@ impl ElicitSchema {
     /// # Errors
     /// The first invalid field.
     pub fn check(&self, content: &Map<ElicitValue>) -> Result<(), FormError> {
-        let misfit = |field: &str, problem| FormError { field: field.into(), problem };
+        let form_error = |field: &str, error| FormError { field: field.into(), error };
         // A map keeps this fast: the server chooses the number of fields.
         let given: BTreeMap<&str, &ElicitValue> = content.iter().collect();
         for (name, field) in self.properties.iter() {
             if let Some(value) = given.get(name) {
-                field.check(value).map_err(|problem| misfit(name, problem))?;
+                field.check(value).map_err(|error| form_error(name, error))?;
             }
         }
         match self.required.iter().flatten().find(|name| !given.contains_key(name.as_str())) {
-            Some(missing) => Err(misfit(missing, FieldError::Missing)),
+            Some(missing) => Err(form_error(missing, FieldError::Missing)),
             None => Ok(()),
         }
     }
@@ -96,7 +96,7 @@ impl ElicitParams {
     ///
     /// # Errors
     /// The first invalid field.
-    pub fn take_answer(
+    pub fn validate_answer(
         &self,
         mut answer: ElicitResult,
         revision: Revision,
@@ -222,7 +222,7 @@ pub struct FormError {
     /// The name of the field.
     pub field: String,
     /// The rule that the value breaks.
-    pub problem: FieldError,
+    pub error: FieldError,
 }
 
 /// Reason why the value of a form field is invalid.
@@ -253,7 +253,7 @@ pub enum FieldError {
 
 impl fmt::Display for FormError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the field {:?} {}", self.field, self.problem)
+        write!(f, "the field {:?} {}", self.field, self.error)
     }
 }
 

@@ -23,7 +23,7 @@ fn problem(field: &Value, value: Value) -> Option<FieldError> {
     let checked = form(json!({"f": field}), json!([])).check(&content(json!({"f": value})));
     checked.err().map(|error| {
         assert_eq!(error.field, "f");
-        error.problem
+        error.error
     })
 }
 
@@ -161,7 +161,7 @@ fn form_requires_its_required_fields() {
     assert_eq!(error.to_string(), r#"the field "b" is missing"#);
     // A form that lacks a required field cannot be filled in.
     let error = self::form(json!({}), json!(["c"])).check(&Map::new()).unwrap_err();
-    assert_eq!(error.problem, FieldError::Missing);
+    assert_eq!(error.error, FieldError::Missing);
 }
 
 /// C10.4, C10.5: the user may decline any form.
@@ -169,12 +169,12 @@ fn form_requires_its_required_fields() {
 fn form_validates_only_accepted_content() {
     let params = ElicitParams::form("Your name?", form(json!({"name": {"type": "string"}}), json!(["name"])));
     for answer in [ElicitResult::decline(), ElicitResult::cancel()] {
-        assert!(params.take_answer(answer, Revision::V2026_07_28).is_ok());
+        assert!(params.validate_answer(answer, Revision::V2026_07_28).is_ok());
     }
     let empty = ElicitResult::new(ElicitAction::Accept);
-    assert_eq!(params.take_answer(empty.clone(), Revision::V2026_07_28).unwrap_err().field, "name");
+    assert_eq!(params.validate_answer(empty.clone(), Revision::V2026_07_28).unwrap_err().field, "name");
     let page = ElicitParams::url("Sign in", "https://example.com");
-    assert!(page.take_answer(empty, Revision::V2026_07_28).is_ok());
+    assert!(page.validate_answer(empty, Revision::V2026_07_28).is_ok());
 }
 
 /// C10.5: a client that knows single choices only is sent one, and answers with one.
@@ -183,11 +183,11 @@ fn single_choice_of_an_old_client_becomes_a_list_of_one() {
     let many = json!({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}});
     let params = ElicitParams::form("Which?", form(json!({"many": many}), json!([])));
     let answer = ElicitResult::accept(content(json!({"many": "b"})));
-    let taken = params.take_answer(answer.clone(), Revision::V2025_06_18).unwrap();
+    let taken = params.validate_answer(answer.clone(), Revision::V2025_06_18).unwrap();
     assert_eq!(taken.content.unwrap().get("many"), Some(&ElicitValue::Strings(vec!["b".into()])));
-    assert!(params.take_answer(answer, Revision::V2025_11_25).is_err());
+    assert!(params.validate_answer(answer, Revision::V2025_11_25).is_err());
     let other = ElicitResult::accept(content(json!({"many": "c"})));
-    assert_eq!(params.take_answer(other, Revision::V2025_06_18).unwrap_err().problem, FieldError::Choice);
+    assert_eq!(params.validate_answer(other, Revision::V2025_06_18).unwrap_err().error, FieldError::Choice);
 }
 
 fn asked(answer: impl Fn(&ElicitSchema) -> ElicitResult + Send + Sync + 'static) -> Value {

@@ -91,7 +91,7 @@ pub const SHAPES: [Shape; 22] = [
         Box::new(move || {
             let form: ElicitFormParams = serde_json::from_str(&form).unwrap();
             let answer: ElicitResult = serde_json::from_str(&answer).unwrap();
-            drop(black_box(ElicitParams::Form(form).take_answer(answer, Revision::V2025_06_18)));
+            drop(black_box(ElicitParams::Form(form).validate_answer(answer, Revision::V2025_06_18)));
         })
     }),
     shape("sampling: calls and their results", |bytes| {

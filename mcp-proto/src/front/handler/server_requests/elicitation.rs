@@ -151,7 +151,7 @@ impl InputFuture<Elicit> {
         }
         let (asked, revision) = (params.clone(), context.revision());
         let asking =
-            Self::with_check(context, key, params, move |answer| asked.take_answer(answer, revision));
+            Self::with_check(context, key, params, move |answer| asked.validate_answer(answer, revision));
         Self { completion, ..asking }
     }
 
