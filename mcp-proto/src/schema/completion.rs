@@ -11,7 +11,7 @@ use super::content::tagged;
 use super::json::Json;
 use super::map::Map;
 use super::object::{Object as _, names, object};
-use super::read::{Attempt, Fields, Odd, Read};
+use super::read::{Fields, Read, ReadResult, UnexpectedJson};
 use super::write::{Projection, WriteAt, serde_impls};
 
 object! {

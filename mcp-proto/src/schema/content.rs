@@ -13,7 +13,7 @@ use serde::ser::Serializer;
 use super::json::{Json, Number};
 use super::meta::Meta;
 use super::object::{Object as _, names, object};
-use super::read::{Attempt, Fields, Odd, Read};
+use super::read::{Fields, Read, ReadResult, UnexpectedJson};
 use super::resources::ResourceContents;
 use super::revision::Revision;
 use super::write::{Projection, WriteAt, serde_impls};
@@ -180,20 +180,20 @@ macro_rules! tagged {
             const EXPECTED: &'static str = "an object";
             const LIST_MAY_BE_NULL: bool = true;
 
-            fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
+            fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
                 let read = $crate::schema::read::read_shape(deserializer)?;
-                Ok(Ok(read.unwrap_or_else(|odd| Self::Unknown(odd.json))))
+                Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
             }
 
-            fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+            fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
                 let mut fields = Fields::new(map);
                 if fields.decide(|name| (name == $field).then_some(()))?.is_none() {
-                    return fields.into_odd(concat!("`", $field, "` is missing")).map(Err);
+                    return fields.into_unexpected(concat!("`", $field, "` is missing")).map(Err);
                 }
                 match fields.decisive::<$tag>()? {
                     $( Ok($tag::$variant) => Ok(<$type>::read_fields(fields)?.map(Self::$variant)), )*
-                    Err(Odd { json, reason }) => {
-                        fields.into_odd_with($field, &json, format!(concat!("`", $field, "`: {}"), reason)).map(Err)
+                    Err(UnexpectedJson { json, reason }) => {
+                        fields.into_unexpected_with($field, &json, format!(concat!("`", $field, "`: {}"), reason)).map(Err)
                     }
                 }
             }

@@ -12,7 +12,7 @@ use super::meta::Meta;
 use super::method::Params;
 use super::object::{Object, names, object};
 use super::primitive::PrimitiveSchema;
-use super::read::{Attempt, Fields, Odd, Read};
+use super::read::{Fields, Read, ReadResult, UnexpectedJson};
 use super::revision::Revision;
 use super::tasks::legacy::TaskMetadata;
 use super::write::{Projection, WriteAt, serde_impls};
@@ -49,7 +49,7 @@ object! {
         }
         optional {
             /// `form`, if the field is present.
-            mode: Option<ElicitMode> = "mode" since V2025_11_25 odd refused check is_form;
+            mode: Option<ElicitMode> = "mode" since V2025_11_25 type strict check is_form;
             /// Asks the client to run the request as a task.
             task: Option<TaskMetadata> = "task" since V2025_11_25 until V2025_11_25;
         }
@@ -141,7 +141,7 @@ impl From<ElicitUrlParams> for ElicitParams {
 impl Read for ElicitParams {
     const EXPECTED: &'static str = "an object";
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         let mut fields = Fields::new(map);
         let form = |fields| Ok(ElicitFormParams::read_fields(fields)?.map(Self::Form));
         if fields.decide(|name| (name == "mode").then_some(()))?.is_none() {
@@ -151,8 +151,10 @@ impl Read for ElicitParams {
             Ok(ElicitMode::Form) => Ok(ElicitFormParams::read_fields(fields)?
                 .map(|params| Self::Form(ElicitFormParams { mode: Some(ElicitMode::Form), ..params }))),
             Ok(ElicitMode::Url) => Ok(ElicitUrlParams::read_fields(fields)?.map(Self::Url)),
-            Err(Odd { json, .. }) if json.is_null() => form(fields),
-            Err(Odd { json, .. }) => fields.into_odd_with("mode", &json, "unknown `mode`").map(Err),
+            Err(UnexpectedJson { json, .. }) if json.is_null() => form(fields),
+            Err(UnexpectedJson { json, .. }) => {
+                fields.into_unexpected_with("mode", &json, "unknown `mode`").map(Err)
+            }
         }
     }
 }
@@ -276,32 +278,32 @@ impl From<i64> for ElicitValue {
 impl Read for ElicitValue {
     const EXPECTED: &'static str = "a string, number, boolean or list of strings";
 
-    fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
+    fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
         let read = super::read::read_shape(deserializer)?;
-        Ok(Ok(read.unwrap_or_else(|odd| Self::Unknown(odd.json))))
+        Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
     }
 
-    fn from_bool(value: bool) -> Attempt<Self> {
+    fn from_bool(value: bool) -> ReadResult<Self> {
         Ok(Self::Bool(value))
     }
 
-    fn from_i64(value: i64) -> Attempt<Self> {
+    fn from_i64(value: i64) -> ReadResult<Self> {
         Number::from_i64(value).map(Self::Number)
     }
 
-    fn from_u64(value: u64) -> Attempt<Self> {
+    fn from_u64(value: u64) -> ReadResult<Self> {
         Number::from_u64(value).map(Self::Number)
     }
 
-    fn from_f64(value: f64) -> Attempt<Self> {
+    fn from_f64(value: f64) -> ReadResult<Self> {
         Number::from_f64(value).map(Self::Number)
     }
 
-    fn from_text(value: &str) -> Attempt<Self> {
+    fn from_text(value: &str) -> ReadResult<Self> {
         Ok(value.into())
     }
 
-    fn from_seq<'de, A: serde::de::SeqAccess<'de>>(seq: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_seq<'de, A: serde::de::SeqAccess<'de>>(seq: A) -> Result<ReadResult<Self>, A::Error> {
         alloc::vec::Vec::from_seq(seq).map(|read| read.map(Self::Strings))
     }
 }

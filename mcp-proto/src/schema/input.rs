@@ -10,7 +10,7 @@ use super::json::Json;
 use super::map::Map;
 use super::method::{CreateMessage, Elicit, ListRoots, Method};
 use super::object::{Object as _, object};
-use super::read::{Attempt, Fields, Read, read_shape};
+use super::read::{Fields, Read, ReadResult, read_shape};
 use super::roots::ListRootsResult;
 use super::sampling::{CreateMessageParams, CreateMessageResult};
 use super::write::{Projection, Viewed, WriteAt, serde_impls};
@@ -32,9 +32,9 @@ object! {
         required {}
         optional {
             /// The input that the server needs; if absent, the client just sends the request again.
-            input_requests: Option<InputRequests> = "inputRequests" odd refused;
+            input_requests: Option<InputRequests> = "inputRequests" type strict;
             /// Opaque state that the client returns unchanged.
-            request_state: Option<String> = "requestState" odd refused;
+            request_state: Option<String> = "requestState" type strict;
         }
     }
 }
@@ -99,16 +99,16 @@ impl From<ListRootsParams> for InputRequest {
 impl Read for InputRequest {
     const EXPECTED: &'static str = "an object";
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
         let read = read_shape(deserializer)?;
-        Ok(Ok(read.unwrap_or_else(|odd| Self::Unknown(odd.json))))
+        Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
     }
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         let mut fields = Fields::new(map);
         // `params` may come before `method`, which determines their type.
         fields.decide::<()>(|_| None)?;
-        let method = match fields.held::<String>("method") {
+        let method = match fields.buffered::<String>("method") {
             Some(method) => method?.ok(),
             None => None,
         };
@@ -123,14 +123,16 @@ impl Read for InputRequest {
         };
         match read {
             Some(Ok(request)) => Ok(Ok(request)),
-            Some(Err(odd)) => fields.into_odd(odd.reason).map(Err),
-            None => fields.into_odd("unknown `method` or missing `params`").map(Err),
+            Some(Err(unexpected)) => fields.into_unexpected(unexpected.reason).map(Err),
+            None => fields.into_unexpected("unknown `method` or missing `params`").map(Err),
         }
     }
 }
 
-fn params<'de, A: MapAccess<'de>, P: Read>(fields: &Fields<'de, A>) -> Result<Option<Attempt<P>>, A::Error> {
-    fields.held("params").transpose()
+fn params<'de, A: MapAccess<'de>, P: Read>(
+    fields: &Fields<'de, A>,
+) -> Result<Option<ReadResult<P>>, A::Error> {
+    fields.buffered("params").transpose()
 }
 
 impl WriteAt for InputRequest {
@@ -192,12 +194,12 @@ enum Form {
 impl Read for InputResponse {
     const EXPECTED: &'static str = "an object";
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
         let read = read_shape(deserializer)?;
-        Ok(Ok(read.unwrap_or_else(|odd| Self::Unknown(odd.json))))
+        Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
     }
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         let mut fields = Fields::new(map);
         // Each kind of result has a required field that the others lack.
         let form = fields.decide(|name| match name {
@@ -212,7 +214,7 @@ impl Read for InputResponse {
                 Ok(CreateMessageResult::read_fields(fields)?.map(Self::CreateMessage))
             }
             Some(Form::ListRoots) => Ok(ListRootsResult::read_fields(fields)?.map(Self::ListRoots)),
-            None => fields.into_odd("not the result of a known input request").map(Err),
+            None => fields.into_unexpected("not the result of a known input request").map(Err),
         }
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::read::{Attempt, Odd, Read};
+use super::read::{Read, ReadResult, UnexpectedJson};
 use super::write::{Projection, WriteAt};
 use crate::rpc::Raw;
 
@@ -155,11 +155,13 @@ impl WriteAt for Json {
 impl Read for Json {
     const EXPECTED: &'static str = "a JSON value";
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
         Self::deserialize(deserializer).map(Ok)
     }
 
-    fn read_nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Option<Self>>, D::Error> {
+    fn read_nullable<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<ReadResult<Option<Self>>, D::Error> {
         Self::deserialize(deserializer).map(|json| Ok(Some(json).filter(|json| !json.is_null())))
     }
 }
@@ -227,16 +229,18 @@ impl WriteAt for Number {
 impl Read for Number {
     const EXPECTED: &'static str = "a number";
 
-    fn from_i64(value: i64) -> Attempt<Self> {
+    fn from_i64(value: i64) -> ReadResult<Self> {
         Ok(value.into())
     }
 
-    fn from_u64(value: u64) -> Attempt<Self> {
+    fn from_u64(value: u64) -> ReadResult<Self> {
         Ok(value.into())
     }
 
-    fn from_f64(value: f64) -> Attempt<Self> {
-        serde_json::Number::from_f64(value).map(Self).ok_or_else(|| Odd::scalar(&value, Self::EXPECTED))
+    fn from_f64(value: f64) -> ReadResult<Self> {
+        serde_json::Number::from_f64(value)
+            .map(Self)
+            .ok_or_else(|| UnexpectedJson::scalar(&value, Self::EXPECTED))
     }
 }
 

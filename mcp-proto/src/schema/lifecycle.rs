@@ -147,7 +147,7 @@ object! {
         required {}
         optional {
             /// Cursor of the page; absent for the first page. The empty string is a valid cursor.
-            cursor: Option<String> = "cursor" odd refused;
+            cursor: Option<String> = "cursor" type strict;
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::de::SeqAccess;
 use serde::ser::{SerializeSeq, Serializer};
 
 use super::json::Json;
-use super::read::{Attempt, Read, Seed};
+use super::read::{Read, ReadResult, ReadSeed};
 use super::write::{Projection, Viewed, WriteAt};
 
 /// A list sent by a peer: the items that could be read, and those that could not.
@@ -133,15 +133,15 @@ impl<T: WriteAt> WriteAt for List<T> {
         let mut invalid = self.invalid.iter().peekable();
         let mut index = 0_usize;
         for item in &self.items {
-            while let Some(odd) = invalid.next_if(|odd| odd.index <= index) {
-                seq.serialize_element(&odd.json)?;
+            while let Some(item) = invalid.next_if(|item| item.index <= index) {
+                seq.serialize_element(&item.json)?;
                 index = index.saturating_add(1);
             }
             seq.serialize_element(&Viewed(item, view))?;
             index = index.saturating_add(1);
         }
-        for odd in invalid {
-            seq.serialize_element(&odd.json)?;
+        for item in invalid {
+            seq.serialize_element(&item.json)?;
         }
         seq.end()
     }
@@ -151,17 +151,19 @@ impl<T: Read> Read for List<T> {
     const EXPECTED: &'static str = "a list";
 
     /// Some languages encode an empty list as `null`.
-    fn from_null() -> Attempt<Self> {
+    fn from_null() -> ReadResult<Self> {
         Ok(Self::new())
     }
 
-    fn from_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<ReadResult<Self>, A::Error> {
         let mut list = Self::new();
         let mut index = 0_usize;
-        while let Some(item) = seq.next_element_seed(Seed::<T>::NEW)? {
+        while let Some(item) = seq.next_element_seed(ReadSeed::<T>::NEW)? {
             match item {
                 Ok(item) => list.items.push(item),
-                Err(odd) => list.invalid.push(InvalidItem { index, json: odd.json, reason: odd.reason }),
+                Err(unexpected) => {
+                    list.invalid.push(InvalidItem { index, json: unexpected.json, reason: unexpected.reason })
+                }
             }
             index = index.saturating_add(1);
         }

@@ -14,7 +14,7 @@ use serde::de::MapAccess;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::json::Json;
-use super::read::{Attempt, Fields, Read, Text};
+use super::read::{Fields, JsonText, Read, ReadResult};
 use super::write::{Projection, Viewed, WriteAt};
 
 /// A name: borrowed from the program if it is a known one, which saves an allocation.
@@ -224,7 +224,7 @@ impl<V: WriteAt> WriteAt for Map<V> {
 pub(crate) fn read_knowing<'de, V: Read + WriteAt, A: MapAccess<'de>>(
     map: A,
     known: &[&'static str],
-) -> Result<Attempt<Map<V>>, A::Error> {
+) -> Result<ReadResult<Map<V>>, A::Error> {
     let mut fields = Fields::new(map);
     let mut entries = Map::new();
     while let Some(name) = fields.name()? {
@@ -233,15 +233,15 @@ pub(crate) fn read_knowing<'de, V: Read + WriteAt, A: MapAccess<'de>>(
                 Some(name) => entries.push(*name, value),
                 None => entries.push(name.into_owned(), value),
             },
-            // One `Odd` value makes the whole map an `Odd`.
-            Err(odd) => {
-                let mut text = Text::object();
+            // One `UnexpectedJson` value makes the whole map an `UnexpectedJson`.
+            Err(unexpected) => {
+                let mut text = JsonText::object();
                 entries.iter().for_each(|(name, value)| text.entry(name, value));
-                text.entry(&name, &odd.json);
+                text.entry(&name, &unexpected.json);
                 while let Some(name) = fields.name()? {
                     text.entry(&name, &fields.json()?);
                 }
-                return Ok(Err(text.finish(format!("`{name}`: {odd}"))));
+                return Ok(Err(text.finish(format!("`{name}`: {unexpected}"))));
             }
         }
     }
@@ -251,7 +251,7 @@ pub(crate) fn read_knowing<'de, V: Read + WriteAt, A: MapAccess<'de>>(
 impl<V: Read + WriteAt> Read for Map<V> {
     const EXPECTED: &'static str = "an object";
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         read_knowing(map, &[])
     }
 }

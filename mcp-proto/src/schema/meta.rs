@@ -9,7 +9,7 @@ use super::lifecycle::Implementation;
 use super::logging::LoggingLevel;
 use super::map::{Iter, Map, read_knowing};
 use super::object::Optional;
-use super::read::{Attempt, Read, peek};
+use super::read::{Read, ReadResult, peek};
 use super::revision::{Revision, Revisions};
 use super::write::{Projection, WriteAt, serde_impls};
 use crate::rpc::{Id, Raw};
@@ -225,11 +225,11 @@ impl Optional for Meta {
 impl Read for Meta {
     const EXPECTED: &'static str = "an object";
 
-    fn from_null() -> Attempt<Self> {
+    fn from_null() -> ReadResult<Self> {
         Ok(Self::new())
     }
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         read_knowing(map, FREQUENT).map(|read| read.map(Self))
     }
 }

@@ -67,7 +67,7 @@ pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug +
 
     /// Return type of handlers: the result itself or, for cacheable results, [`Cached`](super::Cached) or
     /// [`CachedPage`](super::CachedPage), which require a time to live.
-    type Handed: IntoResult<Self>;
+    type HandlerOutput: IntoResult<Self>;
 
     /// Time to live in milliseconds and cache scope, as far as the result has them.
     fn cache_hint(&self) -> (Option<u64>, Option<CacheScope>) {
@@ -154,27 +154,27 @@ pub struct MethodInfo {
     /// Revisions with requests of this method.
     pub revisions: Revisions,
     /// Revisions in which a server sends it as an input request in a result.
-    pub as_input: Option<Revisions>,
+    pub as_input_request: Option<Revisions>,
     /// Capability that a server must declare to receive it.
-    pub server: Option<ServerCapability>,
+    pub server_capability: Option<ServerCapability>,
     /// Capability that a client must declare to receive it, as a request or an input request.
-    pub client: Option<ClientCapability>,
+    pub client_capability: Option<ClientCapability>,
     /// Whether its result may be an `InputRequiredResult` (2026-07-28).
     pub input_required: bool,
     /// Whether it may take long, so that the sender asks for progress unless the caller opts out.
-    pub long: bool,
+    pub long_running: bool,
     /// Whether it waits for something other than the peer's own work, such as a user, and so has no default timeout.
     pub unbounded: bool,
     /// Whether a notification can cancel it.
     pub cancellable: bool,
     /// Whether sending it twice has the same effect as sending it once.
-    pub repeatable: bool,
+    pub idempotent: bool,
     /// Whether its complete result has a time to live (2026-07-28).
     pub cacheable: bool,
     /// The list method whose cached result is out of date if the server does not know the subject of a request.
-    pub listed_by: Option<&'static str>,
+    pub list_method: Option<&'static str>,
     /// Whether it may run as a task: in 2025-11-25, and for a tool call in the tasks extension.
-    pub task: bool,
+    pub can_be_task: bool,
     /// The parameter that identifies the subject of a request. Over HTTP, the header `Mcp-Name` repeats it
     /// (2026-07-28).
     pub subject: Option<&'static str>,
@@ -185,17 +185,17 @@ impl MethodInfo {
         name: "",
         direction: Direction::ClientToServer,
         revisions: Revisions::ALL,
-        as_input: None,
-        server: None,
-        client: None,
+        as_input_request: None,
+        server_capability: None,
+        client_capability: None,
         input_required: false,
-        long: false,
+        long_running: false,
         unbounded: false,
         cancellable: true,
-        repeatable: false,
+        idempotent: false,
         cacheable: false,
-        listed_by: None,
-        task: false,
+        list_method: None,
+        can_be_task: false,
         subject: None,
     };
 
@@ -239,12 +239,12 @@ impl MethodInfo {
 
     /// Whether a server with these `capabilities` may receive it.
     pub fn server_allows(&self, capabilities: &ServerCapabilities, revision: Revision) -> bool {
-        self.server.is_none_or(|needed| capabilities.allows(needed, revision))
+        self.server_capability.is_none_or(|needed| capabilities.allows(needed, revision))
     }
 
     /// Whether a client with these `capabilities` may receive it.
     pub fn client_allows(&self, capabilities: &ClientCapabilities) -> bool {
-        self.client.is_none_or(|needed| capabilities.has(needed))
+        self.client_capability.is_none_or(|needed| capabilities.has(needed))
     }
 }
 
@@ -259,13 +259,13 @@ pub struct NotificationInfo {
     /// Revisions with this notification.
     pub revisions: Revisions,
     /// Capability that a server must declare to send it.
-    pub server: Option<ServerCapability>,
+    pub server_capability: Option<ServerCapability>,
     /// Capability that a client must declare to send it.
-    pub client: Option<ClientCapability>,
+    pub client_capability: Option<ClientCapability>,
     /// Whether, since 2026-07-28, the server sends it only in a subscription.
-    pub subscribed: bool,
+    pub needs_subscription: bool,
     /// Methods whose cached results it makes out of date; if it names a subject, only results about that subject.
-    pub outdates: &'static [&'static str],
+    pub invalidates: &'static [&'static str],
 }
 
 impl NotificationInfo {
@@ -273,10 +273,10 @@ impl NotificationInfo {
         name: "",
         direction: Direction::ServerToClient,
         revisions: Revisions::ALL,
-        server: None,
-        client: None,
-        subscribed: false,
-        outdates: &[],
+        server_capability: None,
+        client_capability: None,
+        needs_subscription: false,
+        invalidates: &[],
     };
 
     /// Returns all notifications.
@@ -349,176 +349,176 @@ methods! {
     /// Asks a modern server for its revisions, capabilities and identity.
     Discover = "server/discover" (DiscoverParams) -> DiscoverResult {
         revisions: Revisions::MODERN,
-        repeatable: true,
+        idempotent: true,
         cacheable: true,
     }
     /// Checks that the peer responds.
     Ping = "ping" (PingParams) -> EmptyResult {
         direction: Direction::Both,
         revisions: Revisions::LEGACY,
-        repeatable: true,
+        idempotent: true,
     }
     /// Lists tools.
     ListTools = "tools/list" (ListToolsParams) -> ListToolsResult {
-        server: Some(ServerCapability::Tools),
-        repeatable: true,
+        server_capability: Some(ServerCapability::Tools),
+        idempotent: true,
         cacheable: true,
     }
     /// Calls a tool.
     CallTool = "tools/call" (CallToolParams) -> CallToolResult {
-        server: Some(ServerCapability::Tools),
+        server_capability: Some(ServerCapability::Tools),
         input_required: true,
-        long: true,
-        task: true,
-        listed_by: Some(ListTools::NAME),
+        long_running: true,
+        can_be_task: true,
+        list_method: Some(ListTools::NAME),
         subject: Some("name"),
     }
     /// Lists resources.
     ListResources = "resources/list" (ListResourcesParams) -> ListResourcesResult {
-        server: Some(ServerCapability::Resources),
-        repeatable: true,
+        server_capability: Some(ServerCapability::Resources),
+        idempotent: true,
         cacheable: true,
     }
     /// Lists resource templates.
     ListResourceTemplates = "resources/templates/list" (ListResourceTemplatesParams) -> ListResourceTemplatesResult {
-        server: Some(ServerCapability::Resources),
-        repeatable: true,
+        server_capability: Some(ServerCapability::Resources),
+        idempotent: true,
         cacheable: true,
     }
     /// Reads a resource.
     ReadResource = "resources/read" (ReadResourceParams) -> ReadResourceResult {
-        server: Some(ServerCapability::Resources),
+        server_capability: Some(ServerCapability::Resources),
         input_required: true,
-        long: true,
-        repeatable: true,
+        long_running: true,
+        idempotent: true,
         cacheable: true,
-        listed_by: Some(ListResources::NAME),
+        list_method: Some(ListResources::NAME),
         subject: Some("uri"),
     }
     /// Subscribes to a resource (2025-11-25 and earlier).
     SubscribeResource = "resources/subscribe" (SubscribeResourceParams) -> EmptyResult {
         revisions: Revisions::LEGACY,
-        server: Some(ServerCapability::ResourcesSubscribe),
-        repeatable: true,
+        server_capability: Some(ServerCapability::ResourcesSubscribe),
+        idempotent: true,
     }
     /// Unsubscribes from a resource (2025-11-25 and earlier).
     UnsubscribeResource = "resources/unsubscribe" (UnsubscribeResourceParams) -> EmptyResult {
         revisions: Revisions::LEGACY,
-        server: Some(ServerCapability::ResourcesSubscribe),
-        repeatable: true,
+        server_capability: Some(ServerCapability::ResourcesSubscribe),
+        idempotent: true,
     }
     /// Lists prompts.
     ListPrompts = "prompts/list" (ListPromptsParams) -> ListPromptsResult {
-        server: Some(ServerCapability::Prompts),
-        repeatable: true,
+        server_capability: Some(ServerCapability::Prompts),
+        idempotent: true,
         cacheable: true,
     }
     /// Gets a prompt.
     GetPrompt = "prompts/get" (GetPromptParams) -> GetPromptResult {
-        server: Some(ServerCapability::Prompts),
+        server_capability: Some(ServerCapability::Prompts),
         input_required: true,
-        long: true,
-        repeatable: true,
-        listed_by: Some(ListPrompts::NAME),
+        long_running: true,
+        idempotent: true,
+        list_method: Some(ListPrompts::NAME),
         subject: Some("name"),
     }
     /// Requests completions of an argument.
     Complete = "completion/complete" (CompleteParams) -> CompleteResult {
-        server: Some(ServerCapability::Completions),
-        repeatable: true,
+        server_capability: Some(ServerCapability::Completions),
+        idempotent: true,
     }
     /// Sets the level of log messages (2025-11-25 and earlier).
     SetLoggingLevel = "logging/setLevel" (SetLoggingLevelParams) -> EmptyResult {
         revisions: Revisions::LEGACY,
-        server: Some(ServerCapability::Logging),
-        repeatable: true,
+        server_capability: Some(ServerCapability::Logging),
+        idempotent: true,
     }
     /// Opens a subscription to notifications (since 2026-07-28).
     SubscriptionsListen = "subscriptions/listen" (SubscriptionsListenParams) -> SubscriptionsListenResult {
         revisions: Revisions::MODERN,
         unbounded: true,
-        repeatable: true,
+        idempotent: true,
     }
     /// Lists the client's roots.
     ListRoots = "roots/list" (ListRootsParams) -> ListRootsResult {
         direction: Direction::ServerToClient,
         revisions: Revisions::LEGACY,
-        as_input: Some(Revisions::MODERN),
-        client: Some(ClientCapability::Roots),
-        repeatable: true,
+        as_input_request: Some(Revisions::MODERN),
+        client_capability: Some(ClientCapability::Roots),
+        idempotent: true,
     }
     /// Asks the client's model.
     CreateMessage = "sampling/createMessage" (CreateMessageParams) -> CreateMessageResult {
         direction: Direction::ServerToClient,
         revisions: Revisions::LEGACY,
-        as_input: Some(Revisions::MODERN),
-        client: Some(ClientCapability::Sampling),
-        long: true,
+        as_input_request: Some(Revisions::MODERN),
+        client_capability: Some(ClientCapability::Sampling),
+        long_running: true,
         unbounded: true,
-        task: true,
+        can_be_task: true,
     }
     /// Asks the user.
     Elicit = "elicitation/create" (ElicitParams) -> ElicitResult {
         direction: Direction::ServerToClient,
         revisions: Revisions { first: Revision::V2025_06_18, last: Revision::LATEST_LEGACY },
-        as_input: Some(Revisions::MODERN),
-        client: Some(ClientCapability::Elicitation),
-        long: true,
+        as_input_request: Some(Revisions::MODERN),
+        client_capability: Some(ClientCapability::Elicitation),
+        long_running: true,
         unbounded: true,
-        task: true,
+        can_be_task: true,
     }
     /// Gets the status of a task (the tasks extension).
     GetTask = "tasks/get" (tasks::GetTaskParams) -> tasks::GetTaskResult {
         revisions: Revisions::MODERN,
-        server: Some(ServerCapability::TasksExtension),
-        repeatable: true,
+        server_capability: Some(ServerCapability::TasksExtension),
+        idempotent: true,
         subject: Some("taskId"),
     }
     /// Sends a task the input that it needs (the tasks extension).
     UpdateTask = "tasks/update" (tasks::UpdateTaskParams) -> tasks::UpdateTaskResult {
         revisions: Revisions::MODERN,
-        server: Some(ServerCapability::TasksExtension),
-        repeatable: true,
+        server_capability: Some(ServerCapability::TasksExtension),
+        idempotent: true,
         subject: Some("taskId"),
     }
     /// Cancels a task (the tasks extension).
     CancelTask = "tasks/cancel" (tasks::CancelTaskParams) -> tasks::CancelTaskResult {
         revisions: Revisions::MODERN,
-        server: Some(ServerCapability::TasksExtension),
-        repeatable: true,
+        server_capability: Some(ServerCapability::TasksExtension),
+        idempotent: true,
         subject: Some("taskId"),
     }
     /// Gets the status of a task (2025-11-25).
     LegacyGetTask = "tasks/get" (legacy::GetTaskParams) -> legacy::GetTaskResult {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server: Some(ServerCapability::Tasks),
-        client: Some(ClientCapability::Tasks),
-        repeatable: true,
+        server_capability: Some(ServerCapability::Tasks),
+        client_capability: Some(ClientCapability::Tasks),
+        idempotent: true,
     }
     /// Waits for the result of a task (2025-11-25).
     LegacyTaskResult = "tasks/result" (legacy::TaskResultParams) -> legacy::TaskResultResult {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server: Some(ServerCapability::Tasks),
-        client: Some(ClientCapability::Tasks),
+        server_capability: Some(ServerCapability::Tasks),
+        client_capability: Some(ClientCapability::Tasks),
         unbounded: true,
-        repeatable: true,
+        idempotent: true,
     }
     /// Lists tasks (2025-11-25).
     LegacyListTasks = "tasks/list" (legacy::ListTasksParams) -> legacy::ListTasksResult {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server: Some(ServerCapability::TasksList),
-        client: Some(ClientCapability::TasksList),
-        repeatable: true,
+        server_capability: Some(ServerCapability::TasksList),
+        client_capability: Some(ClientCapability::TasksList),
+        idempotent: true,
     }
     /// Cancels a task (2025-11-25).
     LegacyCancelTask = "tasks/cancel" (legacy::CancelTaskParams) -> legacy::CancelTaskResult {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server: Some(ServerCapability::TasksCancel),
-        client: Some(ClientCapability::TasksCancel),
+        server_capability: Some(ServerCapability::TasksCancel),
+        client_capability: Some(ClientCapability::TasksCancel),
     }
 }
 
@@ -541,37 +541,37 @@ notifications! {
     }
     /// A log message.
     LoggingMessage = "notifications/message" (LoggingMessageParams) {
-        server: Some(ServerCapability::Logging),
+        server_capability: Some(ServerCapability::Logging),
     }
     /// A resource has changed.
     ResourceUpdated = "notifications/resources/updated" (ResourceUpdatedParams) {
-        server: Some(ServerCapability::ResourcesSubscribe),
-        subscribed: true,
-        outdates: &[ReadResource::NAME],
+        server_capability: Some(ServerCapability::ResourcesSubscribe),
+        needs_subscription: true,
+        invalidates: &[ReadResource::NAME],
     }
     /// The list of resources has changed.
     ResourceListChanged = "notifications/resources/list_changed" (EmptyParams) {
-        server: Some(ServerCapability::ResourcesListChanged),
-        subscribed: true,
-        outdates: &[ListResources::NAME, ListResourceTemplates::NAME],
+        server_capability: Some(ServerCapability::ResourcesListChanged),
+        needs_subscription: true,
+        invalidates: &[ListResources::NAME, ListResourceTemplates::NAME],
     }
     /// The list of tools has changed.
     ToolListChanged = "notifications/tools/list_changed" (EmptyParams) {
-        server: Some(ServerCapability::ToolsListChanged),
-        subscribed: true,
-        outdates: &[ListTools::NAME],
+        server_capability: Some(ServerCapability::ToolsListChanged),
+        needs_subscription: true,
+        invalidates: &[ListTools::NAME],
     }
     /// The list of prompts has changed.
     PromptListChanged = "notifications/prompts/list_changed" (EmptyParams) {
-        server: Some(ServerCapability::PromptsListChanged),
-        subscribed: true,
-        outdates: &[ListPrompts::NAME],
+        server_capability: Some(ServerCapability::PromptsListChanged),
+        needs_subscription: true,
+        invalidates: &[ListPrompts::NAME],
     }
     /// The list of roots has changed (2025-11-25 and earlier).
     RootsListChanged = "notifications/roots/list_changed" (EmptyParams) {
         direction: Direction::ClientToServer,
         revisions: Revisions::LEGACY,
-        client: Some(ClientCapability::RootsListChanged),
+        client_capability: Some(ClientCapability::RootsListChanged),
     }
     /// The user has finished with a web page (2025-11-25).
     ElicitationComplete = "notifications/elicitation/complete" (ElicitationCompleteParams) {
@@ -580,7 +580,7 @@ notifications! {
     /// The server has acknowledged a subscription, with the notifications that it will send (since 2026-07-28).
     SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged" (SubscriptionsAcknowledgedParams) {
         revisions: Revisions::MODERN,
-        subscribed: true,
+        needs_subscription: true,
     }
     /// The status of a task has changed (2025-11-25).
     TaskStatusChanged = "notifications/tasks/status" (legacy::TaskStatusParams) {
@@ -590,7 +590,7 @@ notifications! {
     /// The status of a task has changed (the tasks extension).
     TaskUpdated = "notifications/tasks" (tasks::TaskUpdatedParams) {
         revisions: Revisions::MODERN,
-        server: Some(ServerCapability::TasksExtension),
-        subscribed: true,
+        server_capability: Some(ServerCapability::TasksExtension),
+        needs_subscription: true,
     }
 }

@@ -22,7 +22,7 @@
 //!
 //! - `since V` and `until V`: the first and the last revision with the field; it is not written at others.
 //! - `null kept`: `null` is a value. Otherwise an optional field with the value `null` counts as absent.
-//! - `odd refused`: a value of the wrong type fails the whole object, because dropping the field would change its
+//! - `type strict`: a value of the wrong type fails the whole object, because dropping the field would change its
 //!   meaning.
 //! - `check f`: `f(&value)` says whether the value is valid; an invalid value counts as one of the wrong type.
 //! - `else f`, for a required field: `f()` is its value if it is absent or `null`.
@@ -39,13 +39,13 @@ use serde::de::MapAccess;
 use serde::ser::SerializeMap;
 
 use super::map::Extra;
-use super::read::{Attempt, Fields, Odd, Read};
+use super::read::{Fields, Read, ReadResult, UnexpectedJson};
 use super::write::{Projection, Viewed, WriteAt};
 
 /// A type made by [`object!`].
 pub(crate) trait Object: Sized {
     /// Reads the object from its remaining fields.
-    fn read_fields<'de, A: MapAccess<'de>>(fields: Fields<'de, A>) -> Result<Attempt<Self>, A::Error>;
+    fn read_fields<'de, A: MapAccess<'de>>(fields: Fields<'de, A>) -> Result<ReadResult<Self>, A::Error>;
 
     /// Writes the type's own fields and unknown ones.
     fn write_own<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
@@ -55,7 +55,7 @@ pub(crate) trait Object: Sized {
 }
 
 impl<T: Object> Object for Box<T> {
-    fn read_fields<'de, A: MapAccess<'de>>(fields: Fields<'de, A>) -> Result<Attempt<Self>, A::Error> {
+    fn read_fields<'de, A: MapAccess<'de>>(fields: Fields<'de, A>) -> Result<ReadResult<Self>, A::Error> {
         Ok(T::read_fields(fields)?.map(Self::new))
     }
 
@@ -89,66 +89,71 @@ impl<T: Read + WriteAt> Optional for Vec<T> {
 
 /// State of an object that is being read: leftover fields and the first error.
 #[derive(Default)]
-pub(crate) struct Rest {
+pub(crate) struct ReadState {
     pub(crate) extra: Extra,
     /// The first error that keeps the object from being read.
-    pub(crate) fault: Option<Box<str>>,
+    pub(crate) error: Option<Box<str>>,
     /// Whether the field with the constant value has been read.
-    pub(crate) tagged: bool,
+    pub(crate) has_tag: bool,
 }
 
-impl Rest {
-    pub(crate) fn required<T>(&mut self, slot: &mut Option<T>, name: &'static str, read: Attempt<T>) {
+impl ReadState {
+    pub(crate) fn required<T>(&mut self, slot: &mut Option<T>, name: &'static str, read: ReadResult<T>) {
         match read {
             Ok(value) => *slot = Some(value),
-            Err(odd) => self.refuse(name, odd),
+            Err(unexpected) => self.reject(name, unexpected),
         }
     }
 
-    pub(crate) fn optional<T>(&mut self, slot: &mut T, name: &'static str, read: Attempt<T>) {
+    pub(crate) fn optional<T>(&mut self, slot: &mut T, name: &'static str, read: ReadResult<T>) {
         match read {
             Ok(value) => *slot = value,
-            Err(odd) => self.extra.push(name, odd.json),
+            Err(unexpected) => self.extra.push(name, unexpected.json),
         }
     }
 
-    pub(crate) fn strict<T>(&mut self, slot: &mut T, name: &'static str, read: Attempt<T>) {
+    pub(crate) fn strict<T>(&mut self, slot: &mut T, name: &'static str, read: ReadResult<T>) {
         match read {
             Ok(value) => *slot = value,
-            Err(odd) => self.refuse(name, odd),
+            Err(unexpected) => self.reject(name, unexpected),
         }
     }
 
-    pub(crate) fn tag(&mut self, name: &'static str, expected: &str, read: Attempt<alloc::string::String>) {
+    pub(crate) fn tag(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+        read: ReadResult<alloc::string::String>,
+    ) {
         match read {
-            Ok(value) if value == expected => self.tagged = true,
-            Ok(value) => self.refuse(name, Odd::scalar(&value, &format!("`{expected}`"))),
-            Err(odd) => self.refuse(name, odd),
+            Ok(value) if value == expected => self.has_tag = true,
+            Ok(value) => self.reject(name, UnexpectedJson::scalar(&value, &format!("`{expected}`"))),
+            Err(unexpected) => self.reject(name, unexpected),
         }
     }
 
     #[cold]
-    fn refuse(&mut self, name: &'static str, odd: Odd) {
-        self.fault.get_or_insert_with(|| format!("`{name}`: {odd}").into());
-        self.extra.push(name, odd.json);
+    fn reject(&mut self, name: &'static str, unexpected: UnexpectedJson) {
+        self.error.get_or_insert_with(|| format!("`{name}`: {unexpected}").into());
+        self.extra.push(name, unexpected.json);
     }
 
     /// The reason why the object cannot be read; `missing` is the first missing field.
     #[cold]
-    pub(crate) fn complaint(&mut self, missing: Option<&'static str>) -> Box<str> {
+    pub(crate) fn reason(&mut self, missing: Option<&'static str>) -> Box<str> {
         let lacks = |name| format!("`{name}` is missing").into();
-        self.fault.take().or(missing.map(lacks)).unwrap_or_default()
+        self.error.take().or(missing.map(lacks)).unwrap_or_default()
     }
 }
 
 pub(crate) fn checked<T: WriteAt, E: AsRef<str>>(
-    read: Attempt<T>,
+    read: ReadResult<T>,
     check: fn(&T) -> Result<(), E>,
-) -> Attempt<T> {
+) -> ReadResult<T> {
     let value = read?;
     match check(&value) {
         Ok(()) => Ok(value),
-        Err(expected) => Err(Odd::scalar(&Viewed(&value, Projection::Full), expected.as_ref())),
+        Err(expected) => Err(UnexpectedJson::scalar(&Viewed(&value, Projection::Full), expected.as_ref())),
     }
 }
 
@@ -166,7 +171,7 @@ macro_rules! object {
     }) => {
         object! { @build [$(#[$attr])*] $name [$($tag = $value)?] [] { $($required)* } { $($optional)* } {
             /// Metadata attached to the message.
-            meta: $crate::schema::Meta = "_meta" odd refused;
+            meta: $crate::schema::Meta = "_meta" type strict;
         } }
 
         impl $crate::schema::Params for $name {
@@ -192,7 +197,7 @@ macro_rules! object {
         required { $($required:tt)* } optional { $($optional:tt)* }
     }) => {
         object! { @result [$(#[$attr])*] $name { $($required)* } { $($optional)* } {} {
-            type Handed = Self;
+            type HandlerOutput = Self;
         } }
     };
 
@@ -208,14 +213,14 @@ macro_rules! object {
         object! { @cacheable [$(#[$attr])*] $name CachedPage { $($required)* } { $($optional)* } }
     };
 
-    (@cacheable [$($attr:tt)*] $name:ident $handed:ident { $($required:tt)* } { $($optional:tt)* }) => {
+    (@cacheable [$($attr:tt)*] $name:ident $output:ident { $($required:tt)* } { $($optional:tt)* }) => {
         object! { @result [$($attr)*] $name { $($required)* } { $($optional)* } {
             /// Time to live in milliseconds from receipt: how long the result may be cached.
             ttl_ms: Option<u64> = "ttlMs" since V2026_07_28;
             /// Who may receive the cached result.
             cache_scope: Option<$crate::schema::CacheScope> = "cacheScope" since V2026_07_28;
         } {
-            type Handed = $crate::schema::$handed<Self>;
+            type HandlerOutput = $crate::schema::$output<Self>;
 
             fn cache_hint(&self) -> (Option<u64>, Option<$crate::schema::CacheScope>) {
                 (self.ttl_ms, self.cache_scope)
@@ -278,12 +283,12 @@ macro_rules! object {
         )* }
         { $(
             $(#[$oattr:meta])* $oname:ident : $oty:ty = $owire:literal
-            $(since $osince:ident)? $(until $ountil:ident)? $(null $onull:ident)? $(odd $oodd:ident)?
+            $(since $osince:ident)? $(until $ountil:ident)? $(null $onull:ident)? $(type $otype:ident)?
             $(check $ocheck:ident)? $(if $oif:ident)? ;
         )* }
         { $(
             $(#[$eattr:meta])* $ename:ident : $ety:ty = $ewire:literal
-            $(since $esince:ident)? $(odd $eodd:ident)? ;
+            $(since $esince:ident)? $(type $etype:ident)? ;
         )* }
     ) => {
         $($attr)*
@@ -325,58 +330,58 @@ macro_rules! object {
             #[allow(unused_imports, unused_mut, unused_variables)]
             fn read_fields<'de, A: serde::de::MapAccess<'de>>(
                 mut fields: $crate::schema::read::Fields<'de, A>,
-            ) -> Result<$crate::schema::read::Attempt<Self>, A::Error> {
+            ) -> Result<$crate::schema::read::ReadResult<Self>, A::Error> {
                 use $crate::schema::object::Optional as _;
 
                 $( let mut $rname: Option<$rty> = None; )*
                 $( let mut $oname: $oty = Default::default(); )*
                 $( let mut $ename: $ety = Default::default(); )*
-                let mut rest = $crate::schema::object::Rest { tagged: fields.is_decided(), ..Default::default() };
+                let mut state = $crate::schema::object::ReadState { has_tag: fields.is_decided(), ..Default::default() };
                 while let Some(name) = fields.name()? {
                     match &*name {
                         $( $tag => {
                             let read = fields.value()?;
-                            rest.tag($tag, $value, read);
+                            state.tag($tag, $value, read);
                         } )?
                         $( $rwire => {
                             let read = object!(@required fields $rty $(, $relse)?);
                             $( let read = $crate::schema::object::checked(read, $rcheck); )?
-                            rest.required(&mut $rname, $rwire, read);
+                            state.required(&mut $rname, $rwire, read);
                         } )*
                         $( $owire => {
                             let read = object!(@read fields $oty $(, $onull)?);
                             $( let read = $crate::schema::object::checked(read, $ocheck); )?
-                            object!(@place rest $oname $owire read $($oodd)?);
+                            object!(@place state $oname $owire read $($otype)?);
                         } )*
                         $( $ewire => {
                             let read = fields.value::<$ety>()?;
-                            object!(@place rest $ename $ewire read $($eodd)?);
+                            object!(@place state $ename $ewire read $($etype)?);
                         } )*
                         _ => {
                             let json = fields.json()?;
-                            rest.extra.push(name.into_owned(), json);
+                            state.extra.push(name.into_owned(), json);
                         }
                     }
                 }
                 $( $( let $rname = $rname.or_else(|| Some($relse())); )? )*
-                match (rest.fault.is_none(), $($rname,)*) {
+                match (state.error.is_none(), $($rname,)*) {
                     (true, $(Some($rname),)*) => Ok(Ok(Self {
                         $($rname,)* $($oname,)* $($ename,)*
-                        extra: rest.extra,
+                        extra: state.extra,
                     })),
                     (_, $($rname,)*) => {
-                        let mut text = $crate::schema::read::Text::object();
+                        let mut text = $crate::schema::read::JsonText::object();
                         let mut missing = None;
-                        $( if rest.tagged { text.entry($tag, $value) } )?
+                        $( if state.has_tag { text.entry($tag, $value) } )?
                         $( match &$rname {
                             Some(value) => text.entry($rwire, value),
                             None => missing = missing.or(Some($rwire)),
                         } )*
                         $( if !$oname.is_absent() { text.entry($owire, &$oname) } )*
                         $( if !$ename.is_absent() { text.entry($ewire, &$ename) } )*
-                        let complaint = rest.complaint(missing);
-                        rest.extra.iter().for_each(|(name, value)| text.entry(name, value));
-                        Ok(Err(text.finish(complaint)))
+                        let reason = state.reason(missing);
+                        state.extra.iter().for_each(|(name, value)| text.entry(name, value));
+                        Ok(Err(text.finish(reason)))
                     }
                 }
             }
@@ -435,7 +440,7 @@ macro_rules! object {
 
             fn from_map<'de, A: serde::de::MapAccess<'de>>(
                 map: A,
-            ) -> Result<$crate::schema::read::Attempt<Self>, A::Error> {
+            ) -> Result<$crate::schema::read::ReadResult<Self>, A::Error> {
                 $crate::schema::object::Object::read_fields($crate::schema::read::Fields::new(map))
             }
         }
@@ -490,8 +495,8 @@ macro_rules! object {
     (@read $fields:ident $ty:ty) => { $fields.value::<$ty>()? };
     (@read $fields:ident $ty:ty, kept) => { $fields.value()?.map(Some) };
 
-    (@place $rest:ident $slot:ident $wire:literal $read:ident) => { $rest.optional(&mut $slot, $wire, $read) };
-    (@place $rest:ident $slot:ident $wire:literal $read:ident refused) => { $rest.strict(&mut $slot, $wire, $read) };
+    (@place $state:ident $slot:ident $wire:literal $read:ident) => { $state.optional(&mut $slot, $wire, $read) };
+    (@place $state:ident $slot:ident $wire:literal $read:ident strict) => { $state.strict(&mut $slot, $wire, $read) };
 
     (@revisions) => { $crate::schema::Revisions::ALL };
     (@revisions since $since:ident) => {
@@ -509,7 +514,7 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// Declares a closed set of names: a plain enum that is a string on the wire. Reading an unknown name gives an `Odd`.
+/// Declares a closed set of names: a plain enum that is a string on the wire. Reading an unknown name gives an `UnexpectedJson`.
 macro_rules! names {
     ($(#[$attr:meta])* pub $(($vis:ident))? enum $name:ident {
         $( $(#[$vattr:meta])* $variant:ident = $wire:literal, )*
@@ -556,8 +561,8 @@ macro_rules! names {
         impl $crate::schema::read::Read for $name {
             const EXPECTED: &'static str = concat!("one of", $(" `", $wire, "`"),*);
 
-            fn from_text(name: &str) -> $crate::schema::read::Attempt<Self> {
-                Self::parse(name).ok_or_else(|| $crate::schema::read::Odd::scalar(name, Self::EXPECTED))
+            fn from_text(name: &str) -> $crate::schema::read::ReadResult<Self> {
+                Self::parse(name).ok_or_else(|| $crate::schema::read::UnexpectedJson::scalar(name, Self::EXPECTED))
             }
         }
 

@@ -8,7 +8,7 @@ use serde::ser::Serializer;
 
 use super::json::{Json, Number};
 use super::object::{Object as _, names, object};
-use super::read::{Attempt, Fields, Read, read_shape};
+use super::read::{Fields, Read, ReadResult, read_shape};
 use super::revision::Revision;
 use super::write::{Projection, WriteAt, serde_impls};
 
@@ -215,7 +215,7 @@ impl From<TitledItems> for MultiSelectItems {
 impl Read for MultiSelectItems {
     const EXPECTED: &'static str = "an object";
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         let mut fields = Fields::new(map);
         match fields.decide(|name| (name == "anyOf").then_some(()))? {
             Some(()) => Ok(TitledItems::read_fields(fields)?.map(Self::Titled)),
@@ -286,12 +286,12 @@ names! {
 impl Read for PrimitiveSchema {
     const EXPECTED: &'static str = "an object";
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
         let read = read_shape(deserializer)?;
-        Ok(Ok(read.unwrap_or_else(|odd| Self::Unknown(odd.json))))
+        Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
     }
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         let mut fields = Fields::new(map);
         // The names of all fields determine the kind; forms are small, so buffering them is cheap.
         let (mut values, mut options) = (false, false);
@@ -300,9 +300,9 @@ impl Read for PrimitiveSchema {
             options |= name == "oneOf";
             None
         })?;
-        let kind = match fields.held("type") {
+        let kind = match fields.buffered("type") {
             Some(kind) => kind?,
-            None => return fields.into_odd("`type` is missing").map(Err),
+            None => return fields.into_unexpected("`type` is missing").map(Err),
         };
         match kind {
             Ok(Kind::String) if options => Ok(TitledEnumSchema::read_fields(fields)?.map(Self::TitledEnum)),
@@ -311,7 +311,7 @@ impl Read for PrimitiveSchema {
             Ok(Kind::Number | Kind::Integer) => Ok(NumberSchema::read_fields(fields)?.map(Self::Number)),
             Ok(Kind::Boolean) => Ok(BooleanSchema::read_fields(fields)?.map(Self::Boolean)),
             Ok(Kind::Array) => Ok(MultiSelectSchema::read_fields(fields)?.map(Self::MultiSelect)),
-            Err(odd) => fields.into_odd(odd.reason).map(Err),
+            Err(unexpected) => fields.into_unexpected(unexpected.reason).map(Err),
         }
     }
 }

@@ -34,7 +34,7 @@ object! {
         required {}
         optional {
             /// Id of the cancelled request. Only 2025-11-25 allows it to be absent.
-            request_id: Option<Id> = "requestId" odd refused;
+            request_id: Option<Id> = "requestId" type strict;
             /// Reason for the cancellation, for display and logs.
             reason: Option<String> = "reason";
         }

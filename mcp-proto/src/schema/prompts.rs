@@ -98,11 +98,11 @@ object! {
         }
         optional {
             /// Its arguments.
-            arguments: Option<Map<String>> = "arguments" odd refused;
+            arguments: Option<Map<String>> = "arguments" type strict;
             /// Answers to the input requests of an earlier attempt.
-            input_responses: Option<InputResponses> = "inputResponses" since V2026_07_28 odd refused;
+            input_responses: Option<InputResponses> = "inputResponses" since V2026_07_28 type strict;
             /// The `requestState` of an earlier attempt's result, unchanged.
-            request_state: Option<String> = "requestState" since V2026_07_28 odd refused;
+            request_state: Option<String> = "requestState" since V2026_07_28 type strict;
         }
     }
 }
@@ -127,7 +127,7 @@ object! {
 /// Checks that every message could be read.
 fn all_valid(messages: &List<PromptMessage>) -> Result<(), String> {
     match messages.invalid().first() {
-        Some(odd) => Err(format!("valid messages, but item {}: {}", odd.index, odd.reason)),
+        Some(item) => Err(format!("valid messages, but item {}: {}", item.index, item.reason)),
         None => Ok(()),
     }
 }

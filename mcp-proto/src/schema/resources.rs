@@ -13,7 +13,7 @@ use super::json::Json;
 use super::list::List;
 use super::meta::Meta;
 use super::object::{Object as _, object};
-use super::read::{Attempt, Fields, Read, read_shape};
+use super::read::{Fields, Read, ReadResult, read_shape};
 use super::write::{Projection, WriteAt, serde_impls};
 use crate::schema::{Icon, PaginatedParams};
 
@@ -138,9 +138,9 @@ object! {
         }
         optional {
             /// Answers to the input requests of an earlier attempt.
-            input_responses: Option<InputResponses> = "inputResponses" since V2026_07_28 odd refused;
+            input_responses: Option<InputResponses> = "inputResponses" since V2026_07_28 type strict;
             /// The `requestState` of an earlier attempt's result, unchanged.
-            request_state: Option<String> = "requestState" since V2026_07_28 odd refused;
+            request_state: Option<String> = "requestState" since V2026_07_28 type strict;
         }
     }
 }
@@ -281,12 +281,12 @@ impl Read for ResourceContents {
     const EXPECTED: &'static str = "an object";
     const LIST_MAY_BE_NULL: bool = true;
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
         let read = read_shape(deserializer)?;
-        Ok(Ok(read.unwrap_or_else(|odd| Self::Unknown(odd.json))))
+        Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
     }
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         let mut fields = Fields::new(map);
         let form = fields.decide(|name| match name {
             "text" => Some(Form::Text),
@@ -296,7 +296,7 @@ impl Read for ResourceContents {
         match form {
             Some(Form::Text) => Ok(TextResourceContents::read_fields(fields)?.map(Self::Text)),
             Some(Form::Blob) => Ok(BlobResourceContents::read_fields(fields)?.map(Self::Blob)),
-            None => fields.into_odd("neither `text` nor `blob`").map(Err),
+            None => fields.into_unexpected("neither `text` nor `blob`").map(Err),
         }
     }
 }

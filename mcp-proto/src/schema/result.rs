@@ -6,7 +6,7 @@ use core::fmt;
 use serde::de;
 use serde::ser::Serializer;
 
-use super::read::{Attempt, Read, peek};
+use super::read::{Read, ReadResult, peek};
 use super::write::{Projection, WriteAt, serde_impls};
 use crate::rpc::Raw;
 
@@ -46,7 +46,7 @@ impl fmt::Display for ResultType {
 impl Read for ResultType {
     const EXPECTED: &'static str = "a string";
 
-    fn from_text(name: &str) -> Attempt<Self> {
+    fn from_text(name: &str) -> ReadResult<Self> {
         Ok(match name {
             "complete" => Self::Complete,
             "input_required" => Self::InputRequired,

@@ -164,9 +164,9 @@ impl Revisions {
 #[non_exhaustive]
 pub struct Differences {
     /// Error code for a resource that does not exist. Receivers accept both codes at any revision.
-    pub missing_resource: i64,
+    pub resource_not_found_code: i64,
     /// Error code for a protocol version that the receiver does not support.
-    pub unsupported_version: i64,
+    pub unsupported_version_code: i64,
     /// Whether a receiver accepts and answers an array of messages.
     pub batches: bool,
     /// Whether an error response may lack an id.
@@ -176,7 +176,7 @@ pub struct Differences {
     /// Whether a request may fail with `URL_ELICITATION_REQUIRED`.
     pub url_elicitation_error: bool,
     /// Whether the sender may reuse a request id after the request was answered.
-    pub ids_return: bool,
+    pub reusable_request_ids: bool,
     /// Whether the server sends requests of its own rather than asking for input in its results.
     pub server_requests: bool,
     /// Whether an SSE stream begins with an event that has only an id, so that the server can close the stream and the
@@ -186,7 +186,7 @@ pub struct Differences {
     pub stateless: bool,
     /// Whether the server sends change notifications and log messages only on request, by `subscriptions/listen` and
     /// `_meta`.
-    pub notifications_on_request: bool,
+    pub opt_in_notifications: bool,
     /// Whether a server declares completion as a capability; otherwise clients may always request it.
     pub completion_capability: bool,
     /// Whether a server may request the context of servers only if the client declares `sampling.context`.
@@ -194,7 +194,7 @@ pub struct Differences {
     /// Whether the requestor, rather than the server, decides that a call runs as a task.
     pub tasks_by_requestor: bool,
     /// Whether tool names should have at most 128 characters of `[A-Za-z0-9_.-]`.
-    pub tool_name_rule: bool,
+    pub restricted_tool_names: bool,
     /// JSON Schema dialect of a schema without `$schema`, if the revision defines it.
     pub schema_dialect: Option<&'static str>,
 }
@@ -202,21 +202,21 @@ pub struct Differences {
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 const V2024_11_05: Differences = Differences {
-    missing_resource: code::RESOURCE_NOT_FOUND,
-    unsupported_version: code::INVALID_PARAMS,
+    resource_not_found_code: code::RESOURCE_NOT_FOUND,
+    unsupported_version_code: code::INVALID_PARAMS,
     batches: false,
     error_without_id: false,
     invalid_arguments_are_results: false,
     url_elicitation_error: false,
-    ids_return: false,
+    reusable_request_ids: false,
     server_requests: true,
     primed_streams: false,
     stateless: false,
-    notifications_on_request: false,
+    opt_in_notifications: false,
     completion_capability: false,
     context_capability: false,
     tasks_by_requestor: false,
-    tool_name_rule: false,
+    restricted_tool_names: false,
     schema_dialect: None,
 };
 
@@ -231,20 +231,20 @@ const V2025_11_25: Differences = Differences {
     url_elicitation_error: true,
     context_capability: true,
     tasks_by_requestor: true,
-    tool_name_rule: true,
+    restricted_tool_names: true,
     schema_dialect: Some(DIALECT),
     ..V2025_06_18
 };
 
 const V2026_07_28: Differences = Differences {
-    missing_resource: code::INVALID_PARAMS,
-    unsupported_version: code::UNSUPPORTED_PROTOCOL_VERSION,
+    resource_not_found_code: code::INVALID_PARAMS,
+    unsupported_version_code: code::UNSUPPORTED_PROTOCOL_VERSION,
     url_elicitation_error: false,
-    ids_return: true,
+    reusable_request_ids: true,
     server_requests: false,
     primed_streams: false,
     stateless: true,
-    notifications_on_request: true,
+    opt_in_notifications: true,
     context_capability: false,
     tasks_by_requestor: false,
     ..V2025_11_25

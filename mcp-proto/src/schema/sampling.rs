@@ -14,7 +14,7 @@ use super::json::{Json, Number};
 use super::list::List;
 use super::meta::Meta;
 use super::object::{Object as _, names, object};
-use super::read::{Attempt, Fields, Odd, Read};
+use super::read::{Fields, Read, ReadResult, UnexpectedJson};
 use super::revision::Revision;
 use super::tasks::legacy::TaskMetadata;
 use super::tools::{Tool, may_be_structured};
@@ -325,12 +325,12 @@ impl From<&str> for SamplingContent {
 impl Read for SamplingContent {
     const EXPECTED: &'static str = "an object or a list";
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         let block = SamplingBlock::from_map(map)?;
-        Ok(Ok(Self::One(block.unwrap_or_else(|odd| SamplingBlock::Unknown(odd.json)))))
+        Ok(Ok(Self::One(block.unwrap_or_else(|unexpected| SamplingBlock::Unknown(unexpected.json)))))
     }
 
-    fn from_seq<'de, A: SeqAccess<'de>>(seq: A) -> Result<Attempt<Self>, A::Error> {
+    fn from_seq<'de, A: SeqAccess<'de>>(seq: A) -> Result<ReadResult<Self>, A::Error> {
         Vec::from_seq(seq).map(|read| read.map(Self::Many))
     }
 }

@@ -182,11 +182,11 @@ object! {
         }
         optional {
             /// Its arguments: a JSON object.
-            arguments: Option<Json> = "arguments" odd refused check is_object_if_any;
+            arguments: Option<Json> = "arguments" type strict check is_object_if_any;
             /// Answers to the input requests of an earlier attempt.
-            input_responses: Option<InputResponses> = "inputResponses" since V2026_07_28 odd refused;
+            input_responses: Option<InputResponses> = "inputResponses" since V2026_07_28 type strict;
             /// The `requestState` of an earlier attempt's result, unchanged.
-            request_state: Option<String> = "requestState" since V2026_07_28 odd refused;
+            request_state: Option<String> = "requestState" since V2026_07_28 type strict;
             /// Asks the server to run the call as a task.
             task: Option<TaskMetadata> = "task" since V2025_11_25 until V2025_11_25;
         }
@@ -223,7 +223,7 @@ object! {
         required {}
         optional {
             /// Content for the model. A missing list is read as an empty one.
-            content: Vec<ContentBlock> = "content" odd refused;
+            content: Vec<ContentBlock> = "content" type strict;
             /// Structured result: any JSON value; before 2026-07-28 it is written only if it is an object.
             structured_content: Option<Json> = "structuredContent" since V2025_06_18 null kept if may_be_structured;
             /// Whether the tool failed.

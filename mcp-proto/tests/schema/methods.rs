@@ -50,7 +50,7 @@ fn notification_name_is_unique_per_direction_and_revision() {
 fn modern_server_sends_no_requests() {
     assert_eq!(names(Direction::ServerToClient, Revision::V2026_07_28), [""; 0]);
     for info in [ListRoots::INFO, CreateMessage::INFO, Elicit::INFO] {
-        assert!(info.as_input.unwrap().contains(Revision::V2026_07_28), "{}", info.name);
+        assert!(info.as_input_request.unwrap().contains(Revision::V2026_07_28), "{}", info.name);
     }
 }
 
@@ -144,9 +144,9 @@ fn revisions_are_ordered_by_age_and_by_era() {
 fn differences_match_the_specification() {
     let batches: Vec<_> = Revision::ALL.iter().filter(|it| it.differences().batches).collect();
     assert_eq!(batches, [&Revision::V2025_03_26]);
-    let missing = |revision: Revision| revision.differences().missing_resource;
+    let missing = |revision: Revision| revision.differences().resource_not_found_code;
     assert_eq!((missing(Revision::LATEST_LEGACY), missing(Revision::LATEST)), (-32002, -32602));
-    let unsupported = |revision: Revision| revision.differences().unsupported_version;
+    let unsupported = |revision: Revision| revision.differences().unsupported_version_code;
     assert_eq!((unsupported(Revision::LATEST_LEGACY), unsupported(Revision::LATEST)), (-32602, -32022));
 }
 

@@ -238,7 +238,7 @@ impl<M: HandlerMode> Router<M> {
     pub fn handler<T, F, H>(mut self, handler: H) -> Self
     where
         T: Method<Result: Send>,
-        F: Future<Output: IntoAnswer<<T::Result as ResultFields>::Handed>> + 'static,
+        F: Future<Output: IntoAnswer<<T::Result as ResultFields>::HandlerOutput>> + 'static,
         H: Fn(T::Params, Context) -> F + Handler<M, T::Params, Context, F>,
     {
         let erased = handler.erase(
@@ -255,7 +255,7 @@ impl<M: HandlerMode> Router<M> {
         if !MethodInfo::all().any(|info| info.name == T::NAME) {
             self.custom_methods.push(T::NAME.into());
         }
-        match T::INFO.server {
+        match T::INFO.server_capability {
             Some(capability) => self.declare(capability),
             None => self,
         }

@@ -84,7 +84,8 @@ impl Client {
     ) -> Result<(), RequestError> {
         let revision =
             self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(RequestError::NotReady)?;
-        let needed = NotificationInfo::all().find(|info| info.name == method).and_then(|info| info.client);
+        let needed =
+            NotificationInfo::all().find(|info| info.name == method).and_then(|info| info.client_capability);
         if let Some(needed) = needed.filter(|needed| !self.config.capabilities.has(*needed)) {
             return Err(RequestError::Capability {
                 method: method.to_string(),
@@ -227,7 +228,7 @@ impl Client {
         if !info.revisions.contains(server.revision) || !info.direction.includes(Direction::ClientToServer) {
             return Err(RequestError::Revision { method: method.to_string(), revision: server.revision });
         }
-        match (info.server, &server.capabilities) {
+        match (info.server_capability, &server.capabilities) {
             (Some(needed), Some(capabilities)) if !capabilities.allows(needed, server.revision) => {
                 Err(RequestError::Capability {
                     method: method.to_string(),
@@ -257,7 +258,7 @@ impl Client {
         options: &RequestOptions,
     ) -> OutboundEntry {
         let progress = match options.progress {
-            ProgressOption::WhereLong => info.is_some_and(|info| info.long),
+            ProgressOption::WhereLong => info.is_some_and(|info| info.long_running),
             ProgressOption::Always => true,
             ProgressOption::Never => false,
         };

@@ -352,7 +352,8 @@ impl Client {
         let revision = self.revision().unwrap_or(Revision::LATEST);
         let found = match revision.era() {
             Era::Modern => MethodInfo::all().find(|info| {
-                info.name == asked.method && info.as_input.is_some_and(|since| since.contains(revision))
+                info.name == asked.method
+                    && info.as_input_request.is_some_and(|since| since.contains(revision))
             }),
             // An error may ask for the same inputs as a request.
             Era::Legacy => MethodInfo::find(&asked.method, Direction::ServerToClient, revision),
@@ -361,7 +362,7 @@ impl Client {
             return Err(InputError::NotAnInput { key: asked.key.clone(), method: asked.method.clone() });
         };
         let declared = &self.config.capabilities;
-        let missing = info.client.filter(|&needed| !declared.has(needed));
+        let missing = info.client_capability.filter(|&needed| !declared.has(needed));
         match missing.or_else(|| undeclared(declared, info, asked.params.as_ref())) {
             Some(needed) => Err(InputError::Undeclared { key: asked.key.clone(), method: info.name, needed }),
             None => Ok(info),

@@ -175,7 +175,7 @@ fn check_result_kind(served: &PendingRequest, kind: Option<&ResultType>) -> Resu
 pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorObject {
     let differences = revision.differences();
     error.code = match error.code {
-        code::RESOURCE_NOT_FOUND => differences.missing_resource,
+        code::RESOURCE_NOT_FOUND => differences.resource_not_found_code,
         code::URL_ELICITATION_REQUIRED if !differences.url_elicitation_error => code::INTERNAL_ERROR,
         code::HEADER_MISMATCH
         | code::MISSING_REQUIRED_CLIENT_CAPABILITY
@@ -215,8 +215,10 @@ pub fn resource_not_found(uri: &str, revision: Revision) -> ErrorObject {
     struct Data<'a> {
         uri: &'a str,
     }
-    let error =
-        ErrorObject::new(revision.differences().missing_resource, format!("resource not found: {uri}"));
+    let error = ErrorObject::new(
+        revision.differences().resource_not_found_code,
+        format!("resource not found: {uri}"),
+    );
     match Raw::encode(&Data { uri }) {
         Ok(data) => error.with_data(data),
         Err(_) => error,

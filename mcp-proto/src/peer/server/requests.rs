@@ -72,7 +72,7 @@ impl Server {
     fn entry(&self, now: Instant, request: &OutgoingRequest<'_>) -> OutboundEntry {
         let options = &request.options;
         let progress = match options.progress {
-            ProgressOption::WhereLong => request.info.is_some_and(|info| info.long),
+            ProgressOption::WhereLong => request.info.is_some_and(|info| info.long_running),
             ProgressOption::Always => true,
             ProgressOption::Never => false,
         };
@@ -92,7 +92,7 @@ fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), Request
     if !info.revisions.contains(session.revision) || !info.direction.includes(Direction::ServerToClient) {
         return Err(RequestError::Revision { method: request.method.into(), revision: session.revision });
     }
-    let missing = match info.client.filter(|&needed| !session.capabilities.has(needed)) {
+    let missing = match info.client_capability.filter(|&needed| !session.capabilities.has(needed)) {
         Some(needed) => Some(needed),
         None if [Elicit::NAME, CreateMessage::NAME].contains(&info.name) => {
             // Unprojected: the revision may lack the very field that the client has not declared.

@@ -126,7 +126,7 @@ impl Check<'_> {
         let Some(answer) = self.typed::<M::Result>(result, &answer) else { return };
         for revision in Revision::ALL.iter().copied() {
             let schema = self.schemas.of(revision);
-            let as_input = M::INFO.as_input.is_some_and(|revisions| revisions.contains(revision));
+            let as_input = M::INFO.as_input_request.is_some_and(|revisions| revisions.contains(revision));
             if !M::INFO.exists_in(revision) && !as_input {
                 if defines(schema, request) {
                     self.report.fail(format!("{request}: {revision} has it"));

@@ -154,7 +154,7 @@ impl Client {
                 }
                 let unknown = [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::RESOURCE_NOT_FOUND]
                     .contains(&error.code);
-                if let Some(list) = info.and_then(|info| info.listed_by).filter(|_| unknown) {
+                if let Some(list) = info.and_then(|info| info.list_method).filter(|_| unknown) {
                     self.invalidate(list);
                 }
             }
@@ -210,7 +210,7 @@ impl Client {
         let Some(news) = NotificationInfo::find(notification, Direction::ServerToClient, revision) else {
             return;
         };
-        for &method in news.outdates {
+        for &method in news.invalidates {
             let info = MethodInfo::find(method, Direction::ClientToServer, revision);
             match info.and_then(|info| info.subject) {
                 None => self.invalidate(method),

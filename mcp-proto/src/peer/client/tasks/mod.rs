@@ -302,7 +302,8 @@ impl Client {
         };
         match self.era() {
             Some(Era::Modern) => {
-                let may = entry.info.is_some_and(|info| info.task) && entry.task.mode != TaskMode::Never;
+                let may =
+                    entry.info.is_some_and(|info| info.can_be_task) && entry.task.mode != TaskMode::Never;
                 let is = may && matches!(result_type(result.as_str()), Ok(ResultType::Task));
                 is.then(|| of(TaskSnapshot::read(result)))
             }

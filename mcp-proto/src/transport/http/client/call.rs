@@ -475,7 +475,7 @@ impl HttpClient {
             ReissuePolicy::WhereSafe => {
                 // Between two streams of a subscription, notifications may be lost; its owner must learn of that.
                 let misses = heard && *call.method == *SubscriptionsListen::NAME;
-                info.is_some_and(|info| info.repeatable && !misses)
+                info.is_some_and(|info| info.idempotent && !misses)
                     || (*call.method == *CallTool::NAME && self.tools.is_repeatable(body))
             }
         }
