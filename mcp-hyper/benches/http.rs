@@ -118,7 +118,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener.try_into().expect("a listener"), address)
 }
 
-/// A server with hyper alone, which echoes its message.
+/// A server on plain hyper that echoes its input.
 fn echo(executor: &'static Executor) -> SocketAddr {
     let (listener, address) = listener();
     let serving = executor.spawn(async move {
@@ -141,9 +141,9 @@ struct Echo {
     message: String,
 }
 
-/// Our server, with one tool that echoes, and one that reports progress first.
+/// This crate's server with two tools that echo their input; one also reports progress first.
 fn serve(executor: &'static Executor) -> SocketAddr {
-    let tool = |name: &str| Tool::new(name, "Says what it is told", json!({ "type": "object" }));
+    let tool = |name: &str| Tool::new(name, "Echoes its input", json!({ "type": "object" }));
     let router = Router::new("echo", "1.0.0")
         .tool_with(tool("echo"), async |Echo { message }, _| message)
         .tool_with(tool("report"), async |Echo { message }, cx: Context| {

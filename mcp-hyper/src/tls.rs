@@ -25,8 +25,10 @@ pub enum TlsError {
 impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Roots(error) => write!(f, "the system's trusted certificates can not be read: {error}"),
-            Self::NoRoots => f.write_str("it is not said which certificates are trusted"),
+            Self::Roots(error) => write!(f, "the system's trusted certificates cannot be read: {error}"),
+            Self::NoRoots => {
+                f.write_str("no trusted certificates are configured: set them with `ClientOptions::tls`")
+            }
         }
     }
 }

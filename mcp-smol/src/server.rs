@@ -221,7 +221,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> ServerDriver<R
         }
         if !self.pump.has_closed() {
             ready!(Pin::new(&mut parting.patience).poll_next(cx));
-            let error = io::Error::new(io::ErrorKind::TimedOut, "the client does not take its answers");
+            let error = io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answers");
             return Poll::Ready(Err(error));
         }
         Poll::Ready(match (self.end.take(), closed) {

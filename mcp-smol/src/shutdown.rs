@@ -13,7 +13,7 @@ use crate::os::Tree;
 /// Time limits of the steps of [`Process::shutdown`](crate::Process::shutdown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownTimeouts {
-    /// From the end of its input to SIGTERM. Default 2 s: what the official SDKs grant, enough for a Node or Python
+    /// From the end of its input to SIGTERM. Default 2 s, as in the official SDKs: enough for a Node or Python
     /// runtime to store its state and exit.
     pub close: Duration,
     /// From SIGTERM to SIGKILL, for the program and then again for the processes it left behind. Default 2 s: a user

@@ -248,7 +248,7 @@ impl fmt::Display for LoginError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(error) => error.fmt(f),
-            Self::LoggedOut => f.write_str("nobody is logged in"),
+            Self::LoggedOut => f.write_str("not logged in"),
             Self::RemovalFailed(why) => write!(f, "the tokens are still kept: {why}"),
             Self::DriverDropped => f.write_str("the driver of the connection was dropped"),
         }

@@ -60,7 +60,7 @@ type Assert = Box<dyn FnMut(AssertionRequest) -> Boxed<Result<Secret, String>> +
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nobody is asked for tokens unless a client is given this"]
+#[must_use = "authorization does nothing until a client is given it"]
 pub struct Authorization {
     config: AuthConfig,
     store: Arc<dyn TokenStore>,

@@ -119,7 +119,7 @@ fn respond(request: &Request<Incoming>, shared: &SharedAuth) -> Response<Buffere
         Ok(()) => {
             render_page(StatusCode::OK, "That is all. You can close this page and go back to the program.")
         }
-        Err(_) => render_page(StatusCode::BAD_REQUEST, "This is not what the program was waiting for."),
+        Err(_) => render_page(StatusCode::BAD_REQUEST, "The program did not expect this request."),
     }
 }
 

@@ -184,7 +184,7 @@ impl<R: Runtime> Connector<R> {
         let url = origin.url();
         addresses.retain(|address| reach.allows_at(&url, address.ip()));
         if found > 0 && addresses.is_empty() {
-            return Err(dial_error::definite_error("none of its addresses may be visited"));
+            return Err(dial_error::definite_error("the configuration allows none of its addresses"));
         }
         let stream = self.dial_addresses(addresses).await?;
         self.handshake(stream, origin, TargetForm::Origin, false).await
@@ -314,7 +314,7 @@ impl<R: Runtime> Connector<R> {
 
     #[cfg(not(feature = "tls"))]
     async fn encrypt(&self, _: Box<dyn Stream>, _: &str) -> io::Result<(Box<dyn Stream>, bool)> {
-        Err(dial_error::definite_error("this was built without TLS"))
+        Err(dial_error::definite_error("built without TLS: enable the feature `tls`"))
     }
 }
 

@@ -118,7 +118,7 @@ async fn fetch_with<R: Runtime>(
     reach: FetchPolicy,
 ) -> Result<FetchResponse, String> {
     reach.check(&fetch.url).map_err(|error| error.to_string())?;
-    let target = Target::parse(&fetch.url).ok_or("this is no URL of HTTP")?;
+    let target = Target::parse(&fetch.url).ok_or("the URL is neither http: nor https:")?;
     let limit = fetch.limit;
     let mut request = request(fetch)?;
     let connection =
@@ -148,7 +148,7 @@ fn request(fetch: Fetch) -> Result<Request<BufferedBody>, String> {
     let headers = request.headers_mut();
     for (name, value) in fetch.headers {
         let mut value = HeaderValue::try_from(value.expose())
-            .map_err(|_| format!("the header {name} can not be sent"))?;
+            .map_err(|_| format!("the value of the header {name} is not valid in HTTP"))?;
         value.set_sensitive(true);
         headers.insert(HeaderName::from_static(name), value);
     }

@@ -52,9 +52,9 @@ impl fmt::Display for HeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, kind: problem } = self;
         match problem {
-            HeaderErrorKind::Name => write!(f, "{name:?} is no name of a header"),
-            HeaderErrorKind::Value => write!(f, "the value of the header {name} can not be sent"),
-            HeaderErrorKind::Reserved => write!(f, "the header {name} is set by the protocol itself"),
+            HeaderErrorKind::Name => write!(f, "{name:?} is not a valid header name"),
+            HeaderErrorKind::Value => write!(f, "the value of the header {name} is not valid in HTTP"),
+            HeaderErrorKind::Reserved => write!(f, "the header {name} is set by the protocol: do not add it"),
         }
     }
 }

@@ -52,7 +52,7 @@ const ROUNDS: usize = 4;
 /// Maximum events and actions that the driver handles in each round.
 const TURN: usize = 32;
 /// Error of an exchange that the server refused, in a client without authorization.
-const NO_AUTHORIZATION: &str = "this program does not log in";
+const NO_AUTHORIZATION: &str = "no login configured: call `ClientOptions::authorization`";
 
 /// Connects to the server at this URL, `http` or `https`, with default [options](ClientOptions).
 ///

@@ -101,9 +101,9 @@ impl fmt::Display for ConnectError {
             #[cfg(feature = "auth")]
             Self::Authorization(error) => error.fmt(f),
             #[cfg(feature = "auth")]
-            Self::NoAuthorization => f.write_str("nothing was said of how to log in"),
+            Self::NoAuthorization => f.write_str("no login configured: call `ClientOptions::authorization`"),
             #[cfg(feature = "auth")]
-            Self::NoEntropy => f.write_str("the system gives no random numbers"),
+            Self::NoEntropy => f.write_str("the system's random number generator failed"),
             #[cfg(feature = "tls")]
             Self::Tls(error) => error.fmt(f),
         }

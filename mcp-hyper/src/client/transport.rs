@@ -90,8 +90,8 @@ impl<R: Runtime> Transport<R> {
     }
 
     fn prepare(&mut self, request: HttpRequest) -> Result<(Target, Request<BufferedBody>), String> {
-        let target =
-            Target::parse(&request.url).ok_or_else(|| "the request goes to no URL of HTTP".to_owned())?;
+        let target = Target::parse(&request.url)
+            .ok_or_else(|| "the request's URL is neither http: nor https:".to_owned())?;
         let mut prepared = Request::new(BufferedBody(request.body));
         *prepared.method_mut() = match request.verb {
             Verb::Get => Method::GET,
@@ -101,7 +101,7 @@ impl<R: Runtime> Transport<R> {
         let headers = prepared.headers_mut();
         for (name, value) in request.headers {
             let named = HeaderName::try_from(&*name).ok().zip(HeaderValue::try_from(value).ok());
-            let (name, mut value) = named.ok_or_else(|| format!("the header {name} can not be sent"))?;
+            let (name, mut value) = named.ok_or_else(|| format!("the header {name} is not valid in HTTP"))?;
             value.set_sensitive(is_secret(&name));
             headers.append(name, value);
         }

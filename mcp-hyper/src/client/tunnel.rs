@@ -44,9 +44,9 @@ pub(super) async fn open(
     }
     match status(&head) {
         Some(200..=299) => Ok(()),
-        Some(407) => Err(io::Error::other("the proxy asks for a user and a password")),
+        Some(407) => Err(io::Error::other("the proxy requires a user and a password: add them to its URL")),
         Some(status) => Err(io::Error::other(format!("the proxy answered with status {status}"))),
-        None => Err(io::Error::other("the proxy's answer is not one of HTTP")),
+        None => Err(io::Error::other("the proxy's answer is not HTTP")),
     }
 }
 

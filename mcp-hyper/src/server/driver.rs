@@ -186,9 +186,9 @@ impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Accept(error) => write!(f, "no connection could be accepted: {error}"),
-            Self::Refused(None) => f.write_str("a connection was refused: there are too many"),
+            Self::Refused(None) => f.write_str("a connection was refused: too many are open"),
             Self::Refused(Some(address)) => {
-                write!(f, "a connection from {address} was refused: there are too many")
+                write!(f, "a connection from {address} was refused: too many are open")
             }
             Self::Connection(error) => write!(f, "{error}"),
         }

@@ -82,8 +82,8 @@ impl fmt::Display for ConnectionLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Headers => "the client took too long to send the headers of a request",
-            Self::Write => "the client takes nothing of what is written to it",
-            Self::Idle => "the connection was to end, and the client did not close it",
+            Self::Write => "the client does not read the responses",
+            Self::Idle => "the client did not close the connection in time",
             Self::Displaced => "the server is full, and the client has more connections than its share",
             Self::Closed => "the server has closed",
         })
@@ -398,7 +398,7 @@ mod tests {
         let _busy = ExchangeGuard::new(case.watch.clone());
         assert_eq!(case.deadline(), Some((30, ShutdownOrder::Retire)));
         case.watch.note_retired();
-        assert_eq!(case.deadline(), None, "open exchanges finish");
+        assert_eq!(case.deadline(), None, "requests in progress finish first");
     }
 
     #[test]

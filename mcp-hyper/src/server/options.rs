@@ -54,7 +54,7 @@ use crate::time::{RuntimeClock, Timers};
 ///
 /// // Whenever there is a new tool:
 /// server.list_changed(ListKind::Tools);
-/// // At the end: what is under way is finished.
+/// // At the end: requests in progress finish first.
 /// server.close();
 /// running.await?;
 /// # Ok(())

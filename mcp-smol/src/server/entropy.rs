@@ -6,11 +6,11 @@ use mcp_proto::adapter::Entropy;
 pub(super) struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
-    #[expect(clippy::panic, reason = "an id that everybody can guess is worse than none")]
+    #[expect(clippy::panic, reason = "guessable ids would be insecure")]
     fn fill(&self, bytes: &mut [u8]) {
         // It does not fail on any system that is able to start a process.
         if let Err(error) = getrandom::fill(bytes) {
-            panic!("the system gives no random numbers: {error}");
+            panic!("the system's random number generator failed: {error}");
         }
     }
 }

@@ -51,8 +51,8 @@ impl<H: HandlerMode> ServerOptions<H> {
     }
 
     /// Sets the principal on whose behalf the client acts, as identified by the code that accepted the connection: the
-    /// user at the other end of a Unix socket, for example. Handlers can read it, and what the server stores for one
-    /// principal it refuses to all others.
+    /// user at the other end of a Unix socket, for example. Handlers can read it, and the server refuses one
+    /// principal's tasks and states to all others.
     pub fn principal(mut self, principal: Principal) -> Self {
         self.principal = Some(principal);
         self
