@@ -42,7 +42,7 @@ pub(crate) struct BackoffTimer {
 }
 
 impl BackoffTimer {
-    /// The shortest pause, whatever is configured: without one the client would retry in a busy loop.
+    /// The shortest pause, also if a shorter one is configured: without it the client would retry in a busy loop.
     const MIN_PAUSE: Duration = Duration::from_millis(10);
 
     pub(crate) fn new(backoff: Backoff, seed: u64) -> Self {

@@ -15,7 +15,7 @@
 //! rpc        JSON-RPC 2.0          envelopes with raw payloads · ids · pending requests · errors
 //! schema     the MCP vocabulary    typed params and results of every method of every revision
 //! validate   JSON Schema           arguments and results of tools, form values (feature schema-validate)
-//! consent    user consent          pages to open, icons, tool behaviour: what a host shows before it acts
+//! consent    user consent          pages to open, icons, tool behaviour, shown by a host before it acts
 //! quota      fair shares           owners, counts and the byte budget of a server
 //! peer       MCP semantics         client: era detection, lifecycle, input rounds, tasks, watches, cache
 //!                                  server: dispatch, both eras, subscriptions, sealed request state

@@ -172,7 +172,7 @@ pub enum UrlWarning {
     UserInfo,
     /// A part of the host is Punycode: characters beyond ASCII, which may look like others.
     Punycode,
-    /// The host is partly percent-encoded, and differs from what it looks like.
+    /// The host is partly percent-encoded, and its real name differs from the visible one.
     EncodedHost,
     /// The host is a number rather than a name, and is not this machine.
     NumericHost,

@@ -18,7 +18,7 @@ use crate::{Instant, UnixTime};
 /// use mcp_proto::adapter::Clock;
 /// use mcp_proto::{Instant, UnixTime};
 ///
-/// /// A clock that stands still.
+/// /// A clock that always shows noon.
 /// struct Noon;
 ///
 /// impl Clock for Noon {

@@ -223,7 +223,7 @@ impl fmt::Display for PagesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Repeated { cursor } => {
-                write!(f, "the pages of the list go round in a circle: the cursor {cursor:?} came twice")
+                write!(f, "the list does not end: the server returned the cursor {cursor:?} twice")
             }
             Self::TooMany { limit } => write!(f, "the list has more than {limit} pages"),
             Self::TooLong { limit } => write!(f, "the list has more than {limit} bytes"),
@@ -269,16 +269,16 @@ impl fmt::Display for Error {
             Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
             Self::Input(fault) => fault.fmt(f),
             Self::Task(report) => write!(f, "the server works on it as the task {:?}", report.id),
-            Self::TaskCancelled { message: None } => f.write_str("the server gave the task up"),
-            Self::TaskCancelled { message: Some(why) } => write!(f, "the server gave the task up: {why}"),
+            Self::TaskCancelled { message: None } => f.write_str("the server cancelled the task"),
+            Self::TaskCancelled { message: Some(why) } => write!(f, "the server cancelled the task: {why}"),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Transport(error) => error.fmt(f),
             Self::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
             #[cfg(all(feature = "client", feature = "schema-validate"))]
             Self::Output { tool, error: fault, .. } => {
-                write!(f, "the result of the tool {tool:?} is refused: {fault}")
+                write!(f, "the result of the tool {tool:?} is not valid: {fault}")
             }
-            Self::Form(error) => write!(f, "the form is not filled in as it asks: {error}"),
+            Self::Form(error) => write!(f, "the form is not filled in correctly: {error}"),
             Self::TimedOut { after, hard_timeout: false, unaddressed } => {
                 write!(f, "no answer and no progress within {}", HumanDuration(*after))?;
                 quote_error_without_id(f, unaddressed.as_deref())
@@ -293,7 +293,7 @@ impl fmt::Display for Error {
             Self::Closed(closed) => closed.fmt(f),
             Self::Cancelled => f.write_str("the request was cancelled"),
             Self::Pages(error) => error.fmt(f),
-            Self::Finished => f.write_str("the answer was taken before"),
+            Self::Finished => f.write_str("the outcome was already returned"),
         }
     }
 }

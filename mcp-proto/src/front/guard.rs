@@ -35,7 +35,7 @@
 //!         if !good {
 //!             return Err(VerifyError::invalid("it is not known"));
 //!         }
-//!         Ok(Access::new(Principal::new("somebody"), RESOURCE))
+//!         Ok(Access::new(Principal::new("alice"), RESOURCE))
 //!     }
 //! });
 //!

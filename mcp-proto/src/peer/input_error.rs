@@ -73,15 +73,18 @@ impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAnInput { key, method } => {
-                write!(f, "the server asks for {method:?} as input {key:?}, which is no input")
+                write!(
+                    f,
+                    "the input request {key:?} has the method {method:?}, which no input request may have"
+                )
             }
             Self::Undeclared { key, method, needed } => write!(
                 f,
-                "the server asks for {method} as input {key:?}, and this client does not declare {:?}",
+                "the input request {key:?} ({method}) requires {:?}, which this client does not declare",
                 needed.path()
             ),
             Self::TooMany { count: asked } => {
-                write!(f, "the server asks for {asked} inputs, too many at once")
+                write!(f, "the server made {asked} input requests at once, more than the limit")
             }
             Self::Failed { key, error } => write!(f, "there is no answer to the input {key:?}: {error}"),
             Self::TooManyRounds { limit } => {

@@ -37,6 +37,6 @@ pub(crate) fn with_task(
         Ok(whole)
     });
     written.map_err(|error| {
-        ErrorObject::new(code::INTERNAL_ERROR, format!("the result does not encode: {error}"))
+        ErrorObject::new(code::INTERNAL_ERROR, format!("the result cannot be encoded: {error}"))
     })
 }

@@ -189,7 +189,7 @@ object! {
 }
 
 names! {
-    /// Who may receive a cached result.
+    /// The audience of a cached result.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
     pub enum CacheScope {

@@ -217,7 +217,7 @@ macro_rules! object {
         object! { @result [$($attr)*] $name { $($required)* } { $($optional)* } {
             /// Time to live in milliseconds from receipt: how long the result may be cached.
             ttl_ms: Option<u64> = "ttlMs" since V2026_07_28;
-            /// Who may receive the cached result.
+            /// The audience of the cached result.
             cache_scope: Option<$crate::schema::CacheScope> = "cacheScope" since V2026_07_28;
         } {
             type HandlerOutput = $crate::schema::$output<Self>;

@@ -63,7 +63,7 @@ pub(crate) type ReadResult<T> = Result<T, UnexpectedJson>;
 
 /// A type that can be read from JSON; each JSON shape that it does not accept gives an [`UnexpectedJson`].
 pub(crate) trait Read: Sized {
-    /// What the type accepts, to complete "expected …".
+    /// Description of accepted values, to complete "expected …".
     const EXPECTED: &'static str;
     /// Whether `null` is accepted for an empty list of this type: some languages encode an empty list so.
     const LIST_MAY_BE_NULL: bool = false;

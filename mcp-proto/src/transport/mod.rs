@@ -58,7 +58,7 @@ pub trait Peer: sealed::Sealed {
     fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox);
     /// Handles input that is not a message, or a message skipped because of its length.
     fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox);
-    /// Handles the end of the connection; `detail` is what the transport reports about it.
+    /// Handles the end of the connection; `detail` is the transport's description of it.
     fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox);
     /// Runs the timers that are due at `now`.
     fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox);
@@ -157,7 +157,7 @@ impl<P: Peer, F: Framing> Transport<P, F> {
         if self.write_deadline().is_some_and(|deadline| deadline <= now) {
             self.waiting_since = None;
             let waited = self.peer.write_timeout();
-            self.peer.fail(alloc::format!("the other side took nothing of what was sent for {waited:?}"));
+            self.peer.fail(alloc::format!("the other side read nothing for {waited:?}"));
             self.framing.clear();
         }
         self.run(now, |peer, out| peer.handle_timeout(now, out));

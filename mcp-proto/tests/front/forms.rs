@@ -159,7 +159,7 @@ fn form_requires_its_required_fields() {
     assert!(form.check(&content(json!({"b": ""}))).is_ok());
     let error = form.check(&content(json!({"a": "x"}))).unwrap_err();
     assert_eq!(error.to_string(), r#"the field "b" is missing"#);
-    // A form that lacks a required field cannot be filled in.
+    // A form that has no such field cannot be filled in.
     let error = self::form(json!({}), json!(["c"])).check(&Map::new()).unwrap_err();
     assert_eq!(error.error, FieldError::Missing);
 }
@@ -222,7 +222,7 @@ fn client_does_not_send_content_that_violates_the_form() {
     assert_eq!(line["error"]["code"], code::INTERNAL_ERROR);
     assert_eq!(
         line["error"]["message"],
-        r#"the form was not filled in as it asks: the field "age" is too small"#
+        r#"the form was not filled in correctly: the field "age" is too small"#
     );
     assert!(asked(|_| ElicitResult::new(ElicitAction::Accept))["error"].is_object());
 }

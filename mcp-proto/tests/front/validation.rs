@@ -236,7 +236,7 @@ mod client {
         assert_eq!(error.origin(), ErrorOrigin::Peer);
         assert_eq!(
             error.to_string(),
-            r#"the result of the tool "weather" is refused: the structured result does not fit the output schema: /degrees: value is not of type "number""#
+            r#"the result of the tool "weather" is not valid: the structured result does not fit the output schema: /degrees: value is not of type "number""#
         );
         let Error::Output { tool, error: fault, result } = error else { panic!("{error}") };
         assert_eq!(tool, "weather");

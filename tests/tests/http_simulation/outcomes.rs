@@ -21,8 +21,13 @@ pub struct KnownTask {
 }
 
 /// Parts of a server's errors for a task that it no longer has, or no longer runs.
-const TASK_GONE_MESSAGES: [&str; 4] =
-    ["there is no task", "did not end in its time", "the server has ended", "in another instance"];
+const TASK_GONE_MESSAGES: [&str; 5] = [
+    "unknown task",
+    "did not end within its time to live",
+    "the server ended",
+    "the server has ended",
+    "in another instance",
+];
 
 impl World<'_> {
     // --- Requests of the server ---

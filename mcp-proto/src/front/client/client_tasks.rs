@@ -156,7 +156,7 @@ impl ClientTasks {
         if self.entries.len() >= MAX_TASKS {
             return ReceiveOutcome::Answered(Reply::error(
                 code::INTERNAL_ERROR,
-                "too many tasks are not over",
+                "too many tasks are running",
             ));
         }
         let ttl = wish.ttl.map_or(MAX_TTL, Duration::from_millis).min(MAX_TTL);
@@ -205,7 +205,7 @@ impl ClientTasks {
             Err(error) => return ReceiveOutcome::Answered(Reply::Error(error)),
         };
         if entry.status.is_terminal() {
-            let what = format!("the task is over already: {}", entry.status.as_str());
+            let what = format!("the task has already ended: {}", entry.status.as_str());
             return ReceiveOutcome::Answered(Reply::error(code::INVALID_PARAMS, what));
         }
         let end = Err(ErrorObject::new(code::INTERNAL_ERROR, "the task was cancelled by the server"));
@@ -217,9 +217,9 @@ impl ClientTasks {
         let params = decode_params::<ListTasks>(params.cloned())?;
         let from = match &params.cursor {
             None => 0,
-            Some(cursor) => cursor
-                .parse::<u64>()
-                .map_err(|_| ErrorObject::new(code::INVALID_PARAMS, "there is no such page"))?,
+            Some(cursor) => {
+                cursor.parse::<u64>().map_err(|_| ErrorObject::new(code::INVALID_PARAMS, "unknown cursor"))?
+            }
         };
         let mut rest = self.entries.iter().filter(|(request, _)| request.number() >= from);
         let tasks: Vec<Task> = rest.by_ref().take(PAGE_SIZE).map(|(_, entry)| entry.task()).collect();
@@ -234,7 +234,7 @@ impl ClientTasks {
         id: impl FnOnce(&M::Params) -> &String,
     ) -> Result<(InboundId, &mut ClientTask), ErrorObject> {
         let params = decode_params::<M>(params.cloned())?;
-        let unknown = || ErrorObject::new(code::INVALID_PARAMS, "there is no such task, or no more");
+        let unknown = || ErrorObject::new(code::INVALID_PARAMS, "unknown task, or one that has expired");
         let request = *self.by_id.get(id(&params)).ok_or_else(unknown)?;
         let entry = self.entries.get_mut(&request).ok_or_else(unknown)?;
         Ok((request, entry))

@@ -63,7 +63,7 @@ paged! {
 /// [`CacheMode::Refresh`].
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination>
-#[must_use = "a list is asked for when it is polled"]
+#[must_use = "a list is requested when it is polled"]
 pub struct Pages<M: PaginatedMethod> {
     client: Client,
     options: RequestOptions,

@@ -6,7 +6,7 @@ use crate::peer::client::{Change, ChangeEvidence, WatchFilter};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum WatchUpdate {
-    /// The watch reports changes from now on: what is fetched after this is kept up to date.
+    /// The watch reports changes from now on: fetch the watched items after this, and again at each change.
     Active {
         /// The part of the filter for which the server sends no notifications.
         missing: WatchFilter,

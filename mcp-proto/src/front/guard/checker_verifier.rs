@@ -205,7 +205,7 @@ impl<C: Checker> TokenCheck<C> {
             None => self.take_share(&mut state),
         };
         let Some(owner) = owner else {
-            let why = "too many requests wait for their tokens to be checked";
+            let why = "too many requests wait for the verification of their tokens";
             return Ok(Poll::Ready(Err(VerifyError::over_quota(why))));
         };
         let mut key = None;

@@ -42,7 +42,7 @@ impl Context {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling>
     pub fn require<'a>(&self, scopes: impl IntoIterator<Item = &'a str>) -> Result<(), HandlerError> {
         let needed = parse_scopes(scopes)
-            .map_err(|scope| HandlerError::new(format!("what is demanded is no scope: {scope:?}")))?;
+            .map_err(|scope| HandlerError::new(format!("the required scope is not valid: {scope:?}")))?;
         let Some(authorized) = self.caller_access() else { return Ok(()) };
         if authorized.grants(&needed) {
             return Ok(());
@@ -51,7 +51,10 @@ impl Context {
             Some(declared) => declared.union(&needed),
             None => needed,
         };
-        Err(HandlerError::denied(format!("this needs the scopes {all}"), authorized.challenge(&all)))
+        Err(HandlerError::denied(
+            format!("this request requires the scopes {all}"),
+            authorized.challenge(&all),
+        ))
     }
 
     /// Requires a tool's declared scopes and remembers them for later calls of `require`.

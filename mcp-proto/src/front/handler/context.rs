@@ -95,7 +95,7 @@ impl Context {
 
     /// The principal on whose behalf the request is made, if the transport knows one.
     ///
-    /// It comes from the token of the request, for example. What the client reports about itself proves nothing.
+    /// It comes from the token of the request, for example. The client's own description of itself proves nothing.
     pub fn principal(&self) -> Option<&Principal> {
         self.info.request.principal()
     }

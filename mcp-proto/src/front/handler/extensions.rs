@@ -36,7 +36,8 @@ impl Context {
                     missing_capabilities(needed.unwrap_or_default())
                 }
                 Era::Legacy => {
-                    let message = alloc::format!("this needs the extension {identifier}, of 2026-07-28");
+                    let message =
+                        alloc::format!("the client must declare the extension {identifier} (2026-07-28)");
                     ErrorObject::new(code::INVALID_REQUEST, message)
                 }
             };

@@ -22,5 +22,5 @@ pub(crate) fn decode_as<P: Params>(method: &str, params: Option<Raw>) -> Result<
 
 /// The error for parameters that do not match the method.
 pub(crate) fn params_error(method: &str, error: &dyn fmt::Display) -> ErrorObject {
-    ErrorObject::new(code::INVALID_PARAMS, format!("these are no parameters of {method}: {error}"))
+    ErrorObject::new(code::INVALID_PARAMS, format!("invalid parameters for {method}: {error}"))
 }

@@ -113,24 +113,35 @@ impl fmt::Display for RouterError {
                 write!(f, "the {which} schema of the tool {tool:?} is not usable: {error}")
             }
             #[cfg(feature = "http")]
-            Self::ParamHeader { tool, error } => write!(f, "the tool {tool:?} can not be offered: {error}"),
+            Self::ParamHeader { tool, error } => write!(f, "the tool {tool:?} cannot be offered: {error}"),
             Self::PromptName => f.write_str("a prompt has no name"),
             Self::Uri { uri } => write!(f, "the resource {uri:?} has no scheme in its URI"),
             Self::Template { template, error } => {
                 write!(f, "the URI template {template:?} is not usable: {error}")
             }
             Self::NoTasks { tool } => {
-                write!(f, "calls of the tool {tool:?} are to become tasks, which this router does not have")
+                write!(
+                    f,
+                    "the tool {tool:?} runs as a task, but the router runs no tasks: call `Router::tasks`"
+                )
             }
             #[cfg(feature = "auth")]
-            Self::Scope { tool, scope } => write!(f, "what the tool {tool:?} needs is no scope: {scope:?}"),
+            Self::Scope { tool, scope } => write!(f, "the scope {scope:?} of the tool {tool:?} is not valid"),
             #[cfg(feature = "auth")]
-            Self::NoTool { tool } => write!(f, "the tool {tool:?} needs scopes, and is not registered"),
+            Self::NoTool { tool } => {
+                write!(f, "scopes are set for the tool {tool:?}, which is not registered")
+            }
             Self::Extension { identifier } => {
-                write!(f, "{identifier:?} does not identify an extension, as com.example/name would")
+                write!(
+                    f,
+                    "{identifier:?} is not an extension identifier: use a form such as com.example/name"
+                )
             }
             Self::Page { tool, uri } => {
-                write!(f, "the page {uri:?} of the tool {tool:?} is not registered as a resource of its kind")
+                write!(
+                    f,
+                    "the page {uri:?} of the tool {tool:?} is not registered: register it with `Router::page`"
+                )
             }
             Self::Duplicate { kind: what, name } => write!(f, "the {what} {name:?} is registered twice"),
         }

@@ -53,10 +53,7 @@ impl<T, H> Registry<T, H> {
             None => 0,
             Some(cursor) => {
                 let last = self.index.get(cursor).ok_or_else(|| {
-                    ErrorObject::new(
-                        code::INVALID_PARAMS,
-                        format!("no page of this list begins at {cursor:?}"),
-                    )
+                    ErrorObject::new(code::INVALID_PARAMS, format!("unknown cursor {cursor:?}"))
                 })?;
                 last.saturating_add(1)
             }

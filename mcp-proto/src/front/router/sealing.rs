@@ -21,7 +21,7 @@ impl<M: HandlerMode> Router<M> {
     /// use mcp_proto::peer::server::{SealKey, Sealer};
     ///
     /// # fn secret(name: &str) -> [u8; 32] { [7; 32] }
-    /// // The newest key first; the one before for as long as states sealed with it are good.
+    /// // The newest key first, then the previous key for as long as states sealed with it are valid.
     /// let sealer = Sealer::new(SealKey::new(secret("2026-08")), [SealKey::new(secret("2026-07"))]);
     /// let router = Router::new("shop", "1.0.0").seal(sealer);
     /// # drop(router);

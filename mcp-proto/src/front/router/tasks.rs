@@ -100,7 +100,7 @@ impl<M: HandlerMode> Router<M> {
     ///     tool,
     ///     TaskChoice::Optional,
     ///     async |NoArguments {}, cx: Context| {
-    ///         // What is asked here is asked before there is a task.
+    ///         // Input requested here is requested before the task starts.
     ///         let draft = "the draft";
     ///         Ok(DetachedWork::new(async move |cx: Context| {
     ///             cx.status("printing");
@@ -247,11 +247,11 @@ impl<M: HandlerMode> Router<M> {
             }
             (Some(TaskChoice::Required), false, Era::Legacy) => Err(ErrorObject::new(
                 code::METHOD_NOT_FOUND,
-                format!("the tool {tool:?} runs as a task alone"),
+                format!("the tool {tool:?} runs only as a task"),
             )),
             (None, true, Era::Legacy) => Err(ErrorObject::new(
                 code::METHOD_NOT_FOUND,
-                format!("the tool {tool:?} can't run as a task"),
+                format!("the tool {tool:?} cannot run as a task"),
             )),
         }
     }

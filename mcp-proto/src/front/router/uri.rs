@@ -99,7 +99,7 @@ impl fmt::Display for TemplateError {
                  or {{?a,b}} and {{&a,b}} at the end"
             ),
             Self::Adjacent { variable } => {
-                write!(f, "nothing stands between {{{variable}}} and the one before")
+                write!(f, "the variable {{{variable}}} follows another one directly: separate them")
             }
             Self::Query { variable } => write!(
                 f,

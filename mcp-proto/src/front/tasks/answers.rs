@@ -21,7 +21,7 @@ pub(super) fn matching_answers<'a>(
         let Some(request) = asked(key) else { continue };
         let encode = |()| Json::encode(response).map_err(|error| error.to_string());
         let answer = check_answer(request, response).and_then(encode).map_err(|why| {
-            let message = format!("the response {key:?} does not fit what was asked for: {why}");
+            let message = format!("the response {key:?} does not fit its input request: {why}");
             ErrorObject::new(code::INVALID_PARAMS, message)
         })?;
         fitting.insert(key.to_string(), answer);
@@ -38,7 +38,7 @@ fn check_answer(request: &InputRequest, response: &InputResponse) -> Result<(), 
         (InputRequest::Elicit(_), InputResponse::Elicit(_))
         | (InputRequest::CreateMessage(_), InputResponse::CreateMessage(_))
         | (InputRequest::ListRoots(_), InputResponse::ListRoots(_)) => Ok(()),
-        _ => Err("it answers something else".into()),
+        _ => Err("it answers a request of another method".into()),
     }
 }
 

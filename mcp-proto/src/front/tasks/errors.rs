@@ -9,7 +9,7 @@ use crate::rpc::{ErrorObject, code};
 
 /// The error for a task that does not exist, or belongs to another client: the client must not learn which.
 pub(super) fn unknown_task(id: &str) -> ErrorObject {
-    ErrorObject::new(code::INVALID_PARAMS, format!("there is no task {id:?}, or none any more"))
+    ErrorObject::new(code::INVALID_PARAMS, format!("unknown task {id:?}, or one that has expired"))
 }
 
 /// The reply to a call that exceeds the limits of running or stored tasks.
@@ -33,5 +33,5 @@ pub(super) fn runs_elsewhere() -> ErrorObject {
 
 /// The error of tasks whose runner has ended.
 pub(super) fn server_ended() -> ErrorObject {
-    ErrorObject::new(code::INTERNAL_ERROR, "the server has ended before the task has")
+    ErrorObject::new(code::INTERNAL_ERROR, "the server ended before the task")
 }

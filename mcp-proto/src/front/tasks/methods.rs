@@ -263,7 +263,7 @@ impl TaskRequest {
         };
         let record = self.cancel_task(found).await?;
         if was_over || record.state != StoredTaskState::Cancelled {
-            let message = format!("the task {:?} is {} already", record.id, record.legacy_status().as_str());
+            let message = format!("the task {:?} is already {}", record.id, record.legacy_status().as_str());
             return Err(ErrorObject::new(code::INVALID_PARAMS, message));
         }
         Ok(Reply::result(record.legacy_info()))
@@ -273,7 +273,7 @@ impl TaskRequest {
 /// Returns the result of a task, with the metadata that relates it to the task.
 fn result_of(id: &str, result: &Json) -> Result<EmptyResult, ErrorObject> {
     let mut result: EmptyResult = result.decode().map_err(|error| {
-        ErrorObject::new(code::INTERNAL_ERROR, format!("the result that was kept can't be read: {error}"))
+        ErrorObject::new(code::INTERNAL_ERROR, format!("the stored result cannot be read: {error}"))
     })?;
     result.meta.insert(meta::RELATED_TASK, related_task(id));
     Ok(result)

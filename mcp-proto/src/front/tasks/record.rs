@@ -140,7 +140,7 @@ impl TaskRecord {
     /// If the text was not encoded by [`to_json`](Self::to_json).
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let kept: RecordJson = serde_json::from_str(text)?;
-        let lacks = || serde::de::Error::custom("a task lacks what its status promises");
+        let lacks = || serde::de::Error::custom("a task lacks the result, error or requests of its status");
         let requests = kept.asked.and_then(|asked| asked.input_requests);
         let standing = match (kept.status, requests, kept.result, kept.error) {
             (TaskStatus::Working, ..) => StoredTaskState::Working,

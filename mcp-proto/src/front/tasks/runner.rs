@@ -135,7 +135,7 @@ impl<H: TaskHandlers> TaskRunner<H> {
     fn expire(&mut self, key: TaskKey) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.retains_result = false;
-        let error = ErrorObject::new(code::INTERNAL_ERROR, "the task did not end in its time");
+        let error = ErrorObject::new(code::INTERNAL_ERROR, "the task did not end within its time to live");
         run.task.end(StoredTaskState::Failed(error));
         self.run(key);
     }
@@ -315,17 +315,17 @@ impl<H: TaskHandlers> TaskRun<H> {
                 None | Some(ResultType::Complete) => {
                     match catch_panic(|| encode_result(&*result, revision)) {
                         Ok(Ok(result)) => StoredTaskState::Completed(result),
-                        Ok(Err(error)) => failed(alloc::format!("the result does not encode: {error}")),
+                        Ok(Err(error)) => failed(alloc::format!("the result cannot be encoded: {error}")),
                         Err(panicked) => return self.finish(panicked.into()),
                     }
                 }
-                Some(_) => failed("the result of a task is of a kind that has no place there".into()),
+                Some(_) => failed("a task cannot have a result of this type".into()),
             },
             Reply::Error(error) | Reply::Denied(error, _) => {
                 StoredTaskState::Failed(adapt_error(error, revision))
             }
             Reply::InputRequired(_) | Reply::Detached(_) => {
-                failed("a task asks for input by its context, not by its result".into())
+                failed("a task requests input through its context, not in its result".into())
             }
         });
     }
@@ -448,7 +448,7 @@ impl<H: TaskHandlers> TaskRun<H> {
     fn handle_save_failure(&mut self, service: &TaskService, error: &StoreError) {
         let is_over = self.task.has_ended();
         if is_over && *error == StoreError::Full && !self.retains_result && !self.task.is_result_lost() {
-            let message = "there is no room to keep the result of the task";
+            let message = "the store has no room for the result of the task";
             return self.task.fail_unsaved(ErrorObject::new(code::INTERNAL_ERROR, message));
         }
         self.handle_saved(service);

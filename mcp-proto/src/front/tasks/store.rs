@@ -95,8 +95,8 @@ impl fmt::Display for StoreError {
         match self {
             Self::Full => f.write_str("there is no room for more tasks"),
             Self::Conflict => f.write_str("the task has changed meanwhile"),
-            Self::Cursor => f.write_str("no page of this list begins there"),
-            Self::Failed(why) => write!(f, "the store of tasks failed: {why}"),
+            Self::Cursor => f.write_str("unknown cursor"),
+            Self::Failed(why) => write!(f, "the task store failed: {why}"),
         }
     }
 }

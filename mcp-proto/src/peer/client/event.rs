@@ -310,20 +310,20 @@ impl fmt::Display for Diagnostic {
                 f.write_str("the remembered era of the server was wrong; detecting it again")
             }
             Self::AnsweredStale { method, reason: why } => {
-                write!(f, "{method} was answered by what had been kept from before: {why}")
+                write!(f, "{method} was answered by an expired entry of the cache: {why}")
             }
             Self::SessionLost => f.write_str("the server has forgotten the session; opening a new one"),
             Self::ToolExcluded { name, reason } => {
-                write!(f, "the tool {name:?} can not be called over HTTP and is left out: {reason}")
+                write!(f, "the tool {name:?} cannot be called over HTTP and is left out: {reason}")
             }
             Self::RequestDelayed { method, pause, error } => {
                 write!(f, "{method} is sent again in {}: {error}", HumanDuration(*pause))
             }
             Self::MessageRejected { message: what, error } => {
-                write!(f, "the server did not take {what}: {error}")
+                write!(f, "the server did not accept {what}: {error}")
             }
             Self::EventStreamUnavailable { detail } => {
-                write!(f, "the server's own messages are not heard: {detail}")
+                write!(f, "the stream of the server's own messages is not open: {detail}")
             }
         }
     }
@@ -506,7 +506,7 @@ impl fmt::Display for ConnectError {
             Self::HeadersChanged { error } => {
                 write!(
                     f,
-                    "something on the way to the server changes the headers of requests, or leaves them out: {error}"
+                    "a proxy on the way to the server changes or removes headers of requests: {error}"
                 )
             }
             Self::AllFailed(tried) => {

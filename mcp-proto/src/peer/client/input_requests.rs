@@ -382,6 +382,6 @@ fn encode_answer(result: &dyn AnyResult, revision: Revision) -> Result<Raw, Erro
         Raw::new(text)
     });
     written.map_err(|error| {
-        ErrorObject::new(code::INTERNAL_ERROR, alloc::format!("the result does not encode: {error}"))
+        ErrorObject::new(code::INTERNAL_ERROR, alloc::format!("the result cannot be encoded: {error}"))
     })
 }

@@ -163,7 +163,7 @@ impl Client {
             write::result(buffer, id, |buffer| result.write_result(buffer, revision, None))
         })
         .map_err(|error| {
-            ErrorObject::new(code::INTERNAL_ERROR, format!("the result does not encode: {error}"))
+            ErrorObject::new(code::INTERNAL_ERROR, format!("the result cannot be encoded: {error}"))
         })
     }
 

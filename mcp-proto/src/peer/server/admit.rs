@@ -155,7 +155,7 @@ impl SenderInfo {
             return Err(missing_key_error(keys));
         };
         let log_level = match (keys.level, decode_member::<LoggingLevel>(keys.level)) {
-            (Some(level), None) => return Err(invalid_params(format!("{} is no log level", level.get()))),
+            (Some(level), None) => return Err(invalid_params(format!("{} is not a log level", level.get()))),
             (_, level) => level,
         };
         Ok(Self {
@@ -245,7 +245,7 @@ fn keys(params: Option<&Raw>) -> Result<MetaKeys<'_>, ErrorObject> {
         Ok(Params { meta }) => Ok(meta),
         Err(error) => {
             let code = if error.is_data() { code::INVALID_PARAMS } else { code::PARSE_ERROR };
-            Err(ErrorObject::new(code, format!("the parameters can not be read: {error}")))
+            Err(ErrorObject::new(code, format!("the parameters cannot be read: {error}")))
         }
     }
 }

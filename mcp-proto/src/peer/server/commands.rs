@@ -70,7 +70,7 @@ impl Server {
             write::result(buffer, id, |buffer| result.write_result(buffer, revision, stamp))
         })
         .map_err(|error| {
-            ErrorObject::new(code::INTERNAL_ERROR, format!("the result does not encode: {error}"))
+            ErrorObject::new(code::INTERNAL_ERROR, format!("the result cannot be encoded: {error}"))
         })
     }
 
@@ -115,7 +115,7 @@ fn check_input_allowed(served: &PendingRequest, required: &InputRequiredResult) 
     if !(asks || required.request_state.is_some()) {
         return Err(ErrorObject::new(
             code::INTERNAL_ERROR,
-            "the server asks for input and does not say which",
+            "the result requires input but has no input requests and no state",
         ));
     }
     let mut missing: Option<ClientCapabilities> = None;
@@ -123,7 +123,7 @@ fn check_input_allowed(served: &PendingRequest, required: &InputRequiredResult) 
         let Some(needed) = required_capability(request) else {
             return Err(ErrorObject::new(
                 code::INTERNAL_ERROR,
-                "the server asks for what no client can be asked for",
+                "an input request of the result has an unknown method",
             ));
         };
         if !served.capabilities.has(needed) {
@@ -164,8 +164,7 @@ fn check_result_kind(served: &PendingRequest, kind: Option<&ResultType>) -> Resu
         }
         (Some(ResultType::Other(_)), Era::Modern) => true,
     };
-    let refused =
-        || ErrorObject::new(code::INTERNAL_ERROR, "the server's result is of a kind that has no place here");
+    let refused = || ErrorObject::new(code::INTERNAL_ERROR, "the method cannot have a result of this type");
     possible.then_some(()).ok_or_else(refused)
 }
 

@@ -194,7 +194,7 @@ impl Server {
     pub(super) fn track_request(&mut self, id: Id, served: PendingRequest) -> Result<InboundId, ErrorObject> {
         let kept = self.stored_bytes.saturating_add(served.stored_bytes);
         if kept > self.config.limits.event_bytes {
-            return Err(ErrorObject::new(code::INTERNAL_ERROR, "too much is unanswered"));
+            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the unanswered requests are too large"));
         }
         let request = self.inbound.insert(id, served).map_err(|refused| match refused {
             InsertError::Duplicate => {
@@ -261,7 +261,7 @@ pub(super) fn decode<'a, T: serde::Deserialize<'a>>(
     params: Option<&'a Raw>,
 ) -> Result<T, ErrorObject> {
     let invalid = |what: alloc::string::String| {
-        ErrorObject::new(code::INVALID_PARAMS, alloc::format!("invalid parameters of {method}: {what}"))
+        ErrorObject::new(code::INVALID_PARAMS, alloc::format!("invalid parameters for {method}: {what}"))
     };
     match params {
         Some(params) => params.decode().map_err(|error| invalid(error.to_string())),

@@ -236,7 +236,7 @@ impl fmt::Display for Diagnostic {
                 write!(f, "the notification {} could not be read: {error}", &**method)
             }
             Self::Unencodable { method, error } => {
-                write!(f, "{method} was not sent, it does not encode: {error}")
+                write!(f, "{method} was not sent: it cannot be encoded: {error}")
             }
             Self::NotificationsDropped { count } => write!(f, "{count} notifications were dropped"),
         }

@@ -176,14 +176,14 @@ mod tests {
     }
 
     fn sealed() -> alloc::string::String {
-        sealer().seal([9; 12], b"to this", NOW + Duration::from_secs(600), b"what it says")
+        sealer().seal([9; 12], b"to this", NOW + Duration::from_secs(600), b"payload")
     }
 
     /// S4.4: every substituted, missing or added character is detected.
     #[test]
     fn sealer_refuses_a_changed_state() {
         let (sealer, state) = (sealer(), sealed());
-        assert_eq!(sealer.open(NOW, b"to this", &state).unwrap().payload, b"what it says");
+        assert_eq!(sealer.open(NOW, b"to this", &state).unwrap().payload, b"payload");
         let refused =
             |text: &str| assert_eq!(sealer.open(NOW, b"to this", text), Err(SealError::Foreign), "{text}");
         for at in 0..state.len() {

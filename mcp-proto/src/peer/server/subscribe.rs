@@ -52,7 +52,7 @@ impl Server {
         self.check_subscription_room(topics.len().max(1), bytes)?;
         if !self.has_room(out) {
             // The acknowledgement must be sent first, so without room for it the subscription fails.
-            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the client does not read what it is sent"));
+            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the client does not read its messages"));
         }
         served.stored_bytes = served.stored_bytes.saturating_add(bytes);
         let listen = ListenRequest::new(id.clone(), served.revision, topics);
@@ -63,7 +63,7 @@ impl Server {
             write_notification(name, Some(&id), &acknowledged, listen.revision, Some(&listen.meta), out);
         if written.is_err() {
             self.take(subscription);
-            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the acknowledgement does not encode"));
+            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the acknowledgement cannot be encoded"));
         }
         for uri in self.subscriptions.listen(subscription, listen) {
             let bytes = uri.len();

@@ -315,7 +315,7 @@ impl HttpPair {
                 match action {
                     Action::Open(request) => self.open_exchange(request),
                     Action::AuthorizationRequired(challenge) => {
-                        self.client.refuse(now, challenge.exchange, "nobody is asked here");
+                        self.client.refuse(now, challenge.exchange, "this simulation does not log in");
                     }
                     Action::Abort(exchange) => {
                         self.note(|| format!("{exchange:?} aborted"));

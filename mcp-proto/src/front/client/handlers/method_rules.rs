@@ -61,7 +61,7 @@ impl MethodRules for Elicit {
     fn check_response(form: &Self::Rule, result: &Self::Result) -> Result<(), ErrorObject> {
         form.as_ref().map_or(Ok(()), |form| form.check(result)).map_err(|fault| {
             // Neither the user nor the server is at fault: the client did not check the answer.
-            failed(&format!("the form was not filled in as it asks: {fault}"))
+            failed(&format!("the form was not filled in correctly: {fault}"))
         })
     }
 }

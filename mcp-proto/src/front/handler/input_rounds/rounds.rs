@@ -147,7 +147,7 @@ impl InputRounds {
             Err(error) => error.to_string(),
         };
         let key = waiting.key.as_deref().unwrap_or_default();
-        self.fail_request(request, invalid(format!("this is no answer to {key:?}: {what}")));
+        self.fail_request(request, invalid(format!("the answer to {key:?} is not valid: {what}")));
         drop(waiting);
         pending().await
     }
@@ -163,7 +163,7 @@ impl InputRounds {
         let what = match kept {
             Some(kept) => match kept.decode() {
                 Ok(value) => return value,
-                Err(error) => format!("what was kept as {key:?} is not what is kept now: {error}"),
+                Err(error) => format!("the stored value of {key:?} has another type: {error}"),
             },
             None => {
                 let value = work.await;
@@ -174,7 +174,7 @@ impl InputRounds {
                         }
                         return value;
                     }
-                    Err(error) => format!("what is to be kept as {key:?} does not serialize: {error}"),
+                    Err(error) => format!("the value of {key:?} cannot be serialized: {error}"),
                 }
             }
         };
@@ -293,7 +293,7 @@ impl InputRounds {
             let opened = sealer.open(now, &bound_to, &text).map_err(|error| invalid(error.to_string()))?;
             // A state of this server decodes unless another version of the server sealed it.
             begun.round.sealed = serde_json::from_slice(&opened.payload)
-                .map_err(|_| invalid("the request state is of another version of this server"))?;
+                .map_err(|_| invalid("the request state is from another version of this server"))?;
             begun.state = Some((StateId::new(opened.nonce), opened.expires));
         }
         Ok(begun)
@@ -423,7 +423,7 @@ impl<'a> RoundWaiter<'a> {
             None
         });
         if conflict {
-            let what = format!("the server asks for two things as {key:?}");
+            let what = format!("the handler makes two different input requests with the key {key:?}");
             self.rounds.fail_request(self.request, ErrorObject::new(code::INTERNAL_ERROR, what));
         }
         polled

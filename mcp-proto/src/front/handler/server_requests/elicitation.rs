@@ -170,7 +170,7 @@ impl InputFuture<Elicit> {
 fn check_url(url: &str) -> Result<(), String> {
     let page = UrlConsent::new(url).map_err(|fault| fault.to_string())?;
     if page.warnings().contains(&UrlWarning::UserInfo) {
-        return Err("the address of the page holds credentials".into());
+        return Err("the URL of the page contains credentials".into());
     }
     Ok(())
 }

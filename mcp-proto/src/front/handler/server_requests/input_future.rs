@@ -58,7 +58,7 @@ impl Context {
 /// An input request to the client, as the future of its answer. See [`Context::elicit`].
 ///
 /// Nothing is sent before it is polled. To request several inputs in one round, join several of these.
-#[must_use = "nothing is asked unless it is awaited"]
+#[must_use = "the input is requested when this is awaited"]
 pub struct InputFuture<M: Method> {
     pub(super) future: SendFuture<Result<M::Result, Error>>,
     pub(super) completion: Option<ElicitationCompletion>,

@@ -18,7 +18,7 @@ impl Context {
     /// # use mcp_proto::schema::{ElicitParams, ElicitSchema, Map};
     /// # async fn reserve(seat: u32) -> Result<u64, std::io::Error> { Ok(7) }
     /// async fn book(cx: Context, seat: u32) -> Result<String, HandlerError> {
-    ///     // What can fail says so by what serializes.
+    ///     // A failure is a value that serializes, too.
     ///     let reserved = cx.run_once("reservation", async { reserve(seat).await.map_err(|error| error.to_string()) }).await;
     ///     let reservation = reserved.map_err(HandlerError::new)?;
     ///     let form = ElicitParams::form("Who travels?", ElicitSchema::new(Map::new()));

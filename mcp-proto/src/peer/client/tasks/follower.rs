@@ -376,7 +376,9 @@ impl Follower {
             }
             (Era::Modern, TaskStatus::Completed) => match result {
                 Some(result) if is_complete(&result) => return self.resolve(Outcome::Result(result)),
-                Some(_) => return self.resolve(incomplete("the result of the task is none")),
+                Some(_) => {
+                    return self.resolve(incomplete("the result of the task is not a complete result"));
+                }
                 None => return self.fail(now, incomplete("the task is completed and has no result")),
             },
             (Era::Modern, TaskStatus::Failed) => match error {

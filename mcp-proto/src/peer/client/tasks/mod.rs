@@ -243,7 +243,7 @@ impl Client {
 
     // --- Shared with the other modules ---
 
-    /// Turns a request into the task that the server has made of it, if the request's options allow that.
+    /// Turns a request into the task that the server created for it, if the request's options allow that.
     ///
     /// # Errors
     /// The outcome of the request, if it ends.

@@ -1,6 +1,6 @@
 //! Watches: change notifications of every era, for as long as the connection lasts.
 //!
-//! Each watch has a filter of its own. The union of all filters is what the client asks the server to report: a modern
+//! Each watch has a filter of its own. The client asks the server to report the union of all filters: a modern
 //! one with one request that [listens](modern_subscription), a legacy one with a [subscription](legacy_subscriptions)
 //! for each resource.
 
@@ -130,7 +130,7 @@ impl fmt::Display for WatchEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ByServer => f.write_str("the server has ended the subscription"),
-            Self::Refused(outcome) => write!(f, "the server does not tell of changes: {outcome}"),
+            Self::Refused(outcome) => write!(f, "the server does not notify of changes: {outcome}"),
         }
     }
 }

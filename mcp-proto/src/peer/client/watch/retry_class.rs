@@ -8,7 +8,7 @@ use crate::rpc::code;
 /// The retry class of an outcome.
 #[derive(Debug)]
 pub(super) enum RetryClass {
-    /// The server has ended the request in an orderly way, or has done what it asked for.
+    /// The server has ended the request in an orderly way, or has fulfilled it.
     Done,
     /// A retry may succeed, after at least this long.
     Lost(Duration),

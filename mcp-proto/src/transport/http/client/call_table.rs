@@ -213,7 +213,7 @@ impl CallTable {
         self.calls.iter().filter(|(_, call)| matches(call)).map(|(&number, _)| number).collect()
     }
 
-    /// Records the peer's own last request of a method; returns the one before.
+    /// Records the peer's own last request of a method; returns the previous one.
     pub(super) fn replace_peer_call(&mut self, method: &str, number: i64) -> Option<i64> {
         self.peer_calls.insert(method.into(), number)
     }

@@ -1,4 +1,4 @@
-//! One client exchange: its purpose, and what has arrived of its response.
+//! One client exchange: its purpose, and the received part of its response.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -34,7 +34,7 @@ pub(super) enum ExchangeKind {
     Delete,
 }
 
-/// What has arrived of a response.
+/// The received part of a response.
 #[derive(Debug)]
 pub(super) enum ResponseState {
     /// Nothing yet.

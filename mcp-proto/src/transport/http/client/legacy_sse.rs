@@ -177,7 +177,7 @@ impl HttpClient {
         }
     }
 
-    /// Handles the stream's timer: the `endpoint` event is overdue, or the stream is to be reopened.
+    /// Handles the stream's timer: the `endpoint` event is overdue, or a pause before reopening the stream is over.
     pub(super) fn handle_events_timer(&mut self, now: Instant) {
         match self.legacy_sse.as_ref().map(LegacySseStream::exchange) {
             Some(Some(_)) => self.time_out_events(now),

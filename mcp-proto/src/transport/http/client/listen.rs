@@ -196,7 +196,7 @@ impl HttpClient {
                 {
                     self.renew_session(now);
                 }
-                let detail = format!("the rest of the answer cannot be had: {error}");
+                let detail = format!("the rest of the answer cannot be fetched: {error}");
                 self.handle_broken_call(now, number, &detail, ResumePoint::default());
             }
             ExchangeOutcome::Unreachable { .. } if !failed => {

@@ -22,7 +22,7 @@
 // | part | what it owns |
 // |---|---|
 // | `detect`, `handshakes` | era detection and its requests in progress |
-// | `exchange_table`, `exchange`, `response` | the open exchanges, and what has arrived of each |
+// | `exchange_table`, `exchange`, `response` | the open exchanges, and the received part of each |
 // | `call_table`, `result_chunks` | the unresolved requests |
 // | `client_session` | the session, its gate, and the messages that wait for it |
 // | `listener`, `legacy_sse_stream`, `reconnect` | the streams requested by GET |

@@ -53,12 +53,12 @@ pub(super) struct Reconnects {
     has_reconnected: bool,
     /// The number of streams in a row that delivered no message but a position.
     idle: u32,
-    /// The number of streams in a row that delivered nothing, plus the one before them.
+    /// The number of streams in a row that delivered nothing, plus the stream before them.
     failures: u32,
 }
 
 impl Reconnects {
-    /// The number of streams in a row that delivered nothing, plus the one before them.
+    /// The number of streams in a row that delivered nothing, plus the stream before them.
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }

@@ -47,10 +47,10 @@ pub enum ParamHeaderError {
 impl fmt::Display for ParamHeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Schema(error) => write!(f, "its input schema can not be read: {error}"),
+            Self::Schema(error) => write!(f, "its input schema cannot be read: {error}"),
             Self::NotText { at } => write!(f, "the x-mcp-header of {at} is not text"),
             Self::Name { at, name } => {
-                write!(f, "the x-mcp-header of {at} can not be the name of a header: {name:?}")
+                write!(f, "the x-mcp-header of {at} cannot be the name of a header: {name:?}")
             }
             Self::Duplicate { at, name } => {
                 write!(f, "the x-mcp-header of {at} is that of another parameter: {name:?}")
@@ -97,7 +97,7 @@ pub enum HeaderArgumentError {
 impl fmt::Display for HeaderArgumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Json(error) => write!(f, "the arguments can not be read: {error}"),
+            Self::Json(error) => write!(f, "the arguments cannot be read: {error}"),
             Self::Kind { at } => {
                 write!(f, "the argument {at} is a header too, and neither text nor an integer nor a boolean")
             }
@@ -156,7 +156,7 @@ impl fmt::Display for HeaderMismatchError {
             Self::Unexpected { header } => write!(f, "the header {header} has no argument to repeat"),
             Self::Repeated { header } => write!(f, "the header {header} is given more than once"),
             Self::Undecodable { header, error } => {
-                write!(f, "the header {header} can not be read: {error}")
+                write!(f, "the header {header} cannot be read: {error}")
             }
             Self::Different { header } => write!(f, "the header {header} differs from its argument"),
             Self::Argument(error) => error.fmt(f),

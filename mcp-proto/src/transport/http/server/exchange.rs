@@ -119,7 +119,7 @@ impl Exchange {
         if self.write_deadline().is_some_and(|deadline| deadline <= now) {
             let waited = self.setup.config().server.write_timeout;
             self.run(now, |server, out| {
-                server.fail(alloc::format!("the client took nothing of its answer for {waited:?}"));
+                server.fail(alloc::format!("the client read nothing of its answer for {waited:?}"));
                 out.clear();
             });
         }

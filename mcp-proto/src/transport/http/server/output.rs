@@ -1,4 +1,4 @@
-//! Output of one exchange: what the peer writes, as a JSON answer or an event stream.
+//! Output of one exchange: the peer's messages, as a JSON answer or an event stream.
 
 use alloc::vec::Vec;
 use core::mem;

@@ -168,7 +168,7 @@ impl HttpResponse {
 
     pub(super) fn error(status: u16, id: ErrorId<'_>, error: &ErrorObject) -> Self {
         let mut body = Vec::new();
-        // The error has no data but what was encoded here.
+        // The error's only data was encoded here.
         let _ = write::error(&mut body, id, error);
         Self::json(status, Bytes::from(body))
     }

@@ -340,7 +340,7 @@ impl<'a> MirroredParams<'a> {
         };
         let unreadable = |error: serde_json::Error| {
             let code = if error.is_data() { code::INVALID_PARAMS } else { code::PARSE_ERROR };
-            ErrorObject::new(code, format!("the parameters can not be read: {error}"))
+            ErrorObject::new(code, format!("the parameters cannot be read: {error}"))
         };
         let Params { meta, name, uri, task, arguments } = params.decode().map_err(unreadable)?;
         let keys = meta.map(RawValue::get).filter(|meta| meta.starts_with('{'));
@@ -429,7 +429,7 @@ fn check_equal(header: &SingleHeader, name: &str, body: &str, encoding: Encoding
         Encoding::MaybeBase64 => value::decode(header),
         Encoding::Plain => Ok(String::from_utf8_lossy(header)),
     };
-    let text = text.map_err(|error| format!("{name} header can not be read: {error}"))?;
+    let text = text.map_err(|error| format!("{name} header cannot be read: {error}"))?;
     if text == body {
         return Ok(());
     }

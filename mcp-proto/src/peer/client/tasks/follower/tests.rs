@@ -213,7 +213,7 @@ fn failed_task_ends_with_its_error() {
 fn task_cancelled_by_the_server_ends_as_cancelled() {
     for mut run in [FollowerRun::modern(), FollowerRun::legacy()] {
         run.poll(&task("cancelled", r#","statusMessage":"quota""#));
-        run.expect(&["tell cancelled", "settle: the server gave the task up: quota"]);
+        run.expect(&["tell cancelled", "settle: the server cancelled the task: quota"]);
     }
 }
 

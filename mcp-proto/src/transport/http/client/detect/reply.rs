@@ -1,4 +1,4 @@
-//! Replies to detection's requests, and what they prove about the server.
+//! Replies to detection's requests, and the evidence that they give about the server.
 
 use alloc::string::String;
 use core::time::Duration;

@@ -136,7 +136,7 @@ impl HttpEraDetection {
             Some(version) if version.era() == Era::Modern && way == HandshakeTarget::SseEndpoint => self
                 .fail(ConnectError::Unexpected {
                     during: INITIALIZE,
-                    reason: format!("nothing of {} travels beside a stream of events", version.as_str()),
+                    reason: format!("revision {} cannot be used over HTTP+SSE", version.as_str()),
                 }),
             Some(version) if self.policy.versions().any(|allowed| allowed == version) => {
                 self.finish(version, way, Some(initialized.server))

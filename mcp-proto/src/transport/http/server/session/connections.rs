@@ -70,7 +70,7 @@ pub(super) enum ConnectionTimeout {
     WriteTimeout,
 }
 
-/// What was taken from a connection, as reported to its response stream.
+/// The kind of a chunk taken from a connection, as reported to its response stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakenPart {
     Nothing,

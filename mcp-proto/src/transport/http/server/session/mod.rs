@@ -336,7 +336,7 @@ impl Session {
             let listening = match last_event {
                 None => Ok(lanes.listen()),
                 Some(event) => lanes.resume(event).map_err(|UnknownEvent| {
-                    let what = "there is no such event, or it is not kept any more";
+                    let what = "unknown event id, or the event is no longer stored";
                     HttpResponse::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what)
                 }),
             };

@@ -93,7 +93,10 @@ fn answer_about_another_task_or_without_its_result_is_a_failure() {
 fn follower_refuses_an_incomplete_result() {
     let mut run = FollowerRun::modern();
     run.poll(&task("completed", r#","result":{"resultType":"input_required"}"#));
-    run.expect(&["tell completed", "settle: the answer could not be read: the result of the task is none"]);
+    run.expect(&[
+        "tell completed",
+        "settle: the answer could not be read: the result of the task is not a complete result",
+    ]);
 }
 
 #[test]
