@@ -211,7 +211,7 @@ fn requests_wait_for_keys_together_over_http2_too() {
     server.close();
 }
 
-/// An unreachable issuer is no reason to accept a request, nor to refuse it permanently.
+/// An issuer that cannot be reached is no reason to let anybody in, nor to send them away for good.
 #[test]
 fn server_answers_503_while_the_issuer_is_unreachable() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

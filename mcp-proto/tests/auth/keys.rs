@@ -132,7 +132,7 @@ fn proof_covers_one_request_and_one_token() {
     assert_eq!(token_hash(token.expose()), expected["ath"]);
 }
 
-/// A key in a device that is not available.
+/// A key that is elsewhere, and cannot be used.
 struct Unplugged;
 
 impl Signer for Unplugged {

@@ -150,7 +150,7 @@ fn client_refuses_a_batch_of_a_hundred_thousand_messages_as_a_whole() {
     assert!(matches!(s.take_events().as_slice(), [Event::Diagnostic(Diagnostic::Malformed(_))]));
 }
 
-/// Contract 8: a server that reads no responses cannot make the client collect them without end.
+/// Contract 8: a server that reads no answers cannot make the client collect them without end.
 #[test]
 fn responses_held_back_by_a_batch_count_as_queued() {
     let mut small = with_roots();

@@ -375,7 +375,7 @@ fn client_forgets_private_answers_when_the_context_ends() {
     assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
 }
 
-/// C8.2: not even if the server is unreachable.
+/// C8.2: not even where the server cannot be asked.
 #[test]
 fn client_shows_no_stale_answer_of_another_context() {
     let mut config = config();

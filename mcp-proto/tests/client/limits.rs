@@ -1,4 +1,4 @@
-//! Limits against hostile servers: none makes a client hang, grow without bound or lose messages silently.
+//! What a server cannot make a client do: hang, hold without bound, lose something in silence.
 
 use std::sync::Arc;
 

@@ -163,7 +163,7 @@ fn progress_extends_the_timeout_up_to_the_hard_timeout() {
     assert!(matches!(s.outcome(request), Outcome::TimedOut { hard: true, .. }));
 }
 
-/// C7.1, C7.4: a legacy server that asks the user, for example, cannot continue before it has the answer.
+/// C7.1, C7.4: a server of an earlier revision that asks a person, say, cannot go on before it is answered.
 #[test]
 fn timeout_is_suspended_while_the_server_waits_for_the_client() {
     let mut config = config();

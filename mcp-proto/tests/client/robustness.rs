@@ -61,7 +61,7 @@ fn client_does_not_match_ids_that_look_alike() {
     assert!(matches!(s.outcome(request), Outcome::Result(_)));
 }
 
-/// Contract 1: a request that was never sent cannot have been answered.
+/// Contract 1: what was never sent cannot have been answered.
 #[test]
 fn client_ignores_a_response_to_an_unsent_request() {
     let mut s = ClientHarness::open(config());

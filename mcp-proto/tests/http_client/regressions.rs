@@ -140,7 +140,7 @@ fn client_ignores_a_result_with_the_id_of_another_request() {
     }
 }
 
-/// A queued request cannot have been answered, nor one that is about to be repeated.
+/// A request that still waits cannot have been answered, nor one that is to go out again.
 #[test]
 fn client_ignores_a_response_to_an_unsent_request() {
     let mut config = config();

@@ -196,7 +196,7 @@ fn caller_can_cancel_a_call_that_waits_for_the_tools() {
     });
 }
 
-/// An argument that cannot be a header is reported before anything is sent.
+/// An argument that cannot be a header is told before anything is sent.
 #[test]
 fn client_refuses_an_argument_that_cannot_be_a_header() {
     modern(config(), |wire| {

@@ -104,7 +104,7 @@ fn client_does_not_treat_a_graceful_end_as_a_loss() {
     });
 }
 
-/// C6.4: the client retries for ever while a server is unreachable or overloaded.
+/// C6.4: a server that cannot be reached, or that is overloaded, is asked until it can.
 #[test]
 fn client_retries_the_listen_request_until_the_server_is_back() {
     modern(config(), |wire| {

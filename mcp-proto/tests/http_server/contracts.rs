@@ -281,7 +281,7 @@ proptest! {
     }
 }
 
-/// The server cannot distinguish this client from one that reads slowly a stream with many stored events.
+/// A client that cannot be told apart from one that reads slowly, on a stream of which much is kept.
 #[test]
 fn session_bounds_its_output_for_clients_that_do_not_read() {
     let mut config = crate::http_server_common::config_with(|server| {

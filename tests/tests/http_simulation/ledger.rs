@@ -42,7 +42,7 @@ impl Ledger {
         self.tools.lock().unwrap().handles = handles;
     }
 
-    /// Changes the list of tools, if a server of this workspace can notify of it.
+    /// Changes the list of tools, if a server of this workspace cannotify of it.
     pub fn change_tools(&self) {
         let handles = {
             let mut tools = self.tools.lock().unwrap();

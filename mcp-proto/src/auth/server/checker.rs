@@ -107,7 +107,7 @@ impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(why) => write!(f, "the token is refused: {why}"),
-            Self::Unavailable(why) => write!(f, "the token can not be checked: {why}"),
+            Self::Unavailable(why) => write!(f, "the token cannot be checked: {why}"),
             Self::OverQuota(why) => write!(f, "the token is not checked: {why}"),
         }
     }

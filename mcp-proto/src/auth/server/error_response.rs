@@ -71,7 +71,7 @@ impl AccessError {
             Self::Token { why, .. } => why,
             Self::Nonce(_) => "the proof needs the nonce that comes with this answer",
             Self::Scope { .. } => "the token is not good for this",
-            Self::Unavailable => "tokens can not be checked at the moment",
+            Self::Unavailable => "tokens cannot be checked at the moment",
             Self::OverQuota => "too many requests are being authenticated for you",
         }
     }

@@ -274,7 +274,7 @@ impl IntrospectionChecker {
         if status != 200 {
             return Err(VerifyError::unavailable(format!("the issuer answers with status {status}")));
         }
-        let unreadable = |_| VerifyError::unavailable("the answer of the issuer can not be read");
+        let unreadable = |_| VerifyError::unavailable("the answer of the issuer cannot be read");
         let answer: IntrospectionResponse = serde_json::from_slice(body).map_err(unreadable)?;
         let invalid = |why: &str| Err(VerifyError::invalid(why));
         if !answer.active {

@@ -434,7 +434,7 @@ pub enum ProtectionError {
 impl fmt::Display for ProtectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Resource(error) => write!(f, "the URL of the server can not be protected: {error}"),
+            Self::Resource(error) => write!(f, "the URL of the server cannot be protected: {error}"),
             Self::Query => f.write_str("the URL of the server has a query"),
             Self::Scope(scope) => write!(f, "{scope:?} is no scope"),
             Self::Issuer(error) => write!(f, "the URL of the issuer is not usable: {error}"),

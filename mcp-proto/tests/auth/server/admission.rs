@@ -270,7 +270,7 @@ fn unavailable_verifier_is_503_without_details() {
     assert!(!String::from_utf8_lossy(&answer.body).contains("10.0.0.7"));
 }
 
-/// The text of a verifier cannot break out of the header.
+/// What a verifier says cannot break out of the header.
 #[test]
 fn descriptions_stay_within_their_quotes() {
     let presented = present(&protection(), &[("authorization", "Bearer abc")]);

@@ -227,7 +227,7 @@ fn server_accepts_a_proof_once() {
     server.prove(at(1), &client_proof(at(1), None, "b")).unwrap();
 }
 
-/// Without a valid token, a client cannot use up proofs.
+/// Whoever has no good token cannot use up proofs.
 #[test]
 fn proof_with_an_invalid_token_is_not_used_up() {
     let server = Server::new(DpopConfig::accepted());

@@ -552,7 +552,7 @@ fn checker_stores_a_limited_number_of_keys() {
     invalid(checker.check_and_verify(at(0), &signed(1, &header(), &claims())));
 }
 
-/// One issuer cannot sign for another.
+/// One issuer cannot speak for another.
 #[test]
 fn each_issuer_has_its_own_keys() {
     const OTHER: &str = "https://other.example";

@@ -44,7 +44,7 @@ fn client_requests_a_cacheable_list_once() {
     });
 }
 
-/// C4.11: the cache stores the list that the application received, without the tools that cannot be called.
+/// C4.11: what is kept is what the application was told, without what cannot be called.
 #[test]
 fn client_caches_the_list_without_invalid_tools() {
     modern(config(), |wire| {

@@ -1,4 +1,4 @@
-//! Handlers send no requests that the client did not declare.
+//! What a client cannot do is not asked of it.
 
 use super::*;
 

@@ -60,7 +60,7 @@ fn server_ignores_unneeded_answers() {
     let responses = json!({"first": accepted("first", "1"), "fourth": 4});
     let (keys, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(responses)));
     assert_eq!(keys, ["second"]);
-    // A client cannot change an earlier answer.
+    // What was answered cannot be taken back.
     let late = json!({"first": accepted("first", "x"), "second": accepted("second", "2")});
     let (_, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(late)));
     let last = json!({"third": accepted("third", "3")});

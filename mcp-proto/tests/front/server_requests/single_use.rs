@@ -24,7 +24,7 @@ fn state_can_be_used_once_with_a_store() {
     assert_eq!(asked(&attempt(&mut one, "steps", Some(&next), Some(responses))).0, ["third"]);
 }
 
-/// S4.4: only a valid state is recorded, so an invalid one cannot use it up.
+/// S4.4: only what is in order is noted down, and what is not cannot use a state up.
 #[test]
 fn refused_state_is_not_used_up() {
     let mut web = HttpHarness::new(router().single_use(Arc::new(UsedStates::new(1))));

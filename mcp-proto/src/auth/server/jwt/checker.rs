@@ -61,7 +61,7 @@ impl JwtChecker {
             return Err("it has expired");
         }
         if let Some(from) = claims.nbf {
-            let from = unix_time(from).ok_or("what it says can not be read")?;
+            let from = unix_time(from).ok_or("what it says cannot be read")?;
             if from > now.unix + leeway {
                 return Err("it is not good yet");
             }

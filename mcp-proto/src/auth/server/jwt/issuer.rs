@@ -277,7 +277,7 @@ impl IssuerKeys {
             jwks_uri: Option<String>,
         }
         let metadata: Metadata =
-            serde_json::from_slice(body).map_err(|error| format!("its metadata can not be read: {error}"))?;
+            serde_json::from_slice(body).map_err(|error| format!("its metadata cannot be read: {error}"))?;
         if metadata.issuer != self.name {
             return Err("its metadata is of another issuer".into());
         }
