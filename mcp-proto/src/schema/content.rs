@@ -181,8 +181,7 @@ macro_rules! tagged {
             const LIST_MAY_BE_NULL: bool = true;
 
             fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-                let read = $crate::schema::read::read_shape(deserializer)?;
-                Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
+                $crate::schema::read::read_or_keep(deserializer, Self::Unknown)
             }
 
             fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {

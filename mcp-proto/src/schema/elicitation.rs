@@ -10,7 +10,7 @@ use super::list::List;
 use super::map::Map;
 use super::meta::Meta;
 use super::method::Params;
-use super::object::{Object, names, object};
+use super::object::{Object, from_variants, names, object};
 use super::primitive::PrimitiveSchema;
 use super::read::{Fields, Read, ReadResult, UnexpectedJson};
 use super::revision::Revision;
@@ -126,17 +126,7 @@ impl ElicitParams {
     }
 }
 
-impl From<ElicitFormParams> for ElicitParams {
-    fn from(params: ElicitFormParams) -> Self {
-        Self::Form(params)
-    }
-}
-
-impl From<ElicitUrlParams> for ElicitParams {
-    fn from(params: ElicitUrlParams) -> Self {
-        Self::Url(params)
-    }
-}
+from_variants!(ElicitParams { Form(ElicitFormParams), Url(ElicitUrlParams) });
 
 impl Read for ElicitParams {
     const EXPECTED: &'static str = "an object";
@@ -279,8 +269,7 @@ impl Read for ElicitValue {
     const EXPECTED: &'static str = "a string, number, boolean or list of strings";
 
     fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        let read = super::read::read_shape(deserializer)?;
-        Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
+        super::read::read_or_keep(deserializer, Self::Unknown)
     }
 
     fn from_bool(value: bool) -> ReadResult<Self> {

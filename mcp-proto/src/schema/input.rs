@@ -9,8 +9,8 @@ use super::elicitation::{ElicitParams, ElicitResult};
 use super::json::Json;
 use super::map::Map;
 use super::method::{CreateMessage, Elicit, ListRoots, Method};
-use super::object::{Object as _, object};
-use super::read::{Fields, Read, ReadResult, read_shape};
+use super::object::{Object as _, from_variants, object};
+use super::read::{Fields, Read, ReadResult, read_or_keep};
 use super::roots::ListRootsResult;
 use super::sampling::{CreateMessageParams, CreateMessageResult};
 use super::write::{Projection, Viewed, WriteAt, serde_impls};
@@ -78,30 +78,13 @@ impl InputRequest {
     }
 }
 
-impl From<ElicitParams> for InputRequest {
-    fn from(params: ElicitParams) -> Self {
-        Self::Elicit(params)
-    }
-}
-
-impl From<CreateMessageParams> for InputRequest {
-    fn from(params: CreateMessageParams) -> Self {
-        Self::CreateMessage(params)
-    }
-}
-
-impl From<ListRootsParams> for InputRequest {
-    fn from(params: ListRootsParams) -> Self {
-        Self::ListRoots(params)
-    }
-}
+from_variants!(InputRequest { Elicit(ElicitParams), CreateMessage(CreateMessageParams), ListRoots(ListRootsParams) });
 
 impl Read for InputRequest {
     const EXPECTED: &'static str = "an object";
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        let read = read_shape(deserializer)?;
-        Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
+        read_or_keep(deserializer, Self::Unknown)
     }
 
     fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
@@ -167,25 +150,9 @@ pub enum InputResponse {
     Unknown(Json),
 }
 
-impl From<ElicitResult> for InputResponse {
-    fn from(result: ElicitResult) -> Self {
-        Self::Elicit(result)
-    }
-}
+from_variants!(InputResponse { Elicit(ElicitResult), CreateMessage(CreateMessageResult), ListRoots(ListRootsResult) });
 
-impl From<CreateMessageResult> for InputResponse {
-    fn from(result: CreateMessageResult) -> Self {
-        Self::CreateMessage(result)
-    }
-}
-
-impl From<ListRootsResult> for InputResponse {
-    fn from(result: ListRootsResult) -> Self {
-        Self::ListRoots(result)
-    }
-}
-
-enum Form {
+enum ResponseKind {
     Elicit,
     CreateMessage,
     ListRoots,
@@ -195,25 +162,24 @@ impl Read for InputResponse {
     const EXPECTED: &'static str = "an object";
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        let read = read_shape(deserializer)?;
-        Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
+        read_or_keep(deserializer, Self::Unknown)
     }
 
     fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         let mut fields = Fields::new(map);
         // Each kind of result has a required field that the others lack.
-        let form = fields.decide(|name| match name {
-            "action" => Some(Form::Elicit),
-            "model" => Some(Form::CreateMessage),
-            "roots" => Some(Form::ListRoots),
+        let kind = fields.decide(|name| match name {
+            "action" => Some(ResponseKind::Elicit),
+            "model" => Some(ResponseKind::CreateMessage),
+            "roots" => Some(ResponseKind::ListRoots),
             _ => None,
         })?;
-        match form {
-            Some(Form::Elicit) => Ok(ElicitResult::read_fields(fields)?.map(Self::Elicit)),
-            Some(Form::CreateMessage) => {
+        match kind {
+            Some(ResponseKind::Elicit) => Ok(ElicitResult::read_fields(fields)?.map(Self::Elicit)),
+            Some(ResponseKind::CreateMessage) => {
                 Ok(CreateMessageResult::read_fields(fields)?.map(Self::CreateMessage))
             }
-            Some(Form::ListRoots) => Ok(ListRootsResult::read_fields(fields)?.map(Self::ListRoots)),
+            Some(ResponseKind::ListRoots) => Ok(ListRootsResult::read_fields(fields)?.map(Self::ListRoots)),
             None => fields.into_unexpected("not the result of a known input request").map(Err),
         }
     }

@@ -570,3 +570,15 @@ macro_rules! names {
     };
 }
 pub(crate) use names;
+
+/// Implements `From` for the variants of an enum that hold one value.
+macro_rules! from_variants {
+    ($name:ident { $($variant:ident($type:ty)),* $(,)? }) => { $(
+        impl From<$type> for $name {
+            fn from(value: $type) -> Self {
+                Self::$variant(value)
+            }
+        }
+    )* };
+}
+pub(crate) use from_variants;

@@ -7,8 +7,8 @@ use serde::de::{Deserializer, MapAccess};
 use serde::ser::Serializer;
 
 use super::json::{Json, Number};
-use super::object::{Object as _, names, object};
-use super::read::{Fields, Read, ReadResult, read_shape};
+use super::object::{Object as _, from_variants, names, object};
+use super::read::{Fields, Read, ReadResult, read_or_keep};
 use super::revision::Revision;
 use super::write::{Projection, WriteAt, serde_impls};
 
@@ -200,17 +200,7 @@ object! {
     }
 }
 
-impl From<UntitledItems> for MultiSelectItems {
-    fn from(items: UntitledItems) -> Self {
-        Self::Untitled(items)
-    }
-}
-
-impl From<TitledItems> for MultiSelectItems {
-    fn from(items: TitledItems) -> Self {
-        Self::Titled(items)
-    }
-}
+from_variants!(MultiSelectItems { Untitled(UntitledItems), Titled(TitledItems) });
 
 impl Read for MultiSelectItems {
     const EXPECTED: &'static str = "an object";
@@ -257,24 +247,18 @@ pub enum PrimitiveSchema {
     Unknown(Json),
 }
 
-macro_rules! from {
-    ($($variant:ident($type:ty))*) => { $(
-        impl From<$type> for PrimitiveSchema {
-            fn from(schema: $type) -> Self {
-                Self::$variant(schema)
-            }
-        }
-    )* };
-}
-
-from! {
-    String(StringSchema) Number(NumberSchema) Boolean(BooleanSchema)
-    Enum(EnumSchema) TitledEnum(TitledEnumSchema) MultiSelect(MultiSelectSchema)
-}
+from_variants!(PrimitiveSchema {
+    String(StringSchema),
+    Number(NumberSchema),
+    Boolean(BooleanSchema),
+    Enum(EnumSchema),
+    TitledEnum(TitledEnumSchema),
+    MultiSelect(MultiSelectSchema),
+});
 
 names! {
     /// The `type` of a field.
-    pub(crate) enum Kind {
+    pub(crate) enum FieldType {
         String = "string",
         Number = "number",
         Integer = "integer",
@@ -287,8 +271,7 @@ impl Read for PrimitiveSchema {
     const EXPECTED: &'static str = "an object";
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        let read = read_shape(deserializer)?;
-        Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
+        read_or_keep(deserializer, Self::Unknown)
     }
 
     fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
@@ -305,12 +288,16 @@ impl Read for PrimitiveSchema {
             None => return fields.into_unexpected("`type` is missing").map(Err),
         };
         match kind {
-            Ok(Kind::String) if options => Ok(TitledEnumSchema::read_fields(fields)?.map(Self::TitledEnum)),
-            Ok(Kind::String) if values => Ok(EnumSchema::read_fields(fields)?.map(Self::Enum)),
-            Ok(Kind::String) => Ok(StringSchema::read_fields(fields)?.map(Self::String)),
-            Ok(Kind::Number | Kind::Integer) => Ok(NumberSchema::read_fields(fields)?.map(Self::Number)),
-            Ok(Kind::Boolean) => Ok(BooleanSchema::read_fields(fields)?.map(Self::Boolean)),
-            Ok(Kind::Array) => Ok(MultiSelectSchema::read_fields(fields)?.map(Self::MultiSelect)),
+            Ok(FieldType::String) if options => {
+                Ok(TitledEnumSchema::read_fields(fields)?.map(Self::TitledEnum))
+            }
+            Ok(FieldType::String) if values => Ok(EnumSchema::read_fields(fields)?.map(Self::Enum)),
+            Ok(FieldType::String) => Ok(StringSchema::read_fields(fields)?.map(Self::String)),
+            Ok(FieldType::Number | FieldType::Integer) => {
+                Ok(NumberSchema::read_fields(fields)?.map(Self::Number))
+            }
+            Ok(FieldType::Boolean) => Ok(BooleanSchema::read_fields(fields)?.map(Self::Boolean)),
+            Ok(FieldType::Array) => Ok(MultiSelectSchema::read_fields(fields)?.map(Self::MultiSelect)),
             Err(unexpected) => fields.into_unexpected(unexpected.reason).map(Err),
         }
     }

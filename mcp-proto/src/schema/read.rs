@@ -168,6 +168,15 @@ pub(crate) fn read_shape<'de, T: Read, D: Deserializer<'de>>(
     deserializer.deserialize_any(ShapeVisitor(PhantomData))
 }
 
+/// Reads a value, or keeps the JSON of one that does not fit as `unknown`.
+pub(crate) fn read_or_keep<'de, T: Read, D: Deserializer<'de>>(
+    deserializer: D,
+    unknown: impl FnOnce(Json) -> T,
+) -> Result<ReadResult<T>, D::Error> {
+    let read = read_shape(deserializer)?;
+    Ok(Ok(read.unwrap_or_else(|unexpected| unknown(unexpected.json))))
+}
+
 /// Reads the first field `name` of the object `text`. Reading stops there.
 ///
 /// # Errors

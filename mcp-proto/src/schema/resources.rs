@@ -12,8 +12,8 @@ use super::input::InputResponses;
 use super::json::Json;
 use super::list::List;
 use super::meta::Meta;
-use super::object::{Object as _, object};
-use super::read::{Fields, Read, ReadResult, read_shape};
+use super::object::{Object as _, from_variants, object};
+use super::read::{Fields, Read, ReadResult, read_or_keep};
 use super::write::{Projection, WriteAt, serde_impls};
 use crate::schema::{Icon, PaginatedParams};
 
@@ -260,19 +260,9 @@ impl ResourceContents {
     }
 }
 
-impl From<TextResourceContents> for ResourceContents {
-    fn from(contents: TextResourceContents) -> Self {
-        Self::Text(contents)
-    }
-}
+from_variants!(ResourceContents { Text(TextResourceContents), Blob(BlobResourceContents) });
 
-impl From<BlobResourceContents> for ResourceContents {
-    fn from(contents: BlobResourceContents) -> Self {
-        Self::Blob(contents)
-    }
-}
-
-enum Form {
+enum ContentsKind {
     Text,
     Blob,
 }
@@ -282,20 +272,19 @@ impl Read for ResourceContents {
     const LIST_MAY_BE_NULL: bool = true;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        let read = read_shape(deserializer)?;
-        Ok(Ok(read.unwrap_or_else(|unexpected| Self::Unknown(unexpected.json))))
+        read_or_keep(deserializer, Self::Unknown)
     }
 
     fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         let mut fields = Fields::new(map);
-        let form = fields.decide(|name| match name {
-            "text" => Some(Form::Text),
-            "blob" => Some(Form::Blob),
+        let kind = fields.decide(|name| match name {
+            "text" => Some(ContentsKind::Text),
+            "blob" => Some(ContentsKind::Blob),
             _ => None,
         })?;
-        match form {
-            Some(Form::Text) => Ok(TextResourceContents::read_fields(fields)?.map(Self::Text)),
-            Some(Form::Blob) => Ok(BlobResourceContents::read_fields(fields)?.map(Self::Blob)),
+        match kind {
+            Some(ContentsKind::Text) => Ok(TextResourceContents::read_fields(fields)?.map(Self::Text)),
+            Some(ContentsKind::Blob) => Ok(BlobResourceContents::read_fields(fields)?.map(Self::Blob)),
             None => fields.into_unexpected("neither `text` nor `blob`").map(Err),
         }
     }

@@ -13,7 +13,7 @@ use super::content::{AudioContent, ContentBlock, ImageContent, Role, TextContent
 use super::json::{Json, Number};
 use super::list::List;
 use super::meta::Meta;
-use super::object::{Object as _, names, object};
+use super::object::{Object as _, from_variants, names, object};
 use super::read::{Fields, Read, ReadResult, UnexpectedJson};
 use super::revision::Revision;
 use super::tasks::legacy::TaskMetadata;
@@ -304,17 +304,7 @@ impl SamplingContent {
     }
 }
 
-impl From<SamplingBlock> for SamplingContent {
-    fn from(block: SamplingBlock) -> Self {
-        Self::One(block)
-    }
-}
-
-impl From<Vec<SamplingBlock>> for SamplingContent {
-    fn from(blocks: Vec<SamplingBlock>) -> Self {
-        Self::Many(blocks)
-    }
-}
+from_variants!(SamplingContent { One(SamplingBlock), Many(Vec<SamplingBlock>) });
 
 impl From<&str> for SamplingContent {
     fn from(text: &str) -> Self {
