@@ -174,23 +174,7 @@ macro_rules! object {
             meta: $crate::schema::Meta = "_meta" type strict;
         } }
 
-        impl $crate::schema::Params for $name {
-            fn meta(&self) -> &$crate::schema::Meta {
-                &self.meta
-            }
-
-            fn meta_mut(&mut self) -> &mut $crate::schema::Meta {
-                &mut self.meta
-            }
-
-            fn write_fields<M: serde::ser::SerializeMap>(
-                &self,
-                view: $crate::schema::Projection,
-                map: &mut M,
-            ) -> Result<(), M::Error> {
-                $crate::schema::object::Object::write_own(self, view, map)
-            }
-        }
+        object! { @envelope Params $name {} }
     };
 
     ($(#[$attr:meta])* pub result $name:ident {
@@ -247,7 +231,21 @@ macro_rules! object {
             meta: $crate::schema::Meta = "_meta";
         } }
 
-        impl $crate::schema::ResultFields for $name {
+        object! { @envelope ResultFields $name {
+            fn result_type(&self) -> Option<&$crate::schema::ResultType> {
+                self.result_type.as_ref()
+            }
+
+            fn has_field(&self, name: &str) -> bool {
+                !Self::is_envelope(name) && (self.holds(name) || self.extra.contains(name))
+            }
+
+            $($hint)*
+        } }
+    };
+
+    (@envelope $trait:ident $name:ident { $($item:item)* }) => {
+        impl $crate::schema::$trait for $name {
             fn meta(&self) -> &$crate::schema::Meta {
                 &self.meta
             }
@@ -264,15 +262,7 @@ macro_rules! object {
                 $crate::schema::object::Object::write_own(self, view, map)
             }
 
-            fn result_type(&self) -> Option<&$crate::schema::ResultType> {
-                self.result_type.as_ref()
-            }
-
-            fn has_field(&self, name: &str) -> bool {
-                !Self::is_envelope(name) && (self.holds(name) || self.extra.contains(name))
-            }
-
-            $($hint)*
+            $($item)*
         }
     };
 
