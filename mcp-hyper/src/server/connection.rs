@@ -73,7 +73,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
     pub(super) fn new(service: HttpService<H>, io: Io, peer: Option<IpAddr>) -> Self {
         let shared = service.shared();
         let watch = Arc::new(ConnectionMonitor::new(shared.limits.clone(), shared.clock.timers().clone()));
-        let entry = shared.registry.register(&QuotaOwner::of(None, peer), watch.clone());
+        let entry = shared.registry.register(&QuotaOwner::from_client(None, peer), watch.clone());
         let io = MaybeTlsStream::new(io, shared.tls.as_ref());
         if io.is_handshaking() {
             watch.note_read();

@@ -227,7 +227,7 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
                 Ok(io) => {
                     let peer = L::peer_address(&io);
                     let shared = self.service.shared();
-                    if shared.registry.has_room(&QuotaOwner::of(None, peer)) {
+                    if shared.registry.has_room(&QuotaOwner::from_client(None, peer)) {
                         begin(&self.service, &self.spawn, &self.connections, io, peer);
                     } else if self.parked.len() < shared.limits.connections.div_ceil(8) {
                         self.parked.push_back((io, peer));

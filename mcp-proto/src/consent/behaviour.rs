@@ -23,8 +23,8 @@ pub enum Trust {
 ///
 /// let harmless = ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::new() };
 /// let tool = Tool::new("list", "Lists files", json!({"type": "object"})).with_annotations(harmless);
-/// assert!(!Behaviour::of(&tool, Trust::Trusted).needs_confirmation());
-/// assert!(Behaviour::of(&tool, Trust::Untrusted).needs_confirmation());
+/// assert!(!Behaviour::from_tool(&tool, Trust::Trusted).needs_confirmation());
+/// assert!(Behaviour::from_tool(&tool, Trust::Untrusted).needs_confirmation());
 /// ```
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#security-considerations>
@@ -42,7 +42,7 @@ pub struct Behaviour {
 
 impl Behaviour {
     /// The effects of a tool, as far as its server is trusted.
-    pub fn of(tool: &Tool, trust: Trust) -> Self {
+    pub fn from_tool(tool: &Tool, trust: Trust) -> Self {
         let hints = tool.annotations.as_ref().filter(|_| trust == Trust::Trusted);
         let read_only = hints.and_then(|hints| hints.read_only_hint).unwrap_or(false);
         Self {

@@ -22,7 +22,7 @@ use crate::url::HttpUrl;
 /// use mcp_proto::consent::{UnsafeIconError, IconPolicy, IconSource};
 /// use mcp_proto::schema::Icon;
 ///
-/// let policy = IconPolicy::of_server("https://example.com/mcp");
+/// let policy = IconPolicy::for_server("https://example.com/mcp");
 /// let icon = Icon::new("https://example.com/icon.png");
 /// assert_eq!(policy.source(&icon), Ok(IconSource::Fetch("https://example.com/icon.png")));
 /// assert_eq!(policy.source(&Icon::new("file:///etc/passwd")), Err(UnsafeIconError::Scheme));
@@ -66,7 +66,7 @@ pub enum IconSource<'a> {
 
 impl IconPolicy {
     /// The default policy for the icons of the server at this URL.
-    pub fn of_server(url: impl Into<String>) -> Self {
+    pub fn for_server(url: impl Into<String>) -> Self {
         Self { server: Some(url.into()), ..Self::default() }
     }
 

@@ -80,7 +80,7 @@ impl UrlConsent {
     ///
     /// # Errors
     /// If the URL must be neither shown nor opened: answer the elicitation with the error for invalid parameters.
-    pub fn of(params: &ElicitUrlParams) -> Result<Self, UnsafeUrlError> {
+    pub fn from_params(params: &ElicitUrlParams) -> Result<Self, UnsafeUrlError> {
         Self::new(&params.url)
     }
 

@@ -17,7 +17,7 @@ use crate::Instant;
 /// use mcp_proto::Instant;
 /// use mcp_proto::quota::{FairTable, QuotaError, QuotaOwner};
 ///
-/// let [ada, eve] = ["192.0.2.1", "192.0.2.66"].map(|text| QuotaOwner::of(None, text.parse().ok()));
+/// let [ada, eve] = ["192.0.2.1", "192.0.2.66"].map(|text| QuotaOwner::from_client(None, text.parse().ok()));
 /// let mut table = FairTable::new(2);
 /// assert_eq!(table.insert(1, &ada, "a"), Ok(None));
 /// assert_eq!(table.insert(2, &eve, "b"), Ok(None));

@@ -16,12 +16,12 @@ use crate::peer::Principal;
 /// use mcp_proto::quota::QuotaOwner;
 ///
 /// let address = |text: &str| text.parse().ok();
-/// assert_eq!(QuotaOwner::of(None, address("2001:db8::1")), QuotaOwner::of(None, address("2001:db8::2")));
-/// assert_eq!(QuotaOwner::of(None, address("::ffff:192.0.2.1")), QuotaOwner::of(None, address("192.0.2.1")));
-/// assert_ne!(QuotaOwner::of(None, address("192.0.2.1")), QuotaOwner::LOCAL);
+/// assert_eq!(QuotaOwner::from_client(None, address("2001:db8::1")), QuotaOwner::from_client(None, address("2001:db8::2")));
+/// assert_eq!(QuotaOwner::from_client(None, address("::ffff:192.0.2.1")), QuotaOwner::from_client(None, address("192.0.2.1")));
+/// assert_ne!(QuotaOwner::from_client(None, address("192.0.2.1")), QuotaOwner::LOCAL);
 ///
 /// let ada = Principal::new("https://login.example#ada");
-/// assert_eq!(QuotaOwner::of(Some(&ada), address("192.0.2.1")), QuotaOwner::of(Some(&ada), None));
+/// assert_eq!(QuotaOwner::from_client(Some(&ada), address("192.0.2.1")), QuotaOwner::from_client(Some(&ada), None));
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QuotaOwner(OwnerKind);
@@ -42,7 +42,7 @@ impl QuotaOwner {
 
     /// The owner of a request by its principal, if authenticated, and its address, if known.
     #[must_use]
-    pub fn of(principal: Option<&Principal>, address: Option<IpAddr>) -> Self {
+    pub fn from_client(principal: Option<&Principal>, address: Option<IpAddr>) -> Self {
         match (principal, address) {
             (Some(principal), _) => Self(OwnerKind::Principal(principal.clone())),
             (None, Some(address)) => Self::from(address),
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn owner(address: &str) -> QuotaOwner {
-        QuotaOwner::of(None, address.parse().ok())
+        QuotaOwner::from_client(None, address.parse().ok())
     }
 
     #[test]
@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn principal_owns_its_requests_from_any_address() {
         let ada = Principal::new("ada");
-        let anywhere = QuotaOwner::of(Some(&ada), None);
-        assert_eq!(QuotaOwner::of(Some(&ada), "192.0.2.1".parse().ok()), anywhere);
-        assert_ne!(QuotaOwner::of(Some(&Principal::new("eve")), None), anywhere);
+        let anywhere = QuotaOwner::from_client(Some(&ada), None);
+        assert_eq!(QuotaOwner::from_client(Some(&ada), "192.0.2.1".parse().ok()), anywhere);
+        assert_ne!(QuotaOwner::from_client(Some(&Principal::new("eve")), None), anywhere);
         assert!(anywhere.is_authenticated() && !owner("192.0.2.1").is_authenticated());
     }
 

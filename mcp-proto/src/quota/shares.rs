@@ -9,7 +9,7 @@ use super::{QuotaError, QuotaOwner};
 /// ```
 /// use mcp_proto::quota::{QuotaOwner, EvictionTarget, Shares};
 ///
-/// let [ada, eve] = ["192.0.2.1", "192.0.2.66"].map(|text| QuotaOwner::of(None, text.parse().ok()));
+/// let [ada, eve] = ["192.0.2.1", "192.0.2.66"].map(|text| QuotaOwner::from_client(None, text.parse().ok()));
 /// let mut shares = Shares::new(100);
 /// while shares.try_take(&eve, 1).is_ok() {}
 /// assert_eq!(shares.held(&eve), 60);

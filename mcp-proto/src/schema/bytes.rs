@@ -76,7 +76,7 @@ impl AudioContent {
 
 impl BlobResourceContents {
     /// Creates the contents of a resource from its bytes.
-    pub fn of_bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
+    pub fn from_bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self::new(uri, BASE64.encode(bytes))
     }
 

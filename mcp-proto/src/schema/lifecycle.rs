@@ -216,7 +216,7 @@ object! {
 
 impl UnsupportedVersionData {
     /// Creates the data from the supported revisions and the requested one.
-    pub fn of(supported: &[Revision], requested: impl Into<String>) -> Self {
+    pub fn from_revisions(supported: &[Revision], requested: impl Into<String>) -> Self {
         let supported: Vec<String> = supported.iter().map(|revision| revision.as_str().into()).collect();
         Self { requested: Some(requested.into()), ..Self::new(supported) }
     }

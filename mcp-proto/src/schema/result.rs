@@ -69,7 +69,7 @@ impl ResultType {
     ///
     /// # Errors
     /// If it is not an object, or its `resultType` is not a string.
-    pub fn of(raw: &Raw) -> Result<Self, serde_json::Error> {
+    pub fn from_result(raw: &Raw) -> Result<Self, serde_json::Error> {
         result_type(raw.as_str())
     }
 }

@@ -48,7 +48,7 @@ impl Root {
     /// ```
     /// use mcp_proto::schema::Root;
     ///
-    /// let root = Root::of_path("/home/me/my project")?;
+    /// let root = Root::from_path("/home/me/my project")?;
     /// assert_eq!(root.uri, "file:///home/me/my%20project");
     /// assert!(root.contains("file:///home/me/my%20project/src/lib.rs"));
     /// assert!(!root.contains("file:///home/me/my%20project/../secrets"));
@@ -57,7 +57,7 @@ impl Root {
     ///
     /// # Errors
     /// If the path is relative, contains `.` or `..`, or has a name with NUL or (except on Windows) a backslash.
-    pub fn of_path(path: &str) -> Result<Self, RootError> {
+    pub fn from_path(path: &str) -> Result<Self, RootError> {
         let windows =
             matches!(path.as_bytes(), [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
         if !windows && !path.starts_with('/') {

@@ -51,7 +51,7 @@ pub enum Dialect {
 
 impl Dialect {
     /// The dialect that `$schema` names.
-    pub fn of(uri: &str) -> Option<Self> {
+    pub fn from_uri(uri: &str) -> Option<Self> {
         match Draft::from_schema_uri(uri) {
             Draft::Draft4 => Some(Self::Draft4),
             Draft::Draft6 => Some(Self::Draft6),

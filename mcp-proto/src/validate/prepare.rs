@@ -59,7 +59,7 @@ pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<PreparedSchema, Sch
 /// The dialect that a schema's `$schema` names.
 fn named_dialect(schema: &Value) -> Result<Option<Dialect>, SchemaError> {
     match schema.get("$schema") {
-        Some(Value::String(uri)) => match Dialect::of(uri) {
+        Some(Value::String(uri)) => match Dialect::from_uri(uri) {
             Some(dialect) => Ok(Some(dialect)),
             None => Err(SchemaError::Dialect { uri: uri.clone() }),
         },

@@ -18,7 +18,7 @@ fn url_consent_returns_the_whole_url_and_its_host() {
     assert_eq!(page.url(), url);
     assert_eq!(page.host(), "Accounts.Example.COM");
     assert_eq!(page.parts(), ["HTTPS://User@", "Accounts.Example.COM", ":8443/a%20b?state=$(x)&y='z'#part"]);
-    let from_params = UrlConsent::of(&ElicitUrlParams::new("Log in", url)).unwrap();
+    let from_params = UrlConsent::from_params(&ElicitUrlParams::new("Log in", url)).unwrap();
     assert_eq!(from_params, page);
 }
 
@@ -115,7 +115,7 @@ const PNG_BASE64: &str = "iVBORw0KGgouLi4u";
 /// C9.16
 #[test]
 fn icon_policy_rejects_schemes_other_than_https_and_data() {
-    let policy = IconPolicy::of_server("https://example.com/mcp");
+    let policy = IconPolicy::for_server("https://example.com/mcp");
     for src in [
         "javascript:alert(1)",
         "file:///icon.png",
@@ -135,7 +135,7 @@ fn icon_policy_rejects_schemes_other_than_https_and_data() {
 /// C9.16
 #[test]
 fn icon_policy_accepts_only_the_servers_and_trusted_origins() {
-    let mut policy = IconPolicy::of_server("https://Example.com/mcp");
+    let mut policy = IconPolicy::for_server("https://Example.com/mcp");
     policy.trusted.push("https://cdn.example.net:8443".into());
     for src in
         ["https://example.com/i.png", "HTTPS://EXAMPLE.com:443/i.png", "https://cdn.example.net:8443/i.png"]
@@ -154,7 +154,7 @@ fn icon_policy_accepts_only_the_servers_and_trusted_origins() {
     // A child process has no origin, and the origin of a server at `http` is not that of `https`.
     let icon = Icon::new("https://example.com/i.png");
     assert_eq!(IconPolicy::default().source(&icon), Err(UnsafeIconError::Origin));
-    assert_eq!(IconPolicy::of_server("http://example.com/").source(&icon), Err(UnsafeIconError::Origin));
+    assert_eq!(IconPolicy::for_server("http://example.com/").source(&icon), Err(UnsafeIconError::Origin));
 }
 
 /// C9.16
@@ -232,21 +232,23 @@ fn behaviour_ignores_annotations_of_untrusted_servers() {
         Tool::new("t", "A tool", json!({"type": "object"})).with_annotations(annotations)
     };
     let harmless = tool(json!({"readOnlyHint": true, "destructiveHint": false, "openWorldHint": false}));
-    let trusted = Behaviour::of(&harmless, Trust::Trusted);
+    let trusted = Behaviour::from_tool(&harmless, Trust::Trusted);
     assert!(trusted.read_only && !trusted.destructive && trusted.idempotent && !trusted.open_world);
     assert!(!trusted.needs_confirmation());
 
-    let untrusted = Behaviour::of(&harmless, Trust::Untrusted);
+    let untrusted = Behaviour::from_tool(&harmless, Trust::Untrusted);
     let worst = Behaviour { read_only: false, destructive: true, idempotent: false, open_world: true };
     assert_eq!(untrusted, worst);
     assert!(untrusted.needs_confirmation());
-    assert_eq!(Behaviour::of(&tool(json!({})), Trust::Trusted), worst);
+    assert_eq!(Behaviour::from_tool(&tool(json!({})), Trust::Trusted), worst);
     // A hint of the wrong type counts as absent.
-    assert_eq!(Behaviour::of(&tool(json!({"readOnlyHint": "yes"})), Trust::Trusted), worst);
+    assert_eq!(Behaviour::from_tool(&tool(json!({"readOnlyHint": "yes"})), Trust::Trusted), worst);
 
     let adds = tool(json!({"destructiveHint": false, "openWorldHint": false}));
-    assert!(!Behaviour::of(&adds, Trust::Trusted).needs_confirmation());
-    assert!(Behaviour::of(&tool(json!({"destructiveHint": false})), Trust::Trusted).needs_confirmation());
+    assert!(!Behaviour::from_tool(&adds, Trust::Trusted).needs_confirmation());
+    assert!(
+        Behaviour::from_tool(&tool(json!({"destructiveHint": false})), Trust::Trusted).needs_confirmation()
+    );
 }
 
 /// C14.11
@@ -343,13 +345,13 @@ fn root_must_be_a_local_file_uri_without_traversal() {
         (r"C:\Projects\one", "file:///C:/Projects/one"),
         ("c:/Projects", "file:///c:/Projects"),
     ] {
-        assert_eq!(Root::of_path(path).unwrap().uri, uri);
+        assert_eq!(Root::from_path(path).unwrap().uri, uri);
     }
     for path in ["relative", "", "./here", "C:", "C:relative", "~/project"] {
-        assert_eq!(Root::of_path(path), Err(RootError::NotAbsolute), "{path}");
+        assert_eq!(Root::from_path(path), Err(RootError::NotAbsolute), "{path}");
     }
     for path in ["/home/../etc", "/home/.", r"C:\a\..\b", r"/a\b", "/a\0"] {
-        assert_eq!(Root::of_path(path), Err(RootError::Traversal), "{path}");
+        assert_eq!(Root::from_path(path), Err(RootError::Traversal), "{path}");
     }
     for (uri, fault) in [
         ("https://example.com/", RootError::Scheme),
@@ -419,7 +421,7 @@ proptest! {
     /// C11.7, S9.9
     #[test]
     fn root_of_any_accepted_path_contains_itself(path in prop_oneof![any::<String>(), "(/|C:\\\\)[ -~]{0,20}"]) {
-        if let Ok(root) = Root::of_path(&path) {
+        if let Ok(root) = Root::from_path(&path) {
             prop_assert!(root.uri.is_ascii());
             prop_assert_eq!(root.check(), Ok(()));
             prop_assert!(root.contains(&root.uri));
@@ -431,7 +433,7 @@ proptest! {
     /// C9.16
     #[test]
     fn icon_policy_handles_any_source_and_bytes(src in any::<String>(), bytes in any::<Vec<u8>>()) {
-        let policy = IconPolicy::of_server("https://example.com/");
+        let policy = IconPolicy::for_server("https://example.com/");
         let icon = Icon::new(src.clone());
         let source = policy.source(&icon);
         prop_assert!(!matches!(source, Ok(IconSource::Fetch(url)) if !url.to_ascii_lowercase().starts_with("https://")));

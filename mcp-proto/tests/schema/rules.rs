@@ -308,7 +308,7 @@ fn bytes_survive_base64_and_invalid_base64_is_an_error() {
     assert_eq!(image.bytes().unwrap(), bytes);
     let ContentBlock::Audio(audio) = ContentBlock::audio_bytes(&bytes, "audio/wav") else { panic!() };
     assert_eq!(audio.bytes().unwrap(), bytes);
-    let blob = mcp_proto::schema::BlobResourceContents::of_bytes("x:y", &bytes);
+    let blob = mcp_proto::schema::BlobResourceContents::from_bytes("x:y", &bytes);
     assert_eq!(blob.bytes().unwrap(), bytes);
     // Base64 without padding is accepted.
     image.data = "aGk".into();

@@ -219,7 +219,7 @@ fn constructors_create_complete_results() {
     let embedded = ContentBlock::resource(ResourceContents::text("a:b", "t"));
     let text = serde_json::to_string(&embedded).unwrap();
     assert_eq!(text, r#"{"type":"resource","resource":{"uri":"a:b","text":"t"}}"#);
-    let data = UnsupportedVersionData::of(Revision::MODERN, "1900-01-01");
+    let data = UnsupportedVersionData::from_revisions(Revision::MODERN, "1900-01-01");
     let text = serde_json::to_string(&data).unwrap();
     assert_eq!(text, r#"{"supported":["2026-07-28"],"requested":"1900-01-01"}"#);
 }

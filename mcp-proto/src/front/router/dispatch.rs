@@ -18,9 +18,9 @@ use crate::schema::{
 /// The dispatch of a request: its reply, or the future of its handler.
 pub(crate) enum Dispatch<F> {
     /// The reply is known at once.
-    Now(Reply),
+    Reply(Reply),
     /// A handler computes the reply.
-    Later(F),
+    Handler(F),
 }
 
 impl<M: HandlerMode> Router<M> {
@@ -36,14 +36,14 @@ impl<M: HandlerMode> Router<M> {
             #[cfg(feature = "auth")]
             let context = match self.check_call_scopes(method, params.as_ref(), context) {
                 Ok(context) => context,
-                Err(denied) => return Dispatch::Now(denied),
+                Err(denied) => return Dispatch::Reply(denied),
             };
-            return Dispatch::Later(handler(params, context));
+            return Dispatch::Handler(handler(params, context));
         }
         if let Some(service) = service
             && let Some(answering) = tasks::answer(service, method, params.as_ref(), &context, self.page_size)
         {
-            return Dispatch::Later(M::wrap_future(answering));
+            return Dispatch::Handler(M::wrap_future(answering));
         }
         let declared = |capability| self.capabilities.has(capability);
         let dispatched = match method {
@@ -63,7 +63,7 @@ impl<M: HandlerMode> Router<M> {
                 Err(ErrorObject::new(code::METHOD_NOT_FOUND, message))
             }
         };
-        dispatched.unwrap_or_else(|error| Dispatch::Now(Reply::Error(error)))
+        dispatched.unwrap_or_else(|error| Dispatch::Reply(Reply::Error(error)))
     }
 
     /// S8.7
@@ -78,16 +78,16 @@ impl<M: HandlerMode> Router<M> {
         #[cfg(feature = "auth")]
         let context = match self.check_scopes(&call.name, context) {
             Ok(context) => context,
-            Err(denied) => return Ok(Dispatch::Now(denied)),
+            Err(denied) => return Ok(Dispatch::Reply(denied)),
         };
         #[cfg(feature = "schema-validate")]
         if let Err(reply) = self.check_arguments(&call, &context) {
-            return Ok(Dispatch::Now(reply));
+            return Ok(Dispatch::Reply(reply));
         }
         if let Some(begun) = self.begin_call(&call, &context, service)? {
             return Ok(begun);
         }
-        Ok(Dispatch::Later((entry.handler)(call, context)))
+        Ok(Dispatch::Handler((entry.handler)(call, context)))
     }
 
     /// S8.11, S8.12
@@ -98,11 +98,13 @@ impl<M: HandlerMode> Router<M> {
     ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let read = decode_params::<ReadResource>(params)?;
         if let Some(entry) = self.resources.get(&read.uri) {
-            return Ok(Dispatch::Later((entry.handler)(read, context)));
+            return Ok(Dispatch::Handler((entry.handler)(read, context)));
         }
         let matched = self.templates.iter().find_map(|entry| Some((entry, entry.item.1.matches(&read.uri)?)));
         match matched {
-            Some((entry, variables)) => Ok(Dispatch::Later((entry.handler)((read.uri, variables), context))),
+            Some((entry, variables)) => {
+                Ok(Dispatch::Handler((entry.handler)((read.uri, variables), context)))
+            }
             None => Err(resource_not_found(&read.uri, context.revision())),
         }
     }
@@ -127,7 +129,7 @@ impl<M: HandlerMode> Router<M> {
                 &alloc::format!("the argument {missing:?} is missing"),
             ));
         }
-        Ok(Dispatch::Later((entry.handler)(get, context)))
+        Ok(Dispatch::Handler((entry.handler)(get, context)))
     }
 
     fn list_tools(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
@@ -135,7 +137,7 @@ impl<M: HandlerMode> Router<M> {
         let (page, next) = self.tools.page(params.cursor.as_deref(), self.page_size)?;
         let mut result = ListToolsResult::new(page.into_iter().cloned().collect::<Vec<_>>());
         result.next_cursor = next;
-        Ok(Dispatch::Now(Reply::result(result)))
+        Ok(Dispatch::Reply(Reply::result(result)))
     }
 
     fn list_resources(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
@@ -143,7 +145,7 @@ impl<M: HandlerMode> Router<M> {
         let (page, next) = self.resources.page(params.cursor.as_deref(), self.page_size)?;
         let mut result = ListResourcesResult::new(page.into_iter().cloned().collect::<Vec<_>>());
         result.next_cursor = next;
-        Ok(Dispatch::Now(Reply::result(result)))
+        Ok(Dispatch::Reply(Reply::result(result)))
     }
 
     fn list_templates(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
@@ -152,7 +154,7 @@ impl<M: HandlerMode> Router<M> {
         let templates: Vec<_> = page.into_iter().map(|(template, _)| template.clone()).collect();
         let mut result = ListResourceTemplatesResult::new(templates);
         result.next_cursor = next;
-        Ok(Dispatch::Now(Reply::result(result)))
+        Ok(Dispatch::Reply(Reply::result(result)))
     }
 
     fn list_prompts(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
@@ -160,7 +162,7 @@ impl<M: HandlerMode> Router<M> {
         let (page, next) = self.prompts.page(params.cursor.as_deref(), self.page_size)?;
         let mut result = ListPromptsResult::new(page.into_iter().cloned().collect::<Vec<_>>());
         result.next_cursor = next;
-        Ok(Dispatch::Now(Reply::result(result)))
+        Ok(Dispatch::Reply(Reply::result(result)))
     }
 }
 

@@ -205,7 +205,7 @@ impl<M: HandlerMode> Router<M> {
         let DetachedCall { tool, metadata: asked, context, work: rest } = detachment;
         let becomes = self.becomes_task(&tool, asked.as_ref(), &context);
         match (becomes, service) {
-            (Err(error), _) => Dispatch::Now(Reply::Error(error)),
+            (Err(error), _) => Dispatch::Reply(Reply::Error(error)),
             (Ok(true), Some(service)) => {
                 let ttl = requested_ttl(asked.as_ref(), &context);
                 dispatch_started::<M>(service.begin(TaskSpec {
@@ -214,7 +214,7 @@ impl<M: HandlerMode> Router<M> {
                     ttl,
                 }))
             }
-            (Ok(_), _) => Dispatch::Later(M::wrap_future(begin_detached(rest, context))),
+            (Ok(_), _) => Dispatch::Handler(M::wrap_future(begin_detached(rest, context))),
         }
     }
 
@@ -280,8 +280,8 @@ fn begin_detached(work: DetachedWork, context: Context) -> SendFuture<Reply> {
 /// Converts the start of a task into the dispatch of its call.
 fn dispatch_started<M: HandlerMode>(begun: Result<SendFuture<Reply>, Reply>) -> Dispatch<M::HandlerFuture> {
     match begun {
-        Ok(answering) => Dispatch::Later(M::wrap_future(answering)),
-        Err(reply) => Dispatch::Now(reply),
+        Ok(answering) => Dispatch::Handler(M::wrap_future(answering)),
+        Err(reply) => Dispatch::Reply(reply),
     }
 }
 

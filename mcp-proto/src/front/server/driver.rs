@@ -162,8 +162,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let context = Context::new(request, input_rounds);
         let service = self.task_service.as_ref();
         match catch_panic(|| self.router.dispatch(&method, params, context.clone(), service)) {
-            Ok(Dispatch::Later(answering)) => self.start(id, answering, context),
-            Ok(Dispatch::Now(reply)) => return self.answer(id, reply),
+            Ok(Dispatch::Handler(answering)) => self.start(id, answering, context),
+            Ok(Dispatch::Reply(reply)) => return self.answer(id, reply),
             Err(panicked) => return self.answer(id, panicked.into()),
         }
         false
@@ -176,11 +176,11 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             Reply::Detached(detachment) => {
                 let context = detachment.context.clone();
                 match catch_panic(|| self.router.detach(*detachment, self.task_service.as_ref())) {
-                    Ok(Dispatch::Later(answering)) => {
+                    Ok(Dispatch::Handler(answering)) => {
                         self.start(id, answering, context);
                         return false;
                     }
-                    Ok(Dispatch::Now(reply)) => reply,
+                    Ok(Dispatch::Reply(reply)) => reply,
                     Err(panicked) => panicked.into(),
                 }
             }

@@ -153,7 +153,7 @@ impl TaskRecord {
         let owner = kept.owner.map(Principal::new);
         Ok(Self {
             id: kept.id,
-            quota_owner: QuotaOwner::of(owner.as_ref(), None),
+            quota_owner: QuotaOwner::from_client(owner.as_ref(), None),
             owner,
             version: kept.version,
             created_at: UnixTime::from_epoch(Duration::from_millis(kept.created_at)),

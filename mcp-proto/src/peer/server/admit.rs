@@ -335,7 +335,7 @@ fn missing_key_error(keys: &MetaKeys<'_>) -> ErrorObject {
 pub(crate) fn unsupported_version(eras: Eras, requested: String) -> ErrorObject {
     let message = format!("unsupported protocol version {requested:?}");
     let error = ErrorObject::new(code::UNSUPPORTED_PROTOCOL_VERSION, message);
-    match Raw::encode(&UnsupportedVersionData::of(eras.modern(), requested)) {
+    match Raw::encode(&UnsupportedVersionData::from_revisions(eras.modern(), requested)) {
         Ok(data) => error.with_data(data),
         Err(_) => error,
     }

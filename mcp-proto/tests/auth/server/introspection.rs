@@ -296,7 +296,7 @@ fn waiting_requests_are_limited() {
 
 /// A sender with this address.
 fn sender(address: &str) -> QuotaOwner {
-    QuotaOwner::of(None, address.parse().ok())
+    QuotaOwner::from_client(None, address.parse().ok())
 }
 
 #[test]

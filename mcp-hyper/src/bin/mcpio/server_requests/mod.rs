@@ -78,7 +78,7 @@ fn elicit(
     person.print_block("   ", params.message());
     match params {
         ElicitParams::Form(form) => fill_in(person, form),
-        ElicitParams::Url(page) => match UrlConsent::of(page) {
+        ElicitParams::Url(page) => match UrlConsent::from_params(page) {
             Ok(page) => {
                 describe(person, &page);
                 visit(person)

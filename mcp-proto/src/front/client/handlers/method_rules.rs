@@ -54,7 +54,9 @@ impl MethodRules for Elicit {
     fn check_request(params: &Self::Params) -> Result<Self::Rule, ErrorObject> {
         match params {
             ElicitParams::Form(form) => Ok(Some(form.clone())),
-            ElicitParams::Url(url) => UrlConsent::of(url).map(|_| None).map_err(|fault| invalid(&fault)),
+            ElicitParams::Url(url) => {
+                UrlConsent::from_params(url).map(|_| None).map_err(|fault| invalid(&fault))
+            }
         }
     }
 

@@ -42,7 +42,7 @@ impl RequestHead<'_> {
     /// Returns the quota owner of the request, given the principal verified for it.
     #[must_use]
     pub fn owner(&self, principal: Option<&Principal>) -> QuotaOwner {
-        QuotaOwner::of(principal, self.client)
+        QuotaOwner::from_client(principal, self.client)
     }
 }
 
