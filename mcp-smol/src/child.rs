@@ -14,7 +14,7 @@ use futures_lite::AsyncRead;
 use futures_lite::future::or;
 
 use crate::killer::Killer;
-use crate::os::Tree;
+use crate::os::ProcessTree;
 use crate::pipe::{ChildStdin, ChildStdout};
 use crate::shutdown::{self, ShutdownStep, ShutdownTimeouts};
 use crate::stderr::Stderr;
@@ -67,7 +67,7 @@ async fn discard(mut stdout: ChildStdout) -> Exit {
 #[derive(Debug)]
 pub struct Process {
     /// `None` only while being dropped.
-    tree: Option<Tree>,
+    tree: Option<ProcessTree>,
     id: u32,
     stderr: Stderr,
     shutdown: ShutdownTimeouts,
@@ -75,7 +75,7 @@ pub struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(tree: Tree, stderr: Stderr, shutdown: ShutdownTimeouts) -> Self {
+    pub(crate) fn new(tree: ProcessTree, stderr: Stderr, shutdown: ShutdownTimeouts) -> Self {
         Self { id: tree.id(), tree: Some(tree), stderr, shutdown, killer: Killer::default() }
     }
 
@@ -160,7 +160,7 @@ impl Drop for Process {
             return;
         }
         // First of all, as the thread may never be scheduled.
-        if Tree::CAN_TERMINATE {
+        if ProcessTree::CAN_TERMINATE {
             tree.terminate()
         } else {
             tree.kill()
@@ -171,7 +171,7 @@ impl Drop for Process {
         let times = ShutdownTimeouts { close: Duration::ZERO, ..self.shutdown };
         // Keeps standard error open: a child that writes there while it exits would die of SIGPIPE.
         let orphan = (tree, self.stderr.clone());
-        let (hand_over, taken) = mpsc::sync_channel::<(Tree, Stderr)>(1);
+        let (hand_over, taken) = mpsc::sync_channel::<(ProcessTree, Stderr)>(1);
         let end = move || {
             if let Ok((mut tree, _stderr)) = taken.recv() {
                 async_io::block_on(shutdown::end_tree(&mut tree, times, &Killer::default()));

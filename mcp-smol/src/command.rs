@@ -10,7 +10,7 @@ use std::process::{self, Stdio};
 
 use crate::child::{Child, Process};
 use crate::environment::Environment;
-use crate::os::Tree;
+use crate::os::ProcessTree;
 use crate::pipe::{ChildStdin, ChildStdout};
 use crate::reactor::start_reactor;
 use crate::shutdown::ShutdownTimeouts;
@@ -154,11 +154,11 @@ impl Command {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        Tree::prepare(&mut command);
+        ProcessTree::prepare(&mut command);
 
         let mut child = command.spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let mut tree = Tree::new(child);
+        let mut tree = ProcessTree::new(child);
         match adopt(pipes, self.stderr_bytes) {
             Ok((stdin, stdout, stderr)) => {
                 Ok(Child { stdin, stdout, process: Process::new(tree, stderr, self.shutdown) })

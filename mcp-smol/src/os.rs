@@ -6,6 +6,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::Tree;
+pub(crate) use unix::ProcessTree;
 #[cfg(windows)]
-pub(crate) use windows::Tree;
+pub(crate) use windows::ProcessTree;

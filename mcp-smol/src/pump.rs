@@ -19,11 +19,11 @@ const READ_GRACE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Pump<R, W> {
     io: Io<R, W>,
-    sending: Sending,
+    sending: SendState,
 }
 
 #[derive(Debug)]
-enum Sending {
+enum SendState {
     Open,
     Closing,
     Closed,
@@ -53,24 +53,24 @@ impl fmt::Display for ReadEnd {
 
 impl<R, W> Pump<R, W> {
     pub(crate) fn new(reader: R, writer: W) -> Self {
-        Self { io: Io::new(reader, writer), sending: Sending::Open }
+        Self { io: Io::new(reader, writer), sending: SendState::Open }
     }
 
     /// Closes the writing direction once its buffer is written.
     pub(crate) fn close_write(&mut self) {
-        if let Sending::Open = self.sending {
-            self.sending = Sending::Closing;
+        if let SendState::Open = self.sending {
+            self.sending = SendState::Closing;
         }
     }
 
     /// Whether nothing more can be written, because the writing direction is closed or has failed.
     pub(crate) fn has_closed(&self) -> bool {
-        matches!(self.sending, Sending::Closed | Sending::Failed { .. })
+        matches!(self.sending, SendState::Closed | SendState::Failed { .. })
     }
 
     /// Whether the writing direction was closed by [`close_write`](Self::close_write), not by a failure.
     pub(crate) fn is_half_closed(&self) -> bool {
-        matches!(self.sending, Sending::Closed)
+        matches!(self.sending, SendState::Closed)
     }
 
     /// Bytes not yet written.
@@ -81,8 +81,8 @@ impl<R, W> Pump<R, W> {
     /// The output buffer to append to; `None` while earlier output is being written.
     pub(crate) fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
         match self.sending {
-            Sending::Open => self.io.outgoing(),
-            Sending::Closing | Sending::Closed | Sending::Failed { .. } => None,
+            SendState::Open => self.io.outgoing(),
+            SendState::Closing | SendState::Closed | SendState::Failed { .. } => None,
         }
     }
 }
@@ -91,12 +91,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
     /// Continues writing. [`poll_read`](Self::poll_read) reports a failure once reading has ended.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) {
         let written = match self.sending {
-            Sending::Open => self.io.poll_write(cx),
-            Sending::Closing => self.io.poll_close(cx).map_ok(|()| self.sending = Sending::Closed),
-            Sending::Closed | Sending::Failed { .. } => return,
+            SendState::Open => self.io.poll_write(cx),
+            SendState::Closing => self.io.poll_close(cx).map_ok(|()| self.sending = SendState::Closed),
+            SendState::Closed | SendState::Failed { .. } => return,
         };
         if let Poll::Ready(Err(error)) = written {
-            self.sending = Sending::Failed { error: Some(error), patience: Timer::after(READ_GRACE) };
+            self.sending = SendState::Failed { error: Some(error), patience: Timer::after(READ_GRACE) };
         }
     }
 
@@ -107,17 +107,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
             Poll::Ready(Ok(bytes)) => return Poll::Ready(Ok(bytes)),
             Poll::Ready(Err(error)) => ReadEnd::Read(error),
             Poll::Pending => match &mut self.sending {
-                Sending::Failed { patience, .. } => match Pin::new(patience).poll_next(cx) {
+                SendState::Failed { patience, .. } => match Pin::new(patience).poll_next(cx) {
                     Poll::Ready(_) => ReadEnd::Eof,
                     Poll::Pending => return Poll::Pending,
                 },
-                Sending::Open | Sending::Closing | Sending::Closed => return Poll::Pending,
+                SendState::Open | SendState::Closing | SendState::Closed => return Poll::Pending,
             },
         };
         // The first failure explains the later ones.
         let failure = match &mut self.sending {
-            Sending::Failed { error, .. } => error.take(),
-            Sending::Open | Sending::Closing | Sending::Closed => None,
+            SendState::Failed { error, .. } => error.take(),
+            SendState::Open | SendState::Closing | SendState::Closed => None,
         };
         Poll::Ready(Err(failure.map_or(end, ReadEnd::Write)))
     }

@@ -8,7 +8,7 @@ use async_io::Timer;
 use futures_lite::future;
 
 use crate::killer::Killer;
-use crate::os::Tree;
+use crate::os::ProcessTree;
 
 /// Time limits of the steps of [`Process::shutdown`](crate::Process::shutdown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +48,13 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Ends the whole tree, whose input is already closed. Returns no status if the program could not be reaped. The
 /// killer cuts every wait short except that for killed processes.
 pub(crate) async fn end_tree(
-    tree: &mut Tree,
+    tree: &mut ProcessTree,
     times: ShutdownTimeouts,
     killer: &Killer,
 ) -> (Option<ExitStatus>, ShutdownStep) {
     let step = end_leader(tree, times, killer).await;
     // The dead leader is not yet reaped, so its group still owns the id.
-    if step == ShutdownStep::Killed || !Tree::CAN_TERMINATE {
+    if step == ShutdownStep::Killed || !ProcessTree::CAN_TERMINATE {
         tree.kill();
     } else {
         tree.terminate();
@@ -67,14 +67,14 @@ pub(crate) async fn end_tree(
     (status, step)
 }
 
-async fn end_leader(tree: &mut Tree, times: ShutdownTimeouts, killer: &Killer) -> ShutdownStep {
+async fn end_leader(tree: &mut ProcessTree, times: ShutdownTimeouts, killer: &Killer) -> ShutdownStep {
     if future::poll_once(wait_exit(tree)).await == Some(true) {
         return ShutdownStep::AlreadyExited;
     }
     if exits_in_time(tree, times.close, killer).await {
         return ShutdownStep::InputClosed;
     }
-    if Tree::CAN_TERMINATE {
+    if ProcessTree::CAN_TERMINATE {
         tree.terminate();
         if exits_in_time(tree, times.terminate, killer).await {
             return ShutdownStep::Terminated;
@@ -86,11 +86,11 @@ async fn end_leader(tree: &mut Tree, times: ShutdownTimeouts, killer: &Killer) -
 }
 
 /// Whether the leader has exited. `false` if that cannot be determined, so that the next step runs.
-async fn wait_exit(tree: &mut Tree) -> bool {
+async fn wait_exit(tree: &mut ProcessTree) -> bool {
     poll_fn(|cx| tree.poll_exit(cx)).await.is_ok() || tree.is_over()
 }
 
-async fn exits_in_time(tree: &mut Tree, time: Duration, killer: &Killer) -> bool {
+async fn exits_in_time(tree: &mut ProcessTree, time: Duration, killer: &Killer) -> bool {
     future::or(wait_exit(tree), async {
         sleep_or_killed(time, killer).await;
         false
@@ -107,7 +107,7 @@ async fn sleep_or_killed(time: Duration, killer: &Killer) {
 }
 
 /// Polls until the tree is over: members of a group that are not our children cannot be waited for.
-async fn tree_ends_in_time(tree: &mut Tree, time: Duration, killer: &Killer) -> bool {
+async fn tree_ends_in_time(tree: &mut ProcessTree, time: Duration, killer: &Killer) -> bool {
     const FIRST: Duration = Duration::from_millis(1);
     const LONGEST: Duration = Duration::from_millis(50);
     let start = Instant::now();

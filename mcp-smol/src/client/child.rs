@@ -43,7 +43,7 @@ enum State {
     Open(OpenChild),
     /// Its input is closed: it is being shut down, and may still write output.
     Closing(Pump<ChildStdout, ChildStdin>, Ending),
-    Ending(Ending, AfterExit),
+    Ending(Ending, ExitAction),
 }
 
 type Ending = Pin<Box<dyn Future<Output = Exit> + Send>>;
@@ -56,7 +56,7 @@ struct OpenChild {
 }
 
 /// What to do after a process has exited.
-enum AfterExit {
+enum ExitAction {
     Nothing,
     /// It ended by itself; the reason is reported together with its exit status.
     Report(ReadEnd),
@@ -90,7 +90,7 @@ impl ChildLink {
     }
 
     /// Sends SIGTERM and starts the shutdown steps; a process that is already shutting down keeps its time limits.
-    fn begin_ending(&mut self, next: AfterExit) {
+    fn begin_ending(&mut self, next: ExitAction) {
         self.state = match std::mem::replace(&mut self.state, State::Closed) {
             State::Open(open) | State::Opening(Ok(open)) => {
                 let OpenChild { pump, mut process, .. } = open;
@@ -136,7 +136,7 @@ impl Link for ChildLink {
     }
 
     fn open(&mut self) {
-        self.begin_ending(AfterExit::Reopen);
+        self.begin_ending(ExitAction::Reopen);
         if let State::Closed = self.state {
             self.spawn();
         }
@@ -149,7 +149,7 @@ impl Link for ChildLink {
     }
 
     fn abort(&mut self) {
-        self.begin_ending(AfterExit::Nothing);
+        self.begin_ending(ExitAction::Nothing);
     }
 
     fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
@@ -178,10 +178,10 @@ impl Link for ChildLink {
             self.state,
             State::Closed
                 | State::Opening(Err(_))
-                | State::Ending(_, AfterExit::Nothing | AfterExit::Report(_))
+                | State::Ending(_, ExitAction::Nothing | ExitAction::Report(_))
         );
         if self.killer.poll(cx).is_ready() && !is_over {
-            self.begin_ending(AfterExit::Report(ReadEnd::Eof));
+            self.begin_ending(ExitAction::Report(ReadEnd::Eof));
         }
         loop {
             match &mut self.state {
@@ -218,20 +218,20 @@ impl Link for ChildLink {
                         Err(end) => end,
                     };
                     if let State::Open(open) = std::mem::replace(&mut self.state, State::Closed) {
-                        self.state = State::Ending(Box::pin(await_exit(open)), AfterExit::Report(end));
+                        self.state = State::Ending(Box::pin(await_exit(open)), ExitAction::Report(end));
                     }
                 }
                 State::Ending(ending, next) => {
                     let exit = ready!(ending.as_mut().poll(cx));
-                    let next = std::mem::replace(next, AfterExit::Nothing);
+                    let next = std::mem::replace(next, ExitAction::Nothing);
                     self.state = State::Closed;
                     match next {
-                        AfterExit::Nothing => {}
-                        AfterExit::Report(end) => {
+                        ExitAction::Nothing => {}
+                        ExitAction::Report(end) => {
                             self.show_stderr(cx);
                             return Poll::Ready(LinkEvent::Ended(describe(exit, &end)));
                         }
-                        AfterExit::Reopen => self.spawn(),
+                        ExitAction::Reopen => self.spawn(),
                     }
                 }
             }

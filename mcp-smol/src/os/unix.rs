@@ -18,7 +18,7 @@ use rustix::process::{
 
 /// The child and all its descendants that have not left its group.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct ProcessTree {
     leader: process::Child,
     group: Pid,
     exit_watch: Option<ExitWatch>,
@@ -28,7 +28,7 @@ pub(crate) struct Tree {
     is_released: bool,
 }
 
-impl Tree {
+impl ProcessTree {
     /// Whether a tree can be asked to terminate before it is killed.
     pub(crate) const CAN_TERMINATE: bool = true;
 
@@ -233,11 +233,11 @@ mod tests {
 
     use super::*;
 
-    fn spawn(script: &str) -> Tree {
+    fn spawn(script: &str) -> ProcessTree {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null());
-        Tree::prepare(&mut command);
-        Tree::new(command.spawn().unwrap())
+        ProcessTree::prepare(&mut command);
+        ProcessTree::new(command.spawn().unwrap())
     }
 
     /// C3.5

@@ -15,7 +15,7 @@ const NO_WINDOW: u32 = 0x0800_0000;
 
 /// The child and every process it has started since it was assigned to its job.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct ProcessTree {
     leader: process::Child,
     /// Closing it kills every process in it, so a tree ends with this process at the latest. `None` if the system
     /// refused one.
@@ -24,7 +24,7 @@ pub(crate) struct Tree {
     reaped: bool,
 }
 
-impl Tree {
+impl ProcessTree {
     /// Windows has no SIGTERM for a program without a window.
     pub(crate) const CAN_TERMINATE: bool = false;
 
