@@ -263,10 +263,10 @@ impl Authorizer {
             let action = state.machine.poll_action()?;
             Some((action, *state.machine.fetch_policy()))
         });
-        let Some((action, reach)) = action else { return false };
+        let Some((action, policy)) = action else { return false };
         let (store, key) = (self.store.clone(), self.key.clone());
         match action {
-            Action::Fetch(fetch) => self.actions.push_back(ExchangeAction::Fetch(fetch, reach)),
+            Action::Fetch(fetch) => self.actions.push_back(ExchangeAction::Fetch(fetch, policy)),
             Action::Abort(fetch) => self.actions.push_back(ExchangeAction::Abort(fetch)),
             Action::Load => self.host_replies.push(Box::pin(async move {
                 HostReply::Loaded(store.load(&key).await.map_err(|error| error.to_string()))

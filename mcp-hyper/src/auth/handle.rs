@@ -100,17 +100,17 @@ impl SharedAuth {
 
     /// Records the end of a login or renewal, and wakes its waiters.
     pub(super) fn record_end(&self, failure: Option<AuthError>) {
-        self.record(|told| {
-            told.ends = told.ends.saturating_add(1);
-            told.last = failure;
+        self.record(|log| {
+            log.ends = log.ends.saturating_add(1);
+            log.last = failure;
         });
     }
 
     /// Records the end of a logout, and the error if the store still has the tokens.
-    pub(super) fn record_logout(&self, kept: Option<String>) {
-        self.record(|told| {
-            told.logouts = told.logouts.saturating_add(1);
-            told.removal_error = kept;
+    pub(super) fn record_logout(&self, removal_error: Option<String>) {
+        self.record(|log| {
+            log.logouts = log.logouts.saturating_add(1);
+            log.removal_error = removal_error;
         });
     }
 

@@ -27,7 +27,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// Sends a request, or waits for its token first.
     pub(super) fn open(&mut self, request: HttpRequest) {
         let admitted = match &mut self.authorizer {
-            Some(desk) => desk.authorize(request),
+            Some(authorizer) => authorizer.authorize(request),
             None => Some(request),
         };
         if let Some(request) = admitted {
@@ -38,7 +38,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// Passes the challenge of a refused exchange to the authorizer.
     pub(super) fn handle_challenge(&mut self, challenge: &AuthorizationRequired) {
         match &mut self.authorizer {
-            Some(desk) => desk.handle_challenge(challenge),
+            Some(authorizer) => authorizer.handle_challenge(challenge),
             None => self
                 .front
                 .lock(|machine, now| machine.refuse(now, challenge.exchange, super::NO_AUTHORIZATION)),
@@ -46,17 +46,17 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     }
 
     /// Passes a transport event to the authorizer.
-    pub(super) fn observe(&mut self, happened: &mut TransportEvent) {
-        let Some(desk) = &mut self.authorizer else { return };
-        match happened {
+    pub(super) fn observe(&mut self, event: &mut TransportEvent) {
+        let Some(authorizer) = &mut self.authorizer else { return };
+        match event {
             TransportEvent::Head { exchange, headers, .. } => {
                 let nonce = headers.get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
-                desk.note_head(*exchange, nonce);
+                authorizer.note_head(*exchange, nonce);
             }
-            TransportEvent::End { exchange, .. } => desk.note_end(*exchange),
+            TransportEvent::End { exchange, .. } => authorizer.note_end(*exchange),
             TransportEvent::Fetched { id, fetched } => {
                 let over = Err("it is over".to_owned());
-                desk.handle_fetched(*id, std::mem::replace(fetched, over));
+                authorizer.handle_fetched(*id, std::mem::replace(fetched, over));
             }
             TransportEvent::Body { .. } => {}
         }
@@ -64,22 +64,22 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
 
     /// Drops ended exchanges in the authorizer, once all of their events have been handled.
     pub(super) fn forget_ended(&mut self) {
-        if let Some(desk) = &mut self.authorizer {
-            desk.forget_ended();
+        if let Some(authorizer) = &mut self.authorizer {
+            authorizer.forget_ended();
         }
     }
 
     /// Carries out the authorizer's next action. Ready if there was one.
     pub(super) fn poll_authorizer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { front, transport, clock, authorizer: desk, .. } = self;
-        let Some(desk) = desk else { return Poll::Pending };
-        desk.poll(cx).map(|deed| match deed {
+        let Self { front, transport, clock, authorizer, .. } = self;
+        let Some(authorizer) = authorizer else { return Poll::Pending };
+        authorizer.poll(cx).map(|action| match action {
             ExchangeAction::Open(request) => transport.open(clock.now(), request),
             ExchangeAction::Resume(exchange) => front.lock(|machine, now| machine.resume(now, exchange)),
             ExchangeAction::Refuse(exchange, detail) => {
                 front.lock(|machine, now| machine.refuse(now, exchange, &detail));
             }
-            ExchangeAction::Fetch(fetch, reach) => transport.fetch(fetch, reach),
+            ExchangeAction::Fetch(fetch, policy) => transport.fetch(fetch, policy),
             ExchangeAction::Abort(fetch) => transport.abort_fetch(fetch),
         })
     }
@@ -97,16 +97,16 @@ pub struct AuthDriver<R = Smol> {
 
 impl<R: Runtime> AuthDriver<R> {
     fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.transport.poll(self.clock.now(), cx).map(|happened| {
-            if let TransportEvent::Fetched { id, fetched } = happened {
+        self.transport.poll(self.clock.now(), cx).map(|event| {
+            if let TransportEvent::Fetched { id, fetched } = event {
                 self.authorizer.handle_fetched(id, fetched);
             }
         })
     }
 
     fn poll_authorizer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.authorizer.poll(cx).map(|deed| match deed {
-            ExchangeAction::Fetch(fetch, reach) => self.transport.fetch(fetch, reach),
+        self.authorizer.poll(cx).map(|action| match action {
+            ExchangeAction::Fetch(fetch, policy) => self.transport.fetch(fetch, policy),
             ExchangeAction::Abort(fetch) => self.transport.abort_fetch(fetch),
             // Without a client there are no exchanges with the server.
             ExchangeAction::Open(_) | ExchangeAction::Resume(_) | ExchangeAction::Refuse(..) => {}
@@ -120,9 +120,9 @@ impl<R: Runtime> Future for AuthDriver<R> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         for _ in 0..ROUNDS {
-            let happened = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
-            let acted = (0..TURN).take_while(|_| this.poll_authorizer(cx).is_ready()).count();
-            if happened > 0 || acted > 0 {
+            let events = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
+            let actions = (0..TURN).take_while(|_| this.poll_authorizer(cx).is_ready()).count();
+            if events > 0 || actions > 0 {
                 continue;
             }
             let due = this.authorizer.poll_timeout().and_then(|at| this.clock.at(at));
@@ -137,6 +137,6 @@ impl<R: Runtime> Future for AuthDriver<R> {
 
 impl<R> fmt::Debug for AuthDriver<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthDriver").field("desk", &self.authorizer).finish_non_exhaustive()
+        f.debug_struct("AuthDriver").field("authorizer", &self.authorizer).finish_non_exhaustive()
     }
 }

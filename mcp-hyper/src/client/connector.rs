@@ -160,10 +160,10 @@ impl<R: Runtime> Connector<R> {
     pub(super) async fn connect_within(
         &self,
         origin: &Origin,
-        reach: mcp_proto::auth::FetchPolicy,
+        policy: mcp_proto::auth::FetchPolicy,
     ) -> Result<Connection, DialError> {
         let opening = async {
-            let opened = self.open_within(origin, reach).await;
+            let opened = self.open_within(origin, policy).await;
             opened.map_err(|error| DialError::new(&origin.with_port(), &error))
         };
         or(opening, self.time_out(origin)).await
@@ -173,7 +173,7 @@ impl<R: Runtime> Connector<R> {
     async fn open_within(
         &self,
         origin: &Origin,
-        reach: mcp_proto::auth::FetchPolicy,
+        policy: mcp_proto::auth::FetchPolicy,
     ) -> io::Result<Connection> {
         if self.proxy.server_for(origin).is_some() {
             let (stream, form) = self.open_by_proxy(origin, false).await?;
@@ -182,7 +182,7 @@ impl<R: Runtime> Connector<R> {
         let mut addresses = self.resolve(&origin.host, origin.port).await?;
         let found = addresses.len();
         let url = origin.url();
-        addresses.retain(|address| reach.allows_at(&url, address.ip()));
+        addresses.retain(|address| policy.allows_at(&url, address.ip()));
         if found > 0 && addresses.is_empty() {
             return Err(dial_error::definite_error("the configuration allows none of its addresses"));
         }

@@ -45,9 +45,9 @@ impl fmt::Debug for FetchResponse {
 
 impl<R: Runtime> Transport<R> {
     /// Starts a fetch from an authorization server on a separate connection.
-    pub(super) fn fetch(&mut self, fetch: Fetch, reach: FetchPolicy) {
+    pub(super) fn fetch(&mut self, fetch: Fetch, policy: FetchPolicy) {
         let id = fetch.id;
-        let (task, abort) = fetch_task(self.connector.clone(), fetch, reach);
+        let (task, abort) = fetch_task(self.connector.clone(), fetch, policy);
         self.fetches.insert(id, abort);
         self.tasks.push(task);
     }
@@ -63,11 +63,11 @@ impl<R: Runtime> Transport<R> {
 fn fetch_task<R: Runtime>(
     connector: Arc<Connector<R>>,
     fetch: Fetch,
-    reach: FetchPolicy,
+    policy: FetchPolicy,
 ) -> (Task, AbortHandle) {
     let id = fetch.id;
     Task::abortable(Box::pin(async move {
-        let fetched = fetch_with(&connector, fetch, reach).await;
+        let fetched = fetch_with(&connector, fetch, policy).await;
         TaskOutcome::Fetched { id, fetched }
     }))
 }
@@ -77,7 +77,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Performs a fetch that belongs to no client: with smol's sockets, the proxies of the environment, and the default
 /// trust roots. The error's text is shown to the user.
-pub(crate) async fn fetch_once(fetch: Fetch, reach: FetchPolicy) -> Result<FetchResponse, String> {
+pub(crate) async fn fetch_once(fetch: Fetch, policy: FetchPolicy) -> Result<FetchResponse, String> {
     let connector = Connector {
         runtime: Smol,
         proxy: Proxy::from_environment().map_err(|error| error.to_string())?,
@@ -89,7 +89,7 @@ pub(crate) async fn fetch_once(fetch: Fetch, reach: FetchPolicy) -> Result<Fetch
         background: BackgroundTasks::default(),
     };
     let background = connector.background.clone();
-    let mut performing = pin!(fetch_with(&connector, fetch, reach));
+    let mut performing = pin!(fetch_with(&connector, fetch, policy));
     let mut connections = FuturesUnordered::new();
     let performed = poll_fn(|cx| {
         loop {
@@ -115,14 +115,14 @@ pub(crate) async fn fetch_once(fetch: Fetch, reach: FetchPolicy) -> Result<Fetch
 async fn fetch_with<R: Runtime>(
     connector: &Connector<R>,
     fetch: Fetch,
-    reach: FetchPolicy,
+    policy: FetchPolicy,
 ) -> Result<FetchResponse, String> {
-    reach.check(&fetch.url).map_err(|error| error.to_string())?;
+    policy.check(&fetch.url).map_err(|error| error.to_string())?;
     let target = Target::parse(&fetch.url).ok_or("the URL is neither http: nor https:")?;
     let limit = fetch.limit;
     let mut request = request(fetch)?;
     let connection =
-        connector.connect_within(&target.origin, reach).await.map_err(|failure| failure.detail)?;
+        connector.connect_within(&target.origin, policy).await.map_err(|failure| failure.detail)?;
     let sent = match connection {
         Connection::Http1(mut connection) => {
             connection.set_target(&mut request, &target);

@@ -66,14 +66,14 @@ type Refresh = Box<dyn FnMut(&mut HeaderMap) + Send>;
 
 /// The headers that the application adds to every request.
 #[derive(Default)]
-pub(super) struct Additions {
+pub(super) struct ExtraHeaders {
     fixed: HeaderMap,
     refresh: Vec<Refresh>,
     /// The first header that was rejected.
     first_error: Option<HeaderError>,
 }
 
-impl Additions {
+impl ExtraHeaders {
     pub(super) fn add(&mut self, name: &str, value: &str) {
         if let Err(problem) = self.try_add(name, value) {
             self.first_error.get_or_insert_with(|| HeaderError { name: name.to_owned(), kind: problem });
@@ -154,11 +154,11 @@ pub(super) fn mark_secrets(headers: &mut HeaderMap) {
     }
 }
 
-impl fmt::Debug for Additions {
+impl fmt::Debug for ExtraHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // An application may send a secret under any name.
         let names: Vec<_> = self.fixed.keys().collect();
-        f.debug_struct("Additions").field("fixed", &names).finish_non_exhaustive()
+        f.debug_struct("ExtraHeaders").field("fixed", &names).finish_non_exhaustive()
     }
 }
 
@@ -166,11 +166,11 @@ impl fmt::Debug for Additions {
 mod tests {
     use super::*;
 
-    fn applied(mut additions: Additions) -> HeaderMap {
+    fn applied(mut extra_headers: ExtraHeaders) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert("mcp-method", HeaderValue::from_static("ping"));
         headers.insert("accept", HeaderValue::from_static("application/json"));
-        additions.apply(&mut headers);
+        extra_headers.apply(&mut headers);
         headers
     }
 
@@ -191,19 +191,19 @@ mod tests {
             "Proxy-Authorization",
             "keep-alive",
         ] {
-            let mut additions = Additions::default();
-            additions.add(name, "x");
-            let error = additions.check().unwrap_err();
+            let mut extra_headers = ExtraHeaders::default();
+            extra_headers.add(name, "x");
+            let error = extra_headers.check().unwrap_err();
             assert_eq!((error.name.as_str(), error.kind), (name, HeaderErrorKind::Reserved));
-            assert!(!applied(additions).iter().any(|(_, value)| value == "x"));
+            assert!(!applied(extra_headers).iter().any(|(_, value)| value == "x"));
         }
     }
 
     #[test]
-    fn refreshed_header_never_replaces_one_of_the_protocol() {
-        let mut additions = Additions::default();
+    fn a_refreshed_header_never_replaces_one_of_the_protocol() {
+        let mut extra_headers = ExtraHeaders::default();
         let mut count = 0;
-        additions.refresh(Box::new(move |headers| {
+        extra_headers.refresh(Box::new(move |headers| {
             count += 1;
             headers.insert("authorization", HeaderValue::try_from(format!("Bearer {count}")).unwrap());
             headers.insert("mcp-method", HeaderValue::from_static("evil"));
@@ -213,7 +213,7 @@ mod tests {
         for round in 1..=2 {
             headers.clear();
             headers.insert("mcp-method", HeaderValue::from_static("ping"));
-            additions.apply(&mut headers);
+            extra_headers.apply(&mut headers);
             assert_eq!(headers["authorization"], format!("Bearer {round}"));
             assert!(headers["authorization"].is_sensitive());
             assert_eq!(headers["mcp-method"], "ping");
@@ -222,23 +222,23 @@ mod tests {
     }
 
     #[test]
-    fn header_may_have_several_values_without_line_breaks() {
-        let mut additions = Additions::default();
-        additions.add("X-Tag", "a");
-        additions.add("x-tag", "b");
-        additions.add("x-bad", "a\r\nb");
-        additions.add("no name", "a");
-        assert_eq!(additions.check().unwrap_err().kind, HeaderErrorKind::Value);
-        let headers = applied(additions);
+    fn a_header_may_have_several_values_and_a_line_break_is_refused() {
+        let mut extra_headers = ExtraHeaders::default();
+        extra_headers.add("X-Tag", "a");
+        extra_headers.add("x-tag", "b");
+        extra_headers.add("x-bad", "a\r\nb");
+        extra_headers.add("no name", "a");
+        assert_eq!(extra_headers.check().unwrap_err().kind, HeaderErrorKind::Value);
+        let headers = applied(extra_headers);
         assert_eq!(headers.get_all("x-tag").iter().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(headers["user-agent"], USER_AGENT);
         assert!(!headers.contains_key("x-bad"));
     }
 
     #[test]
-    fn application_can_set_the_user_agent() {
-        let mut additions = Additions::default();
-        additions.add("User-Agent", "mine");
-        assert_eq!(applied(additions).get_all("user-agent").iter().collect::<Vec<_>>(), ["mine"]);
+    fn the_agent_can_be_named_by_the_application() {
+        let mut extra_headers = ExtraHeaders::default();
+        extra_headers.add("User-Agent", "mine");
+        assert_eq!(applied(extra_headers).get_all("user-agent").iter().collect::<Vec<_>>(), ["mine"]);
     }
 }

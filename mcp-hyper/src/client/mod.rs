@@ -104,9 +104,9 @@ pub struct ClientDriver<H: HandlerMode = SendHandlers, R = Smol> {
 impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// Passes one transport event to the client. Ready if there was one.
     fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.transport.poll(self.clock.now(), cx).map(|mut happened| {
-            self.observe(&mut happened);
-            self.front.lock(|machine, now| match happened {
+        self.transport.poll(self.clock.now(), cx).map(|mut event| {
+            self.observe(&mut event);
+            self.front.lock(|machine, now| match event {
                 TransportEvent::Head { exchange, status, headers } => {
                     machine.handle_head(now, exchange, status.as_u16(), &Headers(&headers));
                 }
@@ -135,8 +135,8 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
                 Some(Action::Open(request)) => self.open(request),
                 Some(Action::Abort(exchange)) => {
                     #[cfg(feature = "auth")]
-                    if let Some(desk) = &mut self.authorizer {
-                        desk.forget_exchange(exchange);
+                    if let Some(authorizer) = &mut self.authorizer {
+                        authorizer.forget_exchange(exchange);
                     }
                     self.transport.abort(self.clock.now(), exchange);
                 }
@@ -193,13 +193,13 @@ impl<H: HandlerMode, R: Runtime> Future for ClientDriver<H, R> {
             this.transport.handle_timeout(this.clock.now());
             // Transport events come first, because a returned connection serves the next request. Neither side waits
             // until the other has nothing left to do.
-            let happened = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
-            let acted = (0..TURN).take_while(|_| this.poll_machine(cx).is_ready()).count();
-            if acted < TURN {
+            let events = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
+            let actions = (0..TURN).take_while(|_| this.poll_machine(cx).is_ready()).count();
+            if actions < TURN {
                 this.forget_ended();
             }
-            let seen_to = (0..TURN).take_while(|_| this.poll_authorizer(cx).is_ready()).count();
-            if happened > 0 || acted > 0 || seen_to > 0 {
+            let authorized = (0..TURN).take_while(|_| this.poll_authorizer(cx).is_ready()).count();
+            if events > 0 || actions > 0 || authorized > 0 {
                 continue;
             }
             if let Some(closed) = this.front.closed().filter(|_| !this.is_finishing()) {

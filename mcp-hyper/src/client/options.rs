@@ -16,7 +16,7 @@ use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UrlError}
 
 use super::ClientDriver;
 use super::connector::{BackgroundTasks, Connector};
-use super::headers::{Additions, HeaderError};
+use super::headers::{ExtraHeaders, HeaderError};
 use super::proxy::{Proxy, ProxyError};
 use super::transport::Transport;
 use super::wire::{Tap, WireEvent};
@@ -51,7 +51,7 @@ pub struct ClientOptions<H: HandlerMode = SendHandlers, R = Smol> {
     config: HttpClientConfig,
     handlers: ClientHandlers<H>,
     runtime: R,
-    additions: Additions,
+    extra_headers: ExtraHeaders,
     wire: Tap,
     /// If absent, the proxy of the environment.
     proxy: Option<Proxy>,
@@ -136,7 +136,7 @@ impl From<ClientConfig> for ClientOptions {
             config,
             handlers: ClientHandlers::new(),
             runtime: Smol,
-            additions: Additions::default(),
+            extra_headers: ExtraHeaders::default(),
             wire: Tap::default(),
             proxy: None,
             unix_socket: None,
@@ -184,7 +184,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             config: self.config,
             handlers,
             runtime: self.runtime,
-            additions: self.additions,
+            extra_headers: self.extra_headers,
             wire: self.wire,
             proxy: self.proxy,
             unix_socket: self.unix_socket,
@@ -204,7 +204,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             config: self.config,
             handlers: self.handlers,
             runtime,
-            additions: self.additions,
+            extra_headers: self.extra_headers,
             wire: self.wire,
             proxy: self.proxy,
             unix_socket: self.unix_socket,
@@ -228,7 +228,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// `content-type`, `host`, `last-event-id` and the like) are rejected: [`connect`](Self::connect) returns the
     /// error.
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        self.additions.add(name, value);
+        self.extra_headers.add(name, value);
         self
     }
 
@@ -253,7 +253,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     ///
     /// The driver calls `add`; it must return quickly.
     pub fn headers(mut self, add: impl FnMut(&mut HeaderMap) + Send + 'static) -> Self {
-        self.additions.refresh(Box::new(add));
+        self.extra_headers.refresh(Box::new(add));
         self
     }
 
@@ -328,7 +328,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             self.config.authorization = mcp_proto::transport::http::client::UnauthorizedPolicy::Park;
         }
         let cache = &mut self.config.client.cache;
-        if self.additions.may_change() && cache.context == CacheContext::default() {
+        if self.extra_headers.may_change() && cache.context == CacheContext::default() {
             // Otherwise the cache would serve one account's responses to another until the next request is sent.
             cache.private = false;
         }
@@ -381,7 +381,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     }
 
     fn transport(mut self) -> Result<(Transport<R>, ClientHandlers<H>), ConnectError> {
-        self.additions.check().map_err(ConnectError::Header)?;
+        self.extra_headers.check().map_err(ConnectError::Header)?;
         self.runtime.start().map_err(|error| ConnectError::Runtime(Arc::new(error)))?;
         let proxy = match self.proxy {
             Some(proxy) => proxy,
@@ -397,7 +397,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             tls: self.tls,
             background: BackgroundTasks::default(),
         };
-        Ok((Transport::new(connector, self.additions, self.wire, self.idle_timeout), self.handlers))
+        Ok((Transport::new(connector, self.extra_headers, self.wire, self.idle_timeout), self.handlers))
     }
 }
 
@@ -406,7 +406,7 @@ impl<H: HandlerMode, R> fmt::Debug for ClientOptions<H, R> {
         f.debug_struct("ClientOptions")
             .field("config", &self.config)
             .field("handlers", &self.handlers)
-            .field("headers", &self.additions)
+            .field("headers", &self.extra_headers)
             .field("proxy", &self.proxy)
             .finish_non_exhaustive()
     }

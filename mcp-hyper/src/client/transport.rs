@@ -23,7 +23,7 @@ use super::connector::{Connector, Http1};
 use super::dial_error::DialError;
 use super::exchange::{ConnectionUse, OpenResponse, Task, TaskOutcome};
 use super::fetch::{FetchId, FetchResponse};
-use super::headers::{Additions, is_secret, mark_secrets};
+use super::headers::{ExtraHeaders, is_secret, mark_secrets};
 use super::pool::Pool;
 use super::send_error::SendError;
 use super::target::{Origin, Target};
@@ -41,7 +41,7 @@ pub(super) enum TransportEvent {
 /// Carries exchanges over pooled connections. [`poll`](Self::poll) drives all of its tasks; dropping it ends them.
 pub(super) struct Transport<R> {
     pub(super) connector: Arc<Connector<R>>,
-    additions: Additions,
+    extra_headers: ExtraHeaders,
     wire: Tap,
     idle: Duration,
     pools: BTreeMap<Arc<Origin>, Pool>,
@@ -62,10 +62,15 @@ struct Exchange {
 }
 
 impl<R: Runtime> Transport<R> {
-    pub(super) fn new(connector: Connector<R>, additions: Additions, wire: Tap, idle: Duration) -> Self {
+    pub(super) fn new(
+        connector: Connector<R>,
+        extra_headers: ExtraHeaders,
+        wire: Tap,
+        idle: Duration,
+    ) -> Self {
         Self {
             connector: Arc::new(connector),
-            additions,
+            extra_headers,
             wire,
             idle,
             pools: BTreeMap::new(),
@@ -105,7 +110,7 @@ impl<R: Runtime> Transport<R> {
             value.set_sensitive(is_secret(&name));
             headers.append(name, value);
         }
-        self.additions.apply(headers);
+        self.extra_headers.apply(headers);
         if let Some(credentials) = &target.credentials {
             headers.entry(header::AUTHORIZATION).or_insert_with(|| credentials.clone());
         }
