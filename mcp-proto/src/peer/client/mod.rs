@@ -72,7 +72,7 @@ use keepalive::Pings;
 use meta::RequestMeta;
 use parked::ParkedRequests;
 use tasks::Tasks;
-use watch::{ChannelKind, WatchRegistry};
+use watch::Watches;
 
 /// The state of a client's connection. The module's documentation has the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,11 +148,7 @@ pub struct Client {
     known_era: Option<KnownEra>,
     pings: Pings,
     cache: Cache,
-    channel: ChannelKind,
-    /// Whether messages outside of any request cannot be received (legacy revisions over HTTP).
-    lacks_event_stream: bool,
-    /// The application's watches; created by the first one.
-    watches: Option<Box<WatchRegistry>>,
+    watches: Watches,
 }
 
 impl Client {
@@ -178,9 +174,7 @@ impl Client {
             known_era: None,
             pings: Pings::new(config.keepalive),
             cache: Cache::new(config.cache.clone()),
-            channel: ChannelKind::default(),
-            lacks_event_stream: false,
-            watches: None,
+            watches: Watches::new(&config),
             config,
         }
     }
@@ -237,7 +231,7 @@ impl Client {
                 self.report_dropped();
             }
             let mut event = self.events.pop()?;
-            if self.watches.as_mut().is_none_or(|watching| watching.complete_event(&mut event)) {
+            if self.watches.complete_event(&mut event) {
                 if let Event::Watch { watch, state: WatchState::On { missing } } = &event {
                     self.invalidate_unwatched(*watch, missing);
                 }
@@ -269,8 +263,7 @@ impl Client {
             Phase::Finishing { until } | Phase::Ending { until } => Some(until),
             _ => None,
         };
-        let watches = self.watches.as_ref().filter(|_| matches!(self.phase, Phase::Ready));
-        let watches = watches.and_then(|watching| watching.deadline());
+        let watches = self.watches.deadline().filter(|_| matches!(self.phase, Phase::Ready));
         let own = [self.detect.deadline(), self.rounds.next_due(), self.tasks.deadline(), watches];
         [phase, self.pings.deadline(), self.outbound.next_deadline()].into_iter().chain(own).flatten().min()
     }
@@ -318,10 +311,9 @@ impl Client {
 
     /// Resolves a request that was removed from the table.
     fn resolve(&mut self, number: i64, outcome: Outcome) {
-        if let Some(watching) = self.watches.as_mut().filter(|watching| watching.owns_request(number)) {
-            return watching.queue_outcome(number, outcome);
-        }
-        if let Some(outcome) = self.tasks.intercept(number, outcome) {
+        if let Some(outcome) = self.watches.intercept(number, outcome)
+            && let Some(outcome) = self.tasks.intercept(number, outcome)
+        {
             self.push_outcome(number, outcome);
         }
     }

@@ -185,9 +185,7 @@ impl Client {
 
     /// Invalidates cached answers about the topics of a watch that is now on: changes before that were not reported.
     pub(super) fn invalidate_unwatched(&mut self, watch: WatchId, missing: &WatchFilter) {
-        let covered =
-            self.watches.as_ref().map_or_else(Vec::new, |watching| watching.covered_topics(watch, missing));
-        for topic in covered {
+        for topic in self.watches.covered_topics(watch, missing) {
             match topic {
                 Topic::Tools => self.invalidate(ListTools::NAME),
                 Topic::Prompts => self.invalidate(ListPrompts::NAME),

@@ -1,6 +1,5 @@
 //! Integration of watches into the client: commands, notifications, requests.
 
-use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
@@ -12,18 +11,19 @@ use crate::rpc::{Raw, Text};
 use crate::schema::tasks::legacy::TaskStatusChanged;
 use crate::schema::tasks::{TaskIdParams, TaskUpdated};
 use crate::schema::{
-    ClientCapability, Era, Method, Notification, PromptListChanged, ResourceListChanged, ResourceUpdated,
+    Era, Method, Notification, PromptListChanged, ResourceListChanged, ResourceUpdated,
     ResourceUpdatedParams, SubscribeResource, SubscribeResourceParams, SubscriptionsAcknowledged,
     SubscriptionsAcknowledgedParams, SubscriptionsListen, SubscriptionsListenParams, ToolListChanged,
     UnsubscribeResource, UnsubscribeResourceParams,
 };
 
-use super::modern_subscription::ListenUpdate;
+use super::config::{ChannelKind, WatchStart};
+use super::filter::{Topic, WatchFilter};
+use super::legacy_subscriptions::SubscribeAction;
+use super::modern_subscription::{ListenAction, ListenUpdate};
+use super::registry::{WatchMechanism, WatchRegistry};
 use super::retry_class::RetryClass;
-use super::{
-    Topic, WatchFilter, WatchId, WatchMechanism, WatchRegistry, WatchStart, legacy_subscriptions,
-    modern_subscription,
-};
+use super::state::WatchId;
 
 /// The recipients of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,16 +57,8 @@ impl Client {
             return Err(RequestError::Closed);
         }
         let ready = matches!(self.phase, Phase::Ready);
-        let (config, channel) = (&self.config, self.channel);
-        let watching = self.watches.get_or_insert_with(|| {
-            let asks_tasks = config.capabilities.has(ClientCapability::TasksExtension);
-            let mut watching = Box::new(WatchRegistry::new(config.watch, asks_tasks));
-            if let (true, Some(server)) = (ready, &self.server) {
-                watching.begin(server, channel, &mut self.events);
-                watching.lacks_event_stream = self.lacks_event_stream;
-            }
-            watching
-        });
+        let server = self.server.as_ref().filter(|_| ready);
+        let watching = self.watches.open_registry(server, &mut self.events);
         let id = watching.add(interest, since);
         watching.confirm_watch(id, &mut self.events);
         self.advance_watches(now, out);
@@ -84,7 +76,7 @@ impl Client {
         if self.is_closed() {
             return;
         }
-        if let Some(watching) = &mut self.watches {
+        if let Some(watching) = &mut self.watches.registry {
             watching.change(watch, interest);
             watching.confirm_watch(watch, &mut self.events);
             self.advance_watches(now, out);
@@ -93,7 +85,7 @@ impl Client {
 
     /// Ends a watch.
     pub(crate) fn unwatch(&mut self, now: Instant, watch: WatchId, out: &mut dyn Outbox) {
-        if let Some(watching) = &mut self.watches {
+        if let Some(watching) = &mut self.watches.registry {
             watching.remove(watch);
             self.advance_watches(now, out);
         }
@@ -104,7 +96,7 @@ impl Client {
     /// The watches with their filters, to set up again when the application reconnects. Available also when the
     /// connection is over.
     pub fn watches(&self) -> impl Iterator<Item = (WatchId, &WatchFilter)> {
-        let watches = self.watches.iter().flat_map(|watching| &watching.watches);
+        let watches = self.watches.registry.iter().flat_map(|watching| &watching.watches);
         watches.map(|(&id, watch)| (id, &watch.filter))
     }
 
@@ -112,12 +104,13 @@ impl Client {
 
     /// Starts the watches on a server that is now known.
     pub(in crate::peer::client) fn begin_watches(&mut self, now: Instant, out: &mut dyn Outbox) {
-        self.lacks_event_stream = false;
+        self.watches.lacks_event_stream = false;
         if self.is_closed() {
             return;
         }
-        if let (Some(watching), Some(server)) = (&mut self.watches, &self.server) {
-            watching.begin(server, self.channel, &mut self.events);
+        let channel = self.watches.channel;
+        if let (Some(watching), Some(server)) = (&mut self.watches.registry, &self.server) {
+            watching.begin(server, channel, &mut self.events);
             watching.confirm_all(&mut self.events);
             self.advance_watches(now, out);
         }
@@ -132,7 +125,7 @@ impl Client {
         subscription: Option<RequestId>,
     ) -> NotificationScope {
         let modern = self.era() == Some(Era::Modern);
-        let Some(watching) = &mut self.watches else { return NotificationScope::Everyone };
+        let Some(watching) = &mut self.watches.registry else { return NotificationScope::Everyone };
         let number = subscription.map(RequestId::number).filter(|&number| watching.owns_request(number));
         if modern && number.is_none() {
             return NotificationScope::Everyone;
@@ -157,7 +150,9 @@ impl Client {
         if !matches!(self.phase, Phase::Ready) {
             return;
         }
-        let Some(mut watching) = self.watches.take_if(|watching| watching.is_due(now)) else { return };
+        let Some(mut watching) = self.watches.registry.take_if(|watching| watching.is_due(now)) else {
+            return;
+        };
         watching.dirty = false;
         while let Some(ask) = watching.next_request(now, &mut self.events) {
             match ask {
@@ -204,7 +199,7 @@ impl Client {
                 }
             }
         }
-        self.watches = Some(watching);
+        self.watches.registry = Some(watching);
     }
 
     /// Sends a request whose outcome goes to the watches.
@@ -226,17 +221,17 @@ impl Client {
     /// Sets that messages travel in exchanges of their own; `seed` makes this client's pauses differ from those of
     /// others.
     pub(crate) fn set_separate_exchanges(&mut self, seed: u64) {
-        self.channel = super::ChannelKind::Separate;
-        self.config.watch.seed = seed;
+        self.watches.channel = ChannelKind::Separate;
+        self.watches.config.seed = seed;
     }
 
     /// Notes that messages outside of any request arrive from now on; earlier ones may have been missed.
     pub(crate) fn note_event_stream_open(&mut self) {
-        self.lacks_event_stream = false;
+        self.watches.lacks_event_stream = false;
         if self.is_closed() {
             return;
         }
-        if let Some(watching) = &mut self.watches {
+        if let Some(watching) = &mut self.watches.registry {
             watching.lacks_event_stream = false;
             watching.mark_stale();
             watching.confirm_all(&mut self.events);
@@ -245,11 +240,11 @@ impl Client {
 
     /// Notes that messages outside of any request no longer arrive.
     pub(crate) fn note_event_stream_lost(&mut self) {
-        self.lacks_event_stream = true;
+        self.watches.lacks_event_stream = true;
         if self.is_closed() {
             return;
         }
-        if let Some(watching) = &mut self.watches {
+        if let Some(watching) = &mut self.watches.registry {
             watching.lacks_event_stream = true;
             watching.interrupt(&mut self.events);
         }
@@ -257,8 +252,11 @@ impl Client {
 
     /// Interrupts the watches because a legacy server has lost the session.
     pub(in crate::peer::client) fn interrupt_watches(&mut self) {
-        if let Some(watching) =
-            self.watches.as_mut().filter(|watching| matches!(watching.mechanism, WatchMechanism::Legacy(_)))
+        if let Some(watching) = self
+            .watches
+            .registry
+            .as_mut()
+            .filter(|watching| matches!(watching.mechanism, WatchMechanism::Legacy(_)))
         {
             watching.interrupt(&mut self.events);
         }
@@ -266,7 +264,8 @@ impl Client {
 
     /// Whether the watches have work to do.
     pub(crate) fn has_pending_watches(&self) -> bool {
-        matches!(self.phase, Phase::Ready) && self.watches.as_ref().is_some_and(|watching| watching.dirty)
+        matches!(self.phase, Phase::Ready)
+            && self.watches.registry.as_ref().is_some_and(|watching| watching.dirty)
     }
 }
 
@@ -285,13 +284,13 @@ impl WatchRegistry {
         match &mut self.mechanism {
             WatchMechanism::Unknown => None,
             WatchMechanism::Modern(listening) => match listening.next(now, &wanted) {
-                modern_subscription::ListenAction::Idle => None,
-                modern_subscription::ListenAction::Listen => Some(WatchAction::Listen(wanted)),
-                modern_subscription::ListenAction::End(number) => Some(WatchAction::End(number)),
+                ListenAction::Idle => None,
+                ListenAction::Listen => Some(WatchAction::Listen(wanted)),
+                ListenAction::End(number) => Some(WatchAction::End(number)),
             },
             WatchMechanism::Legacy(legacy) => Some(match legacy.subscriptions.next(now)? {
-                legacy_subscriptions::SubscribeAction::Subscribe(uri) => WatchAction::Subscribe(uri),
-                legacy_subscriptions::SubscribeAction::Unsubscribe(uri) => WatchAction::Unsubscribe(uri),
+                SubscribeAction::Subscribe(uri) => WatchAction::Subscribe(uri),
+                SubscribeAction::Unsubscribe(uri) => WatchAction::Unsubscribe(uri),
             }),
         }
     }

@@ -18,7 +18,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::backoff::BackoffTimer;
 
-use super::WatchConfig;
+use super::config::WatchConfig;
 use super::retry_class::{RefusalKind, RetryClass};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

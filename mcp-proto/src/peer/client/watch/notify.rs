@@ -10,10 +10,10 @@ use crate::peer::client::Event;
 use crate::peer::event_queue::{EventQueue, Pressure};
 use crate::rpc::Raw;
 
+use super::filter::{ChangeEvidence, Topic, WatchFilter};
 use super::modern_subscription::ListenUpdate;
-use super::{
-    ChangeEvidence, Topic, Watch, WatchEnd, WatchFilter, WatchId, WatchMechanism, WatchRegistry, WatchState,
-};
+use super::registry::{Watch, WatchMechanism, WatchRegistry};
+use super::state::{WatchEnd, WatchId, WatchState};
 
 /// The maximum number of parents of a resource to search for watches: deeper paths are not sensible.
 const MAX_PARENTS: usize = 64;
@@ -96,7 +96,7 @@ impl WatchRegistry {
     }
 
     /// Completes an event that leaves the queue; `false` if it has become void meanwhile.
-    pub(in crate::peer::client) fn complete_event(&mut self, event: &mut Event) -> bool {
+    pub(super) fn complete_event(&mut self, event: &mut Event) -> bool {
         match event {
             Event::Changed { watch, change, evidence: why } => {
                 let topic = change.topic();

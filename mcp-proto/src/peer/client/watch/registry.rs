@@ -1,0 +1,297 @@
+//! The watches of a connection, by topic.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::Instant;
+use crate::peer::Outcome;
+use crate::peer::client::{Event, ServerInfo};
+use crate::peer::event_queue::EventQueue;
+use crate::rpc::Raw;
+use crate::schema::{Era, ServerCapability};
+
+use super::config::{ChannelKind, WatchConfig, WatchStart};
+use super::filter::{ChangeEvidence, Topic, WatchFilter};
+use super::legacy_subscriptions::LegacySubscriptions;
+use super::modern_subscription::{ListenAction, ModernSubscription};
+use super::state::{WatchId, WatchState};
+
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) filter: WatchFilter,
+    /// Whether the server reports this topic.
+    pub(super) is_covered: bool,
+    /// The missing part that was last reported to the application, if any.
+    pub(super) reported_missing: Option<WatchFilter>,
+    /// Whether a change may have been missed that has not been reported yet.
+    pub(super) stale: bool,
+}
+
+/// How the client subscribes at this server.
+#[derive(Debug)]
+pub(super) enum WatchMechanism {
+    /// The server's era is not known yet.
+    Unknown,
+    Modern(Box<ModernSubscription>),
+    Legacy(Box<LegacyWatches>),
+}
+
+#[derive(Debug)]
+pub(super) struct LegacyWatches {
+    pub(super) subscriptions: LegacySubscriptions,
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+    subscribe: bool,
+    tasks: bool,
+}
+
+impl LegacyWatches {
+    /// Whether the server reports this topic, once that is known.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#capabilities>
+    pub(super) fn is_covered(&self, topic: &Topic) -> Option<bool> {
+        match topic {
+            Topic::Tools => Some(self.tools),
+            Topic::Prompts => Some(self.prompts),
+            Topic::Resources => Some(self.resources),
+            Topic::Task(_) => Some(self.tasks),
+            Topic::Resource(_) if !self.subscribe => Some(false),
+            Topic::Resource(uri) => self.subscriptions.is_covered(uri),
+        }
+    }
+}
+
+/// The watches of a connection.
+#[derive(Debug)]
+pub(super) struct WatchRegistry {
+    config: WatchConfig,
+    pub(super) watches: BTreeMap<WatchId, Watch>,
+    next: u64,
+    /// The watches of each topic.
+    pub(super) index: BTreeMap<Topic, BTreeSet<WatchId>>,
+    pub(super) mechanism: WatchMechanism,
+    /// Whether this client may watch tasks.
+    can_watch_tasks: bool,
+    /// Whether messages outside of any request cannot be received at all (legacy revisions over HTTP).
+    pub(super) lacks_event_stream: bool,
+    /// The changes queued as events, each of them once.
+    pub(super) pending: BTreeMap<(WatchId, Topic), (Option<Raw>, ChangeEvidence)>,
+    /// The states queued as events: the latest of each watch.
+    pub(super) states: BTreeMap<WatchId, WatchState>,
+    /// Requests that have ended and are not processed yet.
+    pub(super) ended: Vec<(i64, Outcome)>,
+    /// Requests whose outcomes are ignored.
+    pub(super) abandoned: BTreeSet<i64>,
+    /// Whether `drive` may have work to do.
+    pub(super) dirty: bool,
+}
+
+impl WatchRegistry {
+    pub(super) fn new(config: WatchConfig, asks_tasks: bool) -> Self {
+        Self {
+            config,
+            watches: BTreeMap::new(),
+            next: 1,
+            index: BTreeMap::new(),
+            mechanism: WatchMechanism::Unknown,
+            can_watch_tasks: asks_tasks,
+            lacks_event_stream: false,
+            pending: BTreeMap::new(),
+            states: BTreeMap::new(),
+            ended: Vec::new(),
+            abandoned: BTreeSet::new(),
+            dirty: false,
+        }
+    }
+
+    /// The covered part of a watch's filter: without what is `missing`.
+    pub(super) fn covered_topics(&self, id: WatchId, missing: &WatchFilter) -> Vec<Topic> {
+        let interest = self.watches.get(&id).map(|watch| watch.filter.0.difference(&missing.0));
+        interest.into_iter().flatten().cloned().collect()
+    }
+
+    // --- Filters ---
+
+    pub(super) fn add(&mut self, interest: WatchFilter, since: WatchStart) -> WatchId {
+        let id = WatchId(self.next);
+        self.next = self.next.saturating_add(1);
+        for topic in &interest.0 {
+            self.add_to_index(topic, id);
+        }
+        let stale = since == WatchStart::Before;
+        self.watches.insert(id, Watch { filter: interest, is_covered: false, reported_missing: None, stale });
+        self.dirty = true;
+        id
+    }
+
+    pub(super) fn change(&mut self, id: WatchId, interest: WatchFilter) {
+        let Some(watch) = self.watches.get_mut(&id) else { return };
+        watch.reported_missing = None;
+        let before = core::mem::replace(&mut watch.filter, interest.clone());
+        for topic in interest.0.difference(&before.0) {
+            self.add_to_index(topic, id);
+        }
+        for topic in before.0.difference(&interest.0) {
+            self.remove_from_index(topic, id);
+            self.pending.remove(&(id, topic.clone()));
+        }
+        self.dirty = true;
+    }
+
+    /// Removes a watch together with its queued events.
+    pub(super) fn remove(&mut self, id: WatchId) {
+        let Some(watch) = self.watches.remove(&id) else { return };
+        for topic in &watch.filter.0 {
+            self.remove_from_index(topic, id);
+        }
+        self.states.remove(&id);
+        let first = (id, Topic::Tools);
+        let waiting: Vec<Topic> = (self.pending.range(first..))
+            .take_while(|((watch, _), _)| *watch == id)
+            .map(|((_, topic), _)| topic.clone())
+            .collect();
+        for topic in waiting {
+            self.pending.remove(&(id, topic));
+        }
+        self.dirty = true;
+    }
+
+    fn add_to_index(&mut self, topic: &Topic, id: WatchId) {
+        let interested = self.index.entry(topic.clone()).or_default();
+        let first = interested.is_empty();
+        interested.insert(id);
+        if let (true, Topic::Resource(uri), WatchMechanism::Legacy(legacy)) =
+            (first, topic, &mut self.mechanism)
+            && legacy.subscribe
+        {
+            legacy.subscriptions.subscribe(uri);
+        }
+    }
+
+    fn remove_from_index(&mut self, topic: &Topic, id: WatchId) {
+        let Some(interested) = self.index.get_mut(topic) else { return };
+        interested.remove(&id);
+        if !interested.is_empty() {
+            return;
+        }
+        self.index.remove(topic);
+        if let (Topic::Resource(uri), WatchMechanism::Legacy(legacy)) = (topic, &mut self.mechanism) {
+            legacy.subscriptions.unsubscribe(uri);
+        }
+    }
+
+    /// The union of all filters: the filter to request of a modern server.
+    pub(super) fn combined_filter(&self) -> WatchFilter {
+        self.index.keys().filter(|topic| self.can_watch(topic)).cloned().collect()
+    }
+
+    pub(super) fn can_watch(&self, topic: &Topic) -> bool {
+        self.can_watch_tasks || !matches!(topic, Topic::Task(_))
+    }
+
+    // --- The server ---
+
+    /// Starts on a server that is now known, or known again after a new handshake: a legacy server has lost the earlier
+    /// subscriptions.
+    pub(super) fn begin(
+        &mut self,
+        server: &ServerInfo,
+        channel: ChannelKind,
+        events: &mut EventQueue<Event>,
+    ) {
+        self.dirty = true;
+        self.lacks_event_stream = false;
+        match (server.era, &self.mechanism) {
+            (Era::Modern, WatchMechanism::Modern(_)) => {}
+            (Era::Modern, _) => {
+                self.interrupt(events);
+                self.abandon();
+                self.mechanism =
+                    WatchMechanism::Modern(Box::new(ModernSubscription::new(&self.config, channel)));
+            }
+            (Era::Legacy, _) => {
+                self.interrupt(events);
+                self.begin_legacy(server);
+            }
+        }
+    }
+
+    fn begin_legacy(&mut self, server: &ServerInfo) {
+        let keeping = match core::mem::replace(&mut self.mechanism, WatchMechanism::Unknown) {
+            WatchMechanism::Legacy(legacy) => {
+                let mut keeping = legacy.subscriptions;
+                keeping.resubscribe_all();
+                keeping
+            }
+            before => {
+                self.mechanism = before;
+                self.abandon();
+                LegacySubscriptions::new(&self.config)
+            }
+        };
+        let has = |capability| match &server.capabilities {
+            Some(capabilities) => capabilities.allows(capability, server.revision),
+            None => true,
+        };
+        let mut legacy = LegacyWatches {
+            subscriptions: keeping,
+            tools: has(ServerCapability::ToolsListChanged),
+            prompts: has(ServerCapability::PromptsListChanged),
+            resources: has(ServerCapability::ResourcesListChanged),
+            subscribe: has(ServerCapability::ResourcesSubscribe),
+            tasks: has(ServerCapability::Tasks),
+        };
+        for topic in self.index.keys() {
+            match topic {
+                Topic::Resource(uri) if legacy.subscribe => legacy.subscriptions.subscribe(uri),
+                _ => {}
+            }
+        }
+        self.mechanism = WatchMechanism::Legacy(Box::new(legacy));
+    }
+
+    /// Abandons all requests that the watches have made.
+    fn abandon(&mut self) {
+        match &mut self.mechanism {
+            WatchMechanism::Unknown => {}
+            WatchMechanism::Modern(listening) => {
+                while let ListenAction::End(number) = listening.end_all() {
+                    self.abandoned.insert(number);
+                }
+            }
+            WatchMechanism::Legacy(legacy) => self.abandoned.extend(legacy.subscriptions.abandon()),
+        }
+        self.mechanism = WatchMechanism::Unknown;
+    }
+
+    /// Whether a watch has made this request.
+    pub(super) fn owns_request(&self, number: i64) -> bool {
+        let current = match &self.mechanism {
+            WatchMechanism::Unknown => false,
+            WatchMechanism::Modern(listening) => listening.owns_request(number),
+            WatchMechanism::Legacy(legacy) => legacy.subscriptions.owns_request(number),
+        };
+        current || self.abandoned.contains(&number)
+    }
+
+    /// Queues the outcome of a request that a watch has made.
+    pub(super) fn queue_outcome(&mut self, number: i64, outcome: Outcome) {
+        self.ended.push((number, outcome));
+        self.dirty = true;
+    }
+
+    /// When the watches next have work to do, if nothing else happens first.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match &self.mechanism {
+            WatchMechanism::Unknown => None,
+            WatchMechanism::Modern(listening) => listening.deadline(),
+            WatchMechanism::Legacy(legacy) => legacy.subscriptions.deadline(),
+        }
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.dirty || self.deadline().is_some_and(|deadline| deadline <= now)
+    }
+}
