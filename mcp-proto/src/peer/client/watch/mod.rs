@@ -10,6 +10,7 @@ mod filter;
 mod legacy_subscriptions;
 mod modern_subscription;
 mod notify;
+mod pending_events;
 mod registry;
 mod retry_class;
 mod state;
@@ -92,7 +93,7 @@ impl Watches {
 
     /// Completes an event that leaves the queue; `false` if it has become void meanwhile.
     pub(super) fn complete_event(&mut self, event: &mut Event) -> bool {
-        self.registry.as_mut().is_none_or(|registry| registry.complete_event(event))
+        self.registry.as_mut().is_none_or(|registry| registry.pending.complete(event))
     }
 
     /// The covered part of a watch's filter: without what is `missing`.

@@ -30,7 +30,13 @@ impl WatchRegistry {
     ) -> bool {
         let interested: Vec<WatchId> = self.index.get(topic).into_iter().flatten().copied().collect();
         for &id in &interested {
-            self.queue_change(id, topic.clone(), update.map(Raw::detached), ChangeEvidence::Notified, events);
+            self.pending.push_change(
+                id,
+                topic.clone(),
+                update.map(Raw::detached),
+                ChangeEvidence::Notified,
+                events,
+            );
         }
         !interested.is_empty()
     }
@@ -58,7 +64,7 @@ impl WatchRegistry {
         let mut done = BTreeSet::new();
         for (id, parent) in above {
             told = true;
-            if !done.insert(id) || self.pending.contains_key(&(id, topic.clone())) {
+            if !done.insert(id) || self.pending.has_change(id, &topic) {
                 continue;
             }
             // The server can send any number of such names: if the queue has no room, the watched name stands for all.
@@ -68,66 +74,12 @@ impl WatchRegistry {
             } else {
                 (parent, ChangeEvidence::MaybeMissed)
             };
-            self.queue_change(id, topic, None, why, events);
+            self.pending.push_change(id, topic, None, why, events);
         }
         told
     }
 
-    /// Queues a change as an event, unless the same one is queued already.
-    fn queue_change(
-        &mut self,
-        id: WatchId,
-        topic: Topic,
-        update: Option<Raw>,
-        why: ChangeEvidence,
-        events: &mut EventQueue<Event>,
-    ) {
-        if let Some(pending) = self.pending.get_mut(&(id, topic.clone())) {
-            // The latest status of a task replaces all earlier ones; any other change only says that the topic has
-            // changed.
-            if update.is_some() || why == ChangeEvidence::MaybeMissed {
-                *pending = (update, why);
-            }
-            return;
-        }
-        let bytes = topic.bytes().saturating_add(update.as_ref().map_or(0, |update| update.as_bytes().len()));
-        self.pending.insert((id, topic.clone()), (update, why));
-        events.push(Event::Changed { watch: id, change: topic.change(None), evidence: why }, bytes);
-    }
-
-    /// Completes an event that leaves the queue; `false` if it has become void meanwhile.
-    pub(super) fn complete_event(&mut self, event: &mut Event) -> bool {
-        match event {
-            Event::Changed { watch, change, evidence: why } => {
-                let topic = change.topic();
-                match self.pending.remove(&(*watch, topic.clone())) {
-                    Some((update, latest)) => {
-                        *change = topic.change(update);
-                        *why = latest;
-                        true
-                    }
-                    None => false,
-                }
-            }
-            Event::Watch { state: WatchState::Ended(_), .. } => true,
-            Event::Watch { watch, state } => match self.states.remove(watch) {
-                Some(latest) => {
-                    *state = latest;
-                    true
-                }
-                None => false,
-            },
-            _ => true,
-        }
-    }
-
     // --- States ---
-
-    fn queue_state(&mut self, id: WatchId, state: WatchState, events: &mut EventQueue<Event>) {
-        if self.states.insert(id, state).is_none() {
-            events.push(Event::Watch { watch: id, state: WatchState::Interrupted }, 0);
-        }
-    }
 
     /// Interrupts all watches, because notifications no longer arrive.
     pub(super) fn interrupt(&mut self, events: &mut EventQueue<Event>) {
@@ -140,7 +92,7 @@ impl WatchRegistry {
             }
         }
         for id in heard {
-            self.queue_state(id, WatchState::Interrupted, events);
+            self.pending.push_state(id, WatchState::Interrupted, events);
         }
     }
 
@@ -223,11 +175,11 @@ impl WatchRegistry {
         let stale = core::mem::take(&mut watch.stale);
         if fresh {
             watch.reported_missing = Some(missing.clone());
-            self.queue_state(id, WatchState::On { missing }, events);
+            self.pending.push_state(id, WatchState::On { missing }, events);
         }
         if stale {
             for topic in granted.0 {
-                self.queue_change(id, topic, None, ChangeEvidence::MaybeMissed, events);
+                self.pending.push_change(id, topic, None, ChangeEvidence::MaybeMissed, events);
             }
         }
     }

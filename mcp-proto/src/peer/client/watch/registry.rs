@@ -8,14 +8,14 @@ use crate::Instant;
 use crate::peer::Outcome;
 use crate::peer::client::{Event, ServerInfo};
 use crate::peer::event_queue::EventQueue;
-use crate::rpc::Raw;
 use crate::schema::{Era, ServerCapability};
 
 use super::config::{ChannelKind, WatchConfig, WatchStart};
-use super::filter::{ChangeEvidence, Topic, WatchFilter};
+use super::filter::{Topic, WatchFilter};
 use super::legacy_subscriptions::LegacySubscriptions;
 use super::modern_subscription::{ListenAction, ModernSubscription};
-use super::state::{WatchId, WatchState};
+use super::pending_events::PendingEvents;
+use super::state::WatchId;
 
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -76,10 +76,7 @@ pub(super) struct WatchRegistry {
     can_watch_tasks: bool,
     /// Whether messages outside of any request cannot be received at all (legacy revisions over HTTP).
     pub(super) lacks_event_stream: bool,
-    /// The changes queued as events, each of them once.
-    pub(super) pending: BTreeMap<(WatchId, Topic), (Option<Raw>, ChangeEvidence)>,
-    /// The states queued as events: the latest of each watch.
-    pub(super) states: BTreeMap<WatchId, WatchState>,
+    pub(super) pending: PendingEvents,
     /// Requests that have ended and are not processed yet.
     pub(super) ended: Vec<(i64, Outcome)>,
     /// Requests whose outcomes are ignored.
@@ -98,8 +95,7 @@ impl WatchRegistry {
             mechanism: WatchMechanism::Unknown,
             can_watch_tasks: asks_tasks,
             lacks_event_stream: false,
-            pending: BTreeMap::new(),
-            states: BTreeMap::new(),
+            pending: PendingEvents::default(),
             ended: Vec::new(),
             abandoned: BTreeSet::new(),
             dirty: false,
@@ -135,7 +131,7 @@ impl WatchRegistry {
         }
         for topic in before.0.difference(&interest.0) {
             self.remove_from_index(topic, id);
-            self.pending.remove(&(id, topic.clone()));
+            self.pending.remove_change(id, topic);
         }
         self.dirty = true;
     }
@@ -146,15 +142,7 @@ impl WatchRegistry {
         for topic in &watch.filter.0 {
             self.remove_from_index(topic, id);
         }
-        self.states.remove(&id);
-        let first = (id, Topic::Tools);
-        let waiting: Vec<Topic> = (self.pending.range(first..))
-            .take_while(|((watch, _), _)| *watch == id)
-            .map(|((_, topic), _)| topic.clone())
-            .collect();
-        for topic in waiting {
-            self.pending.remove(&(id, topic));
-        }
+        self.pending.remove_watch(id);
         self.dirty = true;
     }
 
