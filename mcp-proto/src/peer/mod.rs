@@ -23,6 +23,8 @@ pub(crate) mod related;
 #[cfg(feature = "server")]
 pub mod server;
 mod task;
+#[cfg(any(feature = "client", feature = "server"))]
+pub(crate) mod topic;
 mod transport_error;
 
 pub use crate::schema::CacheHint;

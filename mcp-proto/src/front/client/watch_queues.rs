@@ -8,7 +8,8 @@ use crate::front::Error;
 use crate::front::queue::MAX_BYTES;
 use crate::front::signal::Wakers;
 use crate::inline_map::InlineMap;
-use crate::peer::client::{Change, ChangeEvidence, CloseReason, Topic, WatchEnd, WatchId, WatchState};
+use crate::peer::client::{Change, ChangeEvidence, CloseReason, WatchEnd, WatchId, WatchState};
+use crate::peer::topic::Topic;
 
 /// The maximum number of updates queued for one watch. Each change is queued once, so only a server that reports ever
 /// more resources below the watched ones can reach it.

@@ -15,30 +15,8 @@ use crate::Instant;
 use crate::front::events::{EventSource, Listeners, QueuedEvent};
 use crate::front::signal::{Signal, Wakers, lock};
 use crate::inline_map::InlineMap;
-use crate::peer::server::ServerTransport;
-use crate::peer::server::{self, ListKind};
+use crate::peer::server::{ListKind, ServerTransport, Topic};
 use crate::schema::tasks::TaskUpdatedParams;
-
-/// A topic of change notifications.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ChangeTopic {
-    /// All lists: legacy sessions receive their changes without a subscription.
-    Lists,
-    List(ListKind),
-    Resource(Arc<str>),
-    Task(Arc<str>),
-}
-
-impl ChangeTopic {
-    /// Converts a machine's topic.
-    pub(super) fn of(topic: &server::Topic) -> Option<Self> {
-        match topic {
-            server::Topic::List(list) => Some(Self::List(*list)),
-            server::Topic::Resource(uri) => Some(Self::Resource((&**uri).into())),
-            server::Topic::Task(task) => Some(Self::Task((&**task).into())),
-        }
-    }
-}
 
 /// The pending changes of a subscriber, with the signal that wakes it.
 pub(super) struct Mailbox {
@@ -47,10 +25,10 @@ pub(super) struct Mailbox {
 }
 
 /// The changed topics; for a task, with its latest status.
-pub(super) type Changes = InlineMap<ChangeTopic, Option<Arc<TaskUpdatedParams>>>;
+pub(super) type Changes = InlineMap<Topic, Option<Arc<TaskUpdatedParams>>>;
 
 impl Mailbox {
-    fn mark(&self, topic: ChangeTopic, task: Option<Arc<TaskUpdatedParams>>) {
+    fn mark(&self, topic: Topic, task: Option<Arc<TaskUpdatedParams>>) {
         let (first, replaced) = {
             let mut changes = lock(&self.changes);
             (changes.is_empty(), changes.insert(topic, task))
@@ -76,13 +54,12 @@ impl Mailbox {
 pub(super) fn deliver<M: ServerTransport>(changes: &Changes, machine: &mut M, now: Instant) {
     for (topic, task) in changes.iter() {
         match (topic, task) {
-            (ChangeTopic::List(list), _) => machine.at(now).list_changed(*list),
-            (ChangeTopic::Resource(uri), _) => machine.at(now).resource_updated(uri),
-            (ChangeTopic::Task(_), Some(task)) => {
+            (Topic::List(list), _) => machine.at(now).list_changed(*list),
+            (Topic::Resource(uri), _) => machine.at(now).resource_updated(uri),
+            (Topic::Task(_), Some(task)) => {
                 machine.at(now).task_updated(task);
             }
-            // These topics never occur in its mailbox.
-            (ChangeTopic::Lists | ChangeTopic::Task(_), _) => {}
+            (Topic::Task(_), None) => {}
         }
     }
 }
@@ -93,21 +70,22 @@ pub(super) struct Hub(Mutex<SubscriberIndex>);
 
 #[derive(Default)]
 struct SubscriberIndex {
-    topics: BTreeMap<ChangeTopic, InlineMap<u64, Arc<Mailbox>>>,
+    topics: BTreeMap<Topic, InlineMap<u64, Arc<Mailbox>>>,
+    /// The legacy sessions: they receive the changes of all lists without a subscription.
+    sessions: BTreeMap<u64, Arc<Mailbox>>,
     next: u64,
     /// The listeners for changes in resource subscriptions.
     listeners: Listeners<HttpServerEvent>,
 }
 
 impl Hub {
-    /// Adds a subscriber to `topics`, which `signal` wakes.
-    pub(super) fn subscribe(
-        self: &Arc<Self>,
-        signal: &Arc<Signal>,
-        topics: InlineMap<ChangeTopic, ()>,
-    ) -> Subscriber {
+    /// Adds a legacy session, which `signal` wakes.
+    pub(super) fn add_session(self: &Arc<Self>, signal: &Arc<Signal>) -> Subscriber {
         let mut wakers = Wakers::default();
-        let subscriber = self.enter(&mut lock(&self.0), signal, topics, &mut wakers);
+        let mut index = lock(&self.0);
+        let subscriber = self.enter(&mut index, signal, InlineMap::new(), &mut wakers);
+        index.sessions.insert(subscriber.key, subscriber.mailbox.clone());
+        drop(index);
         wakers.release();
         subscriber
     }
@@ -117,7 +95,7 @@ impl Hub {
     pub(super) fn open<R>(
         self: &Arc<Self>,
         signal: &Arc<Signal>,
-        open: impl FnOnce() -> (R, InlineMap<ChangeTopic, ()>),
+        open: impl FnOnce() -> (R, InlineMap<Topic, ()>),
     ) -> (R, Option<Subscriber>) {
         let mut wakers = Wakers::default();
         let mut index = lock(&self.0);
@@ -132,7 +110,7 @@ impl Hub {
         self: &Arc<Self>,
         index: &mut SubscriberIndex,
         signal: &Arc<Signal>,
-        topics: InlineMap<ChangeTopic, ()>,
+        topics: InlineMap<Topic, ()>,
         wakers: &mut Wakers,
     ) -> Subscriber {
         let key = index.next;
@@ -145,17 +123,16 @@ impl Hub {
     }
 
     pub(super) fn list_changed(&self, list: ListKind) {
-        self.publish(&[ChangeTopic::List(list), ChangeTopic::Lists], &ChangeTopic::List(list), None);
+        self.publish(&Topic::List(list), None);
     }
 
     pub(super) fn resource_updated(&self, uri: &str) {
-        let topic = ChangeTopic::Resource(uri.into());
-        self.publish(core::slice::from_ref(&topic), &topic, None);
+        self.publish(&Topic::Resource(uri.into()), None);
     }
 
     pub(super) fn task_updated(&self, params: &TaskUpdatedParams) {
-        let topic = ChangeTopic::Task(params.task_id.as_str().into());
-        self.publish(core::slice::from_ref(&topic), &topic, Some(&Arc::new(params.clone())));
+        let topic = Topic::Task(params.task_id.as_str().into());
+        self.publish(&topic, Some(&Arc::new(params.clone())));
     }
 
     // --- Listeners for subscription changes ---
@@ -166,8 +143,8 @@ impl Hub {
 
     /// The resources that have subscribers.
     pub(super) fn resources(&self) -> Vec<String> {
-        let uri = |topic: &ChangeTopic| match topic {
-            ChangeTopic::Resource(uri) => Some(String::from(&**uri)),
+        let uri = |topic: &Topic| match topic {
+            Topic::Resource(uri) => Some(String::from(&**uri)),
             _ => None,
         };
         lock(&self.0).topics.keys().filter_map(uri).collect()
@@ -180,15 +157,16 @@ impl Hub {
         wakers.release();
     }
 
-    /// Marks the change as pending for every subscriber of one of `topics`.
-    fn publish(&self, topics: &[ChangeTopic], changed: &ChangeTopic, task: Option<&Arc<TaskUpdatedParams>>) {
+    /// Marks the change as pending for every subscriber of the topic.
+    fn publish(&self, topic: &Topic, task: Option<&Arc<TaskUpdatedParams>>) {
         let interested: Vec<Arc<Mailbox>> = {
             let index = lock(&self.0);
-            let of = |topic| index.topics.get(topic).into_iter().flat_map(InlineMap::values);
-            topics.iter().flat_map(of).cloned().collect()
+            let subscribers = index.topics.get(topic).into_iter().flat_map(InlineMap::values);
+            let sessions = matches!(topic, Topic::List(_)).then(|| index.sessions.values());
+            subscribers.chain(sessions.into_iter().flatten()).cloned().collect()
         };
         for mailbox in interested {
-            mailbox.mark(changed.clone(), task.cloned());
+            mailbox.mark(topic.clone(), task.cloned());
         }
     }
 }
@@ -198,7 +176,7 @@ pub(super) struct Subscriber {
     hub: Arc<Hub>,
     key: u64,
     mailbox: Arc<Mailbox>,
-    topics: InlineMap<ChangeTopic, ()>,
+    topics: InlineMap<Topic, ()>,
 }
 
 impl Subscriber {
@@ -207,13 +185,13 @@ impl Subscriber {
     }
 
     /// Subscribes to another topic.
-    pub(super) fn add(&mut self, topic: ChangeTopic, wakers: &mut Wakers) {
+    pub(super) fn add(&mut self, topic: Topic, wakers: &mut Wakers) {
         lock(&self.hub.0).add(topic.clone(), self.key, &self.mailbox, wakers);
         self.topics.insert(topic, ());
     }
 
     /// Unsubscribes from a topic.
-    pub(super) fn remove(&mut self, topic: &ChangeTopic, wakers: &mut Wakers) {
+    pub(super) fn remove(&mut self, topic: &Topic, wakers: &mut Wakers) {
         if self.topics.remove(topic).is_some() {
             lock(&self.hub.0).remove(topic, self.key, wakers);
         }
@@ -221,7 +199,7 @@ impl Subscriber {
 }
 
 impl SubscriberIndex {
-    fn add(&mut self, topic: ChangeTopic, key: u64, mailbox: &Arc<Mailbox>, wakers: &mut Wakers) {
+    fn add(&mut self, topic: Topic, key: u64, mailbox: &Arc<Mailbox>, wakers: &mut Wakers) {
         if !self.topics.contains_key(&topic) {
             self.publish_interest(&topic, |uri| HttpServerEvent::Subscribed { uri }, wakers);
         }
@@ -229,7 +207,7 @@ impl SubscriberIndex {
     }
 
     /// The subscriber shares the mailbox, so its content is not dropped here.
-    fn remove(&mut self, topic: &ChangeTopic, key: u64, wakers: &mut Wakers) {
+    fn remove(&mut self, topic: &Topic, key: u64, wakers: &mut Wakers) {
         let Some(interested) = self.topics.get_mut(topic) else { return };
         interested.remove(&key);
         if interested.is_empty() {
@@ -239,13 +217,8 @@ impl SubscriberIndex {
     }
 
     /// Publishes that a resource got its first subscriber or lost its last one.
-    fn publish_interest(
-        &mut self,
-        topic: &ChangeTopic,
-        event: fn(String) -> HttpServerEvent,
-        wakers: &mut Wakers,
-    ) {
-        if let (ChangeTopic::Resource(uri), false) = (topic, self.listeners.is_empty()) {
+    fn publish_interest(&mut self, topic: &Topic, event: fn(String) -> HttpServerEvent, wakers: &mut Wakers) {
+        if let (Topic::Resource(uri), false) = (topic, self.listeners.is_empty()) {
             self.listeners.publish(&event(String::from(&**uri)), uri.len(), wakers);
         }
     }
@@ -255,6 +228,7 @@ impl Drop for Subscriber {
     fn drop(&mut self) {
         let mut wakers = Wakers::default();
         let mut index = lock(&self.hub.0);
+        index.sessions.remove(&self.key);
         for topic in self.topics.keys() {
             index.remove(topic, self.key, &mut wakers);
         }

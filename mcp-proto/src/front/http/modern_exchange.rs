@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
 
-use super::hub::{ChangeTopic, Subscriber, deliver};
+use super::hub::{Subscriber, deliver};
 use super::service::{ExchangeRegistration, Service};
 use crate::Instant;
 use crate::front::HandlerMode;
@@ -12,6 +12,7 @@ use crate::front::router::Router;
 use crate::front::server::{ServerCore, ServerDriver};
 use crate::front::shared::Shared;
 use crate::inline_map::InlineMap;
+use crate::peer::server::Topic;
 use crate::schema::{Method, SubscriptionsListen};
 use crate::transport::http::server::{Exchange, ModernRequest};
 
@@ -37,8 +38,8 @@ impl<H: HandlerMode> ModernExchange<H> {
         let signal = Arc::default();
         let open = || {
             let exchange = Exchange::open(&service.setup, request, now);
-            let topics: InlineMap<ChangeTopic, ()> =
-                exchange.peer().topics().filter_map(ChangeTopic::of).map(|topic| (topic, ())).collect();
+            let topics: InlineMap<Topic, ()> =
+                exchange.peer().topics().cloned().map(|topic| (topic, ())).collect();
             (exchange, topics)
         };
         let (exchange, subscriber) = if listens { service.hub.open(&signal, open) } else { (open().0, None) };

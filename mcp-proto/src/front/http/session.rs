@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::task::{Context, Poll, Waker};
 
-use super::hub::{ChangeTopic, Hub, Mailbox, Subscriber, deliver};
+use super::hub::{Hub, Mailbox, Subscriber, deliver};
 use crate::front::Clock;
 use crate::front::handler::caller::Caller;
 use crate::front::server::ServerCore;
@@ -38,8 +38,7 @@ impl SessionCell {
     ) -> Arc<Self> {
         session.at(clock.now()).set_principal(principal.clone());
         let signal = Arc::default();
-        // Legacy clients receive list changes without a subscription.
-        let subscriber = hub.subscribe(&signal, [(ChangeTopic::Lists, ())].into_iter().collect());
+        let subscriber = hub.add_session(&signal);
         let mailbox = subscriber.mailbox().clone();
         let machine = SessionMachine {
             session,
@@ -186,10 +185,10 @@ impl SessionMachine {
         let event = self.session.poll_event()?;
         match &event {
             server::Event::Subscribed { uri } => {
-                self.subscriber.add(ChangeTopic::Resource(uri.as_str().into()), &mut self.wakers);
+                self.subscriber.add(server::Topic::Resource(uri.as_str().into()), &mut self.wakers);
             }
             server::Event::Unsubscribed { uri } => {
-                self.subscriber.remove(&ChangeTopic::Resource(uri.as_str().into()), &mut self.wakers);
+                self.subscriber.remove(&server::Topic::Resource(uri.as_str().into()), &mut self.wakers);
             }
             _ => {}
         }

@@ -59,7 +59,6 @@ pub use progress::{ConnectProgress, ConnectStep};
 pub use tasks::TaskCommand;
 pub use transport::{ClientLoan, ClientTransport};
 pub use view::ClientCommands;
-pub(crate) use watch::Topic;
 pub use watch::{
     Change, ChangeEvidence, OnServerEnd, WatchConfig, WatchEnd, WatchFilter, WatchId, WatchStart, WatchState,
 };

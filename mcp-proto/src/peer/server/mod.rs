@@ -35,6 +35,8 @@ use crate::peer::{
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
 
+pub use crate::peer::topic::{ListKind, Topic};
+
 use backlog::Backlog;
 pub use commands::{Answer, missing_capabilities, resource_not_found};
 pub use config::{Eras, ServerConfig, TaskAccess};
@@ -42,7 +44,6 @@ pub use event::{CloseReason, Diagnostic, Event, RequestContext};
 #[cfg(feature = "seal")]
 pub use seal::{NONCE_BYTES, OpenedState, SealError, SealKey, Sealer};
 pub use session::Session;
-pub use subscriptions::{ListKind, Topic};
 pub use transport::{ServerLoan, ServerTransport};
 pub use view::ServerCommands;
 

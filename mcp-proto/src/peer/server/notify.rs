@@ -11,12 +11,11 @@ use crate::schema::tasks::{TaskUpdated, TaskUpdatedParams};
 use crate::schema::{
     ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era, LoggingLevel, LoggingMessage,
     LoggingMessageParams, Meta, Notification, NotificationInfo, Number, Progress, ProgressParams,
-    PromptListChanged, ResourceListChanged, ResourceUpdated, ResourceUpdatedParams, Revision,
-    ServerCapability, ToolListChanged,
+    ResourceUpdated, ResourceUpdatedParams, Revision, ServerCapability,
 };
 
-use super::subscriptions::{Subscriber, Topic};
-use super::{Diagnostic, ListKind, Server, Session};
+use super::subscriptions::Subscriber;
+use super::{Diagnostic, ListKind, Server, Session, Topic};
 
 /// The pause before pending change notifications are tried again, if no input arrives earlier.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -251,16 +250,6 @@ impl Server {
                 });
                 false
             }
-        }
-    }
-}
-
-impl ListKind {
-    fn notification(self) -> &'static str {
-        match self {
-            Self::Tools => ToolListChanged::NAME,
-            Self::Prompts => PromptListChanged::NAME,
-            Self::Resources => ResourceListChanged::NAME,
         }
     }
 }

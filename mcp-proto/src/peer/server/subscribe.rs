@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 
+use crate::peer::topic::Topic;
 use crate::peer::{AnyResult, InboundId, Outbox, ResultDefaults};
 use crate::rpc::{ErrorObject, Id, code, write};
 use crate::schema::{
@@ -10,7 +11,7 @@ use crate::schema::{
 };
 
 use super::notify::write_notification;
-use super::subscriptions::{ListenRequest, Subscriber, Topic, grant};
+use super::subscriptions::{ListenRequest, Subscriber, grant};
 use super::{Event, PendingRequest, Server};
 
 impl Server {

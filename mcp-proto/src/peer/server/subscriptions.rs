@@ -3,13 +3,13 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::inline_map::InlineMap;
 use crate::peer::InboundId;
+use crate::peer::topic::{ListKind, Topic};
 use crate::rpc::{ErrorObject, Id};
 use crate::schema::{
     ClientCapabilities, ClientCapability, Json, Meta, Revision, ServerCapabilities, ServerCapability,
@@ -17,50 +17,6 @@ use crate::schema::{
 };
 
 use super::commands::missing_capabilities;
-
-/// A list whose changes a client can subscribe to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ListKind {
-    /// The list of tools.
-    Tools,
-    /// The list of prompts.
-    Prompts,
-    /// The lists of resources and templates.
-    Resources,
-}
-
-impl ListKind {
-    /// The capability that permits notifications about it.
-    pub(super) fn capability(self) -> ServerCapability {
-        match self {
-            Self::Tools => ServerCapability::ToolsListChanged,
-            Self::Prompts => ServerCapability::PromptsListChanged,
-            Self::Resources => ServerCapability::ResourcesListChanged,
-        }
-    }
-}
-
-/// A topic that can change.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Topic {
-    /// A list.
-    List(ListKind),
-    /// A resource, by its URI.
-    Resource(Box<str>),
-    /// A task of the tasks extension.
-    Task(Box<str>),
-}
-
-impl Topic {
-    /// The size in bytes of its client-supplied content.
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            Self::List(_) => 0,
-            Self::Resource(name) | Self::Task(name) => name.len(),
-        }
-    }
-}
 
 /// A subscriber to a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -192,7 +148,7 @@ impl Subscriptions {
             if self.remove(&topic, Subscriber::Session)
                 && let Topic::Resource(uri) = topic
             {
-                unused.push(String::from(uri));
+                unused.push(String::from(&*uri));
             }
         }
         unused

@@ -19,6 +19,7 @@ use core::time::Duration;
 use memchr::memmem;
 
 use crate::Instant;
+use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{CacheMode, LostReason, Outcome, OutgoingRequest, RequestError};
 use crate::rpc::{JsonStr, Raw, code, decode_member, read_members};
 use crate::schema::{
@@ -26,7 +27,7 @@ use crate::schema::{
     MethodInfo, NotificationInfo, ReadResource, Revision, peek,
 };
 
-use super::{Client, Diagnostic, EraPolicy, Phase, Topic, WatchFilter, WatchId};
+use super::{Client, Diagnostic, EraPolicy, Phase, WatchFilter, WatchId};
 
 pub use config::{CacheConfig, CacheContext};
 
@@ -187,9 +188,9 @@ impl Client {
     pub(super) fn invalidate_unwatched(&mut self, watch: WatchId, missing: &WatchFilter) {
         for topic in self.watches.covered_topics(watch, missing) {
             match topic {
-                Topic::Tools => self.invalidate(ListTools::NAME),
-                Topic::Prompts => self.invalidate(ListPrompts::NAME),
-                Topic::Resources => {
+                Topic::List(ListKind::Tools) => self.invalidate(ListTools::NAME),
+                Topic::List(ListKind::Prompts) => self.invalidate(ListPrompts::NAME),
+                Topic::List(ListKind::Resources) => {
                     self.invalidate(ListResources::NAME);
                     self.invalidate(ListResourceTemplates::NAME);
                 }

@@ -6,19 +6,19 @@ use alloc::sync::Arc;
 use crate::Instant;
 use crate::peer::client::{Client, Diagnostic, Event, Phase};
 use crate::peer::event_queue::EventQueue;
+use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{Outbox, Outcome, OutgoingRequest, ReissuePolicy, RequestError, RequestId, RequestOptions};
 use crate::rpc::{Raw, Text};
 use crate::schema::tasks::legacy::TaskStatusChanged;
 use crate::schema::tasks::{TaskIdParams, TaskUpdated};
 use crate::schema::{
-    Era, Method, Notification, PromptListChanged, ResourceListChanged, ResourceUpdated,
-    ResourceUpdatedParams, SubscribeResource, SubscribeResourceParams, SubscriptionsAcknowledged,
-    SubscriptionsAcknowledgedParams, SubscriptionsListen, SubscriptionsListenParams, ToolListChanged,
-    UnsubscribeResource, UnsubscribeResourceParams,
+    Era, Method, Notification, ResourceUpdated, ResourceUpdatedParams, SubscribeResource,
+    SubscribeResourceParams, SubscriptionsAcknowledged, SubscriptionsAcknowledgedParams, SubscriptionsListen,
+    SubscriptionsListenParams, UnsubscribeResource, UnsubscribeResourceParams,
 };
 
 use super::config::{ChannelKind, WatchStart};
-use super::filter::{Topic, WatchFilter};
+use super::filter::WatchFilter;
 use super::legacy_subscriptions::SubscribeAction;
 use super::modern_subscription::{ListenAction, ListenUpdate};
 use super::registry::{WatchMechanism, WatchRegistry};
@@ -378,15 +378,14 @@ impl WatchRegistry {
             self.apply_listen_update(news, events);
         }
         let task = if modern { TaskUpdated::NAME } else { TaskStatusChanged::NAME };
-        match method {
-            ToolListChanged::NAME => _ = self.notify_changed(&Topic::Tools, None, events),
-            PromptListChanged::NAME => _ = self.notify_changed(&Topic::Prompts, None, events),
-            ResourceListChanged::NAME => _ = self.notify_changed(&Topic::Resources, None, events),
-            ResourceUpdated::NAME => {
+        let list = ListKind::ALL.into_iter().find(|list| list.notification() == method);
+        match (list, method) {
+            (Some(list), _) => _ = self.notify_changed(&Topic::List(list), None, events),
+            (None, ResourceUpdated::NAME) => {
                 let params: ResourceUpdatedParams = decode(params)?;
                 self.notify_resource(&params.uri, events);
             }
-            method if method == task => {
+            (None, method) if method == task => {
                 let id: TaskIdParams = decode(params)?;
                 self.notify_changed(&Topic::Task(id.task_id.as_str().into()), params, events);
             }

@@ -1,43 +1,13 @@
-//! Topics that can change, filters of topics, and changes.
+//! Filters of topics, and changes of topics.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::peer::topic::{ListKind, Topic};
 use crate::rpc::Raw;
 use crate::schema::SubscriptionFilter;
-
-/// A topic that can change.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Topic {
-    Tools,
-    Prompts,
-    Resources,
-    Resource(Arc<str>),
-    Task(Arc<str>),
-}
-
-impl Topic {
-    /// The size of its name in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            Self::Tools | Self::Prompts | Self::Resources => 0,
-            Self::Resource(name) | Self::Task(name) => name.len(),
-        }
-    }
-
-    /// The change of this topic; of a task, with its status where that is known.
-    pub(super) fn change(self, update: Option<Raw>) -> Change {
-        match self {
-            Self::Tools => Change::Tools,
-            Self::Prompts => Change::Prompts,
-            Self::Resources => Change::Resources,
-            Self::Resource(uri) => Change::Resource(String::from(&*uri)),
-            Self::Task(id) => Change::Task { id: String::from(&*id), update },
-        }
-    }
-}
 
 /// The topics that a watch covers: lists, resources, tasks.
 ///
@@ -59,19 +29,19 @@ impl WatchFilter {
     /// Adds the list of tools.
     #[must_use]
     pub fn tools(self) -> Self {
-        self.with(Topic::Tools)
+        self.with(Topic::List(ListKind::Tools))
     }
 
     /// Adds the list of prompts.
     #[must_use]
     pub fn prompts(self) -> Self {
-        self.with(Topic::Prompts)
+        self.with(Topic::List(ListKind::Prompts))
     }
 
     /// Adds the lists of resources and templates.
     #[must_use]
     pub fn resources(self) -> Self {
-        self.with(Topic::Resources)
+        self.with(Topic::List(ListKind::Resources))
     }
 
     /// Adds the resource `uri` and its sub-resources.
@@ -88,17 +58,17 @@ impl WatchFilter {
 
     /// Whether the filter covers the list of tools.
     pub fn has_tools(&self) -> bool {
-        self.0.contains(&Topic::Tools)
+        self.0.contains(&Topic::List(ListKind::Tools))
     }
 
     /// Whether the filter covers the list of prompts.
     pub fn has_prompts(&self) -> bool {
-        self.0.contains(&Topic::Prompts)
+        self.0.contains(&Topic::List(ListKind::Prompts))
     }
 
     /// Whether the filter covers the lists of resources and templates.
     pub fn has_resources(&self) -> bool {
-        self.0.contains(&Topic::Resources)
+        self.0.contains(&Topic::List(ListKind::Resources))
     }
 
     /// The single resources that the filter covers, in the order of their URIs.
@@ -146,9 +116,9 @@ impl WatchFilter {
         };
         let (uris, tasks) = (names(&filter.resource_subscriptions), names(&filter.task_ids));
         let granted = |topic: &&Topic| match topic {
-            Topic::Tools => filter.tools_list_changed == Some(true),
-            Topic::Prompts => filter.prompts_list_changed == Some(true),
-            Topic::Resources => filter.resources_list_changed == Some(true),
+            Topic::List(ListKind::Tools) => filter.tools_list_changed == Some(true),
+            Topic::List(ListKind::Prompts) => filter.prompts_list_changed == Some(true),
+            Topic::List(ListKind::Resources) => filter.resources_list_changed == Some(true),
             Topic::Resource(uri) => uris.contains(uri),
             Topic::Task(id) => tasks.contains(id),
         };
@@ -185,12 +155,23 @@ pub enum Change {
 }
 
 impl Change {
+    /// The change of this topic; of a task, with its status where that is known.
+    pub(super) fn new(topic: Topic, update: Option<Raw>) -> Self {
+        match topic {
+            Topic::List(ListKind::Tools) => Self::Tools,
+            Topic::List(ListKind::Prompts) => Self::Prompts,
+            Topic::List(ListKind::Resources) => Self::Resources,
+            Topic::Resource(uri) => Self::Resource(String::from(&*uri)),
+            Topic::Task(id) => Self::Task { id: String::from(&*id), update },
+        }
+    }
+
     /// The topic that has changed.
     pub(crate) fn topic(&self) -> Topic {
         match self {
-            Self::Tools => Topic::Tools,
-            Self::Prompts => Topic::Prompts,
-            Self::Resources => Topic::Resources,
+            Self::Tools => Topic::List(ListKind::Tools),
+            Self::Prompts => Topic::List(ListKind::Prompts),
+            Self::Resources => Topic::List(ListKind::Resources),
             Self::Resource(uri) => Topic::Resource(uri.as_str().into()),
             Self::Task { id, .. } => Topic::Task(id.as_str().into()),
         }

@@ -21,13 +21,13 @@ use alloc::vec::Vec;
 use crate::Instant;
 use crate::peer::Outcome;
 use crate::peer::event_queue::EventQueue;
+use crate::peer::topic::Topic;
 use crate::schema::ClientCapability;
 
 use super::{ClientConfig, Event, ServerInfo};
 
 pub use config::{OnServerEnd, WatchConfig, WatchStart};
 pub(super) use drive::NotificationScope;
-pub(crate) use filter::Topic;
 pub use filter::{Change, ChangeEvidence, WatchFilter};
 pub use state::{WatchEnd, WatchId, WatchState};
 

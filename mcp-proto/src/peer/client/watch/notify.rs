@@ -8,9 +8,10 @@ use alloc::vec::Vec;
 use crate::peer::Outcome;
 use crate::peer::client::Event;
 use crate::peer::event_queue::{EventQueue, Pressure};
+use crate::peer::topic::Topic;
 use crate::rpc::Raw;
 
-use super::filter::{ChangeEvidence, Topic, WatchFilter};
+use super::filter::{ChangeEvidence, WatchFilter};
 use super::modern_subscription::ListenUpdate;
 use super::registry::{Watch, WatchMechanism, WatchRegistry};
 use super::state::{WatchEnd, WatchId, WatchState};

@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 
 use crate::peer::client::Event;
 use crate::peer::event_queue::EventQueue;
+use crate::peer::topic::{ListKind, Topic};
 use crate::rpc::Raw;
 
-use super::filter::{ChangeEvidence, Topic};
+use super::filter::{Change, ChangeEvidence};
 use super::state::{WatchId, WatchState};
 
 /// The contents of the queued events. Each change and each state is queued once; its event gets the latest content when
@@ -38,7 +39,7 @@ impl PendingEvents {
         }
         let bytes = topic.bytes().saturating_add(update.as_ref().map_or(0, |update| update.as_bytes().len()));
         self.changes.insert((id, topic.clone()), (update, why));
-        events.push(Event::Changed { watch: id, change: topic.change(None), evidence: why }, bytes);
+        events.push(Event::Changed { watch: id, change: Change::new(topic, None), evidence: why }, bytes);
     }
 
     /// Queues a state, other than the last one.
@@ -60,7 +61,7 @@ impl PendingEvents {
                 let Some((update, latest)) = self.changes.remove(&(*watch, topic.clone())) else {
                     return false;
                 };
-                *change = topic.change(update);
+                *change = Change::new(topic, update);
                 *why = latest;
             }
             Event::Watch { state: WatchState::Ended(_), .. } => {}
@@ -81,7 +82,7 @@ impl PendingEvents {
     /// Removes all events of a watch.
     pub(super) fn remove_watch(&mut self, id: WatchId) {
         self.states.remove(&id);
-        let first = (id, Topic::Tools);
+        let first = (id, Topic::List(ListKind::Tools));
         let waiting: Vec<Topic> = (self.changes.range(first..))
             .take_while(|((watch, _), _)| *watch == id)
             .map(|((_, topic), _)| topic.clone())

@@ -8,10 +8,11 @@ use crate::Instant;
 use crate::peer::Outcome;
 use crate::peer::client::{Event, ServerInfo};
 use crate::peer::event_queue::EventQueue;
+use crate::peer::topic::{ListKind, Topic};
 use crate::schema::{Era, ServerCapability};
 
 use super::config::{ChannelKind, WatchConfig, WatchStart};
-use super::filter::{Topic, WatchFilter};
+use super::filter::WatchFilter;
 use super::legacy_subscriptions::LegacySubscriptions;
 use super::modern_subscription::{ListenAction, ModernSubscription};
 use super::pending_events::PendingEvents;
@@ -40,9 +41,8 @@ pub(super) enum WatchMechanism {
 #[derive(Debug)]
 pub(super) struct LegacyWatches {
     pub(super) subscriptions: LegacySubscriptions,
-    tools: bool,
-    prompts: bool,
-    resources: bool,
+    /// The lists whose changes the server reports.
+    lists: Vec<ListKind>,
     subscribe: bool,
     tasks: bool,
 }
@@ -53,9 +53,7 @@ impl LegacyWatches {
     /// <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#capabilities>
     pub(super) fn is_covered(&self, topic: &Topic) -> Option<bool> {
         match topic {
-            Topic::Tools => Some(self.tools),
-            Topic::Prompts => Some(self.prompts),
-            Topic::Resources => Some(self.resources),
+            Topic::List(list) => Some(self.lists.contains(list)),
             Topic::Task(_) => Some(self.tasks),
             Topic::Resource(_) if !self.subscribe => Some(false),
             Topic::Resource(uri) => self.subscriptions.is_covered(uri),
@@ -225,16 +223,13 @@ impl WatchRegistry {
         };
         let mut legacy = LegacyWatches {
             subscriptions: keeping,
-            tools: has(ServerCapability::ToolsListChanged),
-            prompts: has(ServerCapability::PromptsListChanged),
-            resources: has(ServerCapability::ResourcesListChanged),
+            lists: ListKind::ALL.into_iter().filter(|list| has(list.capability())).collect(),
             subscribe: has(ServerCapability::ResourcesSubscribe),
             tasks: has(ServerCapability::Tasks),
         };
         for topic in self.index.keys() {
-            match topic {
-                Topic::Resource(uri) if legacy.subscribe => legacy.subscriptions.subscribe(uri),
-                _ => {}
+            if let (Topic::Resource(uri), true) = (topic, legacy.subscribe) {
+                legacy.subscriptions.subscribe(uri);
             }
         }
         self.mechanism = WatchMechanism::Legacy(Box::new(legacy));
