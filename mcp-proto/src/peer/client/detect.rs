@@ -27,9 +27,9 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio#backward-compatibility>
 
-mod both_eras;
-mod links;
 mod sent_requests;
+mod step;
+mod timers;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -42,12 +42,16 @@ use crate::peer::{Conduct, Leniency};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{ClientCapabilities, Era, Revision};
 
-use super::handshake::{self, DiscoverAnswer, InitializeAnswer, ServerDescription};
-use super::{ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra};
-use links::LinkEnd;
-use sent_requests::SentRequests;
-
+use super::handshake::{
+    self, DiscoverAnswer, InitializeAnswer, ServerDescription, version_after_probe_error,
+};
+use super::{ClientConfig, ConnectError, ConnectProgress, ConnectStep, EraPolicy, KnownEra, ServerInfo};
 pub(super) use sent_requests::HandshakeRequest;
+pub(super) use step::DetectAction;
+
+use sent_requests::SentRequests;
+use step::{DetectStep, LinkReason, ProbeStatus};
+use timers::DetectTimers;
 
 const PROBE: &str = ConnectStep::Probe.as_str();
 const INITIALIZE: &str = ConnectStep::Initialize.as_str();
@@ -56,68 +60,6 @@ const MAX_PROBES: u8 = 3;
 /// How long to wait for the probe's answer once `initialize` was accepted: servers answer in the order of the requests,
 /// or nearly so.
 const ACCEPTED_GRACE: Duration = Duration::from_millis(500);
-
-/// The next action of detection.
-#[derive(Debug)]
-pub(super) enum DetectAction {
-    /// Wait for input.
-    Wait,
-    /// Send `server/discover` with this version.
-    Probe(Revision),
-    /// Send `initialize` with this version.
-    Initialize(Revision),
-    /// Open a fresh link.
-    Reopen,
-    /// Detection has succeeded: continue in this era.
-    Finish { era: Era, revision: Revision, server: Option<Box<ServerDescription>> },
-    /// Detection has failed.
-    Fail(ConnectError),
-}
-
-/// The status of the probe during the handshake.
-#[derive(Debug)]
-enum ProbeStatus {
-    NotSent,
-    Outstanding,
-    /// Answered, but not by a modern server.
-    Refused,
-    Answered(DiscoverAnswer),
-}
-
-#[derive(Debug)]
-enum DetectStep {
-    /// No link is open.
-    Idle,
-    Probing {
-        asked: Revision,
-        repeated: bool,
-    },
-    Handshake {
-        asked: Revision,
-        probe: ProbeStatus,
-    },
-    /// `initialize` was rejected, and the probe may still be answered.
-    LateProbe {
-        refusal: ErrorObject,
-    },
-    /// `initialize` was accepted, and the probe may still be answered.
-    Accepted {
-        asked: Revision,
-        initialized: InitializeAnswer,
-    },
-    Finished,
-}
-
-/// Why the present link was opened, which determines the first request on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LinkReason {
-    /// The first link: the probe.
-    First,
-    /// The server is known to be modern, and the previous link served legacy already: the probe at this version alone.
-    Modern(Revision),
-    /// The previous link ended: the handshake.
-    Handshake,
-}
 
 /// Era detection of one connection.
 #[derive(Debug)]
@@ -128,12 +70,10 @@ pub(super) struct EraDetection {
     can_reopen: bool,
     tolerates_unknown_version: bool,
     conduct: Conduct,
-    timeouts: ConnectTimeouts,
+    timers: DetectTimers,
     step: DetectStep,
     probes: u8,
     opening: LinkReason,
-    /// When the present link was opened.
-    opened_at: Option<Instant>,
     /// The errors of the steps so far that led to another step.
     failed_attempts: Vec<ConnectError>,
     /// Whether an error has already chosen the version of the handshake.
@@ -143,11 +83,7 @@ pub(super) struct EraDetection {
     /// The modern version of a server that answered the probe, and then accepted `initialize`.
     also_modern: Option<Revision>,
     /// Whether the configured `KnownEra` proved wrong.
-    pub(super) known_era_wrong: bool,
-    timer: Option<Instant>,
-    /// The duration that the timer was set for.
-    timeout: Duration,
-    total_deadline: Option<Instant>,
+    known_era_wrong: bool,
     pub(super) requests: SentRequests,
 }
 
@@ -160,19 +96,15 @@ impl EraDetection {
             can_reopen: config.can_reopen,
             tolerates_unknown_version: config.tolerate_unknown_version,
             conduct: config.conduct,
-            timeouts: config.connect,
+            timers: DetectTimers::new(config.connect),
             step: DetectStep::Idle,
             probes: 0,
             opening: LinkReason::First,
-            opened_at: None,
             failed_attempts: Vec::new(),
             version_chosen: false,
             leniency: None,
             also_modern: None,
             known_era_wrong: false,
-            timer: None,
-            timeout: Duration::ZERO,
-            total_deadline: None,
             requests: SentRequests::default(),
         }
     }
@@ -194,21 +126,12 @@ impl EraDetection {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        match (self.timer, self.total_deadline) {
-            (Some(timer), Some(end)) => Some(timer.min(end)),
-            (timer, end) => timer.or(end),
-        }
+        self.timers.deadline()
     }
 
-    /// Whether the era probe made the server exit.
-    pub(super) fn probe_breaks_server(&self) -> bool {
-        self.opening == LinkReason::Handshake
-            || self.known_era.is_some_and(|verdict| verdict.probe_breaks_server)
-    }
-
-    /// The modern version to start with next time, for a server that speaks both eras.
-    pub(super) fn also_modern(&self) -> Option<Revision> {
-        self.also_modern
+    /// Returns whether the configured `KnownEra` proved wrong since the last call.
+    pub(super) fn take_known_era_wrong(&mut self) -> bool {
+        core::mem::take(&mut self.known_era_wrong)
     }
 
     /// Takes the tolerated deviation that is not reported yet.
@@ -218,13 +141,8 @@ impl EraDetection {
 
     /// The progress of the present step; `None` between steps.
     pub(super) fn progress(&self, now: Instant) -> Option<ConnectProgress> {
-        let step = match self.step {
-            DetectStep::Probing { .. } | DetectStep::LateProbe { .. } => ConnectStep::Probe,
-            DetectStep::Handshake { .. } | DetectStep::Accepted { .. } => ConnectStep::Initialize,
-            DetectStep::Idle | DetectStep::Finished => return None,
-        };
-        let remaining = self.total_deadline.map(|end| end.saturating_since(now));
-        Some(ConnectProgress { remaining, ..self.report(step) })
+        let step = self.step.public().filter(|step| *step != ConnectStep::Open)?;
+        Some(ConnectProgress { remaining: self.timers.remaining(now), ..self.report(step) })
     }
 
     /// The progress while the link is being opened.
@@ -239,12 +157,12 @@ impl EraDetection {
 
     /// Starts the total timeout, when a link is requested or opened.
     pub(super) fn begin(&mut self, now: Instant) {
-        self.total_deadline.get_or_insert(now + self.timeouts.total);
+        self.timers.start(now);
     }
 
     /// Handles the opening of a link.
     pub(super) fn handle_open(&mut self, now: Instant) -> DetectAction {
-        self.opened_at = Some(now);
+        self.timers.note_opened(now);
         if let LinkReason::Modern(version) = self.opening {
             return self.probe(now, version, false);
         }
@@ -276,8 +194,7 @@ impl EraDetection {
             DetectStep::Handshake { asked, .. } => {
                 if discovered.is_some() {
                     // The server is up and reads: its answer to `initialize` arrives soon, if ever.
-                    let soon = now + self.timeouts.probe_within_total();
-                    self.timer = self.timer.map(|timer| timer.min(soon));
+                    self.timers.limit_step(now + self.timers.config.probe_within_total());
                 }
                 let probe = discovered.map_or(ProbeStatus::Refused, ProbeStatus::Answered);
                 self.step = DetectStep::Handshake { asked, probe };
@@ -289,7 +206,7 @@ impl EraDetection {
             },
             DetectStep::LateProbe { refusal } => match discovered {
                 Some(discovered) => self.finish_discovered(now, discovered),
-                None => self.replace_link(now, INITIALIZE, LinkEnd::Refused(refusal)),
+                None => self.replace_link(now, refused(INITIALIZE, refusal)),
             },
             step @ (DetectStep::Idle | DetectStep::Finished) => {
                 self.step = step;
@@ -311,43 +228,23 @@ impl EraDetection {
         }
         let error = match answer {
             Ok(result) => {
-                let what = excerpt(result.as_str());
-                return self.fall_back(
-                    now,
-                    ProbeStatus::Refused,
-                    ConnectError::Unexpected { during: PROBE, reason: what },
-                );
+                let reason = handshake::excerpt(result.as_str());
+                let evidence = ConnectError::Unexpected { during: PROBE, reason };
+                return self.fall_back(now, ProbeStatus::Refused, evidence);
             }
             Err(error) => error,
         };
         match error.code {
-            code::UNSUPPORTED_PROTOCOL_VERSION => {
-                let Some(versions) = handshake::offered_versions(error.data.as_ref()) else {
-                    return self.fail(ConnectError::Refused { during: PROBE, error });
-                };
-                if versions.iter().any(|version| version == asked.as_str()) {
-                    if repeated {
-                        return self.fail(ConnectError::Refused { during: PROBE, error });
-                    }
-                    return self.probe(now, asked, true);
-                }
-                match self.era_policy.choose_version(&versions) {
-                    Some(version) if version.era() == Era::Modern => self.probe(now, version, false),
-                    Some(version) => self.handshake(now, version, ProbeStatus::Refused),
-                    None => self.no_common_version(versions),
-                }
-            }
-            code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
-                match handshake::required_capabilities(error.data.as_ref()) {
-                    Some((names, _)) if !repeated && handshake::declares_all(&self.capabilities, &names) => {
-                        self.probe(now, asked, true)
-                    }
-                    Some((_, required)) => self.fail(ConnectError::MissingCapabilities { required }),
-                    None => self.fail(ConnectError::Refused { during: PROBE, error }),
+            code::UNSUPPORTED_PROTOCOL_VERSION | code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+                let sent = (asked, repeated);
+                match version_after_probe_error(self.era_policy, &self.capabilities, sent, &error) {
+                    Ok(version) if version.era() == Era::Modern => self.probe(now, version, version == asked),
+                    Ok(version) => self.handshake(now, version, ProbeStatus::Refused),
+                    Err(error) => self.fail(error),
                 }
             }
             code::HEADER_MISMATCH => self.finish(Era::Modern, asked, None),
-            _ => self.fall_back(now, ProbeStatus::Refused, ConnectError::Refused { during: PROBE, error }),
+            _ => self.fall_back(now, ProbeStatus::Refused, refused(PROBE, error)),
         }
     }
 
@@ -360,7 +257,7 @@ impl EraDetection {
                 return DetectAction::Wait;
             }
         };
-        self.timer = None;
+        self.timers.stop_step();
         let error = match answer {
             Ok(result) => return self.handle_initialize_result(now, asked, probe, &result),
             Err(error) => error,
@@ -386,18 +283,16 @@ impl EraDetection {
             ProbeStatus::Answered(discovered) => self.finish_discovered(now, discovered),
             ProbeStatus::Outstanding => {
                 self.step = DetectStep::LateProbe { refusal: error };
-                self.wait(now, self.timeouts.late_probe);
+                self.timers.start_step(now, self.timers.config.late_probe);
                 DetectAction::Wait
             }
             // An unreadable list is no reason to try the same version on another link.
             ProbeStatus::Refused
                 if other_version && handshake::offered_versions(error.data.as_ref()).is_none() =>
             {
-                self.fail(ConnectError::Refused { during: INITIALIZE, error })
+                self.fail(refused(INITIALIZE, error))
             }
-            ProbeStatus::NotSent | ProbeStatus::Refused => {
-                self.replace_link(now, INITIALIZE, LinkEnd::Refused(error))
-            }
+            ProbeStatus::NotSent | ProbeStatus::Refused => self.replace_link(now, refused(INITIALIZE, error)),
         }
     }
 
@@ -409,8 +304,8 @@ impl EraDetection {
         result: &Raw,
     ) -> DetectAction {
         let Some(initialized) = handshake::read_initialize(result) else {
-            let what = format!("no protocolVersion in {}", excerpt(result.as_str()));
-            return self.replace_link(now, INITIALIZE, LinkEnd::Unexpected(what));
+            let what = format!("no protocolVersion in {}", handshake::excerpt(result.as_str()));
+            return self.replace_link(now, ConnectError::Unexpected { during: INITIALIZE, reason: what });
         };
         match probe {
             ProbeStatus::Answered(discovered) => {
@@ -418,7 +313,7 @@ impl EraDetection {
             }
             ProbeStatus::Outstanding if self.can_restart_as_modern() => {
                 self.step = DetectStep::Accepted { asked, initialized };
-                self.wait(now, self.timeouts.late_probe.min(ACCEPTED_GRACE));
+                self.timers.start_step(now, self.timers.config.late_probe.min(ACCEPTED_GRACE));
                 DetectAction::Wait
             }
             ProbeStatus::NotSent | ProbeStatus::Outstanding | ProbeStatus::Refused => {
@@ -480,47 +375,37 @@ impl EraDetection {
 
     /// Handles the end of the link.
     pub(super) fn handle_end(&mut self, now: Instant, detail: &str) -> DetectAction {
-        self.timer = None;
+        self.timers.stop_step();
+        let ended = |during| ConnectError::Ended { during, detail: detail.into() };
         match core::mem::replace(&mut self.step, DetectStep::Finished) {
-            DetectStep::Probing { .. } if self.era_policy == EraPolicy::ModernOnly => {
-                self.fail(ConnectError::Ended { during: PROBE, detail: detail.into() })
-            }
-            DetectStep::Probing { .. } => self.replace_link(now, PROBE, LinkEnd::Ended(detail.into())),
-            DetectStep::LateProbe { refusal } => {
-                self.replace_link(now, INITIALIZE, LinkEnd::Refused(refusal))
-            }
+            DetectStep::Probing { .. } if self.era_policy == EraPolicy::ModernOnly => self.fail(ended(PROBE)),
+            DetectStep::Probing { .. } => self.replace_link(now, ended(PROBE)),
+            DetectStep::LateProbe { refusal } => self.replace_link(now, refused(INITIALIZE, refusal)),
             DetectStep::Handshake { .. } | DetectStep::Accepted { .. } => {
-                self.replace_link(now, INITIALIZE, LinkEnd::Ended(detail.into()))
+                self.replace_link(now, ended(INITIALIZE))
             }
-            DetectStep::Idle | DetectStep::Finished => {
-                self.fail(ConnectError::Ended { during: INITIALIZE, detail: detail.into() })
-            }
+            DetectStep::Idle | DetectStep::Finished => self.fail(ended(INITIALIZE)),
         }
     }
 
     /// Handles the timers that are due.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> DetectAction {
-        if self.total_deadline.is_some_and(|end| end <= now) {
+        if self.timers.is_over(now) {
             return self.fail_not_ready();
         }
-        if self.timer.is_none_or(|timer| timer > now) {
-            return DetectAction::Wait;
-        }
-        self.timer = None;
+        let Some(timeout) = self.timers.take_step_timeout(now) else { return DetectAction::Wait };
         match core::mem::replace(&mut self.step, DetectStep::Finished) {
             DetectStep::Probing { .. } => {
-                let late = ConnectError::TimedOut { during: PROBE, after: self.timeout };
+                let late = ConnectError::TimedOut { during: PROBE, after: timeout };
                 self.fall_back(now, ProbeStatus::Outstanding, late)
             }
             DetectStep::Handshake { probe: ProbeStatus::Answered(discovered), .. } => {
                 self.finish_discovered(now, discovered)
             }
             DetectStep::Handshake { .. } => {
-                self.replace_link(now, INITIALIZE, LinkEnd::TimedOut(self.timeout))
+                self.replace_link(now, ConnectError::TimedOut { during: INITIALIZE, after: timeout })
             }
-            DetectStep::LateProbe { refusal } => {
-                self.replace_link(now, INITIALIZE, LinkEnd::Refused(refusal))
-            }
+            DetectStep::LateProbe { refusal } => self.replace_link(now, refused(INITIALIZE, refusal)),
             DetectStep::Accepted { asked, initialized } => self.finish_initialized(asked, initialized),
             step @ (DetectStep::Idle | DetectStep::Finished) => {
                 self.step = step;
@@ -531,26 +416,15 @@ impl EraDetection {
 
     /// Fails because the total time for connecting is over.
     fn fail_not_ready(&mut self) -> DetectAction {
-        let step = match self.step {
-            DetectStep::Idle => ConnectStep::Open,
-            DetectStep::Probing { .. } | DetectStep::LateProbe { .. } => ConnectStep::Probe,
-            DetectStep::Handshake { .. } | DetectStep::Accepted { .. } | DetectStep::Finished => {
-                ConnectStep::Initialize
-            }
-        };
+        let step = self.step.public().unwrap_or(ConnectStep::Initialize);
         let mut tried = core::mem::take(&mut self.failed_attempts);
-        let within = self.timeouts.total;
+        let within = self.timers.config.total;
         let late = ConnectError::NotReady { during: step.as_str(), within, last: None };
         if tried.is_empty() {
             return self.fail(late);
         }
         tried.push(late);
         self.fail(ConnectError::AllFailed(tried))
-    }
-
-    fn wait(&mut self, now: Instant, patience: Duration) {
-        self.timeout = patience;
-        self.timer = Some(now + patience);
     }
 
     fn probe(&mut self, now: Instant, version: Revision, repeated: bool) -> DetectAction {
@@ -565,17 +439,17 @@ impl EraDetection {
             || self.known_era.is_some_and(|verdict| verdict.era == Era::Modern);
         match self.era_policy {
             // There is no other step to take.
-            EraPolicy::ModernOnly => self.timer = None,
+            EraPolicy::ModernOnly => self.timers.stop_step(),
             // A server known to be modern gets the time of a slow start, rather than a handshake beside the probe.
-            _ if known_modern => self.wait(now, self.timeouts.initialize),
-            _ => self.wait(now, self.timeouts.probe_within_total()),
+            _ if known_modern => self.timers.start_step(now, self.timers.config.initialize),
+            _ => self.timers.start_step(now, self.timers.config.probe_within_total()),
         }
         self.step = DetectStep::Probing { asked: version, repeated };
         DetectAction::Probe(version)
     }
 
     fn handshake(&mut self, now: Instant, version: Revision, probe: ProbeStatus) -> DetectAction {
-        self.wait(now, self.timeouts.initialize);
+        self.timers.start_step(now, self.timers.config.initialize);
         self.step = DetectStep::Handshake { asked: version, probe };
         DetectAction::Initialize(version)
     }
@@ -602,6 +476,87 @@ impl EraDetection {
         }
     }
 
+    // --- Servers of both eras ---
+
+    /// Handles a server that answered the probe and accepted `initialize`: it speaks both eras, and this process serves
+    /// legacy from now on.
+    fn handle_both_answered(
+        &mut self,
+        now: Instant,
+        asked: Revision,
+        initialized: InitializeAnswer,
+        discovered: &DiscoverAnswer,
+    ) -> DetectAction {
+        let modern = self
+            .era_policy
+            .choose_version(&discovered.versions)
+            .filter(|version| version.era() == Era::Modern);
+        if let Some(version) = modern
+            && Revision::parse(&initialized.version).is_none_or(|accepted| accepted.era() == Era::Legacy)
+            && self.can_restart_as_modern()
+            && self.timers.has_time_to_restart(now)
+        {
+            self.opening = LinkReason::Modern(version);
+            self.probes = 0;
+            return self.reopen(ConnectError::BothErasAnswered);
+        }
+        self.also_modern = modern;
+        self.finish_initialized(asked, initialized)
+    }
+
+    /// Whether a fresh link can be opened on which only the probe is sent.
+    fn can_restart_as_modern(&self) -> bool {
+        self.era_policy == EraPolicy::Auto && self.can_reopen && self.opening == LinkReason::First
+    }
+
+    // --- Links ---
+
+    /// Handles an unusable link: opens a fresh one if that has not been tried, or fails.
+    fn replace_link(&mut self, now: Instant, error: ConnectError) -> DetectAction {
+        self.timers.stop_step();
+        if self.known_era.is_some() {
+            return self.start_over(now, error);
+        }
+        if self.can_reopen && self.probes > 0 && self.opening != LinkReason::Handshake {
+            self.opening = LinkReason::Handshake;
+            return self.reopen(error);
+        }
+        self.give_up(error)
+    }
+
+    fn reopen(&mut self, error: ConnectError) -> DetectAction {
+        self.failed_attempts.push(error);
+        self.requests = SentRequests::default();
+        self.timers.stop_step();
+        self.step = DetectStep::Idle;
+        DetectAction::Reopen
+    }
+
+    fn give_up(&mut self, error: ConnectError) -> DetectAction {
+        self.fail(match error {
+            ConnectError::Ended { during: PROBE, detail } if !self.can_reopen => {
+                ConnectError::ProbeBrokeServer { detail }
+            }
+            error => error,
+        })
+    }
+
+    /// Handles a wrong `KnownEra` in the configuration: detects from the start, once.
+    fn start_over(&mut self, now: Instant, error: ConnectError) -> DetectAction {
+        self.known_era_wrong = true;
+        self.known_era = None;
+        self.probes = 0;
+        self.version_chosen = false;
+        let link_is_open = !matches!(error, ConnectError::Ended { .. });
+        match self.era_policy {
+            EraPolicy::Auto if link_is_open => self.probe(now, Revision::LATEST, false),
+            EraPolicy::Auto if self.can_reopen => self.reopen(error),
+            _ => self.give_up(error),
+        }
+    }
+
+    // --- The end ---
+
     fn finish(
         &mut self,
         era: Era,
@@ -609,30 +564,29 @@ impl EraDetection {
         server: Option<Box<ServerDescription>>,
     ) -> DetectAction {
         self.step = DetectStep::Finished;
-        self.timer = None;
-        self.total_deadline = None;
+        self.timers.stop();
         self.failed_attempts = Vec::new();
-        DetectAction::Finish { era, revision, server }
+        // A server that answers both is used as legacy this time, and as modern from the start next time.
+        let version = self.also_modern.unwrap_or(revision);
+        let probe_breaks_server = self.opening == LinkReason::Handshake
+            || self.known_era.is_some_and(|known| known.probe_breaks_server);
+        DetectAction::Finish {
+            server: Box::new(ServerInfo::new(era, revision, server)),
+            known_era: KnownEra { era: version.era(), version, probe_breaks_server },
+        }
     }
 
     fn no_common_version(&mut self, theirs: Vec<String>) -> DetectAction {
-        let ours = self.era_policy.versions().map(Revision::as_str).collect();
-        self.fail(ConnectError::NoCommonVersion { ours, theirs })
+        self.fail(handshake::no_common_version(self.era_policy, theirs))
     }
 
     fn fail(&mut self, error: ConnectError) -> DetectAction {
         self.step = DetectStep::Finished;
-        self.timer = None;
-        self.total_deadline = None;
+        self.timers.stop();
         DetectAction::Fail(error)
     }
 }
 
-/// The start of a peer-supplied text, for an error message.
-fn excerpt(text: &str) -> String {
-    const MOST: usize = 200;
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_string(),
-    }
+fn refused(during: &'static str, error: ErrorObject) -> ConnectError {
+    ConnectError::Refused { during, error }
 }

@@ -2,16 +2,17 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::rpc::{Raw, decode_member, read_members};
+use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
 use crate::schema::{ClientCapabilities, Era, Implementation, Json, Revision, ServerCapabilities, meta};
 
-use super::ServerInfo;
+use super::{ConnectError, ConnectStep, EraPolicy};
 
 #[derive(Deserialize)]
 struct Fields<'a> {
@@ -39,7 +40,7 @@ impl<'a> Fields<'a> {
 }
 
 /// A server's self-description.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ServerDescription {
     pub(crate) implementation: Option<Implementation>,
     pub(crate) capabilities: Option<ServerCapabilities>,
@@ -57,10 +58,31 @@ impl ServerDescription {
             instructions: decode_member(fields.instructions),
         }
     }
+}
 
-    pub(crate) fn into_info(self, era: Era, revision: Revision) -> ServerInfo {
-        let Self { implementation, capabilities, instructions } = self;
-        ServerInfo { era, revision, implementation, capabilities, instructions }
+/// The client's knowledge of the server once the connection is ready.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerInfo {
+    /// The era of the connection.
+    pub era: Era,
+    /// The revision in use.
+    pub revision: Revision,
+    /// The server's self-reported name and version. For display and logs only: unverified.
+    pub implementation: Option<Implementation>,
+    /// The server's capabilities; `None` if a modern server was recognised without its discovery result, in which case
+    /// no request is refused for a missing capability.
+    pub capabilities: Option<ServerCapabilities>,
+    /// The server's instructions for its use, meant for the model.
+    pub instructions: Option<String>,
+}
+
+impl ServerInfo {
+    /// The server as it describes itself, if it does.
+    pub(crate) fn new(era: Era, revision: Revision, server: Option<Box<ServerDescription>>) -> Self {
+        let server = server.map_or_else(ServerDescription::default, |server| *server);
+        let ServerDescription { implementation, capabilities, instructions } = server;
+        Self { era, revision, implementation, capabilities, instructions }
     }
 }
 
@@ -106,6 +128,37 @@ pub(crate) fn offered_versions(data: Option<&Raw>) -> Option<Vec<String>> {
     decode_member(supported)
 }
 
+/// The version to continue with after the era probe at `asked` was answered with an error about versions or
+/// capabilities: the handshake at a legacy version, another probe at a modern one. A probe is `repeated` at the same
+/// version only once.
+///
+/// # Errors
+/// If client and server cannot work together.
+pub(crate) fn version_after_probe_error(
+    policy: EraPolicy,
+    capabilities: &ClientCapabilities,
+    (asked, repeated): (Revision, bool),
+    error: &ErrorObject,
+) -> Result<Revision, ConnectError> {
+    let refused = || ConnectError::Refused { during: ConnectStep::Probe.as_str(), error: error.clone() };
+    if error.code == code::MISSING_REQUIRED_CLIENT_CAPABILITY {
+        return match required_capabilities(error.data.as_ref()) {
+            Some((names, _)) if !repeated && declares_all(capabilities, &names) => Ok(asked),
+            Some((_, required)) => Err(ConnectError::MissingCapabilities { required }),
+            None => Err(refused()),
+        };
+    }
+    let versions = offered_versions(error.data.as_ref()).ok_or_else(refused)?;
+    if versions.iter().any(|version| version == asked.as_str()) {
+        return if repeated { Err(refused()) } else { Ok(asked) };
+    }
+    policy.choose_version(&versions).ok_or_else(|| no_common_version(policy, versions))
+}
+
+pub(crate) fn no_common_version(policy: EraPolicy, theirs: Vec<String>) -> ConnectError {
+    ConnectError::NoCommonVersion { ours: policy.versions().map(Revision::as_str).collect(), theirs }
+}
+
 /// The legacy version to offer after `initialize` at `asked` was rejected with an error whose data lists the versions
 /// that the server supports: the newest that both sides know. `None` if there is no such list, or that is `asked`
 /// itself.
@@ -120,15 +173,24 @@ pub(crate) fn alternative_version(data: Option<&Raw>, asked: Revision) -> Option
 }
 
 /// The capabilities that a missing-capability error requires, as the names of its top-level entries and as text.
-pub(crate) fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
+fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
     let [required] = read_members(data?.as_str(), ["requiredCapabilities"]).ok()?;
     let map: BTreeMap<String, &RawValue> = decode_member(required)?;
     Some((map.into_keys().collect(), required?.get().into()))
 }
 
 /// Whether capabilities include all of these top-level entries.
-pub(crate) fn declares_all(capabilities: &ClientCapabilities, names: &[String]) -> bool {
+fn declares_all(capabilities: &ClientCapabilities, names: &[String]) -> bool {
     let declared = Json::encode(capabilities).ok();
     let map = declared.and_then(|json| json.decode::<BTreeMap<String, Json>>().ok());
     map.is_some_and(|map| names.iter().all(|name| map.contains_key(name)))
+}
+
+/// The start of a peer-supplied text, for an error message.
+pub(super) fn excerpt(text: &str) -> String {
+    const MOST: usize = 200;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_string(),
+    }
 }

@@ -16,6 +16,7 @@ mod cache;
 mod commands;
 mod completer;
 mod config;
+mod connect_error;
 mod detect;
 mod event;
 #[cfg(feature = "http")]
@@ -53,7 +54,9 @@ use crate::schema::{Era, Revision};
 pub use cache::{CacheConfig, CacheContext, CacheUsage};
 pub use completer::{Completer, CompleterConfig, Suggestions};
 pub use config::{ClientConfig, ConnectTimeouts, EraPolicy, Keepalive, KnownEra};
-pub use event::{CloseReason, ConnectError, Diagnostic, Event, ServerInfo};
+pub use connect_error::ConnectError;
+pub use event::{CloseReason, Diagnostic, Event};
+pub use handshake::ServerInfo;
 pub use link::LinkAction;
 pub use progress::{ConnectProgress, ConnectStep};
 pub use tasks::TaskCommand;

@@ -4,8 +4,9 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
-use super::ConnectError;
 use crate::HumanDuration;
+
+use super::ConnectError;
 
 /// A step of connecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

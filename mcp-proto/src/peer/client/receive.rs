@@ -384,8 +384,7 @@ impl Client {
     // --- Detection ---
 
     pub(super) fn perform_detect(&mut self, now: Instant, act: DetectAction, out: &mut dyn Outbox) {
-        if self.detect.known_era_wrong {
-            self.detect.known_era_wrong = false;
+        if self.detect.take_known_era_wrong() {
             self.diagnose(Diagnostic::KnownEraWrong);
         }
         if let Some(leniency) = self.detect.take_leniency() {
@@ -407,35 +406,11 @@ impl Client {
                 self.set_state(State::Disconnected);
                 self.link.push_back(LinkAction::Open);
             }
-            DetectAction::Finish { era, revision, server } => {
-                let info = match server {
-                    Some(server) => server.into_info(era, revision),
-                    None => ServerInfo {
-                        era,
-                        revision,
-                        implementation: None,
-                        capabilities: None,
-                        instructions: None,
-                    },
-                };
-                self.become_ready(now, info, out);
-            }
+            DetectAction::Finish { server, known_era } => self.start(now, *server, known_era, out),
             DetectAction::Fail(error) => self.fail_connect(error),
         }
         let progress = self.detect.progress(now);
         self.report_connecting(progress);
-    }
-
-    fn become_ready(&mut self, now: Instant, info: ServerInfo, out: &mut dyn Outbox) {
-        // A server that answers both is used as legacy this time, and as modern from the start next time.
-        let version = self.detect.also_modern().unwrap_or(info.revision);
-        let probe_breaks_it = self.detect.probe_breaks_server();
-        self.start(
-            now,
-            info,
-            KnownEra { era: version.era(), version, probe_breaks_server: probe_breaks_it },
-            out,
-        );
     }
 
     /// Makes the connection ready and sends the queued requests.

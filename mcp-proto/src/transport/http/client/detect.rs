@@ -364,43 +364,21 @@ impl HttpEraDetection {
         repeated: bool,
         error: ErrorObject,
     ) -> HttpDetectAction {
-        match error.code {
-            code::UNSUPPORTED_PROTOCOL_VERSION => {
-                let Some(versions) = handshake::offered_versions(error.data.as_ref()) else {
-                    return self.fail(ConnectError::Refused { during: PROBE, error });
-                };
-                if versions.iter().any(|version| version == asked.as_str()) {
-                    if repeated {
-                        return self.fail(ConnectError::Refused { during: PROBE, error });
-                    }
-                    return self.start_probe(now, asked, true);
-                }
-                match self.policy.choose_version(&versions) {
-                    Some(version) if version.era() == Era::Modern => self.start_probe(now, version, false),
-                    Some(version) => {
-                        self.handshake_version_chosen = true;
-                        self.failed_steps.push(ConnectError::Refused { during: PROBE, error });
-                        self.start_handshake(
-                            now,
-                            version,
-                            HandshakeTarget::Endpoint,
-                            HandshakeReason::Detection,
-                        )
-                    }
-                    None => self.fail_no_common_version(versions),
-                }
+        if error.code == code::HEADER_MISMATCH {
+            return match repeated {
+                true => self.fail(ConnectError::HeadersChanged { error }),
+                false => self.start_probe(now, asked, true),
+            };
+        }
+        let sent = (asked, repeated);
+        match handshake::version_after_probe_error(self.policy, &self.capabilities, sent, &error) {
+            Ok(version) if version.era() == Era::Modern => self.start_probe(now, version, version == asked),
+            Ok(version) => {
+                self.handshake_version_chosen = true;
+                self.failed_steps.push(ConnectError::Refused { during: PROBE, error });
+                self.start_handshake(now, version, HandshakeTarget::Endpoint, HandshakeReason::Detection)
             }
-            code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
-                match handshake::required_capabilities(error.data.as_ref()) {
-                    Some((names, _)) if !repeated && handshake::declares_all(&self.capabilities, &names) => {
-                        self.start_probe(now, asked, true)
-                    }
-                    Some((_, required)) => self.fail(ConnectError::MissingCapabilities { required }),
-                    None => self.fail(ConnectError::Refused { during: PROBE, error }),
-                }
-            }
-            _ if repeated => self.fail(ConnectError::HeadersChanged { error }),
-            _ => self.start_probe(now, asked, true),
+            Err(error) => self.fail(error),
         }
     }
 

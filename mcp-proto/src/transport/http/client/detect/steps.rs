@@ -157,25 +157,14 @@ impl HttpEraDetection {
         self.enter_step(HttpDetectStep::Detected { era, target: way });
         self.deadline = None;
         self.failed_steps.clear();
-        let server = match server {
-            Some(server) => server.into_info(era, version),
-            None => ServerInfo {
-                era,
-                revision: version,
-                implementation: None,
-                capabilities: None,
-                instructions: None,
-            },
-        };
         HttpDetectAction::Finish {
-            server: Box::new(server),
+            server: Box::new(ServerInfo::new(era, version, server)),
             verdict: KnownEra { era, version, probe_breaks_server: false },
         }
     }
 
     pub(super) fn fail_no_common_version(&mut self, theirs: Vec<String>) -> HttpDetectAction {
-        let ours = self.policy.versions().map(Revision::as_str).collect();
-        self.fail(ConnectError::NoCommonVersion { ours, theirs })
+        self.fail(handshake::no_common_version(self.policy, theirs))
     }
 
     pub(super) fn fail(&mut self, error: ConnectError) -> HttpDetectAction {

@@ -1,0 +1,213 @@
+//! Errors of connecting.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use crate::HumanDuration;
+use crate::peer::TransportError;
+use crate::rpc::ErrorObject;
+
+/// Why a connection never became ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The link could not be opened; with details from the transport.
+    Open(String),
+    /// The server ended the connection before it was ready.
+    Ended {
+        /// The step that was under way.
+        during: &'static str,
+        /// Details from the transport: an exit status, the last lines of standard error.
+        detail: String,
+    },
+    /// The server rejected a step of connecting.
+    Refused {
+        /// The step that was under way.
+        during: &'static str,
+        /// Its answer.
+        error: ErrorObject,
+    },
+    /// The server's answer is not a valid answer to the handshake.
+    Unexpected {
+        /// The step that was under way.
+        during: &'static str,
+        /// Why the answer is invalid.
+        reason: String,
+    },
+    /// The transport's exchange ended with a status instead of an answer to the handshake (HTTP only).
+    Transport {
+        /// The step that was under way.
+        during: &'static str,
+        /// The status, and the start of the body.
+        error: TransportError,
+    },
+    /// The server cannot be reached, and a retry would not help: its host is unknown, it refuses connections, or its
+    /// certificate is not accepted. With a message that names host and port.
+    Unreachable(String),
+    /// The HTTP exchange yielded no answer: there was no connection, or it broke off.
+    Failed {
+        /// The step that was under way.
+        during: &'static str,
+        /// Details from the transport.
+        detail: String,
+    },
+    /// A modern server reports twice that the headers of the request do not match its body: an intermediary changes or
+    /// removes them.
+    HeadersChanged {
+        /// The server's error.
+        error: ErrorObject,
+    },
+    /// A step of connecting got no answer in time.
+    TimedOut {
+        /// The step that was under way.
+        during: &'static str,
+        /// How long the client waited.
+        after: Duration,
+    },
+    /// The total time for connecting is over ([`ConnectTimeouts::total`](super::ConnectTimeouts::total)).
+    NotReady {
+        /// The step that was under way.
+        during: &'static str,
+        /// The total time allowed.
+        within: Duration,
+        /// How the last attempt at this step ended, if there was one.
+        last: Option<Box<ConnectError>>,
+    },
+    /// Client and server have no version in common.
+    NoCommonVersion {
+        /// The versions that this side supports.
+        ours: Vec<&'static str>,
+        /// The versions that the server reports.
+        theirs: Vec<String>,
+    },
+    /// The server requires capabilities that this client does not have.
+    MissingCapabilities {
+        /// Their JSON, as the server wrote it.
+        required: String,
+    },
+    /// The client accepts only modern servers, and this is a legacy one.
+    LegacyServer {
+        /// The evidence for that.
+        evidence: String,
+    },
+    /// Every attempt to connect failed.
+    AllFailed(
+        /// The errors in order; the last one was decisive.
+        Vec<ConnectError>,
+    ),
+    /// The server answered the era probe as a modern one and accepted `initialize` as well: this process now serves the
+    /// legacy era, and the client starts another one for the modern era. The connection fails with this error only as a
+    /// part of [`AllFailed`](Self::AllFailed).
+    BothErasAnswered,
+    /// The server exited on the era probe, and the link cannot be opened a second time.
+    ProbeBrokeServer {
+        /// Details from the transport.
+        detail: String,
+    },
+}
+
+impl ConnectError {
+    /// Whether the server might have become ready with more time.
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::TimedOut { .. } | Self::NotReady { .. } => true,
+            Self::AllFailed(tried) => tried.last().is_some_and(Self::is_timeout),
+            _ => false,
+        }
+    }
+
+    /// The approximate size in bytes of its server-supplied content.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Open(text)
+            | Self::Unreachable(text)
+            | Self::Ended { detail: text, .. }
+            | Self::Unexpected { reason: text, .. }
+            | Self::Failed { detail: text, .. }
+            | Self::MissingCapabilities { required: text }
+            | Self::LegacyServer { evidence: text }
+            | Self::ProbeBrokeServer { detail: text } => text.len(),
+            Self::Refused { error, .. } | Self::HeadersChanged { error } => {
+                let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
+                error.message.len().saturating_add(data)
+            }
+            Self::Transport { error, .. } => error.bytes(),
+            Self::NotReady { last, .. } => last.as_ref().map_or(0, |last| last.bytes()),
+            Self::NoCommonVersion { theirs, .. } => {
+                theirs.iter().fold(0, |sum, version| sum.saturating_add(version.len()))
+            }
+            Self::AllFailed(tried) => tried.iter().fold(0, |sum, error| sum.saturating_add(error.bytes())),
+            Self::TimedOut { .. } | Self::BothErasAnswered => 0,
+        }
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open(detail) => write!(f, "the connection could not be opened: {detail}"),
+            Self::Ended { during, detail } if detail.is_empty() => {
+                write!(f, "the server ended the connection during {during}")
+            }
+            Self::Ended { during, detail } => {
+                write!(f, "the server ended the connection during {during}: {detail}")
+            }
+            Self::Refused { during, error } => write!(f, "the server refused {during}: {error}"),
+            Self::Unexpected { during, reason: what } => {
+                write!(f, "the server's answer to {during} is not valid: {what}")
+            }
+            Self::Transport { during, error } => write!(f, "the server answered {during} with {error}"),
+            Self::Unreachable(detail) => f.write_str(detail),
+            Self::Failed { during, detail } => write!(f, "{during} failed: {detail}"),
+            Self::HeadersChanged { error } => {
+                write!(
+                    f,
+                    "a proxy on the way to the server changes or removes headers of requests: {error}"
+                )
+            }
+            Self::AllFailed(tried) => {
+                for (number, error) in tried.iter().enumerate() {
+                    f.write_str(if number == 0 { "" } else { "; then " })?;
+                    error.fmt(f)?;
+                }
+                Ok(())
+            }
+            Self::TimedOut { during, after } => {
+                write!(f, "the server did not answer {during} within {}", HumanDuration(*after))
+            }
+            Self::NotReady { during, within, last } => {
+                write!(f, "not ready within {}, while waiting for {during}", HumanDuration(*within))?;
+                match last {
+                    Some(last) => write!(f, " again: {last}"),
+                    None => Ok(()),
+                }
+            }
+            Self::NoCommonVersion { ours, theirs } => write!(
+                f,
+                "no protocol version in common: the server speaks {}, this client {}",
+                theirs.join(", "),
+                ours.join(", ")
+            ),
+            Self::MissingCapabilities { required } => {
+                write!(f, "the server requires capabilities that this client does not have: {required}")
+            }
+            Self::LegacyServer { evidence } => {
+                write!(f, "this is a legacy server and only modern ones are allowed: {evidence}")
+            }
+            Self::BothErasAnswered => f.write_str(
+                "the server answered the era probe after initialize had been sent, and is started again for the modern era",
+            ),
+            Self::ProbeBrokeServer { detail } if detail.is_empty() => {
+                f.write_str("the server ended on the era probe; use the legacy-only mode for it")
+            }
+            Self::ProbeBrokeServer { detail } => {
+                write!(f, "the server ended on the era probe; use the legacy-only mode for it: {detail}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ConnectError {}
