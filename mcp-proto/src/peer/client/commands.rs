@@ -5,14 +5,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::encode::MetaEntries;
+use crate::peer::encode::{MetaEntries, Template};
 use crate::peer::{
     AnyParams, MessageKind, OutboundEntry, Outbox, Outcome, OutgoingRequest, ProgressOption, RequestError,
-    RequestId, RequestOptions, RequiredCapability, Stage, StoredParams, TaskMode, TaskOptions,
+    RequestId, RequestOptions, RequiredCapability, Stage, StoredParams, TaskOptions,
 };
 use crate::rpc::{Id, write};
 use crate::schema::{
-    CallTool, Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,
+    Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,
 };
 
 use super::cache::CacheLookup;
@@ -42,7 +42,14 @@ impl Client {
                 };
                 let number = self.outbound.mint();
                 let entry = self.entry(now, request.info, &request.options);
-                self.transmit(number, entry, request.method, request.params, &request.options, out)?;
+                self.transmit(
+                    number,
+                    entry,
+                    request.method,
+                    &write_of(request.params),
+                    &request.options,
+                    out,
+                )?;
                 self.cache.note_sent(number, fill);
                 Ok(RequestId::new(number))
             }
@@ -182,42 +189,17 @@ impl Client {
 
     /// Sends the requests that were queued until the server was known.
     pub(super) fn flush_queued(&mut self, out: &mut dyn Outbox) {
-        let revision = self.revision().unwrap_or(Revision::LATEST);
         while let Some((number, template)) = self.parked.pop() {
-            let Some(entry) = self.outbound.get(number) else { continue };
-            let (progress, mode) = (entry.progress.then_some(number), entry.task.mode);
-            let mut asked = false;
-            let goes_round = self.has_rounds(template.info, template.options.input, revision);
-            let mut kept = None;
-            let sent = self.admit_application(&template.method, template.info).and_then(|()| {
-                let entries = self.meta.entries(progress, &template.options);
-                write::request(out.buffer(), &Id::Number(number), &template.method, |buffer| {
-                    let start = buffer.len();
-                    template.write(buffer, revision, entries)?;
-                    asked = self.request_task(template.info, mode, buffer, start);
-                    kept = goes_round.then(|| store_params(buffer, start, revision));
-                    Ok(())
-                })
-                .map_err(|error| RequestError::Encode(error.to_string()))
-            });
-            match sent {
-                Ok(()) => {
-                    out.commit(MessageKind::Request {
-                        id: number,
-                        method: &template.method,
-                        related: None,
-                        revision,
-                    });
-                    if let Some(entry) = self.outbound.get_mut(number) {
-                        entry.stage = Stage::Sent;
-                        entry.task.requested = asked;
-                        entry.stored_params = kept;
-                    }
-                }
-                Err(refusal) => {
-                    self.outbound.remove(number);
-                    self.resolve(number, Outcome::Refused(refusal));
-                }
+            let Some(entry) = self.outbound.remove(number) else { continue };
+            let Template { method, info, options, .. } = &template;
+            let write = |buffer: &mut _, revision, entries: MetaEntries<'_>| {
+                template.write(buffer, revision, entries)
+            };
+            let sent = self
+                .admit_application(method, *info)
+                .and_then(|()| self.transmit(number, entry, method, &write, options, out));
+            if let Err(error) = sent {
+                self.resolve(number, Outcome::Refused(error));
             }
         }
     }
@@ -237,18 +219,6 @@ impl Client {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Adds a request for a task to a tool call that was just written, if the call should become a task (2025-11-25).
-    fn request_task(
-        &self,
-        info: Option<&'static MethodInfo>,
-        mode: TaskMode,
-        buffer: &mut Vec<u8>,
-        start: usize,
-    ) -> bool {
-        info.is_some_and(|info| info.name == CallTool::NAME)
-            && self.tasks.support.request_task(mode, buffer, start)
     }
 
     pub(super) fn entry(
@@ -274,12 +244,13 @@ impl Client {
         entry
     }
 
+    /// Sends a request, whose parameters `write_params` appends.
     pub(super) fn transmit(
         &mut self,
         number: i64,
         mut entry: OutboundEntry,
         method: &str,
-        params: &dyn AnyParams,
+        write_params: WriteParams<'_>,
         options: &RequestOptions,
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
@@ -289,8 +260,8 @@ impl Client {
         let mut asked = false;
         write::request(out.buffer(), &Id::Number(number), method, |buffer| {
             let start = buffer.len();
-            params.write_params(buffer, revision, entries)?;
-            asked = self.request_task(entry.info, entry.task.mode, buffer, start);
+            write_params(buffer, revision, entries)?;
+            asked = self.tasks.support.request_task(entry.info, entry.task.mode, buffer, start);
             entry.stored_params = goes_round.then(|| store_params(buffer, start, revision));
             Ok(())
         })
@@ -316,6 +287,16 @@ pub(super) fn notify_cancelled(
         Stage::Sent => out.cancel_retry(number, entry.wire_id(number), reason),
         Stage::Queued | Stage::AwaitingInput | Stage::Task => {}
     }
+}
+
+/// Appends parameters for a revision, with the entries merged into their `_meta`.
+type WriteParams<'a> = &'a dyn Fn(&mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error>;
+
+/// The function that writes these parameters.
+pub(super) fn write_of(
+    params: &dyn AnyParams,
+) -> impl Fn(&mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error> {
+    |buffer, revision, entries| params.write_params(buffer, revision, entries)
 }
 
 /// Stores the encoded parameters that start at `start`.

@@ -9,7 +9,7 @@ use crate::peer::{AnyParams, Outbox, Outcome, ReissuePolicy, Stage};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{MethodInfo, Revision};
 
-use super::{Client, Diagnostic, Event};
+use super::{Client, Event};
 
 impl Client {
     /// The method of a request in flight, and whether it may be sent again.
@@ -85,10 +85,5 @@ impl Client {
     /// Queues an event of the transport with `bytes` of server-supplied content; drops it if the queue is full.
     pub(crate) fn push_event(&mut self, event: Event, bytes: usize) {
         self.events.push_or_drop(event, bytes);
-    }
-
-    /// Reports a problem that ended no request.
-    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
-        self.diagnose(diagnostic);
     }
 }

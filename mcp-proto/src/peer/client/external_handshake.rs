@@ -7,7 +7,6 @@
 
 use crate::Instant;
 use crate::peer::Outbox;
-use crate::schema::Revision;
 
 use super::{Client, CloseReason, ConnectError, ConnectProgress, Event, KnownEra, Phase, ServerInfo, State};
 
@@ -19,16 +18,6 @@ impl Client {
             self.phase = Phase::Detecting;
             self.set_state(State::Connected);
         }
-    }
-
-    /// Writes the era probe, and returns its id.
-    pub(crate) fn probe(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
-        self.write_probe(version, out)
-    }
-
-    /// Writes the request of the legacy handshake, and returns its id.
-    pub(crate) fn initialize(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
-        self.write_initialize(version, out)
     }
 
     /// Finishes detection: the server is known, and queued requests are sent.

@@ -298,7 +298,8 @@ impl Client {
         }
     }
 
-    fn diagnose(&mut self, diagnostic: Diagnostic) {
+    /// Reports a problem that ended no request.
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
         let bytes = diagnostic.bytes();
         self.events.push_or_drop(Event::Diagnostic(diagnostic), bytes);
     }

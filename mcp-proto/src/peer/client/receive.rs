@@ -124,7 +124,7 @@ impl Client {
             let error = ErrorObject::new(malformed.code(), malformed.to_string());
             return self.reply_error(Some(id), None, &error, out);
         }
-        self.diagnose(Diagnostic::Malformed(Box::new(malformed)));
+        self.report(Diagnostic::Malformed(Box::new(malformed)));
     }
 
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
@@ -135,7 +135,7 @@ impl Client {
         let allowed = self.revision().is_some_and(|revision| revision.differences().batches);
         let legacy = self.era() == Some(Era::Legacy);
         if !allowed {
-            self.diagnose(Diagnostic::ForbiddenBatch);
+            self.report(Diagnostic::ForbiddenBatch);
         }
         let mut refused = batch.is_empty();
         let answers = (allowed && !matches!(self.phase, Phase::Ending { .. })).then(|| self.batches.open());
@@ -177,7 +177,7 @@ impl Client {
             self.reply_error(malformed.recovered.id.as_ref(), Some(batch), &error, out);
         }
         if self.is_receiving() {
-            self.diagnose(Diagnostic::Malformed(Box::new(malformed)));
+            self.report(Diagnostic::Malformed(Box::new(malformed)));
         }
     }
 
@@ -211,7 +211,7 @@ impl Client {
         }
         let Some(id) = response.id else { return self.handle_error_without_id(now, response.outcome, out) };
         let Some(wire) = self.config.conduct.number_of(&id) else {
-            return self.diagnose(Diagnostic::UnknownAnswer(id));
+            return self.report(Diagnostic::UnknownAnswer(id));
         };
         if self.outbound.is_ours(wire) {
             self.note_number_as_string(&id);
@@ -223,7 +223,7 @@ impl Client {
             return;
         }
         if self.parked.contains(wire) {
-            return self.diagnose(Diagnostic::UnknownAnswer(id));
+            return self.report(Diagnostic::UnknownAnswer(id));
         }
         let answered = self.outbound.number_awaiting(wire);
         match answered.and_then(|number| Some((number, self.outbound.remove(number)?))) {
@@ -235,7 +235,7 @@ impl Client {
                     self.abandon_late_task(now, result, out);
                 }
             }
-            None => self.diagnose(Diagnostic::UnknownAnswer(id)),
+            None => self.report(Diagnostic::UnknownAnswer(id)),
         }
     }
 
@@ -273,7 +273,7 @@ impl Client {
             return self.perform_detect(now, act, out);
         }
         self.outbound.note_error_without_id(now, &error);
-        self.diagnose(Diagnostic::Error(error));
+        self.report(Diagnostic::Error(error));
     }
 
     /// Classifies a result by the request's method and the result's own `resultType`.
@@ -327,7 +327,7 @@ impl Client {
         let bytes = bytes_of(params.as_ref());
         let params: ProgressParams = match decode(params.as_ref()) {
             Ok(params) => params,
-            Err(error) => return self.diagnose(Diagnostic::InvalidNotification { method, error }),
+            Err(error) => return self.report(Diagnostic::InvalidNotification { method, error }),
         };
         // Progress of a request that is unknown or over is no error: it may have crossed the answer.
         let Some(number) = self.config.conduct.number_of(&params.progress_token) else { return };
@@ -345,7 +345,7 @@ impl Client {
     fn handle_cancelled(&mut self, method: Text, params: Option<Raw>, out: &mut dyn Outbox) {
         let params: CancelledParams = match decode(params.as_ref()) {
             Ok(params) => params,
-            Err(error) => return self.diagnose(Diagnostic::InvalidNotification { method, error }),
+            Err(error) => return self.report(Diagnostic::InvalidNotification { method, error }),
         };
         let Some(id) = params.request_id else { return };
         if self.era() == Some(Era::Modern) {
@@ -385,19 +385,19 @@ impl Client {
 
     pub(super) fn perform_detect(&mut self, now: Instant, act: DetectAction, out: &mut dyn Outbox) {
         if self.detect.take_known_era_wrong() {
-            self.diagnose(Diagnostic::KnownEraWrong);
+            self.report(Diagnostic::KnownEraWrong);
         }
         if let Some(leniency) = self.detect.take_leniency() {
-            self.diagnose(Diagnostic::Tolerated(leniency));
+            self.report(Diagnostic::Tolerated(leniency));
         }
         match act {
             DetectAction::Wait => {}
             DetectAction::Probe(version) => {
-                let number = self.write_probe(version, out);
+                let number = self.probe(version, out);
                 self.detect.requests.note_sent(HandshakeRequest::Probe, number);
             }
             DetectAction::Initialize(version) => {
-                let number = self.write_initialize(version, out);
+                let number = self.initialize(version, out);
                 self.detect.requests.note_sent(HandshakeRequest::Initialize, number);
             }
             DetectAction::Reopen => {
@@ -460,7 +460,7 @@ impl Client {
     }
 
     /// Writes the era probe, and returns its id.
-    pub(super) fn write_probe(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
+    pub(crate) fn probe(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
         let number = self.outbound.mint();
         let protocol = protocol_meta(&self.config, version, self.config.tasks != TaskMode::Never);
         let entries = MetaEntries { protocol: Some(&protocol), ..MetaEntries::default() };
@@ -469,7 +469,7 @@ impl Client {
     }
 
     /// Writes the legacy handshake's request, and returns its id.
-    pub(super) fn write_initialize(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
+    pub(crate) fn initialize(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
         let number = self.outbound.mint();
         let params = InitializeParams::new(
             version.as_str(),

@@ -50,7 +50,7 @@ impl Client {
         }
         let ServerRequest { id, method, params, batch } = request;
         match self.era() {
-            Some(Era::Modern) => self.diagnose(Diagnostic::ForbiddenRequest { id, method }),
+            Some(Era::Modern) => self.report(Diagnostic::ForbiddenRequest { id, method }),
             // A ping does not wait for detection: any server but a modern one may send it.
             _ if &*method == Ping::NAME => {
                 if let Err(error) =
@@ -72,7 +72,7 @@ impl Client {
                 if let Some(batch) = batch {
                     self.close_batch(batch, out);
                 }
-                self.diagnose(Diagnostic::DuplicateRequest { id, method });
+                self.report(Diagnostic::DuplicateRequest { id, method });
             }
             Some(Era::Legacy) => {
                 if let Err(error) = self.take_request(&id, &method, params, batch) {

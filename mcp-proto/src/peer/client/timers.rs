@@ -68,7 +68,7 @@ impl Client {
     fn handle_pings(&mut self, now: Instant, out: &mut dyn Outbox) {
         match self.pings.poll(now) {
             Some(PingAction::Missed { misses, is_final }) => {
-                self.diagnose(Diagnostic::PingMissed { misses });
+                self.report(Diagnostic::PingMissed { misses });
                 if is_final {
                     self.abort(CloseReason::Lost(LostReason::KeepaliveFailed));
                 }

@@ -30,7 +30,7 @@ impl Client {
     pub(crate) fn tolerate(&mut self, leniency: Leniency) -> bool {
         let lenient = self.config.conduct == Conduct::Lenient;
         if lenient {
-            self.diagnose(Diagnostic::Tolerated(leniency));
+            self.report(Diagnostic::Tolerated(leniency));
         }
         lenient
     }
@@ -38,7 +38,7 @@ impl Client {
     /// Reports a tolerated deviation if the server has written the number of a request of this side as a string.
     pub(crate) fn note_number_as_string(&mut self, id: &Id) {
         if matches!(id, Id::String(_)) {
-            self.diagnose(Diagnostic::Tolerated(Leniency::NumberAsString { id: id.clone() }));
+            self.report(Diagnostic::Tolerated(Leniency::NumberAsString { id: id.clone() }));
         }
     }
 
@@ -49,7 +49,7 @@ impl Client {
         result: Raw,
     ) -> Result<Raw, InvalidAnswerError> {
         if let Some(empty) = self.config.conduct.empty_for_null(entry.info, &result) {
-            self.diagnose(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
+            self.report(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
             return Ok(empty);
         }
         if entry.info.is_some_and(|info| info.name == ListTools::NAME) {
@@ -87,7 +87,7 @@ impl Client {
         if !silent || self.config.conduct == Conduct::Strict || !UNDECLARED_METHODS.contains(&info.name) {
             return Err(refusal);
         }
-        self.diagnose(Diagnostic::Tolerated(Leniency::Undeclared { method: info.name, needed }));
+        self.report(Diagnostic::Tolerated(Leniency::Undeclared { method: info.name, needed }));
         Ok(())
     }
 }

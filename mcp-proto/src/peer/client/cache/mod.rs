@@ -172,7 +172,7 @@ impl Client {
         match self.cache.store.stale_answer(&fill) {
             Some(result) => {
                 let method = fill.request().method;
-                self.diagnose(Diagnostic::AnsweredStale { method, reason: outcome.to_string() });
+                self.report(Diagnostic::AnsweredStale { method, reason: outcome.to_string() });
                 Outcome::Result(result)
             }
             None => outcome,

@@ -25,6 +25,7 @@ use crate::schema::{
     result_type,
 };
 
+use super::commands::write_of;
 use super::input_requests::{InputOwner, InputSetId, RawInputRequest, RawInputRequests, RawInputResponses};
 use super::{Client, Event, Phase, ServerInfo};
 use follower::{FollowAction, Follower, ResultWait, TaskInputMode};
@@ -238,7 +239,7 @@ impl Client {
             return Ok(());
         }
         let entry = self.entry(now, Some(info), options);
-        self.transmit(number, entry, info.name, &TaskIdParams::new(id), options, out)
+        self.transmit(number, entry, info.name, &write_of(&TaskIdParams::new(id)), options, out)
     }
 
     // --- Shared with the other modules ---
@@ -568,7 +569,7 @@ impl Client {
         };
         let number = self.outbound.mint();
         let entry = self.entry(now, Some(info), &options);
-        self.transmit(number, entry, info.name, params, &options, out).ok().map(|()| number)
+        self.transmit(number, entry, info.name, &write_of(params), &options, out).ok().map(|()| number)
     }
 
     /// Stops following a task. A pending `tasks/result` is cancelled; answers to other requests are ignored as they

@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 
 use crate::peer::TaskMode;
 use crate::rpc::{JsonStr, Raw, decode_member, read_members};
-use crate::schema::{ListToolsResult, Revision, ServerCapabilities, TaskSupport};
+use crate::schema::{
+    CallTool, ListToolsResult, Method as _, MethodInfo, Revision, ServerCapabilities, TaskSupport,
+};
 
 /// A legacy server's declarations about tools as tasks.
 #[derive(Debug, Default)]
@@ -55,15 +57,17 @@ impl ToolTaskSupport {
         }
     }
 
-    /// Adds a request for a task to the parameters of a tool call, which start at `start` in `out`, if the call should
-    /// become a task. Returns whether it was added.
+    /// Adds a request for a task to the parameters of a request, which start at `start` in `out`, if it is a tool call
+    /// that should become a task. Returns whether it was added.
     pub(in crate::peer::client) fn request_task(
         &self,
+        info: Option<&MethodInfo>,
         mode: TaskMode,
         out: &mut Vec<u8>,
         start: usize,
     ) -> bool {
-        if !self.is_offered || mode == TaskMode::Never {
+        let is_call = info.is_some_and(|info| info.name == CallTool::NAME);
+        if !is_call || !self.is_offered || mode == TaskMode::Never {
             return false;
         }
         let params = out.get(start..).unwrap_or_default();

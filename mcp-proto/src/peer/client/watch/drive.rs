@@ -139,7 +139,7 @@ impl Client {
         match heard {
             Ok(heard) => heard,
             Err(error) => {
-                self.diagnose(Diagnostic::InvalidNotification { method: method.clone(), error });
+                self.report(Diagnostic::InvalidNotification { method: method.clone(), error });
                 NotificationScope::WatchesOnly
             }
         }
