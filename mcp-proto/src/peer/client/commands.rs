@@ -28,7 +28,7 @@ impl Client {
     ) -> Result<RequestId, RequestError> {
         self.check_room(out)?;
         self.note_time(now);
-        match self.phase {
+        match self.connection.phase() {
             Phase::Ready => {
                 self.admit_application(request.method, request.info)?;
                 let fill = match self.look_up(now, &request) {
@@ -74,8 +74,10 @@ impl Client {
         params: &N::Params,
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
-        let revision =
-            self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(RequestError::NotReady)?;
+        let revision = self
+            .revision()
+            .filter(|_| matches!(self.connection.phase(), Phase::Ready))
+            .ok_or(RequestError::NotReady)?;
         if !N::INFO.revisions.contains(revision) {
             return Err(RequestError::Revision { method: N::NAME.to_string(), revision });
         }
@@ -89,10 +91,11 @@ impl Client {
         params: &dyn AnyParams,
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
-        let revision =
-            self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(RequestError::NotReady)?;
-        let needed =
-            NotificationInfo::all().find(|info| info.name == method).and_then(|info| info.client_capability);
+        let revision = self
+            .revision()
+            .filter(|_| matches!(self.connection.phase(), Phase::Ready))
+            .ok_or(RequestError::NotReady)?;
+        let needed = NotificationInfo::all().find(|info| info.name == method).and_then(|info| info.client_capability);
         if let Some(needed) = needed.filter(|needed| !self.config.capabilities.has(*needed)) {
             return Err(RequestError::Capability {
                 method: method.to_string(),
@@ -135,9 +138,9 @@ impl Client {
 
     /// Starts an orderly close.
     pub(crate) fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
-        match self.phase {
+        match self.connection.phase() {
             Phase::Ready => {
-                self.phase = Phase::Finishing { until: now + self.config.close_timeout };
+                self.connection.enter(Phase::Finishing { until: now + self.config.close_timeout });
                 self.pings.stop();
                 let subscriptions: Vec<i64> =
                     self.outbound.numbers().filter(|&number| self.is_subscription(number)).collect();
@@ -155,7 +158,7 @@ impl Client {
     pub(crate) fn abort(&mut self, closed: CloseReason) {
         if !self.is_closed() {
             self.finish(closed);
-            self.link.push_back(LinkAction::Abort);
+            self.connection.request(LinkAction::Abort);
         }
     }
 
@@ -175,10 +178,10 @@ impl Client {
 
     /// Advances a closing connection once nothing is in flight.
     pub(super) fn advance_close(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Finishing { .. }) && self.outbound.is_empty() {
-            self.phase = Phase::Ending { until: now + self.config.close_timeout };
+        if matches!(self.connection.phase(), Phase::Finishing { .. }) && self.outbound.is_empty() {
+            self.connection.enter(Phase::Ending { until: now + self.config.close_timeout });
             self.batches.clear();
-            self.link.push_back(LinkAction::CloseWrite);
+            self.connection.request(LinkAction::CloseWrite);
         }
     }
 

@@ -13,10 +13,10 @@ use super::{Client, CloseReason, ConnectError, ConnectProgress, Event, KnownEra,
 impl Client {
     /// Starts a detection that the transport runs.
     pub(crate) fn begin_detection(&mut self) {
-        if matches!(self.phase, Phase::Disconnected) {
-            self.link.clear();
-            self.phase = Phase::Detecting;
-            self.set_state(State::Connected);
+        if matches!(self.connection.phase(), Phase::Disconnected) {
+            self.connection.clear_actions();
+            self.connection.enter(Phase::Detecting);
+            self.connection.set_state(State::Connected, &mut self.events);
         }
     }
 
@@ -28,7 +28,7 @@ impl Client {
         verdict: KnownEra,
         out: &mut dyn Outbox,
     ) {
-        if matches!(self.phase, Phase::Detecting) {
+        if matches!(self.connection.phase(), Phase::Detecting) {
             self.start(now, server, verdict, out);
         }
     }
@@ -39,10 +39,10 @@ impl Client {
     /// Withdraws the server's own requests, which end with its session. Returns whether detection runs again: it does
     /// not for a client that is closing.
     pub(crate) fn restart_detection(&mut self) -> bool {
-        if !matches!(self.phase, Phase::Ready) {
+        if !matches!(self.connection.phase(), Phase::Ready) {
             return false;
         }
-        self.phase = Phase::Detecting;
+        self.connection.enter(Phase::Detecting);
         self.pings.stop();
         self.parked.clear_early();
         self.batches.clear();
@@ -50,14 +50,14 @@ impl Client {
             self.events.push(Event::RequestCancelled { id, reason: None }, 0);
         }
         self.interrupt_watches();
-        self.set_state(State::Connected);
+        self.connection.set_state(State::Connected, &mut self.events);
         true
     }
 
     /// Reports the progress of detection.
     pub(crate) fn set_connect_progress(&mut self, progress: Option<ConnectProgress>) {
-        if matches!(self.phase, Phase::Detecting) {
-            self.report_connecting(progress);
+        if let (Phase::Detecting, Some(progress)) = (self.connection.phase(), progress) {
+            self.connection.report_progress(progress, &mut self.events);
         }
     }
 

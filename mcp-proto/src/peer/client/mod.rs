@@ -17,6 +17,7 @@ mod commands;
 mod completer;
 mod config;
 mod connect_error;
+mod connection;
 mod detect;
 mod event;
 #[cfg(feature = "http")]
@@ -43,7 +44,6 @@ mod view;
 mod watch;
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 
 use crate::Instant;
 use crate::peer::batch::{BatchId, Batches};
@@ -67,6 +67,7 @@ pub use watch::{
 };
 
 use cache::Cache;
+use connection::{Connection, Phase};
 use detect::EraDetection;
 use input_requests::PendingInputs;
 use input_rounds::InputRounds;
@@ -93,25 +94,6 @@ pub enum State {
     Ready,
 }
 
-/// The internal phase of a connection, from which the public [`State`] is derived.
-#[derive(Debug)]
-enum Phase {
-    /// The first link has not been requested.
-    Disconnected,
-    /// A link was requested.
-    Connecting,
-    /// The link is open; detection is running.
-    Detecting,
-    /// The server is known.
-    Ready,
-    /// No further request is accepted; those in flight may finish until the deadline.
-    Finishing { until: Instant },
-    /// The sending half was closed; the other side has until the deadline to close its own.
-    Ending { until: Instant },
-    /// The connection is over.
-    Closed,
-}
-
 /// The state of a server's request until it is answered.
 #[derive(Debug)]
 struct PendingReply {
@@ -127,8 +109,7 @@ struct PendingReply {
 #[derive(Debug)]
 pub struct Client {
     config: ClientConfig,
-    phase: Phase,
-    state: State,
+    connection: Connection,
     detect: EraDetection,
     outbound: Outbound,
     /// Requests that wait until the server is known.
@@ -141,10 +122,7 @@ pub struct Client {
     rounds: InputRounds,
     batches: Batches,
     events: EventQueue<Event>,
-    link: VecDeque<LinkAction>,
     server: Option<ServerInfo>,
-    /// The last progress report on connecting.
-    connecting: Option<Box<ConnectProgress>>,
     meta: RequestMeta,
     tasks: Tasks,
     known_era: Option<KnownEra>,
@@ -159,8 +137,7 @@ impl Client {
         let limits = config.limits;
         Self {
             detect: EraDetection::new(&config),
-            phase: Phase::Disconnected,
-            state: State::Disconnected,
+            connection: Connection::new(),
             outbound: Outbound::new(),
             parked: ParkedRequests::default(),
             inbound: Inbound::new(limits.requests_in),
@@ -168,9 +145,7 @@ impl Client {
             rounds: InputRounds::default(),
             batches: Batches::default(),
             events: EventQueue::new(limits.events, limits.event_bytes),
-            link: VecDeque::from([LinkAction::Open]),
             server: None,
-            connecting: None,
             meta: RequestMeta::new(&config),
             tasks: Tasks::default(),
             known_era: None,
@@ -185,7 +160,7 @@ impl Client {
 
     /// The state of the connection.
     pub fn state(&self) -> State {
-        self.state
+        self.connection.state()
     }
 
     /// The client's knowledge of the server, once the client is ready.
@@ -195,7 +170,7 @@ impl Client {
 
     /// The last report on connecting; `None` once the client is ready, or closed.
     pub fn connecting(&self) -> Option<&ConnectProgress> {
-        self.connecting.as_deref()
+        self.connection.progress()
     }
 
     /// The era of the server as this connection found it, for the next connection to the same server.
@@ -220,7 +195,7 @@ impl Client {
 
     /// Whether the connection is over.
     pub fn is_closed(&self) -> bool {
-        matches!(self.phase, Phase::Closed)
+        matches!(self.connection.phase(), Phase::Closed)
     }
 
     // --- Outputs ---
@@ -246,13 +221,11 @@ impl Client {
     /// is closed only then.
     #[must_use]
     pub fn poll_link(&mut self, flushed: bool) -> Option<LinkAction> {
-        let waits = |action: &LinkAction| *action == LinkAction::CloseWrite && !flushed;
-        let action = self.link.pop_front_if(|action| !waits(action))?;
+        let action = self.connection.poll_action(flushed)?;
         if action == LinkAction::Open {
-            self.phase = Phase::Connecting;
-            self.set_state(State::Connecting);
-            let opening = self.detect.opening_progress();
-            self.report_connecting(Some(opening));
+            self.connection.enter(Phase::Connecting);
+            self.connection.set_state(State::Connecting, &mut self.events);
+            self.connection.report_progress(self.detect.opening_progress(), &mut self.events);
         }
         Some(action)
     }
@@ -260,37 +233,20 @@ impl Client {
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let phase = match self.phase {
-            Phase::Closed => return None,
-            Phase::Finishing { until } | Phase::Ending { until } => Some(until),
-            _ => None,
-        };
-        let watches = self.watches.deadline().filter(|_| matches!(self.phase, Phase::Ready));
+        let phase = self.connection.phase();
+        if self.is_closed() {
+            return None;
+        }
+        let watches = self.watches.deadline().filter(|_| matches!(phase, Phase::Ready));
         let own = [self.detect.deadline(), self.rounds.next_due(), self.tasks.deadline(), watches];
-        [phase, self.pings.deadline(), self.outbound.next_deadline()].into_iter().chain(own).flatten().min()
+        [phase.deadline(), self.pings.deadline(), self.outbound.next_deadline()]
+            .into_iter()
+            .chain(own)
+            .flatten()
+            .min()
     }
 
     // --- Shared with the other modules ---
-
-    /// Reports the progress of connecting, if it has changed.
-    fn report_connecting(&mut self, progress: Option<ConnectProgress>) {
-        let Some(progress) = progress else { return };
-        if progress.differs(self.connecting.as_deref()) {
-            let bytes = progress.bytes();
-            self.events.push_or_drop(Event::Connecting(Box::new(progress.clone())), bytes);
-            self.connecting = Some(Box::new(progress));
-        }
-    }
-
-    fn set_state(&mut self, state: State) {
-        if self.state != state {
-            if matches!(state, State::Ready | State::Disconnected) {
-                self.connecting = None;
-            }
-            self.state = state;
-            self.events.push(Event::State(state), 0);
-        }
-    }
 
     fn report_dropped(&mut self) {
         if let Some(count) = self.events.take_dropped() {
@@ -367,15 +323,15 @@ impl Client {
             self.events.push(Event::RequestCancelled { id, reason: None }, 0);
         }
         self.pings.stop();
-        self.link.clear();
-        self.phase = Phase::Closed;
-        self.set_state(State::Disconnected);
+        self.connection.clear_actions();
+        self.connection.enter(Phase::Closed);
+        self.connection.set_state(State::Disconnected, &mut self.events);
         self.report_dropped();
         self.events.push(Event::Closed(closed), 0);
     }
 
     fn fail_connect(&mut self, error: ConnectError) {
         self.finish(CloseReason::Connect(error));
-        self.link.push_back(LinkAction::Abort);
+        self.connection.request(LinkAction::Abort);
     }
 }

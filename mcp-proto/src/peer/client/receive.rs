@@ -34,10 +34,10 @@ impl Client {
 
     /// Handles the opening of the requested link.
     pub fn handle_open(&mut self, now: Instant, out: &mut dyn Outbox) {
-        if matches!(self.phase, Phase::Connecting) {
-            self.phase = Phase::Detecting;
+        if matches!(self.connection.phase(), Phase::Connecting) {
+            self.connection.enter(Phase::Detecting);
             self.detect.begin(now);
-            self.set_state(State::Connected);
+            self.connection.set_state(State::Connected, &mut self.events);
             let act = self.detect.handle_open(now);
             self.perform_detect(now, act, out);
         }
@@ -45,7 +45,7 @@ impl Client {
 
     /// Handles the failure to open the requested link; `detail` gives the reason.
     pub fn handle_open_failed(&mut self, detail: &str) {
-        if matches!(self.phase, Phase::Connecting) {
+        if matches!(self.connection.phase(), Phase::Connecting) {
             self.finish(CloseReason::Connect(ConnectError::Open(detail.to_string())));
         }
     }
@@ -53,7 +53,7 @@ impl Client {
     /// Handles the end of the link; `detail` is the transport's description of it: an exit status, an error, the last
     /// lines of standard error.
     pub fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
-        match self.phase {
+        match self.connection.phase() {
             Phase::Disconnected | Phase::Connecting | Phase::Closed => {}
             Phase::Detecting => {
                 let act = self.detect.handle_end(now, detail);
@@ -85,7 +85,7 @@ impl Client {
 
     /// Handles input that is not a message. If it was the answer to a request, that request ends.
     pub fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
-        if self.is_receiving() {
+        if self.connection.phase().is_receiving() {
             self.take_malformed(now, malformed, out);
             self.advance_tasks(now, out);
             self.advance_close(now);
@@ -93,13 +93,8 @@ impl Client {
         }
     }
 
-    /// Whether messages are still processed in this phase.
-    fn is_receiving(&self) -> bool {
-        matches!(self.phase, Phase::Detecting | Phase::Ready | Phase::Finishing { .. } | Phase::Ending { .. })
-    }
-
     fn take_message(&mut self, now: Instant, message: Message, batch: Option<BatchId>, out: &mut dyn Outbox) {
-        if !self.is_receiving() {
+        if !self.connection.phase().is_receiving() {
             return;
         }
         match message {
@@ -129,7 +124,7 @@ impl Client {
 
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
     fn handle_batch(&mut self, now: Instant, batch: Batch, out: &mut dyn Outbox) {
-        if !self.is_receiving() {
+        if !self.connection.phase().is_receiving() {
             return;
         }
         let allowed = self.revision().is_some_and(|revision| revision.differences().batches);
@@ -138,7 +133,8 @@ impl Client {
             self.report(Diagnostic::ForbiddenBatch);
         }
         let mut refused = batch.is_empty();
-        let answers = (allowed && !matches!(self.phase, Phase::Ending { .. })).then(|| self.batches.open());
+        let answers = (allowed && !matches!(self.connection.phase(), Phase::Ending { .. }))
+            .then(|| self.batches.open());
         for message in batch {
             match (message, answers) {
                 // In revisions without batches its requests are refused; its responses count.
@@ -153,7 +149,7 @@ impl Client {
                 (Err(malformed), None) => self.take_malformed(now, malformed, out),
             }
             // An element may have ended the connection.
-            if !self.is_receiving() {
+            if !self.connection.phase().is_receiving() {
                 return;
             }
         }
@@ -176,7 +172,7 @@ impl Client {
             let error = ErrorObject::new(malformed.code(), malformed.to_string());
             self.reply_error(malformed.recovered.id.as_ref(), Some(batch), &error, out);
         }
-        if self.is_receiving() {
+        if self.connection.phase().is_receiving() {
             self.report(Diagnostic::Malformed(Box::new(malformed)));
         }
     }
@@ -185,7 +181,7 @@ impl Client {
     fn resolve_unreadable(&mut self, now: Instant, malformed: &Malformed, out: &mut dyn Outbox) -> bool {
         let wire = malformed.recovered.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
         let (Some(wire), true) = (wire, malformed.may_be_answer()) else { return false };
-        if matches!(self.phase, Phase::Detecting)
+        if matches!(self.connection.phase(), Phase::Detecting)
             && let Some(request) = self.detect.requests.get(wire)
         {
             let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
@@ -246,7 +242,7 @@ impl Client {
         answer: Result<Raw, ErrorObject>,
         out: &mut dyn Outbox,
     ) {
-        if matches!(self.phase, Phase::Detecting) || request == HandshakeRequest::Initialize {
+        if matches!(self.connection.phase(), Phase::Detecting) || request == HandshakeRequest::Initialize {
             let act = self.detect.handle_answer(now, request, answer);
             return self.perform_detect(now, act, out);
         }
@@ -267,7 +263,7 @@ impl Client {
         out: &mut dyn Outbox,
     ) {
         let Err(error) = answer else { return };
-        if matches!(self.phase, Phase::Detecting)
+        if matches!(self.connection.phase(), Phase::Detecting)
             && let Some(act) = self.detect.handle_error_without_id(now, &error)
         {
             return self.perform_detect(now, act, out);
@@ -402,15 +398,16 @@ impl Client {
             }
             DetectAction::Reopen => {
                 self.parked.clear_early();
-                self.phase = Phase::Connecting;
-                self.set_state(State::Disconnected);
-                self.link.push_back(LinkAction::Open);
+                self.connection.enter(Phase::Connecting);
+                self.connection.set_state(State::Disconnected, &mut self.events);
+                self.connection.request(LinkAction::Open);
             }
             DetectAction::Finish { server, known_era } => self.start(now, *server, known_era, out),
             DetectAction::Fail(error) => self.fail_connect(error),
         }
-        let progress = self.detect.progress(now);
-        self.report_connecting(progress);
+        if let Some(progress) = self.detect.progress(now) {
+            self.connection.report_progress(progress, &mut self.events);
+        }
     }
 
     /// Makes the connection ready and sends the queued requests.
@@ -421,7 +418,7 @@ impl Client {
         self.known_era = Some(verdict);
         self.server = Some(info);
         if era == Era::Legacy {
-            self.set_state(State::Initialized);
+            self.connection.set_state(State::Initialized, &mut self.events);
             let written = write::notification(out.buffer(), Initialized::NAME, |buffer| {
                 EmptyParams::default().write_params(buffer, revision, MetaEntries::default())
             });
@@ -430,8 +427,8 @@ impl Client {
             }
             self.pings.start(now);
         }
-        self.phase = Phase::Ready;
-        self.set_state(State::Ready);
+        self.connection.enter(Phase::Ready);
+        self.connection.set_state(State::Ready, &mut self.events);
         self.request_log_level(out);
         while let Some(request) = self.parked.pop_early() {
             self.handle_request(request, out);
@@ -477,7 +474,7 @@ impl Client {
             self.config.info.clone(),
         );
         self.write_own_request(number, Initialize::NAME, &params, version, MetaEntries::default(), out);
-        self.set_state(State::Initializing);
+        self.connection.set_state(State::Initializing, &mut self.events);
         number
     }
 

@@ -28,7 +28,7 @@ impl Client {
         self.advance_tasks(now, out);
         self.wake_tasks(now, out);
         self.handle_pings(now, out);
-        if matches!(self.phase, Phase::Finishing { until } if until <= now) {
+        if matches!(self.connection.phase(), Phase::Finishing { until } if until <= now) {
             while let Some((number, entry)) = self.outbound.pop() {
                 // The task continues on the server: the application can follow it again.
                 self.forget_rounds(number);
@@ -39,14 +39,14 @@ impl Client {
         }
         self.advance_watches(now, out);
         self.advance_close(now);
-        if matches!(self.phase, Phase::Ending { until } if until <= now) {
+        if matches!(self.connection.phase(), Phase::Ending { until } if until <= now) {
             self.abort(CloseReason::Done);
         }
     }
 
     /// Starts the timeout of a link that is being opened at the first input that carries the time.
     pub(super) fn note_time(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Connecting) {
+        if matches!(self.connection.phase(), Phase::Connecting) {
             self.detect.begin(now);
         }
     }

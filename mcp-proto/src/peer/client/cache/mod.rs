@@ -116,7 +116,7 @@ impl Client {
         let Some(key) = CacheRequest::new(info, params) else { return CacheLookup::Uncacheable };
         let mut fallback = Fallback::None;
         if request.options.cache == CacheMode::Use {
-            if matches!(self.phase, Phase::Ready)
+            if matches!(self.connection.phase(), Phase::Ready)
                 && let Some(result) = self.cache.store.find(now, &key)
             {
                 return CacheLookup::Hit(result);

@@ -169,7 +169,7 @@ impl Client {
         out: &mut dyn Outbox,
     ) -> Result<RequestId, RequestError> {
         self.check_room(out)?;
-        match self.phase {
+        match self.connection.phase() {
             Phase::Ready => {
                 let number = self.outbound.mint();
                 self.begin_command(now, number, id, command, &options, out)?;
@@ -555,7 +555,7 @@ impl Client {
         timeout: Duration,
         out: &mut dyn Outbox,
     ) -> Option<i64> {
-        let ready = matches!(self.phase, Phase::Ready | Phase::Finishing { .. });
+        let ready = matches!(self.connection.phase(), Phase::Ready | Phase::Finishing { .. });
         let exists = self.revision().is_some_and(|revision| info.exists_in(revision));
         if !ready || !exists || self.check_room(out).is_err() {
             return None;

@@ -53,10 +53,10 @@ impl Client {
         since: WatchStart,
         out: &mut dyn Outbox,
     ) -> Result<WatchId, RequestError> {
-        if matches!(self.phase, Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed) {
+        if matches!(self.connection.phase(), Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed) {
             return Err(RequestError::Closed);
         }
-        let ready = matches!(self.phase, Phase::Ready);
+        let ready = matches!(self.connection.phase(), Phase::Ready);
         let server = self.server.as_ref().filter(|_| ready);
         let watching = self.watches.open_registry(server, &mut self.events);
         let id = watching.add(interest, since);
@@ -147,7 +147,7 @@ impl Client {
 
     /// Sends the requests that the watches need now.
     pub(crate) fn advance_watches(&mut self, now: Instant, out: &mut dyn Outbox) {
-        if !matches!(self.phase, Phase::Ready) {
+        if !matches!(self.connection.phase(), Phase::Ready) {
             return;
         }
         let Some(mut watching) = self.watches.registry.take_if(|watching| watching.is_due(now)) else {
@@ -264,7 +264,7 @@ impl Client {
 
     /// Whether the watches have work to do.
     pub(crate) fn has_pending_watches(&self) -> bool {
-        matches!(self.phase, Phase::Ready)
+        matches!(self.connection.phase(), Phase::Ready)
             && self.watches.registry.as_ref().is_some_and(|watching| watching.dirty)
     }
 }
