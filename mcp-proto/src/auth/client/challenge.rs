@@ -5,7 +5,7 @@ use crate::auth::{Now, Requirement, TokenKind};
 use super::AuthClient;
 use super::error::AuthError;
 use super::event::{RefusedRequest, RetryDecision};
-use super::flow::{AccessRequirement, FlowPurpose, FlowStep};
+use super::flow::{AccessRequirement, FlowPurpose};
 use super::token_state::TokenOrigin;
 
 impl AuthClient {
@@ -32,7 +32,7 @@ impl AuthClient {
                 None => RetryDecision::Fail(final_error()),
             };
         }
-        if self.flow.is_some() {
+        if self.flows.current().is_some() {
             return self.join_flow(now, refused, asked, more);
         }
         if self.tokens.is_loaded() && self.tokens.has_newer(now, refused.generation) {
@@ -80,43 +80,12 @@ impl AuthClient {
         more: bool,
     ) -> RetryDecision {
         let want = self.flow_purpose(now, refused, more);
-        let stamp = self.tokens.generation();
         let newer = self.tokens.is_loaded() && self.tokens.has_newer(now, refused.generation);
-        let Some(flow) = &mut self.flow else { return RetryDecision::Retry };
-        match flow.purpose {
-            FlowPurpose::Logout => self.queued_flow = Some((want, asked)),
-            // It has got its token already, or the request went out before there was one.
-            _ if newer
-                && !matches!(flow.purpose, FlowPurpose::NewToken { refused: Some(old), .. } if old == stamp) =>
-            {
-                return RetryDecision::Retry;
-            }
-            FlowPurpose::Load => {
-                flow.purpose = want;
-                flow.requirement = asked;
-            }
-            FlowPurpose::EarlyRenewal if !more => {
-                flow.purpose = match want {
-                    FlowPurpose::NewToken { refused, may_renew: renew, .. } => {
-                        FlowPurpose::NewToken { refused, unexpected: false, may_renew: renew }
-                    }
-                    other => other,
-                };
-                flow.requirement = asked;
-            }
-            _ => {
-                let early = matches!(
-                    flow.step,
-                    FlowStep::Queued | FlowStep::Loading | FlowStep::Resource(_) | FlowStep::Server(_)
-                );
-                if early && flow.requirement.scopes.is_some() {
-                    flow.requirement.scopes = match (flow.requirement.scopes.take(), asked.scopes) {
-                        (Some(one), Some(other)) => Some(one.union(&other)),
-                        (one, other) => one.or(other),
-                    };
-                }
-            }
+        // The flow has its token already, or the request was sent before there was one.
+        if newer && !self.flows.is_logout() && !self.flows.replaces(self.tokens.generation()) {
+            return RetryDecision::Retry;
         }
+        self.flows.join(want, asked);
         RetryDecision::Wait
     }
 }

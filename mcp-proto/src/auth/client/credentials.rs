@@ -33,11 +33,11 @@ impl AuthClient {
         if !self.is_server_url(url) {
             return nothing();
         }
-        if matches!(self.flow.as_ref().map(|flow| &flow.purpose), Some(FlowPurpose::Logout)) {
+        if self.flows.is_logout() {
             return nothing();
         }
         if !self.tokens.is_loaded() {
-            if self.flow.is_none() {
+            if self.flows.current().is_none() {
                 self.begin_flow(now, FlowPurpose::Load, AccessRequirement::default());
             }
             return RequestAuth::Wait;
@@ -45,7 +45,7 @@ impl AuthClient {
         let Some(tokens) = self.tokens.current() else { return nothing() };
         let helpless = self.is_interactive() && !self.tokens.can_renew();
         if self.tokens.has_expired(now) {
-            if self.flow.is_some() {
+            if self.flows.current().is_some() {
                 return RequestAuth::Wait;
             }
             if helpless {
@@ -60,7 +60,7 @@ impl AuthClient {
             self.begin_flow(now, want, AccessRequirement::default());
             return RequestAuth::Wait;
         }
-        if self.is_token_refused() {
+        if self.flows.replaces(self.tokens.generation()) {
             return RequestAuth::Wait;
         }
         let headers = match self.headers(now, verb, url, &tokens.access.clone(), tokens.kind) {
@@ -69,7 +69,7 @@ impl AuthClient {
         };
         let stamp = Some(self.tokens.generation());
         let paused = self.tokens.is_early_renewal_paused(now);
-        if self.flow.is_none()
+        if self.flows.current().is_none()
             && !helpless
             && !paused
             && self.tokens.expires_soon(now, self.config.refresh_margin)
@@ -77,13 +77,6 @@ impl AuthClient {
             self.begin_flow(now, FlowPurpose::EarlyRenewal, AccessRequirement::default());
         }
         RequestAuth::Ready { headers, generation: stamp }
-    }
-
-    /// Whether the present token is of no use, as the flow that replaces it knows.
-    fn is_token_refused(&self) -> bool {
-        self.flow.as_ref().is_some_and(
-            |flow| matches!(flow.purpose, FlowPurpose::NewToken { refused, .. } if refused == Some(self.tokens.generation())),
-        )
     }
 
     fn headers(

@@ -276,6 +276,11 @@ impl AuthClient {
         }
     }
 
+    /// Forgets the authorization server: the next flow looks for it again.
+    pub(super) fn forget_server(&mut self) {
+        self.discovered = None;
+    }
+
     /// Goes on with the authorization server.
     fn continue_with_server(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
         self.discovered = flow.discovered.clone();

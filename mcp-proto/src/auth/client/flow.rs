@@ -18,18 +18,14 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::Instant;
-use crate::auth::{Challenge, Now, Requirement, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
+use crate::auth::{Challenge, Requirement, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
 
-use super::AuthClient;
 use super::config::ClientCredentials;
 use super::error::AuthError;
-use super::event::{Event, TokenGeneration};
+use super::event::TokenGeneration;
 use super::exchange::{ClientAuthentication, TokenRequest};
-use super::fetching::FetchReply;
-use super::page::OpenPage;
 use super::record::{IssuerSource, Lease, Tokens};
-use super::renew::LeaseWait;
-use super::save::PendingSave;
+use super::record_change::PendingSave;
 
 /// What a flow is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,6 +175,26 @@ pub(super) struct ServerSearch {
     pub(super) failure: Option<AuthError>,
 }
 
+/// A page that is open.
+pub(super) struct OpenPage {
+    pub(super) redirect_uri: String,
+    pub(super) state: Secret,
+    pub(super) verifier: Secret,
+    pub(super) deadline: Option<Instant>,
+}
+
+/// Another process renews.
+pub(super) struct LeaseWait {
+    /// By what lease.
+    pub(super) lease: Lease,
+    /// Which token.
+    pub(super) generation: TokenGeneration,
+    /// When it is not waited for any longer.
+    pub(super) deadline: Option<Instant>,
+    /// When the store is looked at again; not while it is.
+    pub(super) next_poll: Option<Instant>,
+}
+
 /// How a flow ends.
 pub(super) enum FlowEnd {
     Ready,
@@ -196,7 +212,7 @@ impl From<AuthError> for FlowEnd {
 pub(super) type StepResult = Result<Box<Flow>, FlowEnd>;
 
 impl Flow {
-    fn new(want: FlowPurpose, asked: AccessRequirement) -> Box<Self> {
+    pub(super) fn new(want: FlowPurpose, asked: AccessRequirement) -> Box<Self> {
         Box::new(Self {
             purpose: want,
             requirement: asked,
@@ -233,115 +249,90 @@ impl Flow {
             _ => None,
         }
     }
+
+    /// Adds the requirement of another request, which waits for this flow.
+    fn join(&mut self, purpose: FlowPurpose, requirement: AccessRequirement) {
+        match (&self.purpose, purpose) {
+            (FlowPurpose::Load, purpose) => {
+                self.purpose = purpose;
+                self.requirement = requirement;
+            }
+            (FlowPurpose::EarlyRenewal, FlowPurpose::NewToken { refused, may_renew, .. }) => {
+                self.purpose = FlowPurpose::NewToken { refused, unexpected: false, may_renew };
+                self.requirement = requirement;
+            }
+            _ => {
+                let early = matches!(
+                    self.step,
+                    FlowStep::Queued | FlowStep::Loading | FlowStep::Resource(_) | FlowStep::Server(_)
+                );
+                if early
+                    && let Some(scopes) = &mut self.requirement.scopes
+                    && let Some(others) = &requirement.scopes
+                {
+                    *scopes = scopes.union(others);
+                }
+            }
+        }
+    }
 }
 
-impl AuthClient {
-    /// Begins a flow. There must be none.
-    pub(super) fn begin_flow(&mut self, now: Now, want: FlowPurpose, asked: AccessRequirement) {
-        let flow = Flow::new(want, asked);
-        self.flow = Some(flow);
-        self.run_step(now, Self::load);
+/// The flow under way, and the flow to begin after it.
+#[derive(Default)]
+pub(super) struct Flows {
+    current: Option<Box<Flow>>,
+    queued: Option<(FlowPurpose, AccessRequirement)>,
+}
+
+impl Flows {
+    pub(super) fn current(&self) -> Option<&Flow> {
+        self.current.as_deref()
     }
 
-    /// Goes on where a step led.
-    pub(super) fn advance(&mut self, now: Now, next: StepResult) {
-        match next {
-            Ok(flow) => self.flow = Some(flow),
-            Err(end) => {
-                if matches!(end, FlowEnd::Failed(_)) {
-                    // What led nowhere is looked for again.
-                    self.discovered = None;
-                }
-                self.events.push(match end {
-                    FlowEnd::Ready => Event::Ready(self.tokens.generation()),
-                    FlowEnd::Failed(error) => Event::Failed(error),
-                    FlowEnd::LoggedOut => Event::LoggedOut,
-                });
-                if let Some((want, asked)) = self.queued_flow.take() {
-                    self.begin_flow(now, want, asked);
-                }
-            }
+    /// Takes the current flow for its next step.
+    pub(super) fn take(&mut self) -> Option<Box<Flow>> {
+        self.current.take()
+    }
+
+    pub(super) fn set(&mut self, flow: Box<Flow>) {
+        self.current = Some(flow);
+    }
+
+    pub(super) fn queue(&mut self, purpose: FlowPurpose, requirement: AccessRequirement) {
+        self.queued = Some((purpose, requirement));
+    }
+
+    pub(super) fn take_queued(&mut self) -> Option<(FlowPurpose, AccessRequirement)> {
+        self.queued.take()
+    }
+
+    /// Makes another request wait for the current flow, or for one after a logout.
+    pub(super) fn join(&mut self, purpose: FlowPurpose, requirement: AccessRequirement) {
+        match &mut self.current {
+            Some(flow) if flow.purpose != FlowPurpose::Logout => flow.join(purpose, requirement),
+            _ => self.queue(purpose, requirement),
         }
     }
 
-    /// Goes on with the flow there is.
-    pub(super) fn run_step(&mut self, now: Now, go: impl FnOnce(&mut Self, Box<Flow>) -> StepResult) {
-        if let Some(flow) = self.flow.take() {
-            let want = flow.purpose.clone();
-            let next = go(self, flow);
-            let next = next.map_err(|end| self.downgrade_end(now, &want, end));
-            self.advance(now, next);
+    pub(super) fn is_logout(&self) -> bool {
+        self.current().is_some_and(|flow| flow.purpose == FlowPurpose::Logout)
+    }
+
+    /// Whether the current flow replaces the token of this generation, which the server refused.
+    pub(super) fn replaces(&self, generation: TokenGeneration) -> bool {
+        self.current().is_some_and(
+            |flow| matches!(flow.purpose, FlowPurpose::NewToken { refused, .. } if refused == Some(generation)),
+        )
+    }
+
+    pub(super) fn open_page(&self) -> Option<&OpenPage> {
+        match &self.current()?.step {
+            FlowStep::Page(page) => Some(page),
+            _ => None,
         }
     }
 
-    /// What a failure means for what was wanted.
-    fn downgrade_end(&mut self, now: Now, want: &FlowPurpose, end: FlowEnd) -> FlowEnd {
-        match (want, end) {
-            // The present token is still good.
-            (FlowPurpose::EarlyRenewal, FlowEnd::Failed(_)) if !self.tokens.has_expired(now) => {
-                self.tokens.pause_early_renewal(now.deadline_after(self.config.refresh_pause));
-                FlowEnd::Ready
-            }
-            // Nothing is kept any more: that the authorization server does not know yet changes nothing here.
-            (FlowPurpose::Logout, FlowEnd::Failed(_)) => FlowEnd::LoggedOut,
-            (_, end) => end,
-        }
-    }
-
-    /// Gives up what the flow waits for.
-    pub(super) fn drop_flow(&mut self) -> Option<Box<Flow>> {
-        let flow = self.flow.take()?;
-        self.abort_fetch();
-        if matches!(flow.step, FlowStep::Page(_)) {
-            self.close_page();
-        }
-        Some(flow)
-    }
-
-    /// What to do, now that it is known what is kept.
-    pub(super) fn choose_step(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
-        match flow.purpose {
-            FlowPurpose::Load => Err(FlowEnd::Ready),
-            FlowPurpose::EarlyRenewal if !self.tokens.expires_soon(now, self.config.refresh_margin) => {
-                Err(FlowEnd::Ready)
-            }
-            FlowPurpose::EarlyRenewal if self.tokens.can_renew() => self.discover_issuer(now, flow),
-            FlowPurpose::EarlyRenewal if self.is_interactive() => Err(FlowEnd::Ready),
-            FlowPurpose::NewToken { refused, .. } if self.tokens.has_newer(now, refused) => {
-                Err(FlowEnd::Ready)
-            }
-            FlowPurpose::NewToken { unexpected: surprise, may_renew: true, .. }
-                if self.tokens.can_renew() && (!surprise || self.tokens.has_expired(now)) =>
-            {
-                self.discover_issuer(now, flow)
-            }
-            FlowPurpose::StepUp { refused }
-                if self.tokens.has_newer(now, refused)
-                    && self.tokens.allows_scopes(flow.requirement.scopes.as_ref()) =>
-            {
-                Err(FlowEnd::Ready)
-            }
-            FlowPurpose::Logout => self.remove_record(now, flow),
-            _ => self.discover_resource(now, flow),
-        }
-    }
-
-    /// The end of an exchange.
-    pub(super) fn handle_reply(&mut self, now: Now, reply: FetchReply) {
-        self.run_step(now, |client, mut flow| match flow.take_step() {
-            FlowStep::Resource(search) => client.handle_resource_reply(now, flow, search, reply),
-            FlowStep::Server(search) => client.handle_server_reply(now, flow, search, reply),
-            FlowStep::Registering => client.handle_registration_reply(now, flow, reply),
-            FlowStep::Provider { search, subject, issuer } => {
-                client.handle_provider_reply(now, flow, (search, subject, issuer), reply)
-            }
-            FlowStep::Exchanging(request) => client.handle_exchange_reply(now, flow, request, reply),
-            FlowStep::Granting(request) => client.handle_grant_reply(now, flow, request, reply),
-            FlowStep::Renewing { request, lease, replaced } => {
-                client.handle_renewal_reply(now, flow, (request, lease, replaced), reply)
-            }
-            FlowStep::Revoking => Err(FlowEnd::LoggedOut),
-            other => Ok(flow.into_step(other)),
-        });
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.current()?.deadline()
     }
 }

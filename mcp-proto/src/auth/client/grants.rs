@@ -15,7 +15,7 @@ use super::exchange::{ClientAuthentication, FormBody, TokenRequest};
 use super::fetching::{FetchReply, FetchRequest};
 use super::flow::{DocumentSearch, Flow, FlowStep, StepResult};
 use super::record::{ClientSource, IssuerSource, RegisteredClient, Tokens};
-use super::save::RecordChange;
+use super::record_change::RecordChange;
 use super::token_state::{TokenOrigin, expiry};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";

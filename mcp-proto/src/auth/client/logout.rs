@@ -10,7 +10,7 @@ use super::AuthClient;
 use super::event::Event;
 use super::exchange::{ClientAuthentication, FormBody, TokenRequest};
 use super::flow::{Flow, FlowEnd, FlowStep, StepResult};
-use super::save::RecordChange;
+use super::record_change::RecordChange;
 
 impl AuthClient {
     /// Removes what is kept.

@@ -35,13 +35,14 @@ mod grants;
 mod logout;
 mod page;
 mod record;
+mod record_change;
 mod register;
 mod renew;
 mod rng;
 mod save;
+mod steps;
 mod token_state;
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
@@ -71,7 +72,7 @@ pub use record::{Record, RecordError};
 use action_queue::ActionQueue;
 use event_queue::EventQueue;
 use fetching::Fetcher;
-use flow::{AccessRequirement, DiscoveredServer, Flow, FlowPurpose, FlowStep};
+use flow::{AccessRequirement, DiscoveredServer, FlowPurpose, FlowStep, Flows};
 use rng::SeededRng;
 use token_state::TokenState;
 
@@ -111,9 +112,7 @@ pub struct AuthClient {
     nonces: Nonces,
     /// The authorization server that was found last.
     discovered: Option<Arc<DiscoveredServer>>,
-    flow: Option<Box<Flow>>,
-    /// What to do after that.
-    queued_flow: Option<(FlowPurpose, AccessRequirement)>,
+    flows: Flows,
     fetcher: Fetcher,
     actions: ActionQueue,
     events: EventQueue,
@@ -147,8 +146,7 @@ impl AuthClient {
             tokens: TokenState::new(provided_key),
             nonces: Nonces::default(),
             discovered: None,
-            flow: None,
-            queued_flow: None,
+            flows: Flows::default(),
             actions: ActionQueue::default(),
             events: EventQueue::default(),
         })
@@ -180,10 +178,10 @@ impl AuthClient {
 
     /// Gets a new token, whether there is one or not. [`Event::Ready`] or [`Event::Failed`] tells how it went.
     pub fn login(&mut self, now: Now) {
-        match &self.flow {
+        match self.flows.current() {
             None => self.begin_flow(now, FlowPurpose::Login, AccessRequirement::default()),
             Some(flow) if flow.purpose == FlowPurpose::Login => {}
-            Some(_) => self.queued_flow = Some((FlowPurpose::Login, AccessRequirement::default())),
+            Some(_) => self.flows.queue(FlowPurpose::Login, AccessRequirement::default()),
         }
     }
 
@@ -191,14 +189,13 @@ impl AuthClient {
     /// [`Event::RemovalFailed`] if what is kept could not be removed. Whatever waits fails first.
     pub fn logout(&mut self, now: Now) {
         self.tokens.end_context();
-        let leaving = self.flow.as_ref().is_some_and(|flow| flow.purpose == FlowPurpose::Logout);
-        if self.queued_flow.take().is_some() | (!leaving && self.drop_flow().is_some()) {
+        let leaving = self.flows.is_logout();
+        if self.flows.take_queued().is_some() | (!leaving && self.drop_flow()) {
             self.events.push(Event::Failed(AuthError::LoggedOut));
         }
-        if leaving {
-            return;
+        if !leaving {
+            self.begin_flow(now, FlowPurpose::Logout, AccessRequirement::default());
         }
-        self.begin_flow(now, FlowPurpose::Logout, AccessRequirement::default());
     }
 
     /// The page led back.
@@ -253,7 +250,7 @@ impl AuthClient {
         {
             self.handle_reply(now, reply);
         }
-        let Some(flow) = self.flow.as_ref().filter(|flow| due(flow.deadline())) else { return };
+        let Some(flow) = self.flows.current().filter(|flow| due(flow.deadline())) else { return };
         match flow.step {
             FlowStep::Page(_) => self.fail_page(now, AuthError::PageTimedOut),
             FlowStep::AwaitingRenewal(_) => self.run_step(now, Self::poll_lease),
@@ -278,8 +275,7 @@ impl AuthClient {
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let step = self.flow.as_ref().and_then(|flow| flow.deadline());
-        [self.fetcher.deadline(), step].into_iter().flatten().min()
+        [self.fetcher.deadline(), self.flows.deadline()].into_iter().flatten().min()
     }
 
     // --- Getters ---
@@ -296,7 +292,7 @@ impl AuthClient {
 
     /// Whether an event will tell how what is under way ends.
     pub fn is_busy(&self) -> bool {
-        self.flow.is_some()
+        self.flows.current().is_some()
     }
 
     /// What is known of the token, as of the last time the store was read. `None` if there is no token.

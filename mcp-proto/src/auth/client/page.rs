@@ -8,7 +8,6 @@ use core::fmt;
 
 use form_urlencoded::Serializer;
 
-use crate::Instant;
 use crate::auth::fetch_policy::check_authorization_page;
 use crate::auth::sanitize::sanitize;
 use crate::auth::{FetchPolicyError, Now, Pkce, Secret, URL_BYTES, dpop};
@@ -19,15 +18,7 @@ use super::error::{AuthError, FinishError};
 use super::event::{AuthorizationPage, Event};
 use super::exchange::{FormBody, TokenRequest};
 use super::fetching::without_query;
-use super::flow::{Flow, FlowEnd, FlowStep, StepResult};
-
-/// A page that is open.
-pub(super) struct OpenPage {
-    redirect_uri: String,
-    state: Secret,
-    verifier: Secret,
-    pub(super) deadline: Option<Instant>,
-}
+use super::flow::{Flow, FlowEnd, FlowStep, OpenPage, StepResult};
 
 /// Where a page led: the redirect, taken apart.
 ///
@@ -174,34 +165,31 @@ impl AuthClient {
 
     /// The page that is open is over, for that reason.
     pub(super) fn fail_page(&mut self, now: Now, error: AuthError) {
-        if matches!(self.flow.as_ref().map(|flow| &flow.step), Some(FlowStep::Page(_))) {
+        if self.flows.open_page().is_some() {
             self.close_page();
             self.run_step(now, |_, _| Err(FlowEnd::Failed(error)));
         }
     }
 
     pub(super) fn finish_page(&mut self, now: Now, redirect: Redirect) -> Result<(), FinishError> {
-        let Some(mut flow) = self.flow.take() else { return Err(FinishError::NoPage) };
-        let page = match flow.take_step() {
-            FlowStep::Page(page) => page,
-            other => {
-                self.flow = Some(flow.into_step(other));
-                return Err(FinishError::NoPage);
-            }
-        };
+        let page = self.flows.open_page().ok_or(FinishError::NoPage)?;
         if redirect.state.as_ref() != Some(&page.state) {
-            self.flow = Some(flow.into_step(FlowStep::Page(page)));
             return Err(FinishError::StateMismatch);
         }
-        // It may not have been shown yet, if the answer came by another way.
+        // The application may not have polled it yet, if the redirect came another way.
         self.events.remove_page();
-        let next = self.redeem_code(now, flow, page, redirect);
-        let error = match &next {
-            Err(FlowEnd::Failed(error)) => Some(error.clone()),
-            _ => None,
-        };
-        self.advance(now, next);
-        error.map_or(Ok(()), |error| Err(FinishError::Failed(error)))
+        let mut result = Ok(());
+        self.run_step(now, |client, mut flow| match flow.take_step() {
+            FlowStep::Page(page) => {
+                let next = client.redeem_code(now, flow, page, redirect);
+                if let Err(FlowEnd::Failed(error)) = &next {
+                    result = Err(FinishError::Failed(error.clone()));
+                }
+                next
+            }
+            other => Ok(flow.into_step(other)),
+        });
+        result
     }
 
     fn redeem_code(&mut self, now: Now, flow: Box<Flow>, page: OpenPage, redirect: Redirect) -> StepResult {

@@ -25,7 +25,7 @@ use super::exchange::ClientAuthentication;
 use super::fetching::{FetchReply, FetchRequest};
 use super::flow::{Flow, FlowStep, StepResult};
 use super::record::{ClientSource, RegisteredClient};
-use super::save::RecordChange;
+use super::record_change::RecordChange;
 
 /// Longer names and passwords of clients are not taken.
 const NAME_BYTES: usize = 4096;

@@ -7,32 +7,18 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use crate::Instant;
 use crate::auth::token_response::id_token_subject;
 use crate::auth::{Now, TokenEndpointError, TokenKind, TokenResponse};
 
 use super::AuthClient;
 use super::config::{ClientCredentials, ClientProof};
 use super::error::AuthError;
-use super::event::TokenGeneration;
 use super::exchange::{ClientAuthentication, FormBody, TokenRequest};
 use super::fetching::FetchReply;
-use super::flow::{Flow, FlowStep, StepResult};
+use super::flow::{Flow, FlowStep, LeaseWait, StepResult};
 use super::record::{Lease, Tokens};
-use super::save::RecordChange;
+use super::record_change::RecordChange;
 use super::token_state::{TokenOrigin, expiry};
-
-/// Another process renews.
-pub(super) struct LeaseWait {
-    /// By what lease.
-    lease: Lease,
-    /// Which token.
-    generation: TokenGeneration,
-    /// When it is not waited for any longer.
-    deadline: Option<Instant>,
-    /// When the store is looked at again; not while it is.
-    pub(super) next_poll: Option<Instant>,
-}
 
 impl AuthClient {
     /// Renews the token, unless somebody else does.
