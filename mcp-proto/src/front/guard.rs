@@ -50,6 +50,8 @@
 //! ```
 
 mod checker_verifier;
+#[cfg(feature = "auth-jwt")]
+mod jwt_verifier;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -66,9 +68,9 @@ use crate::auth::server::{
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now};
 use crate::transport::http::server::{HttpResponse, RequestHead};
 
-#[cfg(feature = "auth-jwt")]
-pub use checker_verifier::JwtVerifier;
 pub use checker_verifier::{CheckerVerifier, IntrospectionVerifier};
+#[cfg(feature = "auth-jwt")]
+pub use jwt_verifier::JwtVerifier;
 
 /// A verifier of access tokens. Closures implement it: `|presented| async { … }`.
 ///

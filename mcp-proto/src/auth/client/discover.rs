@@ -69,7 +69,7 @@ impl AuthClient {
                 Err(error) => search.failed(error, true),
             }
         }
-        // Only a server that certainly says nothing of itself is of 2025-03-26: one that can not be asked may be of any
+        // Only a server that certainly says nothing of itself is of 2025-03-26: one that cannot be asked may be of any
         // revision, and its own origin is no place for credentials then.
         let silent = search.all_absent && flow.requirement.metadata.is_none();
         if silent && self.config.legacy_discovery == LegacyDiscovery::Accepted {
@@ -298,7 +298,7 @@ impl AuthClient {
         self.continue_without_renewal(now, flow)
     }
 
-    /// Goes on if the token can not be renewed.
+    /// Goes on if the token cannot be renewed.
     pub(super) fn continue_without_renewal(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
         match flow.purpose {
             FlowPurpose::EarlyRenewal if self.is_interactive() => Err(super::flow::FlowEnd::Ready),

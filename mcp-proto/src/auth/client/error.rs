@@ -51,7 +51,7 @@ pub enum AuthError {
         /// Whose it should be.
         expected: String,
     },
-    /// Codes can not be protected there: the authorization server does not offer PKCE with S256.
+    /// Codes cannot be protected there: the authorization server does not offer PKCE with S256.
     NoPkce {
         /// Which authorization server.
         issuer: String,
@@ -61,7 +61,7 @@ pub enum AuthError {
         /// Which authorization server.
         issuer: String,
     },
-    /// This client is unknown there and can not register by itself: someone has to give it credentials.
+    /// This client is unknown there and cannot register by itself: someone has to give it credentials.
     NotRegistered {
         /// Which authorization server.
         issuer: String,
@@ -122,7 +122,7 @@ pub enum AuthError {
     Forbidden,
     /// The host has no assertion.
     Assertion(String),
-    /// What is kept can not be read or written.
+    /// What is kept cannot be read or written.
     Store(String),
     /// A key could not be used.
     Key,
@@ -165,7 +165,7 @@ impl fmt::Display for AuthError {
                 write!(f, "{issuer} has no page on which anyone could agree")
             }
             Self::NotRegistered { issuer } => {
-                write!(f, "this client is not known at {issuer} and can not register there by itself")
+                write!(f, "this client is not known at {issuer} and cannot register there by itself")
             }
             Self::RegisteredElsewhere { issuer } => {
                 write!(f, "the server trusts {issuer} now, and this client's credentials are of another")
@@ -206,7 +206,7 @@ impl fmt::Display for AuthError {
             }
             Self::Forbidden => f.write_str("the server refuses, whoever asks"),
             Self::Assertion(detail) => write!(f, "there is no assertion: {detail}"),
-            Self::Store(detail) => write!(f, "what is kept can not be had: {detail}"),
+            Self::Store(detail) => write!(f, "what is kept cannot be had: {detail}"),
             Self::Key => f.write_str("a key could not be used"),
             Self::LoggedOut => f.write_str("meanwhile somebody logged out"),
         }

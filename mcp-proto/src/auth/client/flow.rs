@@ -100,7 +100,7 @@ pub(super) struct Flow {
     pub(super) new_key: Option<Secret>,
     /// Whether the server's metadata was looked for.
     pub(super) resource_searched: bool,
-    /// Whether the token can not be renewed after all.
+    /// Whether the token cannot be renewed after all.
     pub(super) refresh_rejected: bool,
     /// What there was, if it is to be forgotten, and what this client presented itself as then.
     pub(super) removed_tokens: Option<Arc<Tokens>>,

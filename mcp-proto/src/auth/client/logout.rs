@@ -19,7 +19,7 @@ impl AuthClient {
         self.save(now, flow, RecordChange::Clear)
     }
 
-    /// What is kept can not be removed; what else can be done is done.
+    /// What is kept cannot be removed; what else can be done is done.
     pub(super) fn handle_removal_failure(
         &mut self,
         now: Now,

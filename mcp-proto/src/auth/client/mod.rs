@@ -122,7 +122,7 @@ impl AuthClient {
     /// A client for the server at this URL. The seed is 32 random bytes that nobody else has.
     ///
     /// # Errors
-    /// If tokens can not be sent there, or the configuration makes no sense.
+    /// If tokens cannot be sent there, or the configuration makes no sense.
     pub fn new(config: AuthConfig, server_url: &str, seed: [u8; 32]) -> Result<Self, AuthConfigError> {
         let policy =
             FetchPolicy::for_server(server_url, config.private_networks).map_err(AuthConfigError::Server)?;

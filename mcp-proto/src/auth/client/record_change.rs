@@ -23,7 +23,7 @@ pub(super) enum RecordChange {
     TakeLease { lease: Lease, of: Arc<Tokens>, over: Option<Lease> },
     /// It does not any more.
     ReleaseLease { lease: Lease, error: AuthError },
-    /// The token can not be renewed.
+    /// The token cannot be renewed.
     DropRefresh { of: Arc<Tokens>, client: Option<String> },
     /// This client is not known there any more.
     ForgetClient { issuer: String, id: String, error: AuthError },

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::error_response::Scheme;
+use super::access_error::Scheme;
 use super::protection::Rules;
 use crate::UnixTime;
 use crate::auth::Scopes;

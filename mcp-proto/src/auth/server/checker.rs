@@ -6,8 +6,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::Access;
-#[cfg(feature = "auth-jwt")]
-use super::jwt::{UnverifiedToken, WRONG_SIGNATURE};
+use super::jwt::UnverifiedToken;
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret, sanitize};
 use crate::quota::QuotaOwner;
 
@@ -24,7 +23,6 @@ pub trait Checker: Send {
     fn check(&mut self, now: Now, owner: &QuotaOwner, token: &Secret) -> TokenValidation;
 
     /// Checks a token again whose signature does not match the keys that `failed` has tried. Default: rejects it.
-    #[cfg(feature = "auth-jwt")]
     fn recheck(&mut self, now: Now, token: &Secret, failed: &UnverifiedToken) -> TokenValidation {
         let _ = (now, token, failed);
         TokenValidation::Rejected(VerifyError::invalid(WRONG_SIGNATURE))
@@ -51,6 +49,9 @@ pub trait Checker: Send {
     fn has_fetch(&self) -> bool;
 }
 
+/// The error for a token whose signature matches none of the keys.
+pub(super) const WRONG_SIGNATURE: &str = "its signature is wrong";
+
 /// Time after which a fetch is given up. Drivers end sooner, so that later only a dropped driver can be the reason.
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -60,7 +61,6 @@ pub enum TokenValidation {
     /// The token is valid.
     Valid(Box<Access>),
     /// The token is valid if its signature is.
-    #[cfg(feature = "auth-jwt")]
     SignatureUnchecked(UnverifiedToken),
     /// The token is rejected, or cannot be verified.
     Rejected(VerifyError),

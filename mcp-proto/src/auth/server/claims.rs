@@ -1,4 +1,4 @@
-//! The claims of tokens.
+//! The claims that signed tokens and introspection responses share.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,27 +10,6 @@ use serde::Deserialize;
 use crate::UnixTime;
 use crate::auth::Scopes;
 use crate::peer::Principal;
-
-/// The claims of a token (RFC 9068, section 2.2), which are untrusted until its signature is verified.
-#[cfg(feature = "auth-jwt")]
-#[derive(Deserialize)]
-pub(super) struct Claims {
-    pub(super) iss: Option<String>,
-    pub(super) sub: Option<String>,
-    #[serde(default)]
-    pub(super) aud: OneOrMany,
-    pub(super) exp: Option<f64>,
-    pub(super) nbf: Option<f64>,
-    pub(super) client_id: Option<String>,
-    /// The client's id in OpenID Connect.
-    pub(super) azp: Option<String>,
-    #[serde(default)]
-    scope: OneOrMany,
-    /// The scopes in tokens of some servers.
-    #[serde(default)]
-    scp: OneOrMany,
-    pub(super) cnf: Option<Confirmation>,
-}
 
 /// The key or certificate that a token is bound to (RFC 7800).
 #[derive(Deserialize)]
@@ -89,13 +68,6 @@ impl OneOrMany {
     /// The scopes of all strings, each of which may be a space-separated list.
     pub(super) fn scopes(&self) -> Scopes {
         self.0.iter().flat_map(|scopes| scopes.split_ascii_whitespace()).collect()
-    }
-}
-
-#[cfg(feature = "auth-jwt")]
-impl Claims {
-    pub(super) fn scopes(&self) -> Scopes {
-        self.scope.scopes().union(&self.scp.scopes())
     }
 }
 

@@ -3,8 +3,6 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::Instant;
-#[cfg(feature = "auth-jwt")]
-use crate::quota::QuotaError;
 use crate::quota::{FairTable, QuotaOwner};
 
 /// The hash that identifies an entry. Secrets are stored only in this form.
@@ -54,29 +52,6 @@ impl<V> ExpiringCache<V> {
             self.0.set_idle(key, Some(until));
         }
     }
-
-    /// Inserts a value that must not be evicted before it expires.
-    ///
-    /// # Errors
-    /// If its owner has too many entries.
-    #[cfg(feature = "auth-jwt")]
-    pub(super) fn try_insert(
-        &mut self,
-        now: Instant,
-        owner: &QuotaOwner,
-        key: Digest,
-        until: Instant,
-        value: V,
-    ) -> Result<(), QuotaError> {
-        self.expire(now);
-        self.0.try_insert(key, owner, (until, value))?;
-        self.0.set_idle(key, Some(until));
-        Ok(())
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 #[cfg(test)]
@@ -85,6 +60,12 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
+
+    impl<V> ExpiringCache<V> {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+    }
 
     fn at(seconds: u64) -> Instant {
         Instant::from_origin(Duration::from_secs(seconds))
@@ -140,22 +121,6 @@ mod tests {
         }
         assert_eq!(recent.get(at(0), &digest(["1"])), None);
         assert_eq!(recent.get(at(0), &digest(["3"])), Some(&3));
-    }
-
-    #[cfg(feature = "auth-jwt")]
-    #[test]
-    fn try_insert_refuses_an_owner_above_its_share() {
-        let mut recent = ExpiringCache::new(8);
-        let keep = |recent: &mut ExpiringCache<()>, who, now, name: &str| {
-            recent.try_insert(at(now), &owner(who), digest([name]), at(10), ())
-        };
-        for name in ["a", "b", "c", "d", "e"] {
-            keep(&mut recent, 1, 0, name).unwrap();
-        }
-        assert_eq!(keep(&mut recent, 1, 9, "g"), Err(QuotaError));
-        assert!(keep(&mut recent, 2, 9, "h").is_ok());
-        assert!(recent.get(at(9), &digest(["a"])).is_some());
-        assert!(keep(&mut recent, 1, 10, "g").is_ok());
     }
 
     #[test]

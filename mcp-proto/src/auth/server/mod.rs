@@ -33,27 +33,28 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
 mod access;
+mod access_error;
 mod checker;
 mod claims;
-#[cfg(feature = "auth-jwt")]
-mod dpop;
 mod error_response;
 mod expiring_cache;
 mod introspection;
 #[cfg(feature = "auth-jwt")]
 mod jwt;
+#[cfg(not(feature = "auth-jwt"))]
+#[path = "without_jwt.rs"]
+mod jwt;
 mod presented_token;
 mod protection;
-mod replay_cache;
 
 pub use access::{Access, GrantedAccess};
 pub use checker::{Checker, TokenValidation, VerifyError};
-#[cfg(feature = "auth-jwt")]
-pub use dpop::{DpopConfig, DpopPolicy};
 pub use introspection::{IntrospectionChecker, IntrospectionConfig, MissingAudience};
 #[cfg(feature = "auth-jwt")]
-pub use jwt::{JwtAlgorithm, JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer, UnverifiedToken};
+pub use jwt::{
+    DpopConfig, DpopPolicy, JwtAlgorithm, JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer,
+};
+pub use jwt::{ReplayCache, UnverifiedToken};
 pub use presented_token::PresentedToken;
 pub(crate) use protection::parse_scopes;
 pub use protection::{AccessDecision, Protection, ProtectionError};
-pub use replay_cache::ReplayCache;

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::error_response::{AccessError, Scheme};
+use super::access_error::{AccessError, Scheme};
 use crate::auth::{Now, Secret, TokenKind};
 use crate::quota::QuotaOwner;
 use crate::rpc::ErrorId;
@@ -27,7 +27,6 @@ pub struct PresentedToken {
     /// The owner whose quota the verification uses: the address that the request came from.
     pub owner: QuotaOwner,
     /// The proof of possession of the token's key.
-    #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "proofs are not looked at"))]
     pub(super) proof: Option<Secret>,
     /// The id of an error that answers the request.
     pub(super) error_id: ErrorId<'static>,

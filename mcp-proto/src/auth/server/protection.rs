@@ -8,13 +8,11 @@ use core::fmt;
 use bytes::Bytes;
 use serde::Serialize;
 
-#[cfg(feature = "auth-jwt")]
-use super::dpop::DpopConfig;
-use super::error_response::{AccessError, Scheme, advertised_scopes};
+use super::access_error::{AccessError, Scheme};
+use super::jwt::DpopConfig;
 use super::{Access, GrantedAccess, PresentedToken, ReplayCache, VerifyError};
 use crate::auth::url;
 use crate::auth::{FetchPolicyError, Now, ResourceMetadata, Scopes, canonical_resource, check_page_url};
-#[cfg(feature = "auth-jwt")]
 use crate::quota::QuotaOwner;
 use crate::transport::http::server::{HttpResponse, RequestHead, unknown_request_id};
 
@@ -45,7 +43,6 @@ pub struct Protection {
 pub(super) struct Rules {
     /// The canonical identifier of the resource in tokens.
     resource: String,
-    #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "for proofs"))]
     origin: String,
     pub(super) metadata_url: String,
     metadata_path: String,
@@ -57,8 +54,7 @@ pub(super) struct Rules {
     documentation: Option<String>,
     implies: Arc<Implies>,
     issuer_metadata: Option<Bytes>,
-    #[cfg(feature = "auth-jwt")]
-    dpop: DpopConfig,
+    pub(super) dpop: DpopConfig,
 }
 
 /// Whether the first scope includes the second.
@@ -121,13 +117,12 @@ impl Protection {
             documentation: None,
             implies: Arc::new(|_, _| false),
             issuer_metadata: None,
-            #[cfg(feature = "auth-jwt")]
             dpop: DpopConfig::default(),
         };
         Self { rules: Arc::new(rules) }.issuer(issuer)
     }
 
-    fn modify(mut self, change: impl FnOnce(&mut Rules)) -> Self {
+    pub(super) fn modify(mut self, change: impl FnOnce(&mut Rules)) -> Self {
         change(Arc::make_mut(&mut self.rules));
         self
     }
@@ -183,12 +178,6 @@ impl Protection {
         self.modify(|rules| rules.documentation = Some(url.into()))
     }
 
-    /// Accepts tokens that are bound to keys (RFC 9449). Default: refuses them, as it would not check their proofs.
-    #[cfg(feature = "auth-jwt")]
-    pub fn dpop(self, dpop: DpopConfig) -> Self {
-        self.modify(|rules| rules.dpop = dpop)
-    }
-
     /// Sets the authorization server's metadata, a JSON object, to serve at this server's origin. Clients of 2025-03-26
     /// look for it there. Default: none, and they do not find it.
     ///
@@ -214,10 +203,7 @@ impl Protection {
     pub fn metadata(&self) -> Bytes {
         let rules = &*self.rules;
         let supported = rules.supported.as_ref().unwrap_or(&rules.required);
-        #[cfg(feature = "auth-jwt")]
         let proofs = rules.dpop.is_enabled().then(|| rules.dpop.algorithms().collect());
-        #[cfg(not(feature = "auth-jwt"))]
-        let proofs = None;
         let document = MetadataDocument {
             resource: &rules.resource,
             authorization_servers: &rules.issuers,
@@ -291,6 +277,12 @@ pub(crate) fn parse_scopes<'a>(scopes: impl IntoIterator<Item = &'a str>) -> Res
     }
 }
 
+/// The scopes that a server may request: never `offline_access`, which concerns only the client and its authorization
+/// server.
+pub(super) fn advertised_scopes(scopes: &Scopes) -> Scopes {
+    scopes.iter().filter(|scope| *scope != "offline_access").collect()
+}
+
 /// Path at which clients of 2025-03-26 look for the metadata of the authorization server.
 const ISSUER_METADATA: &str = "/.well-known/oauth-authorization-server";
 
@@ -338,7 +330,6 @@ impl Rules {
         Ok(())
     }
 
-    #[cfg(feature = "auth-jwt")]
     fn check_proof(
         &self,
         presented: &PresentedToken,
@@ -346,20 +337,9 @@ impl Rules {
         key: &str,
         proofs: &ReplayCache,
     ) -> Result<(), AccessError> {
+        let proof = presented.proof.as_ref().ok_or(AccessError::Proof("the proof is missing"))?;
         let owner = QuotaOwner::from(access.principal.clone());
-        self.dpop.check((&self.origin, &self.resource), presented, (&owner, key), proofs)
-    }
-
-    /// Refuses all proofs, as this build has no DPoP.
-    #[cfg(not(feature = "auth-jwt"))]
-    fn check_proof(
-        &self,
-        _: &PresentedToken,
-        _: &Access,
-        _: &str,
-        _: &ReplayCache,
-    ) -> Result<(), AccessError> {
-        Err(AccessError::NoToken)
+        self.dpop.check((&self.origin, &self.resource), (presented, proof), (&owner, key), proofs)
     }
 
     /// Whether `audience` names this server.
@@ -378,18 +358,12 @@ impl Rules {
 
     /// The accepted authentication schemes.
     pub(super) fn schemes(&self) -> &'static [Scheme] {
-        #[cfg(feature = "auth-jwt")]
-        return self.dpop.schemes();
-        #[cfg(not(feature = "auth-jwt"))]
-        &[Scheme::Bearer]
+        self.dpop.schemes()
     }
 
     /// The algorithms for proofs, separated by spaces.
     pub(super) fn proof_algorithms(&self) -> String {
-        #[cfg(feature = "auth-jwt")]
-        return self.dpop.algorithms().collect::<Vec<_>>().join(" ");
-        #[cfg(not(feature = "auth-jwt"))]
-        String::new()
+        self.dpop.algorithms().collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -13,11 +13,10 @@ use std::sync::Mutex;
 
 use super::{FetchResponse, VerificationFuture, Verifier};
 use crate::auth::server::{
-    Access, Checker, IntrospectionChecker, IntrospectionConfig, PresentedToken, TokenValidation, VerifyError,
+    Access, Checker, IntrospectionChecker, IntrospectionConfig, PresentedToken, TokenValidation,
+    UnverifiedToken, VerifyError,
 };
-#[cfg(feature = "auth-jwt")]
-use crate::auth::server::{JwtChecker, JwtConfig, UnverifiedToken};
-use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, Secret};
+use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now};
 use crate::front::signal::{Waiters, Wakers, lock};
 use crate::quota::{QuotaOwner, Shares};
 
@@ -27,10 +26,6 @@ const MAX_WAITING: usize = 1024;
 
 /// The maximum number of drivers that wait for an exchange to make: one for each server of the verifier.
 const MAX_DRIVERS: usize = 16;
-
-/// Verifies signed tokens with the keys of their issuers.
-#[cfg(feature = "auth-jwt")]
-pub type JwtVerifier = CheckerVerifier<JwtChecker>;
 
 /// Verifies tokens by introspection at their issuer.
 pub type IntrospectionVerifier = CheckerVerifier<IntrospectionChecker>;
@@ -46,15 +41,6 @@ struct State<C> {
     /// The same requests, counted by owner.
     shares: Shares,
     drivers: Vec<Waker>,
-}
-
-#[cfg(feature = "auth-jwt")]
-impl CheckerVerifier<JwtChecker> {
-    /// Creates a verifier with `config`.
-    #[must_use]
-    pub fn new(config: JwtConfig) -> Self {
-        Self::from_checker(JwtChecker::new(config))
-    }
 }
 
 impl CheckerVerifier<IntrospectionChecker> {
@@ -175,11 +161,11 @@ impl<C: Checker> TokenCheck<C> {
         state.shares.try_take(&named, 1).ok().map(|()| named)
     }
 
-    /// Continues a verification, after the signature check that `failed` reports. `Err` is a token whose signature must
+    /// Continues a verification. `failed` is the token whose signature check failed, if one did. `Err` is a token whose signature must
     /// be verified outside the lock.
     fn advance(
         &mut self,
-        failed: FailedSignature<'_>,
+        failed: Option<&UnverifiedToken>,
         left: &Waker,
         wakers: &mut Wakers,
     ) -> Result<CheckPoll, UnverifiedToken> {
@@ -187,11 +173,13 @@ impl<C: Checker> TokenCheck<C> {
         let mut state = lock(&shared);
         let held = self.leave(&mut state, wakers);
         let PresentedToken { received: now, ref owner, ref token, .. } = self.presented;
-        let verdict = check(&mut state.checker, now, owner, token, failed);
+        let validation = match failed {
+            Some(failed) => state.checker.recheck(now, token, failed),
+            None => state.checker.check(now, owner, token),
+        };
         state.wake_drivers(wakers);
-        let id = match verdict {
+        let id = match validation {
             TokenValidation::Valid(access) => return Ok(Poll::Ready(Ok(*access))),
-            #[cfg(feature = "auth-jwt")]
             TokenValidation::SignatureUnchecked(signed) => return Err(signed),
             TokenValidation::Rejected(error) => return Ok(Poll::Ready(Err(error))),
             TokenValidation::Pending(id) => id,
@@ -217,41 +205,9 @@ impl<C: Checker> TokenCheck<C> {
 
 type CheckPoll = Poll<Result<Access, VerifyError>>;
 
-#[cfg(not(feature = "auth-jwt"))]
-type UnverifiedToken = core::convert::Infallible;
-
-/// The token whose signature check failed, if one did.
-type FailedSignature<'a> = Option<&'a UnverifiedToken>;
-
-#[cfg(feature = "auth-jwt")]
-fn check(
-    checker: &mut impl Checker,
-    now: Now,
-    owner: &QuotaOwner,
-    token: &Secret,
-    failed: FailedSignature<'_>,
-) -> TokenValidation {
-    match failed {
-        Some(failed) => checker.recheck(now, token, failed),
-        None => checker.check(now, owner, token),
-    }
-}
-
-#[cfg(not(feature = "auth-jwt"))]
-fn check(
-    checker: &mut impl Checker,
-    now: Now,
-    owner: &QuotaOwner,
-    token: &Secret,
-    _: FailedSignature<'_>,
-) -> TokenValidation {
-    checker.check(now, owner, token)
-}
-
 impl<C: Checker> Future for TokenCheck<C> {
     type Output = Result<Access, VerifyError>;
 
-    #[cfg(feature = "auth-jwt")]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut failed = None;
         loop {
@@ -269,17 +225,6 @@ impl<C: Checker> Future for TokenCheck<C> {
                 // A newer key may have signed it: retried only once other keys are known.
                 Err(_) => failed = Some(signed),
             }
-        }
-    }
-
-    #[cfg(not(feature = "auth-jwt"))]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut wakers = Wakers::default();
-        let advanced = self.advance(None, cx.waker(), &mut wakers);
-        wakers.release();
-        match advanced {
-            Ok(polled) => polled,
-            Err(never) => match never {},
         }
     }
 }
@@ -303,6 +248,6 @@ impl<C> Clone for CheckerVerifier<C> {
 
 impl<C: fmt::Debug> fmt::Debug for CheckerVerifier<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Checking").field(&lock(&self.0).checker).finish()
+        f.debug_tuple("CheckerVerifier").field(&lock(&self.0).checker).finish()
     }
 }

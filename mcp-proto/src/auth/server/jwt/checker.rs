@@ -6,9 +6,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::claims::Claims;
 use super::issuer::{FetchIds, IssuerKeys, KeyMatch};
-use super::{Jws, JwtConfig, PublicKey, UnverifiedToken, WRONG_SIGNATURE};
-use crate::auth::server::claims::{Claims, Confirmation, principal, unix_time};
+use super::{Jws, JwtConfig, PublicKey, UnverifiedToken};
+use crate::auth::server::checker::WRONG_SIGNATURE;
+use crate::auth::server::claims::{Confirmation, principal, unix_time};
 use crate::auth::server::{Access, Checker, TokenValidation, VerifyError};
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret};
 use crate::quota::QuotaOwner;

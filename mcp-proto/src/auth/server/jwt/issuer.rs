@@ -8,9 +8,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use super::key::{PublicKey, parse_key_set};
-use super::{Jws, JwtConfig, KeySource, WRONG_SIGNATURE};
+use super::{Jws, JwtConfig, KeySource};
 use crate::Instant;
-use crate::auth::server::checker::FETCH_TIMEOUT;
+use crate::auth::server::checker::{FETCH_TIMEOUT, WRONG_SIGNATURE};
 use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, FetchPolicy, Secret, ServerMetadata};
 use crate::transport::http::Verb;
 

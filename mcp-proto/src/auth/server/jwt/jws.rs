@@ -16,9 +16,9 @@ use super::JwtAlgorithm;
 const BYTES: usize = 16 * 1024;
 
 /// A JWS in compact form (RFC 7515, section 3.1). Its contents are untrusted until the signature is verified.
-pub(in super::super) struct Jws<'a> {
-    pub(in super::super) header: Header,
-    pub(in super::super) algorithm: JwtAlgorithm,
+pub(super) struct Jws<'a> {
+    pub(super) header: Header,
+    pub(super) algorithm: JwtAlgorithm,
     payload: Vec<u8>,
     /// The signed part.
     pub(super) signed: &'a str,
@@ -26,18 +26,18 @@ pub(in super::super) struct Jws<'a> {
 }
 
 #[derive(Deserialize)]
-pub(in super::super) struct Header {
+pub(super) struct Header {
     alg: String,
-    pub(in super::super) typ: Option<String>,
-    pub(in super::super) kid: Option<String>,
-    pub(in super::super) jwk: Option<Box<RawValue>>,
+    pub(super) typ: Option<String>,
+    pub(super) kid: Option<String>,
+    pub(super) jwk: Option<Box<RawValue>>,
     /// Critical extensions, none of which are supported.
     crit: Option<IgnoredAny>,
 }
 
 impl<'a> Jws<'a> {
     /// Parses a signed text. Returns the reason if it is invalid, or its algorithm is not among `allowed`.
-    pub(in super::super) fn parse(text: &'a str, allowed: &[JwtAlgorithm]) -> Result<Self, &'static str> {
+    pub(super) fn parse(text: &'a str, allowed: &[JwtAlgorithm]) -> Result<Self, &'static str> {
         if text.len() > BYTES {
             return Err("it is too long");
         }
@@ -55,7 +55,7 @@ impl<'a> Jws<'a> {
     }
 
     /// Deserializes the claims.
-    pub(in super::super) fn claims<T: DeserializeOwned>(&self) -> Result<T, &'static str> {
+    pub(super) fn claims<T: DeserializeOwned>(&self) -> Result<T, &'static str> {
         serde_json::from_slice(&self.payload).map_err(|_| "what it says cannot be read")
     }
 

@@ -28,7 +28,7 @@ pub(super) enum KeyType {
 const RSA_BITS: core::ops::RangeInclusive<usize> = 2048..=4096;
 
 /// A public key for verifying signatures.
-pub(in super::super) struct PublicKey {
+pub(super) struct PublicKey {
     pub(super) id: Option<String>,
     key_type: KeyType,
     /// The only algorithm that the key may be used with, if it names one.
@@ -59,7 +59,7 @@ struct Jwk {
 
 impl PublicKey {
     /// Parses a JWK. `None` if it is not a public signing key of a supported type.
-    pub(in super::super) fn from_jwk(text: &str) -> Option<Self> {
+    pub(super) fn from_jwk(text: &str) -> Option<Self> {
         let jwk: Jwk = serde_json::from_str(text).ok()?;
         let private = jwk.d.is_some() || jwk.p.is_some() || jwk.q.is_some() || jwk.k.is_some();
         let signs = jwk.purpose.as_deref().is_none_or(|purpose| purpose == "sig")
@@ -88,7 +88,7 @@ impl PublicKey {
     }
 
     /// Whether the signature is by this key.
-    pub(in super::super) fn verifies(&self, jws: &Jws<'_>) -> bool {
+    pub(super) fn verifies(&self, jws: &Jws<'_>) -> bool {
         if !self.supports(jws.algorithm) {
             return false;
         }

@@ -7,10 +7,8 @@ use core::fmt;
 use super::key::PublicKey;
 use super::{Jws, JwtAlgorithm};
 use crate::auth::Secret;
+use crate::auth::server::checker::WRONG_SIGNATURE;
 use crate::auth::server::{Access, VerifyError};
-
-/// Error for a token whose signature matches none of the keys.
-pub(in super::super) const WRONG_SIGNATURE: &str = "its signature is wrong";
 
 /// Maximum number of keys tried for a signature that names none.
 const TRIED: usize = 8;
@@ -51,6 +49,6 @@ impl UnverifiedToken {
 
 impl fmt::Debug for UnverifiedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signed").field("access", &self.access).finish_non_exhaustive()
+        f.debug_struct("UnverifiedToken").field("access", &self.access).finish_non_exhaustive()
     }
 }

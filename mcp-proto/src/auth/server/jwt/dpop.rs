@@ -12,13 +12,13 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
-use super::claims::unix_time;
-use super::error_response::{AccessError, Scheme};
-use super::jwt::{Jws, JwtAlgorithm, PublicKey};
 use super::replay_cache::ProofUse;
-use super::{PresentedToken, ReplayCache};
+use super::{Jws, JwtAlgorithm, PublicKey, ReplayCache};
 use crate::UnixTime;
-use crate::auth::{canonical_resource, dpop::thumbprint};
+use crate::auth::server::access_error::{AccessError, Scheme};
+use crate::auth::server::claims::unix_time;
+use crate::auth::server::{PresentedToken, Protection};
+use crate::auth::{Secret, canonical_resource, dpop::thumbprint};
 use crate::quota::QuotaOwner;
 
 /// Whether the server accepts tokens that are bound to keys.
@@ -92,15 +92,15 @@ impl DpopConfig {
         self
     }
 
-    pub(super) fn is_enabled(&self) -> bool {
+    pub(in super::super) fn is_enabled(&self) -> bool {
         self.policy != DpopPolicy::Refused
     }
 
-    pub(super) fn algorithms(&self) -> impl Iterator<Item = &'static str> {
+    pub(in super::super) fn algorithms(&self) -> impl Iterator<Item = &'static str> {
         self.algorithms.iter().map(|algorithm| algorithm.as_str())
     }
 
-    pub(super) fn schemes(&self) -> &'static [Scheme] {
+    pub(in super::super) fn schemes(&self) -> &'static [Scheme] {
         match self.policy {
             DpopPolicy::Refused => &[Scheme::Bearer],
             DpopPolicy::Accepted => &[Scheme::Bearer, Scheme::Dpop],
@@ -110,14 +110,13 @@ impl DpopConfig {
 
     /// Checks that the proof of a token's request is signed by the key with this thumbprint. RFC 9449, section 4.3. The
     /// proof is recorded on behalf of `owner`.
-    pub(super) fn check(
+    pub(in super::super) fn check(
         &self,
         (origin, resource): (&str, &str),
-        presented: &PresentedToken,
+        (presented, proof): (&PresentedToken, &Secret),
         (owner, key): (&QuotaOwner, &str),
         proofs: &ReplayCache,
     ) -> Result<(), AccessError> {
-        let proof = presented.proof.as_ref().ok_or(AccessError::Proof("the proof is missing"))?;
         let jws = Jws::parse(proof.expose(), &self.algorithms).map_err(AccessError::Proof)?;
         if !jws.header.typ.as_deref().is_some_and(|typ| typ.eq_ignore_ascii_case("dpop+jwt")) {
             return Err(AccessError::Proof("the proof is of another type"));
@@ -186,11 +185,18 @@ impl Default for DpopConfig {
 
 impl fmt::Debug for DpopConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dpop")
+        f.debug_struct("DpopConfig")
             .field("policy", &self.policy)
             .field("window", &self.window)
             .field("nonces", &self.nonces.is_some())
             .finish_non_exhaustive()
+    }
+}
+
+impl Protection {
+    /// Accepts tokens that are bound to keys (RFC 9449). Default: refuses them, as it would not check their proofs.
+    pub fn dpop(self, dpop: DpopConfig) -> Self {
+        self.modify(|rules| rules.dpop = dpop)
     }
 }
 
