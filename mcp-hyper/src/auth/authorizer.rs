@@ -358,9 +358,9 @@ impl Drop for Authorizer {
 
 impl fmt::Debug for Authorizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk")
-            .field("held", &self.waiting.len())
-            .field("challenged", &self.refused.len())
+        f.debug_struct("Authorizer")
+            .field("waiting", &self.waiting.len())
+            .field("refused", &self.refused.len())
             .finish_non_exhaustive()
     }
 }

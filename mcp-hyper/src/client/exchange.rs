@@ -238,6 +238,6 @@ impl Future for BodyRead {
 
 impl fmt::Debug for BodyRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reading").field("exchange", &self.exchange).finish_non_exhaustive()
+        f.debug_struct("BodyRead").field("exchange", &self.exchange).finish_non_exhaustive()
     }
 }

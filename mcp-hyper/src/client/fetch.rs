@@ -39,7 +39,7 @@ pub(crate) struct FetchResponse {
 impl fmt::Debug for FetchResponse {
     /// Leaves out headers and body, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fetched").field("status", &self.status).finish_non_exhaustive()
+        f.debug_struct("FetchResponse").field("status", &self.status).finish_non_exhaustive()
     }
 }
 

@@ -75,12 +75,12 @@ impl From<Principal> for QuotaOwner {
 impl fmt::Debug for QuotaOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            OwnerKind::Local => f.write_str("Owner(local)"),
-            OwnerKind::Ipv4(address) => write!(f, "Owner({address})"),
+            OwnerKind::Local => f.write_str("QuotaOwner(local)"),
+            OwnerKind::Ipv4(address) => write!(f, "QuotaOwner({address})"),
             OwnerKind::Ipv6(network) => {
-                write!(f, "Owner({}/64)", Ipv6Addr::from_bits(u128::from(*network) << 64))
+                write!(f, "QuotaOwner({}/64)", Ipv6Addr::from_bits(u128::from(*network) << 64))
             }
-            OwnerKind::Principal(principal) => write!(f, "Owner({principal:?})"),
+            OwnerKind::Principal(principal) => write!(f, "QuotaOwner({principal:?})"),
         }
     }
 }
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn owners_hide_principals_in_debug_output() {
-        assert_eq!(format!("{:?}", QuotaOwner::from(Principal::new("ada"))), "Owner(Principal(…))");
-        assert_eq!(format!("{:?}", owner("2001:db8::1")), "Owner(2001:db8::/64)");
-        assert_eq!(format!("{:?}", QuotaOwner::LOCAL), "Owner(local)");
+        assert_eq!(format!("{:?}", QuotaOwner::from(Principal::new("ada"))), "QuotaOwner(Principal(…))");
+        assert_eq!(format!("{:?}", owner("2001:db8::1")), "QuotaOwner(2001:db8::/64)");
+        assert_eq!(format!("{:?}", QuotaOwner::LOCAL), "QuotaOwner(local)");
     }
 }

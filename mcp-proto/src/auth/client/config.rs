@@ -453,8 +453,8 @@ pub enum DpopKey {
 impl fmt::Debug for DpopKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Generated => "Kept",
-            Self::Provided(_) => "Given(..)",
+            Self::Generated => "Generated",
+            Self::Provided(_) => "Provided(..)",
         })
     }
 }

@@ -142,7 +142,10 @@ pub struct AuthorizationPage {
 impl fmt::Debug for AuthorizationPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.url.split('?').next().unwrap_or_default();
-        f.debug_struct("Page").field("url", &shown).field("issuer", &self.issuer).finish_non_exhaustive()
+        f.debug_struct("AuthorizationPage")
+            .field("url", &shown)
+            .field("issuer", &self.issuer)
+            .finish_non_exhaustive()
     }
 }
 

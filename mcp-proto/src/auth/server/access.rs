@@ -105,6 +105,6 @@ impl GrantedAccess {
 
 impl fmt::Debug for GrantedAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Authorized").field(&self.0.access).finish()
+        f.debug_tuple("GrantedAccess").field(&self.0.access).finish()
     }
 }

@@ -114,7 +114,7 @@ impl WatchRequest {
 
 impl fmt::Debug for WatchRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchRequest").field("interest", &self.filter).finish_non_exhaustive()
+        f.debug_struct("WatchRequest").field("filter", &self.filter).finish_non_exhaustive()
     }
 }
 
@@ -218,7 +218,7 @@ impl Drop for Watch {
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, filter: interest, .. } = self;
-        f.debug_struct("Watch").field("id", id).field("interest", interest).finish_non_exhaustive()
+        let Self { id, filter, .. } = self;
+        f.debug_struct("Watch").field("id", id).field("filter", filter).finish_non_exhaustive()
     }
 }

@@ -132,7 +132,7 @@ impl fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PublicKey")
             .field("id", &self.id)
-            .field("shape", &self.key_type)
+            .field("key_type", &self.key_type)
             .finish_non_exhaustive()
     }
 }

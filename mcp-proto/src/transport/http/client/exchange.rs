@@ -126,7 +126,7 @@ impl ClientExchange {
 impl fmt::Debug for ClientExchange {
     /// Omits the session id and the bytes read so far.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange")
+        f.debug_struct("ClientExchange")
             .field("purpose", &self.kind)
             .field("url", &self.url)
             .field("generation", &self.generation)

@@ -51,7 +51,7 @@ impl fmt::Debug for HttpRequest {
     /// Omits the header values, the body and parts of the URL, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
-        f.debug_struct("Request")
+        f.debug_struct("HttpRequest")
             .field("exchange", &self.exchange)
             .field("verb", &self.verb)
             .field("url", &RedactedUrl(&self.url))

@@ -88,7 +88,7 @@ impl AnswerHead {
 impl fmt::Debug for AnswerHead {
     /// Omits the session id and the redirect target, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Head")
+        f.debug_struct("AnswerHead")
             .field("status", &self.status)
             .field("content", &self.content)
             .finish_non_exhaustive()

@@ -98,7 +98,7 @@ pub struct HttpResponse {
 
 impl fmt::Debug for HttpResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("HttpResponse")
             .field("status", &self.status)
             .field("headers", &RedactedHeaders(&self.headers))
             .field("body_bytes", &self.body.len())
