@@ -1,4 +1,4 @@
-//! What becomes of requests that the server refuses.
+//! Requests that the server refuses.
 
 use crate::auth::{Now, Requirement, TokenKind};
 
@@ -13,49 +13,50 @@ impl AuthClient {
         if let Some(nonce) = refused.nonce {
             self.nonces.keep(&self.server, nonce);
         }
-        let demand = refused.www_authenticate.and_then(Requirement::parse).unwrap_or_default();
-        let asked = AccessRequirement::from_challenge(refused.www_authenticate.unwrap_or_default(), &demand);
-        let more = refused.status == 403 && demand.is_insufficient_scope();
-        if refused.status != 401 && !more {
+        let requirement = refused.www_authenticate.and_then(Requirement::parse).unwrap_or_default();
+        let asked =
+            AccessRequirement::from_challenge(refused.www_authenticate.unwrap_or_default(), &requirement);
+        let step_up = refused.status == 403 && requirement.is_insufficient_scope();
+        if refused.status != 401 && !step_up {
             return RetryDecision::Fail(AuthError::Forbidden);
         }
-        let final_error = || match more {
+        let final_error = || match step_up {
             true => AuthError::InsufficientScope { scopes: asked.scopes.clone() },
             false => AuthError::StillRefused { status: refused.status },
         };
         if refused.attempt >= self.config.resends {
             return RetryDecision::Fail(final_error());
         }
-        if demand.is_use_dpop_nonce() && refused.generation.is_some() {
+        if requirement.is_use_dpop_nonce() && refused.generation.is_some() {
             return match refused.nonce {
                 Some(_) => RetryDecision::Retry,
                 None => RetryDecision::Fail(final_error()),
             };
         }
         if self.flows.current().is_some() {
-            return self.join_flow(now, refused, asked, more);
+            return self.join_flow(now, refused, asked, step_up);
         }
         if self.tokens.is_loaded() && self.tokens.has_newer(now, refused.generation) {
             return RetryDecision::Retry;
         }
-        if refused.attempt >= self.config.step_ups || (more && !self.can_step_up(&asked)) {
+        if refused.attempt >= self.config.step_ups || (step_up && !self.can_step_up(&asked)) {
             return RetryDecision::Fail(final_error());
         }
         let current = refused.generation == Some(self.tokens.generation()) && self.tokens.current().is_some();
-        // A proof may have been refused for its nonce before the token was looked at.
+        // The server may have refused a proof for its nonce before it checked the token.
         let nonces = u32::from(self.tokens.current().is_some_and(|tokens| tokens.kind == TokenKind::Dpop));
         let again = refused.attempt > nonces && current;
-        if !more && again && self.tokens.origin() == Some(TokenOrigin::Grant) {
+        if !step_up && again && self.tokens.origin() == Some(TokenOrigin::Grant) {
             return RetryDecision::Fail(final_error());
         }
-        let want = self.flow_purpose(now, refused, more);
-        self.begin_flow(now, want, asked);
+        let purpose = self.flow_purpose(now, refused, step_up);
+        self.begin_flow(now, purpose, asked);
         RetryDecision::Wait
     }
 
-    /// What a refusal makes necessary.
-    fn flow_purpose(&self, now: Now, refused: &RefusedRequest<'_>, more: bool) -> FlowPurpose {
-        if more {
+    /// The purpose of the flow that a refusal requires.
+    fn flow_purpose(&self, now: Now, refused: &RefusedRequest<'_>, step_up: bool) -> FlowPurpose {
+        if step_up {
             return FlowPurpose::StepUp { refused: refused.generation };
         }
         FlowPurpose::NewToken {
@@ -65,27 +66,27 @@ impl AuthClient {
         }
     }
 
-    /// Whether another grant could give what is asked for.
+    /// Whether another grant could add the required scopes.
     fn can_step_up(&self, asked: &AccessRequirement) -> bool {
         asked.scopes.is_some()
             && (self.tokens.current().is_none() || !self.tokens.allows_scopes(asked.scopes.as_ref()))
     }
 
-    /// Waits for the flow there is, which may have to do more now.
+    /// Makes the request wait for the current flow, and adds its requirement.
     fn join_flow(
         &mut self,
         now: Now,
         refused: &RefusedRequest<'_>,
         asked: AccessRequirement,
-        more: bool,
+        step_up: bool,
     ) -> RetryDecision {
-        let want = self.flow_purpose(now, refused, more);
+        let purpose = self.flow_purpose(now, refused, step_up);
         let newer = self.tokens.is_loaded() && self.tokens.has_newer(now, refused.generation);
         // The flow has its token already, or the request was sent before there was one.
         if newer && !self.flows.is_logout() && !self.flows.replaces(self.tokens.generation()) {
             return RetryDecision::Retry;
         }
-        self.flows.join(want, asked);
+        self.flows.join(purpose, asked);
         RetryDecision::Wait
     }
 }

@@ -1,4 +1,4 @@
-//! What requests to the server go out with.
+//! The credentials of requests to the server.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,19 +13,19 @@ use super::event::RequestAuth;
 use super::flow::{AccessRequirement, FlowPurpose};
 
 impl AuthClient {
-    /// Whether a person is needed for a new grant.
+    /// Whether a new grant needs the user.
     pub(super) fn is_interactive(&self) -> bool {
         matches!(self.config.grant, Grant::AuthorizationCode)
     }
 
     pub(super) fn request_auth(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
-        let admission = self.server_request_auth(now, verb, url);
-        if let RequestAuth::Ready { generation: stamp, .. } = &admission
+        let auth = self.server_request_auth(now, verb, url);
+        if let RequestAuth::Ready { generation, .. } = &auth
             && self.is_server_url(url)
         {
-            self.tokens.note_sent(stamp.is_some());
+            self.tokens.note_sent(generation.is_some());
         }
-        admission
+        auth
     }
 
     fn server_request_auth(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
@@ -43,21 +43,21 @@ impl AuthClient {
             return RequestAuth::Wait;
         }
         let Some(tokens) = self.tokens.current() else { return nothing() };
-        let helpless = self.is_interactive() && !self.tokens.can_renew();
+        let needs_user = self.is_interactive() && !self.tokens.can_renew();
         if self.tokens.has_expired(now) {
             if self.flows.current().is_some() {
                 return RequestAuth::Wait;
             }
-            if helpless {
-                // The server says what it wants instead.
+            if needs_user {
+                // Without a token the request gets a challenge, which names the requirements.
                 return nothing();
             }
-            let want = FlowPurpose::NewToken {
+            let purpose = FlowPurpose::NewToken {
                 refused: Some(self.tokens.generation()),
                 unexpected: false,
                 may_renew: true,
             };
-            self.begin_flow(now, want, AccessRequirement::default());
+            self.begin_flow(now, purpose, AccessRequirement::default());
             return RequestAuth::Wait;
         }
         if self.flows.replaces(self.tokens.generation()) {
@@ -67,16 +67,16 @@ impl AuthClient {
             Ok(headers) => headers,
             Err(_) => return nothing(),
         };
-        let stamp = Some(self.tokens.generation());
+        let generation = Some(self.tokens.generation());
         let paused = self.tokens.is_early_renewal_paused(now);
         if self.flows.current().is_none()
-            && !helpless
+            && !needs_user
             && !paused
             && self.tokens.expires_soon(now, self.config.refresh_margin)
         {
             self.begin_flow(now, FlowPurpose::EarlyRenewal, AccessRequirement::default());
         }
-        RequestAuth::Ready { headers, generation: stamp }
+        RequestAuth::Ready { headers, generation }
     }
 
     fn headers(

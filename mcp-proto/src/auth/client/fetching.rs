@@ -1,4 +1,4 @@
-//! One exchange at a time, with redirects followed hop by hop.
+//! Exchanges with authorization servers, one at a time, following redirects.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -41,9 +41,9 @@ struct InFlight {
 
 /// How an exchange ended.
 pub(super) enum FetchReply {
-    /// With an answer that is no redirect.
+    /// With a response that is no redirect.
     Answer { url: String, status: u16, body: Bytes, secrets: Vec<Secret> },
-    /// Without any.
+    /// Without a response.
     Failed(AuthError),
 }
 
@@ -53,14 +53,14 @@ impl FetchReply {
     }
 }
 
-/// What an exchange is made of.
+/// The request of an exchange.
 pub(super) struct FetchRequest {
     pub(super) verb: Verb,
     pub(super) url: String,
     pub(super) headers: Vec<(&'static str, Secret)>,
     pub(super) body: Bytes,
     pub(super) secrets: Vec<Secret>,
-    /// Not later than that, if it should end before its time.
+    /// A deadline before the usual timeout.
     pub(super) deadline: Option<Instant>,
 }
 
@@ -189,19 +189,19 @@ impl AuthClient {
     }
 }
 
-/// What a redirect from `base` leads to.
+/// The target of a redirect from `base`.
 fn redirect_target(base: &str, location: &str) -> Option<String> {
     let base = UriAbsoluteStr::new(base.split('#').next().unwrap_or_default()).ok()?;
     Some(UriReferenceStr::new(location).ok()?.resolve_against(base).to_string())
 }
 
-/// A URL as errors show it: a beginning without the query.
+/// A URL for errors: shortened, without query and fragment.
 pub(super) fn without_query(url: &str) -> String {
     sanitize(url.split(['?', '#']).next().unwrap_or_default()).unwrap_or_default()
 }
 
-/// A text of others, unless it repeats a secret that they were sent: as it is, as a form has it, or cut off at the end of
-/// the text.
+/// Withholds a text of the other side that repeats a secret sent to it: verbatim, form-encoded, or truncated at the end
+/// of the text.
 pub(super) fn redact_secrets(text: &str, secrets: &[Secret]) -> String {
     let is_cut = text.chars().count() >= SHOWN;
     let repeats = |secret: &str| {

@@ -1,9 +1,9 @@
-//! What the machine is at: one flow at a time, step by step.
+//! Flows: the operations of the machine, one at a time, in steps.
 //!
 //! ```text
-//! Loading ──▶ nothing to do ──▶ Ready
+//! Loading ──▶ token is valid ──▶ Ready
 //!    │
-//!    ├─ the token ended, and can be renewed ──────────────────┐
+//!    ├─ token has expired and can be renewed ─────────────────┐
 //!    ▼                                                        ▼
 //! Resource ──▶ Server ──▶ Registering ──▶ Page ──▶ Granting   Server ──▶ AwaitingRenewal ⇄ Leasing ──▶ Renewing
 //!                │                                   ▲  │                                      │
@@ -27,130 +27,130 @@ use super::exchange::{ClientAuthentication, TokenRequest};
 use super::record::{IssuerSource, Lease, Tokens};
 use super::record_change::PendingSave;
 
-/// What a flow is for.
+/// The purpose of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FlowPurpose {
-    /// To know what is kept.
+    /// Load the record.
     Load,
-    /// A token in good time before the present one ends.
+    /// Renew the token before it expires.
     EarlyRenewal,
-    /// A token other than this one, which is of no more use.
+    /// Replace the token of this generation, which the server refused or which has expired.
     NewToken {
         refused: Option<TokenGeneration>,
-        /// Whether the server refused it although it had not ended: it may trust another authorization server now.
+        /// Whether the server refused it before it expired: it may trust another authorization server now.
         unexpected: bool,
         /// Whether renewing may help.
         may_renew: bool,
     },
-    /// A token that allows more.
+    /// Obtain a token with more scopes.
     StepUp { refused: Option<TokenGeneration> },
-    /// A new token in any case.
+    /// Obtain a new token in any case.
     Login,
-    /// No token.
+    /// Remove and revoke the token.
     Logout,
 }
 
-/// What the server asked for.
+/// The server's requirements, as its challenge names them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AccessRequirement {
     pub(super) metadata: Option<String>,
     pub(super) scopes: Option<Scopes>,
-    /// Whether it takes no token that is not bound to a key.
+    /// Whether it accepts only tokens that are bound to a key.
     pub(super) dpop: bool,
 }
 
 impl AccessRequirement {
-    pub(super) fn from_challenge(header: &str, demand: &Requirement) -> Self {
-        let takes_bearers =
+    pub(super) fn from_challenge(header: &str, challenge: &Requirement) -> Self {
+        let accepts_bearer =
             || Challenge::parse_all(header).iter().any(|challenge| challenge.is_scheme("Bearer"));
         Self {
-            metadata: demand.resource_metadata.clone(),
-            scopes: demand.scope.clone(),
-            dpop: demand.wants_dpop && !takes_bearers(),
+            metadata: challenge.resource_metadata.clone(),
+            scopes: challenge.scope.clone(),
+            dpop: challenge.wants_dpop && !accepts_bearer(),
         }
     }
 }
 
-/// An authorization server, as it was found.
+/// A discovered authorization server.
 pub(super) struct DiscoveredServer {
     pub(super) metadata: ServerMetadata,
     pub(super) issuer_source: IssuerSource,
-    /// Whether it told all that itself, or it stands to reason (2025-03-26).
+    /// Whether it serves its metadata. Otherwise these are the default endpoints of 2025-03-26.
     pub(super) has_metadata: bool,
 }
 
-/// A flow.
+/// A flow and its intermediate results.
 pub(super) struct Flow {
     pub(super) purpose: FlowPurpose,
     pub(super) requirement: AccessRequirement,
     pub(super) step: FlowStep,
-    /// What is known of the server as a resource.
+    /// The protected resource metadata of the server.
     pub(super) resource: Option<ResourceMetadata>,
     pub(super) discovered: Option<Arc<DiscoveredServer>>,
     pub(super) client: Option<ClientAuthentication>,
-    /// Where the page leads back to.
+    /// The redirect URI of the page.
     pub(super) redirect_uri: String,
-    /// Whether `client` is the application's, and belongs to this authorization server from now on.
+    /// Whether `client` is a preregistration that is used only with this authorization server from now on.
     pub(super) pin_client: bool,
-    /// What a token is asked for, `offline_access` apart.
+    /// The scopes to request, without `offline_access`.
     pub(super) scopes: Option<Scopes>,
-    /// The key that the token shall be bound to.
+    /// The key to bind the token to.
     pub(super) key: Option<Arc<dyn Signer>>,
-    /// The same as it is kept, if this machine made it.
+    /// The same key in PEM, if this machine generated it.
     pub(super) new_key: Option<Secret>,
-    /// Whether the server's metadata was looked for.
+    /// Whether the resource metadata was looked up.
     pub(super) resource_searched: bool,
-    /// Whether the token cannot be renewed after all.
+    /// Whether the authorization server rejected the refresh token.
     pub(super) refresh_rejected: bool,
-    /// What there was, if it is to be forgotten, and what this client presented itself as then.
+    /// The removed tokens, to be revoked with the credentials that they were issued to.
     pub(super) removed_tokens: Option<Arc<Tokens>>,
     pub(super) credentials: Option<ClientCredentials>,
 }
 
-/// Where a flow stands.
+/// The step of a flow.
 pub(super) enum FlowStep {
-    /// Nowhere: between two steps.
+    /// Between two steps.
     Transition,
-    /// An earlier flow's store has not answered yet.
+    /// Waits until the store has answered an earlier flow.
     Queued,
-    /// The store is asked.
+    /// Loading the record.
     Loading,
-    /// The resource's metadata is looked for.
+    /// Looking up the resource metadata.
     Resource(DocumentSearch),
-    /// An authorization server's metadata is looked for.
+    /// Looking up the metadata of an authorization server.
     Server(ServerSearch),
-    /// This client registers.
+    /// Registering this client.
     Registering,
     /// A page is open.
     Page(OpenPage),
-    /// An earlier flow's question to the host is not answered yet.
+    /// Waits until the host has answered an earlier flow.
     AssertionQueued,
-    /// The host is asked for an assertion.
+    /// Waits for the host's assertion.
     AwaitingAssertion,
-    /// The metadata of the identity provider is looked for.
+    /// Looking up the metadata of the identity provider.
     Provider { search: DocumentSearch, subject: Secret, issuer: String },
-    /// The identity provider is asked.
+    /// Exchanging the assertion at the identity provider.
     Exchanging(TokenRequest),
-    /// The authorization server is asked for a token.
+    /// Requesting a token from the authorization server.
     Granting(TokenRequest),
-    /// Another process renews.
+    /// Waits while another process renews the token.
     AwaitingRenewal(LeaseWait),
-    /// The authorization server is asked for another token.
+    /// Renewing the token at the authorization server.
     Renewing { request: TokenRequest, lease: Lease, replaced: Arc<Tokens> },
-    /// The store is written to.
+    /// Saving a change to the record.
     Saving(Box<PendingSave>),
-    /// The token is given back.
+    /// Revoking the token.
     Revoking,
 }
 
-/// A document that is looked for in several places.
+/// The search for a document at several URLs.
 pub(super) struct DocumentSearch {
     pub(super) urls: VecDeque<String>,
-    /// The place that is being asked.
+    /// The URL in flight.
     pub(super) current: String,
-    /// What went wrong first.
+    /// The first error.
     pub(super) failure: Option<AuthError>,
-    /// Whether every place so far certainly has none.
+    /// Whether every URL so far certainly has no document.
     pub(super) all_absent: bool,
 }
 
@@ -165,17 +165,17 @@ impl DocumentSearch {
     }
 }
 
-/// Several authorization servers, one after another.
+/// The search for the metadata of authorization servers, one after another.
 pub(super) struct ServerSearch {
     pub(super) issuer: String,
     pub(super) issuer_source: IssuerSource,
     pub(super) search: DocumentSearch,
     pub(super) remaining: VecDeque<String>,
-    /// What went wrong with the first of those before.
+    /// The first error of the earlier servers.
     pub(super) failure: Option<AuthError>,
 }
 
-/// A page that is open.
+/// The authorization page that is open.
 pub(super) struct OpenPage {
     pub(super) redirect_uri: String,
     pub(super) state: Secret,
@@ -183,15 +183,15 @@ pub(super) struct OpenPage {
     pub(super) deadline: Option<Instant>,
 }
 
-/// Another process renews.
+/// The wait while another process renews the token.
 pub(super) struct LeaseWait {
-    /// By what lease.
+    /// The lease of that process.
     pub(super) lease: Lease,
-    /// Which token.
+    /// The token that it renews.
     pub(super) generation: TokenGeneration,
-    /// When it is not waited for any longer.
+    /// When the wait ends.
     pub(super) deadline: Option<Instant>,
-    /// When the store is looked at again; not while it is.
+    /// When to read the store again; `None` during a read.
     pub(super) next_poll: Option<Instant>,
 }
 
@@ -208,14 +208,14 @@ impl From<AuthError> for FlowEnd {
     }
 }
 
-/// What a step leads to: the flow in its next step, or its end.
+/// The result of a step: the flow in its next step, or its end.
 pub(super) type StepResult = Result<Box<Flow>, FlowEnd>;
 
 impl Flow {
-    pub(super) fn new(want: FlowPurpose, asked: AccessRequirement) -> Box<Self> {
+    pub(super) fn new(purpose: FlowPurpose, requirement: AccessRequirement) -> Box<Self> {
         Box::new(Self {
-            purpose: want,
-            requirement: asked,
+            purpose,
+            requirement,
             step: FlowStep::Transition,
             resource: None,
             discovered: None,
@@ -241,11 +241,11 @@ impl Flow {
         core::mem::replace(&mut self.step, FlowStep::Transition)
     }
 
-    /// When this step is over, whatever comes.
+    /// The deadline of this step.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.step {
             FlowStep::Page(page) => page.deadline,
-            FlowStep::AwaitingRenewal(watch) => watch.next_poll,
+            FlowStep::AwaitingRenewal(wait) => wait.next_poll,
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Forgetting everything: here first, then at the authorization server.
+//! Logout: removes the record, then revokes the token at the authorization server.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -13,13 +13,13 @@ use super::flow::{Flow, FlowEnd, FlowStep, StepResult};
 use super::record_change::RecordChange;
 
 impl AuthClient {
-    /// Removes what is kept.
+    /// Removes the record.
     pub(super) fn remove_record(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
         self.note_revocable_tokens(&mut flow);
         self.save(now, flow, RecordChange::Clear)
     }
 
-    /// What is kept cannot be removed; what else can be done is done.
+    /// Revokes the token although the store could not remove the record.
     pub(super) fn handle_removal_failure(
         &mut self,
         now: Now,
@@ -31,7 +31,7 @@ impl AuthClient {
         self.revoke_removed(now, flow)
     }
 
-    /// Notes what there is to give back.
+    /// Notes the tokens to revoke, and their credentials.
     fn note_revocable_tokens(&mut self, flow: &mut Flow) {
         let tokens = self.tokens.current().cloned();
         flow.credentials =
@@ -39,16 +39,15 @@ impl AuthClient {
         flow.removed_tokens = tokens;
     }
 
-    /// Gives the token back, now that nothing is kept.
+    /// Revokes the noted tokens, after the removal.
     pub(super) fn revoke_removed(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
         self.tokens.clear();
         let Some(tokens) = &flow.removed_tokens else { return Err(FlowEnd::LoggedOut) };
-        let (issuer, era) = (tokens.issuer.clone(), tokens.issuer_source);
-        self.discover_server(now, flow, VecDeque::from([issuer]), era)
+        let (issuer, source) = (tokens.issuer.clone(), tokens.issuer_source);
+        self.discover_server(now, flow, VecDeque::from([issuer]), source)
     }
 
-    /// Tells the authorization server that the token is not needed any more (RFC 7009). Whatever comes of it, this
-    /// client is done.
+    /// Revokes the token (RFC 7009). The result does not matter.
     pub(super) fn revoke(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
         let (Some(tokens), Some(found)) = (flow.removed_tokens.take(), flow.discovered.clone()) else {
             return Err(FlowEnd::LoggedOut);

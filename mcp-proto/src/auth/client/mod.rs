@@ -1,22 +1,22 @@
-//! The client of OAuth: it gets tokens for one server, renews them, and asks for more when the server wants more.
+//! OAuth client: obtains tokens for one server, renews them, and requests more scopes when the server requires them.
 //!
-//! [`AuthClient`] makes no exchange, opens no page and keeps nothing: it asks for all that, and is told what came of it.
+//! [`AuthClient`] performs no exchange, opens no page and stores nothing: it requests that by [`Action`]s and [`Event`]s,
+//! and takes the results as inputs.
 //!
 //! ```text
-//! before a request goes out  → credentials: its headers, or wait
-//! after it was refused       → challenged: send again, wait, or never
+//! before sending a request  → credentials: the headers to send, or wait
+//! after its refusal         → handle_challenge: send it again, wait, or fail it
 //! loop {
-//!     drain poll_action → make exchanges, break them off, load and store the record, ask the host for an assertion
-//!     drain poll_event  → open a page; resume what waits, or fail it
+//!     drain poll_action → perform or abort exchanges, load or store the record, ask the host for an assertion
+//!     drain poll_event  → open a page; resume the waiting requests, or fail them
 //!     again, until neither has anything
-//!     wait for: an answer → handle_answer, handle_failed | the store → handle_loaded, handle_stored
-//!             | the host → handle_assertion | poll_timeout → handle_timeout | a page that led back → finish
+//!     wait for: a response → handle_answer, handle_failed | the store → handle_loaded, handle_stored
+//!             | the host → handle_assertion | poll_timeout → handle_timeout | a redirect → finish
 //! }
 //! ```
 //!
-//! Whoever was told to wait is told [`Event::Ready`] or [`Event::Failed`] once; both are for all that wait when they
-//! are polled. Each [`Action::Load`], [`Action::Store`] and [`Action::Assertion`] is to be answered once; the machine
-//! has no deadlines for those.
+//! One [`Event::Ready`] or [`Event::Failed`] ends the wait of all requests that wait when it is polled. The driver must
+//! answer each [`Action::Load`], [`Action::Store`] and [`Action::Assertion`] once; the machine has no deadlines for those.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
@@ -76,11 +76,11 @@ use flow::{AccessRequirement, DiscoveredServer, FlowPurpose, FlowStep, Flows};
 use rng::SeededRng;
 use token_state::TokenState;
 
-/// The client of OAuth for one server, and one account there.
+/// OAuth client for one server and one account at it.
 ///
 /// **Commands** are [`handle_challenge`](Self::handle_challenge), [`credentials`](Self::credentials), [`login`](Self::login),
 /// [`logout`](Self::logout), [`finish`](Self::finish), [`cancel_page`](Self::cancel_page) and
-/// [`keep_nonce`](Self::keep_nonce). **Inputs** are the `handle_*` methods: none of them fails, whatever comes.
+/// [`keep_nonce`](Self::keep_nonce). **Inputs** are the `handle_*` methods, which never fail.
 /// **Outputs** are the `poll_*` methods.
 ///
 /// ```
@@ -101,16 +101,16 @@ pub struct AuthClient {
     config: AuthConfig,
     /// The server's URL.
     server: String,
-    /// The only origin that tokens go to.
+    /// The only origin that tokens are sent to.
     origin: String,
-    /// The same as a resource, if nobody says otherwise.
+    /// The canonical resource identifier of the server, which its metadata and the configuration can override.
     resource: String,
     rng: SeededRng,
-    /// This process, in leases.
+    /// The name of this process in leases.
     lease_holder: String,
     tokens: TokenState,
     nonces: Nonces,
-    /// The authorization server that was found last.
+    /// The authorization server that was discovered last.
     discovered: Option<Arc<DiscoveredServer>>,
     flows: Flows,
     fetcher: Fetcher,
@@ -119,10 +119,10 @@ pub struct AuthClient {
 }
 
 impl AuthClient {
-    /// A client for the server at this URL. The seed is 32 random bytes that nobody else has.
+    /// A client for the server at this URL. The seed is 32 secret random bytes.
     ///
     /// # Errors
-    /// If tokens cannot be sent there, or the configuration makes no sense.
+    /// If tokens may not be sent to that URL, or the configuration is invalid.
     pub fn new(config: AuthConfig, server_url: &str, seed: [u8; 32]) -> Result<Self, AuthConfigError> {
         let policy =
             FetchPolicy::for_server(server_url, config.private_networks).map_err(AuthConfigError::Server)?;
@@ -154,29 +154,29 @@ impl AuthClient {
 
     // --- Commands ---
 
-    /// What a request to the server goes out with. No token goes to any other origin.
+    /// The headers for a request. Only requests to the server's origin get a token.
     pub fn credentials(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
         self.request_auth(now, verb, url)
     }
 
-    /// The server refused a request with 401 or 403.
+    /// Handles a request that the server refused with 401 or 403.
     pub fn handle_challenge(&mut self, now: Now, refused: &RefusedRequest<'_>) -> RetryDecision {
         self.handle_refusal(now, refused)
     }
 
-    /// The host sends a request to the server without what [`credentials`](Self::credentials) would give for it.
+    /// Notes a request to the server that is sent without the headers of [`credentials`](Self::credentials).
     pub fn skip_credentials(&mut self) {
         self.tokens.note_sent(false);
     }
 
-    /// Keeps the `DPoP-Nonce` header of an answer of the server, whatever its status.
+    /// Stores the `DPoP-Nonce` header of any response of the server.
     pub fn keep_nonce(&mut self, url: &str, nonce: &str) {
         if self.is_server_url(url) {
             self.nonces.keep(url, nonce);
         }
     }
 
-    /// Gets a new token, whether there is one or not. [`Event::Ready`] or [`Event::Failed`] tells how it went.
+    /// Obtains a new token even if there is one. [`Event::Ready`] or [`Event::Failed`] reports the result.
     pub fn login(&mut self, now: Now) {
         match self.flows.current() {
             None => self.begin_flow(now, FlowPurpose::Login, AccessRequirement::default()),
@@ -185,8 +185,8 @@ impl AuthClient {
         }
     }
 
-    /// Forgets everything, and gives the token back. [`Event::LoggedOut`] tells when that is done, after
-    /// [`Event::RemovalFailed`] if what is kept could not be removed. Whatever waits fails first.
+    /// Removes the record and revokes the token. Waiting requests fail first. [`Event::LoggedOut`] reports the end, after
+    /// [`Event::RemovalFailed`] if the store could not remove the record.
     pub fn logout(&mut self, now: Now) {
         self.tokens.end_context();
         let leaving = self.flows.is_logout();
@@ -198,51 +198,51 @@ impl AuthClient {
         }
     }
 
-    /// The page led back.
+    /// Finishes the open page with its redirect.
     ///
     /// # Errors
-    /// If that is no answer to the page that is open, or a bad one.
+    /// If no page is open, or the redirect is of another page or invalid.
     pub fn finish(&mut self, now: Now, redirect: Redirect) -> Result<(), FinishError> {
         self.finish_page(now, redirect)
     }
 
-    /// Nobody is going to agree on the page that is open.
+    /// Closes the open page: the user does not authorize the client.
     pub fn cancel_page(&mut self, now: Now) {
         self.fail_page(now, AuthError::PageCancelled);
     }
 
     // --- Inputs ---
 
-    /// An exchange was answered; this is the whole body.
+    /// Handles the response of an exchange, with its whole body.
     pub fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, fields: &dyn Fields, body: Bytes) {
         if let Some(reply) = self.handle_fetch_answer(now, id, status, fields, body) {
             self.handle_reply(now, reply);
         }
     }
 
-    /// An exchange was not answered, or its answer was too long.
+    /// Handles an exchange that got no response, or one that exceeds its limit.
     pub fn handle_failed(&mut self, now: Now, id: FetchId, detail: &str) {
         if let Some(reply) = self.fail_fetch(id, detail) {
             self.handle_reply(now, reply);
         }
     }
 
-    /// What the store holds.
+    /// Handles the record that the store holds.
     pub fn handle_loaded(&mut self, now: Now, loaded: Result<Option<StoredRecord>, String>) {
         self.handle_store_answer(now, loaded);
     }
 
-    /// What became of the record that was to be kept.
+    /// Handles the outcome of an [`Action::Store`].
     pub fn handle_stored(&mut self, now: Now, saved: Result<SaveOutcome, String>) {
         self.handle_save_outcome(now, saved);
     }
 
-    /// The assertion that the host was asked for, or why there is none.
+    /// Handles the host's assertion, or the reason why it has none.
     pub fn handle_assertion(&mut self, now: Now, assertion: Result<Secret, String>) {
         self.continue_with_assertion(now, assertion);
     }
 
-    /// It is as late as [`poll_timeout`](Self::poll_timeout) said.
+    /// Handles the deadlines that have passed: see [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Now) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now.instant);
         if due(self.fetcher.deadline())
@@ -260,13 +260,13 @@ impl AuthClient {
 
     // --- Outputs ---
 
-    /// The next thing to carry out.
+    /// The next action for the driver.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop()
     }
 
-    /// The next thing to tell the application.
+    /// The next event for the application.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
@@ -280,33 +280,33 @@ impl AuthClient {
 
     // --- Getters ---
 
-    /// Which addresses exchanges may connect to.
+    /// The policy for the addresses that exchanges may connect to.
     pub fn fetch_policy(&self) -> &FetchPolicy {
         self.fetcher.policy()
     }
 
-    /// The server's URL, as a resource.
+    /// The canonical resource identifier of the server's URL.
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// Whether an event will tell how what is under way ends.
+    /// Whether an operation is in progress, whose end an event will report.
     pub fn is_busy(&self) -> bool {
         self.flows.current().is_some()
     }
 
-    /// What is known of the token, as of the last time the store was read. `None` if there is no token.
+    /// The token's status, as of the last read of the store. `None` if there is no token.
     pub fn status(&self) -> Option<TokenStatus> {
         self.tokens.status()
     }
 
-    /// The authorization context of requests that go out from now on. While it stays the same, answers that the server
-    /// means for one context alone may be shown again.
+    /// The authorization context of requests from now on. Responses that are private to one context may be reused only
+    /// while it stays the same.
     pub fn context(&self) -> AuthContext {
         self.tokens.context()
     }
 
-    /// Whether a URL is of the server.
+    /// Whether a URL has the server's origin.
     fn is_server_url(&self, url: &str) -> bool {
         url::parse(url).is_ok_and(|parts| parts.user.is_none() && parts.origin() == self.origin)
     }

@@ -8,47 +8,47 @@ use crate::auth::{Now, Secret};
 use super::error::AuthError;
 use super::record::{ClientSource, Lease, Record, RegisteredClient, Tokens};
 
-/// A change that is being written.
+/// A change that is being saved.
 pub(super) struct PendingSave {
     pub(super) change: RecordChange,
-    /// What was sent to the store.
+    /// The record with the change, as sent to the store.
     pub(super) record: Record,
-    /// How often it found something else there.
+    /// How often another process had changed the stored record.
     pub(super) conflicts: u32,
 }
 
-/// A change to what is kept, whatever that is by now.
+/// A change to the record, which applies to whatever version is stored.
 pub(super) enum RecordChange {
-    /// This process renews that token, and nobody else does; that lease counts no more.
+    /// Reserve the renewal of the token for this process, even over that lease.
     TakeLease { lease: Lease, of: Arc<Tokens>, over: Option<Lease> },
-    /// It does not any more.
+    /// Release the reservation after an error.
     ReleaseLease { lease: Lease, error: AuthError },
-    /// The token cannot be renewed.
+    /// Remove the refresh token, which was rejected, and the client if it was rejected too.
     DropRefresh { of: Arc<Tokens>, client: Option<String> },
-    /// This client is not known there any more.
+    /// Remove a registration that the authorization server no longer knows.
     ForgetClient { issuer: String, id: String, error: AuthError },
-    /// This client registered.
+    /// Add a new registration.
     AddClient { issuer: String, client: RegisteredClient },
-    /// There is a token, in the place of that one if it was renewed.
+    /// Set the tokens, unless the renewed ones were replaced meanwhile.
     SetTokens {
         tokens: Arc<Tokens>,
         replaced: Option<Arc<Tokens>>,
         pin: Option<RegisteredClient>,
         key: Option<Secret>,
     },
-    /// Everything is forgotten.
+    /// Remove the record.
     Clear,
 }
 
 impl RecordChange {
-    /// The record with this change, unless that has lost its point.
+    /// The record with this change. `None` if the change is obsolete.
     pub(super) fn apply(&self, now: Now, base: &Record) -> Option<Record> {
         let mut record = base.clone();
         let has = |tokens: &Tokens| base.tokens.as_ref().is_some_and(|known| known.access == tokens.access);
         match self {
             Self::TakeLease { lease, of, over } => {
-                let taken = base.lease.as_ref().is_some_and(|there| {
-                    there.holder != lease.holder && there.expires > now.unix && over.as_ref() != Some(there)
+                let taken = base.lease.as_ref().is_some_and(|other| {
+                    other.holder != lease.holder && other.expires > now.unix && over.as_ref() != Some(other)
                 });
                 if !has(of) || taken {
                     return None;
@@ -94,7 +94,7 @@ impl RecordChange {
     }
 }
 
-/// Forgets what an authorization server gave out; what is the application's stays bound to it.
+/// Removes a registration. A preregistration stays pinned to its authorization server.
 fn forget_client(record: &mut Record, issuer: &str, id: &str) {
     record.clients.retain(|known, client| {
         known != issuer || client.id != id || client.source == ClientSource::Configured

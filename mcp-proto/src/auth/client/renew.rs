@@ -1,7 +1,7 @@
-//! Renewing a token, by one process at a time.
+//! Token renewal, by one process at a time.
 //!
-//! A refresh token that is used twice may end all that was granted. So whoever renews first puts a lease into the
-//! store, in one step; the others look there until the token is another one, or the lease has ended.
+//! A second use of a refresh token may revoke the whole grant. So a process first puts a lease into the store, by
+//! compare-and-swap; the others poll the store until the token is replaced or the lease has expired.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -21,7 +21,7 @@ use super::record_change::RecordChange;
 use super::token_state::{TokenOrigin, expiry};
 
 impl AuthClient {
-    /// Renews the token, unless somebody else does.
+    /// Renews the token, or waits while another process does.
     pub(super) fn renew_in_turn(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
         let Some(of) = self.tokens.current().cloned() else { return self.choose_step(now, flow) };
         match &self.tokens.record().lease {
@@ -56,10 +56,10 @@ impl AuthClient {
         })))
     }
 
-    /// It is time to look at the store again.
+    /// Reads the store again during a wait.
     pub(super) fn poll_lease(&mut self, mut flow: Box<Flow>) -> StepResult {
-        if let FlowStep::AwaitingRenewal(watch) = &mut flow.step {
-            watch.next_poll = None;
+        if let FlowStep::AwaitingRenewal(wait) = &mut flow.step {
+            wait.next_poll = None;
             if !self.actions.is_store_busy() {
                 self.actions.load();
             }
@@ -67,23 +67,23 @@ impl AuthClient {
         Ok(flow)
     }
 
-    /// What the store holds while another process renews.
-    pub(super) fn handle_lease_state(&mut self, now: Now, flow: Box<Flow>, watch: LeaseWait) -> StepResult {
-        if self.tokens.generation() != watch.generation {
+    /// Continues a wait with the record just read.
+    pub(super) fn handle_lease_state(&mut self, now: Now, flow: Box<Flow>, wait: LeaseWait) -> StepResult {
+        if self.tokens.generation() != wait.generation {
             return self.choose_step(now, flow);
         }
         let Some(of) = self.tokens.current().cloned().filter(|_| self.tokens.can_renew()) else {
             return self.choose_step(now, flow);
         };
-        // Its clock may say something else than ours: no lease is waited for longer than it lasts.
-        let over = watch.deadline.is_some_and(|until| until <= now.instant);
+        // Clocks of processes may differ: the wait for a lease is no longer than its duration.
+        let over = wait.deadline.is_some_and(|until| until <= now.instant);
         match self.tokens.record().lease.clone() {
-            Some(lease) if lease == watch.lease && lease.expires > now.unix && !over => {
+            Some(lease) if lease == wait.lease && lease.expires > now.unix && !over => {
                 let next = now.deadline_after(self.config.lease_poll);
-                Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait { next_poll: next, ..watch })))
+                Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait { next_poll: next, ..wait })))
             }
             Some(lease)
-                if lease != watch.lease && lease.holder != self.lease_holder && lease.expires > now.unix =>
+                if lease != wait.lease && lease.holder != self.lease_holder && lease.expires > now.unix =>
             {
                 self.wait_for_lease(now, flow, lease)
             }
@@ -91,7 +91,7 @@ impl AuthClient {
         }
     }
 
-    /// Renews the token: the lease is ours.
+    /// Renews the token under this process's lease.
     pub(super) fn renew(&mut self, now: Now, flow: Box<Flow>, lease: Lease, of: Arc<Tokens>) -> StepResult {
         let (Some(found), Some(refresh)) = (flow.discovered.clone(), of.refresh.clone()) else {
             return self.choose_step(now, flow);
@@ -158,7 +158,7 @@ impl AuthClient {
         })
     }
 
-    /// What this client presented itself as, when it got its token.
+    /// The credentials that a token was issued to.
     pub(super) fn credentials_for(&self, issuer: &str, id: &str) -> ClientCredentials {
         let configured = self.config.preregistrations.iter().find(|registered| {
             registered.credentials().id == id

@@ -1,11 +1,11 @@
-//! What must not be guessed, from the seed.
+//! Secrets generated from the injected seed.
 
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::auth::random_text;
 
-/// Random bytes, all of them from one seed: the same seed gives the same ones.
+/// A generator of random bytes. The same seed gives the same bytes.
 pub(super) struct SeededRng {
     seed: Zeroizing<[u8; 32]>,
     counter: u64,

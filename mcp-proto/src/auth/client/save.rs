@@ -1,4 +1,4 @@
-//! Reading and writing what is kept: one change at a time, in one step whoever else writes.
+//! Loading and saving the record: one change at a time, by compare-and-swap.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -12,11 +12,11 @@ use super::flow::{Flow, FlowEnd, FlowPurpose, FlowStep, StepResult};
 use super::record::Record;
 use super::record_change::{PendingSave, RecordChange};
 
-/// Somebody who writes that often leaves no room for others.
+/// Maximum number of conflicts of one change: that many mean that another process keeps writing.
 const CONFLICTS: u32 = 16;
 
 impl AuthClient {
-    /// Begins a flow by reading what is kept.
+    /// Begins a flow: loads the record.
     pub(super) fn load(&mut self, flow: Box<Flow>) -> StepResult {
         if self.actions.is_store_busy() {
             return Ok(flow.into_step(FlowStep::Queued));
@@ -41,30 +41,30 @@ impl AuthClient {
                 }
                 client.choose_step(now, flow)
             }
-            FlowStep::AwaitingRenewal(watch) => {
+            FlowStep::AwaitingRenewal(wait) => {
                 client.tokens.adopt_stored(loaded.map_err(AuthError::Store)?);
-                client.handle_lease_state(now, flow, watch)
+                client.handle_lease_state(now, flow, wait)
             }
             other => Ok(flow.into_step(other)),
         });
     }
 
-    /// Has a change written.
+    /// Saves a change to the record.
     pub(super) fn save(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
         self.save_again(now, flow, change, 0)
     }
 
     fn save_again(&mut self, now: Now, flow: Box<Flow>, change: RecordChange, conflicts: u32) -> StepResult {
-        let forget = matches!(change, RecordChange::Clear);
-        if forget && self.tokens.version().is_none() {
+        let clear = matches!(change, RecordChange::Clear);
+        if clear && self.tokens.version().is_none() {
             return self.revoke_removed(now, flow);
         }
         let record = match change.apply(now, self.tokens.record()) {
             Some(record) => record,
-            None if forget => Record::default(),
+            None if clear => Record::default(),
             None => return self.handle_superseded(now, flow, change),
         };
-        self.actions.store((!forget).then(|| record.clone()), self.tokens.version());
+        self.actions.store((!clear).then(|| record.clone()), self.tokens.version());
         Ok(flow.into_step(FlowStep::Saving(Box::new(PendingSave { change, record, conflicts }))))
     }
 
@@ -85,7 +85,7 @@ impl AuthClient {
                     client.save_again(now, flow, save.change, save.conflicts.saturating_add(1))
                 }
                 Ok(SaveOutcome::Conflict(_)) => {
-                    client.handle_save_failure(now, flow, save, "others write all the time".into())
+                    client.handle_save_failure(now, flow, save, "other processes keep writing it".into())
                 }
                 Err(detail) => client.handle_save_failure(now, flow, save, detail),
             },
@@ -93,7 +93,7 @@ impl AuthClient {
         });
     }
 
-    /// The change is written.
+    /// Continues after the change was saved.
     fn handle_saved(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
         match change {
             RecordChange::TakeLease { lease, of, .. } => self.renew(now, flow, lease, of),
@@ -107,13 +107,13 @@ impl AuthClient {
         }
     }
 
-    /// Goes on once a token turned out not to be renewable.
+    /// Continues after the authorization server rejected the refresh token.
     fn continue_unrenewable(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
         flow.refresh_rejected = true;
         self.continue_without_renewal(now, flow)
     }
 
-    /// Somebody else was faster, and the change has lost its point.
+    /// Continues after another process made the change obsolete.
     fn handle_superseded(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
         match change {
             RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
@@ -123,7 +123,7 @@ impl AuthClient {
         }
     }
 
-    /// The change could not be written. What can be done without is done without.
+    /// Continues after the change could not be saved: without saving it, where possible.
     fn handle_save_failure(
         &mut self,
         now: Now,

@@ -10,14 +10,14 @@ use super::fetching::FetchReply;
 use super::flow::{AccessRequirement, Flow, FlowEnd, FlowPurpose, FlowStep, StepResult};
 
 impl AuthClient {
-    /// Begins a flow. There must be none.
-    pub(super) fn begin_flow(&mut self, now: Now, want: FlowPurpose, asked: AccessRequirement) {
-        let flow = Flow::new(want, asked);
+    /// Begins a flow. There must be no current one.
+    pub(super) fn begin_flow(&mut self, now: Now, purpose: FlowPurpose, requirement: AccessRequirement) {
+        let flow = Flow::new(purpose, requirement);
         self.flows.set(flow);
         self.run_step(now, Self::load);
     }
 
-    /// Goes on where a step led.
+    /// Sets the flow to its next step, or ends it.
     pub(super) fn advance(&mut self, now: Now, next: StepResult) {
         match next {
             Ok(flow) => self.flows.set(flow),
@@ -30,38 +30,38 @@ impl AuthClient {
                     FlowEnd::Failed(error) => Event::Failed(error),
                     FlowEnd::LoggedOut => Event::LoggedOut,
                 });
-                if let Some((want, asked)) = self.flows.take_queued() {
-                    self.begin_flow(now, want, asked);
+                if let Some((purpose, requirement)) = self.flows.take_queued() {
+                    self.begin_flow(now, purpose, requirement);
                 }
             }
         }
     }
 
-    /// Goes on with the flow there is.
-    pub(super) fn run_step(&mut self, now: Now, go: impl FnOnce(&mut Self, Box<Flow>) -> StepResult) {
+    /// Runs a step of the current flow.
+    pub(super) fn run_step(&mut self, now: Now, step: impl FnOnce(&mut Self, Box<Flow>) -> StepResult) {
         if let Some(flow) = self.flows.take() {
-            let want = flow.purpose.clone();
-            let next = go(self, flow);
-            let next = next.map_err(|end| self.downgrade_end(now, &want, end));
+            let purpose = flow.purpose.clone();
+            let next = step(self, flow);
+            let next = next.map_err(|end| self.downgrade_end(now, &purpose, end));
             self.advance(now, next);
         }
     }
 
-    /// What a failure means for what was wanted.
-    fn downgrade_end(&mut self, now: Now, want: &FlowPurpose, end: FlowEnd) -> FlowEnd {
-        match (want, end) {
-            // The present token is still good.
+    /// Turns failures that do not matter for the purpose into successes.
+    fn downgrade_end(&mut self, now: Now, purpose: &FlowPurpose, end: FlowEnd) -> FlowEnd {
+        match (purpose, end) {
+            // The current token is still valid.
             (FlowPurpose::EarlyRenewal, FlowEnd::Failed(_)) if !self.tokens.has_expired(now) => {
                 self.tokens.pause_early_renewal(now.deadline_after(self.config.refresh_pause));
                 FlowEnd::Ready
             }
-            // Nothing is kept any more: that the authorization server does not know yet changes nothing here.
+            // The record is removed, even if the authorization server has not revoked the token.
             (FlowPurpose::Logout, FlowEnd::Failed(_)) => FlowEnd::LoggedOut,
             (_, end) => end,
         }
     }
 
-    /// Gives up what the flow waits for.
+    /// Drops the current flow, with its exchange and its page. Returns whether there was one.
     pub(super) fn drop_flow(&mut self) -> bool {
         let Some(flow) = self.flows.take() else { return false };
         self.abort_fetch();
@@ -71,7 +71,7 @@ impl AuthClient {
         true
     }
 
-    /// What to do, now that it is known what is kept.
+    /// Chooses the next step by the purpose and the loaded record.
     pub(super) fn choose_step(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
         match flow.purpose {
             FlowPurpose::Load => Err(FlowEnd::Ready),
@@ -83,8 +83,8 @@ impl AuthClient {
             FlowPurpose::NewToken { refused, .. } if self.tokens.has_newer(now, refused) => {
                 Err(FlowEnd::Ready)
             }
-            FlowPurpose::NewToken { unexpected: surprise, may_renew: true, .. }
-                if self.tokens.can_renew() && (!surprise || self.tokens.has_expired(now)) =>
+            FlowPurpose::NewToken { unexpected, may_renew: true, .. }
+                if self.tokens.can_renew() && (!unexpected || self.tokens.has_expired(now)) =>
             {
                 self.discover_issuer(now, flow)
             }
@@ -99,7 +99,7 @@ impl AuthClient {
         }
     }
 
-    /// The end of an exchange.
+    /// Handles the end of an exchange.
     pub(super) fn handle_reply(&mut self, now: Now, reply: FetchReply) {
         self.run_step(now, |client, mut flow| match flow.take_step() {
             FlowStep::Resource(search) => client.handle_resource_reply(now, flow, search, reply),
