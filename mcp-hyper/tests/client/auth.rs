@@ -163,9 +163,9 @@ fn noninteractive_client_fails_with_the_refusal_of_the_server() {
         let error = client.ready().await.unwrap_err();
         let http = error.unauthorized().unwrap();
         assert_eq!((http.status, http.detail.as_ref()), (401, "who are you?"));
-        assert_eq!(http.unauthorized.as_deref(), Some("somebody has to agree first, to tools"));
+        assert_eq!(http.unauthorized.as_deref(), Some("login required, for tools"));
         assert!(http.challenge.as_ref().unwrap().contains("resource_metadata"));
-        assert!(town.requests_to("/register").is_empty(), "no registration without a user");
+        assert!(town.requests_to("/register").is_empty(), "client registered without a user");
     });
 }
 

@@ -1,137 +1,136 @@
-//! Why there is no token.
+//! Errors of authorization.
 
 use alloc::string::String;
 use core::fmt;
 
 use crate::auth::{FetchPolicyError, MetadataError, Scopes, TokenEndpointError};
 
-/// Why there is no token. What others wrote in it is short and fit to be shown.
+/// Why there is no token. Texts of other parties in it are shortened and safe to display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// An exchange got no answer; whoever asked may ask again.
+    /// An exchange got no response. It may be tried again.
     Unreachable {
-        /// With whom: without the query.
+        /// The URL, without its query.
         url: String,
-        /// What the transport knows about it.
+        /// The transport's description of the failure.
         detail: String,
     },
-    /// A document could not be had: the server answers with that status.
+    /// A document could not be fetched: the server answers with this status.
     Status {
-        /// From where: without the query.
+        /// The URL, without its query.
         url: String,
         /// The status.
         status: u16,
     },
-    /// A document says nothing that can be used.
+    /// A document is invalid.
     Metadata {
-        /// From where: without the query.
+        /// The URL, without its query.
         url: String,
-        /// What is wrong with it.
+        /// The error in the document.
         error: MetadataError,
     },
-    /// A URL that somebody named is not visited.
+    /// A URL from another party is unsafe, and nothing was sent to it.
     UnsafeUrl {
-        /// Which: without the query.
+        /// The URL, without its query.
         url: String,
-        /// Why.
+        /// Why it is unsafe.
         error: FetchPolicyError,
     },
-    /// The server tells nowhere which authorization server it trusts.
+    /// The server has no metadata that names its authorization server.
     NoResourceMetadata,
-    /// What is said of the resource is said of another one.
+    /// The server's metadata describes another resource.
     ResourceMismatch {
-        /// Which.
+        /// The resource that it describes.
         resource: String,
     },
-    /// The resource names no authorization server.
+    /// The server's metadata names no authorization server.
     NoAuthorizationServer,
-    /// The metadata is of another authorization server than the one it was looked for under.
+    /// The metadata at an authorization server's URL names another issuer.
     IssuerMismatch {
-        /// Whose it should be.
+        /// The issuer that it should name.
         expected: String,
     },
-    /// Codes cannot be protected there: the authorization server does not offer PKCE with S256.
+    /// The authorization server does not support PKCE with S256, which protects codes.
     NoPkce {
-        /// Which authorization server.
+        /// The authorization server.
         issuer: String,
     },
-    /// The authorization server has no page on which a person could agree.
+    /// The authorization server has no authorization page.
     NoAuthorizationEndpoint {
-        /// Which authorization server.
+        /// The authorization server.
         issuer: String,
     },
-    /// This client is unknown there and cannot register by itself: someone has to give it credentials.
+    /// This client has no registration at the authorization server and cannot register dynamically: configure its
+    /// credentials.
     NotRegistered {
-        /// Which authorization server.
+        /// The authorization server.
         issuer: String,
     },
-    /// The server trusts another authorization server now than the one that this client has credentials of.
+    /// The server trusts another authorization server than the one that issued this client's credentials.
     RegisteredElsewhere {
-        /// Which it trusts now.
+        /// The authorization server that it trusts.
         issuer: String,
     },
-    /// The authorization server does not register this client.
+    /// The authorization server refused to register this client.
     RegistrationRefused {
-        /// The status of its answer.
+        /// The status of its response.
         status: u16,
-        /// The code, as `invalid_redirect_uri`.
+        /// The error code, such as `invalid_redirect_uri`.
         error: Option<String>,
-        /// The same for people.
+        /// Its description.
         description: Option<String>,
     },
-    /// The person did not agree, or the authorization server did not let them.
+    /// The user or the authorization server denied the authorization.
     Denied {
-        /// The code, as `access_denied`.
+        /// The error code, such as `access_denied`.
         error: String,
-        /// The same for people.
+        /// Its description.
         description: Option<String>,
     },
-    /// Where the page led is not of the authorization server that it belonged to. What it says is not shown.
+    /// The redirect is not of the page's authorization server. Its contents are withheld.
     RedirectIssuerMismatch,
-    /// Where the page led has neither a code nor an error.
+    /// The redirect has neither a code nor an error.
     NoCode,
-    /// Nobody agreed in time.
+    /// The user did not finish the authorization in time.
     PageTimedOut,
-    /// The application gave the page up.
+    /// The application closed the page.
     PageCancelled,
-    /// Somebody has to agree on a page, to these scopes as far as they are known, and [nobody is
-    /// there](super::LoginMode::NonInteractive).
+    /// The user must log in, which the configuration [rules out](super::LoginMode::NonInteractive).
     LoginRequired {
-        /// What there has to be agreed to.
+        /// The scopes to authorize, if known.
         scopes: Option<Scopes>,
     },
-    /// The token endpoint does not give a token.
+    /// The token endpoint refused to issue a token.
     Token(TokenEndpointError),
-    /// The token that came is of no use here.
+    /// The issued token is of a kind that cannot be used.
     UnusableToken,
-    /// Tokens have to be bound to a key there, and this client is configured not to.
+    /// The server requires tokens that are bound to a key, and the client's configuration does not allow them.
     DpopRequired,
-    /// The server refuses what it has just been shown.
+    /// The server refuses a token that was just issued.
     StillRefused {
         /// The status.
         status: u16,
     },
-    /// The token allows what the server asks for, as far as anyone said, and it refuses all the same; or it asks for
-    /// more each time.
+    /// The server demands scopes that the token has already, or demands more scopes each time.
     InsufficientScope {
-        /// What it asks for.
+        /// The demanded scopes.
         scopes: Option<Scopes>,
     },
-    /// The server refuses, and no token would help.
+    /// The server refuses the request with any token.
     Forbidden,
-    /// The host has no assertion.
+    /// The host has no assertion, for this reason.
     Assertion(String),
-    /// What is kept cannot be read or written.
+    /// The store failed to read or write the record.
     Store(String),
-    /// A key could not be used.
+    /// A key could not be used to sign.
     Key,
-    /// Meanwhile everything was forgotten.
+    /// A logout ended the operation.
     LoggedOut,
 }
 
 impl AuthError {
-    /// Whether the same may go well later, with nobody doing anything about it.
+    /// Whether a later attempt may succeed without any change.
     pub const fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Store(_) => true,
@@ -148,30 +147,28 @@ impl fmt::Display for AuthError {
         match self {
             Self::Unreachable { url, detail } => write!(f, "no answer from {url}: {detail}"),
             Self::Status { url, status } => write!(f, "{url} answers with status {status}"),
-            Self::Metadata { url, error } => write!(f, "{url} is of no use: {error}"),
-            Self::UnsafeUrl { url, error } => write!(f, "{url} is not visited: {error}"),
-            Self::NoResourceMetadata => {
-                f.write_str("the server does not tell which authorization server it trusts")
-            }
+            Self::Metadata { url, error } => write!(f, "the document at {url} is invalid: {error}"),
+            Self::UnsafeUrl { url, error } => write!(f, "{url} is unsafe: {error}"),
+            Self::NoResourceMetadata => f.write_str("the server does not name its authorization server"),
             Self::ResourceMismatch { resource } => {
-                write!(f, "the server's metadata is about another resource: {resource}")
+                write!(f, "the server's metadata describes another resource: {resource}")
             }
-            Self::NoAuthorizationServer => f.write_str("the server trusts no authorization server"),
+            Self::NoAuthorizationServer => f.write_str("the server's metadata names no authorization server"),
             Self::IssuerMismatch { expected } => {
-                write!(f, "the metadata found for {expected} is of another authorization server")
+                write!(f, "the metadata at {expected} names another issuer")
             }
-            Self::NoPkce { issuer } => write!(f, "{issuer} does not offer PKCE with S256"),
+            Self::NoPkce { issuer } => write!(f, "{issuer} does not support PKCE with S256"),
             Self::NoAuthorizationEndpoint { issuer } => {
-                write!(f, "{issuer} has no page on which anyone could agree")
+                write!(f, "{issuer} has no authorization page")
             }
             Self::NotRegistered { issuer } => {
-                write!(f, "this client is not known at {issuer} and cannot register there by itself")
+                write!(f, "this client is not registered at {issuer}, which has no dynamic registration")
             }
             Self::RegisteredElsewhere { issuer } => {
-                write!(f, "the server trusts {issuer} now, and this client's credentials are of another")
+                write!(f, "the server trusts {issuer}, which did not issue this client's credentials")
             }
             Self::RegistrationRefused { status, error, description } => {
-                write!(f, "the authorization server does not register this client: ")?;
+                write!(f, "the authorization server refused to register this client: ")?;
                 match error {
                     Some(error) => f.write_str(error)?,
                     None => write!(f, "status {status}")?,
@@ -179,36 +176,36 @@ impl fmt::Display for AuthError {
                 write_description(f, description)
             }
             Self::Denied { error, description } => {
-                write!(f, "the authorization server refuses: {error}")?;
+                write!(f, "the authorization was denied: {error}")?;
                 write_description(f, description)
             }
             Self::RedirectIssuerMismatch => {
-                f.write_str("the answer is not of the authorization server that was asked")
+                f.write_str("the redirect is not of the page's authorization server")
             }
-            Self::NoCode => f.write_str("the answer of the authorization server has no code"),
-            Self::PageTimedOut => f.write_str("nobody agreed in time"),
-            Self::PageCancelled => f.write_str("the authorization was given up"),
-            Self::LoginRequired { scopes: None } => f.write_str("somebody has to agree first"),
+            Self::NoCode => f.write_str("the redirect of the authorization server has no code"),
+            Self::PageTimedOut => f.write_str("the login was not finished in time"),
+            Self::PageCancelled => f.write_str("the login was cancelled"),
+            Self::LoginRequired { scopes: None } => f.write_str("login required"),
             Self::LoginRequired { scopes: Some(scopes) } => {
-                write!(f, "somebody has to agree first, to {scopes}")
+                write!(f, "login required, for {scopes}")
             }
             Self::Token(refusal) => refusal.fmt(f),
-            Self::UnusableToken => f.write_str("the authorization server gave a token of another kind"),
-            Self::DpopRequired => f.write_str("the server wants tokens that are bound to a key"),
+            Self::UnusableToken => f.write_str("the authorization server issued a token of another kind"),
+            Self::DpopRequired => f.write_str("the server requires tokens that are bound to a key"),
             Self::StillRefused { status } => {
                 write!(f, "the server refuses a token that was just issued, with status {status}")
             }
             Self::InsufficientScope { scopes: Some(scopes) } => {
-                write!(f, "the server wants a token that allows more: {scopes}")
+                write!(f, "the server requires a token with more scopes: {scopes}")
             }
             Self::InsufficientScope { scopes: None } => {
-                f.write_str("the server wants a token that allows more")
+                f.write_str("the server requires a token with more scopes")
             }
-            Self::Forbidden => f.write_str("the server refuses, whoever asks"),
-            Self::Assertion(detail) => write!(f, "there is no assertion: {detail}"),
-            Self::Store(detail) => write!(f, "what is kept cannot be had: {detail}"),
-            Self::Key => f.write_str("a key could not be used"),
-            Self::LoggedOut => f.write_str("meanwhile somebody logged out"),
+            Self::Forbidden => f.write_str("the server refuses the request with any token"),
+            Self::Assertion(detail) => write!(f, "the host has no assertion: {detail}"),
+            Self::Store(detail) => write!(f, "the token store failed: {detail}"),
+            Self::Key => f.write_str("a key could not be used to sign"),
+            Self::LoggedOut => f.write_str("logged out meanwhile"),
         }
     }
 }
@@ -222,15 +219,15 @@ fn write_description(f: &mut fmt::Formatter<'_>, description: &Option<String>) -
 
 impl core::error::Error for AuthError {}
 
-/// Why where a page led is of no use.
+/// Why a redirect is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FinishError {
     /// No page is open.
     NoPage,
-    /// It is the answer to another page, or to none: this one stays open.
+    /// The redirect is of another page. The open page stays open.
     StateMismatch,
-    /// It ends the authorization, as [`Event::Failed`](super::Event::Failed) tells too.
+    /// The authorization failed: [`Event::Failed`](super::Event::Failed) reports it too.
     Failed(AuthError),
 }
 
@@ -238,7 +235,7 @@ impl fmt::Display for FinishError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoPage => f.write_str("no page is open"),
-            Self::StateMismatch => f.write_str("this is no answer to the page that is open"),
+            Self::StateMismatch => f.write_str("the redirect is not of the open page"),
             Self::Failed(error) => error.fmt(f),
         }
     }

@@ -1,4 +1,4 @@
-//! What comes out of the machine.
+//! Outputs of the machine: actions, events and decisions.
 
 use alloc::string::String;
 use core::fmt;
@@ -10,105 +10,107 @@ use crate::auth::{Fetch, FetchId, Scopes, Secret, TokenKind};
 use super::error::AuthError;
 use super::record::Record;
 
-/// Something for the driver to carry out.
+/// An action for the driver.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Action {
-    /// Make this exchange, following no redirect, reading no more of the body than its limit and connecting only to
-    /// addresses that [`fetch_policy`](super::AuthClient::fetch_policy) allows. Then
+    /// Perform this exchange, without following redirects, reading no more of the body than its limit, and connecting
+    /// only to addresses that [`fetch_policy`](super::AuthClient::fetch_policy) allows. Then
     /// [`handle_answer`](super::AuthClient::handle_answer) or [`handle_failed`](super::AuthClient::handle_failed).
     Fetch(Fetch),
-    /// Break that exchange off; nothing need be told of it.
+    /// Abort this exchange, without reporting its end.
     Abort(FetchId),
     /// Read the record, then [`handle_loaded`](super::AuthClient::handle_loaded).
     Load,
-    /// Put a record in the place of the one of that version, or remove it, if it is still there: in one step, whoever
-    /// else writes. Then [`handle_stored`](super::AuthClient::handle_stored).
+    /// Compare-and-swap: replace or remove the record, atomically, if its version is `expected`. Then
+    /// [`handle_stored`](super::AuthClient::handle_stored).
     Store {
-        /// What to keep; `None` removes what there is.
+        /// The new record. `None` removes it.
         record: Option<Record>,
-        /// What must be there; `None` for nothing.
+        /// The version that the store must hold. `None` if it must hold no record.
         expected: Option<RecordVersion>,
     },
     /// Ask the host for an assertion, then [`handle_assertion`](super::AuthClient::handle_assertion).
     Assertion(AssertionRequest),
 }
 
-/// An assertion that only the host has.
+/// A request for an assertion that the host provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AssertionRequest {
-    /// What it is for.
+    /// The purpose of the assertion.
     pub purpose: AssertionPurpose,
-    /// The issuer it is for: the authorization server's, or the identity provider's if that is known.
+    /// The issuer that it is for: the authorization server, or the identity provider if that is known.
     pub audience: Option<String>,
-    /// What the token is to be used with.
+    /// The resource that the token will be used with.
     pub resource: String,
 }
 
-/// What an assertion is for.
+/// The purpose of an assertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AssertionPurpose {
-    /// It says who the person is, to an identity provider.
+    /// It identifies the user to an identity provider.
     Identity,
-    /// It is exchanged for a token at the authorization server.
+    /// The authorization server exchanges it for a token.
     Grant,
 }
 
-/// Which version of a record is meant. The store gives them out; no two records of one store have the same.
+/// The version of a stored record. The store assigns it, and never assigns the same one twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordVersion(pub u64);
 
 /// A record as the store holds it.
 #[derive(Clone, Debug)]
 pub struct StoredRecord {
-    /// What is kept.
+    /// The record.
     pub record: Record,
     /// Its version.
     pub version: RecordVersion,
 }
 
-/// How a [`Action::Store`] went.
+/// The outcome of an [`Action::Store`].
 #[derive(Clone, Debug)]
 pub enum SaveOutcome {
-    /// It is kept, as this version; after a removal the version means nothing.
+    /// The record is stored as this version. After a removal the version has no meaning.
     Done(RecordVersion),
-    /// Something else was there: this.
+    /// The store holds another version: this one.
     Conflict(Option<StoredRecord>),
 }
 
-/// Something for the application.
+/// An event for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A person has to agree: open that page, then [`finish`](super::AuthClient::finish) with where it led, or
-    /// [`cancel_page`](super::AuthClient::cancel_page).
+    /// The user must authorize the client: open this page, then call [`finish`](super::AuthClient::finish) with its
+    /// redirect, or [`cancel_page`](super::AuthClient::cancel_page).
     NeedsAuthorization(AuthorizationPage),
-    /// The page that was shown leads nowhere any more.
+    /// The page that was opened is obsolete.
     PageObsolete,
-    /// There is a token, or none is needed: whatever waits goes on.
+    /// There is a token, or none is needed: resume the waiting requests.
     Ready(TokenGeneration),
-    /// There is none, and whatever waits fails.
+    /// There is no token: fail the waiting requests.
     Failed(AuthError),
-    /// A server deviates from the specification, and the login goes on.
+    /// A server deviates from the specification in this way, which is tolerated.
     Tolerated(Deviation),
-    /// Tokens are there, but could not be kept: they end with this process.
+    /// The store failed to save new tokens, for this reason: they are lost when this process ends.
     SaveFailed(String),
-    /// What is kept could not be removed: the next process finds it. [`LoggedOut`](Self::LoggedOut) follows.
+    /// The store failed to remove the record, for this reason: the next process will find it.
+    /// [`LoggedOut`](Self::LoggedOut) follows.
     RemovalFailed(String),
-    /// This process knows nothing any more, and nothing is kept, unless it was told otherwise just before.
+    /// The logout is finished: this process has no tokens, and the store has none unless
+    /// [`RemovalFailed`](Self::RemovalFailed) preceded.
     LoggedOut,
 }
 
-/// A deviation from the specification that is tolerated. [`Display`](fmt::Display) says it to people.
+/// A tolerated deviation from the specification. [`Display`](fmt::Display) describes it to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Deviation {
     /// The server's metadata names its URL with one slash more, or less, at the end of the path.
-    /// [`AuthConfig::trailing_slash`](super::AuthConfig::trailing_slash) refuses that.
+    /// [`AuthConfig::trailing_slash`](super::AuthConfig::trailing_slash) can refuse that.
     TrailingSlash {
-        /// The resource as the metadata names it, without the query.
+        /// The resource in the metadata, without its query.
         resource: String,
     },
 }
@@ -117,25 +119,28 @@ impl fmt::Display for Deviation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TrailingSlash { resource } => {
-                write!(f, "the server's metadata differs from its URL by the last slash: {resource}")
+                write!(
+                    f,
+                    "the resource in the server's metadata differs from its URL by a trailing slash: {resource}"
+                )
             }
         }
     }
 }
 
-/// A page on which a person agrees, or does not.
+/// An authorization page for the user.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthorizationPage {
-    /// What to open: `https`, or `http` on loopback, and handed over as one argument rather than through a shell.
+    /// The URL: `https`, or `http` on loopback. Pass it to the browser as one argument, not through a shell.
     pub url: String,
-    /// The issuer of the authorization server it belongs to, to be shown beforehand.
+    /// The issuer of the page. Show it to the user before opening the page.
     pub issuer: String,
-    /// What is asked for.
+    /// The requested scopes.
     pub scopes: Option<Scopes>,
-    /// Where it will lead back to.
+    /// The redirect URI of the page.
     pub redirect_uri: String,
-    /// For how long.
+    /// How long the page is valid.
     pub lifetime: Duration,
 }
 
@@ -149,12 +154,12 @@ impl fmt::Debug for AuthorizationPage {
     }
 }
 
-/// Which token a request went out with. Later ones are greater.
+/// Identifies the token of a request. Later tokens are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TokenGeneration(pub(super) u64);
 
-/// On whose behalf requests are made, as far as tokens tell. It is another one after each login, logout and step-up, and
-/// after each renewal, unless the authorization server's ID tokens name the same subject before and after.
+/// Identifies the user of requests, as far as tokens show. It changes with each login, logout and step-up, and with each
+/// renewal, unless the authorization server's ID tokens name the same subject before and after.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -167,57 +172,57 @@ pub struct RefusedRequest<'a> {
     pub status: u16,
     /// All `WWW-Authenticate` headers, joined by commas.
     pub www_authenticate: Option<&'a str>,
-    /// What [`credentials`](super::AuthClient::credentials) gave for it.
+    /// The token that [`credentials`](super::AuthClient::credentials) gave for it.
     pub generation: Option<TokenGeneration>,
-    /// How often this request was sent again already: 0 at first.
+    /// How often the request has been sent again: 0 at first.
     pub attempt: u32,
-    /// The `DPoP-Nonce` header.
+    /// The `DPoP-Nonce` header of the response.
     pub nonce: Option<&'a str>,
 }
 
-/// What becomes of a refused request.
+/// The decision on a refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum RetryDecision {
     /// Send it again now.
     Retry,
-    /// [`Event::Ready`] or [`Event::Failed`] will tell.
+    /// Wait for [`Event::Ready`] or [`Event::Failed`].
     Wait,
-    /// It stays refused.
+    /// Fail it.
     Fail(AuthError),
 }
 
-/// What a request to the server goes out with.
+/// The credentials of a request to the server.
 #[derive(Debug)]
 #[must_use]
 pub enum RequestAuth {
-    /// With these headers, perhaps none.
+    /// Send it with these headers, which may be none.
     Ready {
         /// The headers.
         headers: alloc::vec::Vec<(&'static str, Secret)>,
-        /// Which token is in them.
+        /// The token in them.
         generation: Option<TokenGeneration>,
     },
-    /// Not yet: [`Event::Ready`] or [`Event::Failed`] will tell.
+    /// Wait for [`Event::Ready`] or [`Event::Failed`].
     Wait,
 }
 
-/// What is known, for people.
+/// The status of a token, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TokenStatus {
-    /// Who issued the token.
+    /// The issuer of the token.
     pub issuer: String,
-    /// What this client is known by there.
+    /// The id of this client at the issuer.
     pub client_id: String,
-    /// What the token allows, as far as was said.
+    /// The granted scopes, or the requested ones if the issuer did not name them.
     pub scopes: Option<Scopes>,
-    /// When it ends, if that was said.
+    /// When it expires, if known.
     pub expires: Option<UnixTime>,
-    /// Whether it can be renewed without anyone's help.
+    /// Whether it can be renewed without the user.
     pub has_refresh: bool,
-    /// Whether it is bound to a key.
+    /// The kind of the token: whether it is bound to a key.
     pub kind: TokenKind,
-    /// What it was asked for.
+    /// The resource that it was requested for.
     pub resource: String,
 }

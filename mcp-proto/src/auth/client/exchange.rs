@@ -1,4 +1,4 @@
-//! Requests to token endpoints: how a client shows there who it is, and what it makes of the answer.
+//! Requests to token endpoints, and the authentication of the client there.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -21,33 +21,33 @@ use super::config::{AuthMethod, ClientCredentials, ClientProof};
 use super::error::AuthError;
 use super::fetching::{FetchReply, FetchRequest, redact_secrets};
 
-/// One request to a token endpoint; it can be made again with another nonce.
+/// A request to a token endpoint, which may be repeated with another nonce.
 pub(super) struct TokenRequest {
     pub(super) endpoint: String,
-    /// Whom assertions of this client are for.
+    /// The audience of client assertions.
     pub(super) audience: String,
     pub(super) form: FormBody,
     pub(super) client: Option<ClientAuthentication>,
-    /// The key that the token shall be bound to.
+    /// The key to bind the token to.
     pub(super) dpop_key: Option<Arc<dyn Signer>>,
-    /// Not later than that.
+    /// A deadline before the usual timeout.
     pub(super) deadline: Option<Instant>,
-    /// Whether a nonce was asked for already.
+    /// Whether it was repeated with a nonce.
     pub(super) nonce_retried: bool,
 }
 
-/// A client, and how it shows at this authorization server that it is the one.
+/// A client's credentials, and its authentication method at an authorization server.
 #[derive(Clone)]
 pub(super) struct ClientAuthentication {
     pub(super) credentials: ClientCredentials,
     pub(super) method: AuthMethod,
 }
 
-/// The members of a form.
+/// The body of a form.
 #[derive(Clone, Default)]
 pub(super) struct FormBody {
     members: Vec<(&'static str, Secret)>,
-    /// Those of them that nobody may see.
+    /// The secret values among them.
     secrets: Vec<Secret>,
 }
 
@@ -81,18 +81,18 @@ impl FormBody {
 }
 
 impl ClientAuthentication {
-    /// The way that the authorization server takes and these credentials allow.
+    /// Chooses a method that the authorization server supports and the credentials allow.
     pub(super) fn for_server(server: &ServerMetadata, credentials: ClientCredentials) -> Self {
-        let takes = |method: AuthMethod| {
+        let supports = |method: AuthMethod| {
             server.token_auth_methods.as_ref().map(|known| known.iter().any(|name| name == method.as_str()))
         };
         let method = credentials.method.unwrap_or(match &credentials.proof {
             ClientProof::None => AuthMethod::None,
             ClientProof::Key(_) => AuthMethod::PrivateKeyJwt,
-            // What is not said stands for basic: RFC 8414, section 2.
+            // The default is basic: RFC 8414, section 2.
             ClientProof::Secret(_) => [AuthMethod::Basic, AuthMethod::Post, AuthMethod::None]
                 .into_iter()
-                .find(|&method| takes(method).unwrap_or(true))
+                .find(|&method| supports(method).unwrap_or(true))
                 .unwrap_or(AuthMethod::Basic),
         });
         Self { credentials, method }
@@ -100,7 +100,7 @@ impl ClientAuthentication {
 }
 
 impl AuthClient {
-    /// Has a token request made.
+    /// Starts a token request.
     pub(super) fn request_token(&mut self, now: Now, request: &TokenRequest) -> Result<(), AuthError> {
         let mut headers = Vec::from([
             ("accept", Secret::new("application/json")),
@@ -140,7 +140,7 @@ impl AuthClient {
         let id = &client.credentials.id;
         match (client.method, &client.credentials.proof) {
             (AuthMethod::Basic, ClientProof::Secret(secret)) => {
-                // RFC 6749, section 2.3.1: both are encoded as in a form first.
+                // RFC 6749, section 2.3.1: both are form-encoded first.
                 let mut both = String::new();
                 both.extend(form_urlencoded::byte_serialize(id.as_bytes()));
                 both.push(':');
@@ -167,7 +167,7 @@ impl AuthClient {
         }
     }
 
-    /// What came of a token request. With `Ok(None)` it is on its way once more, with the nonce that was asked for.
+    /// Handles the reply to a token request. `Ok(None)` if the request is repeated with the required nonce.
     pub(super) fn handle_token_reply(
         &mut self,
         now: Now,

@@ -3,14 +3,13 @@
 //! ```text
 //! Loading ──▶ token is valid ──▶ Ready
 //!    │
-//!    ├─ token has expired and can be renewed ─────────────────┐
-//!    ▼                                                        ▼
-//! Resource ──▶ Server ──▶ Registering ──▶ Page ──▶ Granting   Server ──▶ AwaitingRenewal ⇄ Leasing ──▶ Renewing
-//!                │                                   ▲  │                                      │
-//!                └──▶ Asking ──▶ Provider ──▶ Exchanging  └──────────────▶ Saving ◀──────────────┘
+//!    ├─ token can be renewed ──▶ Server ──▶ AwaitingRenewal ⇄ Saving a lease ──▶ Renewing ──▶ Saving
+//!    ▼
+//! Resource ──▶ Server ──▶ Registering ──▶ Page ──────────────────────────▶ Granting ──▶ Saving
+//!                              └──▶ AwaitingAssertion ──▶ Provider ──▶ Exchanging ──▲
 //! ```
 //!
-//! Every flow ends with one [`Event::Ready`], [`Event::Failed`] or [`Event::LoggedOut`].
+//! Every flow ends with one `Event::Ready`, `Event::Failed` or `Event::LoggedOut`.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;

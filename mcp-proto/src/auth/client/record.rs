@@ -1,4 +1,4 @@
-//! What outlives a process.
+//! The stored record of tokens and registrations.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -14,27 +14,27 @@ use crate::auth::{Scopes, Secret, TokenKind};
 
 use super::config::{AuthMethod, ClientCredentials, ClientProof};
 
-/// What is kept of one server, or of one account there: tokens, and what this client is known by at which authorization
-/// server. All of it is secret; [`Debug`](fmt::Debug) shows nothing.
+/// The stored state of one server, or of one account at it: tokens, and this client's registrations by authorization
+/// server. All of it is secret, and [`Debug`](fmt::Debug) shows none of it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Record {
     pub(super) tokens: Option<Arc<Tokens>>,
-    /// What authorization servers gave out, by issuer.
+    /// Registrations by issuer.
     pub(super) clients: BTreeMap<String, RegisteredClient>,
     /// The key that tokens are bound to, in PEM.
     pub(super) key: Option<Secret>,
     pub(super) lease: Option<Lease>,
 }
 
-/// Registrations beyond this many push out others: nobody moves about so much.
+/// Maximum number of registrations; a new one replaces another. Servers change their authorization server rarely.
 const CLIENTS: usize = 16;
 
-/// The token of the server.
+/// The tokens for the server.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Tokens {
     pub(super) issuer: String,
     pub(super) client_id: String,
-    /// Who agreed, by the ID token that came with the token.
+    /// The subject of the ID token that was issued with them.
     pub(super) subject: Option<String>,
     pub(super) resource: String,
     pub(super) access: Secret,
@@ -42,43 +42,43 @@ pub(super) struct Tokens {
     pub(super) refresh: Option<Secret>,
     pub(super) issued: UnixTime,
     pub(super) expires: Option<UnixTime>,
-    /// What the authorization server said of it.
+    /// The scopes that the authorization server granted, if it named them.
     pub(super) granted: Option<Scopes>,
-    /// What was asked for.
+    /// The scopes that were requested.
     pub(super) requested: Option<Scopes>,
     pub(super) issuer_source: IssuerSource,
 }
 
-/// How its authorization server was found.
+/// How the authorization server was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IssuerSource {
     /// The server's metadata names it.
     Named,
-    /// It is at the server's own origin, as 2025-03-26 has it.
+    /// It is at the server's own origin, as in 2025-03-26.
     Origin,
 }
 
-/// What an authorization server gave out.
+/// The registration of this client at an authorization server.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct RegisteredClient {
     pub(super) id: String,
     pub(super) secret: Option<Secret>,
     pub(super) method: Option<AuthMethod>,
-    /// When the password ends.
+    /// When the secret expires.
     pub(super) expires: Option<UnixTime>,
     pub(super) source: ClientSource,
 }
 
-/// Where a client's name is from.
+/// The source of a client id.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum ClientSource {
-    /// It registered itself, for pages that lead back there.
+    /// Dynamic registration, with this redirect URI.
     Registered { redirect_uri: String },
-    /// The application's, for no issuer in particular: it belongs to this one now.
+    /// A preregistration without an issuer, which is used only with this one from now on.
     Configured,
 }
 
-/// One process renews, and others wait.
+/// The lease by which one process renews a token while others wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
     pub(super) holder: String,
@@ -86,7 +86,7 @@ pub(super) struct Lease {
 }
 
 impl Record {
-    /// The record as JSON. It is secret: keep it where no one else reads.
+    /// The record as JSON. It is secret: store it where no other user can read it.
     pub fn to_json(&self) -> Secret {
         let form = RecordForm {
             version: 1,
@@ -108,7 +108,7 @@ impl Record {
     /// Reads what [`to_json`](Self::to_json) wrote.
     ///
     /// # Errors
-    /// If it is nothing of the kind.
+    /// If it is not a record, or is of a later version.
     pub fn from_json(json: &[u8]) -> Result<Self, RecordError> {
         let form: RecordForm<'_> = serde_json::from_slice(json).map_err(|_| RecordError::Syntax)?;
         if form.version != 1 {
@@ -128,7 +128,7 @@ impl Record {
         })
     }
 
-    /// Whether nothing is kept.
+    /// Whether the record has no contents.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -147,11 +147,11 @@ impl fmt::Debug for Record {
     }
 }
 
-/// What is no record.
+/// Why a text is not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// It is no JSON of a record.
+    /// It is not the JSON of a record.
     Syntax,
     /// A later version of this crate wrote it.
     Version,
@@ -160,8 +160,8 @@ pub enum RecordError {
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Syntax => "what is kept is no record of tokens",
-            Self::Version => "what is kept was written by a later version",
+            Self::Syntax => "the stored data is not a record of tokens",
+            Self::Version => "the stored record was written by a later version",
         })
     }
 }
