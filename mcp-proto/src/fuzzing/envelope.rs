@@ -91,7 +91,8 @@ fn check_round_trip(message: &Message) {
     let (written, value) = match message {
         Message::Request(request) => {
             let params = request.params.as_ref();
-            (write::request(&mut out, &request.id, &request.method, |out| raw(params, out)), params)
+            let written = write::request(&mut out, &request.id, &request.method, |out| raw(params, out));
+            (written.map(drop), params)
         }
         Message::Notification(notification) => {
             let params = notification.params.as_ref();

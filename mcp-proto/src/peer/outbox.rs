@@ -1,13 +1,14 @@
 //! The outgoing half of a transport, for peers to write to.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::rpc::Id;
 use crate::schema::Revision;
 
 /// The kind of a message, for transports that treat kinds differently: an HTTP request is an exchange of its own, and a
 /// reply may use the quota reserved for replies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MessageKind<'a> {
     /// A request from this side.
@@ -16,6 +17,8 @@ pub enum MessageKind<'a> {
         id: i64,
         /// Its method.
         method: &'a str,
+        /// Where its parameters lie in the outbox's buffer; empty if it has none.
+        params: Range<usize>,
         /// The peer's request on whose behalf it is made, if any.
         related: Option<&'a Id>,
         /// The revision that it is encoded for.

@@ -9,6 +9,8 @@ mod block;
 mod error;
 mod id;
 mod malformed;
+#[cfg(all(feature = "client", feature = "http"))]
+mod member_ranges;
 mod members;
 mod message;
 mod pending;
@@ -22,6 +24,8 @@ pub mod write;
 pub use error::{ErrorObject, code};
 pub use id::Id;
 pub use malformed::{EnvelopeKind, InvalidMessageKind, Malformed, MalformedKind, Recovered};
+#[cfg(all(feature = "client", feature = "http"))]
+pub(crate) use member_ranges::find_members;
 pub(crate) use members::{JsonStr, collect_members, decode_member, first_member, read_members};
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
 pub use pending::Pending;
@@ -29,4 +33,5 @@ pub use raw::Raw;
 pub use read::read;
 pub use recover::{recover, recover_ends};
 pub use text::Text;
+pub(crate) use text::unescape;
 pub use write::ErrorId;

@@ -1,5 +1,6 @@
 //! Immutable strings that share a message's memory.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use core::borrow::Borrow;
 use core::fmt;
@@ -107,4 +108,11 @@ impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Self::from)
     }
+}
+
+/// Decodes a JSON string, borrowed unless it has escapes; `None` if `json` is not a string.
+pub(crate) fn unescape(json: &[u8]) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Unescaped<'a>(#[serde(borrow)] Cow<'a, str>);
+    serde_json::from_slice(json).ok().map(|Unescaped(text)| text)
 }

@@ -1,6 +1,7 @@
 //! Encoder of JSON-RPC envelopes: appends each to a buffer in one pass and on one line.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use memchr::memchr2;
 use serde::Serialize;
@@ -20,6 +21,8 @@ pub enum ErrorId<'a> {
 
 /// Appends a request. `params` appends one JSON value, or nothing for a request without parameters.
 ///
+/// Returns where the parameters lie in `out`; the range is empty if there are none.
+///
 /// # Errors
 /// If `params` fails; `out` is then unchanged.
 ///
@@ -27,8 +30,9 @@ pub enum ErrorId<'a> {
 /// use mcp_proto::rpc::{Id, write};
 ///
 /// let mut out = Vec::new();
-/// write::request(&mut out, &Id::Number(1), "tools/list", |out| write::json(out, &["page"]))?;
+/// let params = write::request(&mut out, &Id::Number(1), "tools/list", |out| write::json(out, &["page"]))?;
 /// assert_eq!(out, br#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":["page"]}"#);
+/// assert_eq!(&out[params], br#"["page"]"#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn request(
@@ -36,7 +40,7 @@ pub fn request(
     id: &Id,
     method: &str,
     params: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
-) -> Result<(), serde_json::Error> {
+) -> Result<Range<usize>, serde_json::Error> {
     on_one_line(out, |out| {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         json(out, id)?;
@@ -56,7 +60,7 @@ pub fn notification(
 ) -> Result<(), serde_json::Error> {
     on_one_line(out, |out| {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
-        call(out, method, params)
+        call(out, method, params).map(drop)
     })
 }
 
@@ -142,7 +146,7 @@ fn call(
     out: &mut Vec<u8>,
     method: &str,
     params: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
-) -> Result<(), serde_json::Error> {
+) -> Result<Range<usize>, serde_json::Error> {
     const PARAMS: &[u8] = br#","params":"#;
     out.extend_from_slice(br#""method":"#);
     json(out, method)?;
@@ -150,23 +154,21 @@ fn call(
     out.extend_from_slice(PARAMS);
     let start = out.len();
     params(out)?;
-    if out.len() == start {
+    let end = out.len();
+    if end == start {
         out.truncate(without);
     }
     out.push(b'}');
-    Ok(())
+    Ok(start..end)
 }
 
 /// Runs `write`, replaces the line breaks in its output by spaces, and removes the output of a failed `write`.
-fn on_one_line(
+fn on_one_line<T>(
     out: &mut Vec<u8>,
-    write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
-) -> Result<(), serde_json::Error> {
+    write: impl FnOnce(&mut Vec<u8>) -> Result<T, serde_json::Error>,
+) -> Result<T, serde_json::Error> {
     let start = out.len();
-    if let Err(error) = write(out) {
-        out.truncate(start);
-        return Err(error);
-    }
+    let written = write(out).inspect_err(|_| out.truncate(start))?;
     // Strings of valid JSON hold no raw line breaks, so these are whitespace within raw values.
     let mut rest = out.get_mut(start..).unwrap_or_default();
     while let Some(near) = memchr2(b'\n', b'\r', rest) {
@@ -176,7 +178,7 @@ fn on_one_line(
         *line_break = b' ';
         rest = behind;
     }
-    Ok(())
+    Ok(written)
 }
 
 #[cfg(test)]
@@ -200,7 +202,10 @@ mod tests {
 
     #[test]
     fn request_without_params_omits_the_member() {
-        let text = written(|out| request(out, &Id::from("a\"b"), "ping", |_| Ok(())));
+        let text = written(|out| {
+            assert!(request(out, &Id::from("a\"b"), "ping", |_| Ok(()))?.is_empty());
+            Ok(())
+        });
         assert_eq!(text, r#"> {"jsonrpc":"2.0","id":"a\"b","method":"ping"}"#);
     }
 

@@ -261,7 +261,7 @@ impl Client {
         let revision = self.revision().unwrap_or(Revision::LATEST);
         let goes_round = self.has_rounds(entry.info, options.input, revision);
         let mut asked = false;
-        write::request(out.buffer(), &Id::Number(number), method, |buffer| {
+        let params = write::request(out.buffer(), &Id::Number(number), method, |buffer| {
             let start = buffer.len();
             write_params(buffer, revision, entries)?;
             asked = self.tasks.support.request_task(entry.info, entry.task.mode, buffer, start);
@@ -269,7 +269,7 @@ impl Client {
             Ok(())
         })
         .map_err(|error| RequestError::Encode(error.to_string()))?;
-        out.commit(MessageKind::Request { id: number, method, related: None, revision });
+        out.commit(MessageKind::Request { id: number, method, params, related: None, revision });
         entry.task.requested = asked;
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);

@@ -384,12 +384,16 @@ impl Client {
         let written = write::request(out.buffer(), &Id::Number(wire), info.name, |buffer| {
             write_params(buffer, kept, addition.as_ref())
         });
-        if let Err(error) = written {
-            return self.resolve_waiting(number, Outcome::Refused(RequestError::Encode(error.to_string())));
-        }
+        let params = match written {
+            Ok(params) => params,
+            Err(error) => {
+                let refused = Outcome::Refused(RequestError::Encode(error.to_string()));
+                return self.resolve_waiting(number, refused);
+            }
+        };
         out.commit_retry(
             number,
-            MessageKind::Request { id: wire, method: info.name, related: None, revision },
+            MessageKind::Request { id: wire, method: info.name, params, related: None, revision },
         );
         self.outbound.resume(number, now);
         round.count = round.count.saturating_add(1);

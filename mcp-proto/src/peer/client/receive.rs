@@ -492,7 +492,9 @@ impl Client {
             params.write_params(buffer, revision, entries)
         });
         match written {
-            Ok(()) => out.commit(MessageKind::Request { id: number, method, related: None, revision }),
+            Ok(params) => {
+                out.commit(MessageKind::Request { id: number, method, params, related: None, revision })
+            }
             Err(error) => {
                 self.fail_connect(ConnectError::Unexpected { during: method, reason: error.to_string() })
             }

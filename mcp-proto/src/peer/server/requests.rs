@@ -50,12 +50,12 @@ impl Server {
             options: Some(&request.options.meta),
             ..MetaEntries::default()
         };
-        write::request(out.buffer(), &Id::Number(number), request.method, |buffer| {
+        let params = write::request(out.buffer(), &Id::Number(number), request.method, |buffer| {
             request.params.write_params(buffer, revision, entries)
         })
         .map_err(|error| RequestError::Encode(error.to_string()))?;
         let related = related.and_then(|related| self.inbound.get(related)).map(|(id, _)| id);
-        out.commit(MessageKind::Request { id: number, method: request.method, related, revision });
+        out.commit(MessageKind::Request { id: number, method: request.method, params, related, revision });
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);
         Ok(RequestId::new(number))

@@ -30,6 +30,7 @@ use crate::transport::http::{SentState, Verb};
 
 use super::call_table::{Call, CallOwner, CallState};
 use super::client_session::SendGate;
+use super::encoded_request::EncodedRequest;
 use super::exchange::ExchangeKind;
 use super::headers::RequestHeaders;
 use super::outbox::OneWayMessage;
@@ -42,7 +43,13 @@ impl HttpClient {
     // --- Sending ---
 
     /// Queues a request of the peer.
-    pub(super) fn take_request(&mut self, id: i64, method: Box<str>, revision: Revision, body: Bytes) {
+    pub(super) fn take_request(
+        &mut self,
+        id: i64,
+        method: Box<str>,
+        revision: Revision,
+        encoded: EncodedRequest,
+    ) {
         let owner =
             if self.peer.sent_request(id).is_some() { CallOwner::Application } else { CallOwner::Peer };
         let info = MethodInfo::find(&method, Direction::ClientToServer, revision);
@@ -56,7 +63,7 @@ impl HttpClient {
         }
         // A ping queued behind many requests would time out.
         let lasting = owner == CallOwner::Peer || info.is_some_and(|info| info.unbounded);
-        self.enqueue(id, owner, method, revision, body, lasting);
+        self.enqueue(id, owner, method, revision, encoded, lasting);
     }
 
     /// Queues another input round of a request: a new request to the server, under the number of the first.
@@ -66,13 +73,13 @@ impl HttpClient {
         wire: i64,
         method: Box<str>,
         revision: Revision,
-        body: Bytes,
+        encoded: EncodedRequest,
     ) {
         // The request may have been cancelled in the same call.
         if self.peer.wire_id(number) != Some(wire) {
             return;
         }
-        self.enqueue(number, CallOwner::Application, method, revision, body, false);
+        self.enqueue(number, CallOwner::Application, method, revision, encoded, false);
         if let Some(call) = self.calls.get_mut(number) {
             call.wire_id = wire;
         }
@@ -84,21 +91,21 @@ impl HttpClient {
         owner: CallOwner,
         method: Box<str>,
         revision: Revision,
-        body: Bytes,
+        encoded: EncodedRequest,
         lasting: bool,
     ) {
-        self.outbox.enqueue_request(number, body.len(), lasting);
-        let call = Call::queued(owner, method, revision, number, body, lasting);
+        self.outbox.enqueue_request(number, encoded.body.len(), lasting);
+        let call = Call::queued(owner, method, revision, number, encoded, lasting);
         self.calls.insert(number, call);
     }
 
     /// Sends a queued request.
     pub(super) fn send_call(&mut self, now: Instant, number: i64) {
         let Some(call) = self.calls.get(number) else { return };
-        let Some(body) = call.body.clone() else { return };
-        match self.call_headers(call, &body) {
+        let Some(encoded) = &call.encoded else { return };
+        match self.call_headers(call, encoded) {
             Ok(headers) => {
-                let url = self.post_url();
+                let (url, body) = (self.post_url(), encoded.body.clone());
                 let exchange =
                     self.begin_exchange(ExchangeKind::Call(number), Verb::Post, url, headers, body);
                 self.suspend_sent_deadline(number);
@@ -108,10 +115,14 @@ impl HttpClient {
         }
     }
 
-    pub(super) fn call_headers(&self, call: &Call, body: &Bytes) -> Result<RequestHeaders, RequestError> {
+    pub(super) fn call_headers(
+        &self,
+        call: &Call,
+        encoded: &EncodedRequest,
+    ) -> Result<RequestHeaders, RequestError> {
         let headers = if headers::is_modern(call.revision) {
-            let params = self.tools.param_headers(&call.method, body);
-            headers::modern_headers(&call.method, call.revision, body, params)?
+            let params = self.tools.param_headers(&call.method, encoded);
+            headers::modern_request_headers(&call.method, call.revision, encoded, params)?
         } else {
             self.session_headers().post()
         };
@@ -129,8 +140,10 @@ impl HttpClient {
         self.calls.free_slot(number);
         let Some(call) = self.calls.get_mut(number) else { return };
         call.queue_again();
-        match &call.body {
-            Some(body) => self.outbox.enqueue_request(number, body.len(), call.is_long_lived),
+        match &call.encoded {
+            Some(encoded) => {
+                self.outbox.enqueue_request(number, encoded.body.len(), call.is_long_lived);
+            }
             None => self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(String::new()))),
         }
     }
@@ -154,7 +167,7 @@ impl HttpClient {
         if let Some(call) = self.calls.get_mut(number)
             && !safe
         {
-            call.body = None;
+            call.encoded = None;
         }
     }
 
@@ -327,14 +340,14 @@ impl HttpClient {
         }
         match error.code {
             code::HEADER_MISMATCH
-                if *call.method == *CallTool::NAME && !call.headers_retried && call.body.is_some() =>
+                if *call.method == *CallTool::NAME && !call.headers_retried && call.encoded.is_some() =>
             {
                 call.await_tools();
                 self.calls.free_slot(number);
                 self.relist_tools(now, number, error.clone());
                 true
             }
-            code::UNSUPPORTED_PROTOCOL_VERSION if !call.version_retried && call.body.is_some() => {
+            code::UNSUPPORTED_PROTOCOL_VERSION if !call.version_retried && call.encoded.is_some() => {
                 let offered = crate::peer::client::handshake::offered_versions(error.data.as_ref());
                 let same = offered
                     .is_some_and(|versions| versions.iter().any(|version| version == call.revision.as_str()));
@@ -384,7 +397,7 @@ impl HttpClient {
         /// The maximum of lost sessions per request; a server that loses more is not going to answer it.
         const MAX_RENEWALS: u32 = 3;
         let Some(call) = self.calls.get_mut(number) else { return false };
-        if call.body.is_none() || call.renewals >= MAX_RENEWALS {
+        if call.encoded.is_none() || call.renewals >= MAX_RENEWALS {
             return false;
         }
         if generation == self.session.generation() && !self.renew_session(now) {
@@ -401,7 +414,7 @@ impl HttpClient {
     fn retry_unsent(&mut self, now: Instant, number: i64, detail: &str) {
         let backoff = self.config.backoff;
         let Some(call) = self.calls.get_mut(number) else { return };
-        if call.failures >= backoff.attempts || call.body.is_none() {
+        if call.failures >= backoff.attempts || call.encoded.is_none() {
             return self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
         }
         let pause = backoff.pause(call.failures, &mut self.rng);
@@ -467,7 +480,7 @@ impl HttpClient {
     /// Returns whether sending a request twice has the same effect as sending it once.
     fn is_repeatable(&self, number: i64, heard: bool) -> bool {
         let Some(call) = self.calls.get(number) else { return false };
-        let Some(body) = &call.body else { return false };
+        let Some(encoded) = &call.encoded else { return false };
         let Some((info, wish)) = self.peer.sent_request(number) else { return false };
         match wish {
             ReissuePolicy::Always => true,
@@ -476,7 +489,7 @@ impl HttpClient {
                 // Between two streams of a subscription, notifications may be lost; its owner must learn of that.
                 let misses = heard && *call.method == *SubscriptionsListen::NAME;
                 info.is_some_and(|info| info.idempotent && !misses)
-                    || (*call.method == *CallTool::NAME && self.tools.is_repeatable(body))
+                    || (*call.method == *CallTool::NAME && self.tools.is_repeatable(encoded))
             }
         }
     }

@@ -4,12 +4,10 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-
 use crate::schema::Revision;
 use crate::transport::http::ExchangeId;
 
-use super::headers;
+use super::encoded_request::EncodedRequest;
 use super::reconnect::Reconnects;
 use super::response::ResumePoint;
 use super::result_chunks::ResultChunks;
@@ -49,7 +47,7 @@ pub(super) struct Call {
     /// Its JSON-RPC id.
     pub(super) wire_id: i64,
     /// The message, as long as it may have to be resent.
-    pub(super) body: Option<Bytes>,
+    pub(super) encoded: Option<EncodedRequest>,
     pub(super) state: CallState,
     /// Whether it is long-lived and takes no slot.
     pub(super) is_long_lived: bool,
@@ -80,7 +78,7 @@ impl Call {
         method: Box<str>,
         revision: Revision,
         wire_id: i64,
-        body: Bytes,
+        encoded: EncodedRequest,
         is_long_lived: bool,
     ) -> Self {
         Self {
@@ -88,7 +86,7 @@ impl Call {
             method,
             revision,
             wire_id,
-            body: Some(body),
+            encoded: Some(encoded),
             state: CallState::Queued,
             is_long_lived,
             has_slot: false,
@@ -123,7 +121,7 @@ impl Call {
 
     /// Changes its JSON-RPC id, in the message too.
     pub(super) fn set_wire_id(&mut self, wire_id: i64) {
-        self.body = self.body.as_ref().and_then(|body| headers::with_request_id(body, &self.method, wire_id));
+        self.encoded = self.encoded.as_ref().and_then(|encoded| encoded.with_id(wire_id, &self.method));
         self.wire_id = wire_id;
     }
 

@@ -9,6 +9,7 @@ use crate::schema::{Discover, Era, Method, Revision};
 use crate::transport::http::Verb;
 
 use super::detect::{HttpDetectAction, Reply};
+use super::encoded_request::EncodedRequest;
 use super::exchange::ExchangeKind;
 use super::response::ExchangeOutcome;
 use super::{HttpClient, headers};
@@ -49,10 +50,10 @@ impl HttpClient {
             self.abandon_handshake();
         }
         let wire = self.peer.probe(version, &mut self.outbox);
-        let Some((revision, body)) = self.outbox.take_last_request(wire) else { return };
-        // The method name `server/discover` is valid as a header value as it is.
-        let headers = headers::modern_headers(Discover::NAME, revision, &body, None)
-            .unwrap_or_else(|_| headers::sessionless_headers());
+        let Some((revision, EncodedRequest { body, .. })) = self.outbox.take_last_request(wire) else {
+            return;
+        };
+        let headers = headers::modern_headers(Discover::NAME, revision);
         let purpose = ExchangeKind::Probe { wire, body: body.clone(), revision };
         let exchange = self.begin_exchange(purpose, Verb::Post, self.url.clone(), headers, body);
         self.handshakes.push(exchange, wire);
@@ -65,7 +66,7 @@ impl HttpClient {
             self.abandon_handshake();
         }
         let wire = self.peer.initialize(version, &mut self.outbox);
-        let Some((_, body)) = self.outbox.take_last_request(wire) else { return };
+        let Some((_, EncodedRequest { body, .. })) = self.outbox.take_last_request(wire) else { return };
         let purpose = ExchangeKind::Initialize { wire, body: body.clone() };
         let url = self.post_url();
         let exchange = self.begin_exchange(purpose, Verb::Post, url, headers::sessionless_headers(), body);

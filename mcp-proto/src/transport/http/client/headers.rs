@@ -6,16 +6,13 @@ use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use crate::codec::header::encode;
 use crate::peer::RequestError;
-use crate::rpc::{Id, Raw, write};
-use crate::schema::{CallTool, Direction, Era, Method, MethodInfo, Revision};
+use crate::schema::{Era, Revision};
 use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
+
+use super::encoded_request::EncodedRequest;
 
 pub(super) type RequestHeaders = Vec<(Cow<'static, str>, String)>;
 
@@ -77,28 +74,27 @@ pub(super) fn sessionless_headers() -> RequestHeaders {
     headers
 }
 
-/// Returns the headers of a modern message.
-pub(super) fn modern_headers(
-    method: &str,
-    revision: Revision,
-    body: &Bytes,
-    params: Option<&ParamHeaders>,
-) -> Result<RequestHeaders, RequestError> {
+/// Returns the headers of a modern message, without those that repeat its parameters.
+pub(super) fn modern_headers(method: &str, revision: Revision) -> RequestHeaders {
     let mut headers = sessionless_headers();
     headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().to_string()));
     headers.push((header::METHOD.into(), encode(method).into_owned()));
-    let info = MethodInfo::find(method, Direction::ClientToServer, revision);
-    let Some(subject) = info.and_then(|info| info.subject) else { return Ok(headers) };
-    let Some(fields) = RequestSubject::read(body) else { return Ok(headers) };
-    if let Some(name) = fields.text_member(subject) {
-        headers.push((header::NAME.into(), encode(&name).into_owned()));
+    headers
+}
+
+/// Returns the headers of a modern request; `params` are the mirrored parameters of the tool that it calls.
+pub(super) fn modern_request_headers(
+    method: &str,
+    revision: Revision,
+    request: &EncodedRequest,
+    params: Option<&ParamHeaders>,
+) -> Result<RequestHeaders, RequestError> {
+    let mut headers = modern_headers(method, revision);
+    if let Some(subject) = request.subject() {
+        headers.push((header::NAME.into(), encode(&subject).into_owned()));
     }
-    if method == CallTool::NAME
-        && let Some(params) = params
-    {
-        let arguments =
-            fields.arguments.map(|arguments| Raw::from_scan(body.slice_ref(arguments.get().as_bytes())));
-        let mirrored = params.values(arguments.as_ref());
+    if let Some(params) = params {
+        let mirrored = params.values(request.arguments().as_ref());
         let mirrored = mirrored.map_err(|error| RequestError::Encode(error.to_string()))?;
         headers.extend(mirrored.into_iter().map(|(name, value)| (Cow::Owned(name), value)));
     }
@@ -108,63 +104,6 @@ pub(super) fn modern_headers(
 /// Returns the length of the longest header, in bytes.
 pub(super) fn longest_header(headers: &RequestHeaders) -> usize {
     headers.iter().map(|(name, value)| name.len().saturating_add(value.len())).max().unwrap_or(0)
-}
-
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-}
-
-/// The parameters that name the subject of a request.
-#[derive(Deserialize)]
-struct RequestSubject<'a> {
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    uri: Option<&'a RawValue>,
-    #[serde(borrow, rename = "taskId")]
-    task_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
-impl<'a> RequestSubject<'a> {
-    fn read(body: &'a [u8]) -> Option<Self> {
-        let envelope: Envelope<'a> = serde_json::from_slice(body).ok()?;
-        serde_json::from_str(envelope.params?.get()).ok()
-    }
-
-    fn text_member(&self, field: &str) -> Option<Cow<'a, str>> {
-        #[derive(Deserialize)]
-        struct Text<'b>(#[serde(borrow)] Cow<'b, str>);
-        let raw = match field {
-            "name" => self.name,
-            "uri" => self.uri,
-            "taskId" => self.task_id,
-            _ => None,
-        };
-        serde_json::from_str::<Text<'a>>(raw?.get()).ok().map(|text| text.0)
-    }
-}
-
-/// Returns the tool named by a call.
-pub(super) fn tool_name(body: &[u8]) -> Option<Cow<'_, str>> {
-    RequestSubject::read(body)?.text_member("name")
-}
-
-/// Copies a request with another id.
-pub(super) fn with_request_id(body: &Bytes, method: &str, wire: i64) -> Option<Bytes> {
-    let envelope: Envelope<'_> = serde_json::from_slice(body).ok()?;
-    let mut out = Vec::with_capacity(body.len().saturating_add(20));
-    write::request(&mut out, &Id::Number(wire), method, |out| {
-        if let Some(params) = envelope.params {
-            out.extend_from_slice(params.get().as_bytes());
-        }
-        Ok(())
-    })
-    .ok()?;
-    Some(Bytes::from(out))
 }
 
 /// Returns whether messages of this revision carry the modern headers.

@@ -27,6 +27,7 @@
 // | `client_session` | the session, its gate, and the messages that wait for it |
 // | `listener`, `legacy_sse_stream`, `reconnect` | the streams requested by GET |
 // | `tool_catalog` | the headers of tools, and whether they may be called twice |
+// | `encoded_request` | a request, and where the members that its headers repeat lie in it |
 // | `outbox`, `timers` | messages and actions to send, and deadlines |
 //
 // The other files orchestrate them, as `impl HttpClient`: `connect` (detection), `call`, `session`, `listen`,
@@ -43,6 +44,7 @@ mod close;
 mod config;
 mod connect;
 mod detect;
+mod encoded_request;
 mod exchange;
 mod exchange_table;
 mod handshakes;
@@ -315,11 +317,11 @@ impl HttpClient {
             self.peer.advance_watches(now, &mut self.outbox);
             while let Some(said) = self.outbox.next_peer_output() {
                 match said {
-                    PeerOutput::Request { id, wire_id: wire, method, revision, body } if id == wire => {
-                        self.take_request(id, method, revision, body);
+                    PeerOutput::Request { id, wire_id: wire, method, revision, encoded } if id == wire => {
+                        self.take_request(id, method, revision, encoded);
                     }
-                    PeerOutput::Request { id, wire_id: wire, method, revision, body } => {
-                        self.take_input_round(id, wire, method, revision, body);
+                    PeerOutput::Request { id, wire_id: wire, method, revision, encoded } => {
+                        self.take_input_round(id, wire, method, revision, encoded);
                     }
                     PeerOutput::Post(post) => self.take_post(now, post),
                     PeerOutput::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),

@@ -16,6 +16,7 @@ use crate::transport::http::{ExchangeId, Verb};
 
 use super::address::RedactedUrl;
 use super::authorization::AuthorizationRequired;
+use super::encoded_request::EncodedRequest;
 
 /// An action for the driver.
 #[derive(Clone, Debug)]
@@ -70,7 +71,7 @@ pub(super) enum PeerOutput {
         wire_id: i64,
         method: Box<str>,
         revision: Revision,
-        body: Bytes,
+        encoded: EncodedRequest,
     },
     Post(OneWayMessage),
     Cancel {
@@ -114,23 +115,22 @@ impl HttpOutbox {
     pub(super) fn next_peer_output(&mut self) -> Option<PeerOutput> {
         let said = self.peer_output.pop_front()?;
         match &said {
-            PeerOutput::Request { body, .. } | PeerOutput::Post(OneWayMessage { body, .. }) => {
-                self.subtract_bytes(body.len())
-            }
+            PeerOutput::Request { encoded: EncodedRequest { body, .. }, .. }
+            | PeerOutput::Post(OneWayMessage { body, .. }) => self.subtract_bytes(body.len()),
             PeerOutput::Cancel { .. } | PeerOutput::Forget { .. } => {}
         }
         Some(said)
     }
 
     /// Takes back the peer's last output if it is the request `id`, which the peer wrote at the transport's demand.
-    pub(super) fn take_last_request(&mut self, id: i64) -> Option<(Revision, Bytes)> {
+    pub(super) fn take_last_request(&mut self, id: i64) -> Option<(Revision, EncodedRequest)> {
         match self
             .peer_output
             .pop_back_if(|said| matches!(said, PeerOutput::Request { id: said, .. } if *said == id))
         {
-            Some(PeerOutput::Request { revision, body, .. }) => {
-                self.subtract_bytes(body.len());
-                Some((revision, body))
+            Some(PeerOutput::Request { revision, encoded, .. }) => {
+                self.subtract_bytes(encoded.body.len());
+                Some((revision, encoded))
             }
             _ => None,
         }
@@ -262,8 +262,9 @@ impl Outbox for HttpOutbox {
         let body = Bytes::from(mem::take(&mut self.scratch));
         self.bytes = self.bytes.saturating_add(body.len());
         self.peer_output.push_back(match about {
-            MessageKind::Request { id, method, revision, .. } => {
-                PeerOutput::Request { id, wire_id: id, method: method.into(), revision, body }
+            MessageKind::Request { id, method, params, revision, .. } => {
+                let encoded = EncodedRequest::new(body, params, method, revision);
+                PeerOutput::Request { id, wire_id: id, method: method.into(), revision, encoded }
             }
             MessageKind::Notification { method, revision, .. } => PeerOutput::Post(OneWayMessage {
                 notification: Some((method.into(), revision)),

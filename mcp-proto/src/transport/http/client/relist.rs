@@ -39,9 +39,9 @@ impl HttpClient {
         let mut params = ListToolsParams::new();
         params.cursor = self.tools.cursor().map(Into::into);
         let number = self.peer.write_transport_request(ListTools::NAME, &params, &mut self.outbox);
-        let Some((revision, body)) = self.outbox.take_last_request(number) else { return };
+        let Some((revision, encoded)) = self.outbox.take_last_request(number) else { return };
         self.tools.begin_page(number);
-        self.enqueue(number, CallOwner::ToolListing, ListTools::NAME.into(), revision, body, true);
+        self.enqueue(number, CallOwner::ToolListing, ListTools::NAME.into(), revision, encoded, true);
     }
 
     /// Handles a page that has arrived, or the failure of its request.

@@ -52,21 +52,20 @@ impl HttpClient {
         let session = self.session_headers();
         Some(match purpose {
             ExchangeKind::Probe { body, revision, .. } => {
-                let headers = headers::modern_headers(Discover::NAME, *revision, body, None).ok()?;
-                (Verb::Post, headers, body.clone())
+                (Verb::Post, headers::modern_headers(Discover::NAME, *revision), body.clone())
             }
             ExchangeKind::Initialize { body, .. } => {
                 (Verb::Post, headers::sessionless_headers(), body.clone())
             }
             ExchangeKind::Call(number) => {
                 let call = self.calls.get(*number)?;
-                let body = call.body.clone()?;
-                (Verb::Post, self.call_headers(call, &body).ok()?, body)
+                let encoded = call.encoded.as_ref()?;
+                (Verb::Post, self.call_headers(call, encoded).ok()?, encoded.body.clone())
             }
             ExchangeKind::Post(post) => {
                 let headers = match &post.notification {
                     Some((method, revision)) if headers::is_modern(*revision) => {
-                        headers::modern_headers(method, *revision, &post.body, None).ok()?
+                        headers::modern_headers(method, *revision)
                     }
                     _ => session.post(),
                 };

@@ -11,7 +11,7 @@ use crate::rpc::{ErrorObject, Raw, read_members};
 use crate::schema::{CallTool, Method};
 use crate::transport::http::param_headers::{ExcludedTool, ListedTool, ParamHeaders, ToolList};
 
-use super::headers::tool_name;
+use super::encoded_request::EncodedRequest;
 
 /// The most pages of tools that the client lists itself; no server has more.
 const MAX_PAGES: u32 = 64;
@@ -70,17 +70,21 @@ pub(super) enum NextPage {
 }
 
 impl ToolCatalog {
-    /// Returns the mirrored parameters of the tool in a call.
-    pub(super) fn param_headers(&self, method: &str, body: &[u8]) -> Option<&ParamHeaders> {
+    /// Returns the mirrored parameters of the tool that a request calls, if it is a call.
+    pub(super) fn param_headers(&self, method: &str, request: &EncodedRequest) -> Option<&ParamHeaders> {
         if method != CallTool::NAME || self.tools.is_empty() {
             return None;
         }
-        self.tools.get(&*tool_name(body)?)?.headers.as_ref()
+        self.called_tool(request)?.headers.as_ref()
     }
 
     /// Returns whether the server declares that the call may be repeated.
-    pub(super) fn is_repeatable(&self, body: &[u8]) -> bool {
-        tool_name(body).and_then(|name| self.tools.get(&*name)).is_some_and(|tool| tool.is_repeatable)
+    pub(super) fn is_repeatable(&self, call: &EncodedRequest) -> bool {
+        self.called_tool(call).is_some_and(|tool| tool.is_repeatable)
+    }
+
+    fn called_tool(&self, call: &EncodedRequest) -> Option<&CatalogTool> {
+        self.tools.get(&*call.subject()?)
     }
 
     /// Records a page of tools; returns the page without the tools that cannot be called over HTTP, and those tools.

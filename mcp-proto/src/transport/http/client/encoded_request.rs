@@ -1,0 +1,58 @@
+//! Requests as the peer encoded them, with the members that their headers repeat.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use bytes::Bytes;
+
+use crate::rpc::{Id, Raw, find_members, unescape, write};
+use crate::schema::{Direction, MethodInfo, Revision};
+
+/// An encoded request. The members that its headers repeat are found once, when it is encoded.
+#[derive(Clone, Debug)]
+pub(super) struct EncodedRequest {
+    pub(super) body: Bytes,
+    params: Range<usize>,
+    /// The parameter that identifies the subject of the request, as a range of the parameters.
+    subject: Option<Range<usize>>,
+    /// The arguments, as a range of the parameters.
+    arguments: Option<Range<usize>>,
+}
+
+impl EncodedRequest {
+    /// Wraps an encoded request; `params` is where its parameters lie in `body`.
+    pub(super) fn new(body: Bytes, params: Range<usize>, method: &str, revision: Revision) -> Self {
+        let info = MethodInfo::find(method, Direction::ClientToServer, revision);
+        let encoded = Self { body, params, subject: None, arguments: None };
+        let Some(subject) = info.and_then(|info| info.subject) else { return encoded };
+        let [subject, arguments] = find_members(encoded.params(), [subject, "arguments"]);
+        Self { subject, arguments, ..encoded }
+    }
+
+    fn params(&self) -> &[u8] {
+        self.body.get(self.params.clone()).unwrap_or_default()
+    }
+
+    /// Returns the subject of the request: a name, a URI or a task id. `None` if its method has none.
+    pub(super) fn subject(&self) -> Option<Cow<'_, str>> {
+        unescape(self.params().get(self.subject.clone()?)?)
+    }
+
+    /// Returns the arguments.
+    pub(super) fn arguments(&self) -> Option<Raw> {
+        let arguments = self.params().get(self.arguments.clone()?)?;
+        Some(Raw::from_scan(self.body.slice_ref(arguments)))
+    }
+
+    /// Copies the request with another id.
+    pub(super) fn with_id(&self, id: i64, method: &str) -> Option<Self> {
+        let mut body = Vec::with_capacity(self.body.len().saturating_add(20));
+        let params = write::request(&mut body, &Id::Number(id), method, |out| {
+            out.extend_from_slice(self.params());
+            Ok(())
+        });
+        let params = params.ok()?;
+        Some(Self { body: Bytes::from(body), params, ..self.clone() })
+    }
+}
