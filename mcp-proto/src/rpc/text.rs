@@ -1,6 +1,5 @@
 //! Immutable strings that share a message's memory.
 
-use alloc::borrow::Cow;
 use alloc::string::String;
 use core::borrow::Borrow;
 use core::fmt;
@@ -111,8 +110,9 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 /// Decodes a JSON string, borrowed unless it has escapes; `None` if `json` is not a string.
-pub(crate) fn unescape(json: &[u8]) -> Option<Cow<'_, str>> {
+#[cfg(any(feature = "server", all(feature = "client", feature = "http")))]
+pub(crate) fn unescape(json: &[u8]) -> Option<alloc::borrow::Cow<'_, str>> {
     #[derive(Deserialize)]
-    struct Unescaped<'a>(#[serde(borrow)] Cow<'a, str>);
+    struct Unescaped<'a>(#[serde(borrow)] alloc::borrow::Cow<'a, str>);
     serde_json::from_slice(json).ok().map(|Unescaped(text)| text)
 }

@@ -190,16 +190,17 @@ fn invalid_params(what: impl Into<String>) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, what)
 }
 
-/// Decides whether and how a request is answered.
+/// Decides whether and how a request is answered. `meta` is the `_meta` of its parameters, if the transport knows it.
 pub(super) fn admit(
     config: &ServerConfig,
     session: Option<&Session>,
     last: Option<&mut Option<SenderInfo>>,
     method: &str,
     params: Option<&Raw>,
+    meta: Option<&Raw>,
     place: BatchPosition,
 ) -> Result<AdmittedRequest, ErrorObject> {
-    let keys = keys(params)?;
+    let keys = keys(params, meta)?;
     let modern = keys.version.is_some() || (keys.capabilities.is_some() && session.is_none());
     if modern && config.eras != Eras::LegacyOnly {
         return match place {
@@ -235,8 +236,12 @@ pub(super) fn admit(
 }
 
 /// The values of the protocol's keys in `_meta`.
-fn keys(params: Option<&Raw>) -> Result<MetaKeys<'_>, ErrorObject> {
+fn keys<'a>(params: Option<&'a Raw>, meta: Option<&'a Raw>) -> Result<MetaKeys<'a>, ErrorObject> {
     let Some(params) = params else { return Ok(MetaKeys::default()) };
+    // An error in `_meta` is reported at its position in the parameters, as on every transport.
+    if let Some(Ok(keys)) = meta.map(|meta| by_name(&mut serde_json::Deserializer::from_str(meta.as_str()))) {
+        return Ok(keys);
+    }
     // Serde would accept an array as members in order.
     if !params.as_bytes().starts_with(b"{") {
         return Err(invalid_params("the parameters are not an object"));

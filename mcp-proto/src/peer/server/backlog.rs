@@ -143,7 +143,7 @@ impl Server {
     /// Dispatches an arriving request, or holds it behind those that are held already.
     pub(super) fn receive_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
         match self.arrival_action(&request, out) {
-            ArrivalAction::Dispatch => self.handle_request(request, batch, out),
+            ArrivalAction::Dispatch => self.handle_request(request, None, batch, out),
             ArrivalAction::Queue => self.backlog.push(Message::Request(request), batch),
             ArrivalAction::Refuse => {
                 let error = ErrorObject::new(code::INTERNAL_ERROR, "the server is overloaded");
@@ -194,7 +194,7 @@ impl Server {
             let Some(held) = self.backlog.pop() else { break };
             waited = true;
             match held.message {
-                Message::Request(request) => self.handle_request(request, held.batch, out),
+                Message::Request(request) => self.handle_request(request, None, held.batch, out),
                 Message::Notification(notification) => {
                     self.handle_notification(now, notification.method, notification.params, out);
                 }

@@ -19,8 +19,14 @@ use super::session::Session;
 use super::{Diagnostic, Event, PendingRequest, Phase, Server};
 
 impl Server {
-    /// Answers a request, or hands it to the application.
-    pub(super) fn handle_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
+    /// Answers a request, or hands it to the application. `meta` is the `_meta` of its parameters, if it is known.
+    pub(super) fn handle_request(
+        &mut self,
+        request: Request,
+        meta: Option<&Raw>,
+        batch: Option<BatchId>,
+        out: &mut dyn Outbox,
+    ) {
         let (id, method) = (request.id.clone(), request.method.clone());
         // The client would take its answer for the answer to the other request. Over HTTP the exchange distinguishes
         // them, and such a request does not arrive here.
@@ -30,7 +36,7 @@ impl Server {
             }
             return self.diagnose(Diagnostic::DuplicateRequest { id, method });
         }
-        let answered = match self.admit(&request, batch) {
+        let answered = match self.admit(&request, meta, batch) {
             Ok(AdmittedRequest::Ping) => self.answer_locally(&id, batch, &EmptyResult::new(), out),
             Ok(AdmittedRequest::Initialize) => self.open_session(&id, request.params.as_ref(), out),
             Ok(AdmittedRequest::Request(asked)) => {
@@ -49,7 +55,12 @@ impl Server {
         }
     }
 
-    fn admit(&mut self, request: &Request, batch: Option<BatchId>) -> Result<AdmittedRequest, ErrorObject> {
+    fn admit(
+        &mut self,
+        request: &Request,
+        meta: Option<&Raw>,
+        batch: Option<BatchId>,
+    ) -> Result<AdmittedRequest, ErrorObject> {
         // Held requests are served after the end of the input; a subscription would never end.
         let held = matches!(self.phase, Phase::Finishing { serves_backlog: true, .. })
             && &*request.method != SubscriptionsListen::NAME;
@@ -63,6 +74,7 @@ impl Server {
             self.caches_sender.then_some(&mut self.last_sender),
             &request.method,
             request.params.as_ref(),
+            meta,
             place,
         )
     }

@@ -7,7 +7,7 @@ use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::{Conduct, InvalidAnswerError, Leniency, LostReason, Outbox, Outcome, RequestId};
 use crate::rpc::{
-    Batch, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Response, Text, code,
+    Batch, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response, Text, code,
 };
 use crate::schema::{
     Cancelled, CancelledParams, Initialized, Method as _, MethodInfo, Notification, Ping, Progress,
@@ -29,6 +29,20 @@ impl Server {
         }
         self.retry_notifications(now, out);
         // At the end only: the answers to a batch are sent with its last message.
+        self.advance_close();
+    }
+
+    /// Handles the only request of an exchange; `meta` is the `_meta` of its parameters, which are valid JSON.
+    #[cfg(feature = "http")]
+    pub(crate) fn handle_exchange(
+        &mut self,
+        now: Instant,
+        request: Request,
+        meta: Option<&Raw>,
+        out: &mut dyn Outbox,
+    ) {
+        self.handle_request(request, meta, None, out);
+        self.retry_notifications(now, out);
         self.advance_close();
     }
 

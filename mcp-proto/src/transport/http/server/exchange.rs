@@ -8,7 +8,7 @@ use crate::Instant;
 use crate::peer::server::{self as peer, Server, ServerCommands, ServerLoan, ServerTransport};
 use crate::peer::{Denial, InboundId, LostReason, Outbox};
 use crate::quota::BytePermit;
-use crate::rpc::{ErrorObject, Frame, Message};
+use crate::rpc::ErrorObject;
 
 use super::output::{ExchangeOutput, Stage};
 use super::response::{Chunk, ResponseHead};
@@ -52,8 +52,8 @@ impl Exchange {
             body: request.permit,
         };
         exchange.server.set_principal(request.principal);
-        let frame = Frame::Single(Message::Request(request.request));
-        exchange.run(now, |server, out| server.handle_frame(now, frame, out));
+        let (meta, request) = (request.meta, request.request);
+        exchange.run(now, |server, out| server.handle_exchange(now, request, meta.as_ref(), out));
         exchange.output.stage = Stage::Handling;
         exchange.comment_at = exchange.next_comment(now);
         exchange

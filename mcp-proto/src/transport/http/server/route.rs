@@ -15,7 +15,8 @@ use crate::peer::Principal;
 use crate::peer::server::{Eras, unsupported_version};
 use crate::quota::BytePermit;
 use crate::rpc::{
-    self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Raw, Request, code,
+    self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Raw, Request, code, find_members,
+    unescape,
 };
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
@@ -85,6 +86,10 @@ impl RequestRoute {
 #[derive(Debug)]
 pub struct ModernRequest {
     pub(super) request: Request,
+    /// The `_meta` of its parameters.
+    pub(super) meta: Option<Raw>,
+    /// The arguments among its parameters.
+    arguments: Option<Raw>,
     pub(super) accepts: AcceptedTypes,
     /// The headers that mirror parameters of the tool.
     pub(super) param_headers: Vec<(String, Vec<u8>)>,
@@ -116,7 +121,9 @@ impl ModernRequest {
         if &*self.request.method != CallTool::NAME {
             return None;
         }
-        text_value(MirroredParams::read(self.params()).ok()?.name)
+        let params = self.params()?.as_bytes();
+        let [name] = find_members(params, ["name"]);
+        unescape(params.get(name?)?)
     }
 
     /// Checks that the [kept](super::RequestIntake::retain_params) headers match the arguments of the tool.
@@ -126,10 +133,8 @@ impl ModernRequest {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers>
     pub fn check(&self, headers: &ParamHeaders) -> Result<(), HttpResponse> {
-        let arguments = MirroredParams::read(self.params()).ok().and_then(|envelope| envelope.arguments);
-        let arguments = arguments.and_then(|arguments| Raw::new(arguments.get()).ok());
         headers
-            .check(arguments.as_ref(), self.param_headers.as_slice())
+            .check(self.arguments.as_ref(), self.param_headers.as_slice())
             .map_err(|error| mismatch_response(ErrorId::Known(&self.request.id), format!("{error}")))
     }
 }
@@ -148,6 +153,12 @@ pub(super) enum PostContent {
     Frame(Frame),
     /// A malformed response, which ends the server's request that it answers.
     Malformed(Box<Malformed>),
+}
+
+impl From<Frame> for PostContent {
+    fn from(frame: Frame) -> Self {
+        Self::Frame(frame)
+    }
 }
 
 impl Post {
@@ -170,8 +181,8 @@ pub(super) fn route(setup: &Setup, kept: RetainedHead, body: &Bytes) -> RequestR
 }
 
 fn route_frame(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<RequestRoute, HttpResponse> {
-    match &frame {
-        Frame::Single(Message::Request(_)) => route_request(setup, kept, frame),
+    match frame {
+        Frame::Single(Message::Request(request)) => route_request(setup, kept, request),
         Frame::Single(Message::Notification(notification)) => {
             let envelope = MirroredParams::read(notification.params.as_ref())
                 .map_err(|error| HttpResponse::error(400, kept.version.version().error_id(), &error))?;
@@ -183,11 +194,9 @@ fn route_frame(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<Reques
                 check_spoken(setup, &envelope)?;
                 return Ok(RequestRoute::Answer(HttpResponse::empty(202)));
             }
-            route_to_session(setup, &kept, PostContent::Frame(frame))
+            route_to_session(setup, &kept, Frame::Single(Message::Notification(notification)).into())
         }
-        Frame::Single(Message::Response(_)) | Frame::Batch(_) => {
-            route_to_session(setup, &kept, PostContent::Frame(frame))
-        }
+        Frame::Single(Message::Response(_)) | Frame::Batch(_) => route_to_session(setup, &kept, frame.into()),
     }
 }
 
@@ -214,10 +223,7 @@ pub(super) fn route_message(setup: &Setup, kept: RetainedHead, id: SessionId, bo
     RequestRoute::LegacyPost { id, post: Post { content, accepts: kept.accepts, permit: None } }
 }
 
-fn route_request(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<RequestRoute, HttpResponse> {
-    let Frame::Single(Message::Request(request)) = &frame else {
-        return route_to_session(setup, &kept, PostContent::Frame(frame));
-    };
+fn route_request(setup: &Setup, kept: RetainedHead, request: Request) -> Result<RequestRoute, HttpResponse> {
     let id = ErrorId::Known(&request.id);
     let envelope = MirroredParams::read(request.params.as_ref())
         .map_err(|error| HttpResponse::error(400, id, &error))?;
@@ -228,11 +234,12 @@ fn route_request(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<Requ
             let what = "the answer is text/event-stream";
             return Err(HttpResponse::refusal(406, id, code::INVALID_REQUEST, what));
         }
-        return Ok(route_modern(kept, frame));
+        let parts = envelope.parts(request.params.as_ref());
+        return Ok(route_modern(kept, request, parts));
     }
     if eras != Eras::ModernOnly && &*request.method == Initialize::NAME {
         return Ok(RequestRoute::OpenSession(Post {
-            content: PostContent::Frame(frame),
+            content: Frame::Single(Message::Request(request)).into(),
             accepts: kept.accepts,
             permit: None,
         }));
@@ -242,26 +249,23 @@ fn route_request(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<Requ
         || kept.version.version().era() == Some(Era::Modern)
         || (envelope.capabilities.is_some() && kept.session.is_none());
     if eras != Eras::LegacyOnly && says_so {
+        let parts = envelope.parts(request.params.as_ref());
         // The peer reports the missing parts.
-        return Ok(route_modern(kept, frame));
+        return Ok(route_modern(kept, request, parts));
     }
-    route_to_session(setup, &kept, PostContent::Frame(frame))
+    route_to_session(setup, &kept, Frame::Single(Message::Request(request)).into())
 }
 
-fn route_modern(kept: RetainedHead, frame: Frame) -> RequestRoute {
-    match frame {
-        Frame::Single(Message::Request(request)) => {
-            let RetainedHead { accepts, params: mirrored, .. } = kept;
-            RequestRoute::Modern(ModernRequest {
-                request,
-                accepts,
-                param_headers: mirrored,
-                principal: None,
-                permit: None,
-            })
-        }
-        Frame::Single(_) | Frame::Batch(_) => RequestRoute::Answer(HttpResponse::empty(202)),
-    }
+fn route_modern(kept: RetainedHead, request: Request, [meta, arguments]: [Option<Raw>; 2]) -> RequestRoute {
+    RequestRoute::Modern(ModernRequest {
+        request,
+        meta,
+        arguments,
+        accepts: kept.accepts,
+        param_headers: kept.params,
+        principal: None,
+        permit: None,
+    })
 }
 
 fn route_to_session(
@@ -304,6 +308,7 @@ const MISSING_META: &str = "; without one, missing in _meta: io.modelcontextprot
 /// The parameters that headers mirror, and those that tell the eras apart.
 #[derive(Default)]
 struct MirroredParams<'a> {
+    meta: Option<&'a RawValue>,
     version: Option<&'a RawValue>,
     capabilities: Option<&'a RawValue>,
     name: Option<&'a RawValue>,
@@ -346,7 +351,12 @@ impl<'a> MirroredParams<'a> {
         let keys = meta.map(RawValue::get).filter(|meta| meta.starts_with('{'));
         let keys: Option<Keys<'_>> = keys.map(serde_json::from_str).transpose().map_err(unreadable)?;
         let (version, capabilities) = keys.map_or((None, None), |keys| (keys.version, keys.capabilities));
-        Ok(Self { version, capabilities, name, uri, task, arguments })
+        Ok(Self { meta, version, capabilities, name, uri, task, arguments })
+    }
+
+    /// Returns `_meta` and the arguments as parts of `params`, so that they need not be delimited again.
+    fn parts(&self, params: Option<&Raw>) -> [Option<Raw>; 2] {
+        [self.meta, self.arguments].map(|value| Some(params?.part(value?)))
     }
 
     /// Returns the parameter that `Mcp-Name` mirrors for a method.
@@ -362,9 +372,7 @@ impl<'a> MirroredParams<'a> {
 
 /// Returns the value if it is a string.
 fn text_value(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    serde_json::from_str::<Text<'_>>(raw?.get()).ok().map(|Text(text)| text)
+    unescape(raw?.get().as_bytes())
 }
 
 /// Checks that the headers of a request match its body.
