@@ -372,7 +372,8 @@ fn refusal_of_an_unknown_session_carries_the_request_id() {
     let posted = post(&json!({"jsonrpc": "2.0", "id": "x", "method": "ping"}))
         .header("Mcp-Session-Id", "ab".repeat(16));
     let posted = posted.post(&setup);
-    let (gone, full) = (Http::unknown_session(Some(&posted)), Http::too_many_sessions(Some(&posted)));
+    let (gone, full) =
+        (Http::unknown_session(posted.request_id()), Http::too_many_sessions(posted.request_id()));
     assert_eq!((gone.status, &body(&gone)["id"]), (404, &json!("x")));
     assert_eq!((full.status, &body(&full)["id"]), (503, &json!("x")));
     assert!(full.headers.contains(&("retry-after", "5".into())));

@@ -246,7 +246,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                         PostOutcome::Answer(answer) => Stage::Answer(answer),
                         PostOutcome::Stream(stream) => Stage::Stream(StreamReader { cell, stream }),
                     },
-                    None => Stage::Answer(HttpResponse::unknown_session(Some(&post))),
+                    None => Stage::Answer(HttpResponse::unknown_session(post.request_id())),
                 }
             }
             RequestRoute::Listen { id, last_event } => match self.session(id) {

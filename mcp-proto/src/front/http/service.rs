@@ -154,7 +154,7 @@ impl Service {
         principal: Option<Principal>,
     ) -> HttpResponse {
         if !self.has_room(&owner) {
-            return HttpResponse::too_many_sessions(Some(&post));
+            return HttpResponse::too_many_sessions(post.request_id());
         }
         let id = self.fresh_id();
         match Session::open(&self.setup, id, post, self.now()) {

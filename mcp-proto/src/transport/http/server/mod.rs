@@ -43,6 +43,7 @@
 mod config;
 mod exchange;
 mod forwarded;
+mod head;
 mod origin;
 mod output;
 mod request_intake;

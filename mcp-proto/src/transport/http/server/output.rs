@@ -9,7 +9,7 @@ use crate::peer::{Denial, MessageKind, Outbox};
 use crate::quota::{ByteAccount, BytePermit, BytePurpose};
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 
-use super::request_intake::AcceptedTypes;
+use super::head::AcceptedTypes;
 use super::response::{self, Chunk, ResponseHead, UNBUDGETED_BYTES};
 
 /// Collects the peer's output for one exchange.

@@ -14,10 +14,11 @@ use crate::peer::Principal;
 use crate::peer::server::Eras;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose, OverBudgetError, QuotaOwner};
 use crate::rpc::{ErrorId, code};
-use crate::schema::{CallTool, Era, Method, Revision};
+use crate::schema::{CallTool, Era, Method};
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::{Fields, header};
 
+use super::head::{AcceptedTypes, RetainedHead, SingleHeader};
 use super::origin;
 use super::response::{EVENTS, HttpResponse, JSON};
 use super::route::{RequestRoute, route, route_message};
@@ -82,46 +83,6 @@ enum IntakeTarget {
     Routed(RequestRoute),
 }
 
-/// The part of the head that is needed once the body is complete.
-#[derive(Debug)]
-pub(super) struct RetainedHead {
-    pub(super) accepts: AcceptedTypes,
-    pub(super) version: SingleHeader,
-    pub(super) method: SingleHeader,
-    pub(super) name: SingleHeader,
-    /// The session id header: `None` without one, `Some(None)` if the id is invalid.
-    pub(super) session: Option<Option<SessionId>>,
-    /// Headers that mirror tool parameters.
-    pub(super) params: Vec<(String, Vec<u8>)>,
-}
-
-/// The response types that a client accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AcceptedTypes {
-    Either,
-    /// Only one JSON value: messages before the response are dropped.
-    Json,
-    /// Only event streams.
-    Events,
-}
-
-/// A header that allows a single value.
-#[derive(Debug)]
-pub(super) enum SingleHeader {
-    Absent,
-    Value(Vec<u8>),
-    /// The header occurs with different values, so none of them counts.
-    Conflicting,
-}
-
-/// The revision in the `mcp-protocol-version` header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VersionHeader {
-    Absent,
-    Known(Revision),
-    Unknown,
-}
-
 #[derive(Debug)]
 enum RequestBody {
     Empty,
@@ -178,7 +139,7 @@ impl RequestIntake {
         {
             return Err(refuse(415, "a message is application/json"));
         }
-        let accepts = AcceptedTypes::read(fields, verb, place)
+        let accepts = accepted_types(fields, verb, place)
             .ok_or_else(|| refuse(406, "the answer is application/json or text/event-stream"))?;
         let length = fields.get("content-length").and_then(|length| core::str::from_utf8(length).ok());
         let limit = config.body_limit();
@@ -373,81 +334,19 @@ fn session_from_query(query: &str) -> Option<SessionId> {
 /// The text before the session id in a query.
 pub(super) const SESSION_QUERY: &str = "session=";
 
-impl AcceptedTypes {
-    fn read(fields: &dyn Fields, verb: RequestMethod, place: EndpointKind) -> Option<Self> {
-        // Usually there is only one `accept` header; it needs no allocation.
-        let (mut others, mut last) = (Vec::new(), None);
-        fields.each("accept", &mut |value| others.extend(last.replace(value)));
-        let accepts = |full| media::accepts(others.iter().copied().chain(last), full);
-        match (verb, accepts(JSON), accepts(EVENTS)) {
-            // The answer to DELETE has no body.
-            (RequestMethod::Delete, _, _) => Some(Self::Either),
-            (RequestMethod::Post, _, _) if place == EndpointKind::Messages => Some(Self::Either),
-            (RequestMethod::Post, true, true) => Some(Self::Either),
-            (RequestMethod::Post, true, false) => Some(Self::Json),
-            (RequestMethod::Post | RequestMethod::Get, _, true) => Some(Self::Events),
-            (RequestMethod::Post | RequestMethod::Get, _, false) => None,
-        }
-    }
-}
-
-impl SingleHeader {
-    fn read(fields: &dyn Fields, name: &str) -> Self {
-        let mut read = Self::Absent;
-        fields.each(name, &mut |value| {
-            let value = value.trim_ascii();
-            match &read {
-                Self::Absent => read = Self::Value(value.to_vec()),
-                Self::Value(first) if first == value => {}
-                Self::Value(_) | Self::Conflicting => read = Self::Conflicting,
-            }
-        });
-        read
-    }
-
-    /// Parses the value as a protocol revision.
-    pub(super) fn version(&self) -> VersionHeader {
-        match self {
-            Self::Absent => VersionHeader::Absent,
-            Self::Conflicting => VersionHeader::Unknown,
-            Self::Value(value) => {
-                let revision = core::str::from_utf8(value).ok().and_then(Revision::parse);
-                revision.map_or(VersionHeader::Unknown, VersionHeader::Known)
-            }
-        }
-    }
-}
-
-impl VersionHeader {
-    pub(super) fn era(self) -> Option<Era> {
-        match self {
-            Self::Known(revision) => Some(revision.era()),
-            Self::Absent | Self::Unknown => None,
-        }
-    }
-
-    /// Returns the id of an error without a readable request.
-    pub(super) fn error_id(self) -> ErrorId<'static> {
-        match self {
-            Self::Known(revision) if revision.differences().error_without_id => ErrorId::Absent,
-            _ => ErrorId::Null,
-        }
-    }
-}
-
-impl RetainedHead {
-    /// Returns the session that the request names.
-    pub(super) fn session(&self) -> Result<SessionId, HttpResponse> {
-        let version = self.version.version();
-        let refuse = |what| Err(HttpResponse::refusal(400, version.error_id(), code::INVALID_REQUEST, what));
-        match (version, self.session) {
-            (VersionHeader::Unknown, _) => {
-                refuse("mcp-protocol-version names no revision that is spoken here")
-            }
-            (_, Some(Some(id))) => Ok(id),
-            (_, Some(None)) => Err(HttpResponse::unknown_session(None)),
-            (_, None) => refuse("mcp-session-id is missing"),
-        }
+fn accepted_types(fields: &dyn Fields, verb: RequestMethod, place: EndpointKind) -> Option<AcceptedTypes> {
+    // Usually there is only one `accept` header; it needs no allocation.
+    let (mut others, mut last) = (Vec::new(), None);
+    fields.each("accept", &mut |value| others.extend(last.replace(value)));
+    let accepts = |full| media::accepts(others.iter().copied().chain(last), full);
+    match (verb, accepts(JSON), accepts(EVENTS)) {
+        // The answer to DELETE has no body.
+        (RequestMethod::Delete, _, _) => Some(AcceptedTypes::Either),
+        (RequestMethod::Post, _, _) if place == EndpointKind::Messages => Some(AcceptedTypes::Either),
+        (RequestMethod::Post, true, true) => Some(AcceptedTypes::Either),
+        (RequestMethod::Post, true, false) => Some(AcceptedTypes::Json),
+        (RequestMethod::Post | RequestMethod::Get, _, true) => Some(AcceptedTypes::Events),
+        (RequestMethod::Post | RequestMethod::Get, _, false) => None,
     }
 }
 

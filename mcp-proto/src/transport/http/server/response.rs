@@ -14,8 +14,6 @@ use crate::transport::http::header;
 
 use crate::quota::OverBudgetError;
 
-use super::Post;
-
 /// The headers of an HTTP response.
 pub type ResponseHeaders = Vec<(&'static str, Cow<'static, str>)>;
 
@@ -130,16 +128,14 @@ impl HttpResponse {
 
     /// Returns the answer to a request in a session that does not exist or has ended: the client opens a new one.
     #[must_use]
-    pub fn unknown_session(post: Option<&Post>) -> Self {
-        let id = post.and_then(Post::request_id);
-        Self::refusal(404, error_id(id), code::INVALID_REQUEST, "there is no session of this id")
+    pub fn unknown_session(request: Option<&Id>) -> Self {
+        Self::refusal(404, error_id(request), code::INVALID_REQUEST, "there is no session of this id")
     }
 
     /// Returns the refusal of a new session, because there are too many or the server is closing.
     #[must_use]
-    pub fn too_many_sessions(post: Option<&Post>) -> Self {
-        let id = post.and_then(Post::request_id);
-        Self::refusal(503, error_id(id), code::INTERNAL_ERROR, "no more sessions can be opened")
+    pub fn too_many_sessions(request: Option<&Id>) -> Self {
+        Self::refusal(503, error_id(request), code::INTERNAL_ERROR, "no more sessions can be opened")
             .with_header("retry-after", RETRY_AFTER_SECS)
     }
 

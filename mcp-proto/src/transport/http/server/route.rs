@@ -25,7 +25,7 @@ use crate::schema::{
 use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
 
-use super::request_intake::{AcceptedTypes, RetainedHead, SingleHeader, VersionHeader};
+use super::head::{AcceptedTypes, RetainedHead, SingleHeader, VersionHeader};
 use super::{HttpResponse, SessionId, Setup};
 
 /// Where a complete request goes.
@@ -289,7 +289,7 @@ fn route_to_session(
     match kept.session {
         _ if setup.eras() == Eras::ModernOnly => refuse("there are no sessions here"),
         Some(Some(id)) => Ok(RequestRoute::Session { id, post }),
-        Some(None) => Err(HttpResponse::unknown_session(Some(&post))),
+        Some(None) => Err(HttpResponse::unknown_session(post.request_id())),
         None => {
             let known = setup.eras() != Eras::LegacyOnly && post.request_id().is_some();
             let (code, instead) =

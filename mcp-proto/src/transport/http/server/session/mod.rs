@@ -18,7 +18,8 @@ use crate::quota::{ByteAccount, BytePermit};
 use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Malformed, Message, code};
 use crate::schema::{Cancelled, CancelledParams, Initialize, Method, Notification};
 
-use super::request_intake::{AcceptedTypes, SESSION_QUERY};
+use super::head::AcceptedTypes;
+use super::request_intake::SESSION_QUERY;
 use super::response::{Chunk, HttpResponse, ResponseHead, session_header};
 use super::route::PostContent;
 use super::{LegacyPaths, Post, SessionId, Setup};
@@ -165,7 +166,7 @@ impl Session {
     /// Handles a posted message.
     pub fn handle_post(&mut self, now: Instant, post: Post) -> PostOutcome {
         if self.is_closed() {
-            return PostOutcome::Answer(HttpResponse::unknown_session(Some(&post)));
+            return PostOutcome::Answer(HttpResponse::unknown_session(post.request_id()));
         }
         self.idle_since = None;
         let Post { content, accepts, permit } = post;
