@@ -142,7 +142,7 @@ fn cancelled_request_of_an_array_does_not_affect_the_others() {
 fn client_that_accepts_only_events_gets_a_stream_for_an_array() {
     let mut client = SessionClient::at("2025-03-26");
     let posted = post(&json!([ping(1), ping(2)])).with("Accept", "text/event-stream");
-    let PostOutcome::Stream(stream) =
+    let PostOutcome::Connection(stream) =
         client.post_request(&posted.header("Mcp-Session-Id", client.id.to_string()))
     else {
         panic!()

@@ -9,7 +9,7 @@ use mcp_proto::peer::{InboundId, OutgoingRequest, RequestOptions};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{ListRoots, ListRootsParams, ProgressParams};
 use mcp_proto::transport::http::server::{
-    Chunk, PostOutcome, RequestHead, RequestIntake, RequestRoute, StreamId,
+    Chunk, ConnectionId, PostOutcome, RequestHead, RequestIntake, RequestRoute,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ struct SessionHarness {
     client: SessionClient,
     number: u64,
     /// The bytes read from each open connection, and the request that it answers.
-    open: Vec<(StreamId, Vec<u8>)>,
+    open: Vec<(ConnectionId, Vec<u8>)>,
     calls: Vec<(u64, InboundId)>,
     /// The requests that must end with one outcome.
     owed: BTreeSet<InboundId>,
@@ -80,7 +80,7 @@ impl SessionHarness {
                 self.number += 1;
                 let call = json!({"jsonrpc": "2.0", "id": self.number, "method": "tools/call",
                     "params": {"name": "t", "_meta": {"progressToken": self.number}}});
-                if let PostOutcome::Stream(stream) = self.client.post(&call) {
+                if let PostOutcome::Connection(stream) = self.client.post(&call) {
                     self.open.push((stream, Vec::new()));
                 }
             }
@@ -167,7 +167,7 @@ impl SessionHarness {
         }
     }
 
-    fn take(&mut self, stream: StreamId) {
+    fn take(&mut self, stream: ConnectionId) {
         let now = self.client.now;
         let Some(head) = self.client.session.poll_head(stream) else { return };
         let streamed = head.headers.contains(&("content-type", "text/event-stream".into()));
@@ -299,7 +299,7 @@ fn session_bounds_its_output_for_clients_that_do_not_read() {
     let answer = mcp_proto::schema::CallToolResult::text("x".repeat(5_000));
     for id in 2..10 {
         let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t"}});
-        if let PostOutcome::Stream(_) =
+        if let PostOutcome::Connection(_) =
             client.post_request(&post(&call).header("Mcp-Session-Id", client.id.to_string()))
             && let Some(Event::Request { id, .. }) = client.session.poll_event()
         {

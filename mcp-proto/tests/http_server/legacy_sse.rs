@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::server::{Answer, CloseReason, Event, ListKind};
-use mcp_proto::transport::http::server::{Chunk, LegacyPaths, Session, SessionId, Setup, StreamId};
+use mcp_proto::transport::http::server::{Chunk, ConnectionId, LegacyPaths, Session, SessionId, Setup};
 use mcp_proto::transport::http::server::{PostOutcome, RequestRoute};
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::http_server_common::{
 
 struct LegacySseClient {
     client: SessionClient,
-    stream: StreamId,
+    stream: ConnectionId,
     messages: String,
 }
 
@@ -47,7 +47,7 @@ impl LegacySseClient {
         let post = post(message).at(self.messages.clone()).post(&self.client.setup);
         match self.client.session.handle_post(self.client.now, post) {
             PostOutcome::Answer(answer) => answer.status,
-            PostOutcome::Stream(stream) => panic!("{stream:?}"),
+            PostOutcome::Connection(stream) => panic!("{stream:?}"),
         }
     }
 

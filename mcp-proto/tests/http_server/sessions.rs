@@ -61,10 +61,10 @@ fn server_answers_by_one_json_value_without_earlier_notifications() {
     let (stream, call) = client.call(1);
     assert!(client.session.poll_head(stream).is_none());
     client.session.at(NOW).respond(call, Answer::Result(&result()));
-    assert_eq!(client.session.poll_stream(), Some(stream));
+    assert_eq!(client.session.poll_connection(), Some(stream));
     let whole = client.read(stream);
     assert_eq!((whole.head.status, &whole.json()["id"]), (200, &json!(1)));
-    assert_eq!(client.session.poll_stream(), None);
+    assert_eq!(client.session.poll_connection(), None);
     // Errors have status 200 too: a legacy status says nothing about the error.
     for method in ["no/such", "subscriptions/listen", "tasks/get"] {
         let stream = client.ask(2, method, json!({}));
@@ -199,11 +199,11 @@ fn notification_cancels_a_request_and_a_disconnect_does_not() {
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}),
     );
     assert!(matches!(client.session.poll_event(), Some(Event::Cancelled { id, .. }) if id == other));
-    assert_eq!(client.session.poll_stream(), Some(waiting));
+    assert_eq!(client.session.poll_connection(), Some(waiting));
     let whole = client.read(waiting);
     assert_eq!((whole.head.status, whole.body.len(), whole.ended), (202, 0, true));
     client.session.at(NOW).respond(call, Answer::Result(&result()));
-    assert_eq!(client.session.poll_stream(), None);
+    assert_eq!(client.session.poll_connection(), None);
     // Both ids are free again.
     for id in [1, 2] {
         let stream = client.ask(id, "ping", json!({}));
@@ -229,7 +229,7 @@ fn client_that_accepts_only_json_gets_no_notifications() {
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t", "_meta": {"progressToken": 1}}});
     let alone =
         post(&call).with("Accept", "application/json").header("Mcp-Session-Id", client.id.to_string());
-    let PostOutcome::Stream(stream) = client.post_request(&alone) else { panic!() };
+    let PostOutcome::Connection(stream) = client.post_request(&alone) else { panic!() };
     let call = expect_request(client.session.poll_event());
     client.session.at(NOW).progress(call, &progress(1));
     client.session.at(NOW).close_sse_stream(call);

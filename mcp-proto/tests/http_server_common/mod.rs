@@ -9,8 +9,8 @@ use mcp_proto::schema::{CallToolResult, Implementation, ServerCapability};
 use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::param_headers::ParamHeaders;
 use mcp_proto::transport::http::server::{
-    BodyKind, Chunk, Exchange, HttpResponse, HttpServerConfig, ModernRequest, Post, PostOutcome, RequestHead,
-    RequestIntake, RequestRoute, ResponseHead, Session, SessionId, Setup, StreamId,
+    BodyKind, Chunk, ConnectionId, Exchange, HttpResponse, HttpServerConfig, ModernRequest, Post,
+    PostOutcome, RequestHead, RequestIntake, RequestRoute, ResponseHead, Session, SessionId, Setup,
 };
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
@@ -368,40 +368,40 @@ impl SessionClient {
     pub fn post_for_answer(&mut self, body: Value) -> HttpResponse {
         match self.post(&body) {
             PostOutcome::Answer(answer) => answer,
-            PostOutcome::Stream(stream) => panic!("{stream:?}"),
+            PostOutcome::Connection(stream) => panic!("{stream:?}"),
         }
     }
 
     /// Posts what is answered on a stream.
     #[track_caller]
-    pub fn stream(&mut self, body: Value) -> StreamId {
+    pub fn stream(&mut self, body: Value) -> ConnectionId {
         match self.post(&body) {
-            PostOutcome::Stream(stream) => stream,
+            PostOutcome::Connection(stream) => stream,
             PostOutcome::Answer(answer) => panic!("{answer:?}"),
         }
     }
 
     #[track_caller]
-    pub fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) -> StreamId {
+    pub fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) -> ConnectionId {
         self.stream(json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params}))
     }
 
     /// Calls a tool; with the handle of the call.
     #[track_caller]
-    pub fn call(&mut self, id: impl Into<Value>) -> (StreamId, InboundId) {
+    pub fn call(&mut self, id: impl Into<Value>) -> (ConnectionId, InboundId) {
         let params = json!({"name": "t", "_meta": {"progressToken": "p"}});
         let stream = self.ask(id, "tools/call", params);
         (stream, expect_request(self.session.poll_event()))
     }
 
     #[track_caller]
-    pub fn listen(&mut self, last_event: Option<&str>) -> StreamId {
+    pub fn listen(&mut self, last_event: Option<&str>) -> ConnectionId {
         self.session.listen(self.now, last_event).unwrap()
     }
 
     /// All that a stream has to say by now.
     #[track_caller]
-    pub fn read(&mut self, stream: StreamId) -> TestResponse {
+    pub fn read(&mut self, stream: ConnectionId) -> TestResponse {
         let head = self.session.poll_head(stream).expect("the head is not known");
         let mut body = Vec::new();
         loop {

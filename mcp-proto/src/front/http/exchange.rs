@@ -16,8 +16,8 @@ use crate::peer::Principal;
 use crate::quota::QuotaOwner;
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::server::{
-    Chunk, HttpResponse, PostOutcome, RequestHead, RequestIntake, RequestRoute, ResponseHead, Session,
-    SessionId, StreamId,
+    Chunk, ConnectionId, HttpResponse, PostOutcome, RequestHead, RequestIntake, RequestRoute, ResponseHead,
+    Session, SessionId,
 };
 use crate::{Bytes, Instant};
 
@@ -62,12 +62,12 @@ enum Stage<H: HandlerMode> {
 /// A reader of a session's stream; dropping it disconnects the reader.
 struct StreamReader {
     cell: Arc<SessionCell>,
-    stream: StreamId,
+    connection: ConnectionId,
 }
 
 impl Drop for StreamReader {
     fn drop(&mut self) {
-        self.cell.leave(self.stream);
+        self.cell.leave(self.connection);
     }
 }
 
@@ -161,7 +161,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                 Some(head) => Poll::Ready(head),
                 None => Poll::Pending,
             }),
-            Stage::Stream(StreamReader { cell, stream }) => cell.poll_head(*stream, cx),
+            Stage::Stream(StreamReader { cell, connection }) => cell.poll_head(*connection, cx),
             Stage::Answer(answer) => {
                 let head = answer.head();
                 self.stage = Stage::Body(mem::take(&mut answer.body));
@@ -181,7 +181,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                 Chunk::Pending => Poll::Pending,
                 Chunk::End => Poll::Ready(None),
             }),
-            Stage::Stream(StreamReader { cell, stream }) => cell.poll_body(*stream, cx),
+            Stage::Stream(StreamReader { cell, connection }) => cell.poll_body(*connection, cx),
             Stage::Body(rest) => {
                 let rest = mem::take(rest);
                 Poll::Ready((!rest.is_empty()).then_some(rest))
@@ -244,7 +244,9 @@ impl<H: HandlerMode> HttpExchange<H> {
                 match self.session(id) {
                     Some(cell) => match cell.post(post, self.caller.clone()) {
                         PostOutcome::Answer(answer) => Stage::Answer(answer),
-                        PostOutcome::Stream(stream) => Stage::Stream(StreamReader { cell, stream }),
+                        PostOutcome::Connection(connection) => {
+                            Stage::Stream(StreamReader { cell, connection })
+                        }
                     },
                     None => Stage::Answer(HttpResponse::unknown_session(post.request_id())),
                 }
@@ -252,7 +254,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             RequestRoute::Listen { id, last_event } => match self.session(id) {
                 Some(cell) => {
                     match cell.with_session(|session, now| session.listen(now, last_event.as_deref())) {
-                        Ok(stream) => Stage::Stream(StreamReader { cell, stream }),
+                        Ok(connection) => Stage::Stream(StreamReader { cell, connection }),
                         Err(answer) => Stage::Answer(answer),
                     }
                 }
@@ -265,7 +267,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             RequestRoute::LegacyEvents => {
                 let (owner, principal) = (self.owner().clone(), self.principal.clone());
                 match self.service.open_legacy_session(owner, principal) {
-                    Ok((cell, stream)) => Stage::Stream(StreamReader { cell, stream }),
+                    Ok((cell, connection)) => Stage::Stream(StreamReader { cell, connection }),
                     Err(answer) => Stage::Answer(answer),
                 }
             }

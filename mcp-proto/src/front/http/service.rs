@@ -16,7 +16,7 @@ use crate::peer::Principal;
 use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::transport::http::server::{
-    HttpResponse, HttpServerConfig, Post, Session, SessionId, Sessions, Setup, StreamId,
+    ConnectionId, HttpResponse, HttpServerConfig, Post, Session, SessionId, Sessions, Setup,
 };
 
 pub(super) struct Service {
@@ -180,15 +180,15 @@ impl Service {
         self: &Arc<Self>,
         owner: QuotaOwner,
         principal: Option<Principal>,
-    ) -> Result<(Arc<SessionCell>, StreamId), HttpResponse> {
+    ) -> Result<(Arc<SessionCell>, ConnectionId), HttpResponse> {
         if !self.has_room(&owner) {
             return Err(HttpResponse::too_many_sessions(None));
         }
         let id = self.fresh_id();
-        let (mut session, stream) = Session::open_legacy(&self.setup, id, self.now());
+        let (mut session, connection) = Session::open_legacy(&self.setup, id, self.now());
         session.charge(&self.account(&owner));
         match self.admit(SessionCell::new(&self.hub, self.clock.clone(), id, session, owner, principal)) {
-            Ok(cell) => Ok((cell, stream)),
+            Ok(cell) => Ok((cell, connection)),
             Err(SessionLimitReached) => Err(HttpResponse::too_many_sessions(None)),
         }
     }

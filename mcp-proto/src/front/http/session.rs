@@ -13,7 +13,9 @@ use crate::front::signal::Wakers;
 use crate::peer::server::{self, Server, ServerCommands, ServerLoan, ServerTransport};
 use crate::peer::{LostReason, Principal};
 use crate::quota::QuotaOwner;
-use crate::transport::http::server::{Chunk, Post, PostOutcome, ResponseHead, Session, SessionId, StreamId};
+use crate::transport::http::server::{
+    Chunk, ConnectionId, Post, PostOutcome, ResponseHead, Session, SessionId,
+};
 use crate::{Bytes, Instant};
 
 /// A session in the session table.
@@ -99,12 +101,12 @@ impl SessionCell {
 
     // --- Streams ---
 
-    pub(super) fn poll_head(&self, stream: StreamId, cx: &mut Context<'_>) -> Poll<ResponseHead> {
-        self.poll(stream, cx, |session, _| session.poll_head(stream))
+    pub(super) fn poll_head(&self, connection: ConnectionId, cx: &mut Context<'_>) -> Poll<ResponseHead> {
+        self.poll(connection, cx, |session, _| session.poll_head(connection))
     }
 
-    pub(super) fn poll_body(&self, stream: StreamId, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        self.poll(stream, cx, |session, now| match session.poll_body(now, stream) {
+    pub(super) fn poll_body(&self, connection: ConnectionId, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.poll(connection, cx, |session, now| match session.poll_body(now, connection) {
             Chunk::Bytes(bytes) => Some(Some(bytes)),
             Chunk::End => Some(None),
             Chunk::Pending => None,
@@ -114,7 +116,7 @@ impl SessionCell {
     /// Polls a stream with `take`; if it has no output, stores the reader's waker under the same lock.
     fn poll<R>(
         &self,
-        stream: StreamId,
+        connection: ConnectionId,
         cx: &mut Context<'_>,
         take: impl FnOnce(&mut Session, Instant) -> Option<R>,
     ) -> Poll<R> {
@@ -124,7 +126,7 @@ impl SessionCell {
             if taken.is_some() {
                 wakers.discard(Some(left));
             } else {
-                wakers.discard(machine.waiting.insert(stream, left));
+                wakers.discard(machine.waiting.insert(connection, left));
             }
             (taken, machine.is_late())
         });
@@ -135,10 +137,10 @@ impl SessionCell {
     }
 
     /// Handles the disconnect of a stream's reader.
-    pub(super) fn leave(&self, stream: StreamId) {
+    pub(super) fn leave(&self, connection: ConnectionId) {
         self.shared.command(|_, machine, now, wakers| {
-            wakers.discard(machine.waiting.remove(&stream));
-            machine.session.handle_disconnect(now, stream);
+            wakers.discard(machine.waiting.remove(&connection));
+            machine.session.handle_disconnect(now, connection);
         });
     }
 }
@@ -150,7 +152,7 @@ pub(super) struct SessionMachine {
     /// The wakers of listeners for changes in the client's subscriptions.
     wakers: Wakers,
     /// The wakers of stream readers, by stream.
-    waiting: BTreeMap<StreamId, Waker>,
+    waiting: BTreeMap<ConnectionId, Waker>,
     closing: bool,
     /// The time of the driver's next poll.
     deadline: Option<Instant>,
@@ -200,8 +202,8 @@ impl SessionMachine {
         if let Some(waker) = self.wakers.next() {
             return Some(waker);
         }
-        while let Some(stream) = self.session.poll_stream() {
-            if let Some(waker) = self.waiting.remove(&stream) {
+        while let Some(connection) = self.session.poll_connection() {
+            if let Some(waker) = self.waiting.remove(&connection) {
                 return Some(waker);
             }
         }

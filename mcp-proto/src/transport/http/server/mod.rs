@@ -60,7 +60,7 @@ pub use origin::{Hosts, Origins};
 pub use request_intake::{RequestHead, RequestIntake};
 pub use response::{BodyKind, Chunk, HttpResponse, ResponseHead, ResponseHeaders};
 pub use route::{ModernRequest, Post, RequestRoute};
-pub use session::{PostOutcome, Session, StreamId};
+pub use session::{ConnectionId, PostOutcome, Session};
 pub use session_id::SessionId;
 pub use sessions::Sessions;
 #[cfg(feature = "auth")]

@@ -11,11 +11,13 @@ use crate::inline_map::InlineMap;
 use crate::rpc::Pending;
 use crate::transport::http::server::response::{Chunk, HttpResponse, ResponseHead};
 
-/// The id of one answer in a session, from its request to its end. A session never reuses one.
+/// The id of one response body in a session, from its request to its end. A session never reuses one.
+///
+/// A stream that is resumed goes on in another connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamId(u64);
+pub struct ConnectionId(u64);
 
-impl StreamId {
+impl ConnectionId {
     /// Returns the plain number, for maps and logs.
     #[must_use]
     pub const fn number(self) -> u64 {
@@ -23,9 +25,9 @@ impl StreamId {
     }
 }
 
-impl fmt::Debug for StreamId {
+impl fmt::Debug for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stream {}", self.0)
+        write!(f, "connection {}", self.0)
     }
 }
 
@@ -48,7 +50,7 @@ impl fmt::Debug for Connection {
     /// Omits the queued bytes, which may contain the session id.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
-            .field("lane", &self.stream)
+            .field("stream", &self.stream)
             .field("queued", &self.queue.len())
             .finish_non_exhaustive()
     }
@@ -74,7 +76,7 @@ pub(super) enum ConnectionTimeout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakenPart {
     Nothing,
-    /// The event `number` of `lane`.
+    /// The event `number` of `stream`.
     Event {
         stream: u64,
         number: u64,
@@ -87,10 +89,10 @@ pub(super) enum TakenPart {
 
 #[derive(Debug)]
 pub(super) struct Connections {
-    open: Pending<Connection, StreamId>,
+    open: Pending<Connection, ConnectionId>,
     next: u64,
     /// The connections with new output.
-    readable: InlineMap<StreamId, ()>,
+    readable: InlineMap<ConnectionId, ()>,
     queued: usize,
     /// The total length of the parts taken last.
     taken_bytes: usize,
@@ -111,12 +113,12 @@ impl Connections {
         }
     }
 
-    /// Opens a connection fed by `lane`. Its first keep-alive is due after `patience`.
-    pub(super) fn open(&mut self, lane: u64, patience: Duration, now: Instant) -> StreamId {
-        let id = StreamId(self.next);
+    /// Opens a connection fed by `stream`. Its first keep-alive is due after `patience`.
+    pub(super) fn open(&mut self, stream: u64, patience: Duration, now: Instant) -> ConnectionId {
+        let id = ConnectionId(self.next);
         self.next = self.next.saturating_add(1);
         let connection = Connection {
-            stream: lane,
+            stream,
             head: None,
             queue: VecDeque::new(),
             taken_bytes: 0,
@@ -129,14 +131,14 @@ impl Connections {
         id
     }
 
-    pub(super) fn set_head(&mut self, id: StreamId, head: ResponseHead) {
+    pub(super) fn set_head(&mut self, id: ConnectionId, head: ResponseHead) {
         if let Some(connection) = self.open.get_mut(id) {
             connection.head = Some(head);
             self.readable.insert(id, ());
         }
     }
 
-    pub(super) fn send(&mut self, id: StreamId, number: u64, bytes: Bytes, now: Instant) {
+    pub(super) fn send(&mut self, id: ConnectionId, number: u64, bytes: Bytes, now: Instant) {
         let quiet_until = after(self.keepalive, now);
         let Some(connection) = self.open.get_mut(id).filter(|connection| !connection.ended) else { return };
         self.queued = self.queued.saturating_add(bytes.len());
@@ -148,7 +150,7 @@ impl Connections {
     }
 
     /// Ends a connection once its queued bytes are taken.
-    pub(super) fn end(&mut self, id: StreamId, now: Instant) {
+    pub(super) fn end(&mut self, id: ConnectionId, now: Instant) {
         let Some(connection) = self.open.get_mut(id) else { return };
         connection.ended = true;
         connection.waiting_since.get_or_insert(now);
@@ -157,7 +159,7 @@ impl Connections {
     }
 
     /// Ends a connection and discards its queued bytes: another connection has replaced it.
-    pub(super) fn discard_queued(&mut self, id: StreamId, now: Instant) {
+    pub(super) fn discard_queued(&mut self, id: ConnectionId, now: Instant) {
         if let Some(connection) = self.open.get_mut(id) {
             let bytes = connection.queued();
             connection.queue.clear();
@@ -167,7 +169,7 @@ impl Connections {
     }
 
     /// Removes a connection; returns its response stream.
-    pub(super) fn remove(&mut self, id: StreamId) -> Option<u64> {
+    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<u64> {
         let connection = self.open.remove(id)?;
         self.readable.remove(&id);
         self.subtract_queued(&connection);
@@ -175,14 +177,14 @@ impl Connections {
     }
 
     /// Disables the keep-alive of a connection.
-    pub(super) fn stop_keepalive(&mut self, id: StreamId) {
+    pub(super) fn stop_keepalive(&mut self, id: ConnectionId) {
         if let Some(connection) = self.open.get_mut(id) {
             connection.keepalive_at = None;
             self.schedule(id);
         }
     }
 
-    pub(super) fn head(&self, id: StreamId) -> Option<ResponseHead> {
+    pub(super) fn head(&self, id: ConnectionId) -> Option<ResponseHead> {
         match self.open.get(id) {
             Some(connection) => connection.head.clone(),
             None => Some(HttpResponse::empty(404).head()),
@@ -190,15 +192,15 @@ impl Connections {
     }
 
     /// Takes the next part of the body.
-    pub(super) fn take(&mut self, id: StreamId, now: Instant) -> (Chunk, TakenPart) {
+    pub(super) fn take(&mut self, id: ConnectionId, now: Instant) -> (Chunk, TakenPart) {
         let Some(connection) = self.open.get_mut(id) else { return (Chunk::End, TakenPart::Nothing) };
-        let lane = connection.stream;
+        let stream = connection.stream;
         let before = core::mem::take(&mut connection.taken_bytes);
         self.taken_bytes = self.taken_bytes.saturating_sub(before);
         let Some((number, bytes)) = connection.queue.pop_front() else {
             if connection.ended {
                 self.remove(id);
-                return (Chunk::End, TakenPart::End { stream: lane });
+                return (Chunk::End, TakenPart::End { stream });
             }
             return (Chunk::Pending, TakenPart::Nothing);
         };
@@ -207,27 +209,27 @@ impl Connections {
         self.queued = self.queued.saturating_sub(bytes.len());
         let more = connection.ended || !connection.queue.is_empty();
         connection.waiting_since = more.then_some(now);
-        let taken = if number > 0 { TakenPart::Event { stream: lane, number } } else { TakenPart::Nothing };
+        let taken = if number > 0 { TakenPart::Event { stream, number } } else { TakenPart::Nothing };
         self.schedule(id);
         (Chunk::Bytes(bytes), taken)
     }
 
     /// Returns the next connection with new output.
-    pub(super) fn poll_readable(&mut self) -> Option<StreamId> {
+    pub(super) fn poll_readable(&mut self) -> Option<ConnectionId> {
         self.readable.pop_first().map(|(id, ())| id)
     }
 
     /// Returns the next connection with a timer that is due.
-    pub(super) fn poll_due(&mut self, now: Instant) -> Option<(StreamId, u64, ConnectionTimeout)> {
+    pub(super) fn poll_due(&mut self, now: Instant) -> Option<(ConnectionId, u64, ConnectionTimeout)> {
         let (id, connection) = self.open.pop_expired(now)?;
-        let lane = connection.stream;
+        let stream = connection.stream;
         if connection.waiting_since.is_some() {
             self.subtract_queued(&connection);
             self.readable.insert(id, ());
-            return Some((id, lane, ConnectionTimeout::WriteTimeout));
+            return Some((id, stream, ConnectionTimeout::WriteTimeout));
         }
         self.open.insert(id, None, connection);
-        Some((id, lane, ConnectionTimeout::Keepalive))
+        Some((id, stream, ConnectionTimeout::Keepalive))
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -252,7 +254,7 @@ impl Connections {
         self.queued = self.queued.saturating_sub(connection.queued());
     }
 
-    fn schedule(&mut self, id: StreamId) {
+    fn schedule(&mut self, id: ConnectionId) {
         let Some(connection) = self.open.get(id) else { return };
         let deadline = match connection.waiting_since {
             Some(since) => Some(since + self.write_timeout),

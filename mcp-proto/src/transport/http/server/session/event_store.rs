@@ -66,22 +66,22 @@ impl EventStore {
         }
     }
 
-    pub(super) fn push(&mut self, lane: u64, number: u64, event: Bytes) {
+    pub(super) fn push(&mut self, stream: u64, number: u64, event: Bytes) {
         let cost = cost(&event);
         let place = self.next;
         self.next = place.saturating_add(1);
-        self.order.insert(place, lane);
-        let stored = self.streams.entry(lane).or_default();
+        self.order.insert(place, stream);
+        let stored = self.streams.entry(stream).or_default();
         stored.bytes = stored.bytes.saturating_add(cost);
         stored.events.push_back(StoredEvent { position: place, number, event });
         self.bytes = self.bytes.saturating_add(cost);
     }
 
     /// Marks a stream as delivered: it has ended and was written to its end.
-    pub(super) fn mark_delivered(&mut self, lane: u64, now: Instant) {
-        if let Some(stored) = self.streams.get(&lane) {
+    pub(super) fn mark_delivered(&mut self, stream: u64, now: Instant) {
+        if let Some(stored) = self.streams.get(&stream) {
             self.delivered_bytes = self.delivered_bytes.saturating_add(stored.bytes);
-            self.delivered.push_back((lane, now + self.grace));
+            self.delivered.push_back((stream, now + self.grace));
         }
     }
 
@@ -111,34 +111,34 @@ impl EventStore {
 
     /// Drops the oldest delivered stream, or else the oldest event; returns its stream.
     pub(super) fn evict_any(&mut self) -> Option<u64> {
-        if let Some(lane) = self.evict_delivered() {
-            return Some(lane);
+        if let Some(stream) = self.evict_delivered() {
+            return Some(stream);
         }
-        let (_, lane) = self.order.pop_first()?;
-        let stored = self.streams.get_mut(&lane)?;
+        let (_, stream) = self.order.pop_first()?;
+        let stored = self.streams.get_mut(&stream)?;
         let cost = stored.events.pop_front().map_or(0, |stored| cost(&stored.event));
         stored.bytes = stored.bytes.saturating_sub(cost);
         self.bytes = self.bytes.saturating_sub(cost);
         if stored.events.is_empty() {
-            self.streams.remove(&lane);
+            self.streams.remove(&stream);
         }
-        Some(lane)
+        Some(stream)
     }
 
     fn evict_delivered(&mut self) -> Option<u64> {
-        let (lane, _) = self.delivered.pop_front()?;
-        if let Some(stored) = self.streams.remove(&lane) {
+        let (stream, _) = self.delivered.pop_front()?;
+        if let Some(stored) = self.streams.remove(&stream) {
             self.bytes = self.bytes.saturating_sub(stored.bytes);
             self.delivered_bytes = self.delivered_bytes.saturating_sub(stored.bytes);
             for StoredEvent { position: place, .. } in stored.events {
                 self.order.remove(&place);
             }
         }
-        Some(lane)
+        Some(stream)
     }
 
-    pub(super) fn has_stream(&self, lane: u64) -> bool {
-        self.streams.contains_key(&lane)
+    pub(super) fn has_stream(&self, stream: u64) -> bool {
+        self.streams.contains_key(&stream)
     }
 
     /// Returns the bytes of all events, including their overhead.
@@ -147,8 +147,8 @@ impl EventStore {
     }
 
     /// Returns the events of a stream sent after event `number`, oldest first.
-    pub(super) fn after(&self, lane: u64, number: u64) -> impl Iterator<Item = (u64, Bytes)> + use<'_> {
-        let events = self.streams.get(&lane).into_iter().flat_map(|stored| &stored.events);
+    pub(super) fn after(&self, stream: u64, number: u64) -> impl Iterator<Item = (u64, Bytes)> + use<'_> {
+        let events = self.streams.get(&stream).into_iter().flat_map(|stored| &stored.events);
         let later = events.filter(move |stored| stored.number > number);
         later.map(|stored| (stored.number, stored.event.clone()))
     }

@@ -24,7 +24,7 @@ use super::response::{Chunk, HttpResponse, ResponseHead, session_header};
 use super::route::PostContent;
 use super::{LegacyPaths, Post, SessionId, Setup};
 
-pub use connections::StreamId;
+pub use connections::ConnectionId;
 use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
 /// Why a request with the id of an unanswered request is refused.
@@ -59,8 +59,8 @@ pub struct Session {
 pub enum PostOutcome {
     /// The answer is complete.
     Answer(HttpResponse),
-    /// The answer follows on this stream.
-    Stream(StreamId),
+    /// The answer follows on this connection.
+    Connection(ConnectionId),
 }
 
 impl Session {
@@ -82,7 +82,7 @@ impl Session {
         }
         let answer = match session.handle_post(now, post) {
             PostOutcome::Answer(answer) => answer,
-            PostOutcome::Stream(stream) => session.read_to_end(stream, now),
+            PostOutcome::Connection(connection) => session.read_to_end(connection, now),
         };
         if session.server.session().is_none() {
             return Err(answer);
@@ -98,16 +98,16 @@ impl Session {
     ///
     /// <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
     #[must_use]
-    pub fn open_legacy(setup: &Setup, id: SessionId, now: Instant) -> (Self, StreamId) {
+    pub fn open_legacy(setup: &Setup, id: SessionId, now: Instant) -> (Self, ConnectionId) {
         let mut session = Self::new(setup, SessionTransport::HttpSse, now);
-        let stream = session.run(now, |_, lanes| {
-            let stream = lanes.listen();
+        let connection = session.run(now, |_, streams| {
+            let connection = streams.listen();
             let paths = setup.config().legacy_sse.clone();
             let LegacyPaths { messages, .. } = paths.unwrap_or_default();
-            lanes.send_endpoint(stream, &format!("{messages}?{SESSION_QUERY}{id}"));
-            stream
+            streams.send_endpoint(connection, &format!("{messages}?{SESSION_QUERY}{id}"));
+            connection
         });
-        (session, stream)
+        (session, connection)
     }
 
     /// Returns the server's commands, executed at `now`.
@@ -127,10 +127,10 @@ impl Session {
     }
 
     /// Collects everything queued on a stream into one response.
-    fn read_to_end(&mut self, stream: StreamId, now: Instant) -> HttpResponse {
-        let head = self.poll_head(stream);
+    fn read_to_end(&mut self, connection: ConnectionId, now: Instant) -> HttpResponse {
+        let head = self.poll_head(connection);
         let mut body = Vec::new();
-        while let Chunk::Bytes(bytes) = self.poll_body(now, stream) {
+        while let Chunk::Bytes(bytes) = self.poll_body(now, connection) {
             body.extend_from_slice(&bytes);
         }
         let (status, headers) = head.map_or((500, Vec::new()), |head| (head.status, head.headers));
@@ -173,7 +173,7 @@ impl Session {
         match content {
             PostContent::Malformed(malformed) => {
                 let answer = HttpResponse::malformed(&malformed, ErrorId::Null);
-                self.run(now, |server, lanes| server.handle_malformed(*malformed, lanes));
+                self.run(now, |server, streams| server.handle_malformed(*malformed, streams));
                 PostOutcome::Answer(answer)
             }
             // On the single stream of HTTP+SSE, a refusal would be taken for the answer to the earlier request.
@@ -203,7 +203,7 @@ impl Session {
                 PostOutcome::Answer(HttpResponse::empty(202))
             }
             PostContent::Frame(frame) if self.transport == SessionTransport::HttpSse => {
-                self.run(now, |server, lanes| server.handle_frame(now, frame, lanes));
+                self.run(now, |server, streams| server.handle_frame(now, frame, streams));
                 PostOutcome::Answer(HttpResponse::empty(202))
             }
             PostContent::Frame(Frame::Single(message)) => self.handle_single(now, message, accepts, permit),
@@ -223,10 +223,10 @@ impl Session {
             return PostOutcome::Answer(HttpResponse::empty(202));
         }
         self.streams.now = now;
-        let (lane, stream) = self.streams.open(accepts, 1, false);
-        self.streams.retain_body_permit(lane, body);
-        self.handle_message(now, Some(lane), message);
-        PostOutcome::Stream(stream)
+        let (stream, connection) = self.streams.open(accepts, 1, false);
+        self.streams.retain_body_permit(stream, body);
+        self.handle_message(now, Some(stream), message);
+        PostOutcome::Connection(connection)
     }
 
     /// Handles each message of a batch; the answers go out together.
@@ -258,41 +258,43 @@ impl Session {
         };
         let awaiting = messages.iter().filter(answered).count();
         self.streams.now = now;
-        let (lane, stream) = match awaiting {
+        let (stream, connection) = match awaiting {
             0 => (None, None),
             _ => {
-                let (lane, stream) = self.streams.open(accepts, awaiting, true);
-                self.streams.retain_body_permit(lane, body);
-                (Some(lane), Some(stream))
+                let (stream, connection) = self.streams.open(accepts, awaiting, true);
+                self.streams.retain_body_permit(stream, body);
+                (Some(stream), Some(connection))
             }
         };
         for message in messages {
-            match (message, lane) {
-                (Ok(Message::Request(request)), Some(lane)) if &*request.method == Initialize::NAME => {
+            match (message, stream) {
+                (Ok(Message::Request(request)), Some(stream)) if &*request.method == Initialize::NAME => {
                     let error =
                         ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch");
-                    self.run(now, |_, lanes| lanes.refuse(lane, Some(&request.id), &error));
+                    self.run(now, |_, streams| streams.refuse(stream, Some(&request.id), &error));
                 }
-                (Ok(message), lane) => self.handle_message(now, lane, message),
-                (Err(malformed), Some(lane)) if !malformed.is_silent() => {
+                (Ok(message), stream) => self.handle_message(now, stream, message),
+                (Err(malformed), Some(stream)) if !malformed.is_silent() => {
                     let error = ErrorObject::new(malformed.code(), format!("{malformed}"));
-                    self.run(now, |_, lanes| lanes.refuse(lane, malformed.recovered.id.as_ref(), &error));
+                    self.run(now, |_, streams| {
+                        streams.refuse(stream, malformed.recovered.id.as_ref(), &error)
+                    });
                 }
                 (Err(malformed), _) => {
-                    self.run(now, |server, lanes| server.handle_malformed(malformed, lanes));
+                    self.run(now, |server, streams| server.handle_malformed(malformed, streams));
                 }
             }
         }
-        stream.map_or_else(|| PostOutcome::Answer(HttpResponse::empty(202)), PostOutcome::Stream)
+        connection.map_or_else(|| PostOutcome::Answer(HttpResponse::empty(202)), PostOutcome::Connection)
     }
 
-    /// Handles one message; a request is answered on `lane`.
-    fn handle_message(&mut self, now: Instant, lane: Option<u64>, message: Message) {
-        let cancelled = match (&message, lane) {
-            (Message::Request(request), Some(lane)) => {
-                if !self.streams.register_request(&request.id, lane) {
+    /// Handles one message; a request is answered on `stream`.
+    fn handle_message(&mut self, now: Instant, stream: Option<u64>, message: Message) {
+        let cancelled = match (&message, stream) {
+            (Message::Request(request), Some(stream)) => {
+                if !self.streams.register_request(&request.id, stream) {
                     let error = ErrorObject::new(code::INVALID_REQUEST, DUPLICATE_ID);
-                    return self.run(now, |_, lanes| lanes.refuse(lane, Some(&request.id), &error));
+                    return self.run(now, |_, streams| streams.refuse(stream, Some(&request.id), &error));
                 }
                 None
             }
@@ -311,14 +313,14 @@ impl Session {
             }
             _ => None,
         };
-        self.run(now, |server, lanes| {
-            server.handle_frame(now, Frame::Single(message), lanes);
+        self.run(now, |server, streams| {
+            server.handle_frame(now, Frame::Single(message), streams);
             // A request that the client has cancelled is not answered.
             if let Some(id) = cancelled.filter(|id| !server.is_unanswered(id)) {
-                lanes.abandon_request(&id);
+                streams.abandon_request(&id);
             }
             if let Some(session) = server.session() {
-                lanes.set_revision(session.revision);
+                streams.set_revision(session.revision);
             }
         });
     }
@@ -329,20 +331,20 @@ impl Session {
     ///
     /// # Errors
     /// The answer to the client, if there is no such event or the session is over.
-    pub fn listen(&mut self, now: Instant, last_event: Option<&str>) -> Result<StreamId, HttpResponse> {
+    pub fn listen(&mut self, now: Instant, last_event: Option<&str>) -> Result<ConnectionId, HttpResponse> {
         if self.is_closed() || self.transport == SessionTransport::HttpSse {
             return Err(HttpResponse::unknown_session(None));
         }
-        self.run(now, |server, lanes| {
+        self.run(now, |server, streams| {
             let listening = match last_event {
-                None => Ok(lanes.listen()),
-                Some(event) => lanes.resume(event).map_err(|UnknownEvent| {
+                None => Ok(streams.listen()),
+                Some(event) => streams.resume(event).map_err(|UnknownEvent| {
                     let what = "unknown event id, or the event is no longer stored";
                     HttpResponse::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what)
                 }),
             };
             // Sends the changes that happened meanwhile.
-            server.retry_notifications(now, lanes);
+            server.retry_notifications(now, streams);
             listening
         })
     }
@@ -356,11 +358,11 @@ impl Session {
         HttpResponse::empty(200)
     }
 
-    /// Handles the client's disconnect from a stream. Requests continue; only a session of a 2024-11-05 client ends.
-    pub fn handle_disconnect(&mut self, now: Instant, stream: StreamId) {
+    /// Handles the client's disconnect from a connection. Requests continue; only a session of a 2024-11-05 client ends.
+    pub fn handle_disconnect(&mut self, now: Instant, connection: ConnectionId) {
         let transport = self.transport;
-        self.run(now, |server, lanes| {
-            lanes.handle_disconnect(stream);
+        self.run(now, |server, streams| {
+            streams.handle_disconnect(connection);
             if transport == SessionTransport::HttpSse {
                 server.abort(peer::CloseReason::Lost(LostReason::Disconnected(String::new())));
             }
@@ -371,10 +373,10 @@ impl Session {
     pub fn handle_timeout(&mut self, now: Instant) {
         let expired = self.expiry().is_some_and(|expiry| expiry <= now);
         let transport = self.transport;
-        self.run(now, |server, lanes| {
-            server.handle_timeout(now, lanes);
-            lanes.handle_timeout();
-            if expired || (transport == SessionTransport::HttpSse && !lanes.is_connected()) {
+        self.run(now, |server, streams| {
+            server.handle_timeout(now, streams);
+            streams.handle_timeout();
+            if expired || (transport == SessionTransport::HttpSse && !streams.is_connected()) {
                 server.abort(peer::CloseReason::Done);
             }
         });
@@ -395,26 +397,26 @@ impl Session {
         self.server.poll_event()
     }
 
-    /// Returns the head of the answer on a stream once it is decided; an empty 404 if there is no such stream.
+    /// Returns the head of the answer on a connection once it is decided; an empty 404 if there is no such connection.
     #[must_use]
-    pub fn poll_head(&mut self, stream: StreamId) -> Option<ResponseHead> {
-        self.streams.head(stream)
+    pub fn poll_head(&mut self, connection: ConnectionId) -> Option<ResponseHead> {
+        self.streams.head(connection)
     }
 
-    /// Returns the next part of the body of a stream; the end if there is no such stream.
+    /// Returns the next part of the body of a connection; the end if there is no such connection.
     ///
     /// Call it again only when that part has been written: the write timeout and the limits cover only bytes that are
     /// still queued here.
     #[must_use]
-    pub fn poll_body(&mut self, now: Instant, stream: StreamId) -> Chunk {
-        let chunk = self.streams.take(stream, now);
+    pub fn poll_body(&mut self, now: Instant, connection: ConnectionId) -> Chunk {
+        let chunk = self.streams.take(connection, now);
         self.update_idle(now);
         chunk
     }
 
-    /// Returns the next stream with new output.
+    /// Returns the next connection with new output.
     #[must_use]
-    pub fn poll_stream(&mut self) -> Option<StreamId> {
+    pub fn poll_connection(&mut self) -> Option<ConnectionId> {
         self.streams.poll_readable()
     }
 

@@ -1,8 +1,8 @@
 //! Assigns the messages of a session to its response streams.
 //!
-//! A response stream, called `lane` in variable names, is a stream as the client sees it: one for the answers to each
-//! POST, and the general stream for messages that belong to no request. A connection carries one response stream; when
-//! the connection breaks, another may resume the stream after the last event that the client has received.
+//! A response stream is a stream as the client sees it: one for the answers to each POST, and the general stream for
+//! messages that belong to no request. A connection carries one response stream; when the connection breaks, another
+//! may resume the stream after the last event that the client has received.
 //!
 //! | message | goes to |
 //! |---|---|
@@ -27,7 +27,7 @@ use core::mem;
 
 use bytes::Bytes;
 
-use super::connections::{ConnectionTimeout, Connections, StreamId, TakenPart};
+use super::connections::{ConnectionId, ConnectionTimeout, Connections, TakenPart};
 use super::event_store::EventStore;
 use crate::Instant;
 use crate::codec::sse::write as sse;
@@ -76,11 +76,11 @@ struct ResponseStream {
     batched_answers: Vec<Bytes>,
     /// Why the answer denies the request, if it does.
     denial: Option<Denial>,
-    connection: Option<StreamId>,
+    connection: Option<ConnectionId>,
     /// Whether the stream has ended.
     is_over: bool,
     /// The connection that carries the last events of a stream that has ended.
-    last_connection: Option<StreamId>,
+    last_connection: Option<ConnectionId>,
     is_delivered: bool,
     body_permit: Option<BytePermit>,
 }
@@ -167,12 +167,17 @@ impl ResponseStreams {
     // --- Opening and closing streams ---
 
     /// Opens a stream for `awaiting` answers, on a new connection.
-    pub(super) fn open(&mut self, accepts: AcceptedTypes, awaiting: usize, many: bool) -> (u64, StreamId) {
-        let lane = self.next_stream;
+    pub(super) fn open(
+        &mut self,
+        accepts: AcceptedTypes,
+        awaiting: usize,
+        many: bool,
+    ) -> (u64, ConnectionId) {
+        let stream = self.next_stream;
         self.next_stream = self.next_stream.saturating_add(1);
         let config = self.setup.config();
         let patience = if self.primed { config.stream_after.min(config.keepalive) } else { config.keepalive };
-        let connection = self.connections.open(lane, patience, self.now);
+        let connection = self.connections.open(stream, patience, self.now);
         let opened = ResponseStream {
             accepts,
             form: StreamForm::Undecided,
@@ -188,34 +193,34 @@ impl ResponseStreams {
             is_delivered: false,
             body_permit: None,
         };
-        self.streams.insert(lane, opened);
-        (lane, connection)
+        self.streams.insert(stream, opened);
+        (stream, connection)
     }
 
     /// Registers a client request to be answered on a stream; `false` if a request with this id is unanswered.
     #[must_use]
-    pub(super) fn register_request(&mut self, id: &Id, lane: u64) -> bool {
+    pub(super) fn register_request(&mut self, id: &Id, stream: u64) -> bool {
         if self.requests.contains_key(id) {
             return false;
         }
-        self.requests.insert(id.clone(), lane);
+        self.requests.insert(id.clone(), stream);
         true
     }
 
     /// Answers with an error on a stream, in place of the peer.
-    pub(super) fn refuse(&mut self, lane: u64, id: Option<&Id>, error: &ErrorObject) {
+    pub(super) fn refuse(&mut self, stream: u64, id: Option<&Id>, error: &ErrorObject) {
         let id = id.map_or(ErrorId::Null, ErrorId::Known);
         // The error has no data that could fail to encode.
         if write::error(self.buffer(), id, error).is_ok() {
-            self.send_answer(lane);
+            self.send_answer(stream);
         }
     }
 
     /// Removes a request that will not be answered.
     pub(super) fn abandon_request(&mut self, id: &Id) {
         self.body_permits.remove(id);
-        if let Some(lane) = self.requests.remove(id) {
-            self.finish_answer(lane);
+        if let Some(stream) = self.requests.remove(id) {
+            self.finish_answer(stream);
         }
     }
 
@@ -225,40 +230,40 @@ impl ResponseStreams {
     }
 
     /// Opens a new connection for the general stream; it replaces the previous one.
-    pub(super) fn listen(&mut self) -> StreamId {
-        let taken = self.streams.get(&GENERAL_STREAM).map_or(0, |lane| lane.last_taken_event);
+    pub(super) fn listen(&mut self) -> ConnectionId {
+        let taken = self.streams.get(&GENERAL_STREAM).map_or(0, |stream| stream.last_taken_event);
         self.attach_connection(GENERAL_STREAM, taken, Priming::IfPrimed)
     }
 
     /// Opens a new connection for the stream of an event, resuming after that event; it replaces the previous one.
-    pub(super) fn resume(&mut self, last_event: &str) -> Result<StreamId, UnknownEvent> {
-        let (lane, number) = last_event.split_once('-').ok_or(UnknownEvent)?;
-        let lane: u64 = lane.parse().map_err(|_| UnknownEvent)?;
+    pub(super) fn resume(&mut self, last_event: &str) -> Result<ConnectionId, UnknownEvent> {
+        let (stream, number) = last_event.split_once('-').ok_or(UnknownEvent)?;
+        let stream: u64 = stream.parse().map_err(|_| UnknownEvent)?;
         let number: u64 = number.parse().map_err(|_| UnknownEvent)?;
-        let known = self.streams.get(&lane).ok_or(UnknownEvent)?;
+        let known = self.streams.get(&stream).ok_or(UnknownEvent)?;
         if known.form != StreamForm::Events || number >= known.next_event {
             return Err(UnknownEvent);
         }
         let over = known.is_over;
-        let connection = self.attach_connection(lane, number, Priming::No);
+        let connection = self.attach_connection(stream, number, Priming::No);
         if over {
             self.connections.end(connection, self.now);
-            self.clear_connection(lane);
-            self.set_last_connection(lane, connection);
+            self.clear_connection(stream);
+            self.set_last_connection(stream, connection);
         }
         Ok(connection)
     }
 
     /// Ends the connection of a request's stream, so that the client resumes the stream later.
     pub(super) fn close_sse_stream(&mut self, id: &Id) {
-        let Some(&lane) = self.requests.get(id).filter(|_| self.primed) else { return };
-        let Some(known) = self.streams.get(&lane) else { return };
+        let Some(&stream) = self.requests.get(id).filter(|_| self.primed) else { return };
+        let Some(known) = self.streams.get(&stream) else { return };
         let Some(connection) = known.connection.filter(|_| known.accepts != AcceptedTypes::Json) else {
             return;
         };
-        self.begin_events(lane, Priming::Retry);
+        self.begin_events(stream, Priming::Retry);
         self.connections.end(connection, self.now);
-        self.clear_connection(lane);
+        self.clear_connection(stream);
     }
 
     /// Closes all streams at the end of the session.
@@ -267,14 +272,14 @@ impl ResponseStreams {
     /// and clients would send them again.
     pub(super) fn close(&mut self) {
         let error = ErrorObject::new(code::INTERNAL_ERROR, SESSION_ENDED);
-        for (id, lane) in mem::take(&mut self.requests) {
-            self.refuse(lane, Some(&id), &error);
+        for (id, stream) in mem::take(&mut self.requests) {
+            self.refuse(stream, Some(&id), &error);
         }
         // The remaining streams await messages that were not handled.
         let gone = HttpResponse::error(200, ErrorId::Null, &error);
-        for lane in mem::take(&mut self.streams).into_iter().map(|(_, lane)| lane) {
-            let Some(connection) = lane.connection else { continue };
-            if lane.form == StreamForm::Undecided {
+        for stream in mem::take(&mut self.streams).into_iter().map(|(_, stream)| stream) {
+            let Some(connection) = stream.connection else { continue };
+            if stream.form == StreamForm::Undecided {
                 self.connections.set_head(connection, gone.head());
                 self.connections.send(connection, 0, gone.body.clone(), self.now);
             }
@@ -289,7 +294,7 @@ impl ResponseStreams {
     }
 
     /// Sends the `endpoint` event with the URL for messages, the first event of an HTTP+SSE stream.
-    pub(super) fn send_endpoint(&mut self, connection: StreamId, url: &str) {
+    pub(super) fn send_endpoint(&mut self, connection: ConnectionId, url: &str) {
         let mut event = Vec::new();
         sse::event(&mut event, None, Some("endpoint"), url.as_bytes());
         self.connections.send(connection, 0, Bytes::from(event), self.now);
@@ -297,44 +302,44 @@ impl ResponseStreams {
 
     // --- Connections ---
 
-    pub(super) fn handle_disconnect(&mut self, connection: StreamId) {
-        if let Some(lane) = self.connections.remove(connection) {
-            self.detach_connection(lane, connection);
+    pub(super) fn handle_disconnect(&mut self, connection: ConnectionId) {
+        if let Some(stream) = self.connections.remove(connection) {
+            self.detach_connection(stream, connection);
         }
     }
 
     pub(super) fn handle_timeout(&mut self) {
-        while let Some(lane) = self.store.expire(self.now) {
-            self.forget(lane);
+        while let Some(stream) = self.store.expire(self.now) {
+            self.forget(stream);
         }
-        while let Some((connection, lane, due)) = self.connections.poll_due(self.now) {
+        while let Some((connection, stream, due)) = self.connections.poll_due(self.now) {
             match due {
-                ConnectionTimeout::WriteTimeout => self.detach_connection(lane, connection),
-                ConnectionTimeout::Keepalive => self.send_keepalive(lane, connection),
+                ConnectionTimeout::WriteTimeout => self.detach_connection(stream, connection),
+                ConnectionTimeout::Keepalive => self.send_keepalive(stream, connection),
             }
         }
     }
 
-    pub(super) fn head(&self, connection: StreamId) -> Option<ResponseHead> {
+    pub(super) fn head(&self, connection: ConnectionId) -> Option<ResponseHead> {
         self.connections.head(connection)
     }
 
-    pub(super) fn take(&mut self, connection: StreamId, now: Instant) -> Chunk {
+    pub(super) fn take(&mut self, connection: ConnectionId, now: Instant) -> Chunk {
         let (chunk, taken) = self.connections.take(connection, now);
         match taken {
             TakenPart::Nothing => {}
-            TakenPart::Event { stream: lane, number } => {
-                if let Some(lane) = self.streams.get_mut(&lane) {
-                    lane.last_taken_event = lane.last_taken_event.max(number);
+            TakenPart::Event { stream, number } => {
+                if let Some(stream) = self.streams.get_mut(&stream) {
+                    stream.last_taken_event = stream.last_taken_event.max(number);
                 }
             }
-            TakenPart::End { stream: lane } => self.handle_connection_end(lane, connection, now),
+            TakenPart::End { stream } => self.handle_connection_end(stream, connection, now),
         }
         self.update_permit();
         chunk
     }
 
-    pub(super) fn poll_readable(&mut self) -> Option<StreamId> {
+    pub(super) fn poll_readable(&mut self) -> Option<ConnectionId> {
         self.connections.poll_readable()
     }
 
@@ -346,15 +351,15 @@ impl ResponseStreams {
         !self.connections.is_empty()
     }
 
-    fn send_keepalive(&mut self, lane: u64, connection: StreamId) {
-        match self.streams.get(&lane) {
+    fn send_keepalive(&mut self, stream: u64, connection: ConnectionId) {
+        match self.streams.get(&stream) {
             Some(known) if known.accepts == AcceptedTypes::Json => {
                 self.connections.stop_keepalive(connection)
             }
             Some(known) => {
                 let undecided = known.form == StreamForm::Undecided;
                 if undecided {
-                    self.begin_events(lane, Priming::IfPrimed);
+                    self.begin_events(stream, Priming::IfPrimed);
                 }
                 if !undecided || !self.primed {
                     let mut comment = Vec::new();
@@ -367,66 +372,66 @@ impl ResponseStreams {
     }
 
     /// Detaches a broken connection. The stream stays for a client that resumes it and for later messages.
-    fn detach_connection(&mut self, lane: u64, connection: StreamId) {
-        if self.streams.get(&lane).is_some_and(|lane| lane.connection == Some(connection)) {
-            self.clear_connection(lane);
+    fn detach_connection(&mut self, stream: u64, connection: ConnectionId) {
+        if self.streams.get(&stream).is_some_and(|stream| stream.connection == Some(connection)) {
+            self.clear_connection(stream);
         }
     }
 
-    fn clear_connection(&mut self, lane: u64) {
-        if let Some(lane) = self.streams.get_mut(&lane) {
-            lane.connection = None;
+    fn clear_connection(&mut self, stream: u64) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.connection = None;
         }
     }
 
     /// Opens a new connection for an event stream, resuming after event `number`.
-    fn attach_connection(&mut self, lane: u64, number: u64, priming: Priming) -> StreamId {
-        let connection = self.connections.open(lane, self.setup.config().keepalive, self.now);
-        let before = self.streams.get_mut(&lane).and_then(|lane| lane.connection.replace(connection));
+    fn attach_connection(&mut self, stream: u64, number: u64, priming: Priming) -> ConnectionId {
+        let connection = self.connections.open(stream, self.setup.config().keepalive, self.now);
+        let before = self.streams.get_mut(&stream).and_then(|stream| stream.connection.replace(connection));
         if let Some(before) = before {
             self.connections.discard_queued(before, self.now);
         }
         self.connections.set_head(connection, stream_head());
         let mut replayed = false;
-        for (number, event) in self.store.after(lane, number) {
+        for (number, event) in self.store.after(stream, number) {
             self.connections.send(connection, number, event, self.now);
             replayed = true;
         }
         // The replayed events have ids themselves.
         if priming == Priming::IfPrimed && !replayed {
-            self.send_priming_event(lane, priming);
+            self.send_priming_event(stream, priming);
         }
         connection
     }
 
     /// Makes an undecided stream an event stream.
-    fn begin_events(&mut self, lane: u64, priming: Priming) {
-        let Some(known) = self.streams.get_mut(&lane) else { return };
+    fn begin_events(&mut self, stream: u64, priming: Priming) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
         let undecided = mem::replace(&mut known.form, StreamForm::Events) == StreamForm::Undecided;
         let held = mem::take(&mut known.batched_answers);
         if undecided && let Some(connection) = known.connection {
             self.connections.set_head(connection, stream_head());
         }
         if undecided || priming == Priming::Retry {
-            self.send_priming_event(lane, priming);
+            self.send_priming_event(stream, priming);
         }
         for answer in held {
             self.batched_bytes = self.batched_bytes.saturating_sub(answer.len());
             self.buffer().extend_from_slice(&answer);
-            self.send_event(lane);
+            self.send_event(stream);
         }
     }
 
     /// Sends an event that has only an id.
-    fn send_priming_event(&mut self, lane: u64, priming: Priming) {
+    fn send_priming_event(&mut self, stream: u64, priming: Priming) {
         let retry = self.setup.config().retry;
-        let Some(known) = self.streams.get_mut(&lane).filter(|_| self.primed) else { return };
+        let Some(known) = self.streams.get_mut(&stream).filter(|_| self.primed) else { return };
         let number = known.next_event;
         known.next_event = number.saturating_add(1);
         if let Some(connection) = known.connection {
             let mut event = Vec::new();
             let retry = (priming == Priming::Retry).then_some(retry);
-            sse::priming(&mut event, &format!("{lane}-{number}"), retry);
+            sse::priming(&mut event, &format!("{stream}-{number}"), retry);
             self.connections.send(connection, 0, Bytes::from(event), self.now);
         }
     }
@@ -434,31 +439,31 @@ impl ResponseStreams {
     // --- Messages ---
 
     /// Returns whether a client reads the events of a stream or may resume it.
-    fn is_readable(&self, lane: u64) -> bool {
-        self.streams.get(&lane).is_some_and(|lane| {
-            let readable = lane.connection.is_some() || lane.form == StreamForm::Events;
-            readable && lane.accepts != AcceptedTypes::Json && !lane.is_over
+    fn is_readable(&self, stream: u64) -> bool {
+        self.streams.get(&stream).is_some_and(|stream| {
+            let readable = stream.connection.is_some() || stream.form == StreamForm::Events;
+            readable && stream.accepts != AcceptedTypes::Json && !stream.is_over
         })
     }
 
     /// Sends the scratch message on a stream, before its answer.
-    fn send_message(&mut self, lane: u64) {
-        if self.streams.get(&lane).is_some_and(|lane| lane.form == StreamForm::Undecided) {
+    fn send_message(&mut self, stream: u64) {
+        if self.streams.get(&stream).is_some_and(|stream| stream.form == StreamForm::Undecided) {
             let message = mem::take(&mut self.scratch);
-            self.begin_events(lane, Priming::IfPrimed);
+            self.begin_events(stream, Priming::IfPrimed);
             self.scratch = message;
         }
-        self.send_event(lane);
+        self.send_event(stream);
     }
 
     /// Turns the scratch message into an event, sends it and stores it.
-    fn send_event(&mut self, lane: u64) {
-        let Some(known) = self.streams.get_mut(&lane) else { return };
+    fn send_event(&mut self, stream: u64) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
         let number = known.next_event;
         known.next_event = number.saturating_add(1);
         let connection = known.connection;
         let prefix = match self.transport {
-            SessionTransport::Streamable => format!("id: {lane}-{number}\ndata: "),
+            SessionTransport::Streamable => format!("id: {stream}-{number}\ndata: "),
             SessionTransport::HttpSse => "event: message\ndata: ".into(),
         };
         let mut event = mem::take(&mut self.scratch);
@@ -470,7 +475,7 @@ impl ResponseStreams {
         shrink(&mut event);
         let event = Bytes::from(event).slice(start..);
         if self.transport == SessionTransport::Streamable {
-            self.store(lane, number, event.clone());
+            self.store(stream, number, event.clone());
         }
         if let Some(connection) = connection {
             self.connections.send(connection, number, event, self.now);
@@ -478,8 +483,8 @@ impl ResponseStreams {
     }
 
     /// Sends the scratch message on a stream as an answer.
-    fn send_answer(&mut self, lane: u64) {
-        let Some(known) = self.streams.get_mut(&lane) else { return };
+    fn send_answer(&mut self, stream: u64) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
         let lost = known.form == StreamForm::Undecided && known.connection.is_none();
         if lost {
             // The client cannot resume this stream.
@@ -494,14 +499,14 @@ impl ResponseStreams {
             self.batched_bytes = self.batched_bytes.saturating_add(message.len());
             known.batched_answers.push(message);
         } else {
-            self.send_message(lane);
+            self.send_message(stream);
         }
-        self.finish_answer(lane);
+        self.finish_answer(stream);
     }
 
     /// Counts one answer as finished; the last one ends the stream.
-    fn finish_answer(&mut self, lane: u64) {
-        let Some(known) = self.streams.get_mut(&lane) else { return };
+    fn finish_answer(&mut self, stream: u64) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
         known.answers_due = known.answers_due.saturating_sub(1);
         if known.answers_due > 0 {
             return;
@@ -514,11 +519,11 @@ impl ResponseStreams {
             if let Some(connection) = connection {
                 self.connections.end(connection, self.now);
             }
-            self.forget(lane);
+            self.forget(stream);
             return;
         }
         let Some(ResponseStream { batched_answers: held, is_batch: many, denial, .. }) =
-            self.streams.remove(&lane)
+            self.streams.remove(&stream)
         else {
             return;
         };

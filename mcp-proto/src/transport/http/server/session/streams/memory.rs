@@ -6,7 +6,7 @@ use super::ResponseStreams;
 use crate::Instant;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose};
 use crate::rpc::Id;
-use crate::transport::http::server::session::connections::StreamId;
+use crate::transport::http::server::session::connections::ConnectionId;
 
 impl ResponseStreams {
     // --- The byte budget ---
@@ -30,9 +30,9 @@ impl ResponseStreams {
     }
 
     /// Holds the permit for a posted body until all requests of its stream are answered.
-    pub(in super::super) fn retain_body_permit(&mut self, lane: u64, body: Option<BytePermit>) {
-        if let Some(lane) = self.streams.get_mut(&lane) {
-            lane.body_permit = body;
+    pub(in super::super) fn retain_body_permit(&mut self, stream: u64, body: Option<BytePermit>) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.body_permit = body;
         }
     }
 
@@ -46,51 +46,51 @@ impl ResponseStreams {
     // --- Delivered streams ---
 
     /// Marks the stream as delivered once this connection is written to its end.
-    pub(super) fn set_last_connection(&mut self, lane: u64, connection: StreamId) {
-        if let Some(lane) = self.streams.get_mut(&lane) {
-            lane.last_connection = Some(connection);
+    pub(super) fn set_last_connection(&mut self, stream: u64, connection: ConnectionId) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.last_connection = Some(connection);
         }
     }
 
     /// Handles a connection written to its end, including the last event of its stream if it carried that.
-    pub(super) fn handle_connection_end(&mut self, lane: u64, connection: StreamId, now: Instant) {
+    pub(super) fn handle_connection_end(&mut self, stream: u64, connection: ConnectionId, now: Instant) {
         let Some(known) =
-            self.streams.get_mut(&lane).filter(|known| known.last_connection == Some(connection))
+            self.streams.get_mut(&stream).filter(|known| known.last_connection == Some(connection))
         else {
             return;
         };
         if !core::mem::replace(&mut known.is_delivered, true) {
-            self.store.mark_delivered(lane, now);
+            self.store.mark_delivered(stream, now);
             self.evict();
         }
     }
 
     /// Drops events while there are more than the limits allow.
     fn evict(&mut self) {
-        while let Some(lane) = self.store.evict() {
-            self.forget(lane);
+        while let Some(stream) = self.store.evict() {
+            self.forget(stream);
         }
     }
 
     /// Stores an event for a client that reconnects.
     ///
     /// While the byte budget has no room for stored events, each one replaces older ones of this session.
-    pub(super) fn store(&mut self, lane: u64, number: u64, event: Bytes) {
+    pub(super) fn store(&mut self, stream: u64, number: u64, event: Bytes) {
         self.update_permit();
         let most = if self.has_room(BytePurpose::Stored) { usize::MAX } else { self.store.bytes() };
-        self.store.push(lane, number, event);
+        self.store.push(stream, number, event);
         while self.store.bytes() > most
-            && let Some(lane) = self.store.evict_any()
+            && let Some(stream) = self.store.evict_any()
         {
-            self.forget(lane);
+            self.forget(stream);
         }
         self.evict();
     }
 
     /// Removes a stream that has ended if none of its events is stored.
-    pub(super) fn forget(&mut self, lane: u64) {
-        if !self.store.has_stream(lane) && self.streams.get(&lane).is_some_and(|lane| lane.is_over) {
-            self.streams.remove(&lane);
+    pub(super) fn forget(&mut self, stream: u64) {
+        if !self.store.has_stream(stream) && self.streams.get(&stream).is_some_and(|stream| stream.is_over) {
+            self.streams.remove(&stream);
         }
     }
 }

@@ -46,20 +46,20 @@ impl Outbox for ResponseStreams {
         }
         match about {
             MessageKind::Reply(id) => {
-                if let Some(lane) = id.and_then(|id| self.requests.remove(id)) {
-                    self.send_answer(lane);
+                if let Some(stream) = id.and_then(|id| self.requests.remove(id)) {
+                    self.send_answer(stream);
                 }
             }
             MessageKind::Notification { request, .. } => match self.stream_of(request) {
-                Some(lane) if self.is_readable(lane) => self.send_message(lane),
+                Some(stream) if self.is_readable(stream) => self.send_message(stream),
                 Some(_) => {}
                 None => self.send_event(GENERAL_STREAM),
             },
             MessageKind::Request { id, related, .. } => {
-                match self.stream_of(related).filter(|lane| self.is_readable(*lane)) {
-                    Some(lane) => {
-                        self.server_requests.insert(id, lane);
-                        self.send_message(lane);
+                match self.stream_of(related).filter(|stream| self.is_readable(*stream)) {
+                    Some(stream) => {
+                        self.server_requests.insert(id, stream);
+                        self.send_message(stream);
                     }
                     None => self.send_event(GENERAL_STREAM),
                 }
@@ -80,10 +80,10 @@ impl Outbox for ResponseStreams {
     }
 
     fn cancel(&mut self, id: i64, reason: Option<&str>) {
-        let lane = self.server_requests.remove(&id).filter(|lane| self.is_readable(*lane));
+        let stream = self.server_requests.remove(&id).filter(|stream| self.is_readable(*stream));
         if write_cancelled(self.buffer(), id, reason).is_ok() {
-            match lane {
-                Some(lane) => self.send_message(lane),
+            match stream {
+                Some(stream) => self.send_message(stream),
                 None => self.send_event(GENERAL_STREAM),
             }
         }
