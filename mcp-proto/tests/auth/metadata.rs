@@ -206,7 +206,7 @@ fn parser_bounds_documents_lists_and_urls() {
     .unwrap();
     assert_eq!(many.scopes_supported.unwrap().len(), 128);
     assert_eq!(many.code_challenge_methods.unwrap().len(), 64);
-    // Ignored members must have the right type as well.
+    // Elements beyond the limit are not validated.
     let mut list = vec![json!("https://a.example"); 5000];
     list.push(Value::Null);
     assert!(resource(json!({"resource": "https://example.com", "authorization_servers": list})).is_ok());

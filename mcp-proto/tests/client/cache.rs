@@ -71,7 +71,7 @@ fn fetch_with<M: Method>(
 }
 
 /// Sends a request that the cache answers.
-fn known<M: Method>(s: &mut ClientHarness, params: &M::Params) -> Value {
+fn cached<M: Method>(s: &mut ClientHarness, params: &M::Params) -> Value {
     let request = ask::<M>(s, params);
     s.expect_silence();
     value(s.outcome(request))
@@ -91,7 +91,7 @@ fn client_requests_a_cacheable_result_once() {
         let mut s = ClientHarness::modern(config());
         let answer = fetch::<M>(&mut s, params, hinted(result, 60_000, "private"));
         s.advance(Duration::from_millis(59_999));
-        assert_eq!(known::<M>(&mut s, params), answer, "{}", M::NAME);
+        assert_eq!(cached::<M>(&mut s, params), answer, "{}", M::NAME);
         s.advance(Duration::from_millis(1));
         fetch::<M>(&mut s, params, answer);
     }
@@ -140,7 +140,7 @@ fn cache_key_includes_cursor_and_uri_but_no_metadata() {
     fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("c", 60_000));
     for (cursor, name) in [(None, "a"), (Some(""), "b"), (Some("2"), "c")] {
         let params = cursor.map_or_else(first, PaginatedParams::at);
-        assert_eq!(known::<ListTools>(&mut s, &params)["tools"][0]["name"], name);
+        assert_eq!(cached::<ListTools>(&mut s, &params)["tools"][0]["name"], name);
     }
     fetch::<ReadResource>(&mut s, &ReadResourceParams::new("x://a"), contents("a", 60_000));
     fetch::<ReadResource>(&mut s, &ReadResourceParams::new("x://b"), contents("b", 60_000));
@@ -155,8 +155,8 @@ fn cache_key_includes_cursor_and_uri_but_no_metadata() {
     assert_eq!(value(s.outcome(request))["contents"][0]["text"], "a");
     let mut params = ReadResourceParams::new("x://a");
     params.meta = meta;
-    assert_eq!(known::<ReadResource>(&mut s, &params)["contents"][0]["text"], "a");
-    assert_eq!(known::<ReadResource>(&mut s, &extended)["contents"][0]["text"], "part");
+    assert_eq!(cached::<ReadResource>(&mut s, &params)["contents"][0]["text"], "a");
+    assert_eq!(cached::<ReadResource>(&mut s, &extended)["contents"][0]["text"], "part");
 }
 
 /// C8.6: each page has its own lifetime.
@@ -168,7 +168,7 @@ fn client_requests_only_the_expired_page_again() {
     fetch::<ListTools>(&mut s, &first(), one);
     fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("b", 1_000));
     s.advance(SECOND);
-    known::<ListTools>(&mut s, &first());
+    cached::<ListTools>(&mut s, &first());
     fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("b", 1_000));
 }
 
@@ -183,7 +183,7 @@ fn invalid_cursor_evicts_all_pages_of_its_list() {
     let id = s.expect("tools/list");
     s.answer_error(&id, -32602, None);
     assert!(matches!(s.outcome(request), Outcome::Error(_)));
-    known::<ListPrompts>(&mut s, &first());
+    cached::<ListPrompts>(&mut s, &first());
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
     fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("b", 60_000));
     // A request without a cursor has no cursor that could be invalid.
@@ -191,7 +191,7 @@ fn invalid_cursor_evicts_all_pages_of_its_list() {
     let id = s.expect("tools/list");
     s.answer_error(&id, -32602, None);
     assert!(matches!(s.outcome(request), Outcome::Error(_)));
-    known::<ListTools>(&mut s, &first());
+    cached::<ListTools>(&mut s, &first());
 }
 
 /// C8.3: absent, zero or negative hints, and the hints of incomplete results.
@@ -251,7 +251,7 @@ fn request_that_waited_for_the_handshake_fills_the_cache() {
     let id = s.expect("tools/list");
     s.answer(&id, tools("a", 60_000));
     value(s.outcome(early));
-    known::<ListTools>(&mut s, &first());
+    cached::<ListTools>(&mut s, &first());
 }
 
 /// C8.4: the client fetches a list again when the application needs it.
@@ -296,7 +296,7 @@ fn cache_ignores_requests_that_carry_input() {
     for params in [&resumed, &answered, &smuggled] {
         fetch::<ReadResource>(&mut s, params, contents("after input", 60_000));
     }
-    assert_eq!(known::<ReadResource>(&mut s, &plain)["contents"][0]["text"], "plain");
+    assert_eq!(cached::<ReadResource>(&mut s, &plain)["contents"][0]["text"], "plain");
 }
 
 /// C5.8: the cache stores neither an `input_required` result, whatever its hints, nor the result of the retry.
@@ -324,7 +324,7 @@ fn client_does_not_cache_the_result_of_an_input_round() {
     assert_eq!(s.client.peer().cache_usage().entries, 0);
 
     fetch::<ReadResource>(&mut s, &read, contents("plain", 60_000));
-    assert_eq!(known::<ReadResource>(&mut s, &read)["contents"][0]["text"], "plain");
+    assert_eq!(cached::<ReadResource>(&mut s, &read)["contents"][0]["text"], "plain");
 }
 
 /// C8.2
@@ -341,17 +341,17 @@ fn client_uses_a_private_result_only_in_its_own_context() {
     let id = s.expect("resources/read");
 
     s.client.at(s.now).set_cache_context(CacheContext::new("bob"));
-    known::<ListTools>(&mut s, &first());
+    cached::<ListTools>(&mut s, &first());
     fetch::<ReadResource>(&mut s, &mine, contents("bob's", 60_000));
     s.answer(&id, contents("alice's, too", 60_000));
     value(s.outcome(request));
     fetch::<ReadResource>(&mut s, &late, contents("bob's, too", 60_000));
 
     s.client.at(s.now).set_cache_context(CacheContext::new("alice"));
-    assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "alice's");
+    assert_eq!(cached::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "alice's");
     fetch::<ReadResource>(&mut s, &late, contents("alice's again", 60_000));
     s.client.at(s.now).set_cache_context(CacheContext::new("bob"));
-    assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
+    assert_eq!(cached::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
 }
 
 /// C8.2: private results of an ended context never come back.
@@ -366,13 +366,13 @@ fn client_forgets_private_answers_when_the_context_ends() {
     let id = s.expect("resources/read");
 
     s.client.at(s.now).end_cache_context();
-    known::<ListTools>(&mut s, &first());
+    cached::<ListTools>(&mut s, &first());
     fetch::<ReadResource>(&mut s, &mine, contents("bob's", 60_000));
     // The result of a request made before the change goes to its caller and is not cached.
     s.answer(&id, contents("alice's, too", 60_000));
     assert_eq!(value(s.outcome(request))["contents"][0]["text"], "alice's, too");
     fetch::<ReadResource>(&mut s, &late, contents("bob's, too", 60_000));
-    assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
+    assert_eq!(cached::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
 }
 
 /// C8.2: not even where the server cannot be asked.
@@ -399,7 +399,7 @@ fn client_can_cache_public_results_only() {
     fetch::<ReadResource>(&mut s, &mine, contents("private", 60_000));
     fetch::<ReadResource>(&mut s, &mine, contents("private", 60_000));
     fetch::<ListTools>(&mut s, &first(), tools("public", 60_000));
-    known::<ListTools>(&mut s, &first());
+    cached::<ListTools>(&mut s, &first());
 }
 
 #[test]
@@ -414,9 +414,9 @@ fn request_can_choose_its_cache_mode() {
     fetch_with::<ListTools>(&mut s, &first(), using(CacheMode::Bypass), tools("a", 60_000));
     fetch::<ListTools>(&mut s, &first(), tools("b", 60_000));
     fetch_with::<ListTools>(&mut s, &first(), using(CacheMode::Bypass), tools("c", 60_000));
-    assert_eq!(known::<ListTools>(&mut s, &first())["tools"][0]["name"], "b");
+    assert_eq!(cached::<ListTools>(&mut s, &first())["tools"][0]["name"], "b");
     fetch_with::<ListTools>(&mut s, &first(), using(CacheMode::Refresh), tools("d", 60_000));
-    assert_eq!(known::<ListTools>(&mut s, &first())["tools"][0]["name"], "d");
+    assert_eq!(cached::<ListTools>(&mut s, &first())["tools"][0]["name"], "d");
     s.client.at(s.now).clear_cache();
     fetch::<ListTools>(&mut s, &first(), tools("e", 60_000));
 }
@@ -442,7 +442,7 @@ fn cache_is_bounded_in_entries_and_bytes() {
         let used = s.client.peer().cache_usage();
         assert!(used.entries <= 2 && used.bytes <= 10_000, "{used:?}");
     }
-    known::<ReadResource>(&mut s, &ReadResourceParams::new("x://4"));
+    cached::<ReadResource>(&mut s, &ReadResourceParams::new("x://4"));
     let large = ReadResourceParams::new("x://large");
     fetch::<ReadResource>(&mut s, &large, contents(&"a".repeat(3_000), 60_000));
     fetch::<ReadResource>(&mut s, &large, contents(&"a".repeat(3_000), 60_000));

@@ -102,7 +102,7 @@ fn client_watches_a_modern_server_by_a_listen_request() {
     s.expect_silence();
     s.client.at(s.now).unwatch(id);
     expect_cancelled(&mut s, &listen);
-    // The client ignores a notification that crossed the cancellation.
+    // The client ignores a response that crossed the cancellation.
     s.answer(&listen, json!({"resultType": "complete"}));
     assert_eq!(watch_events(&mut s), []);
     assert_eq!(s.client.poll_timeout(), None);
@@ -170,7 +170,7 @@ fn replacing_the_listen_request_loses_no_change() {
     acknowledge(&mut s, &third, json!({"resourcesListChanged": true}));
     expect_cancelled(&mut s, &second);
     notify(&mut s, &third, "tools/list_changed", json!({}));
-    assert_eq!(words(watch_events(&mut s)), Vec::<String>::new(), "no watch is left");
+    assert_eq!(words(watch_events(&mut s)), Vec::<String>::new(), "no watch covers the tools");
 }
 
 /// C6.3

@@ -113,7 +113,7 @@ fn accepted(field: &str, text: &str) -> Value {
 
 /// The input requests of a result, and its state.
 #[track_caller]
-fn asked(answer: &Value) -> (Vec<String>, Value) {
+fn required_input(answer: &Value) -> (Vec<String>, Value) {
     let result = &answer["result"];
     assert_eq!(result["resultType"], "input_required", "{answer}");
     assert!(result["requestState"].is_string(), "{answer}");
@@ -124,7 +124,7 @@ fn asked(answer: &Value) -> (Vec<String>, Value) {
 }
 
 #[track_caller]
-fn told(answer: &Value) -> &str {
+fn text_of(answer: &Value) -> &str {
     let result = &answer["result"];
     assert_eq!(result["resultType"], "complete", "{answer}");
     result["content"][0]["text"].as_str().unwrap()
@@ -138,8 +138,8 @@ fn refused(answer: &Value) -> &str {
 
 /// The state of `greet` after its first attempt.
 #[track_caller]
-fn begun(web: &mut HttpHarness) -> Value {
-    asked(&attempt(web, "greet", None, None)).1
+fn greet_state(web: &mut HttpHarness) -> Value {
+    required_input(&attempt(web, "greet", None, None)).1
 }
 
 fn alice() -> Option<Value> {

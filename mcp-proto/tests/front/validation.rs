@@ -201,7 +201,7 @@ mod client {
     }
 
     /// A client that has listed a tool with this output schema.
-    fn knowing(output: Value) -> ClientHarness {
+    fn client_with_schema(output: Value) -> ClientHarness {
         let mut s = ClientHarness::modern();
         list(&mut s, output);
         s
@@ -230,7 +230,8 @@ mod client {
     /// C9.7, C9.8
     #[test]
     fn client_returns_an_error_with_the_result_that_violates_the_schema() {
-        let mut s = knowing(json!({"type": "object", "properties": {"degrees": {"type": "number"}}}));
+        let mut s =
+            client_with_schema(json!({"type": "object", "properties": {"degrees": {"type": "number"}}}));
         assert!(call(&mut s, structured(json!({"degrees": 95.5}))).is_ok());
         let error = call(&mut s, structured(json!({"degrees": "warm"}))).unwrap_err();
         assert_eq!(error.origin(), ErrorOrigin::Peer);
@@ -250,7 +251,7 @@ mod client {
     #[test]
     fn client_validates_structured_content_of_any_json_type() {
         for (schema, value) in [("array", json!([1, 2])), ("null", json!(null)), ("string", json!("warm"))] {
-            let mut s = knowing(json!({"type": schema}));
+            let mut s = client_with_schema(json!({"type": schema}));
             assert!(call(&mut s, structured(value)).is_ok(), "{schema}");
             assert!(call(&mut s, structured(json!(7))).is_err(), "{schema}");
         }
@@ -259,7 +260,7 @@ mod client {
     /// C9.6, C9.7
     #[test]
     fn client_does_not_validate_the_error_of_a_tool() {
-        let mut s = knowing(json!({"type": "object"}));
+        let mut s = client_with_schema(json!({"type": "object"}));
         let failure =
             json!({"resultType": "complete", "isError": true, "content": [{"type": "text", "text": "no"}]});
         assert!(call(&mut s, failure).unwrap().failed());
@@ -281,13 +282,13 @@ mod client {
     /// C1.23, C1.26: the client accepts nothing if it cannot validate.
     #[test]
     fn client_accepts_no_result_with_an_unusable_schema() {
-        let mut s = knowing(json!({"$ref": "https://example.com/schema"}));
+        let mut s = client_with_schema(json!({"$ref": "https://example.com/schema"}));
         let error = call(&mut s, structured(json!(1))).unwrap_err();
         assert!(matches!(
             error,
             Error::Output { error: OutputError::Schema(SchemaError::Reference { .. }), .. }
         ));
-        let mut s = knowing(json!({"$schema": "https://example.com/dialect"}));
+        let mut s = client_with_schema(json!({"$schema": "https://example.com/dialect"}));
         let error = call(&mut s, structured(json!(1))).unwrap_err();
         assert!(matches!(
             error,
@@ -297,7 +298,7 @@ mod client {
 
     #[test]
     fn application_can_disable_validation() {
-        let mut s = knowing(json!({"type": "string"}));
+        let mut s = client_with_schema(json!({"type": "string"}));
         s.client.check_outputs(OutputChecks::Off);
         assert!(call(&mut s, structured(json!(1))).is_ok());
         s.client.check_outputs(OutputChecks::AgainstSchemas);

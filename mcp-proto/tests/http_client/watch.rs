@@ -336,7 +336,7 @@ fn watch_of_a_server_without_the_listening_stream_is_interrupted() {
 
 /// Contract 1 with a lost session: the machine's own requests do not reach the application.
 #[test]
-fn session_lost_while_closing_reports_no_outcome() {
+fn closing_client_reports_no_outcome_of_its_own_requests() {
     legacy(config(), |wire, _| {
         watch(wire, WatchFilter::new().resource(FILE));
         let subscribe = wire.expect("resources/subscribe");

@@ -26,7 +26,7 @@ fn password() -> ClientCredentials {
     ClientCredentials::with_secret("machine", Secret::new("secret-of-machine"))
 }
 
-fn knowing() -> World {
+fn world_with_client() -> World {
     let mut world = World::new();
     world.issuer().clients.insert("machine".into(), Some("secret-of-machine".into()));
     world.issuer().secrets.push("secret-of-machine".into());
@@ -38,7 +38,8 @@ fn knowing() -> World {
 #[test]
 fn client_credentials_need_no_page() {
     for (takes, header) in [("client_secret_basic", true), ("client_secret_post", false)] {
-        let (mut world, mut host) = (knowing(), Host::new(with(Grant::ClientCredentials, password()), 1));
+        let (mut world, mut host) =
+            (world_with_client(), Host::new(with(Grant::ClientCredentials, password()), 1));
         world.metadata(json!({ "token_endpoint_auth_methods_supported": [takes] }));
         world.describe(json!({ "scopes_supported": ["mcp:read"] }));
         assert_eq!(host.call(&mut world), Outcome::Answered(2));
@@ -56,7 +57,7 @@ fn client_credentials_need_no_page() {
 fn client_can_authenticate_by_a_signed_assertion() {
     let key = Arc::new(Es256::from_entropy(&[9; 32]).unwrap());
     let config = with(Grant::ClientCredentials, ClientCredentials::with_key("machine", key));
-    let (mut world, mut host) = (knowing(), Host::new(config, 1));
+    let (mut world, mut host) = (world_with_client(), Host::new(config, 1));
     world.issuer().clients.insert("machine".into(), None);
     world.metadata(json!({ "token_endpoint_auth_methods_supported": ["private_key_jwt"] }));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
@@ -78,7 +79,8 @@ fn client_credentials_grant_needs_credentials() {
 /// The client replaces a token without a refresh token before it expires.
 #[test]
 fn client_requests_a_new_token_before_the_old_one_expires() {
-    let (mut world, mut host) = (knowing(), Host::new(with(Grant::ClientCredentials, password()), 1));
+    let (mut world, mut host) =
+        (world_with_client(), Host::new(with(Grant::ClientCredentials, password()), 1));
     host.call(&mut world);
     host.pass(core::time::Duration::from_secs(3600 - 30));
     assert_eq!(host.call(&mut world), Outcome::Answered(1));
@@ -91,7 +93,8 @@ fn client_requests_a_new_token_before_the_old_one_expires() {
 /// C12.28: it may request additional scopes as well.
 #[test]
 fn client_credentials_can_request_more_scopes() {
-    let (mut world, mut host) = (knowing(), Host::new(with(Grant::ClientCredentials, password()), 1));
+    let (mut world, mut host) =
+        (world_with_client(), Host::new(with(Grant::ClientCredentials, password()), 1));
     world.challenge = r#"Bearer scope="a""#.into();
     host.call(&mut world);
     world.challenge = "Bearer".into();
@@ -126,7 +129,7 @@ fn identity_provider_can_decide_in_place_of_the_user() {
         [ProviderLocation::TokenEndpoint(format!("{IDP}/token")), ProviderLocation::Issuer(IDP.into())]
     {
         let looks = matches!(place, ProviderLocation::Issuer(_));
-        let (mut world, mut host) = (knowing(), Host::new(with(enterprise(place), password()), 1));
+        let (mut world, mut host) = (world_with_client(), Host::new(with(enterprise(place), password()), 1));
         provider(&mut world);
         host.assertion = Ok(Secret::new("assert-id-token-1"));
         host.holds = true;
@@ -167,7 +170,7 @@ fn identity_provider_can_decide_in_place_of_the_user() {
 #[test]
 fn client_does_not_use_a_wrong_token_type_of_the_identity_provider() {
     let place = ProviderLocation::TokenEndpoint(format!("{IDP}/token"));
-    let (mut world, mut host) = (knowing(), Host::new(with(enterprise(place), password()), 1));
+    let (mut world, mut host) = (world_with_client(), Host::new(with(enterprise(place), password()), 1));
     provider(&mut world);
     host.assertion = Ok(Secret::new("assert-id-token-1"));
     let granted = json!({ "access_token": "x", "token_type": "Bearer" });
@@ -187,7 +190,7 @@ fn client_checks_urls_of_the_identity_provider() {
 fn workload_presents_its_own_assertion() {
     let mut credentials = ClientCredentials::new("workload");
     credentials.method = Some(AuthMethod::None);
-    let (mut world, mut host) = (knowing(), Host::new(with(Grant::JwtBearer, credentials), 1));
+    let (mut world, mut host) = (world_with_client(), Host::new(with(Grant::JwtBearer, credentials), 1));
     world.issuer().clients.insert("workload".into(), None);
     world.metadata(
         json!({ "token_endpoint_auth_methods_supported": ["none"], "registration_endpoint": null }),
@@ -207,7 +210,7 @@ fn workload_presents_its_own_assertion() {
 fn workload_needs_no_client_id() {
     let mut config = config();
     config.grant = Grant::JwtBearer;
-    let (mut world, mut host) = (knowing(), Host::new(config, 1));
+    let (mut world, mut host) = (world_with_client(), Host::new(config, 1));
     world.metadata(json!({ "registration_endpoint": null }));
     host.assertion = Ok(Secret::new("assert-workload-1"));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
@@ -220,7 +223,7 @@ fn client_does_not_repeat_a_refused_assertion() {
     for error in ["invalid_grant", "invalid_scope", "unauthorized_client"] {
         let mut config = config();
         config.grant = Grant::JwtBearer;
-        let (mut world, mut host) = (knowing(), Host::new(config, 1));
+        let (mut world, mut host) = (world_with_client(), Host::new(config, 1));
         host.assertion = Ok(Secret::new("assert-workload-1"));
         let says = Fault::Body(400, json!({ "error": error }).to_string());
         world.faulty = Some((format!("{ISSUER}/token"), says));
@@ -235,7 +238,7 @@ fn client_does_not_repeat_a_refused_assertion() {
 fn error_reports_a_missing_assertion() {
     let mut config = config();
     config.grant = Grant::JwtBearer;
-    let (mut world, mut host) = (knowing(), Host::new(config, 1));
+    let (mut world, mut host) = (world_with_client(), Host::new(config, 1));
     let error = AuthError::Assertion("there is none".into());
     assert_eq!(host.call(&mut world), Outcome::Failed(error));
 }

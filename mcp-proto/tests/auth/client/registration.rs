@@ -25,7 +25,7 @@ fn public(issuer: Option<&str>, id: &str) -> AuthConfig {
 }
 
 /// A world whose authorization server knows this client.
-fn knowing(id: &str, secret: Option<&str>) -> World {
+fn world_with_client(id: &str, secret: Option<&str>) -> World {
     let mut world = World::new();
     world.issuer().clients.insert(id.into(), secret.map(String::from));
     world.issuer().secrets.extend(secret.map(String::from));
@@ -36,7 +36,7 @@ fn knowing(id: &str, secret: Option<&str>) -> World {
 #[test]
 fn client_registers_dynamically_only_without_preregistration_and_document() {
     for issuer in [None, Some(ISSUER)] {
-        let mut world = knowing("known", None);
+        let mut world = world_with_client("known", None);
         world.metadata(json!({ "client_id_metadata_document_supported": true }));
         let mut config = public(issuer, "known");
         config.client_id_document = Some(DOCUMENT.into());
@@ -170,7 +170,7 @@ fn client_registers_again_if_the_server_trusts_another_authorization_server() {
     let second = host.machine.status().unwrap();
     assert_eq!((second.issuer.as_str(), host.pages()), (other, 2));
     assert_ne!(first.client_id, second.client_id);
-    // The client did not revoke or renew the token of the first.
+    // The client did not renew the token of the first.
     assert_eq!(world.issuers[ISSUER].renewals, 0);
     let seen =
         |issuer: &Issuer| format!("{:?} {:?} {:?}", issuer.pages, issuer.requests, issuer.authorizations);
@@ -192,7 +192,7 @@ fn client_registers_again_if_the_server_trusts_another_authorization_server() {
 #[test]
 fn client_sends_preregistered_credentials_only_to_their_authorization_server() {
     let other = "https://other.example.com";
-    let mut world = knowing("known", None);
+    let mut world = world_with_client("known", None);
     world.add(Issuer::new(other));
     let mut host = Host::new(public(None, "known"), 1);
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
@@ -222,7 +222,7 @@ fn client_sends_no_secret_to_an_issuer_that_did_not_issue_it() {
             if machine {
                 config.grant = Grant::ClientCredentials;
             }
-            let mut world = knowing("known", Some("secret-of-client"));
+            let mut world = world_with_client("known", Some("secret-of-client"));
             world.add(Issuer::new(evil));
             world.trusts = evil.into();
             world.describe(json!({}));
@@ -299,7 +299,7 @@ fn client_sends_its_secret_by_the_method_of_the_metadata() {
         (json!(["private_key_jwt", "client_secret_post"]), false, true, true),
         (json!(["tls_client_auth"]), true, false, false),
     ] {
-        let mut world = knowing("a client:1", Some("secret %/: 1"));
+        let mut world = world_with_client("a client:1", Some("secret %/: 1"));
         world.metadata(json!({ "token_endpoint_auth_methods_supported": takes }));
         let config = config().client_secret(ISSUER, "a client:1", Secret::new("secret %/: 1"));
         let mut host = Host::new(config, 1);
@@ -323,7 +323,7 @@ fn registration_or_application_can_choose_the_authentication_method() {
         assert_eq!(world.issuer().authorizations[0].is_some(), header);
     }
     // By the application.
-    let mut world = knowing("known", Some("secret-2"));
+    let mut world = world_with_client("known", Some("secret-2"));
     let mut credentials = ClientCredentials::with_secret("known", Secret::new("secret-2"));
     credentials.method = Some(AuthMethod::Post);
     let mut config = config();

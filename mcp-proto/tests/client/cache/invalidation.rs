@@ -102,7 +102,7 @@ fn client_does_not_cache_a_result_overtaken_by_a_change_notification() {
     s.answer(&id, tools("old?", 60_000));
     value(s.outcome(request));
     fetch::<ListTools>(&mut s, &first(), tools("new", 60_000));
-    assert_eq!(known::<ListTools>(&mut s, &first())["tools"][0]["name"], "new");
+    assert_eq!(cached::<ListTools>(&mut s, &first())["tools"][0]["name"], "new");
 }
 
 /// C8.4: an unexpected error says that the list is out of date.

@@ -15,7 +15,7 @@ fn fetch(wire: &mut ClientWire, result: Value) -> Value {
     wire.result(request)
 }
 
-fn known(wire: &mut ClientWire) -> Value {
+fn cached(wire: &mut ClientWire) -> Value {
     let request = list(wire);
     wire.expect_silence();
     wire.result(request)
@@ -38,7 +38,7 @@ fn call(wire: &mut ClientWire) -> RequestId {
 fn client_requests_a_cacheable_list_once() {
     modern(config(), |wire| {
         let answer = fetch(wire, tools("a", 1_000));
-        assert_eq!(known(wire), answer);
+        assert_eq!(cached(wire), answer);
         wire.advance(SECOND);
         fetch(wire, tools("a", 1_000));
     });
@@ -51,7 +51,7 @@ fn client_caches_the_list_without_invalid_tools() {
         let answer = fetch(wire, with_header(tools("a", 60_000), "not a header"));
         assert_eq!(answer["tools"], json!([]));
         wire.diagnostics();
-        assert_eq!(known(wire), answer);
+        assert_eq!(cached(wire), answer);
         assert!(wire.diagnostics().is_empty(), "the invalid tool is reported once");
     });
 }
@@ -72,7 +72,7 @@ fn header_mismatch_invalidates_the_list_of_tools() {
         wire.answer(&again, json!({"resultType": "complete", "content": []}));
         wire.result(request);
         fetch(wire, with_header(tools("a", 60_000), "Area"));
-        known(wire);
+        cached(wire);
     });
 }
 

@@ -24,7 +24,7 @@ fn error_names_the_capability_that_the_client_lacks() {
 #[test]
 fn server_uses_the_capabilities_of_each_attempt() {
     let mut web = HttpHarness::new(router());
-    let (_, state) = asked(&attempt(&mut web, "steps", None, None));
+    let (_, state) = required_input(&attempt(&mut web, "steps", None, None));
     let responses = json!({"first": accepted("first", "1")});
     let params =
         json!({"name": "steps", "arguments": {}, "requestState": state, "inputResponses": responses});

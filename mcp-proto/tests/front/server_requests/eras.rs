@@ -7,12 +7,12 @@ use super::*;
 fn handler_sends_an_input_request_in_its_result_to_a_modern_client() {
     let mut web = HttpHarness::new(router());
     let first = attempt(&mut web, "greet", None, None);
-    let (keys, state) = asked(&first);
+    let (keys, state) = required_input(&first);
     assert_eq!(keys, ["name"]);
     let request = &first["result"]["inputRequests"]["name"];
     assert_eq!(request["method"], "elicitation/create");
     assert_eq!(request["params"]["message"], "Your name?");
-    assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+    assert_eq!(text_of(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
 }
 
 /// S4.1: the same handler sends a request.
@@ -98,9 +98,9 @@ fn handler_sends_several_requests_to_a_legacy_client_at_once() {
 fn modern_client_on_a_stream_answers_input_requests() {
     let mut s = ServerHarness::modern_with(router(), everything());
     let first = s.request("tools/call", json!({"name": "greet"}));
-    let (_, state) = asked(&first);
+    let (_, state) = required_input(&first);
     let again = json!({"name": "greet", "requestState": state, "inputResponses": alice().unwrap()});
-    assert_eq!(told(&s.request("tools/call", again)), "Hello, Alice!");
+    assert_eq!(text_of(&s.request("tools/call", again)), "Hello, Alice!");
 }
 
 /// S4.1: prompts and resources may require input too.
@@ -113,7 +113,7 @@ fn prompts_and_resources_can_require_input() {
     for (method, mut params) in
         [("prompts/get", json!({"name": "p"})), ("resources/read", json!({"uri": "r:1"}))]
     {
-        let (_, state) = asked(&web.ask_with(method, params.clone(), everything()).json());
+        let (_, state) = required_input(&web.ask_with(method, params.clone(), everything()).json());
         params["requestState"] = state;
         params["inputResponses"] = alice().unwrap();
         let answer = web.ask_with(method, params, everything()).json();
@@ -139,8 +139,8 @@ fn other_methods_cannot_require_input() {
 fn handler_learns_that_the_user_declined_or_cancelled() {
     for action in ["decline", "cancel"] {
         let mut web = HttpHarness::new(router());
-        let state = begun(&mut web);
+        let state = greet_state(&mut web);
         let answer = attempt(&mut web, "greet", Some(&state), Some(json!({"name": {"action": action}})));
-        assert_eq!(told(&answer), format!("Hello, {action}!"));
+        assert_eq!(text_of(&answer), format!("Hello, {action}!"));
     }
 }

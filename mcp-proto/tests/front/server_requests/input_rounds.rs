@@ -7,7 +7,7 @@ use super::*;
 fn handler_sends_concurrent_requests_in_one_result() {
     let mut web = HttpHarness::new(router());
     let first = attempt(&mut web, "three", None, None);
-    let (keys, state) = asked(&first);
+    let (keys, state) = required_input(&first);
     assert_eq!(keys, ["name", "roots", "word"]);
     let requests = &first["result"]["inputRequests"];
     assert_eq!(requests["word"]["method"], "sampling/createMessage");
@@ -17,70 +17,73 @@ fn handler_sends_concurrent_requests_in_one_result() {
         "word": {"role": "assistant", "content": {"type": "text", "text": "tree"}, "model": "m"},
         "roots": {"roots": []},
     });
-    assert_eq!(told(&attempt(&mut web, "three", Some(&state), Some(responses))), "Alice tree 0");
+    assert_eq!(text_of(&attempt(&mut web, "three", Some(&state), Some(responses))), "Alice tree 0");
 }
 
 /// S4.8: the state keeps the received answers, and the handler requests the rest again.
 #[test]
 fn handler_requests_missing_answers_again() {
     let mut web = HttpHarness::new(router());
-    let (_, state) = asked(&attempt(&mut web, "three", None, None));
+    let (_, state) = required_input(&attempt(&mut web, "three", None, None));
     let (keys, state) =
-        asked(&attempt(&mut web, "three", Some(&state), Some(json!({"roots": {"roots": []}}))));
+        required_input(&attempt(&mut web, "three", Some(&state), Some(json!({"roots": {"roots": []}}))));
     assert_eq!(keys, ["name", "word"]);
-    let (keys, state) = asked(&attempt(&mut web, "three", Some(&state), None));
+    let (keys, state) = required_input(&attempt(&mut web, "three", Some(&state), None));
     assert_eq!(keys, ["name", "word"]);
-    let (keys, state) = asked(&attempt(&mut web, "three", Some(&state), alice()));
+    let (keys, state) = required_input(&attempt(&mut web, "three", Some(&state), alice()));
     assert_eq!(keys, ["word"]);
     let word = json!({"role": "assistant", "content": {"type": "text", "text": "tree"}, "model": "m"});
-    assert_eq!(told(&attempt(&mut web, "three", Some(&state), Some(json!({"word": word})))), "Alice tree 0");
+    assert_eq!(
+        text_of(&attempt(&mut web, "three", Some(&state), Some(json!({"word": word})))),
+        "Alice tree 0"
+    );
 }
 
 /// S4.7: each round is self-contained; the server stores nothing for a client that never comes back.
 #[test]
 fn one_answer_can_lead_to_the_next_request() {
     let mut web = HttpHarness::new(router());
-    let (keys, state) = asked(&attempt(&mut web, "steps", None, None));
+    let (keys, state) = required_input(&attempt(&mut web, "steps", None, None));
     assert_eq!(keys, ["first"]);
     let responses = json!({"first": accepted("first", "1")});
-    let (keys, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(responses)));
+    let (keys, state) = required_input(&attempt(&mut web, "steps", Some(&state), Some(responses)));
     assert_eq!(keys, ["second"]);
     let responses = json!({"second": accepted("second", "2")});
-    let (keys, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(responses)));
+    let (keys, state) = required_input(&attempt(&mut web, "steps", Some(&state), Some(responses)));
     assert_eq!(keys, ["third"]);
     let responses = json!({"third": accepted("third", "3")});
-    assert_eq!(told(&attempt(&mut web, "steps", Some(&state), Some(responses))), "1 2 3");
+    assert_eq!(text_of(&attempt(&mut web, "steps", Some(&state), Some(responses))), "1 2 3");
 }
 
 /// S4.8
 #[test]
 fn server_ignores_unneeded_answers() {
     let mut web = HttpHarness::new(router());
-    let (_, state) = asked(&attempt(&mut web, "steps", None, None));
+    let (_, state) = required_input(&attempt(&mut web, "steps", None, None));
     let responses = json!({"first": accepted("first", "1"), "fourth": 4});
-    let (keys, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(responses)));
+    let (keys, state) = required_input(&attempt(&mut web, "steps", Some(&state), Some(responses)));
     assert_eq!(keys, ["second"]);
     // What was answered cannot be taken back.
     let late = json!({"first": accepted("first", "x"), "second": accepted("second", "2")});
-    let (_, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(late)));
+    let (_, state) = required_input(&attempt(&mut web, "steps", Some(&state), Some(late)));
     let last = json!({"third": accepted("third", "3")});
-    assert_eq!(told(&attempt(&mut web, "steps", Some(&state), Some(last))), "1 2 3");
+    assert_eq!(text_of(&attempt(&mut web, "steps", Some(&state), Some(last))), "1 2 3");
 }
 
 /// A client that knows the requests need not wait for them.
 #[test]
 fn client_may_answer_before_the_request() {
     let mut web = HttpHarness::new(router());
-    assert_eq!(told(&attempt(&mut web, "greet", None, alice())), "Hello, Alice!");
+    assert_eq!(text_of(&attempt(&mut web, "greet", None, alice())), "Hello, Alice!");
     let early = json!({"second": accepted("second", "2"), "third": accepted("third", "3")});
-    assert_eq!(asked(&attempt(&mut web, "steps", None, Some(early))).0, ["first"]);
+    assert_eq!(required_input(&attempt(&mut web, "steps", None, Some(early))).0, ["first"]);
 }
 
 /// S4.8
 #[test]
 fn server_refuses_an_invalid_answer() {
     let mut web = HttpHarness::new(router());
-    let state = begun(&mut web);
+    let state = greet_state(&mut web);
     for answer in [json!({}), json!({"action": "maybe"}), json!(5), json!({"roots": []}), Value::Null] {
         let answer = attempt(&mut web, "greet", Some(&state), Some(json!({"name": answer})));
         assert!(refused(&answer).contains("\"name\""), "{answer}");
@@ -88,7 +91,7 @@ fn server_refuses_an_invalid_answer() {
     for responses in [json!([]), json!("name"), json!(7)] {
         refused(&attempt(&mut web, "greet", Some(&state), Some(responses)));
     }
-    assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+    assert_eq!(text_of(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
 }
 
 #[test]
@@ -110,11 +113,11 @@ fn run_once_runs_its_work_once() {
         })
     };
     let mut web = HttpHarness::new(router);
-    let (_, state) = asked(&attempt(&mut web, "work", None, None));
+    let (_, state) = required_input(&attempt(&mut web, "work", None, None));
     let responses = json!({"first": accepted("first", "a")});
-    let (_, state) = asked(&attempt(&mut web, "work", Some(&state), Some(responses)));
+    let (_, state) = required_input(&attempt(&mut web, "work", Some(&state), Some(responses)));
     let responses = json!({"second": accepted("second", "b")});
-    assert_eq!(told(&attempt(&mut web, "work", Some(&state), Some(responses))), "41 a [1] b");
+    assert_eq!(text_of(&attempt(&mut web, "work", Some(&state), Some(responses))), "41 a [1] b");
     assert_eq!((done.load(Ordering::Relaxed), runs.load(Ordering::Relaxed)), (2, 3));
 }
 
@@ -145,9 +148,9 @@ fn run_once_finishes_before_the_round_ends() {
     caller.expect_silence();
     released.store(7, Ordering::Relaxed);
     waker.lock().unwrap().take().unwrap().wake();
-    let (_, state) = asked(&caller.json());
+    let (_, state) = required_input(&caller.json());
     released.store(0, Ordering::Relaxed);
-    assert_eq!(told(&attempt(&mut web, "work", Some(&state), alice())), "Alice 7");
+    assert_eq!(text_of(&attempt(&mut web, "work", Some(&state), alice())), "Alice 7");
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn round_waits_for_a_handler_that_wakes_itself() {
         Ok::<_, HandlerError>(format!("{} {}", first?, second?))
     });
     let mut web = HttpHarness::new(router);
-    assert_eq!(asked(&attempt(&mut web, "slow", None, None)).0, ["first", "second"]);
+    assert_eq!(required_input(&attempt(&mut web, "slow", None, None)).0, ["first", "second"]);
 }
 
 #[test]
@@ -172,7 +175,7 @@ fn dropped_request_is_not_sent() {
         assert!(poll_once(cx.elicit("first", form("first"))).await.is_none());
         question(&cx, "second").await
     });
-    assert_eq!(asked(&attempt(&mut HttpHarness::new(router), "fickle", None, None)).0, ["second"]);
+    assert_eq!(required_input(&attempt(&mut HttpHarness::new(router), "fickle", None, None)).0, ["second"]);
 }
 
 /// S4.3: a key names one request.
@@ -189,9 +192,9 @@ fn two_requests_cannot_share_a_key() {
             Ok::<_, HandlerError>("")
         });
     let mut web = HttpHarness::new(router);
-    let (keys, state) = asked(&attempt(&mut web, "same", None, None));
+    let (keys, state) = required_input(&attempt(&mut web, "same", None, None));
     assert_eq!(keys, ["name"]);
-    assert_eq!(told(&attempt(&mut web, "same", Some(&state), alice())), "Alice Alice");
+    assert_eq!(text_of(&attempt(&mut web, "same", Some(&state), alice())), "Alice Alice");
     assert_eq!(attempt(&mut web, "differ", None, None)["error"]["code"], -32603);
 }
 
@@ -207,7 +210,7 @@ fn another_task_can_send_a_request() {
     let mut asking = pin!(cx.elicit("name", form("name")));
     let mut task = TaskContext::from_waker(Waker::noop());
     assert!(asking.as_mut().poll(&mut task).is_pending());
-    assert_eq!(asked(&caller.json()).0, ["name"]);
+    assert_eq!(required_input(&caller.json()).0, ["name"]);
     assert_eq!(held.dropped_count(), 1);
     assert!(matches!(asking.poll(&mut task), Poll::Ready(Err(Error::Cancelled))));
 }
@@ -226,5 +229,5 @@ fn raw_handler_can_return_its_own_input_required_result() {
     let mut web = HttpHarness::new(router);
     let first = attempt(&mut web, "raw", None, None);
     assert_eq!(first["result"]["requestState"], "mine", "{first}");
-    assert_eq!(told(&attempt(&mut web, "raw", Some(&json!("mine")), None)), "mine");
+    assert_eq!(text_of(&attempt(&mut web, "raw", Some(&json!("mine")), None)), "mine");
 }

@@ -20,12 +20,12 @@ fn handler_sends_a_modern_client_to_a_page() {
     let completions = Arc::default();
     let mut web = HttpHarness::new(visiting(&completions));
     let first = attempt(&mut web, "visit", None, None);
-    let (_, state) = asked(&first);
+    let (_, state) = required_input(&first);
     let params = &first["result"]["inputRequests"]["page"]["params"];
     assert_eq!((&params["mode"], &params["url"]), (&json!("url"), &json!("https://mcp.example/login")));
     assert!(params.get("elicitationId").is_none(), "{params}");
     let answer = attempt(&mut web, "visit", Some(&state), Some(json!({"page": {"action": "accept"}})));
-    assert_eq!(told(&answer), "accept");
+    assert_eq!(text_of(&answer), "accept");
     assert!(completions.lock().unwrap().iter().all(Option::is_none));
 }
 
@@ -145,5 +145,5 @@ fn handler_sends_sampling_tools_only_to_clients_that_declare_them() {
         "{answer}"
     );
     let answer = web.ask_with("tools/call", params, json!({"sampling": {"tools": {}}})).json();
-    assert_eq!(asked(&answer).0, ["time"]);
+    assert_eq!(required_input(&answer).0, ["time"]);
 }

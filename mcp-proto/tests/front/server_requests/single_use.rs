@@ -9,37 +9,37 @@ fn state_can_be_used_once_with_a_store() {
     let instance = || HttpHarness::new(router().seal(Sealer::new(key(1), [])).single_use(store.clone()));
     let (mut one, mut other) = (instance(), instance());
     // Their random numbers are equal here, and states are identified by them.
-    (0..4).for_each(|_| drop(begun(&mut other)));
-    let state = begun(&mut one);
-    assert_eq!(told(&attempt(&mut one, "greet", Some(&state), alice())), "Hello, Alice!");
+    (0..4).for_each(|_| drop(greet_state(&mut other)));
+    let state = greet_state(&mut one);
+    assert_eq!(text_of(&attempt(&mut one, "greet", Some(&state), alice())), "Hello, Alice!");
     for web in [&mut one, &mut other] {
         assert!(refused(&attempt(web, "greet", Some(&state), alice())).contains("used before"));
     }
     // Each round has its own state.
-    let (_, state) = asked(&attempt(&mut one, "steps", None, None));
+    let (_, state) = required_input(&attempt(&mut one, "steps", None, None));
     let responses = json!({"first": accepted("first", "1")});
-    let (_, next) = asked(&attempt(&mut other, "steps", Some(&state), Some(responses.clone())));
+    let (_, next) = required_input(&attempt(&mut other, "steps", Some(&state), Some(responses.clone())));
     refused(&attempt(&mut other, "steps", Some(&state), Some(responses)));
     let responses = json!({"second": accepted("second", "2")});
-    assert_eq!(asked(&attempt(&mut one, "steps", Some(&next), Some(responses))).0, ["third"]);
+    assert_eq!(required_input(&attempt(&mut one, "steps", Some(&next), Some(responses))).0, ["third"]);
 }
 
 /// S4.4: only what is in order is noted down, and what is not cannot use a state up.
 #[test]
 fn refused_state_is_not_used_up() {
     let mut web = HttpHarness::new(router().single_use(Arc::new(UsedStates::new(1))));
-    let state = begun(&mut web);
+    let state = greet_state(&mut web);
     refused(&attempt(&mut web, "other", Some(&state), alice()));
     refused(&attempt(&mut web, "greet", Some(&json!(format!("{}A", state.as_str().unwrap()))), alice()));
-    assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+    assert_eq!(text_of(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
 }
 
 #[test]
 fn state_can_be_reused_until_it_expires_without_a_store() {
     let mut web = HttpHarness::new(router());
-    let state = begun(&mut web);
+    let state = greet_state(&mut web);
     for _ in 0..2 {
-        assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+        assert_eq!(text_of(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
     }
 }
 
@@ -88,15 +88,15 @@ fn adults() -> Router {
 #[test]
 fn invalid_form_content_ends_the_request() {
     let mut web = HttpHarness::new(adults());
-    let (_, state) = asked(&attempt(&mut web, "age", None, None));
+    let (_, state) = required_input(&attempt(&mut web, "age", None, None));
     let filled = |age: Value| json!({"age": {"action": "accept", "content": {"age": age}}});
     let wrong = attempt(&mut web, "age", Some(&state), Some(filled(json!(17))));
     assert!(refused(&wrong).contains(r#"the field "age" is too small"#), "{wrong}");
-    let (_, state) = asked(&attempt(&mut web, "age", None, None));
-    assert_eq!(told(&attempt(&mut web, "age", Some(&state), Some(filled(json!(18))))), "accept");
-    let (_, state) = asked(&attempt(&mut web, "age", None, None));
+    let (_, state) = required_input(&attempt(&mut web, "age", None, None));
+    assert_eq!(text_of(&attempt(&mut web, "age", Some(&state), Some(filled(json!(18))))), "accept");
+    let (_, state) = required_input(&attempt(&mut web, "age", None, None));
     let declined = json!({"age": {"action": "decline"}});
-    assert_eq!(told(&attempt(&mut web, "age", Some(&state), Some(declined))), "decline");
+    assert_eq!(text_of(&attempt(&mut web, "age", Some(&state), Some(declined))), "decline");
 }
 
 /// C10.5
@@ -122,7 +122,7 @@ fn store_may_be_slow_and_fail() {
     ] {
         let shared = Arc::new(Mutex::new(ControlledState::default()));
         let mut web = HttpHarness::new(router().single_use(Arc::new(ControlledStore(shared.clone()))));
-        let state = begun(&mut web);
+        let state = greet_state(&mut web);
         let params =
             json!({"name": "greet", "arguments": {}, "requestState": state, "inputResponses": alice()});
         let mut caller = web.ask_with("tools/call", params, everything());
@@ -135,7 +135,7 @@ fn store_may_be_slow_and_fail() {
         waker.wake();
         let answer = caller.json();
         match told_or_code {
-            Ok(text) => assert_eq!(told(&answer), text),
+            Ok(text) => assert_eq!(text_of(&answer), text),
             Err(code) => {
                 assert_eq!(answer["error"]["code"], code, "{answer}");
                 assert!(!answer.to_string().contains("10.0.0.1"), "{answer}");

@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn server_refuses_a_changed_state() {
     let mut web = HttpHarness::new(router());
-    let state = begun(&mut web);
+    let state = greet_state(&mut web);
     let text = state.as_str().unwrap();
     for at in 0..text.len() {
         let other = if &text[at..=at] == "A" { "B" } else { "A" };
@@ -17,7 +17,7 @@ fn server_refuses_a_changed_state() {
     for made_up in ["", "1.", "name:Alice", &format!("{text}-TAMPERED")] {
         refused(&attempt(&mut web, "greet", Some(&json!(made_up)), alice()));
     }
-    assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+    assert_eq!(text_of(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
 }
 
 /// S4.5, S9.3, S10.9
@@ -25,20 +25,20 @@ fn server_refuses_a_changed_state() {
 fn server_refuses_a_state_of_another_principal() {
     let mut web = HttpHarness::new(router());
     web.principal = Some(Principal::new("alice"));
-    let state = begun(&mut web);
+    let state = greet_state(&mut web);
     for other in [Some(Principal::new("mallory")), Some(Principal::new("")), None] {
         web.principal = other;
         refused(&attempt(&mut web, "greet", Some(&state), alice()));
     }
     web.principal = Some(Principal::new("alice"));
-    assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+    assert_eq!(text_of(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
 }
 
 /// S4.5
 #[test]
 fn server_refuses_a_state_of_another_request() {
     let mut web = HttpHarness::new(router());
-    let state = begun(&mut web);
+    let state = greet_state(&mut web);
     refused(&attempt(&mut web, "other", Some(&state), alice()));
     for params in [
         json!({"name": "greet", "arguments": {"x": 1}}),
@@ -47,21 +47,21 @@ fn server_refuses_a_state_of_another_request() {
     ] {
         refused(&attempt_with(&mut web, params, Some(&state), alice()));
     }
-    assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+    assert_eq!(text_of(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
 }
 
 /// S4.5
 #[test]
 fn server_refuses_an_expired_state() {
     let mut web = HttpHarness::new(router());
-    let state = begun(&mut web);
+    let state = greet_state(&mut web);
     web.advance(Duration::from_secs(599));
-    assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+    assert_eq!(text_of(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
     web.advance(Duration::from_secs(1));
     assert!(refused(&attempt(&mut web, "greet", Some(&state), alice())).contains("lapsed"));
 
     let mut web = HttpHarness::new(router().state_lifetime(Duration::from_secs(5)));
-    let state = begun(&mut web);
+    let state = greet_state(&mut web);
     web.advance(Duration::from_secs(5));
     refused(&attempt(&mut web, "greet", Some(&state), alice()));
 }
@@ -71,13 +71,13 @@ fn server_refuses_an_expired_state() {
 fn another_instance_continues_from_the_state() {
     let instance = || HttpHarness::new(router().seal(Sealer::new(key(1), [])));
     let (mut one, mut other) = (instance(), instance());
-    let (_, state) = asked(&attempt(&mut one, "steps", None, None));
+    let (_, state) = required_input(&attempt(&mut one, "steps", None, None));
     let responses = json!({"first": accepted("first", "1")});
-    let (_, state) = asked(&attempt(&mut other, "steps", Some(&state), Some(responses)));
+    let (_, state) = required_input(&attempt(&mut other, "steps", Some(&state), Some(responses)));
     let responses = json!({"second": accepted("second", "2")});
-    let (_, state) = asked(&attempt(&mut one, "steps", Some(&state), Some(responses)));
+    let (_, state) = required_input(&attempt(&mut one, "steps", Some(&state), Some(responses)));
     let responses = json!({"third": accepted("third", "3")});
-    assert_eq!(told(&attempt(&mut other, "steps", Some(&state), Some(responses))), "1 2 3");
+    assert_eq!(text_of(&attempt(&mut other, "steps", Some(&state), Some(responses))), "1 2 3");
 }
 
 /// S4.9
@@ -85,9 +85,9 @@ fn another_instance_continues_from_the_state() {
 fn operator_can_rotate_keys_between_rounds() {
     let mut old = HttpHarness::new(router().seal(Sealer::new(key(1), [])));
     let mut new = HttpHarness::new(router().seal(Sealer::new(key(2), [key(1)])));
-    let (_, state) = asked(&attempt(&mut old, "steps", None, None));
+    let (_, state) = required_input(&attempt(&mut old, "steps", None, None));
     let responses = json!({"first": accepted("first", "1")});
-    let (_, state) = asked(&attempt(&mut new, "steps", Some(&state), Some(responses)));
+    let (_, state) = required_input(&attempt(&mut new, "steps", Some(&state), Some(responses)));
     refused(&attempt(&mut old, "steps", Some(&state), None));
 }
 
@@ -95,7 +95,7 @@ fn operator_can_rotate_keys_between_rounds() {
 fn servers_with_other_keys_or_names_refuse_each_others_states() {
     // The random numbers of the test servers are equal: only their keys differ.
     let mut one = HttpHarness::new(router().seal(Sealer::new(key(1), [])));
-    let state = begun(&mut one);
+    let state = greet_state(&mut one);
     refused(&attempt(
         &mut HttpHarness::new(router().seal(Sealer::new(key(2), []))),
         "greet",
