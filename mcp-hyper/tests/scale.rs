@@ -111,7 +111,9 @@ fn hold_streams(
         caller.forget();
         LIVE.load(Relaxed) < before + 64 * 1024
     });
-    println!("{STREAMS} {kind} streams: {each:.1} KiB each with its connection, all told within {told:?}");
+    println!(
+        "{STREAMS} {kind} streams: {each:.1} KiB each with its connection, all notified within {told:?}"
+    );
     assert!(each < most, "{each} KiB");
 }
 

@@ -265,16 +265,16 @@ fn dropping_a_call_closes_only_its_connection() {
     });
 }
 
-/// While `deaf`, it does not pass on wake-ups; polling still finds the input.
+/// While `suppressed`, it does not pass on wake-ups; polling still finds the input.
 #[derive(Default)]
 struct SuppressedWaker {
-    deaf: AtomicBool,
+    suppressed: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
 impl Wake for SuppressedWaker {
     fn wake(self: Arc<Self>) {
-        if !self.deaf.load(Ordering::SeqCst)
+        if !self.suppressed.load(Ordering::SeqCst)
             && let Some(waker) = self.waker.lock().unwrap().take()
         {
             waker.wake();
@@ -284,13 +284,13 @@ impl Wake for SuppressedWaker {
 
 struct SuppressibleStream {
     stream: Box<dyn Stream>,
-    ear: Arc<SuppressedWaker>,
+    suppressor: Arc<SuppressedWaker>,
 }
 
 impl AsyncRead for SuppressibleStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        *self.ear.waker.lock().unwrap() = Some(cx.waker().clone());
-        let waker = Waker::from(self.ear.clone());
+        *self.suppressor.waker.lock().unwrap() = Some(cx.waker().clone());
+        let waker = Waker::from(self.suppressor.clone());
         Pin::new(&mut self.stream).poll_read(&mut Context::from_waker(&waker), buf)
     }
 }
@@ -320,9 +320,9 @@ impl Runtime for SuppressingRuntime {
 
     async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
         let stream = Smol.connect(endpoint).await?;
-        let ear = Arc::new(SuppressedWaker::default());
-        self.0.lock().unwrap().push(ear.clone());
-        Ok(Box::new(SuppressibleStream { stream, ear }))
+        let suppressor = Arc::new(SuppressedWaker::default());
+        self.0.lock().unwrap().push(suppressor.clone());
+        Ok(Box::new(SuppressibleStream { stream, suppressor }))
     }
 
     fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
@@ -335,8 +335,8 @@ fn client_moves_a_request_from_a_dead_connection_before_it_writes_a_byte() {
     run(async {
         let (listener, url) = listen().await;
         let (options, ends) = watched(modern());
-        let ears = SuppressingRuntime::default();
-        let (client, _driver) = connect(options.runtime(ears.clone()), &url);
+        let runtime = SuppressingRuntime::default();
+        let (client, _driver) = connect(options.runtime(runtime.clone()), &url);
         let (leave, may_leave) = smol::channel::bounded(1);
         let (left, has_left) = smol::channel::bounded(1);
         let server = smol::spawn(async move {
@@ -348,12 +348,12 @@ fn client_moves_a_request_from_a_dead_connection_before_it_writes_a_byte() {
             accept(&listener).await.serve(1).await.len()
         });
         client.ready().await.unwrap();
-        ears.0.lock().unwrap()[0].deaf.store(true, Ordering::SeqCst);
+        runtime.0.lock().unwrap()[0].suppressed.store(true, Ordering::SeqCst);
         leave.send(()).await.unwrap();
         has_left.recv().await.unwrap();
         assert_eq!(call(&client).await.unwrap(), "1");
         assert_eq!(server.await, 1);
-        assert_eq!(ears.0.lock().unwrap().len(), 2);
+        assert_eq!(runtime.0.lock().unwrap().len(), 2);
         let ends = ends.lock().unwrap();
         assert!(ends.iter().all(|end| *end == ExchangeEnd::Complete), "{ends:?}");
     });
