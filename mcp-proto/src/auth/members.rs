@@ -9,7 +9,7 @@ use core::fmt;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::rpc::collect_members;
+use crate::rpc::members::collect_members;
 
 use super::{DOCUMENT_BYTES, Scopes, URL_BYTES};
 

@@ -11,7 +11,7 @@ mod id;
 mod malformed;
 #[cfg(all(feature = "http", any(feature = "client", feature = "server")))]
 mod member_ranges;
-mod members;
+pub(crate) mod members;
 mod message;
 mod pending;
 mod raw;
@@ -26,7 +26,7 @@ pub use id::Id;
 pub use malformed::{EnvelopeKind, InvalidMessageKind, Malformed, MalformedKind, Recovered};
 #[cfg(all(feature = "http", any(feature = "client", feature = "server")))]
 pub(crate) use member_ranges::find_members;
-pub(crate) use members::{JsonStr, collect_members, decode_member, first_member, read_members};
+pub(crate) use members::{JsonStr, decode_member, first_member, read_members};
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
 pub use pending::Pending;
 pub use raw::Raw;

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::{ParamHeaderError, ParamHeaders};
-use crate::rpc::{Raw, collect_members};
+use crate::rpc::Raw;
+use crate::rpc::members::collect_members;
 
 /// A `tools/list` result, read by an HTTP client.
 #[derive(Debug)]
