@@ -139,7 +139,7 @@ fn detection_retries_a_header_mismatch_once_and_then_blames_a_proxy() {
     for status in [200, 400, 403, 500] {
         let mut run = Run::new(&config());
         assert_eq!(run.probe(error(status, -32020)), PROBE);
-        assert!(run.probe(error(status, -32020)).contains("changes the headers"));
+        assert!(run.probe(error(status, -32020)).contains("a proxy on the way"));
         assert!(matches!(run.failure(), ConnectError::HeadersChanged { .. }));
     }
     let mut run = Run::new(&config());
@@ -276,7 +276,7 @@ fn handshake_beside_an_event_stream_is_the_last_attempt() {
         }
     }
     assert!(beside().initialize(failed()).contains("connection refused"));
-    assert!(beside().initialize(initialized("2026-07-28")).contains("beside a stream of events"));
+    assert!(beside().initialize(initialized("2026-07-28")).contains("over HTTP+SSE"));
     assert!(beside().initialize(unsupported(400, &["2026-07-28"])).starts_with("fail"));
     assert_eq!(beside().initialize(unsupported(200, &["2025-03-26"])), "initialize 2025-03-26");
     let (waited, act) = beside().wait();

@@ -150,7 +150,7 @@ fn session_beside_an_event_stream_is_reopened_beside_it() {
     assert_eq!(run.did(act), "initialize 2024-11-05");
     let act = run.detect.repeat_handshake(run.now, Revision::V2024_11_05);
     assert_eq!(run.did(act), "initialize 2024-11-05", "the stream broke off again");
-    assert!(run.initialize(initialized("2026-07-28")).contains("beside a stream of events"));
+    assert!(run.initialize(initialized("2026-07-28")).contains("over HTTP+SSE"));
 }
 
 #[test]
