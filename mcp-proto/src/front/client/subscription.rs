@@ -40,13 +40,30 @@ pub enum SubscriptionUpdate {
 pub struct Subscription {
     client: Client,
     id: RequestId,
-    state: State,
+    state: StreamState,
 }
 
-enum State {
+/// The state of a stream of updates.
+pub(super) enum StreamState {
     Open,
     Ended(Result<(), Error>),
     Reported,
+}
+
+impl StreamState {
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    pub(super) fn take_outcome(&mut self) -> Option<Result<(), Error>> {
+        match core::mem::replace(self, Self::Reported) {
+            Self::Ended(outcome) => Some(outcome),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
 }
 
 impl Subscription {
@@ -54,7 +71,7 @@ impl Subscription {
         let params = SubscriptionsListenParams::new(filter);
         let outgoing = OutgoingRequest::new::<SubscriptionsListen>(&params, RequestOptions::default());
         let id = client.inner.send(outgoing, FollowKind::Subscription)?;
-        Ok(Self { client, id, state: State::Open })
+        Ok(Self { client, id, state: StreamState::Open })
     }
 
     /// The next update; `None` once the subscription has ended.
@@ -65,17 +82,11 @@ impl Subscription {
     /// How the subscription ended: `Ok` if the server ended it gracefully; `None` while it is active. It can be taken
     /// once.
     pub fn outcome(&mut self) -> Option<Result<(), Error>> {
-        match core::mem::replace(&mut self.state, State::Reported) {
-            State::Ended(outcome) => Some(outcome),
-            other => {
-                self.state = other;
-                None
-            }
-        }
+        self.state.take_outcome()
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<SubscriptionUpdate>> {
-        if !matches!(self.state, State::Open) {
+        if !self.state.is_open() {
             return Poll::Ready(None);
         }
         let link = &*self.client.inner;
@@ -95,7 +106,7 @@ impl Subscription {
                 let Poll::Ready(outcome) = link.poll_outcome(self.id, cx.waker().clone()) else {
                     return Poll::Pending;
                 };
-                self.state = State::Ended(match outcome {
+                self.state = StreamState::Ended(match outcome {
                     Outcome::Result(_) => Ok(()),
                     other => Err(other.into()),
                 });
@@ -115,7 +126,7 @@ impl Stream for Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        if matches!(self.state, State::Open) {
+        if self.state.is_open() {
             self.client.inner.abandon(self.id, None);
         }
     }

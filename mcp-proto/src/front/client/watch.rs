@@ -8,6 +8,7 @@ use core::task::{Context, Poll};
 use futures_core::Stream;
 
 use super::Client;
+use super::subscription::StreamState;
 use super::watch_queues::WatchItem;
 use super::watch_update::WatchUpdate;
 use crate::front::error::Error;
@@ -71,17 +72,17 @@ impl WatchRequest {
 
     /// Watches the resource `uri` and the resources below it.
     pub fn resource(self, uri: impl AsRef<str>) -> Self {
-        self.with(|interest| interest.resource(uri))
+        self.with(|filter| filter.resource(uri))
     }
 
     /// Watches the task `id`. The client must declare the tasks extension.
     pub fn task(self, id: impl AsRef<str>) -> Self {
-        self.with(|interest| interest.task(id))
+        self.with(|filter| filter.task(id))
     }
 
-    /// Watches what `interest` selects, in place of all earlier selections.
-    pub fn filter(self, interest: WatchFilter) -> Self {
-        self.with(|_| interest)
+    /// Watches what `filter` selects, in place of all earlier selections.
+    pub fn filter(self, filter: WatchFilter) -> Self {
+        self.with(|_| filter)
     }
 
     /// Sets which state the application knows already.
@@ -95,15 +96,15 @@ impl WatchRequest {
     /// # Errors
     /// If the connection has ended or is closing.
     pub fn open(self) -> Result<Watch, Error> {
-        let Self { client, filter: interest, since } = self;
-        let kept = interest.clone();
+        let Self { client, filter, since } = self;
+        let requested = filter.clone();
         let id = client.inner.connection.command(|core, machine, now, _| {
             core.check_open()?;
-            let id = machine.at(now).watch(interest, since)?;
+            let id = machine.at(now).watch(requested, since)?;
             core.watch_queues.open(id);
             Ok::<_, Error>(id)
         })?;
-        Ok(Watch { client, id, filter: kept, state: State::Open })
+        Ok(Watch { client, id, filter, state: StreamState::Open })
     }
 
     fn with(mut self, change: impl FnOnce(WatchFilter) -> WatchFilter) -> Self {
@@ -129,13 +130,7 @@ pub struct Watch {
     client: Client,
     id: WatchId,
     filter: WatchFilter,
-    state: State,
-}
-
-enum State {
-    Open,
-    Ended(Result<(), Error>),
-    Reported,
+    state: StreamState,
 }
 
 impl Watch {
@@ -151,13 +146,13 @@ impl Watch {
 
     /// Replaces the filter. Changes that both filters select are reported without a gap; an
     /// [`Active`](WatchUpdate::Active) tells when the others are reported too.
-    pub fn set_filter(&mut self, interest: WatchFilter) {
-        self.filter = interest.clone();
+    pub fn set_filter(&mut self, filter: WatchFilter) {
+        self.filter = filter.clone();
         let id = self.id;
         self.client
             .inner
             .connection
-            .command(|_, machine, now, _| machine.at(now).set_watch_filter(id, interest));
+            .command(|_, machine, now, _| machine.at(now).set_watch_filter(id, filter));
     }
 
     /// Opens the same watch on another connection to the same server.
@@ -172,26 +167,20 @@ impl Watch {
 
     /// How the watch ended: `Ok` if the server ended it gracefully; `None` while it is active. It can be taken once.
     pub fn outcome(&mut self) -> Option<Result<(), Error>> {
-        match core::mem::replace(&mut self.state, State::Reported) {
-            State::Ended(outcome) => Some(outcome),
-            other => {
-                self.state = other;
-                None
-            }
-        }
+        self.state.take_outcome()
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<WatchUpdate>> {
-        if !matches!(self.state, State::Open) {
+        if !self.state.is_open() {
             return Poll::Ready(None);
         }
         let (id, waker) = (self.id, cx.waker().clone());
         let connection = &self.client.inner.connection;
         let polled = connection.with(|core, _, _, wakers| core.watch_queues.poll(id, waker, wakers));
-        polled.map(|heard| match heard? {
+        polled.map(|item| match item? {
             WatchItem::Update(update) => Some(update),
             WatchItem::End(end) => {
-                self.state = State::Ended(end);
+                self.state = StreamState::Ended(end);
                 None
             }
         })

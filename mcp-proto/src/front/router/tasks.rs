@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::dispatch::{Dispatch, unknown_tool};
 use super::replies::tool_reply;
 use super::task_tool::{TaskTool, TaskTrigger};
-use super::tools::invalid_arguments;
+use super::tools::decode_arguments;
 use super::{Router, RouterError};
 use crate::front::handler::context::Context;
 use crate::front::handler::detached::{DetachedCall, DetachedWork};
@@ -120,14 +120,8 @@ impl<M: HandlerMode> Router<M> {
         let check = self.output_check(&tool);
         let erased = handler.erase(
             |call: CallToolParams, context: &Context| {
-                let decoded = match &call.arguments {
-                    Some(arguments) => arguments.decode(),
-                    None => serde_json::from_str("{}"),
-                };
-                match decoded {
-                    Ok(arguments) => Ok((arguments, (call.name, call.task, context.clone()))),
-                    Err(error) => Err(invalid_arguments(&call.name, &error, context)),
-                }
+                let arguments = decode_arguments(&call, context)?;
+                Ok((arguments, (call.name, call.task, context.clone())))
             },
             move |(tool, asked, context): (String, Option<TaskMetadata>, Context), output| match output {
                 Ok(rest) => {

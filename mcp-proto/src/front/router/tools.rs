@@ -78,13 +78,7 @@ impl<M: HandlerMode> Router<M> {
         let check = self.output_check(&tool);
         let erased = handler.erase(
             |call: CallToolParams, context: &Context| {
-                let decoded = match &call.arguments {
-                    Some(arguments) => arguments.decode(),
-                    None => serde_json::from_str("{}"),
-                };
-                decoded
-                    .map(|arguments| (arguments, ()))
-                    .map_err(|error| invalid_arguments(&call.name, &error, context))
+                decode_arguments(&call, context).map(|arguments| (arguments, ()))
             },
             move |(), output| tool_reply(check.check(output)),
         );
@@ -135,6 +129,17 @@ impl<M: HandlerMode> Router<M> {
 fn is_tool_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     (1..=128).contains(&name.len()) && name.chars().all(allowed)
+}
+
+pub(super) fn decode_arguments<A: DeserializeOwned>(
+    call: &CallToolParams,
+    context: &Context,
+) -> Result<A, Reply> {
+    let decoded = match &call.arguments {
+        Some(arguments) => arguments.decode(),
+        None => serde_json::from_str("{}"),
+    };
+    decoded.map_err(|error| invalid_arguments(&call.name, &error, context))
 }
 
 /// The reply to arguments that do not match: a tool result or a protocol error, as the revision demands.
