@@ -250,7 +250,7 @@ impl fmt::Display for TokenResponseError {
             Self::Duplicate(name) => write!(f, "the token endpoint says twice what {name} is"),
             Self::Missing(name) => write!(f, "the answer of the token endpoint lacks {name}"),
             Self::InvalidMember(name) => {
-                write!(f, "in the answer of the token endpoint, {name} is not what it should be")
+                write!(f, "in the response of the token endpoint, {name} is invalid")
             }
             Self::UnknownKind => f.write_str("the token is of a kind that is not known here"),
         }

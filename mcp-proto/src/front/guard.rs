@@ -35,7 +35,7 @@
 //!         if !good {
 //!             return Err(VerifyError::invalid("it is not known"));
 //!         }
-//!         Ok(Access::new(Principal::new("alice"), RESOURCE))
+//!         Ok(Access::new(Principal::new("ada"), RESOURCE))
 //!     }
 //! });
 //!

@@ -1,4 +1,4 @@
-//! What the application decides.
+//! Configuration of the client.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -27,68 +27,68 @@ use crate::auth::{
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AuthConfig {
-    /// How tokens are asked for. Default: a person agrees on a page.
+    /// How tokens are requested. Default: the user authorizes the client on a page.
     pub grant: Grant,
-    /// Whether there is a person who can agree. Default: there is.
+    /// Whether a user can authorize the client. Default: yes.
     pub login_mode: LoginMode,
-    /// How this client presents itself where it registers.
+    /// The client's metadata for dynamic registration.
     pub client: ClientInfo,
-    /// The registrations that this client has beforehand. If there is any, no authorization server without one is
-    /// contacted: it would learn what another one gave out. Default: none.
+    /// The registrations that this client has already. If there are any, authorization servers without one are not
+    /// contacted, as they would learn credentials of another. Default: none.
     pub preregistrations: Vec<Preregistration>,
-    /// The URL of this client's own metadata document, which is then its name at every authorization server that reads
-    /// such documents. `https` with a path. Default: none.
+    /// The URL of this client's own metadata document, which is its id at every authorization server that supports such
+    /// documents. It must be `https` with a path. Default: none.
     pub client_id_document: Option<String>,
-    /// Where pages lead back to: `https`, or `http` on loopback.
+    /// The redirect URI of authorization pages: `https`, or `http` on loopback.
     pub redirect_uri: String,
     /// Whether issuers get redirect URIs of their own below that one. Default: they share it.
     pub redirect_paths: RedirectPaths,
-    /// The resource to ask tokens for, instead of the one in the server's metadata or the server's URL. Metadata that
+    /// The resource to request tokens for, instead of the one in the server's metadata or the server's URL. Metadata that
     /// names this resource is accepted, whatever the server's URL is. Default: none.
     pub resource: Option<String>,
     /// Whether the server's metadata may name its URL with one slash more or less at the end. Default: it may, and
     /// [`Event::Tolerated`](super::Event::Tolerated) says so.
     pub trailing_slash: TrailingSlash,
-    /// What to ask for when a challenge names no scopes, in place of all that the server's metadata lists. It is asked
-    /// for besides what challenges name.
+    /// The scopes to request when a challenge names none, instead of all that the server's metadata lists. Scopes that
+    /// challenges name are requested in addition. Default: none.
     pub scopes: Option<Scopes>,
-    /// Whether tokens may be bound to a key (RFC 9449), and to which. They are where the server demands it or the
-    /// authorization server offers it. Default: never.
+    /// The key that tokens may be bound to (RFC 9449). They are bound where the server requires it or the authorization
+    /// server supports it. Default: none.
     pub dpop: Option<DpopKey>,
-    /// How the issuer in metadata is compared with the one that led there. Default: exactly.
+    /// How the issuer in metadata is compared with the expected one. Default: exactly.
     pub issuer_match: IssuerMatch,
-    /// Whether metadata may lead into private networks. Default: no.
+    /// Whether URLs in metadata may be in private networks. Default: no.
     pub private_networks: PrivateNetworks,
-    /// Whether servers may do as 2025-03-26 has it: no metadata of the resource, and an authorization server at their
+    /// Whether servers may behave as in 2025-03-26: without resource metadata, and with an authorization server at their
     /// own origin. Default: yes.
     pub legacy_discovery: LegacyDiscovery,
-    /// How long an exchange with an authorization server may take. Default 15 s: a person may be waiting.
+    /// Timeout of an exchange with an authorization server. Default 15 s: a user may be waiting.
     pub exchange_timeout: Duration,
-    /// How long a page may stay open. Default 10 min, after which authorization servers forget it too.
+    /// How long a page may stay open. Default 10 min: authorization servers expire pages after that time too.
     pub page_timeout: Duration,
-    /// How long before its end a token is renewed. Default 60 s: requests that are on their way then still arrive in
-    /// time, and clocks may differ a little.
+    /// How long before its expiry a token is renewed. Default 60 s: requests in flight arrive in time, and clocks may
+    /// differ a little.
     pub refresh_margin: Duration,
-    /// How long a renewal that failed for a passing reason is left alone while the token is still good. Default 10 s.
+    /// Pause after a failed early renewal, while the token is still valid. Default 10 s.
     pub refresh_pause: Duration,
-    /// How long one process keeps others that share its store from renewing. Default 30 s: twice an exchange.
+    /// How long one process reserves the renewal of a token in a shared store. Default 30 s: twice an exchange.
     pub refresh_lease: Duration,
-    /// How often the store is looked at while another process renews. Default 500 ms.
+    /// Interval at which the store is read while another process renews the token. Default 500 ms.
     pub lease_poll: Duration,
-    /// The longest document that is read, in bytes. Default 256 KiB.
+    /// Maximum bytes of a document. Default 256 KiB.
     pub document_bytes: usize,
-    /// How often one request may lead to an authorization. Default 3, as each may show a page.
+    /// Maximum number of authorizations for one request. Default 3, as each may open a page.
     pub step_ups: u32,
-    /// How often one request may be sent again, for whatever reason. Default 6: besides authorizations there are nonces.
+    /// Maximum number of times that one request is sent again. Default 6: for authorizations and nonces.
     pub resends: u32,
-    /// How many redirects a document may be behind. Default 3.
+    /// Maximum number of redirects to a document. Default 3.
     pub redirects: u32,
-    /// How many of the authorization servers that a resource lists are tried. Default 3.
+    /// Maximum number of listed authorization servers to try. Default 3.
     pub servers: usize,
 }
 
 impl AuthConfig {
-    /// Every default, for a client called `name` whose pages lead back to `redirect_uri`.
+    /// The default configuration of a client called `name`, with this redirect URI.
     pub fn new(name: impl Into<String>, redirect_uri: impl Into<String>) -> Self {
         Self {
             grant: Grant::AuthorizationCode,
@@ -126,8 +126,8 @@ impl AuthConfig {
         self
     }
 
-    /// Adds an id and a secret that `issuer` gave out. They are sent to the endpoints of that issuer alone; if discovery
-    /// names no such issuer, the login ends with [`RegisteredElsewhere`](super::AuthError::RegisteredElsewhere) before
+    /// Adds an id and a secret that `issuer` issued. They are sent only to the endpoints of that issuer; if discovery
+    /// finds another, the login ends with [`RegisteredElsewhere`](super::AuthError::RegisteredElsewhere) before
     /// anything is sent.
     #[must_use]
     pub fn client_secret(mut self, issuer: impl Into<String>, id: impl Into<String>, secret: Secret) -> Self {
@@ -136,8 +136,8 @@ impl AuthConfig {
         self
     }
 
-    /// Adds an id that `issuer` gave out and the key that signs the assertions for it (`private_key_jwt`). As with
-    /// [`client_secret`](Self::client_secret), no other issuer is sent an assertion.
+    /// Adds an id that `issuer` issued, and the key that signs its assertions (`private_key_jwt`). As with
+    /// [`client_secret`](Self::client_secret), no other issuer gets an assertion.
     #[must_use]
     pub fn client_key(
         mut self,
@@ -176,23 +176,23 @@ impl AuthConfig {
     }
 }
 
-/// Whether issuers get redirect URIs of their own.
+/// Whether each issuer gets a redirect URI of its own.
 ///
-/// An issuer that does not name itself in its answers (`iss`, RFC 9207) can be impersonated by another one that sends the
-/// browser on to it (a mix-up attack). A redirect URI that no other issuer knows shows which issuer has answered.
+/// An issuer that does not name itself in redirects (`iss`, RFC 9207) can be impersonated by another one that forwards
+/// the browser to it (a mix-up attack). A redirect URI that no other issuer knows identifies the issuer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RedirectPaths {
-    /// All issuers lead back to the same URI.
+    /// All issuers share one redirect URI.
     #[default]
     Shared,
-    /// Where this client registers by itself with an issuer that does not announce `iss`, a segment that only this issuer
-    /// is given is added to the path. The host must serve every path below the redirect URI, and tell
-    /// [`Redirect::parse`](super::Redirect::parse) the URL and not the query alone: an answer without `iss` at the path of
-    /// another issuer, or at none, ends the login with [`RedirectIssuerMismatch`](super::AuthError::RedirectIssuerMismatch).
+    /// Dynamic registration with an issuer that does not announce `iss` adds a segment to the path that is unique to the
+    /// issuer. The host must serve every path below the redirect URI, and pass
+    /// [`Redirect::parse`](super::Redirect::parse) the URL rather than the query alone: a redirect without `iss` to any
+    /// other path ends the login with [`RedirectIssuerMismatch`](super::AuthError::RedirectIssuerMismatch).
     PerIssuer,
 }
 
-/// Whether the server's metadata may differ from its URL by a slash at the end of the path.
+/// Whether the resource in the server's metadata may differ from its URL by a trailing slash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TrailingSlash {
     /// It may, as is common.
@@ -202,65 +202,65 @@ pub enum TrailingSlash {
     Refused,
 }
 
-/// Whether there is a person who can agree on a page.
+/// Whether a user can authorize the client on a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LoginMode {
-    /// There is.
+    /// Yes.
     #[default]
     Interactive,
-    /// There is not: tokens that are kept are used and renewed, and where a page would be needed
-    /// [that is said](super::AuthError::LoginRequired). Nothing is registered for it.
+    /// No. Stored tokens are used and renewed. An operation that needs a page fails with
+    /// [`LoginRequired`](super::AuthError::LoginRequired), before any registration.
     NonInteractive,
 }
 
-/// How tokens are asked for.
+/// How tokens are requested.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Grant {
-    /// A person agrees on a page (the authorization code grant with PKCE).
+    /// The user authorizes the client on a page (the authorization code grant with PKCE).
     #[default]
     AuthorizationCode,
-    /// This client acts for itself, by its own credentials.
+    /// This client acts on its own behalf, with its own credentials.
     ///
     /// <https://modelcontextprotocol.io/extensions/auth/oauth-client-credentials>
     ClientCredentials,
-    /// An identity provider decides: it takes an assertion about who the person is, from the host, and gives out one
-    /// that the authorization server takes.
+    /// An identity provider decides: it exchanges the host's assertion about the user for an assertion that the
+    /// authorization server accepts.
     ///
     /// <https://modelcontextprotocol.io/extensions/auth/enterprise-managed-authorization>
     Enterprise(IdentityProvider),
-    /// The host has an assertion that the authorization server takes (RFC 7523), as workloads do. What it refuses is
-    /// not tried again.
+    /// The host has an assertion that the authorization server accepts (RFC 7523), as workloads do. A refused assertion
+    /// is not tried again.
     JwtBearer,
 }
 
 /// The identity provider of [`Grant::Enterprise`].
 #[derive(Clone, Debug)]
 pub struct IdentityProvider {
-    /// Where it is.
+    /// The provider's location.
     pub location: ProviderLocation,
-    /// What this client is known by there.
+    /// This client's credentials at the provider.
     pub credentials: ClientCredentials,
-    /// What the host's assertions are.
+    /// The kind of the host's assertions.
     pub subject: SubjectKind,
 }
 
-/// Where an identity provider is.
+/// The location of an identity provider.
 #[derive(Clone, Debug)]
 pub enum ProviderLocation {
-    /// Its issuer, whose metadata tells the rest.
+    /// Its issuer, whose metadata names the endpoint.
     Issuer(String),
     /// Its token endpoint.
     TokenEndpoint(String),
 }
 
-/// What an assertion about a person is.
+/// The kind of an assertion about a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SubjectKind {
-    /// An ID token of OpenID Connect.
+    /// An OpenID Connect ID token.
     #[default]
     IdToken,
-    /// An assertion of SAML 2.
+    /// A SAML 2 assertion.
     Saml2,
 }
 
@@ -273,17 +273,17 @@ impl SubjectKind {
     }
 }
 
-/// How this client presents itself where it registers (RFC 7591).
+/// The client's metadata for dynamic registration (RFC 7591).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientInfo {
-    /// Its name, as people are shown it.
+    /// The name for display.
     pub name: String,
-    /// Its home page.
+    /// The URL of its home page.
     pub uri: Option<String>,
     /// The URL of its logo.
     pub logo: Option<String>,
-    /// What kind of application it is.
+    /// The kind of application.
     pub application_type: ApplicationType,
 }
 
@@ -294,15 +294,15 @@ impl ClientInfo {
     }
 }
 
-/// What kind of application a client is: it decides which redirects an authorization server takes.
+/// The kind of application, which determines the redirect URIs that an authorization server accepts.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration>
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ApplicationType {
-    /// It runs on the person's own machine, and pages lead back to loopback.
+    /// It runs on the user's machine, with a redirect URI on loopback.
     #[default]
     Native,
-    /// It is served from elsewhere.
+    /// It runs on a web server.
     Web,
 }
 
@@ -315,10 +315,10 @@ impl ApplicationType {
     }
 }
 
-/// The credentials of a client at one authorization server, from before this client ran.
+/// The credentials of a client that is already registered at an authorization server.
 ///
-/// Credentials with a secret or a key belong to an issuer from the beginning: a server that a client connects to names its
-/// authorization servers itself, and could otherwise have the secret sent to one of its choice.
+/// Credentials with a secret or a key name their issuer: a server names its authorization servers itself, and could
+/// otherwise have the secret sent to one of its choice.
 #[derive(Clone, Debug)]
 pub struct Preregistration {
     issuer: Option<String>,
@@ -326,18 +326,17 @@ pub struct Preregistration {
 }
 
 impl Preregistration {
-    /// The id of a public client. It belongs to the first authorization server that it is used with, and is not sent to
-    /// another afterwards.
+    /// The id of a public client. It is pinned to the first authorization server that it is used with.
     pub fn public(id: impl Into<String>) -> Self {
         Self { issuer: None, credentials: ClientCredentials::new(id) }
     }
 
-    /// Credentials that `issuer` gave out. The issuer is compared as [`AuthConfig::issuer_match`] says.
+    /// Credentials that `issuer` issued. Issuers are compared according to [`AuthConfig::issuer_match`].
     pub fn for_issuer(issuer: impl Into<String>, credentials: ClientCredentials) -> Self {
         Self { issuer: Some(issuer.into()), credentials }
     }
 
-    /// The issuer that gave the credentials out. `None` for a public client that may be used with any one issuer.
+    /// The issuer of the credentials. `None` for a public client that may be used with any one issuer.
     pub fn issuer(&self) -> Option<&str> {
         self.issuer.as_deref()
     }
@@ -348,34 +347,34 @@ impl Preregistration {
     }
 }
 
-/// Whether this can identify an issuer: a URL without user name, query and fragment (RFC 8414, section 2).
+/// Whether this is a valid issuer: a URL without user name, query and fragment (RFC 8414, section 2).
 fn is_issuer(url: &str) -> bool {
     url::parse(url).is_ok_and(|parts| parts.user.is_none() && parts.query.is_none() && !parts.has_fragment)
 }
 
-/// A client's name, and how it shows that it is the one.
+/// A client id, and the proof of identity that goes with it.
 #[derive(Clone)]
 pub struct ClientCredentials {
-    /// The name.
+    /// The client id.
     pub id: String,
-    /// How it shows that.
+    /// The proof of identity.
     pub proof: ClientProof,
-    /// How that is sent. Default: as the authorization server's metadata asks for.
+    /// The authentication method. Default: chosen by the authorization server's metadata.
     pub method: Option<AuthMethod>,
 }
 
 impl ClientCredentials {
-    /// A client that shows nothing: a public one.
+    /// A public client, which has no proof.
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), proof: ClientProof::None, method: None }
     }
 
-    /// A client with a password.
+    /// A client with a secret.
     pub fn with_secret(id: impl Into<String>, secret: Secret) -> Self {
         Self { id: id.into(), proof: ClientProof::Secret(secret), method: None }
     }
 
-    /// A client with a key, of which the authorization server knows the public half.
+    /// A client with a key whose public half the authorization server knows.
     pub fn with_key(id: impl Into<String>, key: Arc<dyn Signer>) -> Self {
         Self { id: id.into(), proof: ClientProof::Key(key), method: None }
     }
@@ -387,15 +386,15 @@ impl fmt::Debug for ClientCredentials {
     }
 }
 
-/// How a client shows that it is the one.
+/// How a client proves its identity.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum ClientProof {
-    /// It does not.
+    /// Not at all.
     None,
-    /// By a password.
+    /// By a secret.
     Secret(Secret),
-    /// By signing (`private_key_jwt`).
+    /// By a signature (`private_key_jwt`).
     Key(Arc<dyn Signer>),
 }
 
@@ -409,21 +408,21 @@ impl fmt::Debug for ClientProof {
     }
 }
 
-/// How a client shows at a token endpoint that it is the one (RFC 7591, section 2).
+/// A client authentication method of token endpoints (RFC 7591, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AuthMethod {
     /// `client_secret_basic`: in a header.
     Basic,
     /// `client_secret_post`: in the form.
     Post,
-    /// `none`: it says its name alone.
+    /// `none`: the id alone.
     None,
-    /// `private_key_jwt`: by an assertion that it signs.
+    /// `private_key_jwt`: a signed assertion.
     PrivateKeyJwt,
 }
 
 impl AuthMethod {
-    /// As it stands in metadata.
+    /// The name in metadata.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Basic => "client_secret_basic",
@@ -444,9 +443,9 @@ impl AuthMethod {
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum DpopKey {
-    /// One that the machine makes and keeps with the tokens.
+    /// A key that the machine generates and stores with the tokens.
     Generated,
-    /// The application's own.
+    /// The application's own key.
     Provided(Arc<dyn Signer>),
 }
 
@@ -459,7 +458,7 @@ impl fmt::Debug for DpopKey {
     }
 }
 
-/// Whether servers may do as 2025-03-26 has it.
+/// Whether servers may behave as in 2025-03-26.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization>
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -467,41 +466,45 @@ pub enum LegacyDiscovery {
     /// They may.
     #[default]
     Accepted,
-    /// They must tell their authorization servers.
+    /// They must have resource metadata.
     Refused,
 }
 
-/// Why a configuration, or a URL with it, is of no use.
+/// Why a configuration, or the server's URL, is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuthConfigError {
-    /// The server's URL is none that tokens may be sent to: `https`, or `http` on loopback.
+    /// Tokens may not be sent to the server's URL: it must be `https`, or `http` on loopback.
     Server(FetchPolicyError),
-    /// The resource to ask for is no URL.
+    /// The configured resource is not a URL.
     Resource,
-    /// Pages would lead back over an open network: neither `https` nor loopback.
+    /// The redirect URI is neither `https` nor `http` on loopback.
     RedirectUri,
-    /// The client's metadata document is not at `https` with a path.
+    /// The URL of the client's metadata document is not `https` with a path.
     ClientIdDocument,
-    /// This way of asking for tokens needs credentials, and there are none.
+    /// The grant needs credentials, and there are none.
     Credentials,
-    /// The issuer of a [registration](AuthConfig::preregistrations) is no URL without user name, query and fragment.
+    /// The issuer of a [registration](AuthConfig::preregistrations) is not a URL without user name, query and fragment.
     Issuer,
-    /// The identity provider's URL is none that credentials may be sent to.
+    /// Credentials may not be sent to the identity provider's URL.
     IdentityProvider,
 }
 
 impl fmt::Display for AuthConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Server(error) => write!(f, "no token can be sent to the server: {error}"),
-            Self::Resource => f.write_str("the resource to ask for is no URL"),
+            Self::Server(error) => write!(f, "tokens may not be sent to the server: {error}"),
+            Self::Resource => f.write_str("the configured resource is not a URL"),
             Self::RedirectUri => f.write_str("the redirect URI is neither https nor http on loopback"),
             Self::ClientIdDocument => {
                 f.write_str("the URL of the client's metadata document is not https with a path")
             }
-            Self::Credentials => f.write_str("clients that act for themselves need credentials"),
-            Self::Issuer => f.write_str("the issuer of the client's credentials is not a URL of an issuer"),
+            Self::Credentials => f.write_str(
+                "the client credentials grant needs credentials: call `AuthConfig::client_secret`",
+            ),
+            Self::Issuer => f.write_str(
+                "the issuer of the client's credentials is not a URL without user name, query and fragment",
+            ),
             Self::IdentityProvider => {
                 f.write_str("the identity provider is neither at https nor at http on loopback")
             }

@@ -1,4 +1,4 @@
-//! Finding out which authorization server a server trusts, and what that one offers.
+//! Discovery of the authorization server and its metadata.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery>
 
@@ -18,10 +18,10 @@ use super::fetching::{FetchReply, FetchRequest, without_query};
 use super::flow::{DiscoveredServer, DocumentSearch, Flow, FlowPurpose, FlowStep, ServerSearch, StepResult};
 use super::record::{ClientSource, IssuerSource};
 
-/// What the search for a document came to in one place.
+/// The reply of one URL in the search for a document.
 enum DocumentReply {
     Found(bytes::Bytes),
-    /// There is none, for certain or not.
+    /// There is no document. The flag tells whether that is certain.
     Missing(AuthError, bool),
 }
 
@@ -29,7 +29,7 @@ impl DocumentReply {
     fn from_reply(reply: FetchReply) -> (String, Self) {
         match reply {
             FetchReply::Failed(error) => {
-                // What is not visited has nothing to say: that will not change.
+                // An unsafe URL is never fetched, so it certainly has no document.
                 let absent = matches!(error, AuthError::UnsafeUrl { .. });
                 (String::new(), Self::Missing(error, absent))
             }
@@ -43,13 +43,13 @@ impl DocumentReply {
     }
 }
 
-/// Whether this is no document at all: many servers answer every path with a page.
+/// Whether the body is no document at all: many servers answer every path with a page.
 fn is_no_document(error: MetadataError) -> bool {
     error == MetadataError::Json
 }
 
 impl AuthClient {
-    /// Looks for what the server says of itself as a resource: where its challenge says, then where such documents are.
+    /// Looks up the resource metadata: at the URL of the challenge, then at the well-known ones.
     pub(super) fn discover_resource(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
         flow.resource_searched = true;
         let mut places: Vec<String> = flow.requirement.metadata.iter().cloned().collect();
@@ -69,8 +69,8 @@ impl AuthClient {
                 Err(error) => search.failed(error, true),
             }
         }
-        // Only a server that certainly says nothing of itself is of 2025-03-26: one that cannot be asked may be of any
-        // revision, and its own origin is no place for credentials then.
+        // Only a server that certainly has no metadata is of 2025-03-26. An unreachable one may be of any revision, and
+        // then credentials must not be sent to its origin.
         let silent = search.all_absent && flow.requirement.metadata.is_none();
         if silent && self.config.legacy_discovery == LegacyDiscovery::Accepted {
             let origin = ServerMetadata::at_origin(&self.server);
@@ -115,7 +115,7 @@ impl AuthClient {
         self.discover_server(now, flow, issuers, IssuerSource::Named)
     }
 
-    /// Whether a document that was asked for at `place` is about the server.
+    /// Whether a document from `place` describes the server.
     fn is_about_server(&mut self, resource: &ResourceMetadata, place: &str) -> bool {
         if self.config.resource.as_ref().is_some_and(|chosen| resource.is_for(chosen)) {
             return true;
@@ -131,8 +131,8 @@ impl AuthClient {
         }
     }
 
-    /// The authorization servers to try, in order: first those that know this client. If the application has
-    /// credentials, only those that they are of.
+    /// The authorization servers to try, in order: first those that know this client. If there are preregistrations,
+    /// only their issuers.
     fn eligible_issuers(&self, issuers: Vec<String>) -> Result<VecDeque<String>, AuthError> {
         let first = issuers.first().map(|issuer| without_query(issuer)).unwrap_or_default();
         let knows = |issuer: &String| {
@@ -153,7 +153,7 @@ impl AuthClient {
         Ok(known)
     }
 
-    /// Whether the application's credentials, if there are any, may be used with that authorization server.
+    /// Whether the preregistrations, if there are any, allow this authorization server.
     pub(super) fn is_issuer_allowed(&self, issuer: &str) -> bool {
         self.config.preregistrations.is_empty()
             || self.config.preregistrations.iter().any(|registered| match registered.issuer() {
@@ -171,19 +171,19 @@ impl AuthClient {
         known.matches_issuer(other, self.config.issuer_match)
     }
 
-    /// Looks for the authorization server that issued the token.
+    /// Looks up the authorization server that issued the token.
     pub(super) fn discover_issuer(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
         let Some(tokens) = self.tokens.current() else { return self.discover_resource(now, flow) };
-        let (issuer, era) = (tokens.issuer.clone(), tokens.issuer_source);
+        let (issuer, source) = (tokens.issuer.clone(), tokens.issuer_source);
         if let Some(found) = self
             .discovered
             .clone()
-            .filter(|found| found.metadata.issuer == issuer && found.issuer_source == era)
+            .filter(|found| found.metadata.issuer == issuer && found.issuer_source == source)
         {
             flow.discovered = Some(found);
             return self.continue_with_server(now, flow);
         }
-        self.discover_server(now, flow, VecDeque::from([issuer]), era)
+        self.discover_server(now, flow, VecDeque::from([issuer]), source)
     }
 
     pub(super) fn discover_server(
@@ -191,7 +191,7 @@ impl AuthClient {
         now: Now,
         flow: Box<Flow>,
         issuers: VecDeque<String>,
-        era: IssuerSource,
+        source: IssuerSource,
     ) -> StepResult {
         let mut others = issuers;
         let issuer = others.pop_front().unwrap_or_default();
@@ -199,7 +199,7 @@ impl AuthClient {
         self.try_next_server(
             now,
             flow,
-            ServerSearch { issuer, issuer_source: era, search, remaining: others, failure: None },
+            ServerSearch { issuer, issuer_source: source, search, remaining: others, failure: None },
         )
     }
 
@@ -208,7 +208,7 @@ impl AuthClient {
             while let Some(url) = at.search.urls.pop_front() {
                 let mut request = FetchRequest::get(url);
                 if at.issuer_source == IssuerSource::Origin {
-                    // Such a server may answer as the revision has it.
+                    // Servers of that revision may depend on it.
                     request.headers.push(("mcp-protocol-version", Secret::new("2025-03-26")));
                 }
                 match self.fetch(now, request) {
@@ -260,7 +260,7 @@ impl AuthClient {
         }
     }
 
-    /// The metadata of that issuer, or why there is none and whether that is for certain.
+    /// The metadata of the issuer, or the error and whether its absence is certain.
     pub(super) fn parse_server(
         &self,
         reply: FetchReply,
@@ -281,7 +281,7 @@ impl AuthClient {
         self.discovered = None;
     }
 
-    /// Goes on with the authorization server.
+    /// Continues with the discovered authorization server.
     fn continue_with_server(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
         self.discovered = flow.discovered.clone();
         if flow.removed_tokens.is_some() {
@@ -289,16 +289,16 @@ impl AuthClient {
         }
         let issuer = flow.discovered.as_ref().map(|found| found.metadata.issuer.as_str());
         let same = self.tokens.current().map(|tokens| tokens.issuer.as_str()) == issuer;
-        let wants =
+        let may_renew =
             matches!(flow.purpose, FlowPurpose::EarlyRenewal | FlowPurpose::NewToken { may_renew: true, .. });
-        if wants && same && !flow.refresh_rejected && self.tokens.can_renew() {
+        if may_renew && same && !flow.refresh_rejected && self.tokens.can_renew() {
             return self.renew_in_turn(now, flow);
         }
         flow.refresh_rejected = true;
         self.continue_without_renewal(now, flow)
     }
 
-    /// Goes on if the token cannot be renewed.
+    /// Continues without renewing the token.
     pub(super) fn continue_without_renewal(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
         match flow.purpose {
             FlowPurpose::EarlyRenewal if self.is_interactive() => Err(super::flow::FlowEnd::Ready),

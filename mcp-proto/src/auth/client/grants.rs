@@ -1,4 +1,4 @@
-//! The ways of asking for a token, and what is asked for.
+//! Token requests by grant, and their scopes, resource and key.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -23,8 +23,8 @@ const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 
 impl AuthClient {
-    /// What a token is asked for: what the challenge names besides what there was, or what the application or the
-    /// server's metadata says.
+    /// The scopes to request: those of the challenge and of earlier requests, or those that the configuration or the
+    /// server's metadata names.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-selection-strategy>
     pub(super) fn scopes_for(&self, flow: &Flow, issuer: &str) -> Option<Scopes> {
@@ -44,7 +44,7 @@ impl AuthClient {
         scopes.filter(|scopes| !scopes.is_empty())
     }
 
-    /// The same with `offline_access`, where that is known and gets a token that can be renewed.
+    /// The same with `offline_access`, if the authorization server supports it, to get a refresh token.
     pub(super) fn scopes_to_request(&self, flow: &Flow) -> Option<Scopes> {
         let scopes = flow.scopes.clone()?;
         let known = flow.discovered.as_ref().and_then(|found| found.metadata.scopes_supported.as_ref());
@@ -55,13 +55,13 @@ impl AuthClient {
         }
     }
 
-    /// What a token is asked for as its resource.
+    /// The resource to request a token for.
     pub(super) fn resource_for(&self, flow: &Flow) -> String {
-        let told = flow.resource.as_ref().map(|resource| resource.resource.clone());
-        self.config.resource.clone().or(told).unwrap_or_else(|| self.resource.clone())
+        let named = flow.resource.as_ref().map(|resource| resource.resource.clone());
+        self.config.resource.clone().or(named).unwrap_or_else(|| self.resource.clone())
     }
 
-    /// The key that the token is going to be bound to, if it is.
+    /// Chooses the key to bind the token to, if any.
     pub(super) fn choose_key(&mut self, flow: &mut Flow, server: &ServerMetadata) -> Result<(), AuthError> {
         let needed =
             flow.requirement.dpop || flow.resource.as_ref().is_some_and(|resource| resource.dpop_bound);
@@ -83,13 +83,13 @@ impl AuthClient {
             flow.key = Some(Arc::new(key));
         } else {
             flow.key = self.tokens.signer();
-            // Another process may keep another key by then.
+            // Another process may have stored another key by then.
             flow.new_key = self.tokens.record().key.clone().filter(|_| matches!(choice, DpopKey::Generated));
         }
         Ok(())
     }
 
-    /// Asks for a token, now that this client is known.
+    /// Requests a token, with the client's credentials known.
     pub(super) fn start_grant(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
         match &self.config.grant {
             Grant::AuthorizationCode => self.open_page(now, flow),
@@ -121,7 +121,7 @@ impl AuthClient {
         Ok(flow.into_step(FlowStep::Granting(request)))
     }
 
-    /// Asks the host for an assertion.
+    /// Requests an assertion from the host.
     fn request_assertion(&mut self, flow: Box<Flow>) -> StepResult {
         if self.actions.is_host_busy() {
             return Ok(flow.into_step(FlowStep::AssertionQueued));
@@ -221,7 +221,7 @@ impl AuthClient {
         }
     }
 
-    /// Has the identity provider turn what says who the person is into what the authorization server takes.
+    /// Exchanges the assertion about the user for one that the authorization server accepts.
     fn exchange_token(
         &mut self,
         now: Now,
@@ -311,7 +311,7 @@ impl AuthClient {
         now: Now,
         granted: TokenResponse,
         flow: &Flow,
-        (issuer, era): (&str, IssuerSource),
+        (issuer, source): (&str, IssuerSource),
         client_id: String,
     ) -> Arc<Tokens> {
         self.tokens.note_issued(now, &granted, TokenOrigin::Grant);
@@ -328,11 +328,11 @@ impl AuthClient {
             expires: granted.lifetime.and_then(|lifetime| expiry(now, lifetime)),
             granted: granted.scope,
             requested: flow.scopes.clone(),
-            issuer_source: era,
+            issuer_source: source,
         })
     }
 
-    /// Goes on if no token was granted. A registration that is not known there any more is of no more use.
+    /// Continues after a refused grant. A registration that the authorization server no longer knows is removed.
     fn handle_grant_failure(&mut self, now: Now, flow: Box<Flow>, error: AuthError) -> StepResult {
         let lost = matches!(&error, AuthError::Token(TokenEndpointError::Refused { error, .. })
             if error == "invalid_client");

@@ -1,7 +1,7 @@
 //! OAuth client: obtains tokens for one server, renews them, and requests more scopes when the server requires them.
 //!
-//! [`AuthClient`] performs no exchange, opens no page and stores nothing: it requests that by [`Action`]s and [`Event`]s,
-//! and takes the results as inputs.
+//! [`AuthClient`] performs no exchange, opens no page and stores nothing: it requests all that by
+//! [`Action`]s and [`Event`]s, and takes the results as inputs.
 //!
 //! ```text
 //! before sending a request  → credentials: the headers to send, or wait

@@ -1,4 +1,4 @@
-//! The page on which a person agrees, and what it leads back to.
+//! The authorization page and its redirect.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-response-validation>
 
@@ -20,7 +20,7 @@ use super::exchange::{FormBody, TokenRequest};
 use super::fetching::without_query;
 use super::flow::{Flow, FlowEnd, FlowStep, OpenPage, StepResult};
 
-/// Where a page led: the redirect, taken apart.
+/// The parsed redirect of a page.
 ///
 /// ```
 /// use mcp_proto::auth::client::Redirect;
@@ -31,22 +31,22 @@ use super::flow::{Flow, FlowEnd, FlowStep, OpenPage, StepResult};
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Redirect {
-    /// The path that it led to, if that is known: see [`RedirectPaths`](super::RedirectPaths).
+    /// The path of the redirect, if known: see [`RedirectPaths`](super::RedirectPaths).
     pub path: Option<String>,
-    /// What is exchanged for a token.
+    /// The code to exchange for a token.
     pub code: Option<Secret>,
-    /// Which page it belongs to.
+    /// Identifies the page.
     pub state: Option<Secret>,
-    /// Whose answer it is.
+    /// The issuer of the redirect.
     pub iss: Option<String>,
-    /// Why there is no code.
+    /// The error code, if there is no code.
     pub error: Option<String>,
-    /// The same for people.
+    /// The description of the error.
     pub error_description: Option<String>,
 }
 
 impl Redirect {
-    /// Reads a URL, the path and the query of one, or the query alone. Of members that are there twice the first counts.
+    /// Parses a URL, its path and query, or its query alone. Of repeated parameters the first one counts.
     pub fn parse(url: &str) -> Self {
         let url = url.split('#').next().unwrap_or_default();
         let query = url.split_once('?').map_or(url, |(_, query)| query);
@@ -76,7 +76,7 @@ impl Redirect {
     }
 }
 
-/// The path of a URL, or of what follows its origin.
+/// The path of a URL, with or without its origin.
 fn path(url: &str) -> Option<&str> {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let path = match url.split_once("://") {
@@ -93,7 +93,7 @@ impl fmt::Debug for Redirect {
 }
 
 impl AuthClient {
-    /// Has a page opened.
+    /// Requests that the application open a page.
     pub(super) fn open_page(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
         let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let issuer = &found.metadata.issuer;
@@ -132,7 +132,7 @@ impl AuthClient {
         let separator = if endpoint.contains('?') { '&' } else { '?' };
         let url = alloc::format!("{endpoint}{separator}{}", query.finish());
         if url.len() > URL_BYTES {
-            // Servers may name scopes without end; no browser would take all of them along.
+            // Servers may list any number of scopes, and browsers limit the length of URLs.
             return Err(AuthError::UnsafeUrl {
                 url: without_query(endpoint),
                 error: FetchPolicyError::TooLong,
@@ -156,14 +156,14 @@ impl AuthClient {
         })))
     }
 
-    /// The page leads nowhere any more.
+    /// Withdraws the page from the application.
     pub(super) fn close_page(&mut self) {
         if !self.events.remove_page() {
             self.events.push(Event::PageObsolete);
         }
     }
 
-    /// The page that is open is over, for that reason.
+    /// Ends the open page with an error.
     pub(super) fn fail_page(&mut self, now: Now, error: AuthError) {
         if self.flows.open_page().is_some() {
             self.close_page();
@@ -195,13 +195,13 @@ impl AuthClient {
     fn redeem_code(&mut self, now: Now, flow: Box<Flow>, page: OpenPage, redirect: Redirect) -> StepResult {
         let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let server = &found.metadata;
-        // RFC 9207, section 2.4, before anything else in the answer is looked at.
+        // RFC 9207, section 2.4: before any other check of the redirect.
         match &redirect.iss {
             Some(iss) if *iss != server.issuer => return Err(AuthError::RedirectIssuerMismatch.into()),
             None if server.iss_in_answers => return Err(AuthError::RedirectIssuerMismatch.into()),
             _ => {}
         }
-        // An issuer that does not name itself is known by where it leads.
+        // The path identifies an issuer that does not name itself.
         let is_known = redirect.iss.is_some() || self.config.redirect_paths == RedirectPaths::Shared;
         if !is_known && redirect.path.as_deref() != path(&page.redirect_uri) {
             return Err(AuthError::RedirectIssuerMismatch.into());

@@ -1,5 +1,5 @@
-//! Becoming known to an authorization server: by credentials from beforehand, by a document of one's own, or by
-//! registering there.
+//! Registration with an authorization server: by preregistered credentials, by a client metadata document, or
+//! dynamically.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration>
 
@@ -27,10 +27,10 @@ use super::flow::{Flow, FlowStep, StepResult};
 use super::record::{ClientSource, RegisteredClient};
 use super::record_change::RecordChange;
 
-/// Longer names and passwords of clients are not taken.
+/// Maximum bytes of a client id or secret.
 const NAME_BYTES: usize = 4096;
 
-/// How many characters of an issuer's digest make its redirect URI its own: 132 bits.
+/// Number of characters of an issuer's digest in its redirect URI: 132 bits.
 const SEGMENT_BYTES: usize = 22;
 
 #[derive(Serialize)]
@@ -69,7 +69,7 @@ struct RegistrationError {
 }
 
 impl AuthClient {
-    /// Finds what this client is known by, and asks for a token.
+    /// Finds the client's credentials, or registers it, and requests a token.
     pub(super) fn register(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
         let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let server = &found.metadata;
@@ -110,13 +110,13 @@ impl AuthClient {
                 self.fetch(now, request)?;
                 Ok(flow.into_step(FlowStep::Registering))
             }
-            // An assertion may say all that is needed.
+            // The assertion may identify the client.
             (Grant::JwtBearer, _) => self.start_grant(now, flow),
             _ => Err(AuthError::NotRegistered { issuer: server.issuer.clone() }.into()),
         }
     }
 
-    /// The application's credentials for an authorization server, and whether they belong to it from now on.
+    /// The preregistered credentials for an authorization server, and whether to pin them to it.
     fn configured_credentials(&self, issuer: &str) -> Result<Option<(ClientCredentials, bool)>, AuthError> {
         if self.config.preregistrations.is_empty() {
             return Ok(None);
@@ -136,7 +136,7 @@ impl AuthClient {
         }
     }
 
-    /// What that authorization server gave out before, if it is still good for the same redirects.
+    /// The earlier registration at an authorization server, if it is still valid and has the same redirect URI.
     fn earlier_registration(&self, now: Now, issuer: &str, redirect: &str) -> Option<&RegisteredClient> {
         self.tokens.record().clients.get(issuer).filter(|client| {
             let same =
@@ -146,18 +146,18 @@ impl AuthClient {
     }
 
     fn registration_body(&self, server: &ServerMetadata, flow: &Flow) -> String {
-        let told = flow.discovered.as_ref().is_some_and(|found| found.has_metadata);
-        let takes = |method: &AuthMethod| match &server.token_auth_methods {
+        let has_metadata = flow.discovered.as_ref().is_some_and(|found| found.has_metadata);
+        let supports = |method: &AuthMethod| match &server.token_auth_methods {
             Some(known) => known.iter().any(|name| name == method.as_str()),
-            // What is not said stands for basic; a server that says nothing at all may take anything.
-            None => !told || *method == AuthMethod::Basic,
+            // The default is basic; a server without metadata may support any method.
+            None => !has_metadata || *method == AuthMethod::Basic,
         };
-        let method = [AuthMethod::None, AuthMethod::Basic, AuthMethod::Post].into_iter().find(takes);
+        let method = [AuthMethod::None, AuthMethod::Basic, AuthMethod::Post].into_iter().find(supports);
         let grants: &[&str] = match self.config.grant {
             Grant::Enterprise(_) => &["urn:ietf:params:oauth:grant-type:jwt-bearer"],
             _ => &["authorization_code", "refresh_token"],
         };
-        // Some refuse scopes that they do not list, though the resource has them; and who registers for some gets no others.
+        // Some servers refuse scopes that they do not list, and grant a client no scopes beyond its registration.
         let listed = |scopes: &Scopes| {
             server.scopes_supported.as_ref().is_none_or(|supported| supported.contains_all(scopes))
         };
@@ -226,7 +226,7 @@ fn registered_client(answer: RegistrationResponse, redirect_uri: &str) -> Option
     good.then(|| RegisteredClient {
         id: answer.client_id,
         secret,
-        // A method that is not known here is none to insist on.
+        // An unknown method is ignored.
         method: answer.token_endpoint_auth_method.as_deref().and_then(AuthMethod::parse),
         expires: answer
             .client_secret_expires_at

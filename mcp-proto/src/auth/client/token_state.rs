@@ -9,7 +9,7 @@ use crate::{Instant, UnixTime};
 use super::event::{AuthContext, RecordVersion, StoredRecord, TokenGeneration, TokenStatus};
 use super::record::{Record, Tokens};
 
-/// The record as last read or written, and what this process knows about its tokens.
+/// The record as last read or written, with the state of its tokens in this process.
 pub(super) struct TokenState {
     record: Record,
     version: Option<RecordVersion>,

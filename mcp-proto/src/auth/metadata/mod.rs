@@ -69,7 +69,7 @@ impl fmt::Display for MetadataError {
             Self::Json => f.write_str("the metadata is no JSON object"),
             Self::Duplicate(name) => write!(f, "the metadata says twice what {name} is"),
             Self::Missing(name) => write!(f, "the metadata lacks {name}"),
-            Self::InvalidMember(name) => write!(f, "in the metadata, {name} is not what it should be"),
+            Self::InvalidMember(name) => write!(f, "in the metadata, {name} is invalid"),
             Self::Url(error) => error.fmt(f),
         }
     }

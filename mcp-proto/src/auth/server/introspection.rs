@@ -287,10 +287,10 @@ impl IntrospectionChecker {
             return invalid("it is not good yet");
         }
         if answer.cnf.as_ref().is_some_and(Confirmation::is_unsupported) {
-            return invalid("it is bound to what this server does not see");
+            return invalid("it is bound to something that this server cannot check");
         }
         let principal = principal(&self.config.issuer, answer.sub.as_deref(), answer.client_id.as_deref());
-        let Some(principal) = principal else { return invalid("it names nobody") };
+        let Some(principal) = principal else { return invalid("it names neither a subject nor a client") };
         let mut audiences = answer.aud.0;
         if let MissingAudience::ThisServer(name) = &self.config.missing_audience
             && audiences.is_empty()

@@ -162,7 +162,10 @@ fn checker_refuses_a_token_for_its_claims() {
     let mut nobody = claims();
     nobody["sub"] = json!("");
     nobody["client_id"] = Value::Null;
-    assert_eq!(invalid(fixed().check_and_verify(at(0), &signed(1, &header(), &nobody))), "it names nobody");
+    assert_eq!(
+        invalid(fixed().check_and_verify(at(0), &signed(1, &header(), &nobody))),
+        "it names neither a subject nor a client"
+    );
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl JwtChecker {
             return Err("it has expired");
         }
         if let Some(from) = claims.nbf {
-            let from = unix_time(from).ok_or("what it says cannot be read")?;
+            let from = unix_time(from).ok_or("its claims cannot be read")?;
             if from > now.unix + leeway {
                 return Err("it is not good yet");
             }
@@ -80,11 +80,11 @@ impl JwtChecker {
             KeyMatch::NoKeys(why) => return Ok(TokenValidation::Rejected(VerifyError::unavailable(why))),
         };
         if claims.cnf.as_ref().is_some_and(Confirmation::is_unsupported) {
-            return Err("it is bound to what this server does not see");
+            return Err("it is bound to something that this server cannot check");
         }
         let client_id = claims.client_id.as_ref().or(claims.azp.as_ref());
         let principal = principal(&issuer.name, claims.sub.as_deref(), client_id.map(|id| id.as_str()))
-            .ok_or("it names nobody")?;
+            .ok_or("it names neither a subject nor a client")?;
         let access = Box::new(Access {
             principal,
             scopes: claims.scopes(),

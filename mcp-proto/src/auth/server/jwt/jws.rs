@@ -56,7 +56,7 @@ impl<'a> Jws<'a> {
 
     /// Deserializes the claims.
     pub(super) fn claims<T: DeserializeOwned>(&self) -> Result<T, &'static str> {
-        serde_json::from_slice(&self.payload).map_err(|_| "what it says cannot be read")
+        serde_json::from_slice(&self.payload).map_err(|_| "its claims cannot be read")
     }
 
     /// The payload as text, which parsing has already validated.
