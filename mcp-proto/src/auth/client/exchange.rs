@@ -36,6 +36,26 @@ pub(super) struct TokenRequest {
     pub(super) nonce_retried: bool,
 }
 
+impl TokenRequest {
+    /// A request that binds the token to no key and has the usual timeout.
+    pub(super) fn new(
+        endpoint: &str,
+        audience: &str,
+        form: FormBody,
+        client: Option<ClientAuthentication>,
+    ) -> Self {
+        Self {
+            endpoint: endpoint.into(),
+            audience: audience.into(),
+            form,
+            client,
+            dpop_key: None,
+            deadline: None,
+            nonce_retried: false,
+        }
+    }
+}
+
 /// A client's credentials, and its authentication method at an authorization server.
 #[derive(Clone)]
 pub(super) struct ClientAuthentication {

@@ -106,17 +106,12 @@ impl AuthClient {
         form.with("resource", &self.resource_for(flow)).with_optional("scope", scopes.as_deref())
     }
 
-    fn request_grant(&mut self, now: Now, flow: Box<Flow>, form: FormBody) -> StepResult {
+    pub(super) fn request_grant(&mut self, now: Now, flow: Box<Flow>, form: FormBody) -> StepResult {
         let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
-        let request = TokenRequest {
-            endpoint: found.metadata.token_endpoint.clone(),
-            audience: found.metadata.issuer.clone(),
-            form,
-            client: flow.client.clone(),
-            dpop_key: flow.key.clone(),
-            deadline: None,
-            nonce_retried: false,
-        };
+        let server = &found.metadata;
+        let mut request =
+            TokenRequest::new(&server.token_endpoint, &server.issuer, form, flow.client.clone());
+        request.dpop_key = flow.key.clone();
         self.request_token(now, &request)?;
         Ok(flow.into_step(FlowStep::Granting(request)))
     }
@@ -172,8 +167,7 @@ impl AuthClient {
             ProviderLocation::TokenEndpoint(endpoint) => {
                 let server = ServerMetadata::default();
                 let client = ClientAuthentication::for_server(&server, provider.credentials.clone());
-                let target = (endpoint.clone(), endpoint.clone());
-                self.exchange_token(now, flow, provider, (target, client), &subject)
+                self.exchange_token(now, flow, provider, (endpoint, endpoint, client), &subject)
             }
             ProviderLocation::Issuer(issuer) => {
                 let search = DocumentSearch::new(ServerMetadata::well_known_urls(issuer));
@@ -211,8 +205,8 @@ impl AuthClient {
         match self.parse_server(reply, &issuer) {
             Ok(server) => {
                 let client = ClientAuthentication::for_server(&server, provider.credentials.clone());
-                let target = (server.token_endpoint.clone(), server.issuer.clone());
-                self.exchange_token(now, flow, &provider, (target, client), &subject)
+                let target = (&*server.token_endpoint, &*server.issuer, client);
+                self.exchange_token(now, flow, &provider, target, &subject)
             }
             Err((error, absent)) => {
                 search.failed(error, absent);
@@ -227,7 +221,7 @@ impl AuthClient {
         now: Now,
         flow: Box<Flow>,
         provider: &IdentityProvider,
-        ((endpoint, audience), client): ((String, String), ClientAuthentication),
+        (endpoint, audience, client): (&str, &str, ClientAuthentication),
         subject: &Secret,
     ) -> StepResult {
         let server = flow.discovered.as_ref().map(|found| found.metadata.issuer.clone()).unwrap_or_default();
@@ -237,16 +231,7 @@ impl AuthClient {
             .with_secret("subject_token", subject)
             .with("subject_token_type", provider.subject.urn());
         let form = self.with_target(form, &flow);
-        let client = Some(client);
-        let request = TokenRequest {
-            endpoint,
-            audience,
-            form,
-            client,
-            dpop_key: None,
-            deadline: None,
-            nonce_retried: false,
-        };
+        let request = TokenRequest::new(endpoint, audience, form, Some(client));
         self.request_token(now, &request)?;
         Ok(flow.into_step(FlowStep::Exchanging(request)))
     }

@@ -52,25 +52,17 @@ impl AuthClient {
         let (Some(tokens), Some(found)) = (flow.removed_tokens.take(), flow.discovered.clone()) else {
             return Err(FlowEnd::LoggedOut);
         };
-        let Some(endpoint) = found.metadata.revocation_endpoint.clone() else {
+        let Some(endpoint) = &found.metadata.revocation_endpoint else {
             return Err(FlowEnd::LoggedOut);
         };
         let (token, kind) = match &tokens.refresh {
             Some(refresh) => (refresh, "refresh_token"),
             None => (&tokens.access, "access_token"),
         };
-        let request = TokenRequest {
-            endpoint,
-            audience: found.metadata.issuer.clone(),
-            form: FormBody::default().with_secret("token", token).with("token_type_hint", kind),
-            client: flow
-                .credentials
-                .take()
-                .map(|client| ClientAuthentication::for_server(&found.metadata, client)),
-            dpop_key: None,
-            deadline: None,
-            nonce_retried: false,
-        };
+        let form = FormBody::default().with_secret("token", token).with("token_type_hint", kind);
+        let client = flow.credentials.take();
+        let client = client.map(|client| ClientAuthentication::for_server(&found.metadata, client));
+        let request = TokenRequest::new(endpoint, &found.metadata.issuer, form, client);
         match self.request_token(now, &request) {
             Ok(()) => Ok(flow.into_step(FlowStep::Revoking)),
             Err(_) => Err(FlowEnd::LoggedOut),

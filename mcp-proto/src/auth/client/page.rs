@@ -16,7 +16,7 @@ use super::AuthClient;
 use super::config::RedirectPaths;
 use super::error::{AuthError, FinishError};
 use super::event::{AuthorizationPage, Event};
-use super::exchange::{FormBody, TokenRequest};
+use super::exchange::FormBody;
 use super::fetching::without_query;
 use super::flow::{Flow, FlowEnd, FlowStep, OpenPage, StepResult};
 
@@ -217,16 +217,6 @@ impl AuthClient {
             .with("redirect_uri", &page.redirect_uri)
             .with_secret("code_verifier", &page.verifier)
             .with("resource", &self.resource_for(&flow));
-        let request = TokenRequest {
-            endpoint: server.token_endpoint.clone(),
-            audience: server.issuer.to_string(),
-            form,
-            client: flow.client.clone(),
-            dpop_key: flow.key.clone(),
-            deadline: None,
-            nonce_retried: false,
-        };
-        self.request_token(now, &request)?;
-        Ok(flow.into_step(FlowStep::Granting(request)))
+        self.request_grant(now, flow, form)
     }
 }

@@ -96,21 +96,18 @@ impl AuthClient {
         let (Some(found), Some(refresh)) = (flow.discovered.clone(), of.refresh.clone()) else {
             return self.choose_step(now, flow);
         };
-        let bound = if of.kind == TokenKind::Dpop { self.tokens.signer() } else { None };
-        let form = FormBody::new("refresh_token").with_secret("refresh_token", &refresh);
-        let request = TokenRequest {
-            endpoint: found.metadata.token_endpoint.clone(),
-            audience: found.metadata.issuer.clone(),
-            form: form.with("resource", &of.resource),
-            client: Some(ClientAuthentication::for_server(
-                &found.metadata,
-                self.credentials_for(&of.issuer, &of.client_id),
-            )),
-            dpop_key: bound,
-            deadline: now
-                .deadline_after(lease.expires.saturating_since(now.unix).min(self.config.refresh_lease)),
-            nonce_retried: false,
-        };
+        let server = &found.metadata;
+        let form = FormBody::new("refresh_token")
+            .with_secret("refresh_token", &refresh)
+            .with("resource", &of.resource);
+        let credentials = self.credentials_for(&of.issuer, &of.client_id);
+        let client = Some(ClientAuthentication::for_server(server, credentials));
+        let mut request = TokenRequest::new(&server.token_endpoint, &server.issuer, form, client);
+        if of.kind == TokenKind::Dpop {
+            request.dpop_key = self.tokens.signer();
+        }
+        let remaining = lease.expires.saturating_since(now.unix);
+        request.deadline = now.deadline_after(remaining.min(self.config.refresh_lease));
         match self.request_token(now, &request) {
             Ok(()) => Ok(flow.into_step(FlowStep::Renewing { request, lease, replaced: of })),
             Err(error) => self.save(now, flow, RecordChange::ReleaseLease { lease, error }),
