@@ -3,11 +3,12 @@
 //! A task belongs to the request that has become it or that follows it. Its [`Follower`] decides which requests about
 //! the task to send; these are the machine's own requests, whose outcomes are handled here instead of becoming events.
 
+mod followed_tasks;
 mod follower;
 mod support;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -26,8 +27,9 @@ use crate::schema::{
 };
 
 use super::commands::write_of;
-use super::input_requests::{InputOwner, InputSetId, RawInputRequest, RawInputRequests, RawInputResponses};
+use super::input_requests::{InputOwner, RawInputRequest, RawInputRequests, RawInputResponses};
 use super::{Client, Event, Phase, ServerInfo};
+use followed_tasks::{FollowedTasks, TaskOrigin};
 use follower::{FollowAction, Follower, ResultWait, TaskInputMode};
 use support::ToolTaskSupport;
 
@@ -41,27 +43,6 @@ pub enum TaskCommand {
     Status,
     /// Cancel the task. The outcome confirms that the server has received the command, not that the task has ended.
     Cancel,
-}
-
-/// How a request is related to the task that it follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TaskOrigin {
-    /// The request has become the task; cancelling the request cancels the task.
-    ByRequest,
-    /// The task existed before the request.
-    Existing,
-}
-
-#[derive(Debug)]
-struct FollowedTask {
-    follower: Follower,
-    origin: TaskOrigin,
-    /// The time under which the task is scheduled.
-    due: Option<Instant>,
-    /// The `tasks/result` request in flight.
-    result: Option<i64>,
-    /// The input sets that the application was asked for on behalf of the task.
-    input_sets: Vec<InputSetId>,
 }
 
 /// The purpose of one of the machine's own requests.
@@ -82,10 +63,7 @@ enum OwnRequest {
 /// The state of all tasks of a client.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    followed: BTreeMap<i64, FollowedTask>,
-    /// The tasks that are followed, each with the request that follows it.
-    by_id: BTreeSet<(String, i64)>,
-    due: BTreeSet<(Instant, i64)>,
+    followed: FollowedTasks,
     /// The machine's own requests.
     own_requests: BTreeMap<i64, OwnRequest>,
     /// The machine's own requests that have ended and are not processed yet.
@@ -98,7 +76,7 @@ pub(super) struct Tasks {
 impl Tasks {
     /// When the next task is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.due.first().map(|(due, _)| *due)
+        self.followed.deadline()
     }
 
     /// Takes the outcome of one of the machine's own requests; returns that of any other request.
@@ -124,35 +102,6 @@ impl Tasks {
     /// Whether a request is one of the machine's own.
     pub(super) fn is_own_request(&self, number: i64) -> bool {
         self.own_requests.contains_key(&number)
-    }
-
-    fn insert(&mut self, number: i64, follower: Follower, began: TaskOrigin) {
-        self.by_id.insert((follower.id().to_string(), number));
-        self.followed.insert(
-            number,
-            FollowedTask { follower, origin: began, due: None, result: None, input_sets: Vec::new() },
-        );
-    }
-
-    fn remove(&mut self, number: i64) -> Option<FollowedTask> {
-        let followed = self.followed.remove(&number)?;
-        self.by_id.remove(&(followed.follower.id().to_string(), number));
-        if let Some(due) = followed.due {
-            self.due.remove(&(due, number));
-        }
-        Some(followed)
-    }
-
-    /// Schedules a task at its follower's deadline.
-    fn schedule(&mut self, number: i64) {
-        let Some(followed) = self.followed.get_mut(&number) else { return };
-        let due = followed.follower.deadline();
-        if due != followed.due {
-            if let Some(before) = core::mem::replace(&mut followed.due, due) {
-                self.due.remove(&(before, number));
-            }
-            self.due.extend(due.map(|due| (due, number)));
-        }
     }
 }
 
@@ -234,7 +183,7 @@ impl Client {
                 task_input_mode(options.input),
                 self.config.limits.task_inputs,
             );
-            self.tasks.insert(number, follower, TaskOrigin::Existing);
+            self.tasks.followed.insert(number, follower, TaskOrigin::Existing);
             self.perform_task(now, number, out);
             return Ok(());
         }
@@ -244,7 +193,7 @@ impl Client {
 
     // --- Shared with the other modules ---
 
-    /// Turns a request into the task that the server created for it, if the request's options allow that.
+    /// Follows the task that the server has created for a request, if the request's options allow that.
     ///
     /// # Errors
     /// The outcome of the request, if it ends.
@@ -264,7 +213,7 @@ impl Client {
         let (era, asks) = (self.era().unwrap_or(Era::Modern), task_input_mode(entry.task.input));
         let follower = Follower::created(now, era, report, asks, self.config.limits.task_inputs);
         self.outbound.insert(number, entry);
-        self.tasks.insert(number, follower, TaskOrigin::ByRequest);
+        self.tasks.followed.insert(number, follower, TaskOrigin::ByRequest);
         self.perform_task(now, number, out);
         Ok(())
     }
@@ -284,7 +233,7 @@ impl Client {
         answers: Result<RawInputResponses, InputError>,
         out: &mut dyn Outbox,
     ) {
-        let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
+        let Some(followed) = self.tasks.followed.get_mut(number) else { return };
         followed.follower.handle_input(match answers {
             Ok(answers) => {
                 Ok(answers.iter().map(|(key, answer)| (key.to_string(), answer.clone())).collect())
@@ -329,7 +278,7 @@ impl Client {
 
     /// Abandons the task of a request that has become one, or is about to.
     pub(super) fn abandon_task(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
-        let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
+        let Some(followed) = self.tasks.followed.get_mut(number) else { return };
         match followed.origin {
             TaskOrigin::ByRequest => followed.follower.cancel(),
             TaskOrigin::Existing => followed.follower.stop_following(),
@@ -366,15 +315,8 @@ impl Client {
             return;
         }
         let Some(Ok(snapshot)) = params.map(TaskSnapshot::read) else { return };
-        let id = snapshot.report.id.clone();
-        let numbers: Vec<i64> = self
-            .tasks
-            .by_id
-            .range((id.clone(), i64::MIN)..=(id, i64::MAX))
-            .map(|(_, number)| *number)
-            .collect();
-        for number in numbers {
-            if let Some(followed) = self.tasks.followed.get_mut(&number) {
+        for number in self.tasks.followed.requests_of(&snapshot.report.id) {
+            if let Some(followed) = self.tasks.followed.get_mut(number) {
                 followed.follower.handle_notification(now, snapshot.clone());
                 self.perform_task(now, number, out);
             }
@@ -383,12 +325,8 @@ impl Client {
 
     /// Handles the timeouts of tasks.
     pub(super) fn wake_tasks(&mut self, now: Instant, out: &mut dyn Outbox) {
-        while let Some(&(due, number)) = self.tasks.due.first()
-            && due <= now
-        {
-            self.tasks.due.pop_first();
-            if let Some(followed) = self.tasks.followed.get_mut(&number) {
-                followed.due = None;
+        while let Some(number) = self.tasks.followed.pop_due(now) {
+            if let Some(followed) = self.tasks.followed.get_mut(number) {
                 followed.follower.handle_timeout(now);
                 self.perform_task(now, number, out);
             }
@@ -405,7 +343,7 @@ impl Client {
                 }
                 continue;
             };
-            let Some(followed) = self.tasks.followed.get_mut(&number) else { continue };
+            let Some(followed) = self.tasks.followed.get_mut(number) else { continue };
             match part {
                 OwnRequest::Get(_) => followed.follower.handle_get(now, outcome),
                 OwnRequest::Update(_) => followed.follower.handle_update(now, outcome),
@@ -422,7 +360,7 @@ impl Client {
 
     /// Performs the actions of a task's follower.
     fn perform_task(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
-        while let Some(followed) = self.tasks.followed.get_mut(&number)
+        while let Some(followed) = self.tasks.followed.get_mut(number)
             && let Some(act) = followed.follower.poll_action()
         {
             let id = followed.follower.id().to_string();
@@ -442,7 +380,7 @@ impl Client {
                 FollowAction::WithdrawInput => self.withdraw_task_input(number),
                 act => {
                     if !self.send_task_request(now, number, &id, &act, out)
-                        && let Some(followed) = self.tasks.followed.get_mut(&number)
+                        && let Some(followed) = self.tasks.followed.get_mut(number)
                     {
                         followed.follower.postpone(now, &act);
                         // The follower retries later.
@@ -451,30 +389,30 @@ impl Client {
                 }
             }
         }
-        self.tasks.schedule(number);
+        self.tasks.followed.schedule(number);
     }
 
     /// Asks the application for the input that a task needs.
     fn ask_application(&mut self, number: i64, requests: BTreeMap<String, Raw>) {
         let asked: Result<Vec<_>, _> =
             requests.into_iter().map(|(key, request)| RawInputRequest::read(key, &request)).collect();
-        let gather = match asked {
+        let set = match asked {
             Ok(asked) => self
                 .request_input(InputOwner::Task(number), RequestId::new(number), RawInputRequests(asked))
                 .map_err(Outcome::Input),
             Err(what) => Err(Outcome::Invalid(InvalidAnswerError::Malformed(what))),
         };
-        let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
-        match gather {
-            Ok(gather) => followed.input_sets.push(gather),
+        let Some(followed) = self.tasks.followed.get_mut(number) else { return };
+        match set {
+            Ok(set) => followed.input_sets.push(set),
             Err(outcome) => followed.follower.handle_input(Err(outcome)),
         }
     }
 
     fn withdraw_task_input(&mut self, number: i64) {
-        let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
-        for gather in core::mem::take(&mut followed.input_sets) {
-            self.withdraw_input(gather);
+        let Some(followed) = self.tasks.followed.get_mut(number) else { return };
+        for set in core::mem::take(&mut followed.input_sets) {
+            self.withdraw_input(set);
         }
     }
 
@@ -487,7 +425,7 @@ impl Client {
         act: &FollowAction,
         out: &mut dyn Outbox,
     ) -> bool {
-        let Some(followed) = self.tasks.followed.get(&number) else { return false };
+        let Some(followed) = self.tasks.followed.get(number) else { return false };
         let era = followed.follower.era();
         let own = TaskIdParams::new(id);
         let (part, info, params): (_, &'static MethodInfo, Box<dyn AnyParams>) = match (act, era) {
@@ -520,7 +458,7 @@ impl Client {
         let question = self.own_request(now, info, &*params, timeout, out);
         if let Some(question) = question {
             self.tasks.own_requests.insert(question, part);
-            if let (FollowAction::Result(_), Some(followed)) = (act, self.tasks.followed.get_mut(&number)) {
+            if let (FollowAction::Result(_), Some(followed)) = (act, self.tasks.followed.get_mut(number)) {
                 followed.result = Some(question);
             }
         }
@@ -575,7 +513,7 @@ impl Client {
     /// Stops following a task. A pending `tasks/result` is cancelled; answers to other requests are ignored as they
     /// arrive.
     fn drop_task(&mut self, number: i64, out: &mut dyn Outbox) {
-        let Some(followed) = self.tasks.remove(number) else { return };
+        let Some(followed) = self.tasks.followed.remove(number) else { return };
         if let Some(result) = followed.result {
             self.tasks.own_requests.remove(&result);
             if self.take_outbound(result).is_some() {
