@@ -285,7 +285,7 @@ impl fmt::Display for Diagnostic {
                 write!(f, "the notification {} could not be read: {error}", &**method)
             }
             Self::NotificationsDropped { count } => {
-                write!(f, "{count} notifications were dropped: events wait")
+                write!(f, "{count} notifications were dropped: the application does not take its events")
             }
             Self::PingMissed { misses } => write!(f, "the server did not answer a ping ({misses} in a row)"),
             Self::KnownEraWrong => {

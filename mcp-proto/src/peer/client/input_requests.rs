@@ -257,25 +257,25 @@ impl Client {
         if full || self.events.pressure(bytes) >= Pressure::Requests {
             return Err(InputError::TooMany { count: requests.len() });
         }
-        let gather = InputSetId(self.inputs.next);
+        let set = InputSetId(self.inputs.next);
         self.inputs.next = self.inputs.next.saturating_add(1);
         let open = requests.len();
         let mut slots = Vec::with_capacity(open);
         for (index, (asked, method)) in requests.into_iter().zip(admitted).enumerate() {
             let id = self.inbound.mint();
             let bytes = bytes_of(&asked);
-            self.inputs.by_request.insert(id, (gather, index));
+            self.inputs.by_request.insert(id, (set, index));
             slots.push(InputSlot { key: asked.key, request: id, answer: None });
             self.events.push(Event::Request { id, method, params: asked.params }, bytes);
         }
-        self.inputs.sets.insert(gather, InputSet { owner, on_behalf_of: of, slots, unanswered: open });
-        Ok(gather)
+        self.inputs.sets.insert(set, InputSet { owner, on_behalf_of: of, slots, unanswered: open });
+        Ok(set)
     }
 
     /// Withdraws the unanswered requests of a set.
-    pub(super) fn withdraw_input(&mut self, gather: InputSetId) {
-        let Some(gathering) = self.inputs.sets.remove(&gather) else { return };
-        for InputSlot { request: asked, .. } in gathering.slots {
+    pub(super) fn withdraw_input(&mut self, set: InputSetId) {
+        let Some(pending) = self.inputs.sets.remove(&set) else { return };
+        for InputSlot { request: asked, .. } in pending.slots {
             if self.inputs.by_request.remove(&asked).is_some() {
                 self.events.push(Event::RequestCancelled { id: asked, reason: None }, 0);
             }
@@ -284,8 +284,8 @@ impl Client {
 
     /// Withdraws all unanswered input requests.
     pub(super) fn withdraw_all_input(&mut self) {
-        while let Some((&gather, _)) = self.inputs.sets.first_key_value() {
-            self.withdraw_input(gather);
+        while let Some((&set, _)) = self.inputs.sets.first_key_value() {
+            self.withdraw_input(set);
         }
     }
 
@@ -297,21 +297,21 @@ impl Client {
         answer: &Result<&dyn AnyResult, ErrorObject>,
         out: &mut dyn Outbox,
     ) -> bool {
-        let Some((gather, index)) = self.inputs.by_request.remove(&request) else { return false };
+        let Some((set, index)) = self.inputs.by_request.remove(&request) else { return false };
         let revision = self.revision().unwrap_or(Revision::LATEST);
         let answer = match answer {
             Ok(result) => encode_answer(*result, revision),
             Err(error) => Err(error.clone()),
         };
-        let Some(gathering) = self.inputs.sets.get_mut(&gather) else { return true };
-        let Some(slot) = gathering.slots.get_mut(index) else { return true };
-        let owner = gathering.owner;
+        let Some(pending) = self.inputs.sets.get_mut(&set) else { return true };
+        let Some(slot) = pending.slots.get_mut(index) else { return true };
+        let owner = pending.owner;
         match answer {
             Ok(answer) => {
                 slot.answer = Some(answer);
-                gathering.unanswered = gathering.unanswered.saturating_sub(1);
-                if gathering.unanswered == 0
-                    && let Some(InputSet { slots, .. }) = self.inputs.sets.remove(&gather)
+                pending.unanswered = pending.unanswered.saturating_sub(1);
+                if pending.unanswered == 0
+                    && let Some(InputSet { slots, .. }) = self.inputs.sets.remove(&set)
                 {
                     let answers = slots.into_iter().filter_map(|slot| Some((slot.key, slot.answer?)));
                     self.deliver_input(now, owner, Ok(RawInputResponses(answers.collect())), out);
@@ -319,7 +319,7 @@ impl Client {
             }
             Err(error) => {
                 let key = slot.key.clone();
-                self.withdraw_input(gather);
+                self.withdraw_input(set);
                 self.deliver_input(now, owner, Err(InputError::Failed { key, error }), out);
             }
         }
@@ -343,8 +343,8 @@ impl Client {
     /// The client request whose result contains the input request: for events [`Request`](Event::Request) from a server
     /// that needs input before it can finish.
     pub fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
-        let (gather, _) = self.inputs.by_request.get(&request)?;
-        self.inputs.sets.get(gather).map(|gathering| gathering.on_behalf_of)
+        let (set, _) = self.inputs.by_request.get(&request)?;
+        self.inputs.sets.get(set).map(|pending| pending.on_behalf_of)
     }
 
     /// Checks that this method is allowed as an input request, and that this client has declared its capability.

@@ -63,9 +63,9 @@ enum RoundStep {
     #[default]
     Answer,
     /// The application is asked for input.
-    Input { gather: InputSetId, state: Option<Raw> },
+    Input { set: InputSetId, state: Option<Raw> },
     /// The application is asked for consent to visit pages.
-    Consent { gather: InputSetId },
+    Consent { set: InputSetId },
     /// The request is sent again after the pause: unchanged, if there is no addition.
     Pause { until: Instant, addition: Option<RoundParams> },
 }
@@ -187,9 +187,7 @@ impl Client {
     /// Removes the round of a request that is over.
     pub(super) fn forget_rounds(&mut self, number: i64) {
         match self.rounds.remove(number).map(|round| round.next) {
-            Some(RoundStep::Input { gather, .. } | RoundStep::Consent { gather }) => {
-                self.withdraw_input(gather)
-            }
+            Some(RoundStep::Input { set, .. } | RoundStep::Consent { set }) => self.withdraw_input(set),
             Some(RoundStep::Answer | RoundStep::Pause { .. }) | None => {}
         }
     }
@@ -222,11 +220,11 @@ impl Client {
         }
         match asked {
             Some(asked) if !asked.0.is_empty() => {
-                let gather = self
+                let set = self
                     .request_input(InputOwner::Round(number), RequestId::new(number), asked)
                     .map_err(Outcome::Input)?;
                 round.idle = 0;
-                round.next = RoundStep::Input { gather, state };
+                round.next = RoundStep::Input { set, state };
                 self.suspend(number, entry, round);
             }
             nothing => {
@@ -279,11 +277,11 @@ impl Client {
             round.pause_for_pages(now);
         } else {
             let asked = RawInputRequests(asked);
-            let gather = self
+            let set = self
                 .request_input(InputOwner::Round(number), RequestId::new(number), asked)
                 .map_err(Outcome::Input)?;
             round.idle = 0;
-            round.next = RoundStep::Consent { gather };
+            round.next = RoundStep::Consent { set };
         }
         self.suspend(number, entry, round);
         Ok(())

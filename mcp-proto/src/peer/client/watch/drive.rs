@@ -130,14 +130,14 @@ impl Client {
         if modern && number.is_none() {
             return NotificationScope::Everyone;
         }
-        let heard = match number {
+        let scope = match number {
             Some(number) if &**method == SubscriptionsAcknowledged::NAME => {
                 watching.handle_acknowledged(now, number, params, &mut self.events)
             }
             number => watching.handle_notification(now, number, method, params, modern, &mut self.events),
         };
-        match heard {
-            Ok(heard) => heard,
+        match scope {
+            Ok(scope) => scope,
             Err(error) => {
                 self.report(Diagnostic::InvalidNotification { method: method.clone(), error });
                 NotificationScope::WatchesOnly
@@ -304,15 +304,15 @@ impl WatchRegistry {
         events: &mut EventQueue<Event>,
     ) {
         self.abandoned.remove(&number);
-        let fate = RetryClass::from(outcome);
+        let class = RetryClass::from(outcome);
         match &mut self.mechanism {
             WatchMechanism::Unknown => {}
             WatchMechanism::Modern(listening) => {
-                let news = listening.handle_ended(now, number, fate);
-                self.apply_listen_update(news, events);
+                let change = listening.handle_ended(now, number, class);
+                self.apply_listen_update(change, events);
             }
             WatchMechanism::Legacy(legacy) => {
-                if let Some(uri) = legacy.subscriptions.handle_ended(now, number, fate) {
+                if let Some(uri) = legacy.subscriptions.handle_ended(now, number, class) {
                     self.confirm_topic(&Topic::Resource(uri), events);
                 }
             }
@@ -331,8 +331,8 @@ impl WatchRegistry {
         match sent {
             Ok(number) => legacy.subscriptions.note_sent(number, uri),
             Err(refusal) => {
-                let fate = RetryClass::from(Outcome::Refused(refusal));
-                if let Some(uri) = legacy.subscriptions.resolve(now, uri, fate) {
+                let class = RetryClass::from(Outcome::Refused(refusal));
+                if let Some(uri) = legacy.subscriptions.resolve(now, uri, class) {
                     self.confirm_topic(&Topic::Resource(uri), events);
                 }
             }
@@ -352,9 +352,9 @@ impl WatchRegistry {
         let params: SubscriptionsAcknowledgedParams = decode(params)?;
         if let Some(asked) = listening.opening(number) {
             let granted = asked.granted(&params.notifications);
-            let news = listening.handle_acknowledged(now, number, granted);
+            let change = listening.handle_acknowledged(now, number, granted);
             self.dirty = true;
-            self.apply_listen_update(news, events);
+            self.apply_listen_update(change, events);
         }
         Ok(NotificationScope::WatchesOnly)
     }
@@ -369,13 +369,13 @@ impl WatchRegistry {
         modern: bool,
         events: &mut EventQueue<Event>,
     ) -> Result<NotificationScope, String> {
-        let told = number.is_some();
+        let owned = number.is_some();
         if let (Some(number), WatchMechanism::Modern(listening)) = (number, &mut self.mechanism)
-            && let news = listening.handle_notification(now, number)
-            && !matches!(news, ListenUpdate::None)
+            && let change = listening.handle_notification(now, number)
+            && !matches!(change, ListenUpdate::None)
         {
             self.dirty = true;
-            self.apply_listen_update(news, events);
+            self.apply_listen_update(change, events);
         }
         let task = if modern { TaskUpdated::NAME } else { TaskStatusChanged::NAME };
         let list = ListKind::ALL.into_iter().find(|list| list.notification() == method);
@@ -392,7 +392,7 @@ impl WatchRegistry {
             // It is unexpected here, and is passed on unchanged.
             _ => return Ok(NotificationScope::Everyone),
         }
-        Ok(if told { NotificationScope::WatchesOnly } else { NotificationScope::Everyone })
+        Ok(if owned { NotificationScope::WatchesOnly } else { NotificationScope::Everyone })
     }
 }
 

@@ -77,19 +77,21 @@ impl LegacySubscriptions {
 
     /// Removes a resource that no watch covers any more.
     pub(super) fn unsubscribe(&mut self, uri: &Arc<str>) {
-        if let Some(kept) = self.subscriptions.get_mut(uri) {
-            kept.wanted = false;
+        if let Some(subscription) = self.subscriptions.get_mut(uri) {
+            subscription.wanted = false;
             self.due.insert(uri.clone());
         }
     }
 
     /// Subscribes to all resources again, because the server has lost the session.
     pub(super) fn resubscribe_all(&mut self) {
-        for (uri, kept) in &mut self.subscriptions {
-            match kept.state {
-                SubscriptionState::Subscribing | SubscriptionState::Unsubscribing => kept.outdated = true,
+        for (uri, subscription) in &mut self.subscriptions {
+            match subscription.state {
+                SubscriptionState::Subscribing | SubscriptionState::Unsubscribing => {
+                    subscription.outdated = true
+                }
                 SubscriptionState::Subscribed | SubscriptionState::Refused => {
-                    kept.state = SubscriptionState::Off
+                    subscription.state = SubscriptionState::Off
                 }
                 SubscriptionState::Off => {}
             }
@@ -105,14 +107,14 @@ impl LegacySubscriptions {
             self.due.append(&mut self.failed);
         }
         while let Some(uri) = self.due.pop_first() {
-            let Some(kept) = self.subscriptions.get_mut(&uri) else { continue };
-            match (kept.wanted, kept.state) {
+            let Some(subscription) = self.subscriptions.get_mut(&uri) else { continue };
+            match (subscription.wanted, subscription.state) {
                 (true, SubscriptionState::Off) if !self.failed.contains(&uri) => {
-                    kept.state = SubscriptionState::Subscribing;
+                    subscription.state = SubscriptionState::Subscribing;
                     return Some(SubscribeAction::Subscribe(uri));
                 }
                 (false, SubscriptionState::Subscribed) => {
-                    kept.state = SubscriptionState::Unsubscribing;
+                    subscription.state = SubscriptionState::Unsubscribing;
                     return Some(SubscribeAction::Unsubscribe(uri));
                 }
                 (false, SubscriptionState::Off | SubscriptionState::Refused) => {
@@ -134,16 +136,16 @@ impl LegacySubscriptions {
     }
 
     /// Handles the end of a request, or the failure to send it. Returns the resource whose coverage is now known.
-    pub(super) fn handle_ended(&mut self, now: Instant, number: i64, fate: RetryClass) -> Option<Arc<str>> {
+    pub(super) fn handle_ended(&mut self, now: Instant, number: i64, class: RetryClass) -> Option<Arc<str>> {
         let uri = self.in_flight.remove(&number)?;
-        self.resolve(now, uri, fate)
+        self.resolve(now, uri, class)
     }
 
     /// Applies the end of a request about this resource.
-    pub(super) fn resolve(&mut self, now: Instant, uri: Arc<str>, fate: RetryClass) -> Option<Arc<str>> {
-        let kept = self.subscriptions.get_mut(&uri)?;
-        let (outdated, before) = (core::mem::take(&mut kept.outdated), kept.state);
-        let state = match (before, fate) {
+    pub(super) fn resolve(&mut self, now: Instant, uri: Arc<str>, class: RetryClass) -> Option<Arc<str>> {
+        let subscription = self.subscriptions.get_mut(&uri)?;
+        let (outdated, before) = (core::mem::take(&mut subscription.outdated), subscription.state);
+        let state = match (before, class) {
             _ if outdated => SubscriptionState::Off,
             // Whether or not the request worked, the subscription no longer counts.
             (SubscriptionState::Unsubscribing, _) => SubscriptionState::Off,
@@ -151,8 +153,8 @@ impl LegacySubscriptions {
                 self.backoff.reset();
                 SubscriptionState::Subscribed
             }
-            (_, RetryClass::Refused(_, mind))
-                if mind == RefusalKind::Permanent || self.backoff.is_exhausted() =>
+            (_, RetryClass::Refused(_, kind))
+                if kind == RefusalKind::Permanent || self.backoff.is_exhausted() =>
             {
                 SubscriptionState::Refused
             }
@@ -165,8 +167,8 @@ impl LegacySubscriptions {
                 SubscriptionState::Off
             }
         };
-        if let Some(kept) = self.subscriptions.get_mut(&uri) {
-            kept.state = state;
+        if let Some(subscription) = self.subscriptions.get_mut(&uri) {
+            subscription.state = state;
         }
         self.due.insert(uri.clone());
         Some(uri)

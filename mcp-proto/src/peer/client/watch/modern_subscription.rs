@@ -181,12 +181,12 @@ impl ModernSubscription {
     }
 
     /// Handles the end of this request.
-    pub(super) fn handle_ended(&mut self, now: Instant, number: i64, fate: RetryClass) -> ListenUpdate {
+    pub(super) fn handle_ended(&mut self, now: Instant, number: i64, class: RetryClass) -> ListenUpdate {
         if self.replaced.remove(&number).is_some() {
-            return if matches!(fate, RetryClass::Done) { ListenUpdate::None } else { ListenUpdate::Missed };
+            return if matches!(class, RetryClass::Done) { ListenUpdate::None } else { ListenUpdate::Missed };
         }
         if self.opening.take_if(|opening| opening.number == number).is_some() {
-            return self.handle_open_failed(now, fate);
+            return self.handle_open_failed(now, class);
         }
         let Some(open) = self.open.take_if(|open| open.number == number) else { return ListenUpdate::None };
         if open.had_notification || now.saturating_since(open.since) >= STEADY_AFTER {
@@ -196,7 +196,7 @@ impl ModernSubscription {
         if self.opening.is_some() {
             return ListenUpdate::Interrupted;
         }
-        match fate {
+        match class {
             RetryClass::Done if self.on_server_end == OnServerEnd::Stop => ListenUpdate::Ended,
             RetryClass::Lost(least) => {
                 self.backoff.fail(now, least);
@@ -210,11 +210,11 @@ impl ModernSubscription {
         }
     }
 
-    fn handle_open_failed(&mut self, now: Instant, fate: RetryClass) -> ListenUpdate {
-        match fate {
+    fn handle_open_failed(&mut self, now: Instant, class: RetryClass) -> ListenUpdate {
+        match class {
             RetryClass::Done if self.on_server_end == OnServerEnd::Stop => ListenUpdate::Ended,
-            RetryClass::Refused(outcome, mind)
-                if mind == RefusalKind::Permanent || self.backoff.is_exhausted() =>
+            RetryClass::Refused(outcome, kind)
+                if kind == RefusalKind::Permanent || self.backoff.is_exhausted() =>
             {
                 // Topics that only the next request would add are not requested at once.
                 self.backoff.fail(now, Duration::ZERO);

@@ -46,14 +46,14 @@ impl WatchRegistry {
     /// name for a watched resource: all watches of resources are notified.
     pub(super) fn notify_resource(&mut self, uri: &str, events: &mut EventQueue<Event>) -> bool {
         let topic = Topic::Resource(uri.into());
-        let mut told = self.notify_changed(&topic, None, events);
+        let mut notified = self.notify_changed(&topic, None, events);
         let mut above: Vec<(WatchId, Topic)> = Vec::new();
         for parent in parents(uri).take(MAX_PARENTS) {
             let parent = Topic::Resource(parent.into());
             let interested = self.index.get(&parent).into_iter().flatten();
             above.extend(interested.map(|&id| (id, parent.clone())));
         }
-        if !told && above.is_empty() {
+        if !notified && above.is_empty() {
             let first = Topic::Resource(Arc::from(""));
             for (topic, interested) in self.index.range(first..) {
                 match topic {
@@ -64,7 +64,7 @@ impl WatchRegistry {
         }
         let mut done = BTreeSet::new();
         for (id, parent) in above {
-            told = true;
+            notified = true;
             if !done.insert(id) || self.pending.has_change(id, &topic) {
                 continue;
             }
@@ -77,22 +77,22 @@ impl WatchRegistry {
             };
             self.pending.push_change(id, topic, None, why, events);
         }
-        told
+        notified
     }
 
     // --- States ---
 
     /// Interrupts all watches, because notifications no longer arrive.
     pub(super) fn interrupt(&mut self, events: &mut EventQueue<Event>) {
-        let mut heard = Vec::new();
+        let mut interrupted = Vec::new();
         for (&id, watch) in &mut self.watches {
             watch.reported_missing = None;
             if core::mem::take(&mut watch.is_covered) {
                 watch.stale = true;
-                heard.push(id);
+                interrupted.push(id);
             }
         }
-        for id in heard {
+        for id in interrupted {
             self.pending.push_state(id, WatchState::Interrupted, events);
         }
     }
@@ -117,8 +117,8 @@ impl WatchRegistry {
     }
 
     /// Applies a change in the subscription at a modern server.
-    pub(super) fn apply_listen_update(&mut self, news: ListenUpdate, events: &mut EventQueue<Event>) {
-        match news {
+    pub(super) fn apply_listen_update(&mut self, change: ListenUpdate, events: &mut EventQueue<Event>) {
+        match change {
             ListenUpdate::None => {}
             ListenUpdate::Resumed => self.confirm_all(events),
             ListenUpdate::Interrupted => self.interrupt(events),
