@@ -42,6 +42,7 @@ impl Phase {
     }
 }
 
+/// The connection of a client, without its messages.
 #[derive(Debug)]
 pub(super) struct Connection {
     phase: Phase,

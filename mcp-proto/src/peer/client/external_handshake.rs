@@ -8,7 +8,7 @@
 use crate::Instant;
 use crate::peer::Outbox;
 
-use super::{Client, CloseReason, ConnectError, ConnectProgress, Event, KnownEra, Phase, ServerInfo, State};
+use super::{Client, CloseReason, ConnectError, ConnectProgress, KnownEra, Phase, ServerInfo, State};
 
 impl Client {
     /// Starts a detection that the transport runs.
@@ -44,11 +44,7 @@ impl Client {
         }
         self.connection.enter(Phase::Detecting);
         self.pings.stop();
-        self.parked.clear_early();
-        self.batches.clear();
-        while let Some((id, _, _)) = self.inbound.pop() {
-            self.events.push(Event::RequestCancelled { id, reason: None }, 0);
-        }
+        self.withdraw_all();
         self.interrupt_watches();
         self.connection.set_state(State::Connected, &mut self.events);
         true

@@ -28,25 +28,22 @@ pub(crate) mod handshake;
 mod input_requests;
 mod input_rounds;
 mod keepalive;
-mod link;
 mod meta;
 mod parked;
 mod progress;
 mod receive;
 mod requests;
+mod state;
 #[cfg(feature = "http")]
 mod suspended_deadlines;
 mod tasks;
 mod timers;
 mod tolerance;
-mod transport;
 mod view;
 mod watch;
 
-use alloc::boxed::Box;
-
 use crate::Instant;
-use crate::peer::batch::{BatchId, Batches};
+use crate::peer::batch::Batches;
 use crate::peer::event_queue::{EventQueue, Pressure};
 use crate::peer::{Inbound, LostReason, Outbound, OutboundEntry, Outcome, RequestError, RequestId, Stage};
 use crate::schema::{Era, Revision};
@@ -57,11 +54,10 @@ pub use config::{ClientConfig, ConnectTimeouts, EraPolicy, Keepalive, KnownEra};
 pub use connect_error::ConnectError;
 pub use event::{CloseReason, Diagnostic, Event};
 pub use handshake::ServerInfo;
-pub use link::LinkAction;
 pub use progress::{ConnectProgress, ConnectStep};
+pub use state::{LinkAction, State};
 pub use tasks::TaskCommand;
-pub use transport::{ClientLoan, ClientTransport};
-pub use view::ClientCommands;
+pub use view::{ClientCommands, ClientLoan, ClientTransport};
 pub use watch::{
     Change, ChangeEvidence, OnServerEnd, WatchConfig, WatchEnd, WatchFilter, WatchId, WatchStart, WatchState,
 };
@@ -74,34 +70,9 @@ use input_rounds::InputRounds;
 use keepalive::Pings;
 use meta::RequestMeta;
 use parked::ParkedRequests;
+use requests::PendingReply;
 use tasks::Tasks;
 use watch::Watches;
-
-/// The state of a client's connection. The module's documentation has the transitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// No link is open.
-    Disconnected,
-    /// The link is being opened.
-    Connecting,
-    /// The link is open, and the client is detecting the server's era.
-    Connected,
-    /// `initialize` is in flight.
-    Initializing,
-    /// The server has answered `initialize`.
-    Initialized,
-    /// Requests are sent.
-    Ready,
-}
-
-/// The state of a server's request until it is answered.
-#[derive(Debug)]
-struct PendingReply {
-    /// The batch that contained it.
-    batch: Option<BatchId>,
-    /// Its related task, which the answer names too (2025-11-25).
-    task: Option<Box<str>>,
-}
 
 /// The client role of one connection, without its transport.
 ///
@@ -318,10 +289,7 @@ impl Client {
         self.withdraw_all_input();
         self.parked = ParkedRequests::default();
         self.tasks.clear();
-        self.batches.clear();
-        while let Some((id, _, _)) = self.inbound.pop() {
-            self.events.push(Event::RequestCancelled { id, reason: None }, 0);
-        }
+        self.withdraw_all();
         self.pings.stop();
         self.connection.clear_actions();
         self.connection.enter(Phase::Closed);

@@ -15,7 +15,16 @@ use crate::rpc::{ErrorId, ErrorObject, Id, Raw, Text, code, write};
 use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Ping, Revision};
 
 use super::parked::ServerRequest;
-use super::{Client, CloseReason, Diagnostic, Event, PendingReply, Phase};
+use super::{Client, CloseReason, Diagnostic, Event, Phase};
+
+/// The state of a server's request until it is answered.
+#[derive(Debug)]
+pub(super) struct PendingReply {
+    /// The batch that contained it.
+    batch: Option<BatchId>,
+    /// Its related task, which the answer names too (2025-11-25).
+    task: Option<Box<str>>,
+}
 
 impl Client {
     /// Answers a request of the server.
@@ -146,6 +155,15 @@ impl Client {
         self.events.push(Event::RequestCancelled { id: request, reason }, bytes);
         if let Some(batch) = batch {
             self.close_batch(batch, out);
+        }
+    }
+
+    /// Withdraws all requests of the server, whose session is over.
+    pub(super) fn withdraw_all(&mut self) {
+        self.parked.clear_early();
+        self.batches.clear();
+        while let Some((id, _, _)) = self.inbound.pop() {
+            self.events.push(Event::RequestCancelled { id, reason: None }, 0);
         }
     }
 
