@@ -213,14 +213,12 @@ impl Client {
         if !info.revisions.contains(server.revision) || !info.direction.includes(Direction::ClientToServer) {
             return Err(RequestError::Revision { method: method.to_string(), revision: server.revision });
         }
-        match (info.server_capability, &server.capabilities) {
-            (Some(needed), Some(capabilities)) if !capabilities.allows(needed, server.revision) => {
-                Err(RequestError::Capability {
-                    method: method.to_string(),
-                    needed: RequiredCapability::Server(needed),
-                })
-            }
-            _ => Ok(()),
+        match info.server_capability.filter(|&needed| !server.allows(needed)) {
+            Some(needed) => Err(RequestError::Capability {
+                method: method.to_string(),
+                needed: RequiredCapability::Server(needed),
+            }),
+            None => Ok(()),
         }
     }
 

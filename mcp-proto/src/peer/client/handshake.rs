@@ -10,7 +10,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
-use crate::schema::{ClientCapabilities, Era, Implementation, Json, Revision, ServerCapabilities, meta};
+use crate::schema::{
+    ClientCapabilities, Era, Implementation, Json, Revision, ServerCapabilities, ServerCapability, meta,
+};
 
 use super::{ConnectError, ConnectStep, EraPolicy};
 
@@ -83,6 +85,11 @@ impl ServerInfo {
         let server = server.map_or_else(ServerDescription::default, |server| *server);
         let ServerDescription { implementation, capabilities, instructions } = server;
         Self { era, revision, implementation, capabilities, instructions }
+    }
+
+    /// Whether the server offers what this capability stands for, or its capabilities are not known.
+    pub(super) fn allows(&self, capability: ServerCapability) -> bool {
+        self.capabilities.as_ref().is_none_or(|declared| declared.allows(capability, self.revision))
     }
 }
 

@@ -22,6 +22,7 @@ use crate::peer::{AnyResult, InboundId, InputError, InvalidAnswerError, Outbox, 
 use crate::rpc::{ErrorObject, Raw, code, write};
 use crate::schema::{Direction, Era, MethodInfo, Revision};
 
+use super::params::bytes_of;
 use super::{Client, Event};
 
 /// An input request, not decoded.
@@ -250,7 +251,7 @@ impl Client {
         let mut admitted = Vec::with_capacity(requests.len());
         for asked in &requests {
             admitted.push(self.admit_input(asked)?);
-            bytes = bytes.saturating_add(bytes_of(asked));
+            bytes = bytes.saturating_add(bytes_of(asked.params.as_ref()));
         }
         let waiting = self.inputs.by_request.len().saturating_add(self.inbound.len());
         let full = waiting.saturating_add(requests.len()) > self.config.limits.requests_in;
@@ -263,7 +264,7 @@ impl Client {
         let mut slots = Vec::with_capacity(open);
         for (index, (asked, method)) in requests.into_iter().zip(admitted).enumerate() {
             let id = self.inbound.mint();
-            let bytes = bytes_of(&asked);
+            let bytes = bytes_of(asked.params.as_ref());
             self.inputs.by_request.insert(id, (set, index));
             slots.push(InputSlot { key: asked.key, request: id, answer: None });
             self.events.push(Event::Request { id, method, params: asked.params }, bytes);
@@ -368,10 +369,6 @@ impl Client {
             None => Ok(info),
         }
     }
-}
-
-fn bytes_of(asked: &RawInputRequest) -> usize {
-    asked.params.as_ref().map_or(0, |params| params.as_bytes().len())
 }
 
 /// Encodes an answer for the server.

@@ -29,6 +29,7 @@ mod input_requests;
 mod input_rounds;
 mod keepalive;
 mod meta;
+mod params;
 mod parked;
 mod progress;
 mod receive;

@@ -8,6 +8,7 @@ use crate::peer::encode::Template;
 use crate::rpc::{Id, Raw, Text};
 
 use super::event::id_bytes;
+use super::params::bytes_of;
 
 /// A request of the server.
 #[derive(Debug)]
@@ -22,8 +23,7 @@ pub(super) struct ServerRequest {
 impl ServerRequest {
     /// The size in bytes of its server-supplied content.
     pub(super) fn bytes(&self) -> usize {
-        let params = self.params.as_ref().map_or(0, |params| params.as_bytes().len());
-        params.saturating_add(self.method.len()).saturating_add(id_bytes(&self.id))
+        bytes_of(self.params.as_ref()).saturating_add(self.method.len()).saturating_add(id_bytes(&self.id))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Inputs of a client: the link and the server's messages.
 
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 
 use crate::Instant;
 use crate::peer::batch::BatchId;
@@ -22,6 +22,7 @@ use crate::schema::{
 
 use super::detect::{DetectAction, HandshakeRequest};
 use super::meta::protocol_meta;
+use super::params::{bytes_of, decode};
 use super::parked::ServerRequest;
 use super::watch::NotificationScope;
 use super::{
@@ -499,17 +500,5 @@ impl Client {
                 self.fail_connect(ConnectError::Unexpected { during: method, reason: error.to_string() })
             }
         }
-    }
-}
-
-fn bytes_of(params: Option<&Raw>) -> usize {
-    params.map_or(0, |params| params.as_bytes().len())
-}
-
-/// Decodes a notification's parameters, or returns why they are invalid.
-fn decode<'a, T: serde::Deserialize<'a>>(params: Option<&'a Raw>) -> Result<T, String> {
-    match params {
-        Some(params) => params.decode().map_err(|error| error.to_string()),
-        None => Err("it has no parameters".into()),
     }
 }

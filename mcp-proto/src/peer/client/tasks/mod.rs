@@ -28,7 +28,7 @@ use crate::schema::{
 
 use super::commands::write_of;
 use super::input_requests::{InputOwner, RawInputRequest, RawInputRequests, RawInputResponses};
-use super::{Client, Event, Phase, ServerInfo};
+use super::{Client, Event, Phase};
 use followed_tasks::{FollowedTasks, TaskOrigin};
 use follower::{FollowAction, Follower, ResultWait, TaskInputMode};
 use support::ToolTaskSupport;
@@ -471,12 +471,8 @@ impl Client {
             Some(Era::Modern) => (CancelTask::INFO, ServerCapability::TasksExtension),
             _ => (legacy::CancelTask::INFO, ServerCapability::TasksCancel),
         };
-        let offered = |server: &ServerInfo| {
-            // A modern server that creates tasks supports the extension, whether or not it declares so.
-            server.era == Era::Modern
-                || server.capabilities.as_ref().is_none_or(|offered| offered.allows(needed, server.revision))
-        };
-        if self.server.as_ref().is_some_and(offered) {
+        // A modern server that creates tasks supports the extension, whether or not it declares so.
+        if self.server.as_ref().is_some_and(|server| server.era == Era::Modern || server.allows(needed)) {
             let timeout = self.config.request_timeout;
             if let Some(number) = self.own_request(now, info, &TaskIdParams::new(id), timeout, out) {
                 self.tasks.own_requests.insert(number, OwnRequest::Ignored);

@@ -1,9 +1,10 @@
 //! Integration of watches into the client: commands, notifications, requests.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::Instant;
+use crate::peer::client::params::decode;
 use crate::peer::client::{Client, Diagnostic, Event, Phase};
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};
@@ -163,12 +164,7 @@ impl Client {
                 }
                 WatchAction::Listen(interest) => {
                     let params = SubscriptionsListenParams::new(interest.to_subscription_filter());
-                    let sent = self.send_watch_request::<SubscriptionsListen>(
-                        now,
-                        &params,
-                        ReissuePolicy::Never,
-                        out,
-                    );
+                    let sent = self.send_watch_request::<SubscriptionsListen>(now, &params, out);
                     let until = now + self.config.request_timeout;
                     if let WatchMechanism::Modern(listening) = &mut watching.mechanism {
                         match sent {
@@ -179,22 +175,12 @@ impl Client {
                 }
                 WatchAction::Subscribe(uri) => {
                     let params = SubscribeResourceParams::new(&*uri);
-                    let sent = self.send_watch_request::<SubscribeResource>(
-                        now,
-                        &params,
-                        ReissuePolicy::WhereSafe,
-                        out,
-                    );
+                    let sent = self.send_watch_request::<SubscribeResource>(now, &params, out);
                     watching.note_subscribe_sent(now, uri, sent, &mut self.events);
                 }
                 WatchAction::Unsubscribe(uri) => {
                     let params = UnsubscribeResourceParams::new(&*uri);
-                    let sent = self.send_watch_request::<UnsubscribeResource>(
-                        now,
-                        &params,
-                        ReissuePolicy::WhereSafe,
-                        out,
-                    );
+                    let sent = self.send_watch_request::<UnsubscribeResource>(now, &params, out);
                     watching.note_subscribe_sent(now, uri, sent, &mut self.events);
                 }
             }
@@ -207,9 +193,10 @@ impl Client {
         &mut self,
         now: Instant,
         params: &M::Params,
-        reissue: ReissuePolicy,
         out: &mut dyn Outbox,
     ) -> Result<i64, RequestError> {
+        let listens = M::NAME == SubscriptionsListen::NAME;
+        let reissue = if listens { ReissuePolicy::Never } else { ReissuePolicy::WhereSafe };
         let options = RequestOptions::default().reissue(reissue);
         self.send(now, OutgoingRequest::new::<M>(params, options), out).map(RequestId::number)
     }
@@ -393,13 +380,5 @@ impl WatchRegistry {
             _ => return Ok(NotificationScope::Everyone),
         }
         Ok(if owned { NotificationScope::WatchesOnly } else { NotificationScope::Everyone })
-    }
-}
-
-/// Decodes a notification's parameters, or returns why they are invalid.
-fn decode<'a, T: serde::Deserialize<'a>>(params: Option<&'a Raw>) -> Result<T, String> {
-    match params {
-        Some(params) => params.decode().map_err(|error| error.to_string()),
-        None => Err("it has no parameters".into()),
     }
 }

@@ -217,15 +217,11 @@ impl WatchRegistry {
                 LegacySubscriptions::new(&self.config)
             }
         };
-        let has = |capability| match &server.capabilities {
-            Some(capabilities) => capabilities.allows(capability, server.revision),
-            None => true,
-        };
         let mut legacy = LegacyWatches {
             subscriptions: keeping,
-            lists: ListKind::ALL.into_iter().filter(|list| has(list.capability())).collect(),
-            subscribe: has(ServerCapability::ResourcesSubscribe),
-            tasks: has(ServerCapability::Tasks),
+            lists: ListKind::ALL.into_iter().filter(|list| server.allows(list.capability())).collect(),
+            subscribe: server.allows(ServerCapability::ResourcesSubscribe),
+            tasks: server.allows(ServerCapability::Tasks),
         };
         for topic in self.index.keys() {
             if let (Topic::Resource(uri), true) = (topic, legacy.subscribe) {
