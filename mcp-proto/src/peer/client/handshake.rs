@@ -87,7 +87,7 @@ impl ServerInfo {
         Self { era, revision, implementation, capabilities, instructions }
     }
 
-    /// Whether the server offers what this capability stands for, or its capabilities are not known.
+    /// Whether the server declares this capability; `true` while its capabilities are unknown.
     pub(super) fn allows(&self, capability: ServerCapability) -> bool {
         self.capabilities.as_ref().is_none_or(|declared| declared.allows(capability, self.revision))
     }
