@@ -45,8 +45,8 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 #![cfg_attr(
-    not(all(feature = "client", feature = "server")),
-    allow(dead_code, unreachable_pub, reason = "one role alone does not use all that both share")
+    not(all(feature = "auth", feature = "server")),
+    allow(dead_code, unreachable_pub, reason = "not every feature uses all of it")
 )]
 
 #[cfg(not(any(feature = "client", feature = "server")))]
@@ -55,7 +55,6 @@ compile_error!("no role chosen: enable the feature `client`, `server` or both");
 #[cfg(feature = "auth")]
 pub mod auth;
 #[cfg(feature = "client")]
-#[cfg_attr(not(feature = "auth"), allow(dead_code, reason = "what only authorization uses"))]
 mod client;
 mod fields;
 mod io;
@@ -75,26 +74,24 @@ pub use mcp_proto::{
     CallToolResult, ContentBlock, ElicitAction, ElicitParams, ElicitSchema, Error, HandlerError,
     Implementation, PrimitiveSchema, Tool, ToolAnnotations,
 };
-#[cfg(feature = "client")]
-pub use mcp_proto::{Client, ClientContext, ClientHandlers};
-#[cfg(feature = "server")]
-pub use mcp_proto::{Context, Router};
 
-#[cfg(feature = "auth")]
-pub use client::AuthDriver;
-#[cfg(feature = "client")]
-pub use client::{
-    ClientDriver, ClientOptions, ConnectError, HeaderError, HeaderErrorKind, Proxy, ProxyError, WireEvent,
-    connect,
-};
 #[cfg(feature = "tls")]
 pub use futures_rustls::rustls;
 pub use runtime::{Endpoint, Runtime, Smol, Stream};
-#[cfg(feature = "server")]
-pub use server::{
-    Connection, ConnectionError, ConnectionLimit, ConnectionTask, HttpService, Listener, PeerAddress,
-    ResponseBody, ResponseFuture, ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions,
-    ServiceDriver, serve,
+#[cfg(feature = "client")]
+pub use {
+    client::{
+        ClientDriver, ClientOptions, ConnectError, HeaderError, HeaderErrorKind, Proxy, ProxyError,
+        WireEvent, connect,
+    },
+    mcp_proto::{Client, ClientContext, ClientHandlers},
 };
-#[cfg(feature = "tls")]
-pub use tls::TlsError;
+#[cfg(feature = "server")]
+pub use {
+    mcp_proto::{Context, Router},
+    server::{
+        Connection, ConnectionError, ConnectionLimit, ConnectionTask, HttpService, Listener, PeerAddress,
+        ResponseBody, ResponseFuture, ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions,
+        ServiceDriver, serve,
+    },
+};

@@ -1,6 +1,5 @@
 //! Client TLS configuration: trust roots and ALPN protocols.
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use futures_rustls::rustls;
@@ -12,32 +11,9 @@ pub(crate) const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 /// The ALPN name of HTTP/2.
 pub(crate) const HTTP2: &[u8] = b"h2";
 
-/// Why TLS cannot be configured.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// The system's trust roots cannot be used.
-    Roots(rustls::Error),
-    /// The crate was built without trust roots, so the application must set some.
-    NoRoots,
-}
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Roots(error) => write!(f, "the system's trusted certificates cannot be read: {error}"),
-            Self::NoRoots => {
-                f.write_str("no trusted certificates are configured: set them with `ClientOptions::tls`")
-            }
-        }
-    }
-}
-
-impl std::error::Error for TlsError {}
-
 /// The default TLS configuration, shared by all clients of the process. Sharing reads the system's certificates only
-/// once, and resumes sessions across clients.
-pub(crate) fn default_client() -> Result<Arc<ClientConfig>, TlsError> {
+/// once, and resumes sessions across clients. An error's text is shown to the user.
+pub(crate) fn default_client() -> Result<Arc<ClientConfig>, String> {
     static DEFAULT: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     if let Some(config) = DEFAULT.get() {
         return Ok(config.clone());
@@ -45,7 +21,7 @@ pub(crate) fn default_client() -> Result<Arc<ClientConfig>, TlsError> {
     let provider = CryptoProvider::get_default().cloned();
     let provider = provider.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = trusting_default(builder.map_err(TlsError::Roots)?)?;
+    let config = trusting_default(builder.map_err(|error| error.to_string())?)?;
     Ok(DEFAULT.get_or_init(|| with_protocols(config)).clone())
 }
 
@@ -58,20 +34,22 @@ pub(crate) fn with_protocols(mut config: ClientConfig) -> Arc<ClientConfig> {
 }
 
 #[cfg(feature = "platform-roots")]
-fn trusting_default(builder: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, TlsError> {
+fn trusting_default(builder: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, String> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
 
-    let builder = builder.with_platform_verifier().map_err(TlsError::Roots)?;
+    let builder = builder.with_platform_verifier();
+    let builder =
+        builder.map_err(|error| format!("the system's trusted certificates cannot be read: {error}"))?;
     Ok(builder.with_no_client_auth())
 }
 
 #[cfg(all(feature = "bundled-roots", not(feature = "platform-roots")))]
-fn trusting_default(builder: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, TlsError> {
+fn trusting_default(builder: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, String> {
     let roots = rustls::RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 #[cfg(not(any(feature = "bundled-roots", feature = "platform-roots")))]
-fn trusting_default(_: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, TlsError> {
-    Err(TlsError::NoRoots)
+fn trusting_default(_: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, String> {
+    Err("no trusted certificates: set some with `ClientOptions::tls`, or enable `platform-roots`".to_owned())
 }

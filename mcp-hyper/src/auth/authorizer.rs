@@ -25,7 +25,7 @@ use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
 use super::handle::SharedAuth;
 use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};
-use crate::client::FetchResponse;
+use crate::client::auth::fetch::FetchResponse;
 use crate::time::RuntimeClock;
 
 /// Maximum number of browser connections served at the same time.

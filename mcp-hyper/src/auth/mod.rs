@@ -12,18 +12,18 @@ use std::sync::Arc;
 use futures_lite::future::Boxed;
 use mcp_proto::auth::client::{AssertionRequest, RedirectPaths};
 
+pub use crate::client::auth::AuthDriver;
 pub(crate) use authorizer::{Authorizer, ExchangeAction};
 pub use handle::{AuthHandle, LoginError};
 pub use mcp_proto::auth::Secret;
 pub use mcp_proto::auth::client::{AuthConfig, Event};
 #[cfg(feature = "auth-jwt")]
-pub use mcp_proto::auth::server::JwtConfig;
+pub use mcp_proto::{auth::server::JwtConfig, front::guard::JwtVerifier};
 #[cfg(feature = "server")]
-pub use mcp_proto::auth::server::{IntrospectionConfig, Protection};
-#[cfg(feature = "auth-jwt")]
-pub use mcp_proto::front::guard::JwtVerifier;
-#[cfg(feature = "server")]
-pub use mcp_proto::front::guard::{Guard, IntrospectionVerifier};
+pub use mcp_proto::{
+    auth::server::{IntrospectionConfig, Protection},
+    front::guard::{Guard, IntrospectionVerifier},
+};
 pub use redirects::LoopbackRedirects;
 pub use store::{FileStore, MemoryStore, StoreFuture, TokenStore};
 

@@ -23,7 +23,7 @@ use hyper::service::service_fn;
 use mcp_proto::auth::client::Redirect;
 
 use super::handle::SharedAuth;
-use crate::client::BufferedBody;
+use crate::client::body::BufferedBody;
 use crate::io::HyperIo;
 use crate::smol_socket::SmolSocket;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +21,7 @@ use super::body::BufferedBody;
 use super::dial_error::{self, DialError};
 use super::proxy::{self, Proxy};
 use super::target::{Origin, Scheme, Target};
+use super::tls::TlsOptions;
 use super::tunnel;
 use crate::runtime::{Endpoint, Runtime, Stream};
 
@@ -43,8 +44,7 @@ pub(super) struct Connector<R> {
     pub(super) unix_socket: Option<PathBuf>,
     pub(super) prior_knowledge: bool,
     pub(super) timeout: Duration,
-    #[cfg(feature = "tls")]
-    pub(super) tls: Option<Arc<futures_rustls::rustls::ClientConfig>>,
+    pub(super) tls: TlsOptions,
     pub(super) background: BackgroundTasks,
 }
 
@@ -154,26 +154,24 @@ impl<R: Runtime> Connector<R> {
         Err(DialError { detail, is_definite: false })
     }
 
-    /// Like [`connect`](Self::connect), but only to addresses that the policy allows. With a proxy, the proxy resolves
+    /// Like [`connect`](Self::connect), but only to addresses that `is_allowed` accepts. With a proxy, the proxy resolves
     /// the name.
-    #[cfg(feature = "auth")]
     pub(super) async fn connect_within(
         &self,
         origin: &Origin,
-        policy: mcp_proto::auth::FetchPolicy,
+        is_allowed: impl Fn(IpAddr) -> bool,
     ) -> Result<Connection, DialError> {
         let opening = async {
-            let opened = self.open_within(origin, policy).await;
+            let opened = self.open_within(origin, is_allowed).await;
             opened.map_err(|error| DialError::new(&origin.with_port(), &error))
         };
         or(opening, self.time_out(origin)).await
     }
 
-    #[cfg(feature = "auth")]
     async fn open_within(
         &self,
         origin: &Origin,
-        policy: mcp_proto::auth::FetchPolicy,
+        is_allowed: impl Fn(IpAddr) -> bool,
     ) -> io::Result<Connection> {
         if self.proxy.server_for(origin).is_some() {
             let (stream, form) = self.open_by_proxy(origin, false).await?;
@@ -181,8 +179,7 @@ impl<R: Runtime> Connector<R> {
         }
         let mut addresses = self.resolve(&origin.host, origin.port).await?;
         let found = addresses.len();
-        let url = origin.url();
-        addresses.retain(|address| policy.allows_at(&url, address.ip()));
+        addresses.retain(|address| is_allowed(address.ip()));
         if found > 0 && addresses.is_empty() {
             return Err(dial_error::definite_error("the configuration allows none of its addresses"));
         }
@@ -223,7 +220,7 @@ impl<R: Runtime> Connector<R> {
         mut speaks_http2: bool,
     ) -> io::Result<Connection> {
         if origin.scheme == Scheme::Https {
-            (stream, speaks_http2) = self.encrypt(stream, &origin.host).await?;
+            (stream, speaks_http2) = self.tls.encrypt(stream, &origin.host).await?;
         }
         let io = crate::io::HyperIo(stream);
         if speaks_http2 { self.handshake_http2(io).await } else { self.handshake_http1(io, form).await }
@@ -253,7 +250,7 @@ impl<R: Runtime> Connector<R> {
         let stream = self.dial(host, *port).await.map_err(of_proxy)?;
         match scheme {
             Scheme::Http => Ok(stream),
-            Scheme::Https => self.encrypt(stream, host).await.map(|(stream, _)| stream).map_err(of_proxy),
+            Scheme::Https => self.tls.encrypt(stream, host).await.map(|(stream, _)| stream).map_err(of_proxy),
         }
     }
 
@@ -293,28 +290,6 @@ impl<R: Runtime> Connector<R> {
                 None => {}
             }
         }
-    }
-
-    /// Encrypts a stream; also returns whether the server chose HTTP/2.
-    #[cfg(feature = "tls")]
-    async fn encrypt(&self, stream: Box<dyn Stream>, host: &str) -> io::Result<(Box<dyn Stream>, bool)> {
-        use futures_rustls::TlsConnector;
-        use futures_rustls::pki_types::ServerName;
-
-        let config = match &self.tls {
-            Some(config) => config.clone(),
-            None => crate::tls::default_client().map_err(dial_error::definite_error)?,
-        };
-        let name = ServerName::try_from(host.to_owned()).map_err(dial_error::definite_error)?;
-        let connecting = TlsConnector::from(config).connect(name, stream);
-        let stream = connecting.await.map_err(|error| dial_error::tls_error(&error))?;
-        let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(crate::tls::HTTP2);
-        Ok((Box::new(stream), speaks_http2))
-    }
-
-    #[cfg(not(feature = "tls"))]
-    async fn encrypt(&self, _: Box<dyn Stream>, _: &str) -> io::Result<(Box<dyn Stream>, bool)> {
-        Err(dial_error::definite_error("built without TLS: enable the feature `tls`"))
     }
 }
 

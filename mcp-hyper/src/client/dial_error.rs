@@ -28,7 +28,7 @@ impl fmt::Display for ExplainedError {
 
 impl Error for ExplainedError {}
 
-fn explained_error(words: impl Into<String>, is_definite: bool) -> io::Error {
+pub(super) fn explained_error(words: impl Into<String>, is_definite: bool) -> io::Error {
     io::Error::other(ExplainedError { words: words.into(), is_definite })
 }
 
@@ -84,59 +84,6 @@ pub(super) fn lookup_error(error: &io::Error) -> io::Error {
     explained_error(format!("the host's name cannot be looked up: {text}"), false)
 }
 
-/// Describes a failed TLS handshake.
-#[cfg(feature = "tls")]
-pub(super) fn tls_error(error: &io::Error) -> io::Error {
-    use futures_rustls::rustls::Error as TlsError;
-
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) {
-        Some(TlsError::InvalidCertificate(fault)) => definite_error(describe_certificate_error(fault)),
-        Some(TlsError::InvalidMessage(_)) => {
-            definite_error("the server does not speak TLS on this port; its URL may begin with http://")
-        }
-        Some(TlsError::AlertReceived(alert)) => {
-            definite_error(format!("the server refuses the encrypted connection ({alert:?})"))
-        }
-        Some(other) => definite_error(format!("no encrypted connection: {other}")),
-        None => explained_error(format!("no encrypted connection: {error}"), false),
-    }
-}
-
-#[cfg(feature = "tls")]
-fn describe_certificate_error(fault: &futures_rustls::rustls::CertificateError) -> String {
-    use futures_rustls::rustls::CertificateError as Fault;
-
-    match fault {
-        Fault::Expired | Fault::ExpiredContext { .. } => "the server's certificate has expired".to_owned(),
-        Fault::NotValidYet | Fault::NotValidYetContext { .. } => {
-            "the server's certificate is not valid yet, by this machine's clock".to_owned()
-        }
-        // An issuer with the name of a trusted one, but another key, is reported as a bad signature.
-        Fault::UnknownIssuer | Fault::BadSignature => {
-            "the server's certificate is not signed by an issuer that is trusted here".to_owned()
-        }
-        Fault::Revoked => "the server's certificate has been revoked".to_owned(),
-        Fault::NotValidForName => "the server's certificate is for another name".to_owned(),
-        Fault::NotValidForNameContext { expected, presented } => {
-            let expected = expected.to_str();
-            match &presented[..] {
-                [] => format!("the server's certificate is not for {expected}, nor for any other name"),
-                names => {
-                    let names: Vec<_> = names.iter().map(|name| plain_name(name)).collect();
-                    format!("the server's certificate is not for {expected}, but for {}", names.join(", "))
-                }
-            }
-        }
-        other => format!("the server's certificate is not valid: {other}"),
-    }
-}
-
-/// Extracts `server.example` from `DnsName("server.example")`, as the verifier writes names.
-#[cfg(feature = "tls")]
-fn plain_name(name: &str) -> &str {
-    name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')')).trim_matches('"')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,29 +119,5 @@ mod tests {
         let error = lookup_error(&io::Error::other(format!("{text}Temporary failure in name resolution")));
         let (words, is_definite) = failure(&error);
         assert!(words.ends_with("Temporary failure in name resolution") && !is_definite, "{words}");
-    }
-
-    #[cfg(feature = "tls")]
-    #[test]
-    fn error_describes_invalid_certificates_in_words() {
-        use futures_rustls::pki_types::ServerName;
-        use futures_rustls::rustls::{CertificateError as Fault, Error as TlsError};
-
-        let words = |fault| {
-            let error = io::Error::new(io::ErrorKind::InvalidData, TlsError::InvalidCertificate(fault));
-            let (words, is_definite) = failure(&tls_error(&error));
-            assert!(is_definite);
-            words
-                .strip_prefix("cannot connect to server.example:80: the server's certificate ")
-                .unwrap()
-                .to_owned()
-        };
-        assert_eq!(words(Fault::Expired), "has expired");
-        assert_eq!(words(Fault::UnknownIssuer), "is not signed by an issuer that is trusted here");
-        assert_eq!(words(Fault::NotValidYet), "is not valid yet, by this machine's clock");
-        let expected = ServerName::try_from("server.example").unwrap();
-        let presented = vec![r#"DnsName("one.example")"#.to_owned(), r#"DnsName("two.example")"#.to_owned()];
-        let mismatch = Fault::NotValidForNameContext { expected, presented };
-        assert_eq!(words(mismatch), "is not for server.example, but for one.example, two.example");
     }
 }

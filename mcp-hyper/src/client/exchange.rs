@@ -13,10 +13,10 @@ use http::{HeaderMap, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
+use super::auth::{FetchId, FetchResponse};
 use super::body::BufferedBody;
 use super::connector::{Background, Connection, Http1, Http2};
 use super::dial_error::DialError;
-use super::fetch::{FetchId, FetchResponse};
 use super::send_error::{SendError, error_chain};
 use super::target::{Origin, Target};
 

@@ -1,19 +1,19 @@
 //! HTTP clients: hyper connections that carry the exchanges of an `HttpClient`.
 
-#[cfg(feature = "auth")]
-mod authorized;
-mod body;
+#[cfg_attr(not(feature = "auth"), path = "no_auth.rs")]
+pub(crate) mod auth;
+pub(crate) mod body;
 mod connector;
 mod dial_error;
 mod exchange;
-#[cfg_attr(not(feature = "auth"), path = "no_fetch.rs")]
-mod fetch;
 mod headers;
 mod options;
 mod pool;
 mod proxy;
 mod send_error;
 mod target;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 mod transport;
 mod tunnel;
 mod wire;
@@ -29,19 +29,12 @@ use mcp_proto::front::{Client, Error, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::CloseReason;
 use mcp_proto::transport::http::client::{Action, HttpClient};
 
+use self::auth::Authorizer;
 use self::transport::{Transport, TransportEvent};
 use crate::fields::Headers;
 use crate::runtime::{Runtime, Smol};
 use crate::time::{Alarm, RuntimeClock};
 
-#[cfg(feature = "auth")]
-pub use authorized::AuthDriver;
-#[cfg(feature = "auth")]
-pub(crate) use body::BufferedBody;
-#[cfg(feature = "auth")]
-pub(crate) use fetch::FetchResponse;
-#[cfg(all(feature = "auth", feature = "server"))]
-pub(crate) use fetch::fetch_once as fetch;
 pub use headers::{HeaderError, HeaderErrorKind};
 pub use options::{ClientOptions, ConnectError};
 pub use proxy::{Proxy, ProxyError};
@@ -95,8 +88,7 @@ pub fn connect(url: impl Into<String>) -> Result<(Client, ClientDriver), Connect
 pub struct ClientDriver<H: HandlerMode = SendHandlers, R = Smol> {
     front: adapter::ClientDriver<HttpClient, H>,
     transport: Transport<R>,
-    #[cfg(feature = "auth")]
-    authorizer: Option<crate::auth::Authorizer>,
+    authorizer: Option<Authorizer>,
     alarm: Alarm,
     clock: Arc<RuntimeClock>,
 }
@@ -134,7 +126,6 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
             match action {
                 Some(Action::Open(request)) => self.open(request),
                 Some(Action::Abort(exchange)) => {
-                    #[cfg(feature = "auth")]
                     if let Some(authorizer) = &mut self.authorizer {
                         authorizer.forget_exchange(exchange);
                     }
@@ -148,39 +139,16 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
 
     /// Whether work is in progress that must finish after the client was closed.
     fn is_finishing(&self) -> bool {
-        #[cfg(feature = "auth")]
-        return self.authorizer.as_ref().is_some_and(crate::auth::Authorizer::is_finishing);
-        #[cfg(not(feature = "auth"))]
-        false
+        self.authorizer.as_ref().is_some_and(Authorizer::is_finishing)
     }
 
     fn next_timeout(&self) -> Option<mcp_proto::Instant> {
         let timeouts = [
             self.front.next_timeout(),
             self.transport.poll_timeout(),
-            #[cfg(feature = "auth")]
-            self.authorizer.as_ref().and_then(crate::auth::Authorizer::poll_timeout),
+            self.authorizer.as_ref().and_then(Authorizer::poll_timeout),
         ];
         timeouts.into_iter().flatten().min()
-    }
-}
-
-#[cfg(not(feature = "auth"))]
-impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
-    fn open(&mut self, request: mcp_proto::transport::http::client::HttpRequest) {
-        self.transport.open(self.clock.now(), request);
-    }
-
-    fn handle_challenge(&mut self, challenge: &mcp_proto::transport::http::client::AuthorizationRequired) {
-        self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, NO_AUTHORIZATION));
-    }
-
-    fn observe(&mut self, _: &mut TransportEvent) {}
-
-    fn forget_ended(&mut self) {}
-
-    fn poll_authorizer(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
     }
 }
 

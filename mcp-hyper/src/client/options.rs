@@ -12,12 +12,14 @@ use mcp_proto::adapter::{self, Clock as _};
 use mcp_proto::front::{Client, ClientHandlers, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts, KnownEra};
 use mcp_proto::schema::Implementation;
-use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UrlError};
+use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UnauthorizedPolicy, UrlError};
 
 use super::ClientDriver;
+use super::auth::AuthOptions;
 use super::connector::{BackgroundTasks, Connector};
 use super::headers::{ExtraHeaders, HeaderError};
 use super::proxy::{Proxy, ProxyError};
+use super::tls::TlsOptions;
 use super::transport::Transport;
 use super::wire::{Tap, WireEvent};
 use crate::runtime::{Runtime, Smol};
@@ -48,9 +50,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// ```
 #[must_use = "options do nothing until something is connected with them"]
 pub struct ClientOptions<H: HandlerMode = SendHandlers, R = Smol> {
-    config: HttpClientConfig,
+    pub(super) config: HttpClientConfig,
     handlers: ClientHandlers<H>,
-    runtime: R,
+    pub(super) runtime: R,
     extra_headers: ExtraHeaders,
     wire: Tap,
     /// If absent, the proxy of the environment.
@@ -59,10 +61,8 @@ pub struct ClientOptions<H: HandlerMode = SendHandlers, R = Smol> {
     prior_knowledge: bool,
     connect_timeout: Duration,
     idle_timeout: Duration,
-    #[cfg(feature = "auth")]
-    authorization: Option<crate::auth::Authorization>,
-    #[cfg(feature = "tls")]
-    tls: Option<Arc<futures_rustls::rustls::ClientConfig>>,
+    pub(super) authorization: AuthOptions,
+    pub(super) tls: TlsOptions,
 }
 
 /// Why a client cannot be created.
@@ -80,15 +80,10 @@ pub enum ConnectError {
     /// The authorization's configuration is invalid, or unsuitable for this server.
     #[cfg(feature = "auth")]
     Authorization(mcp_proto::auth::client::AuthConfigError),
-    /// The options have no [`authorization`](ClientOptions::authorization).
-    #[cfg(feature = "auth")]
+    /// The options have no `authorization`, which `authorize` requires.
     NoAuthorization,
     /// The system's random number generator failed.
-    #[cfg(feature = "auth")]
     NoEntropy,
-    /// TLS cannot be configured.
-    #[cfg(feature = "tls")]
-    Tls(crate::tls::TlsError),
 }
 
 impl fmt::Display for ConnectError {
@@ -100,12 +95,8 @@ impl fmt::Display for ConnectError {
             Self::Proxy(error) => error.fmt(f),
             #[cfg(feature = "auth")]
             Self::Authorization(error) => error.fmt(f),
-            #[cfg(feature = "auth")]
             Self::NoAuthorization => f.write_str("no login configured: call `ClientOptions::authorization`"),
-            #[cfg(feature = "auth")]
             Self::NoEntropy => f.write_str("the system's random number generator failed"),
-            #[cfg(feature = "tls")]
-            Self::Tls(error) => error.fmt(f),
         }
     }
 }
@@ -143,10 +134,8 @@ impl From<ClientConfig> for ClientOptions {
             prior_knowledge: false,
             connect_timeout: CONNECT_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
-            #[cfg(feature = "auth")]
-            authorization: None,
-            #[cfg(feature = "tls")]
-            tls: None,
+            authorization: AuthOptions::default(),
+            tls: TlsOptions::default(),
         }
     }
 }
@@ -191,9 +180,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             prior_knowledge: self.prior_knowledge,
             connect_timeout: self.connect_timeout,
             idle_timeout: self.idle_timeout,
-            #[cfg(feature = "auth")]
             authorization: self.authorization,
-            #[cfg(feature = "tls")]
             tls: self.tls,
         }
     }
@@ -211,9 +198,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             prior_knowledge: self.prior_knowledge,
             connect_timeout: self.connect_timeout,
             idle_timeout: self.idle_timeout,
-            #[cfg(feature = "auth")]
             authorization: self.authorization,
-            #[cfg(feature = "tls")]
             tls: self.tls,
         }
     }
@@ -257,15 +242,6 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self
     }
 
-    /// Sets the TLS configuration, such as trust roots. Unless it names ALPN protocols, it gets those of HTTP/2 and
-    /// HTTP/1.1. Default: rustls with its defaults, *ring* unless the process has another default, and the roots that
-    /// the features of this crate name.
-    #[cfg(feature = "tls")]
-    pub fn tls(mut self, config: futures_rustls::rustls::ClientConfig) -> Self {
-        self.tls = Some(crate::tls::with_protocols(config));
-        self
-    }
-
     /// Sets the proxy. Default: the proxy of the [environment](Proxy::from_environment).
     pub fn proxy(mut self, proxy: Proxy) -> Self {
         self.proxy = Some(proxy);
@@ -306,13 +282,6 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self
     }
 
-    /// Logs in where the server requires it.
-    #[cfg(feature = "auth")]
-    pub fn authorization(mut self, authorization: crate::auth::Authorization) -> Self {
-        self.authorization = Some(authorization);
-        self
-    }
-
     /// Connects to the server at this URL; see [`connect`](crate::connect).
     ///
     /// # Errors
@@ -321,11 +290,9 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self.config.url = url.into();
         self.config.client.capabilities = self.handlers.capabilities().clone();
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
-        #[cfg(feature = "auth")]
-        let desk = self.authorizer(&clock)?;
-        #[cfg(feature = "auth")]
-        if desk.is_some() {
-            self.config.authorization = mcp_proto::transport::http::client::UnauthorizedPolicy::Park;
+        let authorizer = std::mem::take(&mut self.authorization).start(&self.config.url, &clock)?;
+        if authorizer.is_some() {
+            self.config.authorization = UnauthorizedPolicy::Park;
         }
         let cache = &mut self.config.client.cache;
         if self.extra_headers.may_change() && cache.context == CacheContext::default() {
@@ -335,52 +302,13 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         let machine = HttpClient::new(self.config.clone(), clock.now()).map_err(ConnectError::Url)?;
         let (transport, handlers) = self.transport()?;
         let (client, front) = adapter::client(machine, clock.clone(), handlers);
-        #[cfg(feature = "auth")]
-        if let Some(desk) = &desk {
-            desk.link_cache(front.cache_context_ender());
+        if let Some(authorizer) = &authorizer {
+            authorizer.link_cache(front.cache_context_ender());
         }
-        let driver = ClientDriver {
-            front,
-            transport,
-            #[cfg(feature = "auth")]
-            authorizer: desk,
-            alarm: Alarm::default(),
-            clock,
-        };
-        Ok((client, driver))
+        Ok((client, ClientDriver { front, transport, authorizer, alarm: Alarm::default(), clock }))
     }
 
-    /// Manages the tokens of the server at this URL without connecting to it: reports their status, logs out, or logs
-    /// in beforehand. It requires an [authorization](Self::authorization).
-    ///
-    /// # Errors
-    /// If the URL or one of the options is invalid. Nothing has been sent then.
-    #[cfg(feature = "auth")]
-    pub fn authorize(
-        mut self,
-        url: impl Into<String>,
-    ) -> Result<(crate::auth::AuthHandle, super::AuthDriver<R>), ConnectError> {
-        self.config.url = url.into();
-        let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
-        let desk = self.authorizer(&clock)?.ok_or(ConnectError::NoAuthorization)?;
-        let (transport, _) = self.transport()?;
-        Ok((desk.handle(), super::AuthDriver { authorizer: desk, transport, alarm: Alarm::default(), clock }))
-    }
-
-    #[cfg(feature = "auth")]
-    fn authorizer(
-        &mut self,
-        clock: &Arc<RuntimeClock>,
-    ) -> Result<Option<crate::auth::Authorizer>, ConnectError> {
-        let Some(authorization) = self.authorization.take() else { return Ok(None) };
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).map_err(|_| ConnectError::NoEntropy)?;
-        crate::auth::Authorizer::new(authorization, &self.config.url, clock.clone(), seed)
-            .map(Some)
-            .map_err(ConnectError::Authorization)
-    }
-
-    fn transport(mut self) -> Result<(Transport<R>, ClientHandlers<H>), ConnectError> {
+    pub(super) fn transport(mut self) -> Result<(Transport<R>, ClientHandlers<H>), ConnectError> {
         self.extra_headers.check().map_err(ConnectError::Header)?;
         self.runtime.start().map_err(|error| ConnectError::Runtime(Arc::new(error)))?;
         let proxy = match self.proxy {
@@ -393,7 +321,6 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             unix_socket: self.unix_socket,
             prior_knowledge: self.prior_knowledge,
             timeout: self.connect_timeout,
-            #[cfg(feature = "tls")]
             tls: self.tls,
             background: BackgroundTasks::default(),
         };

@@ -18,11 +18,11 @@ use mcp_proto::Instant;
 use mcp_proto::transport::http::client::HttpRequest;
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 
+use super::auth::{FetchId, FetchResponse};
 use super::body::BufferedBody;
 use super::connector::{Connector, Http1};
 use super::dial_error::DialError;
 use super::exchange::{ConnectionUse, OpenResponse, Task, TaskOutcome};
-use super::fetch::{FetchId, FetchResponse};
 use super::headers::{ExtraHeaders, is_secret, mark_secrets};
 use super::pool::Pool;
 use super::send_error::SendError;

@@ -19,8 +19,7 @@ use mcp_proto::quota::QuotaOwner;
 
 use super::accept::{Listener, RetryingListener};
 use super::connection::{Connection, ConnectionError};
-#[cfg(feature = "auth")]
-use super::fetching::Fetcher;
+use super::guard::Fetcher;
 use super::service::HttpService;
 use super::streams::ServerMode;
 use crate::time::Alarm;
@@ -52,7 +51,6 @@ pub struct ServiceDriver<H: HandlerMode = SendHandlers> {
     /// When the remaining connections are cut, once the server is closing.
     deadline: Option<Instant>,
     /// Fetches keys and introspection results for token verification.
-    #[cfg(feature = "auth")]
     fetcher: Option<Fetcher>,
 }
 
@@ -62,6 +60,7 @@ impl<H: HandlerMode> ServiceDriver<H> {
         sessions: HttpServerDriver<H>,
         problem: Option<RouterError>,
         close_timeout: Duration,
+        fetcher: Option<Fetcher>,
     ) -> Self {
         Self {
             service,
@@ -72,14 +71,8 @@ impl<H: HandlerMode> ServiceDriver<H> {
             close_timeout,
             patience: Alarm::default(),
             deadline: None,
-            #[cfg(feature = "auth")]
-            fetcher: None,
+            fetcher,
         }
-    }
-
-    #[cfg(feature = "auth")]
-    pub(super) fn with_fetcher(self, fetcher: Option<Fetcher>) -> Self {
-        Self { fetcher, ..self }
     }
 
     /// Runs the sessions. Ready once the server is closed and they have ended.
@@ -108,10 +101,8 @@ impl<H: HandlerMode> Future for ServiceDriver<H> {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, problem)));
         }
         let sessions = this.poll_sessions(cx);
-        #[cfg(feature = "auth")]
         if let Some(fetcher) = &mut this.fetcher {
-            let service = &this.service;
-            fetcher.poll(|| service.shared().now(), cx);
+            fetcher.poll(&this.service.shared().clock, cx);
         }
         let shared = this.service.shared();
         if !shared.server.is_closing() {

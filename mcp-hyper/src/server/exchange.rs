@@ -17,9 +17,9 @@ use mcp_proto::front::http::HttpExchange;
 use mcp_proto::front::{HandlerMode, SendHandlers};
 use mcp_proto::transport::http::server::{BodyKind, ResponseHead};
 
+use super::guard::UnverifiedRequest;
 use super::monitor::ExchangeGuard;
 use super::streams::BodyDemand;
-use super::verification::UnverifiedRequest;
 use crate::time::{Alarm, RuntimeClock};
 
 /// An exchange with the timer for its deadlines.
@@ -67,7 +67,7 @@ pin_project_lite::pin_project! {
         // The exchange, until it has returned the response head.
         live: Option<TimedExchange<H>>,
         // The request before that, until its token is verified.
-        entering: Option<UnverifiedRequest<H>>,
+        unverified: Option<UnverifiedRequest<H>>,
         attached: ConnectionHooks,
     }
 }
@@ -80,13 +80,16 @@ impl<B, H: HandlerMode> ResponseFuture<B, H> {
         attached: ConnectionHooks,
     ) -> Self {
         let live = TimedExchange { exchange, clock, alarm: Alarm::default() };
-        Self { request: Some(request), live: Some(live), entering: None, attached }
+        Self { request: Some(request), live: Some(live), unverified: None, attached }
     }
 
     /// Verifies the request's token before the exchange starts.
-    #[cfg(feature = "auth")]
-    pub(super) fn entering(request: B, entering: UnverifiedRequest<H>, attached: ConnectionHooks) -> Self {
-        Self { request: Some(request), live: None, entering: Some(entering), attached }
+    pub(super) fn unverified(
+        request: B,
+        unverified: UnverifiedRequest<H>,
+        attached: ConnectionHooks,
+    ) -> Self {
+        Self { request: Some(request), live: None, unverified: Some(unverified), attached }
     }
 }
 
@@ -95,10 +98,10 @@ impl<B: Body, H: HandlerMode> Future for ResponseFuture<B, H> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        if let Some(entering) = this.entering.as_mut() {
-            let (exchange, clock) = ready!(entering.poll(cx));
+        if let Some(unverified) = this.unverified.as_mut() {
+            let (exchange, clock) = ready!(unverified.poll(cx));
             *this.live = Some(TimedExchange { exchange, clock, alarm: Alarm::default() });
-            *this.entering = None;
+            *this.unverified = None;
         }
         let Some(live) = this.live.as_mut() else { return Poll::Pending };
         let refusal = ready!(poll_request(this.request.as_mut(), live, cx));

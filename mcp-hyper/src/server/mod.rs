@@ -5,8 +5,8 @@ mod connection;
 mod driver;
 mod entropy;
 mod exchange;
-#[cfg(feature = "auth")]
-mod fetching;
+#[cfg_attr(not(feature = "auth"), path = "no_guard.rs")]
+mod guard;
 mod limits;
 mod maybe_tls;
 mod monitor;
@@ -16,7 +16,6 @@ mod registry;
 mod service;
 mod socket;
 mod streams;
-mod verification;
 
 use std::io;
 use std::sync::Arc;

@@ -3,10 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-#[cfg(feature = "auth")]
-use mcp_proto::auth::{Fetch, FetchPolicy};
-#[cfg(feature = "auth")]
-use mcp_proto::front::guard::{FetchResponse, Guard};
 use mcp_proto::front::http::{HttpServer, http_server};
 use mcp_proto::front::{HandlerMode, Router, SendHandlers};
 use mcp_proto::peer::Principal;
@@ -17,15 +13,12 @@ use super::accept::Listener;
 use super::connection::Connection;
 use super::driver::{ConnectionTask, OnError, ServerDriver, ServerError, ServiceDriver, Spawn};
 use super::entropy::SystemEntropy;
-#[cfg(feature = "auth")]
-use super::fetching::{FetchFn, Fetcher};
+use super::guard::GuardOptions;
 use super::limits::ServerLimits;
 use super::maybe_tls::Tls;
 use super::registry::ConnectionRegistry;
 use super::service::{HttpService, PrincipalFn, ServiceState};
 use super::streams::ServerMode;
-#[cfg(feature = "auth")]
-use crate::client::fetch;
 use crate::runtime::{Runtime, Smol};
 use crate::time::{RuntimeClock, Timers};
 
@@ -128,11 +121,10 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     config: HttpServerConfig,
     limits: ServerLimits,
     timers: Timers,
-    tls: Option<Tls>,
+    pub(super) tls: Option<Tls>,
     principal: Option<PrincipalFn>,
     proxies: TrustedProxies,
-    #[cfg(feature = "auth")]
-    guard: Option<(Guard, FetchFn)>,
+    pub(super) guard: GuardOptions,
     on_error: OnError,
 }
 
@@ -150,8 +142,7 @@ impl<H: HandlerMode> ServerOptions<H> {
             tls: None,
             principal: None,
             proxies: TrustedProxies::default(),
-            #[cfg(feature = "auth")]
-            guard: None,
+            guard: GuardOptions::default(),
             on_error: Arc::new(|_| {}),
         }
     }
@@ -184,17 +175,6 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// the [`Listener`], or from the application.
     pub fn runtime(mut self, runtime: &impl Runtime) -> Self {
         self.timers = runtime.timer();
-        self
-    }
-
-    /// Encrypts connections. If the configuration names no ALPN protocols, it gets those of HTTP/2 and HTTP/1.1.
-    #[cfg(feature = "tls")]
-    pub fn tls(mut self, config: impl Into<Arc<futures_rustls::rustls::ServerConfig>>) -> Self {
-        let mut config = config.into();
-        if config.alpn_protocols.is_empty() {
-            Arc::make_mut(&mut config).alpn_protocols = crate::tls::PROTOCOLS.map(<[u8]>::to_vec).into();
-        }
-        self.tls = Some(config.into());
         self
     }
 
@@ -245,57 +225,6 @@ impl<H: HandlerMode> ServerOptions<H> {
     pub fn trusted_proxies(mut self, proxies: impl IntoIterator<Item = TrustedProxy>) -> Self {
         self.proxies = proxies.into_iter().collect();
         self
-    }
-
-    /// Requires a token with every request, as the guard demands. The token determines the request's principal.
-    ///
-    /// The one exception is the protected resource metadata, which is served at `Protection::metadata_url`; this URL
-    /// must lead to this server.
-    ///
-    /// The driver performs the guard's fetches, such as those of an issuer's keys: with smol's sockets, through the
-    /// proxies of the environment, and over TLS with the trust roots that clients of this crate use by default.
-    /// [`protect_with`](Self::protect_with) replaces this fetcher.
-    ///
-    /// ```
-    /// use mcp_hyper::ServerOptions;
-    /// use mcp_hyper::mcp_proto::auth::Secret;
-    /// use mcp_hyper::mcp_proto::auth::server::{IntrospectionConfig, Protection};
-    /// use mcp_hyper::mcp_proto::front::Router;
-    /// use mcp_hyper::mcp_proto::front::guard::{Guard, IntrospectionVerifier};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// const ISSUER: &str = "https://login.example";
-    /// let password = Secret::new(std::env::var("PASSWORD").unwrap_or_default());
-    /// let asking = IntrospectionConfig::new(ISSUER, "https://login.example/introspect", "notes", password);
-    /// let protection = Protection::new("https://mcp.example/mcp", ISSUER)?.required(["notes"])?;
-    /// let options = ServerOptions::new(Router::new("notes", "1.0.0"))
-    ///     .protect(Guard::new(protection, IntrospectionVerifier::introspecting(asking)?));
-    /// # drop(options);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "auth")]
-    pub fn protect(self, guard: Guard) -> Self {
-        self.protect_with(guard, async |exchange, reach| {
-            let fetched = fetch(exchange, reach).await?;
-            Ok(FetchResponse { status: fetched.status.as_u16(), body: fetched.body })
-        })
-    }
-
-    /// Like [`protect`](Self::protect), with a custom fetcher. It must not connect to an address that the policy does
-    /// not [allow](FetchPolicy::allows) or follow redirects; it must end within a few seconds, and read no more bytes
-    /// than the fetch's limit.
-    #[cfg(feature = "auth")]
-    pub fn protect_with<F>(
-        self,
-        guard: Guard,
-        fetch: impl Fn(Fetch, FetchPolicy) -> F + Send + Sync + 'static,
-    ) -> Self
-    where
-        F: Future<Output = Result<FetchResponse, String>> + Send + 'static,
-    {
-        let by: FetchFn = Arc::new(move |exchange, reach| Box::pin(fetch(exchange, reach)));
-        Self { guard: Some((guard, by)), ..self }
     }
 
     /// Reports errors that do not end the server, for logs. `show` must return quickly: the server waits for it.
@@ -365,8 +294,7 @@ impl<H: HandlerMode> ServerOptions<H> {
         let clock = Arc::new(RuntimeClock::new(self.timers));
         let close_timeout = self.config.server.close_timeout;
         let (server, driver) = http_server(self.router, self.config, clock.clone(), Arc::new(SystemEntropy));
-        #[cfg(feature = "auth")]
-        let (guard, fetcher) = self.guard.map(|(guard, by)| (guard.clone(), Fetcher::new(guard, by))).unzip();
+        let (guard, fetcher) = self.guard.start();
         let service = HttpService::new(ServiceState {
             server,
             clock,
@@ -375,12 +303,9 @@ impl<H: HandlerMode> ServerOptions<H> {
             tls: self.tls,
             principal: self.principal,
             proxies: self.proxies,
-            #[cfg(feature = "auth")]
             guard,
         });
-        let driver = ServiceDriver::new(service.clone(), driver, problem, close_timeout);
-        #[cfg(feature = "auth")]
-        let driver = driver.with_fetcher(fetcher);
+        let driver = ServiceDriver::new(service.clone(), driver, problem, close_timeout, fetcher);
         (service, driver)
     }
 }

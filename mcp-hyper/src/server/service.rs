@@ -11,10 +11,6 @@ use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper::{Request, Response};
-#[cfg(feature = "auth")]
-use mcp_proto::adapter::Clock as _;
-#[cfg(feature = "auth")]
-use mcp_proto::front::guard::GuardDecision;
 use mcp_proto::front::http::HttpServer;
 use mcp_proto::front::{HandlerMode, SendHandlers};
 use mcp_proto::peer::Principal;
@@ -23,13 +19,12 @@ use mcp_proto::transport::http::server::{RequestHead, TrustedProxies};
 
 use super::connection::Connection;
 use super::exchange::{ConnectionHooks, ResponseBody, ResponseFuture};
+use super::guard::{TokenGuard, UnverifiedRequest};
 use super::limits::ServerLimits;
 use super::maybe_tls::Tls;
 use super::monitor::{ConnectionMonitor, ExchangeGuard};
 use super::registry::ConnectionRegistry;
 use super::streams::{BodyDemand, Queue, ServerMode};
-#[cfg(feature = "auth")]
-use super::verification::UnverifiedRequest;
 use crate::fields::Headers;
 use crate::time::RuntimeClock;
 
@@ -73,19 +68,11 @@ pub(super) struct ServiceState<H: HandlerMode> {
     pub(super) tls: Option<Tls>,
     pub(super) principal: Option<PrincipalFn>,
     pub(super) proxies: TrustedProxies,
-    #[cfg(feature = "auth")]
-    pub(super) guard: Option<mcp_proto::front::guard::Guard>,
+    pub(super) guard: TokenGuard,
 }
 
 /// Derives a request's principal from its head.
 pub(super) type PrincipalFn = Box<dyn Fn(&Parts) -> Option<Principal> + Send + Sync>;
-
-#[cfg(feature = "auth")]
-impl<H: HandlerMode> ServiceState<H> {
-    pub(super) fn now(&self) -> mcp_proto::auth::Now {
-        mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() }
-    }
-}
 
 impl<H: HandlerMode> HttpService<H> {
     pub(super) fn new(shared: ServiceState<H>) -> Self {
@@ -112,19 +99,10 @@ impl<H: HandlerMode> HttpService<H> {
         let (parts, body) = request.into_parts();
         let fields = RequestFields::of(&parts);
         let head = head(&parts, &fields, shared.proxies.client(peer, &fields));
-        #[cfg(feature = "auth")]
-        if let Some(guard) = &shared.guard {
-            return match guard.check(&head, shared.now()) {
-                GuardDecision::Answer(answer) => {
-                    let exchange = shared.server.answered_exchange(answer);
-                    ResponseFuture::new(body, exchange, shared.clock.clone(), attached)
-                }
-                GuardDecision::Verifying(verifying) => {
-                    let client = head.client;
-                    let entering = UnverifiedRequest::new(verifying, parts, client, self.clone());
-                    ResponseFuture::entering(body, entering, attached)
-                }
-            };
+        if let Some(check) = shared.guard.check(&head, &shared.clock) {
+            let client = head.client;
+            let unverified = UnverifiedRequest::new(check, parts, client, self.clone());
+            return ResponseFuture::unverified(body, unverified, attached);
         }
         let principal = shared.principal.as_ref().and_then(|principal| principal(&parts));
         let exchange = shared.server.exchange(&head, principal);

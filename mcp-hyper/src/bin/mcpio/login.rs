@@ -4,8 +4,10 @@ use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mcp_hyper::auth::{AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, TokenStore as _};
-use mcp_hyper::{AuthDriver, ClientOptions};
+use mcp_hyper::ClientOptions;
+use mcp_hyper::auth::{
+    AuthDriver, AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, TokenStore as _,
+};
 use mcp_proto::adapter::{Clock as _, SystemClock};
 use mcp_proto::auth::client::{
     AuthConfig, AuthError, AuthorizationPage, ClientCredentials, DpopKey, Event, Preregistration, TokenStatus,

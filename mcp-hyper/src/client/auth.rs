@@ -1,4 +1,6 @@
-//! Client drivers with an [`Authorizer`].
+//! Authorization of a client: its options, its part of the driver, and a driver without a client.
+
+pub(crate) mod fetch;
 
 use std::fmt;
 use std::future::Future;
@@ -7,14 +9,60 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use mcp_proto::adapter::Clock as _;
+pub(super) use mcp_proto::auth::FetchId;
 use mcp_proto::front::HandlerMode;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
+pub(super) use fetch::FetchResponse;
+
+use super::options::{ClientOptions, ConnectError};
 use super::transport::{Transport, TransportEvent};
 use super::{ClientDriver, ROUNDS, TURN};
-use crate::auth::{AuthHandle, Authorizer, ExchangeAction};
+pub(super) use crate::auth::Authorizer;
+use crate::auth::{AuthHandle, Authorization, ExchangeAction};
 use crate::runtime::{Runtime, Smol};
 use crate::time::{Alarm, RuntimeClock};
+
+/// How the client logs in, if at all.
+#[derive(Default)]
+pub(super) struct AuthOptions(Option<Authorization>);
+
+impl AuthOptions {
+    /// The authorizer for the server at `url`, if the client logs in.
+    pub(super) fn start(
+        self,
+        url: &str,
+        clock: &Arc<RuntimeClock>,
+    ) -> Result<Option<Authorizer>, ConnectError> {
+        let Some(authorization) = self.0 else { return Ok(None) };
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(|_| ConnectError::NoEntropy)?;
+        Authorizer::new(authorization, url, clock.clone(), seed)
+            .map(Some)
+            .map_err(ConnectError::Authorization)
+    }
+}
+
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
+    /// Logs in where the server requires it.
+    pub fn authorization(mut self, authorization: Authorization) -> Self {
+        self.authorization = AuthOptions(Some(authorization));
+        self
+    }
+
+    /// Manages the tokens of the server at this URL without connecting to it: reports their status, logs out, or logs
+    /// in beforehand. It requires an [authorization](Self::authorization).
+    ///
+    /// # Errors
+    /// If the URL or one of the options is invalid. Nothing has been sent then.
+    pub fn authorize(mut self, url: impl Into<String>) -> Result<(AuthHandle, AuthDriver<R>), ConnectError> {
+        let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
+        let authorization = std::mem::take(&mut self.authorization);
+        let authorizer = authorization.start(&url.into(), &clock)?.ok_or(ConnectError::NoAuthorization)?;
+        let (transport, _) = self.transport()?;
+        Ok((authorizer.handle(), AuthDriver { authorizer, transport, alarm: Alarm::default(), clock }))
+    }
+}
 
 impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// The handle to the client's tokens, if it has an [`Authorization`](crate::auth::Authorization). The handle works

@@ -7,8 +7,11 @@ use std::task::{Context, Poll};
 
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
-use mcp_proto::auth::{Fetch, FetchId, FetchPolicy, Now};
+use mcp_proto::auth::{Fetch, FetchId, FetchPolicy};
 use mcp_proto::front::guard::{FetchResponse, Guard};
+
+use super::now;
+use crate::time::RuntimeClock;
 
 /// Maximum number of concurrent fetches. Further ones wait.
 const AT_ONCE: usize = 64;
@@ -23,19 +26,19 @@ pub(super) type FetchFuture = Pin<Box<dyn Future<Output = Result<FetchResponse, 
 type NumberedFetch = Pin<Box<dyn Future<Output = (FetchId, Result<FetchResponse, String>)> + Send>>;
 
 /// Performs the fetches that a guard requests.
-pub(super) struct Fetcher {
+pub(in crate::server) struct Fetcher {
     guard: Guard,
     fetch: FetchFn,
     fetches: FuturesUnordered<NumberedFetch>,
 }
 
 impl Fetcher {
-    pub(super) fn new(guard: Guard, fetch: FetchFn) -> Self {
+    pub(in crate::server) fn new(guard: Guard, fetch: FetchFn) -> Self {
         Self { guard, fetch, fetches: FuturesUnordered::new() }
     }
 
-    /// Starts requested fetches and hands finished ones to the guard. `now` reads the clock.
-    pub(super) fn poll(&mut self, now: impl Fn() -> Now, cx: &mut Context<'_>) {
+    /// Starts requested fetches and hands finished ones to the guard.
+    pub(in crate::server) fn poll(&mut self, clock: &RuntimeClock, cx: &mut Context<'_>) {
         loop {
             while self.fetches.len() < AT_ONCE
                 && let Poll::Ready((fetch, reach)) = self.guard.poll_fetch(cx)
@@ -45,7 +48,7 @@ impl Fetcher {
                 self.fetches.push(Box::pin(async move { (id, fetching.await) }));
             }
             match Pin::new(&mut self.fetches).poll_next(cx) {
-                Poll::Ready(Some((id, fetched))) => self.guard.handle_fetched(now(), id, fetched),
+                Poll::Ready(Some((id, fetched))) => self.guard.handle_fetched(now(clock), id, fetched),
                 Poll::Ready(None) | Poll::Pending => return,
             }
         }

@@ -15,18 +15,18 @@ use futures_util::stream::FuturesUnordered;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
-pub(super) use mcp_proto::auth::FetchId;
-use mcp_proto::auth::{Fetch, FetchPolicy};
+use mcp_proto::auth::{Fetch, FetchId, FetchPolicy};
 use mcp_proto::transport::http::Verb;
 
-use super::body::BufferedBody;
-use super::connector::{BackgroundTasks, Connection, Connector, Http2};
-use super::exchange::{Task, TaskOutcome};
-use super::headers::USER_AGENT;
-use super::proxy::Proxy;
-use super::send_error::error_chain;
-use super::target::Target;
-use super::transport::Transport;
+use crate::client::body::BufferedBody;
+use crate::client::connector::{BackgroundTasks, Connection, Connector, Http2};
+use crate::client::exchange::{Task, TaskOutcome};
+use crate::client::headers::USER_AGENT;
+use crate::client::proxy::Proxy;
+use crate::client::send_error::error_chain;
+use crate::client::target::Target;
+use crate::client::tls::TlsOptions;
+use crate::client::transport::Transport;
 use crate::runtime::{Runtime, Smol};
 
 /// The response to a fetch.
@@ -45,7 +45,7 @@ impl fmt::Debug for FetchResponse {
 
 impl<R: Runtime> Transport<R> {
     /// Starts a fetch from an authorization server on a separate connection.
-    pub(super) fn fetch(&mut self, fetch: Fetch, policy: FetchPolicy) {
+    pub(in crate::client) fn fetch(&mut self, fetch: Fetch, policy: FetchPolicy) {
         let id = fetch.id;
         let (task, abort) = fetch_task(self.connector.clone(), fetch, policy);
         self.fetches.insert(id, abort);
@@ -53,7 +53,7 @@ impl<R: Runtime> Transport<R> {
     }
 
     /// Aborts a fetch; no event follows.
-    pub(super) fn abort_fetch(&mut self, id: FetchId) {
+    pub(in crate::client) fn abort_fetch(&mut self, id: FetchId) {
         if let Some(abort) = self.fetches.remove(&id) {
             abort.abort();
         }
@@ -84,8 +84,7 @@ pub(crate) async fn fetch_once(fetch: Fetch, policy: FetchPolicy) -> Result<Fetc
         unix_socket: None,
         prior_knowledge: false,
         timeout: PATIENCE,
-        #[cfg(feature = "tls")]
-        tls: None,
+        tls: TlsOptions::default(),
         background: BackgroundTasks::default(),
     };
     let background = connector.background.clone();
@@ -121,8 +120,10 @@ async fn fetch_with<R: Runtime>(
     let target = Target::parse(&fetch.url).ok_or("the URL is neither http: nor https:")?;
     let limit = fetch.limit;
     let mut request = request(fetch)?;
+    let url = target.origin.url();
+    let is_allowed = |address| policy.allows_at(&url, address);
     let connection =
-        connector.connect_within(&target.origin, policy).await.map_err(|failure| failure.detail)?;
+        connector.connect_within(&target.origin, is_allowed).await.map_err(|failure| failure.detail)?;
     let sent = match connection {
         Connection::Http1(mut connection) => {
             connection.set_target(&mut request, &target);
@@ -147,8 +148,8 @@ fn request(fetch: Fetch) -> Result<Request<BufferedBody>, String> {
     };
     let headers = request.headers_mut();
     for (name, value) in fetch.headers {
-        let mut value = HeaderValue::try_from(value.expose())
-            .map_err(|_| format!("the value of the header {name} is not valid in HTTP"))?;
+        let mut value =
+            HeaderValue::try_from(value.expose()).map_err(|_| format!("the header {name} cannot be sent"))?;
         value.set_sensitive(true);
         headers.insert(HeaderName::from_static(name), value);
     }

@@ -1,0 +1,15 @@
+//! Stands in for `tls` without that feature.
+
+use std::io;
+
+use super::dial_error;
+use crate::runtime::Stream;
+
+#[derive(Clone, Default)]
+pub(super) struct TlsOptions;
+
+impl TlsOptions {
+    pub(super) async fn encrypt(&self, _: Box<dyn Stream>, _: &str) -> io::Result<(Box<dyn Stream>, bool)> {
+        Err(dial_error::definite_error("built without TLS: enable the feature `tls`"))
+    }
+}

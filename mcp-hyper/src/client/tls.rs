@@ -1,0 +1,121 @@
+//! TLS of a client's connections.
+
+use std::io;
+use std::sync::Arc;
+
+use futures_rustls::TlsConnector;
+use futures_rustls::pki_types::ServerName;
+use futures_rustls::rustls::{CertificateError, ClientConfig, Error as TlsError};
+use mcp_proto::front::HandlerMode;
+
+use super::dial_error::{definite_error, explained_error};
+use super::options::ClientOptions;
+use crate::runtime::{Runtime, Stream};
+use crate::tls;
+
+/// The TLS configuration that the application sets, if any.
+#[derive(Clone, Default)]
+pub(super) struct TlsOptions(Option<Arc<ClientConfig>>);
+
+impl TlsOptions {
+    /// Encrypts a stream; also returns whether the server chose HTTP/2.
+    pub(super) async fn encrypt(
+        &self,
+        stream: Box<dyn Stream>,
+        host: &str,
+    ) -> io::Result<(Box<dyn Stream>, bool)> {
+        let config = match &self.0 {
+            Some(config) => config.clone(),
+            None => tls::default_client().map_err(definite_error)?,
+        };
+        let name = ServerName::try_from(host.to_owned()).map_err(definite_error)?;
+        let connecting = TlsConnector::from(config).connect(name, stream);
+        let stream = connecting.await.map_err(|error| tls_error(&error))?;
+        let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(tls::HTTP2);
+        Ok((Box::new(stream), speaks_http2))
+    }
+}
+
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
+    /// Sets the TLS configuration, such as trust roots. Unless it names ALPN protocols, it gets those of HTTP/2 and
+    /// HTTP/1.1. Default: rustls with its defaults, *ring* unless the process has another default, and the roots that
+    /// the features of this crate name.
+    pub fn tls(mut self, config: ClientConfig) -> Self {
+        self.tls = TlsOptions(Some(tls::with_protocols(config)));
+        self
+    }
+}
+
+/// Describes a failed TLS handshake.
+fn tls_error(error: &io::Error) -> io::Error {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) {
+        Some(TlsError::InvalidCertificate(fault)) => definite_error(describe_certificate_error(fault)),
+        Some(TlsError::InvalidMessage(_)) => {
+            definite_error("the server does not speak TLS on this port; its URL may begin with http://")
+        }
+        Some(TlsError::AlertReceived(alert)) => {
+            definite_error(format!("the server refuses the encrypted connection ({alert:?})"))
+        }
+        Some(other) => definite_error(format!("no encrypted connection: {other}")),
+        None => explained_error(format!("no encrypted connection: {error}"), false),
+    }
+}
+
+fn describe_certificate_error(fault: &CertificateError) -> String {
+    match fault {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the server's certificate has expired".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the server's certificate is not valid yet, by this machine's clock".to_owned()
+        }
+        // An issuer with the name of a trusted one, but another key, is reported as a bad signature.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "the server's certificate is not signed by an issuer that is trusted here".to_owned()
+        }
+        CertificateError::Revoked => "the server's certificate has been revoked".to_owned(),
+        CertificateError::NotValidForName => "the server's certificate is for another name".to_owned(),
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let expected = expected.to_str();
+            match &presented[..] {
+                [] => format!("the server's certificate is not for {expected}, nor for any other name"),
+                names => {
+                    let names: Vec<_> = names.iter().map(|name| plain_name(name)).collect();
+                    format!("the server's certificate is not for {expected}, but for {}", names.join(", "))
+                }
+            }
+        }
+        other => format!("the server's certificate is not valid: {other}"),
+    }
+}
+
+/// Extracts `server.example` from `DnsName("server.example")`, as the verifier writes names.
+fn plain_name(name: &str) -> &str {
+    name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')')).trim_matches('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dial_error::DialError;
+    use super::*;
+
+    #[test]
+    fn certificate_errors_are_explained() {
+        let words = |fault| {
+            let error = io::Error::new(io::ErrorKind::InvalidData, TlsError::InvalidCertificate(fault));
+            let DialError { detail, is_definite } = DialError::new("server.example:80", &tls_error(&error));
+            assert!(is_definite);
+            detail
+                .strip_prefix("cannot connect to server.example:80: the server's certificate ")
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(words(CertificateError::Expired), "has expired");
+        assert_eq!(words(CertificateError::UnknownIssuer), "is not signed by an issuer that is trusted here");
+        assert_eq!(words(CertificateError::NotValidYet), "is not valid yet, by this machine's clock");
+        let expected = ServerName::try_from("server.example").unwrap();
+        let presented = vec![r#"DnsName("one.example")"#.to_owned(), r#"DnsName("two.example")"#.to_owned()];
+        let mismatch = CertificateError::NotValidForNameContext { expected, presented };
+        assert_eq!(words(mismatch), "is not for server.example, but for one.example, two.example");
+    }
+}

@@ -1,0 +1,65 @@
+//! TLS over accepted streams.
+
+use std::future::Future as _;
+use std::sync::Arc;
+use std::task::ready;
+
+use futures_rustls::rustls::ServerConfig;
+use futures_rustls::server::TlsStream;
+use futures_rustls::{Accept, TlsAcceptor};
+use mcp_proto::front::HandlerMode;
+
+use super::*;
+use crate::server::ServerOptions;
+
+/// The acceptor that encrypts connections.
+pub(in crate::server) type Tls = TlsAcceptor;
+
+/// A stream, readable and writable once [`poll_handshake`](Self::poll_handshake) has returned ready.
+pub(in crate::server) enum MaybeTlsStream<Io> {
+    Plain(Io),
+    Handshaking(Box<Accept<Io>>),
+    Tls(Box<TlsStream<Io>>),
+}
+
+impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> MaybeTlsStream<Io> {
+    pub(in crate::server) fn new(io: Io, tls: Option<&Tls>) -> Self {
+        match tls {
+            Some(tls) => Self::Handshaking(Box::new(tls.accept(io))),
+            None => Self::Plain(io),
+        }
+    }
+
+    /// Whether a TLS handshake is in progress.
+    pub(in crate::server) fn is_handshaking(&self) -> bool {
+        matches!(self, Self::Handshaking(_))
+    }
+
+    /// Advances the TLS handshake; ready at once without one.
+    pub(in crate::server) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Self::Handshaking(accept) = self {
+            *self = Self::Tls(Box::new(ready!(Pin::new(accept).poll(cx))?));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    pub(super) fn stream(&mut self) -> io::Result<Pin<&mut dyn Duplex>> {
+        match self {
+            Self::Plain(io) => Ok(Pin::new(io)),
+            Self::Handshaking(_) => Err(io::ErrorKind::NotConnected.into()),
+            Self::Tls(io) => Ok(Pin::new(&mut **io)),
+        }
+    }
+}
+
+impl<H: HandlerMode> ServerOptions<H> {
+    /// Encrypts connections. If the configuration names no ALPN protocols, it gets those of HTTP/2 and HTTP/1.1.
+    pub fn tls(mut self, config: impl Into<Arc<ServerConfig>>) -> Self {
+        let mut config = config.into();
+        if config.alpn_protocols.is_empty() {
+            Arc::make_mut(&mut config).alpn_protocols = crate::tls::PROTOCOLS.map(<[u8]>::to_vec).into();
+        }
+        self.tls = Some(config.into());
+        self
+    }
+}
