@@ -5,16 +5,15 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
+use super::close_reason::{self, CloseReason};
+use super::outputs::OutputError;
 use crate::HumanDuration;
-#[cfg(feature = "client")]
-use crate::peer::client::CloseReason;
 use crate::peer::{
     DecodeError, InputError, InvalidAnswerError, LostReason, Outcome, RequestError, TaskReport,
     TransportError, quote_error_without_id,
 };
 use crate::rpc::{ErrorObject, Raw};
-use crate::schema::FormError;
-use crate::schema::List;
+use crate::schema::{CallToolResult, FormError, List};
 
 /// The error of a call.
 ///
@@ -68,14 +67,13 @@ pub enum Error {
         raw: Raw,
     },
     /// The structured result of a tool does not match its output schema, or cannot be checked.
-    #[cfg(all(feature = "client", feature = "schema-validate"))]
     Output {
         /// The tool.
         tool: String,
         /// The error of the check.
-        error: crate::validate::OutputError,
+        error: OutputError,
         /// The result: unchecked, so do not pass it to a model.
-        result: alloc::boxed::Box<crate::schema::CallToolResult>,
+        result: Box<CallToolResult>,
     },
     /// The client's answer does not match the form of the server.
     Form(FormError),
@@ -93,7 +91,6 @@ pub enum Error {
     /// The request was not sent.
     NotSent(RequestError),
     /// The connection never became ready, or has ended.
-    #[cfg(feature = "client")]
     Closed(CloseReason),
     /// This side cancelled the request.
     Cancelled,
@@ -108,30 +105,22 @@ impl Error {
     pub fn is_timeout(&self) -> bool {
         match self {
             Self::TimedOut { .. } => true,
-            #[cfg(feature = "client")]
-            Self::Closed(CloseReason::Connect(error)) => error.is_timeout(),
+            Self::Closed(closed) => close_reason::is_timeout(closed),
             _ => false,
         }
     }
 
     /// Whether the connection has ended, or was never made.
     pub fn is_disconnect(&self) -> bool {
-        match self {
-            #[cfg(feature = "client")]
-            Self::Closed(_) => true,
-            Self::Lost(_) | Self::NotSent(RequestError::Closed | RequestError::Connect(_)) => true,
-            _ => false,
-        }
+        matches!(
+            self,
+            Self::Closed(_) | Self::Lost(_) | Self::NotSent(RequestError::Closed | RequestError::Connect(_))
+        )
     }
 
     /// Whether the request certainly never reached the peer, so that it is safe to repeat.
     pub fn is_unsent(&self) -> bool {
-        match self {
-            Self::NotSent(_) => true,
-            #[cfg(feature = "client")]
-            Self::Closed(_) => true,
-            _ => false,
-        }
+        matches!(self, Self::NotSent(_) | Self::Closed(_))
     }
 
     /// The origin of the error.
@@ -145,12 +134,9 @@ impl Error {
             | Self::Task(_)
             | Self::TaskCancelled { .. }
             | Self::Form(_)
+            | Self::Output { .. }
             | Self::Pages(_) => ErrorOrigin::Peer,
-            #[cfg(all(feature = "client", feature = "schema-validate"))]
-            Self::Output { .. } => ErrorOrigin::Peer,
-            #[cfg(feature = "client")]
-            Self::Closed(_) => ErrorOrigin::Connection,
-            Self::TimedOut { .. } | Self::Lost(_) => ErrorOrigin::Connection,
+            Self::Closed(_) | Self::TimedOut { .. } | Self::Lost(_) => ErrorOrigin::Connection,
             Self::NotSent(RequestError::Connect(_)) => ErrorOrigin::Connection,
             Self::Input(InputError::Failed { .. }) => ErrorOrigin::Local,
             Self::Input(_) => ErrorOrigin::Peer,
@@ -159,23 +145,13 @@ impl Error {
     }
 
     /// The server's challenge, if it requires authorization: a status of 401, or of 403 with a challenge.
-    #[cfg(feature = "client")]
     pub fn unauthorized(&self) -> Option<&TransportError> {
-        use crate::peer::client::ConnectError;
-
-        fn connecting(error: &ConnectError) -> Option<&TransportError> {
-            match error {
-                ConnectError::Transport { error, .. } => Some(error),
-                ConnectError::AllFailed(tried) => tried.last().and_then(connecting),
-                _ => None,
-            }
-        }
-        let http = match self {
+        let error = match self {
             Self::Transport(error) => error,
-            Self::Closed(CloseReason::Connect(error)) => connecting(error)?,
+            Self::Closed(closed) => close_reason::transport_error(closed)?,
             _ => return None,
         };
-        http.needs_authorization.then_some(http)
+        error.needs_authorization.then_some(error)
     }
 
     /// The code of the peer's error.
@@ -274,7 +250,6 @@ impl fmt::Display for Error {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Transport(error) => error.fmt(f),
             Self::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
-            #[cfg(all(feature = "client", feature = "schema-validate"))]
             Self::Output { tool, error: fault, .. } => {
                 write!(f, "the result of the tool {tool:?} is not valid: {fault}")
             }
@@ -289,7 +264,6 @@ impl fmt::Display for Error {
             }
             Self::Lost(lost) => lost.fmt(f),
             Self::NotSent(refusal) => refusal.fmt(f),
-            #[cfg(feature = "client")]
             Self::Closed(closed) => closed.fmt(f),
             Self::Cancelled => f.write_str("the request was cancelled"),
             Self::Pages(error) => error.fmt(f),
@@ -305,7 +279,6 @@ impl core::error::Error for Error {
             Self::Decode { error, .. } => Some(error),
             Self::Input(fault) => Some(fault),
             Self::Transport(error) => Some(error),
-            #[cfg(all(feature = "client", feature = "schema-validate"))]
             Self::Output { error: fault, .. } => Some(fault),
             Self::Form(error) => Some(error),
             Self::Lost(lost) => Some(lost),

@@ -29,64 +29,29 @@
 //!
 //! A [`Router`] declares what the server offers and holds the handlers of its requests; an adapter serves it.
 //!
-#![cfg_attr(
-    feature = "schemars",
-    doc = r##"
-```
-use mcp_proto::front::Router;
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-#[derive(Deserialize, JsonSchema)]
-struct Add {
-    a: f64,
-    b: f64,
-}
-
-let router = Router::new("calculator", "1.0.0")
-    .tool("add", "Adds two numbers", async |Add { a, b }, _| (a + b).to_string());
-# drop(router);
-```
-"##
-)]
-#![cfg_attr(
-    not(feature = "schemars"),
-    doc = r##"
-```
-use mcp_proto::front::Router;
-use mcp_proto::schema::Tool;
-use serde::Deserialize;
-use serde_json::json;
-
-#[derive(Deserialize)]
-struct Add {
-    a: f64,
-    b: f64,
-}
-
-let number = json!({ "type": "number" });
-let schema = json!({ "type": "object", "properties": { "a": number, "b": number }, "required": ["a", "b"] });
-let router = Router::new("calculator", "1.0.0")
-    .tool_with(Tool::new("add", "Adds two numbers", schema), async |Add { a, b }, _| (a + b).to_string());
-# drop(router);
-```
-
-With the feature `schemars` the schema comes from the type, and with `schema-validate` arguments and results are held to
-it.
-"##
-)]
+//! ```
+//! # #[cfg(feature = "schemars")] {
+//! use mcp_proto::front::Router;
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
 //!
-#![cfg_attr(feature = "server", doc = "Calls of tools may outlive their requests: [`tasks`].")]
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Add {
+//!     a: f64,
+//!     b: f64,
+//! }
 //!
-#![cfg_attr(
-    all(feature = "server", feature = "http"),
-    doc = "Over HTTP one router serves any number of connections, each request by an exchange of its own: [`http`]."
-)]
+//! let router = Router::new("calculator", "1.0.0")
+//!     .tool("add", "Adds two numbers", async |Add { a, b }, _| (a + b).to_string());
+//! # drop(router);
+//! # }
+//! ```
 //!
-#![cfg_attr(
-    all(feature = "auth", feature = "server"),
-    doc = "It may demand tokens of its clients: [`guard`]."
-)]
+//! `tool` takes the schema from the type, with the feature `schemars`; [`Router::tool_with`] takes it as an argument.
+//! With `schema-validate`, arguments and results are checked against it.
+//!
+//! Calls of tools may outlive their requests: module [`tasks`]. Over HTTP one router serves any number of connections,
+//! each request by an exchange of its own: module `http`. It may require tokens of its clients: module `guard`.
 //!
 //! # An adapter
 //!
@@ -103,8 +68,9 @@ it.
 //! Each module imports only those above it; within a module, no two files import each other.
 //!
 //! - small files that both roles share: `error`, `clock`, `entropy`, `signal`, `queue`, `events`, `shared`, `request`,
-//!   `request_slots`, `running_handlers`
+//!   `request_slots`, `running_handlers`, `handler_error`
 //! - `handler`: what handlers take, request of the client and return
+//! - `params`, `reply`, `mode`: decoded parameters, and type-erased handlers and answers, of both roles
 //! - `tasks`: the task registry, task stores, and the runner of task handlers
 //! - `router`: the dispatch of requests to handlers
 //! - `server`: the handle and the driver of one connection
@@ -129,16 +95,19 @@ it.
 //! - Event queues of listeners are bounded, and dropped events are counted: [`Events`].
 
 pub(crate) mod clock;
+#[cfg_attr(not(feature = "client"), path = "no_close_reason.rs")]
+mod close_reason;
 pub(crate) mod entropy;
 mod error;
 mod events;
-#[cfg(all(feature = "auth", feature = "server"))]
-pub mod guard;
-mod handler;
+mod handler_error;
+mod mode;
 mod notification;
-#[cfg(all(feature = "client", feature = "schema-validate"))]
+#[cfg_attr(not(all(feature = "client", feature = "schema-validate")), path = "no_outputs.rs")]
 mod outputs;
+mod params;
 mod queue;
+mod reply;
 mod request;
 mod request_slots;
 mod running_handlers;
@@ -147,6 +116,10 @@ mod signal;
 
 #[cfg(feature = "client")]
 pub(crate) mod client;
+#[cfg(all(feature = "auth", feature = "server"))]
+pub mod guard;
+#[cfg(feature = "server")]
+mod handler;
 #[cfg(all(feature = "server", feature = "http"))]
 pub mod http;
 #[cfg(feature = "server")]
@@ -157,31 +130,13 @@ pub(crate) mod server;
 pub mod tasks;
 
 pub(crate) use clock::Clock;
-#[cfg(feature = "server")]
-pub(crate) use entropy::Entropy;
 pub use error::{Error, ErrorOrigin, ListError, PagesError};
 pub use events::Events;
-#[cfg(feature = "server")]
-pub use handler::arguments::NoArguments;
-#[cfg(feature = "server")]
-pub use handler::context::Context;
-pub use handler::error::{HandlerError, IntoAnswer};
-#[cfg(all(feature = "server", feature = "seal"))]
-pub use handler::input_rounds::{SingleUse, StateId, StateUse, UsedStates};
-pub use handler::mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
-#[cfg(all(feature = "server", feature = "schemars"))]
-pub use handler::output::Structured;
-#[cfg(feature = "server")]
-pub use handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput};
-#[cfg(feature = "server")]
-pub use handler::progress::Progress;
-#[doc(hidden)]
-pub use handler::reply::Reply;
-#[cfg(feature = "server")]
-pub use handler::server_requests::{ElicitationCompletion, InputFuture};
+pub use handler_error::{HandlerError, IntoAnswer};
+pub use mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
 pub use notification::Notification;
-#[cfg(all(feature = "client", feature = "schema-validate"))]
-pub use outputs::OutputChecks;
+#[doc(hidden)]
+pub use reply::Reply;
 pub use request::{Call, Request};
 
 #[cfg(feature = "client")]
@@ -189,7 +144,20 @@ pub use client::{
     CacheContextEnder, Client, ClientContext, ClientHandlers, Event, Pages, PaginatedMethod, Subscription,
     SubscriptionUpdate, TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate,
 };
+#[cfg(all(feature = "client", feature = "schema-validate"))]
+pub use outputs::OutputChecks;
+
+#[cfg(all(feature = "server", feature = "seal"))]
+pub use handler::input_rounds::{SingleUse, StateId, StateUse, UsedStates};
+#[cfg(all(feature = "server", feature = "schemars"))]
+pub use handler::json_schema::Structured;
 #[cfg(feature = "server")]
-pub use router::{Router, RouterError, TemplateError};
-#[cfg(feature = "server")]
-pub use server::{ServerEvent, ServerHandle};
+pub use {
+    handler::arguments::NoArguments,
+    handler::context::Context,
+    handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},
+    handler::progress::Progress,
+    handler::server_requests::{ElicitationCompletion, InputFuture},
+    router::{Router, RouterError, TemplateError},
+    server::{ServerEvent, ServerHandle},
+};

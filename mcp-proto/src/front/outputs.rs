@@ -6,10 +6,11 @@ use core::any::Any;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-use super::Error;
 use super::signal::lock;
+use super::{Client, Error};
 use crate::schema::{CallToolParams, CallToolResult, ListToolsResult, Method};
-use crate::validate::{Lookup, OutputError, OutputSchemas, check, compile};
+pub(super) use crate::validate::OutputError;
+use crate::validate::{Lookup, OutputSchemas, check, compile};
 
 /// Whether a client checks the structured results of tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,10 +30,6 @@ pub(crate) struct OutputChecker {
 }
 
 impl OutputChecker {
-    pub(crate) fn set(&self, checks: OutputChecks) {
-        self.off.store(checks == OutputChecks::Off, Ordering::Relaxed);
-    }
-
     fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), OutputError> {
         if self.off.load(Ordering::Relaxed) {
             return Ok(());
@@ -55,15 +52,31 @@ impl OutputChecker {
     }
 }
 
-/// The tool that a request calls.
-pub(crate) fn called_tool<M: Method>(params: &M::Params) -> Option<Box<str>> {
-    (params as &dyn Any).downcast_ref::<CallToolParams>().map(|call| call.name.as_str().into())
+impl Client {
+    /// Sets whether structured results of tools are checked against the output schemas that the server listed last. On
+    /// by default. A result that fails the check is returned in the [error](Error::Output).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema>
+    pub fn check_outputs(&self, checks: OutputChecks) {
+        self.outputs().off.store(checks == OutputChecks::Off, Ordering::Relaxed);
+    }
+}
+
+/// The tool that a request calls, for the check of its result.
+#[derive(Clone, Default)]
+pub(super) struct CalledTool(Option<Box<str>>);
+
+impl CalledTool {
+    pub(super) fn of<M: Method>(params: &M::Params) -> Self {
+        let call = (params as &dyn Any).downcast_ref::<CallToolParams>();
+        Self(call.map(|call| call.name.as_str().into()))
+    }
 }
 
 /// Learns output schemas from a list of tools, and checks the structured result of a tool call.
-pub(crate) fn check_result<M: Method>(
+pub(super) fn check_result<M: Method>(
     outputs: Option<&OutputChecker>,
-    tool: Option<&str>,
+    tool: &CalledTool,
     result: M::Result,
 ) -> Result<M::Result, Error> {
     let Some(outputs) = outputs else { return Ok(result) };
@@ -71,11 +84,11 @@ pub(crate) fn check_result<M: Method>(
     if let Some(listed) = any.downcast_ref::<ListToolsResult>() {
         lock(&outputs.schemas).learn(&listed.tools);
     }
-    if let (Some(tool), Some(called)) = (tool, any.downcast_ref::<CallToolResult>())
+    if let (Some(tool), Some(called)) = (&tool.0, any.downcast_ref::<CallToolResult>())
         && let Err(fault) = outputs.check(tool, called)
     {
         return Err(Error::Output {
-            tool: String::from(tool),
+            tool: String::from(&**tool),
             error: fault,
             result: Box::new(called.clone()),
         });

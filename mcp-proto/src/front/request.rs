@@ -10,6 +10,7 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
 use super::Error;
+use super::outputs::{CalledTool, check_result};
 use super::request_slots::{FollowKind, RequestLink};
 use crate::peer::{
     CacheMode, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
@@ -202,17 +203,12 @@ pub struct Call<M: Method> {
     link: Arc<dyn RequestLink>,
     id: RequestId,
     /// The called tool, against whose output schema the result is checked.
-    #[cfg(all(feature = "client", feature = "schema-validate"))]
-    tool: Option<Box<str>>,
+    tool: CalledTool,
     finished: bool,
     /// The length of the result in bytes, once it has arrived.
     received: usize,
     method: PhantomData<fn() -> M>,
 }
-
-/// The tool that a request calls, for the check of its result.
-#[derive(Clone, Default)]
-pub(super) struct CalledTool(#[cfg(all(feature = "client", feature = "schema-validate"))] Option<Box<str>>);
 
 impl<M: Method> Call<M> {
     fn start(
@@ -226,8 +222,7 @@ impl<M: Method> Call<M> {
         Ok(Self {
             link,
             id,
-            #[cfg(all(feature = "client", feature = "schema-validate"))]
-            tool: super::outputs::called_tool::<M>(&params),
+            tool: CalledTool::of::<M>(&params),
             finished: false,
             received: 0,
             method: PhantomData,
@@ -236,25 +231,12 @@ impl<M: Method> Call<M> {
 
     /// Follows a request with this id, whose result is checked like that of `called`.
     pub(super) fn from_id(link: Arc<dyn RequestLink>, id: RequestId, called: &CalledTool) -> Self {
-        let _ = called;
-        Self {
-            link,
-            id,
-            #[cfg(all(feature = "client", feature = "schema-validate"))]
-            tool: called.0.clone(),
-            finished: false,
-            received: 0,
-            method: PhantomData,
-        }
+        Self { link, id, tool: called.clone(), finished: false, received: 0, method: PhantomData }
     }
 
     /// The link and the called tool, for another request that continues this call.
     pub(super) fn call_parts(&self) -> (Arc<dyn RequestLink>, CalledTool) {
-        let called = CalledTool(
-            #[cfg(all(feature = "client", feature = "schema-validate"))]
-            self.tool.clone(),
-        );
-        (self.link.clone(), called)
+        (self.link.clone(), self.tool.clone())
     }
 
     /// Waits for the undecoded outcome.
@@ -273,12 +255,7 @@ impl<M: Method> Call<M> {
 
     /// Decodes an outcome and checks its result.
     pub(super) fn decode_outcome(&self, outcome: Outcome) -> Result<M::Result, Error> {
-        let result = outcome.decode::<M>().map_err(Error::from);
-        #[cfg(all(feature = "client", feature = "schema-validate"))]
-        let result = result.and_then(|result| {
-            super::outputs::check_result::<M>(self.link.outputs(), self.tool.as_deref(), result)
-        });
-        result
+        check_result::<M>(self.link.outputs(), &self.tool, outcome.decode::<M>()?)
     }
 
     /// The id by which the machine knows the request.

@@ -5,6 +5,7 @@ use core::task::{Poll, Waker};
 
 use super::Error;
 use super::Notification;
+use super::outputs::OutputChecker;
 use super::queue::Queue;
 use super::signal::Wakers;
 use crate::inline_map::InlineMap;
@@ -224,8 +225,7 @@ pub(crate) trait RequestLink: Send + Sync {
     fn abandon(&self, request: RequestId, reason: Option<&str>);
 
     /// The known output schemas of the peer's tools, if results are checked.
-    #[cfg(all(feature = "client", feature = "schema-validate"))]
-    fn outputs(&self) -> Option<&super::outputs::OutputChecker> {
+    fn outputs(&self) -> Option<&OutputChecker> {
         None
     }
 }

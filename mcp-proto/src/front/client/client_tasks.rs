@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use std::time::SystemTime;
 
-use crate::front::handler::params::decode_params;
-use crate::front::handler::reply::Reply;
+use crate::front::params::decode_params;
+use crate::front::reply::Reply;
 use crate::peer::{InboundId, related};
 use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
 use crate::schema::tasks::TaskStatus;

@@ -8,7 +8,7 @@ use super::client_tasks::{ClientTasks, ReceiveOutcome, Timestamps};
 use super::core::{ClientCore, ClientWork};
 use super::handlers::{ClientContext, ClientHandlers};
 use crate::Instant;
-use crate::front::handler::reply::Reply;
+use crate::front::reply::Reply;
 use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::Shared;
 use crate::front::{HandlerMode, SendHandlers};
@@ -127,11 +127,8 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
                 let answer = match reply {
                     Reply::Result(result) => Ok(&**result as &dyn AnyResult),
                     Reply::Error(error) | Reply::Denied(error, _) => Err(error.clone()),
-                    // Only servers request input in their results.
-                    Reply::InputRequired(_) => continue,
-                    // Only servers have detached work.
-                    #[cfg(feature = "server")]
-                    Reply::Detached(_) => continue,
+                    // Only servers request input in their results, and have detached work.
+                    Reply::InputRequired(_) | Reply::Detached(_) => continue,
                 };
                 machine.at(now).respond(*id, answer);
             }

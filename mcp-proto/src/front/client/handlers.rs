@@ -8,9 +8,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 
-use crate::front::handler::error::IntoAnswer;
-use crate::front::handler::params::decode_params;
-use crate::front::handler::reply::Reply;
+use crate::front::handler_error::IntoAnswer;
+use crate::front::params::decode_params;
+use crate::front::reply::Reply;
 use crate::front::{Handler, HandlerMode, LocalHandlers, SendHandlers};
 use crate::peer::RequestId;
 use crate::peer::client::ServerInfo;

@@ -22,8 +22,7 @@ use alloc::sync::Arc;
 
 use super::error::Error;
 use super::events::{self as listening, EventSource, Events};
-#[cfg(feature = "schema-validate")]
-use super::outputs::{OutputChecker, OutputChecks};
+use super::outputs::OutputChecker;
 use super::request::Request;
 use super::request_slots::{FollowKind, RequestLink, SubscriptionItem};
 use super::shared::Shared;
@@ -61,11 +60,7 @@ where
     H: HandlerMode,
 {
     let shared = Arc::new(Shared::new(ClientCore::default(), machine, clock));
-    let handle = ClientInner {
-        connection: shared.clone(),
-        #[cfg(feature = "schema-validate")]
-        outputs: OutputChecker::default(),
-    };
+    let handle = ClientInner { connection: shared.clone(), outputs: OutputChecker::default() };
     let client = Client { inner: Arc::new(handle) };
     (client, ClientDriver::new(shared, handlers))
 }
@@ -97,7 +92,6 @@ pub struct Client {
 /// The state that all clones of a client and its requests in flight share.
 struct ClientInner {
     connection: Arc<Connection>,
-    #[cfg(feature = "schema-validate")]
     outputs: OutputChecker,
 }
 
@@ -114,6 +108,10 @@ impl Drop for ClientInner {
 }
 
 impl Client {
+    pub(super) fn outputs(&self) -> &OutputChecker {
+        &self.inner.outputs
+    }
+
     /// Waits until the handshake has identified the server.
     ///
     /// # Errors
@@ -217,15 +215,6 @@ impl Client {
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
     pub fn retry(&self, request: RequestId) {
         self.inner.connection.command(|_, machine, now, _| machine.at(now).retry(request));
-    }
-
-    /// Sets whether structured results of tools are checked against the output schemas that the server listed last. On
-    /// by default. A result that fails the check is returned in the [error](Error::Output).
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema>
-    #[cfg(feature = "schema-validate")]
-    pub fn check_outputs(&self, checks: OutputChecks) {
-        self.inner.outputs.set(checks);
     }
 
     /// Makes later requests on behalf of another context, such as another login.
@@ -350,7 +339,6 @@ impl RequestLink for ClientInner {
         });
     }
 
-    #[cfg(feature = "schema-validate")]
     fn outputs(&self) -> Option<&OutputChecker> {
         Some(&self.outputs)
     }

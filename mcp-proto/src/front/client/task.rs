@@ -7,7 +7,8 @@ use core::fmt;
 
 use super::Client;
 use crate::front::error::Error;
-use crate::front::request::{Call, CalledTool, Request};
+use crate::front::outputs::CalledTool;
+use crate::front::request::{Call, Request};
 use crate::front::request_slots::RequestLink;
 use crate::peer::client::TaskCommand;
 use crate::peer::{InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport};

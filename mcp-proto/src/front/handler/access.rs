@@ -4,9 +4,9 @@ use alloc::format;
 use alloc::sync::Arc;
 
 use super::context::Context;
-use super::error::HandlerError;
 use crate::auth::Scopes;
 use crate::auth::server::{Access, GrantedAccess, parse_scopes};
+use crate::front::handler_error::HandlerError;
 
 impl Context {
     /// The access that the request's token grants; `None` where the server [requires no tokens](crate::front::guard).
@@ -60,6 +60,6 @@ impl Context {
     /// Requires a tool's declared scopes and remembers them for later calls of `require`.
     pub(in crate::front) fn declare(self, scopes: &Arc<Scopes>) -> Result<Self, HandlerError> {
         self.require(scopes.iter())?;
-        Ok(self.with_declared_scopes(scopes.clone()))
+        Ok(self.with_declared_scopes(Some(scopes.clone())))
     }
 }

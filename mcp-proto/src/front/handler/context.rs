@@ -6,15 +6,12 @@ use core::fmt;
 
 use serde::Serialize;
 
-#[cfg(feature = "auth")]
-use super::caller::CallerAccess;
+use super::caller_access::{CallerAccess, DeclaredScopes};
 use super::connection::HandlerConnection;
 use super::inbound_request::InboundRequest;
 use super::input_rounds::InputRounds;
 use super::progress::Progress;
 use super::task::{HandlerTask, related_task, related_task_meta};
-#[cfg(feature = "auth")]
-use crate::auth::Scopes;
 use crate::front::{Error, Request};
 use crate::peer::{InboundId, Principal, RequestError};
 use crate::quota::QuotaOwner;
@@ -47,8 +44,7 @@ pub struct Context {
     /// The task that the request became, in the handler that works on it.
     task: Option<Arc<dyn HandlerTask>>,
     /// The scopes that the tool requires for all arguments.
-    #[cfg(feature = "auth")]
-    declared_scopes: Option<Arc<Scopes>>,
+    declared_scopes: DeclaredScopes,
 }
 
 /// The state of a request that all clones of its context share.
@@ -63,8 +59,7 @@ impl Context {
         Self {
             info: Arc::new(RequestInfo { request, input_rounds }),
             task: None,
-            #[cfg(feature = "auth")]
-            declared_scopes: None,
+            declared_scopes: DeclaredScopes::default(),
         }
     }
 
@@ -240,19 +235,16 @@ impl Context {
         self.info.input_rounds.as_ref()
     }
 
-    #[cfg(feature = "auth")]
     pub(super) fn caller_access(&self) -> &CallerAccess {
         &self.info.request.caller.access
     }
 
-    #[cfg(feature = "auth")]
-    pub(super) fn declared_scopes(&self) -> Option<&Scopes> {
-        self.declared_scopes.as_deref()
+    pub(super) fn declared_scopes(&self) -> &DeclaredScopes {
+        &self.declared_scopes
     }
 
-    #[cfg(feature = "auth")]
-    pub(super) fn with_declared_scopes(self, scopes: Arc<Scopes>) -> Self {
-        Self { declared_scopes: Some(scopes), ..self }
+    pub(super) fn with_declared_scopes(self, scopes: DeclaredScopes) -> Self {
+        Self { declared_scopes: scopes, ..self }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Extensions that the client of a request declares.
 
 use super::context::Context;
-use super::error::HandlerError;
+use crate::front::handler_error::HandlerError;
 use crate::peer::server::missing_capabilities;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{ClientCapabilities, Era, Json};

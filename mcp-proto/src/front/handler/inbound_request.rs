@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use super::caller::Caller;
 use super::connection::HandlerConnection;
 use crate::UnixTime;
-use crate::front::Entropy;
+use crate::front::entropy::Entropy;
 use crate::peer::server::RequestContext;
 use crate::peer::{InboundId, Principal};
 use crate::quota::QuotaOwner;
@@ -40,7 +40,6 @@ impl InboundRequest {
     }
 
     /// The time of day.
-    #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "sealed states expire"))]
     pub(super) fn unix_time(&self) -> UnixTime {
         self.connection.unix_time()
     }
@@ -53,7 +52,6 @@ impl InboundRequest {
     }
 
     /// Schedules the handler to be polled again, after another task changed the state that it waits for.
-    #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "input rounds alone need it"))]
     pub(super) fn wake_handler(&self) {
         self.connection.wake_handler(self.id);
     }

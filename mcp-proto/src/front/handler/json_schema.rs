@@ -1,13 +1,47 @@
 //! JSON Schemas of Rust types.
 
-use schemars::JsonSchema;
+use alloc::borrow::Cow;
+
 use schemars::generate::{Contract, SchemaSettings};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::schema::Json;
+use super::arguments::NoArguments;
+use super::output::{ResultOrInput, ToolOutput};
+use crate::front::handler_error::HandlerError;
+use crate::schema::{CallToolResult, Json};
 
-/// The schema of the JSON that `T` serializes to: an output.
-pub(crate) fn of_output<T: JsonSchema>() -> Option<Json> {
-    of::<T>(Contract::Serialize).ok()
+/// Structured content: any serializable value, with its schema declared as the tool's output schema.
+///
+/// Programs read it as `structuredContent`; for other clients the result includes its JSON as text. Before 2026-07-28
+/// it must be an object.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#structured-content>
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Structured<T>(pub T);
+
+impl<T: serde::Serialize + JsonSchema> ToolOutput for Structured<T> {
+    fn output_schema() -> Option<Json> {
+        of::<T>(Contract::Serialize).ok()
+    }
+
+    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+        CallToolResult::structured(&self.0)?.into_tool_result()
+    }
+}
+
+/// S8.5
+impl JsonSchema for NoArguments {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "NoArguments".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object", "additionalProperties": false })
+    }
 }
 
 /// The schema of the JSON that `A` deserializes from, if that is an object: the arguments of a tool.

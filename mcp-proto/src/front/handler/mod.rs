@@ -2,52 +2,36 @@
 //!
 //! Each file imports only those above it in this list:
 //!
-//! - [`error`], [`params`], [`progress`], [`caller`], [`arguments`]: small types.
+//! - [`progress`], [`caller_access`], [`caller`], [`arguments`], [`round_reply`]: small types.
 //! - [`connection`], [`task`]: the traits through which a context uses its connection and its task. The
 //!   [server](super::server) implements the first, [tasks](super::tasks) the second.
 //! - [`inbound_request`]: the request as the peer delivered it.
 //! - [`input_rounds`]: the client's answers in earlier rounds of its request (2026-07-28).
-//! - [`context`], [`cancellation`], [`access`], [`extensions`]: the [`Context`](context::Context) that handlers take.
+//! - [`context`], [`cancellation`], `access`, [`extensions`]: the [`Context`](context::Context) that handlers take.
 //! - [`server_requests`]: the requests of a handler to the client.
-//! - [`output`], [`output_check`], [`detached`]: the return values of handlers.
-//! - [`reply`], [`mode`]: type-erased handlers and answers.
-//!
-//! The handlers of a client use [`error`], [`params`], [`reply`] and [`mode`].
+//! - [`output`], `json_schema`, [`output_schema`], [`output_check`], [`detached`]: the return values of handlers.
 
-pub(super) mod error;
-pub(super) mod mode;
-pub(super) mod params;
-pub(super) mod reply;
-
-#[cfg(all(feature = "server", feature = "auth"))]
+#[cfg(feature = "auth")]
 mod access;
-#[cfg(feature = "server")]
 pub(super) mod arguments;
-#[cfg(feature = "server")]
 pub(super) mod caller;
-#[cfg(feature = "server")]
+#[cfg_attr(not(feature = "auth"), path = "no_caller_access.rs")]
+pub(super) mod caller_access;
 mod cancellation;
-#[cfg(feature = "server")]
 pub(super) mod connection;
-#[cfg(feature = "server")]
 pub(super) mod context;
-#[cfg(feature = "server")]
 pub(super) mod detached;
-#[cfg(feature = "server")]
 mod extensions;
-#[cfg(feature = "server")]
 pub(super) mod inbound_request;
-#[cfg(feature = "server")]
+#[cfg_attr(not(feature = "seal"), path = "no_input_rounds.rs")]
 pub(super) mod input_rounds;
-#[cfg(all(feature = "server", feature = "schemars"))]
+#[cfg(feature = "schemars")]
 pub(super) mod json_schema;
-#[cfg(feature = "server")]
 pub(super) mod output;
-#[cfg(feature = "server")]
 pub(super) mod output_check;
-#[cfg(feature = "server")]
+#[cfg_attr(not(feature = "schema-validate"), path = "no_output_schema.rs")]
+pub(super) mod output_schema;
 pub(super) mod progress;
-#[cfg(feature = "server")]
+pub(super) mod round_reply;
 pub(super) mod server_requests;
-#[cfg(feature = "server")]
 pub(super) mod task;

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::error::HandlerError;
+use crate::front::handler_error::HandlerError;
 use crate::schema::{
     Cached, CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, InputRequiredResult,
     IntoResult, Json, PromptMessage, ReadResourceResult, ResourceContents,
@@ -101,27 +101,6 @@ impl<T: ToolOutput> ToolOutput for Result<T, HandlerError> {
 
     fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
         self?.into_tool_result()
-    }
-}
-
-/// Structured content: any serializable value, with its schema declared as the tool's output schema.
-///
-/// Programs read it as `structuredContent`; for other clients the result includes its JSON as text. Before 2026-07-28
-/// it must be an object.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#structured-content>
-#[cfg(feature = "schemars")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Structured<T>(pub T);
-
-#[cfg(feature = "schemars")]
-impl<T: serde::Serialize + schemars::JsonSchema> ToolOutput for Structured<T> {
-    fn output_schema() -> Option<Json> {
-        super::json_schema::of_output::<T>()
-    }
-
-    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
-        CallToolResult::structured(&self.0)?.into_tool_result()
     }
 }
 

@@ -9,7 +9,8 @@ use core::time::Duration;
 use super::modern_exchange::ModernExchange;
 use super::service::Service;
 use super::session::SessionCell;
-use crate::front::handler::caller::{Caller, CallerAccess};
+use crate::front::handler::caller::Caller;
+use crate::front::handler::caller_access::CallerAccess;
 use crate::front::router::Router;
 use crate::front::{HandlerMode, SendHandlers};
 use crate::peer::Principal;
@@ -107,7 +108,6 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     /// Creates an exchange with its answer, independent of the request.
-    #[cfg(feature = "auth")]
     pub(super) fn from_answer(service: &Arc<Service>, router: &Arc<Router<H>>, answer: HttpResponse) -> Self {
         let (service, router, caller) = (service.clone(), router.clone(), Caller::default());
         Self { service, router, caller, principal: None, stage: Stage::Answer(answer), waker: None }

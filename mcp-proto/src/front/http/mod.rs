@@ -81,9 +81,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::entropy::Entropy;
 use super::events::Events;
 use super::router::Router;
-use super::{Clock, Entropy, HandlerMode, SendHandlers};
+use super::{Clock, HandlerMode, SendHandlers};
 use crate::peer::Principal;
 use crate::peer::server::ListKind;
 use crate::schema::tasks::TaskUpdatedParams;
@@ -128,23 +129,6 @@ impl<H: HandlerMode> HttpServer<H> {
         HttpExchange::new(&self.handle.service, &self.router, head, principal, Default::default())
     }
 
-    /// Creates the exchange of a request that a [guard](super::guard) accepted, with the principal of its token.
-    #[cfg(feature = "auth")]
-    pub fn exchange_for(
-        &self,
-        head: &RequestHead<'_>,
-        authorized: crate::auth::server::GrantedAccess,
-    ) -> HttpExchange<H> {
-        let principal = Some(authorized.access().principal.clone());
-        HttpExchange::new(&self.handle.service, &self.router, head, principal, Some(authorized))
-    }
-
-    /// Creates the exchange of a request that a guard answered. It does not want the request's body.
-    #[cfg(feature = "auth")]
-    pub fn answered_exchange(&self, answer: crate::transport::http::server::HttpResponse) -> HttpExchange<H> {
-        HttpExchange::from_answer(&self.handle.service, &self.router, answer)
-    }
-
     /// The application's handle: usable from any thread with either kind of router, and handlers may keep it.
     pub fn handle(&self) -> &HttpHandle {
         &self.handle
@@ -183,6 +167,24 @@ impl<H: HandlerMode> HttpServer<H> {
     /// The server's configuration.
     pub fn config(&self) -> &HttpServerConfig {
         self.handle.service.setup.config()
+    }
+}
+
+#[cfg(feature = "auth")]
+impl<H: HandlerMode> HttpServer<H> {
+    /// Creates the exchange of a request that a [guard](super::guard) accepted, with the principal of its token.
+    pub fn exchange_for(
+        &self,
+        head: &RequestHead<'_>,
+        authorized: crate::auth::server::GrantedAccess,
+    ) -> HttpExchange<H> {
+        let principal = Some(authorized.access().principal.clone());
+        HttpExchange::new(&self.handle.service, &self.router, head, principal, Some(authorized))
+    }
+
+    /// Creates the exchange of a request that a guard answered. It does not want the request's body.
+    pub fn answered_exchange(&self, answer: crate::transport::http::server::HttpResponse) -> HttpExchange<H> {
+        HttpExchange::from_answer(&self.handle.service, &self.router, answer)
     }
 }
 

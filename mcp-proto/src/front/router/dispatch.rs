@@ -4,8 +4,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Context, HandlerMode, Router};
-use crate::front::handler::params::{decode_params, params_error};
-use crate::front::handler::reply::Reply;
+use crate::front::params::{decode_params, params_error};
+use crate::front::reply::Reply;
 use crate::front::tasks::{self, TaskService};
 use crate::peer::server::resource_not_found;
 use crate::rpc::{ErrorObject, Raw, code};
@@ -33,7 +33,6 @@ impl<M: HandlerMode> Router<M> {
         service: Option<&Arc<TaskService>>,
     ) -> Dispatch<M::HandlerFuture> {
         if let Some(handler) = self.methods.get(method) {
-            #[cfg(feature = "auth")]
             let context = match self.check_call_scopes(method, params.as_ref(), context) {
                 Ok(context) => context,
                 Err(denied) => return Dispatch::Reply(denied),
@@ -75,12 +74,10 @@ impl<M: HandlerMode> Router<M> {
     ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let call = decode_params::<CallTool>(params)?;
         let Some(entry) = self.tools.get(&call.name) else { return Err(unknown_tool(&call.name)) };
-        #[cfg(feature = "auth")]
         let context = match self.check_scopes(&call.name, context) {
             Ok(context) => context,
             Err(denied) => return Ok(Dispatch::Reply(denied)),
         };
-        #[cfg(feature = "schema-validate")]
         if let Err(reply) = self.check_arguments(&call, &context) {
             return Ok(Dispatch::Reply(reply));
         }

@@ -4,6 +4,8 @@ use alloc::string::String;
 use core::fmt;
 
 use super::TemplateError;
+use super::schema_checks::SchemaError;
+use super::tool_headers::ParamHeaderError;
 
 /// An invalid registration of a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,24 +24,22 @@ pub enum RouterError {
         tool: String,
     },
     /// A schema of a tool cannot be compiled.
-    #[cfg(feature = "schema-validate")]
     Schema {
         /// The tool.
         tool: String,
         /// Which of its schemas: `input` or `output`.
         which: &'static str,
         /// Why.
-        error: crate::validate::SchemaError,
+        error: SchemaError,
     },
     /// A parameter of a tool cannot be repeated as an HTTP header, although its schema demands it.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header>
-    #[cfg(feature = "http")]
     ParamHeader {
         /// The tool.
         tool: String,
         /// Why.
-        error: crate::transport::http::param_headers::ParamHeaderError,
+        error: ParamHeaderError,
     },
     /// A prompt has no name.
     PromptName,
@@ -61,7 +61,6 @@ pub enum RouterError {
         tool: String,
     },
     /// A scope that a tool requires is malformed.
-    #[cfg(feature = "auth")]
     Scope {
         /// The tool.
         tool: String,
@@ -69,7 +68,6 @@ pub enum RouterError {
         scope: String,
     },
     /// Scopes are required for a tool that is not registered.
-    #[cfg(feature = "auth")]
     NoTool {
         /// The tool.
         tool: String,
@@ -108,11 +106,9 @@ impl fmt::Display for RouterError {
             Self::InputSchema { tool } => {
                 write!(f, "the arguments of the tool {tool:?} are not a JSON object")
             }
-            #[cfg(feature = "schema-validate")]
             Self::Schema { tool, which, error } => {
                 write!(f, "the {which} schema of the tool {tool:?} is not usable: {error}")
             }
-            #[cfg(feature = "http")]
             Self::ParamHeader { tool, error } => write!(f, "the tool {tool:?} cannot be offered: {error}"),
             Self::PromptName => f.write_str("a prompt has no name"),
             Self::Uri { uri } => write!(f, "the resource {uri:?} has no scheme in its URI"),
@@ -125,9 +121,7 @@ impl fmt::Display for RouterError {
                     "the tool {tool:?} runs as a task, but the router runs no tasks: call `Router::tasks`"
                 )
             }
-            #[cfg(feature = "auth")]
             Self::Scope { tool, scope } => write!(f, "the scope {scope:?} of the tool {tool:?} is not valid"),
-            #[cfg(feature = "auth")]
             Self::NoTool { tool } => {
                 write!(f, "scopes are set for the tool {tool:?}, which is not registered")
             }

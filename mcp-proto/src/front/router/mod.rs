@@ -4,19 +4,23 @@ mod apps;
 mod cache;
 pub(super) mod dispatch;
 mod error;
-mod input_checks;
 mod prompts;
 mod registry;
 mod replies;
 mod resources;
+#[cfg_attr(not(feature = "schema-validate"), path = "no_schema_checks.rs")]
 mod schema_checks;
-#[cfg(feature = "auth")]
+#[cfg_attr(not(feature = "auth"), path = "no_scopes.rs")]
 mod scopes;
 #[cfg(feature = "seal")]
 mod sealing;
 mod task_tool;
 mod tasks;
+#[cfg_attr(not(feature = "http"), path = "no_tool_headers.rs")]
+mod tool_headers;
 mod tools;
+#[cfg(feature = "schemars")]
+mod typed_tools;
 mod uri;
 
 use alloc::borrow::Cow;
@@ -30,16 +34,13 @@ use core::future::Future;
 use serde::de::DeserializeOwned;
 
 use super::handler::context::Context;
-use super::handler::error::IntoAnswer;
-#[cfg(feature = "seal")]
 use super::handler::input_rounds::Sealing;
-use super::handler::mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
 use super::handler::output::{CompletionOutput, ResultOrInput};
-use super::handler::params::{decode_as, decode_params};
-use super::handler::reply::Reply;
+use super::handler_error::IntoAnswer;
+use super::mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
+use super::params::{decode_as, decode_params};
+use super::reply::Reply;
 use super::tasks::TaskRegistry;
-#[cfg(feature = "auth")]
-use crate::auth::Scopes;
 use crate::peer::server::ServerConfig;
 use crate::rpc::Raw;
 use crate::schema::{
@@ -47,15 +48,14 @@ use crate::schema::{
     Implementation, IntoResult, Json, Map, Meta, Method, MethodInfo, Prompt, ReadResourceParams, Resource,
     ResourceTemplate, ResultFields, Revision, ServerCapabilities, ServerCapability, Tool,
 };
-#[cfg(feature = "http")]
-use crate::transport::http::param_headers::ParamHeaders;
 
 pub use error::RouterError;
-#[cfg(feature = "schema-validate")]
-use input_checks::InputChecks;
 use registry::Registry;
 use replies::reply;
+use schema_checks::InputChecks;
+use scopes::ToolScopes;
 use task_tool::TaskTool;
+use tool_headers::ToolHeaders;
 pub use uri::TemplateError;
 use uri::UriTemplate;
 
@@ -106,15 +106,9 @@ pub struct Router<M: HandlerMode = SendHandlers> {
     /// The task registry, and the tools whose calls become tasks.
     task_registry: Option<Arc<TaskRegistry>>,
     task_tools: BTreeMap<String, TaskTool>,
-    #[cfg(feature = "seal")]
     sealing: Arc<Sealing>,
-    /// The parameters of tools that clients repeat as HTTP headers.
-    #[cfg(feature = "http")]
-    param_headers: BTreeMap<String, ParamHeaders>,
-    /// The scopes that tools require.
-    #[cfg(feature = "auth")]
-    scopes: BTreeMap<String, Arc<Scopes>>,
-    #[cfg(feature = "schema-validate")]
+    headers: ToolHeaders,
+    scopes: ToolScopes,
     input_checks: InputChecks,
     error: Option<RouterError>,
 }
@@ -164,7 +158,6 @@ impl<M: HandlerMode> Router<M> {
     /// Creates a server that describes itself by `info` and offers nothing yet.
     pub fn with_info(info: Implementation) -> Self {
         Self {
-            #[cfg(feature = "seal")]
             sealing: Arc::new(Sealing::new(info.name.clone())),
             info,
             instructions: None,
@@ -179,11 +172,8 @@ impl<M: HandlerMode> Router<M> {
             cache_hints: BTreeMap::new(),
             task_registry: None,
             task_tools: BTreeMap::new(),
-            #[cfg(feature = "http")]
-            param_headers: BTreeMap::new(),
-            #[cfg(feature = "auth")]
-            scopes: BTreeMap::new(),
-            #[cfg(feature = "schema-validate")]
+            headers: ToolHeaders::default(),
+            scopes: ToolScopes::default(),
             input_checks: InputChecks::default(),
             error: None,
         }
@@ -354,16 +344,12 @@ impl<M: HandlerMode> Router<M> {
     /// # Errors
     /// The first invalid registration.
     pub fn check(&self) -> Result<(), RouterError> {
-        let missing = || self.missing_page().or_else(|| self.missing_tasks());
-        #[cfg(feature = "auth")]
-        let missing = || missing().or_else(|| self.missing_tool());
+        let missing = || self.missing_page().or_else(|| self.missing_tasks()).or_else(|| self.missing_tool());
         self.error.clone().or_else(missing).map_or(Ok(()), Err)
     }
 
-    /// The parameters of a tool that clients repeat as HTTP headers, if it has any.
-    #[cfg(feature = "http")]
-    pub(crate) fn param_headers(&self, tool: &str) -> Option<&ParamHeaders> {
-        self.param_headers.get(tool)
+    pub(super) fn sealing(&self) -> &Arc<Sealing> {
+        &self.sealing
     }
 
     fn record_error(&mut self, problem: RouterError) {

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use super::replies::prompt_reply;
 use super::{Context, Router, RouterError, from_strings};
 use crate::front::handler::output::PromptOutput;
-use crate::front::handler::params::params_error;
-use crate::front::handler::reply::Reply;
+use crate::front::params::params_error;
+use crate::front::reply::Reply;
 use crate::front::{Handler, HandlerMode};
 use crate::schema::{GetPromptParams, Prompt, Revision, ServerCapability};
 

@@ -2,10 +2,10 @@
 
 use alloc::string::String;
 
-use crate::front::handler::error::HandlerError;
 use crate::front::handler::output::{PromptOutput, ResultOrInput};
 use crate::front::handler::output_check::ToolResult;
-use crate::front::handler::reply::Reply;
+use crate::front::handler_error::HandlerError;
+use crate::front::reply::Reply;
 use crate::peer::AnyResult;
 use crate::peer::server::resource_not_found;
 use crate::schema::{CallToolResult, Revision};

@@ -10,8 +10,8 @@ use super::replies::reply;
 use super::uri::{self, UriTemplate};
 use super::{Context, Router, RouterError, TemplateMatch, from_strings};
 use crate::front::handler::output::ResourceOutput;
-use crate::front::handler::params::params_error;
-use crate::front::handler::reply::Reply;
+use crate::front::params::params_error;
+use crate::front::reply::Reply;
 use crate::front::{Handler, HandlerMode};
 use crate::schema::{ReadResourceParams, Resource, ResourceTemplate, Revision, ServerCapability};
 

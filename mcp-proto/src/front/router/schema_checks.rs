@@ -1,31 +1,24 @@
 //! Checks of tool arguments and results against their JSON Schemas.
 
-#[cfg(feature = "schema-validate")]
+use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::sync::Arc;
 
-use super::Router;
-#[cfg(feature = "schema-validate")]
-use super::{RouterError, tools::invalid_arguments};
-use crate::front::HandlerMode;
+use super::tools::invalid_arguments;
+use super::{Context, HandlerMode, Reply, Router, RouterError};
 use crate::front::handler::output_check::OutputCheck;
-use crate::schema::Tool;
-#[cfg(feature = "schema-validate")]
-use crate::{
-    front::Context,
-    front::handler::reply::Reply,
-    schema::{CallToolParams, Json},
-    validate::{Bounds, Schema},
-};
+use crate::front::handler::output_schema::OutputSchema;
+use crate::schema::{CallToolParams, Json, Tool};
+pub(super) use crate::validate::SchemaError;
+use crate::validate::{Bounds, Schema};
 
-#[cfg(not(feature = "schema-validate"))]
-impl<M: HandlerMode> Router<M> {
-    pub(super) fn output_check(&mut self, tool: &Tool) -> OutputCheck {
-        OutputCheck::new(tool.page().is_some())
-    }
+/// The schemas that check the arguments of tools.
+#[derive(Default)]
+pub(super) struct InputChecks {
+    bounds: Bounds,
+    schemas: BTreeMap<String, Arc<Schema>>,
 }
 
-/// Schema checks.
-#[cfg(feature = "schema-validate")]
 impl<M: HandlerMode> Router<M> {
     /// Sets the bounds of tool schemas and of each check, for all tools that are registered after it.
     ///
@@ -45,7 +38,7 @@ impl<M: HandlerMode> Router<M> {
 
     pub(super) fn output_check(&mut self, tool: &Tool) -> OutputCheck {
         let schema = tool.output_schema.as_ref().and_then(|schema| self.compile(tool, "output", schema));
-        OutputCheck::with_schema(tool.page().is_some(), schema)
+        OutputCheck::new(tool.page().is_some(), OutputSchema(schema))
     }
 
     fn compile(&mut self, tool: &Tool, which: &'static str, schema: &Json) -> Option<Arc<Schema>> {

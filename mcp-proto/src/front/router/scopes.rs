@@ -1,15 +1,21 @@
 //! The scopes that tools require.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::{Context, HandlerMode, Router, RouterError};
+use crate::auth::Scopes;
 use crate::auth::server::parse_scopes;
-use crate::front::handler::params::decode_params;
-use crate::front::handler::reply::Reply;
+use crate::front::params::decode_params;
+use crate::front::reply::Reply;
 use crate::peer::server::resource_not_found;
 use crate::rpc::Raw;
 use crate::schema::{CallTool, Method as _};
+
+/// The scopes that tools require.
+#[derive(Default)]
+pub(super) struct ToolScopes(BTreeMap<String, Arc<Scopes>>);
 
 /// Scopes.
 impl<M: HandlerMode> Router<M> {
@@ -39,7 +45,7 @@ impl<M: HandlerMode> Router<M> {
         let tool = tool.into();
         match parse_scopes(scopes) {
             Ok(scopes) => {
-                self.scopes.insert(tool, Arc::new(scopes));
+                self.scopes.0.insert(tool, Arc::new(scopes));
             }
             Err(scope) => self.record_error(RouterError::Scope { tool, scope }),
         }
@@ -49,7 +55,7 @@ impl<M: HandlerMode> Router<M> {
     /// Returns a tool that requires scopes but is not registered: most likely it has another name, and would run
     /// unprotected.
     pub(super) fn missing_tool(&self) -> Option<RouterError> {
-        let missing = self.scopes.keys().find(|tool| self.tools.get(tool).is_none())?;
+        let missing = self.scopes.0.keys().find(|tool| self.tools.get(tool).is_none())?;
         Some(RouterError::NoTool { tool: missing.clone() })
     }
 
@@ -60,7 +66,7 @@ impl<M: HandlerMode> Router<M> {
         params: Option<&Raw>,
         context: Context,
     ) -> Result<Context, Reply> {
-        if method != CallTool::NAME || self.scopes.is_empty() {
+        if method != CallTool::NAME || self.scopes.0.is_empty() {
             return Ok(context);
         }
         let call = decode_params::<CallTool>(params.cloned()).map_err(Reply::Error)?;
@@ -69,7 +75,7 @@ impl<M: HandlerMode> Router<M> {
 
     /// Checks that the token of a call grants the scopes of its tool.
     pub(super) fn check_scopes(&self, tool: &str, context: Context) -> Result<Context, Reply> {
-        let Some(scopes) = self.scopes.get(tool) else { return Ok(context) };
+        let Some(scopes) = self.scopes.0.get(tool) else { return Ok(context) };
         let revision = context.revision();
         context.declare(scopes).map_err(|denied| denied.into_reply(|uri| resource_not_found(uri, revision)))
     }

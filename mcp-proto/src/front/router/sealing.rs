@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::{HandlerMode, Router};
-use crate::front::handler::input_rounds::{Sealing, SingleUse};
+use crate::front::handler::input_rounds::SingleUse;
 use crate::peer::server::Sealer;
 
 impl<M: HandlerMode> Router<M> {
@@ -47,9 +47,5 @@ impl<M: HandlerMode> Router<M> {
     pub fn single_use(mut self, store: Arc<dyn SingleUse>) -> Self {
         Arc::make_mut(&mut self.sealing).single_use = Some(store);
         self
-    }
-
-    pub(crate) fn sealing(&self) -> &Arc<Sealing> {
-        &self.sealing
     }
 }

@@ -16,10 +16,10 @@ use super::tools::decode_arguments;
 use super::{Router, RouterError};
 use crate::front::handler::context::Context;
 use crate::front::handler::detached::{DetachedCall, DetachedWork};
-use crate::front::handler::error::HandlerError;
-use crate::front::handler::mode::{Handler, HandlerMode};
 use crate::front::handler::output::ToolOutput;
-use crate::front::handler::reply::Reply;
+use crate::front::handler_error::HandlerError;
+use crate::front::mode::{Handler, HandlerMode};
+use crate::front::reply::Reply;
 use crate::front::running_handlers::SendFuture;
 use crate::front::tasks::{
     TaskChoice, TaskConfig, TaskHandlers, TaskListing, TaskRegistry, TaskService, TaskSpec, TaskWork,

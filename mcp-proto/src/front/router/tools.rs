@@ -1,55 +1,21 @@
 //! Tools and their handlers.
 
-#[cfg(feature = "schemars")]
-use alloc::string::String;
 use core::fmt;
 use core::future::Future;
 
 use serde::de::DeserializeOwned;
 
-use super::input_checks::object_schema;
 use super::replies::tool_reply;
 use super::{Router, RouterError};
 use crate::front::handler::context::Context;
-#[cfg(feature = "schemars")]
-use crate::front::handler::json_schema;
-use crate::front::handler::mode::{Handler, HandlerMode};
 use crate::front::handler::output::ToolOutput;
-use crate::front::handler::reply::Reply;
+use crate::front::mode::{Handler, HandlerMode};
+use crate::front::reply::Reply;
 use crate::rpc::code;
-use crate::schema::{CallToolParams, CallToolResult, ServerCapability, Tool};
-#[cfg(feature = "http")]
-use crate::transport::http::param_headers::ParamHeaders;
+use crate::schema::{CallToolParams, CallToolResult, Json, ServerCapability, Tool};
 
 /// Tools.
 impl<M: HandlerMode> Router<M> {
-    /// Registers a tool whose handler takes `A`. Its input schema is that of `A`, and its output schema that of the
-    /// handler's return type, if it has one.
-    ///
-    /// Arguments that do not match `A` never reach the handler: the model receives the decoding error.
-    #[cfg(feature = "schemars")]
-    #[must_use]
-    pub fn tool<A, F, H>(
-        mut self,
-        name: impl Into<String>,
-        description: impl Into<String>,
-        handler: H,
-    ) -> Self
-    where
-        A: DeserializeOwned + schemars::JsonSchema + 'static,
-        F: Future<Output: ToolOutput> + 'static,
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
-    {
-        let name = name.into();
-        let Some(input) = json_schema::of_arguments::<A>() else {
-            self.record_error(RouterError::InputSchema { tool: name });
-            return self;
-        };
-        let mut tool = Tool::new(name, description, input);
-        tool.output_schema = F::Output::output_schema();
-        self.tool_with(tool, handler)
-    }
-
     /// Registers a tool with an explicit description, whose handler takes `A`.
     ///
     /// ```
@@ -108,20 +74,26 @@ impl<M: HandlerMode> Router<M> {
             Some(schema) => tool.input_schema = schema,
             None => self.record_error(RouterError::InputSchema { tool: tool.name.clone() }),
         }
-        #[cfg(feature = "schema-validate")]
         self.add_input_check(&tool);
-        #[cfg(feature = "http")]
-        match ParamHeaders::from_schema(tool.input_schema.as_str()) {
-            Ok(None) => {}
-            Ok(Some(headers)) => {
-                self.param_headers.insert(tool.name.clone(), headers);
-            }
-            Err(error) => self.record_error(RouterError::ParamHeader { tool: tool.name.clone(), error }),
+        if let Err(error) = self.headers.add(&tool) {
+            self.record_error(RouterError::ParamHeader { tool: tool.name.clone(), error });
         }
         if let Err(name) = self.tools.insert(tool.name.clone(), tool, handler) {
             self.record_error(RouterError::Duplicate { kind: "tool", name });
         }
         self.declare(ServerCapability::Tools)
+    }
+}
+
+/// Adds `type: object` to the schema of a tool's arguments, which may omit it because arguments are always objects.
+fn object_schema(schema: &Json) -> Option<Json> {
+    let mut fields: serde_json::Map<_, _> = schema.decode().ok()?;
+    match fields.get("type") {
+        Some(kind) => (kind == "object").then(|| schema.clone()),
+        None => {
+            fields.insert("type".into(), "object".into());
+            Some(serde_json::Value::from(fields).into())
+        }
     }
 }
 

@@ -8,23 +8,21 @@ use core::task::{Context as TaskContext, Poll};
 use super::core::{NewRequest, ServerCore, ServerWork};
 use super::suspendable_handler::SuspendableHandler;
 use crate::Instant;
+use crate::front::entropy::Entropy;
 use crate::front::handler::connection::HandlerConnection;
 use crate::front::handler::context::Context;
 use crate::front::handler::inbound_request::InboundRequest;
 use crate::front::handler::input_rounds::InputRounds;
-use crate::front::handler::reply::Reply;
+use crate::front::reply::Reply;
 use crate::front::router::Router;
 use crate::front::router::dispatch::Dispatch;
 use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
-use crate::front::{Entropy, HandlerMode, SendHandlers};
+use crate::front::{HandlerMode, SendHandlers};
 use crate::inline_map::InlineMap;
-use crate::peer::server::{Answer, CloseReason, RequestContext, ServerTransport};
+use crate::peer::server::{Answer, CloseReason, ServerTransport};
 use crate::peer::{InboundId, LostReason};
-use crate::rpc::{Raw, Text};
-#[cfg(feature = "seal")]
-use crate::schema::Era;
 
 /// Drives one connection of a server: an adapter's future holds it beside its transport.
 ///
@@ -151,7 +149,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     /// Starts to answer a request. Returns whether the client leaves too many answers unread.
     fn begin(&mut self, request: NewRequest) -> bool {
         let NewRequest { id, method, params, context, caller } = request;
-        let input_rounds = self.input_rounds(&method, params.as_ref(), &context);
+        let (sealing, entropy) = (self.router.sealing(), &self.entropy);
+        let input_rounds = InputRounds::of(&method, params.as_ref(), context.era, sealing, entropy);
         let request = InboundRequest {
             connection: self.connection.clone(),
             id,
@@ -209,25 +208,6 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     fn start(&mut self, id: InboundId, handler: H::HandlerFuture, context: Context) {
         self.running.start(id, SuspendableHandler::new(handler, context));
-    }
-
-    /// The input rounds of a request, at revisions that have them.
-    #[cfg(feature = "seal")]
-    fn input_rounds(
-        &self,
-        method: &Text,
-        params: Option<&Raw>,
-        request: &RequestContext,
-    ) -> Option<InputRounds> {
-        (request.era == Era::Modern).then(|| {
-            let (sealing, entropy) = (self.router.sealing().clone(), self.entropy.clone());
-            InputRounds::new(method.clone(), params.cloned(), sealing, entropy)
-        })
-    }
-
-    #[cfg(not(feature = "seal"))]
-    fn input_rounds(&self, _: &Text, _: Option<&Raw>, _: &RequestContext) -> Option<InputRounds> {
-        None
     }
 }
 

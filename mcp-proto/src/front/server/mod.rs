@@ -15,12 +15,13 @@ use alloc::sync::Arc;
 
 use serde::Serialize;
 
+use super::entropy::Entropy;
 use super::events::{self as listening, EventSource, Events};
 use super::request::Request;
 use super::router::Router;
 use super::shared::Shared;
 use super::tasks::TaskService;
-use super::{Clock, Entropy, HandlerMode};
+use super::{Clock, HandlerMode};
 use crate::peer::server::{CloseReason, ListKind, ServerTransport, Session};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method};

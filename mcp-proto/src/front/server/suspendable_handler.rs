@@ -5,7 +5,8 @@ use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 
 use crate::front::handler::context::Context;
-use crate::front::handler::reply::Reply;
+use crate::front::handler::round_reply::RoundReply;
+use crate::front::reply::Reply;
 
 /// A running handler, which ends early if it needs input from a 2026-07-28 client.
 pub(super) struct SuspendableHandler<F> {
@@ -37,6 +38,16 @@ impl<F: Future<Output = Reply> + Unpin> Future for SuspendableHandler<F> {
         match future.poll(cx) {
             Poll::Ready(reply) => Poll::Ready(rounds.finish().map_or(reply, Reply::from)),
             Poll::Pending => rounds.end_poll(cx).map_or(Poll::Pending, |reply| Poll::Ready(reply.into())),
+        }
+    }
+}
+
+impl From<RoundReply> for Reply {
+    fn from(reply: RoundReply) -> Self {
+        match reply {
+            RoundReply::InputRequired(needed) => Self::InputRequired(needed),
+            RoundReply::Error(error) => Self::Error(error),
+            RoundReply::Denied(error, denial) => Self::Denied(error, denial),
         }
     }
 }

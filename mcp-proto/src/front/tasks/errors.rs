@@ -3,7 +3,7 @@
 use alloc::format;
 
 use super::StoreError;
-use crate::front::handler::reply::Reply;
+use crate::front::reply::Reply;
 use crate::peer::Denial;
 use crate::rpc::{ErrorObject, code};
 

@@ -4,7 +4,7 @@ use core::future::Future;
 
 use crate::front::handler::context::Context;
 use crate::front::handler::detached::DetachedWork;
-use crate::front::handler::reply::Reply;
+use crate::front::reply::Reply;
 use crate::schema::CallToolParams;
 
 /// The work of a task.

@@ -16,7 +16,7 @@ use super::service::{NewTask, TaskService};
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::Instant;
 use crate::front::handler::context::Context;
-use crate::front::handler::reply::Reply;
+use crate::front::reply::Reply;
 use crate::front::running_handlers::catch_panic;
 use crate::front::signal::{TaskWaker, Wakers};
 use crate::peer::server::adapt_error;

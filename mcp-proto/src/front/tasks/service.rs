@@ -16,7 +16,7 @@ use super::{StoreError, StoredTaskState, TaskRecord, TaskRegistry};
 use crate::UnixTime;
 use crate::front::Clock;
 use crate::front::handler::context::Context;
-use crate::front::handler::reply::Reply;
+use crate::front::reply::Reply;
 use crate::front::running_handlers::SendFuture;
 use crate::front::signal::{Signal, TaskWaker, lock};
 use crate::quota::QuotaError;

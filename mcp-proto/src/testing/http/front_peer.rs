@@ -15,8 +15,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::{HttpOutput, HttpPeer};
+use crate::front::entropy::Entropy;
 use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
-use crate::front::{Clock, Entropy, HandlerMode, Router, SendHandlers};
+use crate::front::{Clock, HandlerMode, Router, SendHandlers};
 use crate::peer::Principal;
 use crate::transport::http::client::HttpRequest;
 use crate::transport::http::server::{HttpServerConfig, RequestHead};

@@ -6,9 +6,9 @@ use core::future::Future;
 
 use super::{ClientContext, ClientHandlers};
 use crate::consent::UrlConsent;
-use crate::front::handler::error::IntoAnswer;
-use crate::front::handler::params::decode_params;
-use crate::front::handler::reply::Reply;
+use crate::front::handler_error::IntoAnswer;
+use crate::front::params::decode_params;
+use crate::front::reply::Reply;
 use crate::front::{Handler, HandlerMode};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{CreateMessage, Elicit, ElicitFormParams, ElicitParams, ListRoots, Method, ToolRule};

@@ -22,21 +22,22 @@ use std::sync::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::round_reply::RoundReply;
 use super::sealing::Sealing;
 use super::single_use::{StateId, StateUse};
 use super::state_binding::state_binding;
 use crate::UnixTime;
-use crate::front::handler::error::HandlerError;
+use crate::front::Error;
+use crate::front::entropy::Entropy;
 use crate::front::handler::inbound_request::InboundRequest;
+use crate::front::handler::round_reply::RoundReply;
+use crate::front::handler_error::HandlerError;
 use crate::front::running_handlers::SendFuture;
 use crate::front::signal::{Waiters, Wakers, lock};
-use crate::front::{Entropy, Error};
 use crate::peer::server::{NONCE_BYTES, missing_capabilities, required_capability};
 use crate::peer::{Outcome, Principal, RequestError};
 use crate::rpc::{ErrorObject, Raw, Text, code};
 use crate::schema::{
-    ClientCapabilities, Direction, FormError, InputRequest, InputRequiredResult, Map, Method, MethodInfo,
+    ClientCapabilities, Direction, Era, FormError, InputRequest, InputRequiredResult, Map, Method, MethodInfo,
 };
 
 /// The input rounds of a 2026-07-28 request, as the current attempt of the client sees them.
@@ -112,13 +113,21 @@ fn invalid(what: impl Into<String>) -> ErrorObject {
 }
 
 impl InputRounds {
-    pub(in crate::front) fn new(
-        method: Text,
-        params: Option<Raw>,
-        sealing: Arc<Sealing>,
-        entropy: Arc<dyn Entropy>,
-    ) -> Self {
-        Self { method, params, sealing, entropy, inner: Mutex::default() }
+    /// The input rounds of a request, at revisions that have them.
+    pub(in crate::front) fn of(
+        method: &Text,
+        params: Option<&Raw>,
+        era: Era,
+        sealing: &Arc<Sealing>,
+        entropy: &Arc<dyn Entropy>,
+    ) -> Option<Self> {
+        (era == Era::Modern).then(|| Self {
+            method: method.clone(),
+            params: params.cloned(),
+            sealing: sealing.clone(),
+            entropy: entropy.clone(),
+            inner: Mutex::default(),
+        })
     }
 
     // --- Used by the handler ---

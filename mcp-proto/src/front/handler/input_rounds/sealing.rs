@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::sync::OnceLock;
 
 use super::single_use::SingleUse;
-use crate::front::Entropy;
+use crate::front::entropy::Entropy;
 use crate::peer::server::{SealKey, Sealer};
 
 /// The default lifetime of a request state: long enough for a user to read, think and type, short enough that old

@@ -5,7 +5,7 @@ use core::fmt;
 use core::future::ready;
 use std::sync::Mutex;
 
-use crate::front::handler::error::HandlerError;
+use crate::front::handler_error::HandlerError;
 use crate::front::running_handlers::SendFuture;
 use crate::front::signal::lock;
 use crate::peer::server::NONCE_BYTES;

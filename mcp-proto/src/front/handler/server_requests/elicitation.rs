@@ -8,7 +8,7 @@ use super::elicitation_completion::ElicitationCompletion;
 use super::input_future::InputFuture;
 use crate::consent::{UrlConsent, UrlWarning};
 use crate::front::handler::context::Context;
-use crate::front::handler::error::HandlerError;
+use crate::front::handler_error::HandlerError;
 use crate::peer::RequestError;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{At, ClientCapability, Elicit, ElicitParams, ElicitUrlParams, UrlElicitationData};

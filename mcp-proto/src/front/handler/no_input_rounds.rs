@@ -1,18 +1,39 @@
-//! The uninhabited type of input rounds without the feature `seal`.
+//! Stands in for `input_rounds` without the feature `seal`: handlers cannot request input from clients of 2026-07-28.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::future::Future;
 use core::task::Context as TaskContext;
 
+use super::inbound_request::InboundRequest;
 use super::round_reply::RoundReply;
 use crate::front::Error;
-use crate::front::handler::inbound_request::InboundRequest;
-use crate::schema::{FormError, InputRequest, Method};
+use crate::front::entropy::Entropy;
+use crate::rpc::{Raw, Text};
+use crate::schema::{Era, FormError, InputRequest, Method};
 
-/// Input rounds without the feature `seal`: this type has no value.
+pub(in crate::front) struct Sealing;
+
+impl Sealing {
+    pub(in crate::front) fn new(_: String) -> Self {
+        Self
+    }
+}
+
+/// Uninhabited, as no request has input rounds.
 pub(in crate::front) enum InputRounds {}
 
 impl InputRounds {
+    pub(in crate::front) fn of(
+        _: &Text,
+        _: Option<&Raw>,
+        _: Era,
+        _: &Arc<Sealing>,
+        _: &Arc<dyn Entropy>,
+    ) -> Option<Self> {
+        None
+    }
+
     pub(in crate::front) async fn request_input<M: Method>(
         &self,
         _: &InboundRequest,

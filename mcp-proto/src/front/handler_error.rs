@@ -59,8 +59,7 @@ impl HandlerError {
     /// `WWW-Authenticate` if nothing else was sent yet; otherwise it is an error of the code
     /// [`INVALID_REQUEST`](code::INVALID_REQUEST).
     ///
-    /// For servers that check tokens in their own layer.
-    #[cfg_attr(feature = "auth", doc = "With the feature `auth`, `Context::require` says it better.")]
+    /// For servers that check tokens in their own layer. With the feature `auth`, use `Context::require`.
     pub fn denied(message: impl Into<String>, challenge: impl Into<String>) -> Self {
         let error = ErrorObject::new(code::INVALID_REQUEST, message);
         Self(HandlerErrorKind::Denied { error, denial: Denial::Challenge(challenge.into()) })

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::future::Future;
 
 use super::reply::Reply;
-use crate::front::running_handlers::{LocalFuture, SendFuture};
+use super::running_handlers::{LocalFuture, SendFuture};
 
 /// Whether handlers, and so the driver that runs them, may move between threads: [`SendHandlers`] or [`LocalHandlers`].
 pub trait HandlerMode: sealed::Sealed + Sized + 'static {

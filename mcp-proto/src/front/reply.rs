@@ -1,21 +1,21 @@
 //! The type-erased answer of a handler.
 
 use alloc::boxed::Box;
-#[cfg(feature = "server")]
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
 #[cfg(feature = "server")]
-use super::detached::DetachedCall;
-#[cfg(feature = "server")]
-use super::error::{HandlerError, HandlerErrorKind};
-#[cfg(feature = "server")]
-use super::input_rounds::RoundReply;
-use crate::front::running_handlers::HandlerPanic;
+use super::handler::detached::DetachedCall;
+use super::handler_error::{HandlerError, HandlerErrorKind};
+use super::running_handlers::HandlerPanic;
 use crate::peer::{AnyResult, Denial};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::InputRequiredResult;
+
+/// Uninhabited, as only servers have detached work.
+#[cfg(not(feature = "server"))]
+type DetachedCall = core::convert::Infallible;
 
 /// The answer of a handler.
 #[doc(hidden)]
@@ -26,7 +26,6 @@ pub enum Reply {
     /// The server denies the request: the error, and the reason.
     Denied(ErrorObject, Denial),
     /// The rest of the work runs as a task if the client supports tasks.
-    #[cfg(feature = "server")]
     Detached(Box<DetachedCall>),
 }
 
@@ -46,17 +45,6 @@ impl From<HandlerPanic> for Reply {
     }
 }
 
-#[cfg(feature = "server")]
-impl From<RoundReply> for Reply {
-    fn from(reply: RoundReply) -> Self {
-        match reply {
-            RoundReply::InputRequired(needed) => Self::InputRequired(needed),
-            RoundReply::Error(error) => Self::Error(error),
-            RoundReply::Denied(error, denial) => Self::Denied(error, denial),
-        }
-    }
-}
-
 impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -64,13 +52,11 @@ impl fmt::Debug for Reply {
             Self::InputRequired(_) => f.write_str("InputRequired"),
             Self::Error(error) => f.debug_tuple("Error").field(error).finish(),
             Self::Denied(error, _) => f.debug_tuple("Denied").field(error).finish(),
-            #[cfg(feature = "server")]
             Self::Detached(_) => f.write_str("Detached"),
         }
     }
 }
 
-#[cfg(feature = "server")]
 impl HandlerError {
     /// Converts the error of a tool into a message for the model, or into the reply of a protocol error.
     pub(crate) fn into_message(self) -> Result<String, Reply> {

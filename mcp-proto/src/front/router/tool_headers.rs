@@ -1,0 +1,29 @@
+//! The parameters of tools that clients repeat as HTTP headers.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+
+use super::{HandlerMode, Router};
+use crate::schema::Tool;
+pub(super) use crate::transport::http::param_headers::ParamHeaderError;
+use crate::transport::http::param_headers::ParamHeaders;
+
+/// The parameters that clients repeat as HTTP headers, by tool.
+#[derive(Default)]
+pub(super) struct ToolHeaders(BTreeMap<String, ParamHeaders>);
+
+impl ToolHeaders {
+    pub(super) fn add(&mut self, tool: &Tool) -> Result<(), ParamHeaderError> {
+        if let Some(headers) = ParamHeaders::from_schema(tool.input_schema.as_str())? {
+            self.0.insert(tool.name.clone(), headers);
+        }
+        Ok(())
+    }
+}
+
+impl<M: HandlerMode> Router<M> {
+    /// The parameters of a tool that clients repeat as HTTP headers, if it has any.
+    pub(crate) fn param_headers(&self, tool: &str) -> Option<&ParamHeaders> {
+        self.headers.0.get(tool)
+    }
+}
