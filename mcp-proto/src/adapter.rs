@@ -7,11 +7,12 @@ pub use crate::front::clock::{Clock, SystemClock};
 pub use crate::front::entropy::Entropy;
 
 #[cfg(feature = "client")]
-pub use crate::peer::client::ClientTransport;
+pub use crate::{
+    front::client::{CacheContextEnder, ClientDriver, client},
+    peer::client::ClientTransport,
+};
 #[cfg(feature = "server")]
-pub use crate::peer::server::ServerTransport;
-
-#[cfg(feature = "client")]
-pub use crate::front::client::{ClientDriver, client};
-#[cfg(feature = "server")]
-pub use crate::front::server::{ServerDriver, server};
+pub use crate::{
+    front::server::{ServerDriver, server},
+    peer::server::ServerTransport,
+};

@@ -92,16 +92,8 @@ pub use mcp_proto::{
     CallToolResult, ContentBlock, ElicitAction, ElicitParams, ElicitSchema, Error, HandlerError,
     Implementation, PrimitiveSchema, Tool, ToolAnnotations,
 };
-#[cfg(feature = "client")]
-pub use mcp_proto::{Client, ClientContext, ClientHandlers};
-#[cfg(feature = "server")]
-pub use mcp_proto::{Context, Router};
 
 pub use child::{Child, Exit, Process};
-#[cfg(feature = "client")]
-pub use client::{
-    ChildLink, ClientDriver, ClientOptions, StreamLink, WireDirection, connect, connect_stream,
-};
 pub use command::Command;
 pub use environment::Environment;
 pub use io::Io;
@@ -109,9 +101,18 @@ pub use killer::Killer;
 pub use pipe::{ChildStdin, ChildStdout};
 pub use preview::{CommandPreview, Risk};
 pub use reactor::start_reactor;
-#[cfg(feature = "server")]
-pub use server::{ServerDriver, ServerOptions, serve, serve_stdio};
 pub use shutdown::{ShutdownStep, ShutdownTimeouts};
 pub use spawn_error::{SpawnError, SpawnErrorKind};
 pub use stderr::{Stderr, StderrLine, StderrLines};
 pub use stdio::{Stdin, Stdout, stdio, stdio_shared};
+
+#[cfg(feature = "client")]
+pub use {
+    client::{ChildLink, ClientDriver, ClientOptions, StreamLink, WireDirection, connect, connect_stream},
+    mcp_proto::{Client, ClientContext, ClientHandlers},
+};
+#[cfg(feature = "server")]
+pub use {
+    mcp_proto::{Context, Router},
+    server::{ServerDriver, ServerOptions, serve, serve_stdio},
+};

@@ -14,12 +14,12 @@ use futures_lite::Stream as _;
 use futures_lite::future::Boxed;
 use futures_util::stream::FuturesUnordered;
 use mcp_proto::Instant;
+use mcp_proto::adapter::CacheContextEnder;
 use mcp_proto::auth::client::{
     Action, AuthClient, AuthConfigError, AuthError, Event, LoginMode, RefusedRequest, RequestAuth,
     RetryDecision, SaveOutcome, StoredRecord, TokenGeneration,
 };
 use mcp_proto::auth::{Fetch, FetchId, FetchPolicy, Secret};
-use mcp_proto::front::CacheContextEnder;
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 

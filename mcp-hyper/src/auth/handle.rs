@@ -5,12 +5,12 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
+use mcp_proto::adapter::CacheContextEnder;
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::auth::Now;
 use mcp_proto::auth::client::{
     AuthClient, AuthContext, AuthError, FinishError, Redirect, RequestAuth, TokenStatus,
 };
-use mcp_proto::front::CacheContextEnder;
 use mcp_proto::transport::http::Verb;
 
 use crate::time::RuntimeClock;

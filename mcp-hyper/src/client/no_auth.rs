@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use mcp_proto::Instant;
-use mcp_proto::adapter::Clock as _;
-use mcp_proto::front::{CacheContextEnder, HandlerMode};
+use mcp_proto::adapter::{CacheContextEnder, Clock as _};
+use mcp_proto::front::HandlerMode;
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 

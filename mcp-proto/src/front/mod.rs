@@ -141,8 +141,8 @@ pub use request::{Call, Request};
 
 #[cfg(feature = "client")]
 pub use client::{
-    CacheContextEnder, Client, ClientContext, ClientHandlers, Event, Pages, PaginatedMethod, Subscription,
-    SubscriptionUpdate, TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate,
+    Client, ClientContext, ClientHandlers, Event, Pages, PaginatedMethod, Subscription, SubscriptionUpdate,
+    TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate,
 };
 #[cfg(all(feature = "client", feature = "schema-validate"))]
 pub use outputs::OutputChecks;

@@ -1,7 +1,7 @@
 //! The message semantics of MCP for either role, independent of the transport.
 //!
 //! A peer owns no framing and no buffer: it takes whole [messages](crate::rpc::Message) and writes through the
-//! [`Outbox`] that its transport passes in. Applications drive the [transports](crate::transport).
+//! `Outbox` that its transport passes in. Applications drive the [transports](crate::transport).
 
 mod batch;
 #[cfg(feature = "client")]
@@ -30,18 +30,18 @@ mod transport_error;
 pub use crate::schema::CacheHint;
 pub use conduct::{Conduct, Leniency};
 pub use denial::Denial;
-pub use encode::{AnyParams, AnyResult, MetaEntries, OutgoingRequest, ResultDefaults};
+pub use encode::{AnyResult, OutgoingRequest};
 pub use inbound::InboundId;
 pub use input_error::InputError;
 pub use options::{CacheMode, InputMode, ProgressOption, ReissuePolicy, RequestOptions, TaskMode};
 pub use outbound::RequestId;
-pub use outbox::{MessageKind, Outbox};
 pub use outcome::{DecodeError, InvalidAnswerError, LostReason, Outcome, RequestError, RequiredCapability};
 pub use principal::Principal;
 pub use task::TaskReport;
 pub use transport_error::{RetryAdvice, TransportError};
 
+pub(crate) use encode::{AnyParams, ResultDefaults};
 pub(crate) use inbound::{Inbound, InsertError};
 pub(crate) use outbound::{Outbound, OutboundEntry, Stage, StoredParams, TaskOptions};
-#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+pub(crate) use outbox::{MessageKind, Outbox};
 pub(crate) use outcome::quote_error_without_id;

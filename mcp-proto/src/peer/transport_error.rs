@@ -59,7 +59,6 @@ impl TransportError {
     }
 }
 
-#[cfg(any(test, feature = "http"))]
 impl TransportError {
     /// Creates an error from a status and the start of the body, with no other details.
     pub(crate) fn new(protocol: &'static str, status: u16, body: &str) -> Self {

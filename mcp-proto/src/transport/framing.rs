@@ -13,18 +13,10 @@ use crate::rpc::{Id, write};
 use crate::schema::{Cancelled, Notification, Revision};
 
 /// A message framing. Implemented by [`Newline`] and [`MessageFraming`].
-pub trait Framing: Outbox + sealed::Sealed {
-    #[doc(hidden)]
+pub trait Framing: Outbox {
     fn new(limits: &Limits) -> Self;
     /// Discards all buffered input and output.
-    #[doc(hidden)]
     fn clear(&mut self);
-}
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::Newline {}
-    impl Sealed for super::MessageFraming {}
 }
 
 /// Newline-delimited framing: one message per line of a byte stream.

@@ -26,69 +26,29 @@
 
 #[cfg(feature = "client")]
 mod client;
+mod driven_peer;
 mod framing;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "server")]
 mod server;
 
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::time::Duration;
 
 use bytes::Bytes;
 
-use crate::peer::Outbox;
-use crate::rpc::{self, Frame, Malformed};
-use crate::{Instant, Limits};
+use crate::Instant;
+use crate::peer::Outbox as _;
+use crate::rpc::{self, Malformed};
+
+use self::driven_peer::Peer;
+use self::framing::{Framing, MessageFraming, Newline};
 
 #[cfg(feature = "client")]
 pub use client::{ChannelClient, StreamClient};
-pub use framing::{Framing, MessageFraming, Newline};
 #[cfg(feature = "server")]
 pub use server::{ChannelServer, StreamServer};
-
-/// A peer of either role, as a transport drives it. Implemented by the peers of this crate only.
-pub trait Peer: sealed::Sealed {
-    /// The events that the peer reports to its application.
-    type Event;
-
-    /// Handles a message or a batch.
-    fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox);
-    /// Handles input that is not a message, or a message skipped because of its length.
-    fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox);
-    /// Handles the end of the connection; `detail` is the transport's description of it.
-    fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox);
-    /// Runs the timers that are due at `now`.
-    fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox);
-    /// Returns when `handle_timeout` is due.
-    fn poll_timeout(&self) -> Option<Instant>;
-    /// Returns the next event.
-    fn poll_event(&mut self) -> Option<Self::Event>;
-    /// Returns whether the peer wants more input, that is, whether the application takes its events.
-    fn wants_read(&self) -> bool;
-    /// Dispatches deferred messages as far as the remote side takes the output.
-    fn dispatch_deferred(&mut self, _now: Instant, _out: &mut dyn Outbox) {}
-    /// Records that the transport has taken output; `queued` bytes are left.
-    fn handle_transmitted(&mut self, _queued: usize) {}
-    /// Ends the connection because of a local failure; `why` describes it.
-    fn fail(&mut self, why: String);
-    /// Returns whether the connection is over.
-    fn is_closed(&self) -> bool;
-    /// Returns the limits of the connection.
-    fn limits(&self) -> &Limits;
-    /// Returns how long queued bytes may wait without the transport taking any.
-    fn write_timeout(&self) -> Duration;
-}
-
-mod sealed {
-    pub trait Sealed {}
-    #[cfg(feature = "client")]
-    impl Sealed for crate::peer::client::Client {}
-    #[cfg(feature = "server")]
-    impl Sealed for crate::peer::server::Server {}
-}
 
 /// A peer (client or server) combined with its message framing.
 ///
@@ -194,8 +154,8 @@ impl<P: Peer, F: Framing> Transport<P, F> {
     /// The result is advice: input that arrives nevertheless is handled, but events that wait too long are dropped and
     /// requests for which there is no room are refused.
     ///
-    /// A server wants no more input while the client leaves more than [`Limits::queued_bytes`] of answers unread *and*
-    /// the requests deferred for that reason fill a window of [`Limits::message_bytes`].
+    /// A server wants no more input while the client leaves more than [`Limits::queued_bytes`](crate::Limits::queued_bytes) of answers unread *and*
+    /// the requests deferred for that reason fill a window of [`Limits::message_bytes`](crate::Limits::message_bytes).
     pub fn wants_read(&self) -> bool {
         self.peer.wants_read()
     }

@@ -20,9 +20,7 @@ mod connect_error;
 mod connection;
 mod detect;
 mod event;
-#[cfg(feature = "http")]
 mod exchange_answers;
-#[cfg(feature = "http")]
 mod external_handshake;
 pub(crate) mod handshake;
 mod input_requests;
@@ -35,7 +33,6 @@ mod progress;
 mod receive;
 mod requests;
 mod state;
-#[cfg(feature = "http")]
 mod suspended_deadlines;
 mod tasks;
 mod timers;
@@ -104,8 +101,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Creates a client that has not requested its link yet: [`poll_link`](Self::poll_link) starts it.
-    pub fn new(config: ClientConfig) -> Self {
+    /// Creates a client that has not requested its link yet: `poll_link` starts it.
+    pub(crate) fn new(config: ClientConfig) -> Self {
         let limits = config.limits;
         Self {
             detect: EraDetection::new(&config),
@@ -174,7 +171,7 @@ impl Client {
 
     /// The next event, in wire order.
     #[must_use]
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
         loop {
             if self.events.is_empty() {
                 self.report_dropped();
@@ -192,7 +189,7 @@ impl Client {
     /// The next action for the link. `flushed` says whether all written output has been handed over; the sending half
     /// is closed only then.
     #[must_use]
-    pub fn poll_link(&mut self, flushed: bool) -> Option<LinkAction> {
+    pub(crate) fn poll_link(&mut self, flushed: bool) -> Option<LinkAction> {
         let action = self.connection.poll_action(flushed)?;
         if action == LinkAction::Open {
             self.connection.enter(Phase::Connecting);
@@ -204,7 +201,7 @@ impl Client {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let phase = self.connection.phase();
         if self.is_closed() {
             return None;

@@ -34,7 +34,7 @@ impl Client {
     // --- The link ---
 
     /// Handles the opening of the requested link.
-    pub fn handle_open(&mut self, now: Instant, out: &mut dyn Outbox) {
+    pub(crate) fn handle_open(&mut self, now: Instant, out: &mut dyn Outbox) {
         if matches!(self.connection.phase(), Phase::Connecting) {
             self.connection.enter(Phase::Detecting);
             self.detect.begin(now);
@@ -53,7 +53,7 @@ impl Client {
 
     /// Handles the end of the link; `detail` is the transport's description of it: an exit status, an error, the last
     /// lines of standard error.
-    pub fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
+    pub(crate) fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
         match self.connection.phase() {
             Phase::Disconnected | Phase::Connecting | Phase::Closed => {}
             Phase::Detecting => {
@@ -68,7 +68,7 @@ impl Client {
     // --- The server ---
 
     /// Handles a message, or a batch of them.
-    pub fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
+    pub(crate) fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
         match frame {
             Frame::Single(message) => self.take_message(now, message, None, out),
             Frame::Batch(batch) => self.handle_batch(now, batch, out),
@@ -79,13 +79,8 @@ impl Client {
         self.advance_watches(now, out);
     }
 
-    /// Handles one message.
-    pub fn handle_message(&mut self, now: Instant, message: Message, out: &mut dyn Outbox) {
-        self.handle_frame(now, Frame::Single(message), out);
-    }
-
     /// Handles input that is not a message. If it was the answer to a request, that request ends.
-    pub fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+    pub(crate) fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
         if self.connection.phase().is_receiving() {
             self.take_malformed(now, malformed, out);
             self.advance_tasks(now, out);

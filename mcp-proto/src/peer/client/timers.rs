@@ -11,7 +11,7 @@ use super::{Client, CloseReason, Diagnostic, Phase};
 
 impl Client {
     /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
-    pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
         self.note_time(now);
         // One step may lead to the next, which has expired as well if its timeout is zero.
         while self.detect.deadline().is_some_and(|deadline| deadline <= now) && !self.is_closed() {

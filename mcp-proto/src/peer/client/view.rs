@@ -194,7 +194,6 @@ impl<'a> ClientCommands<'a> {
     }
 
     /// Reports a deviation of the server, if the configuration tolerates deviations. Returns whether it does.
-    #[cfg(feature = "std")]
     pub(crate) fn tolerate(&mut self, leniency: crate::peer::Leniency) -> bool {
         self.client().tolerate(leniency)
     }

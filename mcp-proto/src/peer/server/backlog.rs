@@ -188,7 +188,7 @@ impl Server {
 
     /// Dispatches held messages while the client takes its answers and the application its events. Does nothing if none
     /// are held.
-    pub fn release(&mut self, now: Instant, out: &mut dyn Outbox) {
+    pub(crate) fn release(&mut self, now: Instant, out: &mut dyn Outbox) {
         let mut waited = core::mem::take(&mut self.backlog.has_resumed);
         while self.can_release() && !self.is_closed() && !self.is_congested(out) {
             let Some(held) = self.backlog.pop() else { break };

@@ -47,16 +47,10 @@ pub use session::Session;
 pub use transport::{ServerLoan, ServerTransport};
 pub use view::ServerCommands;
 
-#[cfg(feature = "http")]
 pub(crate) use admit::unsupported_version;
-#[cfg(feature = "std")]
 pub(crate) use commands::{adapt_error, required_capability};
-#[cfg(feature = "std")]
 pub(crate) use notify::exceeds;
-#[cfg(feature = "http")]
 pub(crate) use prepared_config::PreparedConfig;
-#[cfg(not(feature = "http"))]
-use prepared_config::PreparedConfig;
 use subscriptions::Subscriptions;
 
 /// The phase of a connection.
@@ -120,7 +114,7 @@ pub struct Server {
 
 impl Server {
     /// Creates a server that waits for its client's first message.
-    pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
+    pub(crate) fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
         let config = config.into();
         let backlog = Backlog::new(config.limits.message_bytes);
         Self { caches_sender: true, backlog, ..Self::from_prepared(&PreparedConfig::new(config)) }
@@ -178,13 +172,11 @@ impl Server {
     }
 
     /// Whether a request of the client has not been answered.
-    #[cfg(feature = "http")]
     pub(crate) fn is_unanswered(&self, id: &Id) -> bool {
         self.inbound.find(id).is_some()
     }
 
     /// The id of an unanswered request of the client, as on the wire.
-    #[cfg(feature = "http")]
     pub(crate) fn wire_id(&self, request: InboundId) -> Option<&Id> {
         self.inbound.get(request).map(|(id, _)| id)
     }
@@ -216,7 +208,7 @@ impl Server {
 
     /// The next event, in wire order.
     #[must_use]
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
         if self.events.is_empty() {
             self.report_dropped();
         }
@@ -225,7 +217,7 @@ impl Server {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Open => None,
             Phase::Finishing { .. } if self.is_waiting_for_client() => None,

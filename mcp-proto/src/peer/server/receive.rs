@@ -19,7 +19,7 @@ use super::{CloseReason, Diagnostic, Event, Phase, Server};
 
 impl Server {
     /// Handles a message, or a batch of them.
-    pub fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
+    pub(crate) fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
         if self.is_closed() {
             return;
         }
@@ -73,7 +73,7 @@ impl Server {
     }
 
     /// Handles input that is not a message: answers it with an error, under its id if that could be read.
-    pub fn handle_malformed(&mut self, malformed: Malformed, out: &mut dyn Outbox) {
+    pub(crate) fn handle_malformed(&mut self, malformed: Malformed, out: &mut dyn Outbox) {
         if self.is_closed() {
             return;
         }
@@ -116,13 +116,13 @@ impl Server {
     /// Handles the end of the link's input: as [`close`](super::ServerCommands::close), but requests of this side are
     /// lost at once, with `detail`, and held requests are served first. The transport may still take answers from the
     /// queue, for a client that only closed its sending half.
-    pub fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
+    pub(crate) fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
         self.resolve_outbound(&LostReason::Disconnected(detail.to_string()));
         self.begin_close(now, true, out);
     }
 
     /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
-    pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
         while let Some(expired) = self.outbound.pop_expired(now) {
             out.cancel(expired.number, Some("timed out"));
             self.resolve(expired.number, expired.outcome());

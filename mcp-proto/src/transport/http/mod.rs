@@ -20,7 +20,6 @@ pub use fields::Fields;
 pub struct ExchangeId(u64);
 
 impl ExchangeId {
-    #[cfg(feature = "client")]
     pub(crate) const fn new(number: u64) -> Self {
         Self(number)
     }

@@ -25,7 +25,6 @@
 
 mod arguments;
 mod error;
-#[cfg(feature = "client")]
 mod list;
 mod schema;
 
@@ -40,7 +39,6 @@ use crate::rpc::Raw;
 use super::Fields;
 
 pub use error::{HeaderArgumentError, HeaderMismatchError, ParamHeaderError};
-#[cfg(feature = "client")]
 pub(crate) use list::{ExcludedTool, ListedTool, ToolList};
 
 /// The parameters of a tool that are mirrored in headers, and the names of these headers.
@@ -132,7 +130,6 @@ impl ParamHeaders {
     }
 
     /// Returns the number of stored bytes that come from the author of the schema.
-    #[cfg(feature = "client")]
     pub(crate) fn bytes(&self) -> usize {
         fn below(level: &Properties) -> usize {
             let params = level.0.iter().map(|(name, param)| {

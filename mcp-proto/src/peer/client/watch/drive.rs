@@ -203,7 +203,6 @@ impl Client {
 }
 
 /// Support for transports with separate streams (legacy revisions over HTTP).
-#[cfg(feature = "http")]
 impl Client {
     /// Sets that messages travel in exchanges of their own; `seed` makes this client's pauses differ from those of
     /// others.

@@ -29,7 +29,6 @@ use super::retry_class::{RefusalKind, RetryClass};
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 
 /// Grace period for a replaced stream (HTTP): the time in which TCP retransmits a lost segment.
-#[cfg(feature = "http")]
 const REPLACED_GRACE: Duration = Duration::from_secs(2);
 
 /// A listen request that was sent and is not acknowledged yet.
@@ -155,7 +154,6 @@ impl ModernSubscription {
         if let Some(before) = self.open.take() {
             let linger = match self.channel {
                 ChannelKind::Shared => Duration::ZERO,
-                #[cfg(feature = "http")]
                 ChannelKind::Separate => REPLACED_GRACE,
             };
             self.replaced.insert(before.number, now + linger);

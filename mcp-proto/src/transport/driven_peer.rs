@@ -1,0 +1,41 @@
+//! The inputs and outputs of a peer that its transport needs.
+
+use alloc::string::String;
+use core::time::Duration;
+
+use crate::peer::Outbox;
+use crate::rpc::{Frame, Malformed};
+use crate::{Instant, Limits};
+
+/// A peer of either role, as a transport drives it.
+pub trait Peer {
+    /// The events that the peer reports to its application.
+    type Event;
+
+    /// Handles a message or a batch.
+    fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox);
+    /// Handles input that is not a message, or a message skipped because of its length.
+    fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox);
+    /// Handles the end of the connection; `detail` is the transport's description of it.
+    fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox);
+    /// Runs the timers that are due at `now`.
+    fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox);
+    /// Returns when `handle_timeout` is due.
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// Returns the next event.
+    fn poll_event(&mut self) -> Option<Self::Event>;
+    /// Returns whether the peer wants more input, that is, whether the application takes its events.
+    fn wants_read(&self) -> bool;
+    /// Dispatches deferred messages as far as the remote side takes the output.
+    fn dispatch_deferred(&mut self, _now: Instant, _out: &mut dyn Outbox) {}
+    /// Records that the transport has taken output; `queued` bytes are left.
+    fn handle_transmitted(&mut self, _queued: usize) {}
+    /// Ends the connection because of a local failure; `why` describes it.
+    fn fail(&mut self, why: String);
+    /// Returns whether the connection is over.
+    fn is_closed(&self) -> bool;
+    /// Returns the limits of the connection.
+    fn limits(&self) -> &Limits;
+    /// Returns how long queued bytes may wait without the transport taking any.
+    fn write_timeout(&self) -> Duration;
+}
