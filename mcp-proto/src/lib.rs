@@ -136,7 +136,7 @@ pub mod front;
 pub mod fuzzing;
 #[cfg_attr(
     not(all(feature = "client", feature = "server", feature = "http", feature = "std")),
-    allow(dead_code, unused_imports, reason = "not every feature uses all of it")
+    allow(dead_code, unreachable_pub, unused_imports, reason = "not every feature uses all of it")
 )]
 pub mod peer;
 #[cfg(feature = "server")]

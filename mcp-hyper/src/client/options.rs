@@ -50,7 +50,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// ```
 #[must_use = "options do nothing until something is connected with them"]
 pub struct ClientOptions<H: HandlerMode = SendHandlers, R = Smol> {
-    pub(super) config: HttpClientConfig,
+    config: HttpClientConfig,
     handlers: ClientHandlers<H>,
     pub(super) runtime: R,
     extra_headers: ExtraHeaders,
@@ -169,27 +169,22 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// Sets the handlers of server requests, which determine the declared capabilities. With
     /// [`LocalHandlers`](mcp_proto::front::LocalHandlers), the driver is not `Send`.
     pub fn handlers<T: HandlerMode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T, R> {
-        ClientOptions {
-            config: self.config,
-            handlers,
-            runtime: self.runtime,
-            extra_headers: self.extra_headers,
-            wire: self.wire,
-            proxy: self.proxy,
-            unix_socket: self.unix_socket,
-            prior_knowledge: self.prior_knowledge,
-            connect_timeout: self.connect_timeout,
-            idle_timeout: self.idle_timeout,
-            authorization: self.authorization,
-            tls: self.tls,
-        }
+        self.replace(|_, runtime| (handlers, runtime))
     }
 
     /// Sets the runtime, which provides sockets, name lookup and timers. Default: [`Smol`].
     pub fn runtime<T: Runtime>(self, runtime: T) -> ClientOptions<H, T> {
+        self.replace(|handlers, _| (handlers, runtime))
+    }
+
+    fn replace<T: HandlerMode, U>(
+        self,
+        change: impl FnOnce(ClientHandlers<H>, R) -> (ClientHandlers<T>, U),
+    ) -> ClientOptions<T, U> {
+        let (handlers, runtime) = change(self.handlers, self.runtime);
         ClientOptions {
             config: self.config,
-            handlers: self.handlers,
+            handlers,
             runtime,
             extra_headers: self.extra_headers,
             wire: self.wire,
