@@ -78,7 +78,7 @@ fn metadata_is_decoded_or_rejected_and_never_panics() {
 /// C12.26
 #[test]
 fn url_guard_rejects_every_unsafe_address() {
-    run(fuzzing::reach);
+    run(fuzzing::fetch_policy);
 }
 
 #[test]
@@ -93,12 +93,12 @@ fn fuzz_targets_accept_the_committed_corpora() {
         ("challenge", fuzzing::challenge),
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
+        ("fetch_policy", fuzzing::fetch_policy),
         ("header", fuzzing::header),
         ("http_client", fuzzing::http_client),
         ("http_server", fuzzing::http_server),
         ("lines", fuzzing::lines),
         ("metadata", fuzzing::metadata),
-        ("reach", fuzzing::reach),
         ("schema", fuzzing::schema),
         ("server", fuzzing::server),
         ("sse", fuzzing::sse),

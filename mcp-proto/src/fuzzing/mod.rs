@@ -13,12 +13,12 @@
 mod challenge;
 mod client;
 mod envelope;
+mod fetch_policy;
 mod header;
 mod http_client;
 mod http_server;
 mod lines;
 mod metadata;
-mod reach;
 mod schema;
 mod server;
 mod sse;
@@ -34,10 +34,10 @@ use crate::rpc::Id;
 
 pub use challenge::challenge;
 pub use envelope::envelope;
+pub use fetch_policy::fetch_policy;
 pub use header::header;
 pub use lines::lines;
 pub use metadata::metadata;
-pub use reach::reach;
 pub use schema::schema;
 pub use sse::sse;
 pub use token_answer::token_answer;

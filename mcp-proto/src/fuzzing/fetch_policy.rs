@@ -7,31 +7,31 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::auth::{FetchPolicy, FetchPolicyError, PrivateNetworks, check_page_url};
 
 /// Reads the input as a URL, as the rest of a URL, as a host and as addresses.
-pub fn reach(data: &[u8]) {
+pub fn fetch_policy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let of = |url, private| FetchPolicy::for_server(url, private).expect("a server that may be visited");
-    let reaches = [
+    let policies = [
         of("https://example.com", PrivateNetworks::Refused),
         of("http://localhost", PrivateNetworks::Refused),
         of("https://example.com", PrivateNetworks::Allowed),
     ];
-    url(reaches, &text);
-    url(reaches, &format!("https://{text}"));
-    url(reaches, &format!("http://localhost{text}"));
-    host(reaches, &text);
+    url(policies, &text);
+    url(policies, &format!("https://{text}"));
+    url(policies, &format!("http://localhost{text}"));
+    host(policies, &text);
     if let Some((bits, _)) = data.split_first_chunk() {
-        addresses(reaches, u128::from_be_bytes(*bits));
+        addresses(policies, u128::from_be_bytes(*bits));
     }
 }
 
 /// Checks that a simple reader finds the same host in an accepted URL.
-fn url(reaches: [FetchPolicy; 3], url: &str) {
+fn url(policies: [FetchPolicy; 3], url: &str) {
     let _ = check_page_url(url);
     if FetchPolicy::for_server(url, PrivateNetworks::Refused).is_ok() {
         assert_eq!(check_page_url(url), Ok(()), "tokens may go where no page may be");
     }
-    for reach in reaches {
-        if reach.check(url).is_err() {
+    for policy in policies {
+        if policy.check(url).is_err() {
             continue;
         }
         let (scheme, rest) = url.split_once("://").expect("a scheme");
@@ -46,21 +46,21 @@ fn url(reaches: [FetchPolicy; 3], url: &str) {
         );
         assert!(!host.is_empty() && !host.contains('%'), "a host with a trap");
         let resolved = inet_aton(host).map(IpAddr::V4).or(host.parse().ok());
-        assert!(resolved.is_none_or(|address| reach.allows_at(url, address)), "an address gets past");
+        assert!(resolved.is_none_or(|address| policy.allows_at(url, address)), "an address gets past");
         let local = resolved.map_or_else(
             || host.trim_end_matches('.').to_ascii_lowercase().ends_with("localhost"),
-            |address| !reaches[0].allows(address),
+            |address| !policies[0].allows(address),
         );
         assert!(scheme.eq_ignore_ascii_case("https") || local, "plain HTTP leaves this machine");
     }
 }
 
 /// Checks that a host which resolvers take for an address is accepted only as the address itself, in its usual form.
-fn host(reaches: [FetchPolicy; 3], text: &str) {
+fn host(policies: [FetchPolicy; 3], text: &str) {
     let Some(address) = inet_aton(text) else { return };
-    for reach in reaches {
-        let expected = reach.allows(address.into()) && format!("{address}") == text;
-        assert_eq!(reach.check(&format!("https://{text}/")).is_ok(), expected, "{text}");
+    for policy in policies {
+        let expected = policy.allows(address.into()) && format!("{address}") == text;
+        assert_eq!(policy.check(&format!("https://{text}/")).is_ok(), expected, "{text}");
     }
 }
 
@@ -115,7 +115,7 @@ fn is_public(address: Ipv4Addr) -> bool {
 }
 
 /// Checks the addresses of each kind made from these bits, with their embedded addresses.
-fn addresses(reaches: [FetchPolicy; 3], bits: u128) {
+fn addresses(policies: [FetchPolicy; 3], bits: u128) {
     let v4 = Ipv4Addr::from(bits as u32);
     let embedded = u128::from(bits as u32);
     let six = |bits: u128| IpAddr::V6(Ipv6Addr::from(bits));
@@ -125,7 +125,7 @@ fn addresses(reaches: [FetchPolicy; 3], bits: u128) {
         six(0x2002 << 112 | embedded << 80 | 1),
         six(0x2A00 << 112 | 0x5EFE << 32 | embedded),
     ];
-    let [internet, ..] = reaches;
+    let [internet, ..] = policies;
     assert_eq!(internet.allows(v4.into()), is_public(v4), "{v4}");
     for address in in_disguise {
         assert_eq!(internet.allows(address), is_public(v4), "{address}");
@@ -137,9 +137,9 @@ fn addresses(reaches: [FetchPolicy; 3], bits: u128) {
             IpAddr::V4(address) => format!("{address}"),
             IpAddr::V6(address) => format!("[{address}]"),
         };
-        let [internet, local, private] = reaches.map(|reach| {
-            let allowed = reach.allows(address);
-            let checked = reach.check(&format!("https://{literal}:8443/x"));
+        let [internet, local, private] = policies.map(|policy| {
+            let allowed = policy.allows(address);
+            let checked = policy.check(&format!("https://{literal}:8443/x"));
             assert_eq!(checked.is_ok(), allowed, "{address} is judged in two ways");
             assert_ne!(checked, Err(FetchPolicyError::Syntax));
             allowed
