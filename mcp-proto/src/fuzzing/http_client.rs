@@ -1,47 +1,121 @@
 //! Fuzzing of an HTTP client with arbitrary operations of the server, the application, the driver and the clock.
 
-mod operation;
-
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::time::Duration;
 
-use bytes::Bytes;
+use arbitrary::Arbitrary;
 use serde::Deserialize;
 
+use super::application::{self, Application};
+use super::harness::{RunState, Target, pick_key, timeout};
+use super::server_messages;
 use crate::Instant;
-use crate::peer::client::{ClientConfig, EraPolicy, Event, Keepalive, WatchId, WatchStart, WatchState};
-use crate::peer::{InboundId, LostReason, ReissuePolicy, RequestError, RequestId, RequestOptions};
-use crate::rpc::{ErrorObject, Id};
+use crate::peer::client::Event;
+use crate::peer::{LostReason, ReissuePolicy, RequestOptions};
+use crate::rpc::Id;
 use crate::schema::{
-    CallTool, CallToolParams, ClientCapability, EmptyParams, Implementation, Json, ListRootsResult,
-    ListTools, PaginatedParams, RootsListChanged, SubscriptionFilter, SubscriptionsListen,
-    SubscriptionsListenParams,
+    CallTool, CallToolParams, ClientCapability, EmptyParams, Json, ListRootsResult, ListTools,
+    PaginatedParams, RootsListChanged,
 };
 use crate::transport::http::client::{
     Action, AuthorizationRequired, HttpClient, HttpClientConfig, ListenPolicy, UnauthorizedPolicy,
 };
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 
-use operation::{EndKind, Kind, Operation, ServerMessage, Status};
-
-pub(super) use operation::Run;
-
-/// How bodies are split before the machine sees them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ChunkMode {
-    Whole,
-    Bytewise,
+/// One operation of a run.
+#[derive(Arbitrary)]
+pub(super) enum Operation {
+    Call { timeout_ms: Option<u16> },
+    List,
+    Listen,
+    Notify,
+    Cancel(u8),
+    Respond(u8),
+    Close,
+    Abort,
+    Head { which: u8, status: Status, kind: Kind },
+    Body { which: u8, bytes: Vec<u8> },
+    Events { which: u8, message: ServerMessage, id: bool },
+    End { which: u8, end: EndKind },
+    // A complete answer.
+    Answer { which: u8, status: Status, message: ServerMessage },
+    Advance { ms: u16 },
+    Backwards { ms: u16 },
+    Timeout,
+    PollEvents,
+    PollActions,
+    Watch { interest: u8, before: bool },
+    SetInterest { which: u8, interest: u8 },
+    Unwatch(u8),
+    Task { command: u8, timeout_ms: Option<u16> },
 }
 
-/// Runs the operations twice, with whole and with split bodies, and checks the contracts on the way.
-pub(super) fn http_client(run: &Run) {
-    let whole = Harness::run(run, ChunkMode::Whole);
-    let chopped = Harness::run(run, ChunkMode::Bytewise);
-    assert_eq!(whole, chopped, "contract 4: chunk invariance");
+#[derive(Arbitrary, Clone, Copy)]
+pub(super) enum Status {
+    Ok,
+    Accepted,
+    Moved,
+    BadRequest,
+    Unauthorized,
+    NotFound,
+    NotAllowed,
+    Unavailable,
+    Any(u16),
+}
+
+#[derive(Arbitrary, Clone, Copy)]
+pub(super) enum Kind {
+    Json,
+    Events,
+    Html,
+    None,
+}
+
+#[derive(Arbitrary, Clone, Copy)]
+pub(super) enum EndKind {
+    Complete,
+    Truncated,
+    Maybe,
+    No,
+}
+
+/// A message from a server.
+#[derive(Arbitrary, Clone, Copy)]
+pub(super) enum ServerMessage {
+    Discovered,
+    Initialized,
+    Complete,
+    Tools,
+    Error,
+    HeaderMismatch,
+    Unsupported,
+    Broken,
+    WithoutId,
+    Elsewhere(u8),
+    Batch,
+    Request(u8),
+    Progress(u8),
+    Cancelled(u8),
+    Endpoint,
+    Fragment,
+    Last,
+    Nothing,
+    Notification(u8),
+    Task,
+}
+
+/// The configuration of one run.
+#[derive(Arbitrary)]
+pub(super) struct Config {
+    mode: u8,
+    tight: bool,
+    keepalive: bool,
+    listen: bool,
+    dialect: bool,
+    seed: u64,
 }
 
 /// The members of a client's message that the checks need.
@@ -76,128 +150,73 @@ struct Exchange {
     begun: bool,
 }
 
-struct Harness {
-    client: HttpClient,
-    now: Instant,
-    /// The accepted requests, with the number of outcomes of each.
-    accepted: BTreeMap<RequestId, u32>,
-    accepted_order: Vec<RequestId>,
+/// A client over HTTP, its application and its server.
+pub(super) struct Client {
+    app: Application<HttpClient>,
     open: BTreeMap<ExchangeId, Exchange>,
     seen: BTreeSet<ExchangeId>,
     challenges: VecDeque<AuthorizationRequired>,
     markers: u64,
     /// The tool calls that the server may have acted on.
     acted_on: BTreeSet<Marker>,
-    inbound: Vec<InboundId>,
-    /// The watches, and whether the end of each was reported.
-    watches: BTreeMap<WatchId, bool>,
-    cut: ChunkMode,
-    transcript: String,
-    closed: bool,
 }
 
-impl Harness {
-    fn run(run: &Run, cut: ChunkMode) -> String {
-        let mut config = ClientConfig::new(Implementation::new("fuzz", "0"));
-        config.era_policy =
-            [EraPolicy::Auto, EraPolicy::ModernOnly, EraPolicy::LegacyOnly][usize::from(run.mode % 3)];
-        config.keepalive = run.keepalive.then_some(Keepalive::PRESET);
-        config.capabilities = config.capabilities.with(ClientCapability::RootsListChanged);
-        if run.tight {
-            config.limits.message_bytes = 256;
-            config.limits.events = 16;
-            config.limits.requests_out = 4;
-            config.limits.requests_in = 2;
-            config.limits.queued_bytes = 1024;
-            config.limits.reply_bytes = 1024;
-            config.cache.entries = 1;
-            config.cache.bytes = 1500;
-            config.cache.stale_if_error = Duration::from_secs(1);
-            config.limits.exchanges = 1;
-            config.limits.header_bytes = 64;
+impl Target for Client {
+    type Config = Config;
+    type Operation = Operation;
+    type Event = Event;
+
+    fn new(config: &Config, run: RunState) -> Self {
+        let mut client = application::config(config.mode, config.keepalive, config.tight);
+        client.capabilities = client.capabilities.with(ClientCapability::RootsListChanged);
+        if config.tight {
+            client.limits.exchanges = 1;
+            client.limits.header_bytes = 64;
         }
-        let mut config = HttpClientConfig::new(config, "http://localhost/mcp");
-        config.seed = run.seed;
-        config.chunked_results = run.dialect;
-        if run.mode >= 128 {
-            config.authorization = UnauthorizedPolicy::Park;
+        let mut http = HttpClientConfig::new(client, "http://localhost/mcp");
+        http.seed = config.seed;
+        http.chunked_results = config.dialect;
+        if config.mode >= 128 {
+            http.authorization = UnauthorizedPolicy::Park;
         }
-        config.listen = if run.listen { ListenPolicy::IfOffered } else { ListenPolicy::Never };
-        let now = Instant::ORIGIN;
-        let mut harness = Self {
-            client: HttpClient::new(config, now).expect("the URL is one"),
-            now,
-            accepted: BTreeMap::new(),
-            accepted_order: Vec::new(),
+        http.listen = if config.listen { ListenPolicy::IfOffered } else { ListenPolicy::Never };
+        let client = HttpClient::new(http, run.now).expect("the URL is valid");
+        Self {
+            app: Application::new(client, run),
             open: BTreeMap::new(),
             seen: BTreeSet::new(),
             challenges: VecDeque::new(),
             markers: 0,
             acted_on: BTreeSet::new(),
-            inbound: Vec::new(),
-            watches: BTreeMap::new(),
-            cut,
-            transcript: String::new(),
-            closed: false,
-        };
-        for operation in &run.operations {
-            harness.apply(operation);
-            harness.check();
         }
-        harness.client.at(harness.now).abort(LostReason::DriverDropped);
-        harness.actions();
-        harness.events();
-        for (request, outcomes) in &harness.accepted {
-            assert_eq!(*outcomes, 1, "contract 1: {request:?} has {outcomes} outcomes");
-        }
-        assert!(harness.closed, "the end of a connection is told");
-        assert_eq!(harness.client.poll_timeout(), None, "nothing is waited for after the end");
-        assert_eq!(harness.client.queued(), 0, "nothing waits to be sent after the end");
-        assert!(harness.open.is_empty(), "every exchange is ended or broken off");
-        assert!(harness.challenges.is_empty(), "what nobody waits for is not held");
-        harness.transcript
+    }
+
+    fn run(&mut self) -> &mut RunState {
+        &mut self.app.run
     }
 
     fn apply(&mut self, operation: &Operation) {
-        let now = self.now;
         match operation {
             Operation::Call { timeout_ms } => {
-                let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
-                let options = RequestOptions { timeout, ..RequestOptions::default() };
                 let mut params = CallToolParams::new("fuzz");
                 self.markers += 1;
                 params.arguments = Json::new(format!("{{\"marker\":{}}}", self.markers)).ok();
-                let accepted = self.client.at(now).request::<CallTool>(&params, options);
-                self.accept(accepted);
+                self.app.request::<CallTool>(&params, timeout(*timeout_ms));
             }
             Operation::List => {
                 let options = RequestOptions::default().reissue(ReissuePolicy::Always);
-                let accepted = self.client.at(now).request::<ListTools>(&PaginatedParams::default(), options);
-                self.accept(accepted);
+                self.app.request::<ListTools>(&PaginatedParams::default(), options);
             }
-            Operation::Listen => {
-                let params = SubscriptionsListenParams::new(SubscriptionFilter::default());
-                let accepted =
-                    self.client.at(now).request::<SubscriptionsListen>(&params, RequestOptions::default());
-                self.accept(accepted);
-            }
+            Operation::Listen => self.app.listen(),
             Operation::Notify => {
-                let told = self.client.at(now).notify::<RootsListChanged>(&EmptyParams::default());
-                self.note(&told);
+                let now = self.app.run.now;
+                let sent = self.app.client.at(now).notify::<RootsListChanged>(&EmptyParams::default());
+                self.app.run.note(&sent);
             }
-            Operation::Cancel(which) => {
-                if let Some(request) = pick(&self.accepted_order, *which) {
-                    self.client.at(now).cancel(request, None);
-                }
-            }
-            Operation::Respond(which) => {
-                if let Some(request) = pick(&self.inbound, *which) {
-                    self.client.at(now).respond(request, Ok(&ListRootsResult::new(Vec::new())));
-                    self.client.at(now).respond(request, Err(ErrorObject::new(1, "twice")));
-                }
-            }
-            Operation::Close => self.client.at(now).close(),
-            Operation::Abort => self.client.at(now).abort(LostReason::Closed),
+            Operation::Cancel(which) => self.app.cancel(*which),
+            Operation::Respond(which) => self.app.respond(*which, &ListRootsResult::new(Vec::new())),
+            Operation::Close => self.app.close(),
+            Operation::Abort => self.app.abort(LostReason::Closed),
             Operation::Head { which, status, kind } => {
                 if let Some(exchange) = self.pick(*which) {
                     self.head(exchange, *status, *kind);
@@ -234,74 +253,57 @@ impl Harness {
                     self.end(exchange, EndKind::Complete);
                 }
             }
-            Operation::Advance { ms } => self.now = now + Duration::from_millis(u64::from(*ms) * 4),
-            Operation::Backwards { ms } => {
-                let back = Duration::from_millis((*ms).into());
-                self.now = Instant::from_origin(now.since_origin().saturating_sub(back));
-            }
-            Operation::Timeout => {
-                self.client.handle_timeout(now);
-                let next = self.client.poll_timeout();
-                assert!(next.is_none_or(|next| next > now), "contract 5: {next:?} at {now:?}");
-            }
-            Operation::PollEvents => self.events(),
+            Operation::Advance { ms } => self.app.run.advance(*ms),
+            Operation::Backwards { ms } => self.app.run.set_back(*ms),
+            Operation::Timeout => self.check_timeout(),
+            Operation::PollEvents => self.drain_events(),
             Operation::PollActions => {
                 self.actions();
                 self.resolve_challenge();
             }
-            Operation::Watch { interest, before } => {
-                let since = if *before { WatchStart::Before } else { WatchStart::Now };
-                let watch = self.client.at(now).watch(super::watch_filter(*interest), since);
-                self.note(&watch);
-                if let Ok(watch) = watch {
-                    assert!(self.watches.insert(watch, false).is_none(), "a handle is used twice");
-                }
-            }
-            Operation::SetInterest { which, interest } => {
-                if let Some(watch) = self.pick_watch(*which) {
-                    self.client.at(now).set_watch_filter(watch, super::watch_filter(*interest));
-                }
-            }
-            Operation::Unwatch(which) => {
-                if let Some(watch) = self.pick_watch(*which) {
-                    self.client.at(now).unwatch(watch);
-                }
-            }
-            Operation::Task { command, timeout_ms } => {
-                let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
-                let options = RequestOptions { timeout, ..RequestOptions::default() };
-                let accepted = self.client.at(now).task("t", super::task_command(*command), options);
-                self.accept(accepted);
-            }
+            Operation::Watch { interest, before } => self.app.watch(*interest, *before),
+            Operation::SetInterest { which, interest } => self.app.set_watch_filter(*which, *interest),
+            Operation::Unwatch(which) => self.app.unwatch(*which),
+            Operation::Task { command, timeout_ms } => self.app.task(*command, *timeout_ms),
         }
     }
 
-    /// Checks the invariants.
-    fn check(&mut self) {
-        let limits = self.client.peer().config().limits;
-        assert!(
-            self.client.queued() <= limits.queued_bytes + limits.reply_bytes + limits.message_bytes + 4096,
-            "contract 8: {} bytes are queued",
-            self.client.queued()
-        );
-        let (kept, most) = (self.client.peer().cache_usage(), &self.client.peer().config().cache);
-        assert!(kept.entries <= most.entries && kept.bytes <= most.bytes, "contract 8: {kept:?} of {most:?}");
-        // The machine polls tasks by itself, and drops the polls of requests that have their outcome.
-        assert!(self.client.peer().in_flight() <= limits.requests_out, "contract 8: too much is in flight");
+    fn handle_timeout(&mut self) {
+        self.app.client.handle_timeout(self.app.run.now);
     }
 
-    fn accept(&mut self, accepted: Result<RequestId, RequestError>) {
-        self.note(&accepted);
-        if let Ok(request) = accepted {
-            assert!(self.accepted.insert(request, 0).is_none(), "a handle is used twice");
-            self.accepted_order.push(request);
-        }
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.app.client.poll_timeout()
     }
 
+    fn poll_event(&mut self) -> Option<Event> {
+        self.app.client.poll_event()
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        self.app.handle_event(event);
+    }
+
+    fn check(&self) {
+        self.app.check(self.app.client.queued());
+    }
+
+    fn end(&mut self) {
+        self.app.abort(LostReason::DriverDropped);
+        self.actions();
+    }
+
+    fn check_end(&self) {
+        assert_eq!(self.app.client.queued(), 0, "output is queued after the end");
+        assert!(self.open.is_empty(), "an exchange is neither ended nor aborted");
+        assert!(self.challenges.is_empty(), "an exchange is parked after the end");
+    }
+}
+
+impl Client {
     fn pick(&mut self, which: u8) -> Option<ExchangeId> {
         self.actions();
-        let at = usize::from(which) % self.open.len().max(1);
-        self.open.keys().nth(at).copied()
+        pick_key(&self.open, which)
     }
 
     fn head(&mut self, id: ExchangeId, status: Status, kind: Kind) {
@@ -330,17 +332,12 @@ impl Harness {
         }
         let headers =
             [("content-type", kind), ("mcp-session-id", "s"), ("location", "/other"), ("retry-after", "1")];
-        self.client.handle_head(self.now, id, status, &headers);
+        self.app.client.handle_head(self.app.run.now, id, status, &headers);
     }
 
     fn body(&mut self, id: ExchangeId, bytes: &[u8]) {
-        match self.cut {
-            ChunkMode::Whole => self.client.handle_body(self.now, id, Bytes::copy_from_slice(bytes)),
-            ChunkMode::Bytewise => {
-                for byte in bytes {
-                    self.client.handle_body(self.now, id, Bytes::copy_from_slice(&[*byte]));
-                }
-            }
+        for chunk in self.app.run.split(bytes) {
+            self.app.client.handle_body(self.app.run.now, id, chunk);
         }
     }
 
@@ -360,16 +357,14 @@ impl Harness {
         if !exchange.begun && !matches!(end, ExchangeEnd::Failed { sent: SentState::No, .. }) {
             self.acted_on.extend(exchange.marker);
         }
-        self.client.handle_end(self.now, id, end);
+        self.app.client.handle_end(self.app.run.now, id, end);
     }
 
     fn message_text(&self, id: ExchangeId, say: ServerMessage) -> String {
         let own = self.open.get(&id).and_then(|exchange| exchange.id);
         let (error, task);
         let outcome = match say {
-            ServerMessage::Discovered => {
-                r#""result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#
-            }
+            ServerMessage::Discovered => server_messages::DISCOVERED,
             ServerMessage::Initialized => {
                 r#""result":{"protocolVersion":"2025-03-26","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
             }
@@ -384,37 +379,24 @@ impl Harness {
                 &error
             }
             ServerMessage::HeaderMismatch => r#""error":{"code":-32020,"message":"no"}"#,
-            ServerMessage::Unsupported => {
-                r#""error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28","2025-06-18"]}}"#
-            }
-            ServerMessage::Broken => r#""result":{"content":["#,
+            ServerMessage::Unsupported => server_messages::UNSUPPORTED,
+            ServerMessage::Broken => server_messages::BROKEN,
             ServerMessage::WithoutId => {
                 return r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#
                     .into();
             }
-            ServerMessage::Request(method) => {
-                let method = ["ping", "roots/list", "sampling/createMessage", "x"][usize::from(method % 4)];
-                return format!(r#"{{"jsonrpc":"2.0","id":{},"method":"{method}"}}"#, own.unwrap_or(0));
-            }
-            ServerMessage::Progress(token) => {
-                return format!(
-                    r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
-                );
-            }
-            ServerMessage::Cancelled(which) => {
-                return format!(
-                    r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{which}}}}}"#
-                );
-            }
+            ServerMessage::Request(method) => return server_messages::request(own.unwrap_or(0), method),
+            ServerMessage::Progress(token) => return server_messages::progress(token.into()),
+            ServerMessage::Cancelled(id) => return server_messages::cancelled(id),
             ServerMessage::Endpoint => return "/post".to_string(),
             ServerMessage::Fragment => return r#"{"content":[1],"isError":false}"#.to_string(),
             ServerMessage::Last => return r#"{"result":{"content":[]}}"#.to_string(),
             ServerMessage::Nothing => return String::new(),
             ServerMessage::Notification(what) => {
-                return super::subscription_message(what, &own.unwrap_or(0).to_string());
+                return server_messages::subscription_message(what, &own.unwrap_or(0).to_string());
             }
             ServerMessage::Task => {
-                task = super::task(&Id::Number(own.unwrap_or(0)));
+                task = server_messages::task(&Id::Number(own.unwrap_or(0)));
                 &task
             }
         };
@@ -427,7 +409,7 @@ impl Harness {
     }
 
     fn actions(&mut self) {
-        while let Some(action) = self.client.poll_action() {
+        while let Some(action) = self.app.client.poll_action() {
             match action {
                 Action::Open(request) => {
                     assert!(self.seen.insert(request.exchange), "an exchange is used twice");
@@ -449,18 +431,18 @@ impl Harness {
                         "what the server may have acted on is asked again"
                     );
                     self.open.insert(request.exchange, Exchange { id: sent.id, marker, begun: false });
-                    self.note(&(&request.url, &request.headers, &request.body));
+                    self.app.run.note(&(&request.url, &request.headers, &request.body));
                 }
                 Action::AuthorizationRequired(challenge) => {
                     assert!(self.seen.contains(&challenge.exchange), "what was never opened is not held");
-                    self.note(&challenge);
+                    self.app.run.note(&challenge);
                     self.challenges.push_back(challenge);
                 }
                 Action::Abort(exchange) => {
                     assert!(self.seen.contains(&exchange), "what was never opened is not broken off");
                     self.open.remove(&exchange);
                     self.challenges.retain(|challenge| challenge.exchange != exchange);
-                    self.note(&exchange);
+                    self.app.run.note(&exchange);
                 }
             }
         }
@@ -470,63 +452,13 @@ impl Harness {
     fn resolve_challenge(&mut self) {
         if let Some(AuthorizationRequired { exchange, attempt, .. }) = self.challenges.pop_front() {
             if attempt < 2 {
-                self.client.resume(self.now, exchange);
+                self.app.client.resume(self.app.run.now, exchange);
             } else {
-                self.client.refuse(self.now, exchange, "enough");
+                self.app.client.refuse(self.app.run.now, exchange, "enough");
             }
-            self.client.resume(self.now, exchange);
-            self.client.refuse(self.now, exchange, "twice");
+            self.app.client.resume(self.app.run.now, exchange);
+            self.app.client.refuse(self.app.run.now, exchange, "twice");
         }
-    }
-
-    fn events(&mut self) {
-        while let Some(event) = self.client.poll_event() {
-            assert!(!self.closed, "nothing follows the end: {event:?}");
-            self.note(&event);
-            match event {
-                Event::Outcome { request, .. } => {
-                    let outcomes =
-                        self.accepted.get_mut(&request).expect("an outcome of an accepted request");
-                    *outcomes += 1;
-                    assert_eq!(*outcomes, 1, "contract 1: {request:?} ended twice");
-                }
-                Event::Progress { request, .. } | Event::PartialResult { request, .. } => {
-                    assert_eq!(self.accepted.get(&request), Some(&0), "parts come before the outcome");
-                }
-                Event::TaskStatus { request, .. } => {
-                    assert_eq!(
-                        self.accepted.get(&request),
-                        Some(&0),
-                        "how it is doing comes before the outcome"
-                    );
-                }
-                Event::Changed { watch, .. } => {
-                    assert_eq!(
-                        self.watches.get(&watch),
-                        Some(&false),
-                        "a watch that is over is told of a change"
-                    );
-                }
-                Event::Watch { watch, state } => {
-                    let over = matches!(state, WatchState::Ended(_));
-                    let before = self.watches.insert(watch, over);
-                    assert_eq!(before, Some(false), "nothing follows the end of a watch: {state:?}");
-                }
-                Event::Request { id, .. } => self.inbound.push(id),
-                Event::Closed(_) => self.closed = true,
-                _ => {}
-            }
-        }
-    }
-
-    fn pick_watch(&self, which: u8) -> Option<WatchId> {
-        let at = usize::from(which) % self.watches.len().max(1);
-        self.watches.keys().nth(at).copied()
-    }
-
-    fn note(&mut self, what: &impl core::fmt::Debug) {
-        use core::fmt::Write as _;
-        let _ = writeln!(self.transcript, "{what:?}");
     }
 }
 
@@ -534,15 +466,11 @@ impl Harness {
 /// twice.
 fn error_or_input_required(own: Option<i64>) -> String {
     match own.map(|id| (id, id.rem_euclid(4))) {
-        Some((id, 0)) => super::task(&Id::Number(id)),
+        Some((id, 0)) => server_messages::task(&Id::Number(id)),
         Some((id, 2)) => format!(r#""result":{{"resultType":"input_required","requestState":"{id}"}}"#),
         Some((id, 3)) => format!(
             r#""result":{{"resultType":"input_required","inputRequests":{{"a":{{"method":"roots/list"}},"b":{{"method":"roots/list"}}}},"requestState":"{id}"}}"#
         ),
         _ => r#""error":{"code":-32601,"message":"no"}"#.into(),
     }
-}
-
-fn pick<T: Copy>(from: &[T], which: u8) -> Option<T> {
-    from.get(usize::from(which) % from.len().max(1)).copied()
 }

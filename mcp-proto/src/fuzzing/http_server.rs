@@ -9,54 +9,38 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
 use arbitrary::Arbitrary;
-use bytes::Bytes;
 use serde::Deserialize;
 
+use super::harness::{RunState, Target, read_messages};
 use crate::Instant;
 use crate::codec::{Sse, SseItem};
 use crate::front::tasks::{TaskChoice, TaskConfig};
 use crate::front::{Context, HandlerError, Router, SendHandlers};
 use crate::peer::server::{Eras, ListKind, SealKey, Sealer};
 use crate::quota::ByteLimits;
-use crate::rpc::{self, Frame, Id, Message};
+use crate::rpc::{Id, Message};
 use crate::schema::{CallToolParams, ElicitParams, ElicitSchema, Era, ServerCapability, StringSchema, Tool};
 use crate::testing::http::{FrontPeer, HttpOutput, HttpPeer, SimulatedClock};
 use crate::transport::http::server::{HttpServerConfig, LegacyPaths, RequestHead};
 
 /// One operation of a run.
-#[derive(Arbitrary, Clone, Debug)]
+#[derive(Arbitrary)]
 pub(super) enum Operation {
-    /// A complete request.
-    Send {
-        head: RequestShape,
-        message: ClientMessage,
-    },
-    /// A request that arrives in parts.
-    Begin {
-        head: RequestShape,
-    },
-    Body {
-        which: u8,
-        bytes: Vec<u8>,
-    },
-    BodyEnd {
-        which: u8,
-    },
-    Disconnect {
-        which: u8,
-    },
+    // A complete request.
+    Send { head: RequestShape, message: ClientMessage },
+    // A request that arrives in parts.
+    Begin { head: RequestShape },
+    Body { which: u8, bytes: Vec<u8> },
+    BodyEnd { which: u8 },
+    Disconnect { which: u8 },
     ListChanged(u8),
     Updated(u8),
-    Advance {
-        ms: u16,
-    },
-    Idle {
-        minutes: u8,
-    },
+    Advance { ms: u16 },
+    Idle { minutes: u8 },
     Close,
 }
 
-#[derive(Arbitrary, Clone, Debug)]
+#[derive(Arbitrary)]
 pub(super) struct RequestShape {
     verb: u8,
     path: u8,
@@ -71,16 +55,13 @@ pub(super) struct RequestShape {
 }
 
 /// A message from a client.
-#[derive(Arbitrary, Clone, Debug)]
+#[derive(Arbitrary)]
 pub(super) enum ClientMessage {
     Discover,
     Initialize(u8),
     Initialized,
     Tools,
-    Call {
-        id: u8,
-        tool: u8,
-    },
+    Call { id: u8, tool: u8 },
     Listen,
     Subscribe,
     Ping(u8),
@@ -88,35 +69,19 @@ pub(super) enum ClientMessage {
     Reply(u8),
     Batch(u8),
     Raw(Vec<u8>),
-    /// A call of the tool that asks for input, with its own argument and a state issued for that argument, or for
-    /// another.
-    CallWithInput {
-        id: u8,
-        n: u8,
-        state: u8,
-    },
-    /// A request about a task.
-    Task {
-        id: u8,
-        method: u8,
-        task: u8,
-    },
+    // A call of the tool that asks for input, with its own argument and a state issued for that argument, or for
+    // another.
+    CallWithInput { id: u8, n: u8, state: u8 },
+    // A request about a task.
+    Task { id: u8, method: u8, task: u8 },
 }
 
-/// The configuration and the operations of one run.
-#[derive(Arbitrary, Clone, Debug)]
-pub(super) struct Run {
+/// The configuration of one run.
+#[derive(Arbitrary)]
+pub(super) struct Config {
     eras: u8,
     first_transport: bool,
     tight: bool,
-    operations: Vec<Operation>,
-}
-
-/// How the bodies of requests are split before the machine sees them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ChunkMode {
-    Whole,
-    Bytewise,
 }
 
 /// The capabilities of clients of 2026-07-28.
@@ -132,16 +97,10 @@ struct Arguments {
 const MODERN: &str = "2026-07-28";
 const VERSIONS: [&str; 6] = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01"];
 
-/// Runs the operations twice, with whole and with split bodies, and checks the contracts on the way.
-pub(super) fn http_server(run: &Run) {
-    let whole = Harness::run(run, ChunkMode::Whole);
-    let chopped = Harness::run(run, ChunkMode::Bytewise);
-    assert_eq!(whole, chopped, "contract 4: chunk invariance");
-}
-
-struct Harness {
+/// A server over HTTP behind a router, and its clients.
+pub(super) struct Server {
     peer: FrontPeer,
-    now: Instant,
+    run: RunState,
     exchanges: Vec<Exchange>,
     sessions: Vec<String>,
     events: Vec<String>,
@@ -150,8 +109,6 @@ struct Harness {
     tasks: Vec<String>,
     /// Whether a handler received data that belongs to another request.
     mixed_up: Arc<AtomicBool>,
-    cut: ChunkMode,
-    transcript: String,
 }
 
 #[derive(Default)]
@@ -168,14 +125,18 @@ struct Exchange {
     over: bool,
 }
 
-impl Harness {
-    fn run(run: &Run, cut: ChunkMode) -> String {
+impl Target for Server {
+    type Config = Config;
+    type Operation = Operation;
+    type Event = (u64, HttpOutput);
+
+    fn new(config: &Config, run: RunState) -> Self {
         let clock = Arc::new(SimulatedClock::default());
         let mixed_up = Arc::new(AtomicBool::new(false));
         let router = router(&clock, &mixed_up);
         let mut server = router.config();
-        server.eras = [Eras::Both, Eras::ModernOnly, Eras::LegacyOnly][usize::from(run.eras % 3)];
-        if run.tight {
+        server.eras = [Eras::Both, Eras::ModernOnly, Eras::LegacyOnly][usize::from(config.eras % 3)];
+        if config.tight {
             server.limits.message_bytes = 512;
             server.limits.header_bytes = 256;
             server.limits.requests_in = 2;
@@ -184,41 +145,29 @@ impl Harness {
             server.limits.reply_bytes = 2048;
             server.limits.subscriptions = 2;
         }
-        let mut config = HttpServerConfig::new(server);
-        config.path = Some("/mcp".into());
-        config.legacy_sse = run.first_transport.then(LegacyPaths::default);
-        if run.tight {
-            config.max_sessions = 2;
-            config.stored_events = 4;
-            config.stored_bytes = 256;
-            config.byte_limits = ByteLimits { total: 8192, unauthenticated: 8192, owner: 4096 };
+        let mut http = HttpServerConfig::new(server);
+        http.path = Some("/mcp".into());
+        http.legacy_sse = config.first_transport.then(LegacyPaths::default);
+        if config.tight {
+            http.max_sessions = 2;
+            http.stored_events = 4;
+            http.stored_bytes = 256;
+            http.byte_limits = ByteLimits { total: 8192, unauthenticated: 8192, owner: 4096 };
         }
-        let mut harness = Self {
-            peer: FrontPeer::new(router, config, clock, 7),
-            now: Instant::ORIGIN,
+        Self {
+            peer: FrontPeer::new(router, http, clock, 7),
+            run,
             exchanges: Vec::new(),
             sessions: Vec::new(),
             events: Vec::new(),
             states: Vec::new(),
             tasks: Vec::new(),
             mixed_up,
-            cut,
-            transcript: String::new(),
-        };
-        for operation in &run.operations {
-            harness.apply(operation);
-            harness.advance(Duration::ZERO);
         }
-        harness.peer.server.close();
-        harness.advance(Duration::from_secs(3600));
-        assert!(harness.peer.is_done(), "a server that was closed ends");
-        for (number, exchange) in harness.exchanges.iter().enumerate() {
-            let answered = exchange.gone || !exchange.whole || exchange.over;
-            assert!(answered, "contract 1: exchange {number} has no end");
-        }
-        assert_eq!(harness.peer.server.handle().bytes_used(), 0, "what is over holds nothing");
-        assert!(!harness.mixed_up.load(Ordering::Relaxed), "a state was accepted for another request");
-        harness.transcript
+    }
+
+    fn run(&mut self) -> &mut RunState {
+        &mut self.run
     }
 
     fn apply(&mut self, operation: &Operation) {
@@ -247,7 +196,7 @@ impl Harness {
             Operation::Disconnect { which } => {
                 if let Some(number) = self.pick_exchange(*which) {
                     self.exchanges[number].gone = true;
-                    self.peer.handle_disconnect(self.now, number as u64);
+                    self.peer.handle_disconnect(self.run.now, number as u64);
                 }
             }
             Operation::ListChanged(which) => {
@@ -259,8 +208,95 @@ impl Harness {
             Operation::Idle { minutes } => self.advance(Duration::from_secs(60 * u64::from(minutes % 40))),
             Operation::Close => self.peer.server.close(),
         }
+        self.advance(Duration::ZERO);
     }
 
+    fn handle_timeout(&mut self) {
+        self.peer.handle_timeout(self.run.now);
+        self.drain_events();
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.peer.poll_timeout()
+    }
+
+    fn poll_event(&mut self) -> Option<Self::Event> {
+        self.peer.poll_output(self.run.now)
+    }
+
+    fn handle_event(&mut self, (number, output): Self::Event) {
+        let exchange = &mut self.exchanges[number as usize];
+        assert!(!exchange.over && !exchange.gone, "nothing follows the end");
+        match output {
+            HttpOutput::Head { status, headers } => {
+                assert_eq!(exchange.status.replace(status), None, "an answer begins once");
+                assert!((200..600).contains(&status));
+                for (name, value) in headers {
+                    match &*name {
+                        "content-type" if value == "text/event-stream" => {
+                            exchange.events = Some(Sse::new(1 << 20));
+                        }
+                        "mcp-session-id" => self.sessions.push(value),
+                        _ => {}
+                    }
+                }
+            }
+            HttpOutput::Body(bytes) => {
+                assert!(exchange.status.is_some(), "the head comes first");
+                assert!(!bytes.is_empty());
+                self.states.extend(text_member(&bytes, "requestState"));
+                self.tasks.extend(text_member(&bytes, "taskId"));
+                match &mut exchange.events {
+                    None => exchange.body.extend_from_slice(&bytes),
+                    Some(events) => {
+                        events.handle_input(bytes);
+                        while let Some(item) = events.poll_item() {
+                            let SseItem::Event(event) = item else { panic!("an event is too long") };
+                            if event.name == "endpoint" {
+                                let endpoint = String::from_utf8_lossy(&event.data);
+                                let (_, session) = endpoint.split_once('=').expect("a session");
+                                self.sessions.push(session.into());
+                                exchange.reused = true;
+                            } else {
+                                count_answers(&event.data, &mut exchange.answered);
+                            }
+                            self.events.extend(events.last_event_id().map(Into::into));
+                        }
+                    }
+                }
+            }
+            HttpOutput::End => {
+                assert!(exchange.status.is_some(), "the head comes first");
+                exchange.over = true;
+                assert!(exchange.status != Some(202) || exchange.body.is_empty());
+                if let Some(events) = &mut exchange.events {
+                    assert_eq!(events.handle_eof(), None, "a stream ends behind an event");
+                } else if !exchange.body.is_empty() {
+                    count_answers(&exchange.body, &mut exchange.answered);
+                }
+                let once = exchange.answered.values().all(|answers| *answers == 1);
+                assert!(once || exchange.reused, "contract 1: {:?}", exchange.answered);
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.peer.server.close();
+        self.advance(Duration::from_secs(3600));
+        self.run.closed = self.peer.is_done();
+    }
+
+    fn check_end(&self) {
+        for (number, exchange) in self.exchanges.iter().enumerate() {
+            let answered = exchange.gone || !exchange.whole || exchange.over;
+            assert!(answered, "contract 1: exchange {number} has no end");
+        }
+        assert_eq!(self.peer.server.handle().bytes_used(), 0, "bytes remain reserved after the end");
+        assert!(!self.mixed_up.load(Ordering::Relaxed), "a state was accepted for another request");
+    }
+}
+
+impl Server {
     /// Picks an exchange, counted from the newest, ended ones included.
     fn pick_exchange(&self, which: u8) -> Option<usize> {
         self.exchanges.len().checked_sub(1 + usize::from(which))
@@ -317,20 +353,19 @@ impl Harness {
         let number = self.exchanges.len();
         self.exchanges.push(Exchange::default());
         let head = RequestHead { method, path: &path, fields: &fields.as_slice(), client: None };
-        self.peer.begin(self.now, number as u64, &head);
+        self.peer.begin(self.run.now, number as u64, &head);
         number
     }
 
     fn body(&mut self, number: usize, bytes: &[u8]) {
-        let size = if self.cut == ChunkMode::Whole { bytes.len().max(1) } else { 1 };
-        for part in bytes.chunks(size) {
-            self.peer.handle_body(self.now, number as u64, Bytes::copy_from_slice(part));
+        for chunk in self.run.split(bytes) {
+            self.peer.handle_body(self.run.now, number as u64, chunk);
         }
     }
 
     fn body_end(&mut self, number: usize) {
         self.exchanges[number].whole = true;
-        self.peer.handle_body_end(self.now, number as u64);
+        self.peer.handle_body_end(self.run.now, number as u64);
     }
 
     /// A message, and the headers that describe it.
@@ -414,98 +449,27 @@ impl Harness {
     // --- Time and answers ---
 
     fn advance(&mut self, duration: Duration) {
-        let end = self.now + duration;
-        self.outputs();
+        let end = self.run.now + duration;
+        self.drain_events();
         let mut steps = 0;
         while let Some(due) = self.peer.poll_timeout().filter(|&due| due <= end) {
             steps += 1;
             assert!(steps < 100_000, "contract 5: no end of timeouts");
-            self.now = self.now.max(due);
-            self.peer.handle_timeout(self.now);
-            self.outputs();
-            let next = self.peer.poll_timeout();
-            assert!(next.is_none_or(|next| next > self.now), "contract 5: {next:?} at {:?}", self.now);
+            self.run.now = self.run.now.max(due);
+            self.check_timeout();
         }
-        self.now = end;
-    }
-
-    fn outputs(&mut self) {
-        use core::fmt::Write as _;
-        while let Some((number, output)) = self.peer.poll_output(self.now) {
-            let exchange = &mut self.exchanges[number as usize];
-            assert!(!exchange.over && !exchange.gone, "nothing follows the end");
-            let _ = writeln!(self.transcript, "{:?} {number} {output:?}", self.now);
-            match output {
-                HttpOutput::Head { status, headers } => {
-                    assert_eq!(exchange.status.replace(status), None, "an answer begins once");
-                    assert!((200..600).contains(&status));
-                    for (name, value) in headers {
-                        match &*name {
-                            "content-type" if value == "text/event-stream" => {
-                                exchange.events = Some(Sse::new(1 << 20));
-                            }
-                            "mcp-session-id" => self.sessions.push(value),
-                            _ => {}
-                        }
-                    }
-                }
-                HttpOutput::Body(bytes) => {
-                    assert!(exchange.status.is_some(), "the head comes first");
-                    assert!(!bytes.is_empty());
-                    self.states.extend(text_member(&bytes, "requestState"));
-                    self.tasks.extend(text_member(&bytes, "taskId"));
-                    match &mut exchange.events {
-                        None => exchange.body.extend_from_slice(&bytes),
-                        Some(events) => {
-                            events.handle_input(bytes);
-                            while let Some(item) = events.poll_item() {
-                                let SseItem::Event(event) = item else { panic!("an event is too long") };
-                                if event.name == "endpoint" {
-                                    let endpoint = String::from_utf8_lossy(&event.data);
-                                    let (_, session) = endpoint.split_once('=').expect("a session");
-                                    self.sessions.push(session.into());
-                                    exchange.reused = true;
-                                } else {
-                                    count_answers(&event.data, &mut exchange.answered);
-                                }
-                                self.events.extend(events.last_event_id().map(Into::into));
-                            }
-                        }
-                    }
-                }
-                HttpOutput::End => {
-                    assert!(exchange.status.is_some(), "the head comes first");
-                    exchange.over = true;
-                    assert!(exchange.status != Some(202) || exchange.body.is_empty());
-                    if let Some(events) = &mut exchange.events {
-                        assert_eq!(events.handle_eof(), None, "a stream ends behind an event");
-                    } else if !exchange.body.is_empty() {
-                        count_answers(
-                            &Bytes::from(core::mem::take(&mut exchange.body)),
-                            &mut exchange.answered,
-                        );
-                    }
-                    let once = exchange.answered.values().all(|answers| *answers == 1);
-                    assert!(once || exchange.reused, "contract 1: {:?}", exchange.answered);
-                }
-            }
-        }
+        self.run.now = end;
     }
 }
 
-/// Reads the server's output, and counts its answers: one for each request.
-fn count_answers(text: &Bytes, answered: &mut BTreeMap<Id, u32>) {
-    let mut add = |message: &Message| {
+/// Counts the answers to each request in the server's output.
+fn count_answers(text: &[u8], answered: &mut BTreeMap<Id, u32>) {
+    for message in read_messages(text) {
         if let Message::Response(response) = message
-            && let Some(id) = &response.id
+            && let Some(id) = response.id
         {
-            *answered.entry(id.clone()).or_default() += 1;
+            *answered.entry(id).or_default() += 1;
         }
-    };
-    match rpc::read(text, 128) {
-        Ok(Frame::Single(message)) => add(&message),
-        Ok(Frame::Batch(batch)) => batch.for_each(|message| add(&message.expect("a message"))),
-        Err(malformed) => panic!("what goes out can be read: {malformed:?}"),
     }
 }
 

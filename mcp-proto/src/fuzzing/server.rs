@@ -7,15 +7,15 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use arbitrary::Arbitrary;
-use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::harness::{RunState, Target, check_limits, pick_key, read_messages, timeout};
 use crate::peer::server::{
     Answer, Eras, Event, ListKind, NONCE_BYTES, SealError, SealKey, Sealer, ServerConfig,
 };
-use crate::peer::{InboundId, LostReason, RequestId, RequestOptions};
-use crate::rpc::{self, ErrorObject, Frame, Id, Message};
+use crate::peer::{InboundId, LostReason};
+use crate::rpc::{ErrorObject, Id, Message};
 use crate::schema::tasks::{GetTaskResult, TaskStatus, TaskUpdatedParams};
 use crate::schema::{
     CallToolResult, EmptyParams, Implementation, InputRequiredResult, ListRoots, LoggingLevel,
@@ -24,103 +24,52 @@ use crate::schema::{
 use crate::transport::StreamServer;
 use crate::{Instant, UnixTime};
 
-#[derive(Arbitrary, Clone, Debug)]
+#[derive(Arbitrary)]
 pub(super) enum Operation {
-    SendRequest {
-        id: u8,
-        method: u8,
-        modern: bool,
-    },
-    Batch {
-        ids: Vec<u8>,
-    },
-    Notify {
-        method: u8,
-        id: u8,
-    },
-    AnswerRequest {
-        which: u8,
-        error: bool,
-    },
+    SendRequest { id: u8, method: u8, modern: bool },
+    Batch { ids: Vec<u8> },
+    Notify { method: u8, id: u8 },
+    AnswerRequest { which: u8, error: bool },
     Input(Vec<u8>),
     Line(Vec<u8>),
     Eof,
-    Respond {
-        which: u8,
-        with: u8,
-    },
-    Progress {
-        which: u8,
-        value: u8,
-    },
-    Log {
-        which: Option<u8>,
-        level: bool,
-    },
-    Changed {
-        list: u8,
-    },
-    Updated {
-        uri: u8,
-    },
-    Request {
-        timeout_ms: Option<u16>,
-    },
+    Respond { which: u8, with: u8 },
+    Progress { which: u8, value: u8 },
+    Log { which: Option<u8>, level: bool },
+    Changed { list: u8 },
+    Updated { uri: u8 },
+    Request { timeout_ms: Option<u16> },
     Cancel(u8),
     Close,
     Abort,
-    Advance {
-        ms: u16,
-    },
-    Backwards {
-        ms: u16,
-    },
+    Advance { ms: u16 },
+    Backwards { ms: u16 },
     Timeout,
     PollEvents,
     PollTransmit,
-    TaskUpdated {
-        task: u8,
-        over: bool,
-    },
-    /// A call with a state that was issued for it, or for another call.
-    CallWithState {
-        id: u8,
-        which: u8,
-    },
+    TaskUpdated { task: u8, over: bool },
+    // A call with a state that was issued for it, or for another call.
+    CallWithState { id: u8, which: u8 },
 }
 
-#[derive(Arbitrary, Clone, Debug)]
-pub(super) struct Run {
+/// The configuration of one run.
+#[derive(Arbitrary)]
+pub(super) struct Config {
     eras: u8,
     tight: bool,
-    operations: Vec<Operation>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ChunkMode {
-    Whole,
-    Bytewise,
-}
-
-/// Runs the operations twice, with whole and with split input, and checks the contracts on the way.
-pub(super) fn server(run: &Run) {
-    let whole = Harness::run(run, ChunkMode::Whole);
-    let chopped = Harness::run(run, ChunkMode::Bytewise);
-    assert_eq!(whole, chopped, "contract 4: chunk invariance");
-}
-
-struct Harness {
+/// A server on a byte stream, its application and its client.
+pub(super) struct Server {
     server: StreamServer,
-    now: Instant,
+    run: RunState,
     /// The requests passed to the application, and whether they were answered or cancelled.
     inbound: BTreeMap<InboundId, bool>,
-    inbound_order: Vec<InboundId>,
     cancelled: BTreeSet<InboundId>,
-    accepted: BTreeMap<RequestId, u32>,
-    server_requests: Vec<RequestId>,
+    /// The ids of the server's requests that are not answered.
     unanswered: Vec<Id>,
     /// The number of answers sent under each id, minus the number of requests received.
-    balance: BTreeMap<String, i64>,
+    balance: BTreeMap<Id, i64>,
     /// Whether input was received that the balance does not count.
     has_uncounted_input: bool,
     sealer: Sealer,
@@ -128,9 +77,6 @@ struct Harness {
     request_subjects: BTreeMap<InboundId, String>,
     /// The issued states, with the subject that each is bound to.
     states: Vec<(String, String)>,
-    transcript: String,
-    cut: ChunkMode,
-    closed: bool,
 }
 
 const METHODS: [&str; 17] = [
@@ -164,10 +110,14 @@ struct SentRequest {
     request_state: Option<String>,
 }
 
-impl Harness {
-    fn run(run: &Run, cut: ChunkMode) -> String {
-        let mut config = ServerConfig::new(Implementation::new("fuzz", "0"));
-        config.eras = [Eras::Both, Eras::ModernOnly, Eras::LegacyOnly][usize::from(run.eras % 3)];
+impl Target for Server {
+    type Config = Config;
+    type Operation = Operation;
+    type Event = Event;
+
+    fn new(config: &Config, run: RunState) -> Self {
+        let mut server = ServerConfig::new(Implementation::new("fuzz", "0"));
+        server.eras = [Eras::Both, Eras::ModernOnly, Eras::LegacyOnly][usize::from(config.eras % 3)];
         for capability in [
             ServerCapability::ToolsListChanged,
             ServerCapability::ResourcesSubscribe,
@@ -178,56 +128,41 @@ impl Harness {
             ServerCapability::TasksCancel,
             ServerCapability::TasksList,
         ] {
-            config.capabilities = config.capabilities.with(capability);
+            server.capabilities = server.capabilities.with(capability);
         }
-        if run.tight {
-            config.limits.message_bytes = 768;
-            config.limits.events = 16;
-            config.limits.requests_in = 3;
-            config.limits.requests_out = 2;
-            config.limits.subscriptions = 2;
-            config.limits.queued_bytes = 1024;
-            config.limits.reply_bytes = 1024;
+        if config.tight {
+            server.limits.message_bytes = 768;
+            server.limits.events = 16;
+            server.limits.requests_in = 3;
+            server.limits.requests_out = 2;
+            server.limits.subscriptions = 2;
+            server.limits.queued_bytes = 1024;
+            server.limits.reply_bytes = 1024;
         }
-        let mut harness = Self {
-            server: StreamServer::new(config),
-            now: Instant::ORIGIN,
+        Self {
+            server: StreamServer::new(server),
+            run,
             inbound: BTreeMap::new(),
-            inbound_order: Vec::new(),
             cancelled: BTreeSet::new(),
-            accepted: BTreeMap::new(),
-            server_requests: Vec::new(),
             unanswered: Vec::new(),
             balance: BTreeMap::new(),
             has_uncounted_input: false,
             sealer: Sealer::new(SealKey::new([7; 32]), []),
             request_subjects: BTreeMap::new(),
             states: Vec::new(),
-            transcript: String::new(),
-            cut,
-            closed: false,
-        };
-        for operation in &run.operations {
-            harness.apply(operation);
-            harness.check();
         }
-        harness.server.at(harness.now).abort(LostReason::DriverDropped);
-        harness.drain_events();
-        for (request, outcomes) in &harness.accepted {
-            assert_eq!(*outcomes, 1, "contract 1: {request:?} has {outcomes} outcomes");
-        }
-        assert!(harness.inbound.values().all(|&over| over), "a handler is left without a word");
-        assert!(harness.closed, "the end of a connection is told");
-        assert_eq!(harness.server.poll_timeout(), None, "nothing is waited for after the end");
-        harness.transcript
+    }
+
+    fn run(&mut self) -> &mut RunState {
+        &mut self.run
     }
 
     fn apply(&mut self, operation: &Operation) {
-        let now = self.now;
+        let now = self.run.now;
         match operation {
             Operation::SendRequest { id, method, modern } => {
                 let text = request_text(*id, METHODS[usize::from(*method) % METHODS.len()], *modern);
-                *self.balance.entry(format!("{id}")).or_default() -= 1;
+                *self.balance.entry(Id::Number((*id).into())).or_default() -= 1;
                 self.input(format!("{text}\n").as_bytes());
             }
             Operation::Batch { ids } => {
@@ -272,7 +207,7 @@ impl Harness {
             }
             Operation::Eof => self.server.handle_eof(now, "fuzz"),
             Operation::Respond { which, with } => {
-                let Some(request) = pick(&self.inbound_order, *which) else { return };
+                let Some(request) = pick_key(&self.inbound, *which) else { return };
                 let state = (with % 4 == 1).then(|| self.seal_state(request));
                 let required = InputRequiredResult { request_state: state, ..InputRequiredResult::new() };
                 let result = CallToolResult::text("fuzz");
@@ -287,7 +222,7 @@ impl Harness {
                 self.inbound.insert(request, true);
             }
             Operation::Progress { which, value } => {
-                if let Some(request) = pick(&self.inbound_order, *which) {
+                if let Some(request) = pick_key(&self.inbound, *which) {
                     let sent =
                         self.server.at(now).progress(request, &ProgressParams::new(0, u32::from(*value)));
                     assert!(!(sent && self.inbound[&request]), "progress after the end of a request");
@@ -295,9 +230,9 @@ impl Harness {
             }
             Operation::Log { which, level } => {
                 let level = if *level { LoggingLevel::Error } else { LoggingLevel::Debug };
-                let request = which.and_then(|which| pick(&self.inbound_order, which));
+                let request = which.and_then(|which| pick_key(&self.inbound, which));
                 let sent = self.server.at(now).log(request, &LoggingMessageParams::new(level, "fuzz"));
-                self.note(&sent);
+                self.run.note(&sent);
             }
             Operation::Changed { list } => {
                 let list = [ListKind::Tools, ListKind::Prompts, ListKind::Resources][usize::from(list % 3)];
@@ -307,32 +242,19 @@ impl Harness {
                 self.server.at(now).resource_updated(&format!("fuzz://{}", uri % 4))
             }
             Operation::Request { timeout_ms } => {
-                let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
-                let options = RequestOptions { timeout, ..RequestOptions::default() };
-                let accepted = self.server.at(now).request::<ListRoots>(&EmptyParams::default(), options);
-                self.note(&accepted);
-                if let Ok(request) = accepted {
-                    assert!(self.accepted.insert(request, 0).is_none(), "a handle is used twice");
-                    self.server_requests.push(request);
-                }
+                let options = timeout(*timeout_ms);
+                self.run.accept(self.server.at(now).request::<ListRoots>(&EmptyParams::default(), options));
             }
             Operation::Cancel(which) => {
-                if let Some(request) = pick(&self.server_requests, *which) {
+                if let Some(request) = self.run.pick_request(*which) {
                     self.server.at(now).cancel(request, None);
                 }
             }
             Operation::Close => self.server.at(now).close(),
             Operation::Abort => self.server.at(now).abort(LostReason::Closed),
-            Operation::Advance { ms } => self.now = now + Duration::from_millis(u64::from(*ms) * 4),
-            Operation::Backwards { ms } => {
-                let back = Duration::from_millis((*ms).into());
-                self.now = Instant::from_origin(now.since_origin().saturating_sub(back));
-            }
-            Operation::Timeout => {
-                self.server.handle_timeout(now);
-                let next = self.server.poll_timeout();
-                assert!(next.is_none_or(|next| next > now), "contract 5: {next:?} at {now:?}");
-            }
+            Operation::Advance { ms } => self.run.advance(*ms),
+            Operation::Backwards { ms } => self.run.set_back(*ms),
+            Operation::Timeout => self.check_timeout(),
             Operation::PollEvents => self.drain_events(),
             Operation::PollTransmit => self.transmit(),
             Operation::TaskUpdated { task: which, over } => {
@@ -342,22 +264,72 @@ impl Harness {
                     params.status = TaskStatus::Cancelled;
                 }
                 let sent = self.server.at(now).task_updated(&params);
-                self.note(&sent);
+                self.run.note(&sent);
             }
             Operation::CallWithState { id, which } => {
                 let at = usize::from(*which) % self.states.len().max(1);
                 let state = self.states.get(at).map_or("s", |(state, _)| state);
                 let state = format!(r#""requestState":"{state}","inputResponses":{{}},"taskId":"#);
                 let text = request_text(*id, "tools/call", true).replacen(r#""taskId":"#, &state, 1);
-                *self.balance.entry(format!("{id}")).or_default() -= 1;
+                *self.balance.entry(Id::Number((*id).into())).or_default() -= 1;
                 self.input(format!("{text}\n").as_bytes());
             }
         }
     }
 
+    fn handle_timeout(&mut self) {
+        self.server.handle_timeout(self.run.now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.server.poll_timeout()
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.server.poll_event()
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::Request { id, params, .. } => {
+                let carried =
+                    params.and_then(|params| params.decode::<SentRequest>().ok()).unwrap_or_default();
+                self.check_opens(&carried);
+                self.request_subjects.insert(id, carried.uri);
+                assert!(self.inbound.insert(id, false).is_none(), "a handle is used twice");
+            }
+            Event::Cancelled { id, .. } => {
+                // The request may have been answered while this event was queued.
+                assert!(self.inbound.insert(id, true).is_some(), "{id:?} is cancelled and was never asked");
+                assert!(self.cancelled.insert(id), "{id:?} is cancelled twice");
+            }
+            Event::Outcome { request, .. } => self.run.resolve(request),
+            Event::Closed(_) => self.run.closed = true,
+            _ => {}
+        }
+    }
+
+    fn check(&self) {
+        let peer = self.server.peer();
+        let limits = &peer.config().limits;
+        check_limits(limits, self.server.queued(), 8192, peer.in_flight());
+        assert!(peer.unanswered() <= limits.requests_in, "contract 8: too many requests are unanswered");
+        assert!(peer.backlog_len() == 0 || !self.server.is_closed(), "a backlog outlives its connection");
+    }
+
+    fn end(&mut self) {
+        self.server.at(self.run.now).abort(LostReason::DriverDropped);
+    }
+
+    fn check_end(&self) {
+        assert!(self.inbound.values().all(|&over| over), "a request is neither answered nor cancelled");
+    }
+}
+
+impl Server {
     /// The wall-clock time, which advances with the simulated clock.
     fn unix_time(&self) -> UnixTime {
-        UnixTime::from_epoch(self.now.since_origin())
+        UnixTime::from_epoch(self.run.now.since_origin())
     }
 
     /// Seals a state for a request.
@@ -384,30 +356,9 @@ impl Harness {
         assert!(opened.is_err() || given == Some(&carried.uri), "a state that was never given is accepted");
     }
 
-    /// Checks the invariants.
-    fn check(&mut self) {
-        let limits = self.server.peer().config().limits;
-        assert!(
-            self.server.queued() <= limits.queued_bytes + limits.reply_bytes + limits.message_bytes + 8192,
-            "contract 8: {} bytes are queued",
-            self.server.queued()
-        );
-        assert!(self.server.peer().unanswered() <= limits.requests_in, "contract 8");
-        assert!(self.server.peer().in_flight() <= limits.requests_out, "contract 8");
-        assert!(
-            self.server.peer().backlog_len() == 0 || !self.server.is_closed(),
-            "what is held outlives its connection"
-        );
-    }
-
     fn input(&mut self, bytes: &[u8]) {
-        match self.cut {
-            ChunkMode::Whole => self.server.handle_input(self.now, Bytes::copy_from_slice(bytes)),
-            ChunkMode::Bytewise => {
-                for byte in bytes {
-                    self.server.handle_input(self.now, Bytes::copy_from_slice(&[*byte]));
-                }
-            }
+        for chunk in self.run.split(bytes) {
+            self.server.handle_input(self.run.now, chunk);
         }
     }
 
@@ -416,17 +367,9 @@ impl Harness {
         let any = self.server.poll_transmit(&mut out);
         assert_eq!(any, !out.is_empty());
         for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-            let line = Bytes::copy_from_slice(line);
-            match rpc::read(&line, 128) {
-                Ok(Frame::Single(message)) => self.handle_sent(message),
-                Ok(Frame::Batch(batch)) => {
-                    assert!(!batch.is_empty(), "an empty batch goes out");
-                    batch.for_each(|message| self.handle_sent(message.expect("what goes out can be read")));
-                }
-                other => panic!("what goes out can be read: {other:?}"),
-            }
+            read_messages(line).into_iter().for_each(|message| self.handle_sent(message));
         }
-        self.note(&out);
+        self.run.note(&out);
     }
 
     fn handle_sent(&mut self, message: Message) {
@@ -435,7 +378,7 @@ impl Harness {
             Message::Notification(_) => {}
             Message::Response(response) => {
                 let Some(id) = response.id else { return };
-                let balance = self.balance.entry(format!("{id}")).or_default();
+                let balance = self.balance.entry(id.clone()).or_default();
                 *balance += 1;
                 assert!(
                     self.has_uncounted_input || *balance <= 0,
@@ -443,44 +386,6 @@ impl Harness {
                 );
             }
         }
-    }
-
-    fn drain_events(&mut self) {
-        while let Some(event) = self.server.poll_event() {
-            assert!(!self.closed, "nothing follows the end: {event:?}");
-            self.note(&event);
-            match event {
-                Event::Request { id, params, .. } => {
-                    let carried =
-                        params.and_then(|params| params.decode::<SentRequest>().ok()).unwrap_or_default();
-                    self.check_opens(&carried);
-                    self.request_subjects.insert(id, carried.uri);
-                    assert!(self.inbound.insert(id, false).is_none(), "a handle is used twice");
-                    self.inbound_order.push(id);
-                }
-                Event::Cancelled { id, .. } => {
-                    // The request may have been answered while this event was queued.
-                    assert!(
-                        self.inbound.insert(id, true).is_some(),
-                        "{id:?} is cancelled and was never asked"
-                    );
-                    assert!(self.cancelled.insert(id), "{id:?} is cancelled twice");
-                }
-                Event::Outcome { request, .. } => {
-                    let outcomes =
-                        self.accepted.get_mut(&request).expect("an outcome of an accepted request");
-                    *outcomes += 1;
-                    assert_eq!(*outcomes, 1, "contract 1: {request:?} ended twice");
-                }
-                Event::Closed(_) => self.closed = true,
-                _ => {}
-            }
-        }
-    }
-
-    fn note(&mut self, what: &impl core::fmt::Debug) {
-        use core::fmt::Write as _;
-        let _ = writeln!(self.transcript, "{what:?}");
     }
 }
 
@@ -509,8 +414,4 @@ fn request_text(id: u8, method: &str, modern: bool) -> String {
         id % 5,
     );
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
-}
-
-fn pick<T: Copy>(from: &[T], which: u8) -> Option<T> {
-    from.get(usize::from(which) % from.len().max(1)).copied()
 }

@@ -1,0 +1,197 @@
+//! The driver of every fuzzed machine: it applies the operations and checks the contracts that all machines keep.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{Debug, Write as _};
+use core::mem;
+use core::time::Duration;
+
+use arbitrary::{Arbitrary, Unstructured};
+use bytes::Bytes;
+
+use crate::peer::{RequestError, RequestId, RequestOptions};
+use crate::rpc::{self, Frame, Message};
+use crate::{Instant, Limits};
+
+/// A machine in its simulated environment.
+pub(super) trait Target: Sized {
+    type Config: for<'a> Arbitrary<'a>;
+    type Operation: for<'a> Arbitrary<'a>;
+    type Event: Debug;
+
+    fn new(config: &Self::Config, run: RunState) -> Self;
+    fn run(&mut self) -> &mut RunState;
+    fn apply(&mut self, operation: &Self::Operation);
+    fn handle_timeout(&mut self);
+    fn poll_timeout(&self) -> Option<Instant>;
+    fn poll_event(&mut self) -> Option<Self::Event>;
+    /// Checks an event, and the machine's right to emit it.
+    fn handle_event(&mut self, event: Self::Event);
+    /// Checks what holds after every operation.
+    fn check(&self) {}
+    /// Ends the machine; its last events follow.
+    fn end(&mut self);
+    /// Checks what holds after the end.
+    fn check_end(&self) {}
+
+    fn drain_events(&mut self) {
+        while let Some(event) = self.poll_event() {
+            assert!(!self.run().closed, "an event follows the end: {event:?}");
+            self.run().note(&event);
+            self.handle_event(event);
+        }
+    }
+
+    fn check_timeout(&mut self) {
+        self.handle_timeout();
+        let (next, now) = (self.poll_timeout(), self.run().now);
+        assert!(next.is_none_or(|next| next > now), "contract 5: {next:?} at {now:?}");
+    }
+}
+
+/// The configuration and the operations of one run.
+#[derive(Arbitrary)]
+struct Run<C, O> {
+    config: C,
+    operations: Vec<O>,
+}
+
+/// Runs the operations that a fuzzer's bytes encode twice, with whole and with split input, and checks the contracts.
+pub(super) fn fuzz<T: Target>(data: &[u8]) {
+    type RunOf<T> = Run<<T as Target>::Config, <T as Target>::Operation>;
+    let Ok(run) = RunOf::<T>::arbitrary_take_rest(Unstructured::new(data)) else { return };
+    let [whole, split] = [ChunkMode::Whole, ChunkMode::Bytewise].map(|chunk_mode| {
+        let mut target = T::new(&run.config, RunState::new(chunk_mode));
+        for operation in &run.operations {
+            target.apply(operation);
+            target.check();
+        }
+        target.end();
+        target.drain_events();
+        target.check_end();
+        assert_eq!(target.poll_timeout(), None, "a timeout remains after the end");
+        target.run().finish()
+    });
+    assert_eq!(whole, split, "contract 4: chunk invariance");
+}
+
+/// How input is split before the machine sees it.
+#[derive(Clone, Copy)]
+enum ChunkMode {
+    Whole,
+    Bytewise,
+}
+
+/// The clock, the requests and the transcript of a run.
+pub(super) struct RunState {
+    pub(super) now: Instant,
+    /// Whether the machine has reported its end.
+    pub(super) closed: bool,
+    /// The accepted requests, and whether each has its outcome.
+    requests: BTreeMap<RequestId, bool>,
+    transcript: String,
+    chunk_mode: ChunkMode,
+}
+
+impl RunState {
+    fn new(chunk_mode: ChunkMode) -> Self {
+        Self {
+            now: Instant::ORIGIN,
+            closed: false,
+            requests: BTreeMap::new(),
+            transcript: String::new(),
+            chunk_mode,
+        }
+    }
+
+    fn finish(&mut self) -> String {
+        for (request, resolved) in &self.requests {
+            assert!(resolved, "contract 1: {request:?} has no outcome");
+        }
+        assert!(self.closed, "the end of a connection is reported");
+        mem::take(&mut self.transcript)
+    }
+
+    /// Adds a line to the transcript.
+    pub(super) fn note(&mut self, output: &impl Debug) {
+        let _ = writeln!(self.transcript, "{:?} {output:?}", self.now);
+    }
+
+    /// Splits input.
+    pub(super) fn split(&self, bytes: &[u8]) -> Vec<Bytes> {
+        match self.chunk_mode {
+            ChunkMode::Whole => Vec::from([Bytes::copy_from_slice(bytes)]),
+            ChunkMode::Bytewise => bytes.chunks(1).map(Bytes::copy_from_slice).collect(),
+        }
+    }
+
+    pub(super) fn advance(&mut self, ms: u16) {
+        self.now = self.now + Duration::from_millis(u64::from(ms) * 4);
+    }
+
+    /// Sets the clock back: a driver's readings need not be monotonic.
+    pub(super) fn set_back(&mut self, ms: u16) {
+        let since_origin = self.now.since_origin().saturating_sub(Duration::from_millis(ms.into()));
+        self.now = Instant::from_origin(since_origin);
+    }
+
+    pub(super) fn accept(&mut self, accepted: Result<RequestId, RequestError>) {
+        self.note(&accepted);
+        if let Ok(request) = accepted {
+            assert!(self.requests.insert(request, false).is_none(), "a handle is used twice");
+        }
+    }
+
+    pub(super) fn resolve(&mut self, request: RequestId) {
+        let before = self.requests.insert(request, true);
+        assert_eq!(before, Some(false), "contract 1: {request:?} is unknown or ended twice");
+    }
+
+    pub(super) fn check_pending(&self, request: RequestId) {
+        assert_eq!(self.requests.get(&request), Some(&false), "an event of a request follows its outcome");
+    }
+
+    pub(super) fn request(&self, index: u8) -> Option<RequestId> {
+        self.requests.keys().nth(index.into()).copied()
+    }
+
+    pub(super) fn pick_request(&self, which: u8) -> Option<RequestId> {
+        pick_key(&self.requests, which)
+    }
+}
+
+pub(super) fn check_limits(limits: &Limits, queued: usize, overhead: usize, in_flight: usize) {
+    let most = limits.queued_bytes + limits.reply_bytes + limits.message_bytes + overhead;
+    assert!(queued <= most, "contract 8: {queued} bytes are queued");
+    assert!(in_flight <= limits.requests_out, "contract 8: {in_flight} requests are in flight");
+}
+
+/// Reads a message or a batch that the machine sent.
+pub(super) fn read_messages(text: &[u8]) -> Vec<Message> {
+    match rpc::read(&Bytes::copy_from_slice(text), 128) {
+        Ok(Frame::Single(message)) => Vec::from([message]),
+        Ok(Frame::Batch(batch)) => {
+            assert!(!batch.is_empty(), "an empty batch is sent");
+            let mut messages = Vec::new();
+            batch.for_each(|message| messages.push(message.expect("a batch consists of messages")));
+            messages
+        }
+        Err(malformed) => panic!("output is malformed: {malformed:?}"),
+    }
+}
+
+/// Options of a request with this timeout.
+pub(super) fn timeout(ms: Option<u16>) -> RequestOptions {
+    let timeout = ms.map(|ms| Duration::from_millis(ms.into()));
+    RequestOptions { timeout, ..RequestOptions::default() }
+}
+
+/// Picks an element; `None` if there is none.
+pub(super) fn pick<T: Copy>(from: &[T], which: u8) -> Option<T> {
+    from.get(usize::from(which) % from.len().max(1)).copied()
+}
+
+pub(super) fn pick_key<K: Copy, V>(from: &BTreeMap<K, V>, which: u8) -> Option<K> {
+    from.keys().nth(usize::from(which) % from.len().max(1)).copied()
+}
