@@ -8,15 +8,13 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
-#[path = "../tests/growth_common/mod.rs"]
-mod growth_common;
-#[path = "../tests/server_common/mod.rs"]
-mod server_common;
+#[path = "../tests/growth/shapes/mod.rs"]
+mod shapes;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use growth_common::{Shape, shapes};
+use shapes::Shape;
 
 const MIB: usize = 1 << 20;
 const SIZES: [usize; 4] = [MIB, 2 * MIB, 4 * MIB, 8 * MIB];
@@ -33,7 +31,7 @@ fn main() -> ExitCode {
         "", "1 MiB/ms", "2 MiB/ms", "4 MiB/ms", "8 MiB/ms", "exponent"
     );
     let mut steepest = f64::MIN;
-    for shape in shapes() {
+    for shape in shapes::all() {
         if !wanted.is_empty() && !wanted.iter().any(|part| shape.name.contains(part.as_str())) {
             continue;
         }

@@ -4,11 +4,8 @@
 mod challenges;
 mod client;
 #[cfg(feature = "server")]
-#[path = "../front_common/mod.rs"]
-mod front_common;
-#[cfg(feature = "server")]
-#[path = "../http_front_common/mod.rs"]
-mod http_front_common;
+#[path = "../common/mod.rs"]
+mod common;
 mod keys;
 mod metadata;
 mod reach;

@@ -1,6 +1,6 @@
 //! A client that receives batches, which only revision 2025-03-26 has.
 
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 use mcp_proto::peer::InboundId;
 use mcp_proto::peer::client::{ClientConfig, Diagnostic, Event};
 use mcp_proto::rpc::Batch;

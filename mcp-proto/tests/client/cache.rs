@@ -8,7 +8,7 @@ mod stale;
 
 use core::time::Duration;
 
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 use mcp_proto::peer::client::{
     CacheConfig, CacheContext, ClientConfig, Diagnostic, EraPolicy, Event, WatchFilter, WatchStart,
 };
@@ -234,7 +234,7 @@ fn client_caches_no_results_of_a_legacy_server() {
     let early = ask::<ListTools>(&mut s, &first());
     s.answer_error(&id, -32601, None);
     let id = s.expect("initialize");
-    s.answer(&id, crate::common::initialize_result(crate::common::LEGACY));
+    s.answer(&id, crate::common::messages::initialize_result(crate::common::messages::LEGACY));
     s.line();
     let id = s.expect("tools/list");
     s.answer(&id, tools("a", 60_000));
@@ -247,7 +247,7 @@ fn request_that_waited_for_the_handshake_fills_the_cache() {
     let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     let early = ask::<ListTools>(&mut s, &first());
-    s.answer(&id, crate::common::discover_result());
+    s.answer(&id, crate::common::messages::discover_result());
     let id = s.expect("tools/list");
     s.answer(&id, tools("a", 60_000));
     value(s.outcome(early));

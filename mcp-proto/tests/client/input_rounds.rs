@@ -10,7 +10,7 @@ mod retries;
 
 use core::time::Duration;
 
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 use mcp_proto::peer::client::{ClientConfig, CloseReason, Event};
 use mcp_proto::peer::{
     InboundId, InputError, InputMode, InvalidAnswerError, LostReason, Outcome, RequestId, RequestOptions,

@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use crate::common::{ClientHarness, LEGACY, config, discover_result, initialize_result};
+use crate::common::client::{ClientHarness, config};
+use crate::common::messages::{LEGACY, discover_result, initialize_result};
 use mcp_proto::peer::client::{ClientConfig, Diagnostic, EraPolicy, Event, State};
 use mcp_proto::peer::{
     Conduct, InvalidAnswerError, Leniency, Outcome, RequestError, RequestId, RequestOptions,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use core::time::Duration;
 
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 use mcp_proto::Bytes;
 use mcp_proto::peer::client::{Diagnostic, Event, LinkAction};
 use mcp_proto::peer::{InvalidAnswerError, LostReason, Outcome, RequestError, RequestId, RequestOptions};

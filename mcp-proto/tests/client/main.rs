@@ -3,10 +3,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../front_common/mod.rs"]
-mod front_common;
-#[path = "../http_common/mod.rs"]
-mod http_common;
 
 mod batches;
 mod blocking_loop;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 use mcp_proto::peer::client::{CloseReason, Diagnostic, Event, Keepalive, LinkAction, State};
 use mcp_proto::peer::{
     InputMode, InvalidAnswerError, LostReason, Outcome, ProgressOption, RequestError, RequestId,
@@ -287,7 +287,7 @@ fn a_request_cancelled_before_it_was_sent_never_goes_out() {
     s.client.at(s.now).cancel(request, None);
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     let id = s.expect("server/discover");
-    s.answer(&id, crate::common::discover_result());
+    s.answer(&id, crate::common::messages::discover_result());
     s.expect_silence();
 }
 
@@ -311,7 +311,7 @@ fn client_does_not_send_a_request_without_the_server_capability() {
     );
     let queued = queued.unwrap();
     let id = s.expect("server/discover");
-    let mut result = crate::common::discover_result();
+    let mut result = crate::common::messages::discover_result();
     result["capabilities"] = json!({"tools": {}});
     s.answer(&id, result);
     assert!(matches!(

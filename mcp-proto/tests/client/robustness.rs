@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use crate::common::{ClientHarness, LEGACY, MODERN, config, discover_result, initialize_result};
+use crate::common::client::{ClientHarness, config};
+use crate::common::messages::{LEGACY, MODERN, discover_result, initialize_result};
 use mcp_proto::Limits;
 use mcp_proto::peer::client::{ClientConfig, Diagnostic, EraPolicy, Event, Keepalive, LinkAction, State};
 use mcp_proto::peer::{LostReason, Outcome, RequestError, RequestId, RequestOptions};

@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use crate::common::{ClientHarness, LEGACY, MODERN, config, discover_result, initialize_result};
+use crate::common::client::{ClientHarness, config};
+use crate::common::messages::{LEGACY, MODERN, discover_result, initialize_result};
 use mcp_proto::peer::client::{
     ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, Event, LinkAction,
     State,

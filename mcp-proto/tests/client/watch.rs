@@ -5,7 +5,7 @@ mod legacy;
 
 use core::time::Duration;
 
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 use mcp_proto::peer::client::{
     Change, ChangeEvidence, Event, LinkAction, OnServerEnd, State, WatchEnd, WatchFilter, WatchId,
     WatchStart, WatchState,
@@ -413,7 +413,7 @@ fn client_requests_watches_once_the_server_is_known_and_on_each_new_connection()
     s.end("exit status 1");
     s.accept();
     let initialize = s.expect("initialize");
-    s.answer(&initialize, crate::common::initialize_result("2025-11-25"));
+    s.answer(&initialize, crate::common::messages::initialize_result("2025-11-25"));
     s.expect("notifications/initialized");
     let events = s.take_events();
     assert!(events.iter().any(|event| matches!(event, Event::Watch { watch, .. } if *watch == id)));

@@ -11,7 +11,7 @@ use mcp_proto::schema::Tool;
 use mcp_proto::transport::StreamServer;
 use serde_json::{Value, json};
 
-use crate::front_common::{CountingEntropy, TestClock, WakeCounter};
+use crate::common::polling::{CountingEntropy, TestClock, WakeCounter};
 
 const ANSWER: usize = 1000;
 

@@ -4,9 +4,9 @@ use core::task::Poll;
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{
-    ClientHarness, answer, boxed, config, error, pending, poll, progress, ready, text,
-};
+use crate::common::front::{ClientHarness, config};
+use crate::common::messages::{answer, error, progress, text};
+use crate::common::polling::{boxed, pending, poll, ready};
 use mcp_proto::adapter::ClientDriver;
 use mcp_proto::front::{Client, ClientHandlers, Error, ErrorOrigin, Event, Events, PagesError, Request};
 use mcp_proto::peer::client::CacheContext;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::front_common::{
-    ClientHarness, WakeCounter, boxed, config, notification, pending, poll, poll_with, ready, text,
-};
+use crate::common::front::{ClientHarness, config};
+use crate::common::messages::{notification, text};
+use crate::common::polling::{WakeCounter, boxed, pending, poll, poll_with, ready};
 use mcp_proto::front::{Client, ClientHandlers, Error, ErrorOrigin, Event, SubscriptionUpdate};
 use mcp_proto::peer::client::{CloseReason, EraPolicy, LinkAction, State};
 use mcp_proto::peer::{LostReason, RequestError};

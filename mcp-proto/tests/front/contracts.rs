@@ -7,7 +7,8 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{CountingEntropy, TestClock, config};
+use crate::common::front::config;
+use crate::common::polling::{CountingEntropy, TestClock};
 use mcp_proto::Bytes;
 use mcp_proto::adapter::{self, ClientDriver, ServerDriver};
 use mcp_proto::front::{Call, Client, ClientHandlers, Context, Error, Progress, Router};

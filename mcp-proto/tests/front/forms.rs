@@ -1,6 +1,7 @@
 //! Forms: their defaults, and which contents are valid.
 
-use crate::front_common::{ClientHarness, request};
+use crate::common::front::ClientHarness;
+use crate::common::messages::request;
 use mcp_proto::front::ClientHandlers;
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{

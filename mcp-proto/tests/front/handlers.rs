@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{ClientHarness, config, error, notification, pending, poll, ready, request, text};
+use crate::common::front::{ClientHarness, config};
+use crate::common::messages::{error, notification, request, text};
+use crate::common::polling::{pending, poll, ready};
 use mcp_proto::front::{Client, ClientHandlers, Error, ErrorOrigin, HandlerError, LocalHandlers};
 use mcp_proto::peer::{InputError, InputMode, LostReason};
 use mcp_proto::rpc::{ErrorObject, code};
@@ -190,7 +192,7 @@ fn a_handler_that_yields_does_not_starve_the_connection() {
         let text = format!("{}\n", request(&json!(1), "elicitation/create", form()));
         machine.handle_input(now, text.into());
     });
-    let (wakes, waker) = crate::front_common::WakeCounter::new();
+    let (wakes, waker) = crate::common::polling::WakeCounter::new();
     let mut cx = core::task::Context::from_waker(&waker);
     let mut turns = 0;
     loop {
@@ -316,7 +318,7 @@ fn dropping_the_driver_drops_its_handlers_outside_the_lock() {
     let client = s.client.clone();
     drop(s.driver);
     assert_eq!(
-        crate::front_common::ready(poll(&mut crate::front_common::boxed(client.closed()))),
+        crate::common::polling::ready(poll(&mut crate::common::polling::boxed(client.closed()))),
         mcp_proto::peer::client::CloseReason::Lost(LostReason::DriverDropped)
     );
 }

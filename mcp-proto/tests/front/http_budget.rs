@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-use crate::http_front_common::{HttpHarness, TestExchange, field, router};
+use crate::common::front_http::{HttpHarness, TestExchange, field, router};
 use mcp_proto::Bytes;
 use mcp_proto::front::http::HttpExchange;
 use mcp_proto::peer::Principal;

@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::front_common::TestClock;
-use crate::http_front_common::router;
+use crate::common::front_http::router;
+use crate::common::polling::TestClock;
 use mcp_proto::Bytes;
 use mcp_proto::adapter::Entropy;
 use mcp_proto::front::http::http_server;

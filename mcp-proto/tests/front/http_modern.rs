@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use crate::http_front_common::{HttpHarness, MODERN, field, router};
+use crate::common::front_http::{HttpHarness, field, router};
+use crate::common::messages::MODERN;
 use mcp_proto::front::{Context, Error, NoArguments, Router, RouterError};
 use mcp_proto::peer::RequestError;
 use mcp_proto::peer::server::ListKind;
@@ -11,7 +12,7 @@ use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, Map, Tool};
 use mcp_proto::transport::http::server::BodyKind;
 use serde_json::{Value, json};
 
-fn listen(web: &mut HttpHarness, filter: Value) -> crate::http_front_common::TestExchange {
+fn listen(web: &mut HttpHarness, filter: Value) -> crate::common::front_http::TestExchange {
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     web.ask_with("subscriptions/listen", json!({"notifications": filter}), capabilities)
 }
@@ -69,7 +70,7 @@ fn exchange_is_woken_when_its_handler_finishes() {
 /// The body may arrive after the response is polled.
 #[test]
 fn exchange_polled_early_is_woken_by_the_end_of_the_body() {
-    use crate::front_common::WakeCounter;
+    use crate::common::polling::WakeCounter;
     use core::task::{Context, Poll};
     use mcp_proto::Bytes;
     use mcp_proto::transport::http::server::RequestHead;

@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use crate::http_front_common::{HttpHarness, LEGACY, field, router};
+use crate::common::front_http::{HttpHarness, field, router};
+use crate::common::messages::LEGACY;
 use mcp_proto::front::http::HttpServerEvent;
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::Principal;
@@ -15,12 +16,12 @@ fn tool(name: &str) -> Tool {
     Tool::new(name, "A tool", json!({"type": "object"}))
 }
 
-fn call(web: &mut HttpHarness, session: &str, name: &str) -> crate::http_front_common::TestExchange {
+fn call(web: &mut HttpHarness, session: &str, name: &str) -> crate::common::front_http::TestExchange {
     web.post_request(session, "tools/call", json!({"name": name, "arguments": {}}))
 }
 
 /// Requests a session.
-fn initialize(web: &HttpHarness) -> crate::http_front_common::TestExchange {
+fn initialize(web: &HttpHarness) -> crate::common::front_http::TestExchange {
     let info = json!({"name": "tester", "version": "1"});
     let params = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info});
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
@@ -506,9 +507,10 @@ fn application_learns_which_resources_have_subscribers() {
     let ask = |web: &mut HttpHarness, session: &str, method: &str| {
         web.post_request(session, method, json!({"uri": "note:///a"})).message();
     };
-    let (wakes, waker) = crate::front_common::WakeCounter::new();
+    let (wakes, waker) = crate::common::polling::WakeCounter::new();
     assert!(
-        crate::front_common::poll_with(&mut crate::front_common::boxed(events.next()), &waker).is_pending()
+        crate::common::polling::poll_with(&mut crate::common::polling::boxed(events.next()), &waker)
+            .is_pending()
     );
     ask(&mut web, &one, "resources/subscribe");
     assert_eq!(wakes.take(), 1);
@@ -530,7 +532,7 @@ fn application_learns_which_resources_have_subscribers() {
     web.server.close();
     assert_eq!(heard(&mut events), [HttpServerEvent::Closed]);
     assert!(matches!(
-        crate::front_common::poll(&mut crate::front_common::boxed(events.next())),
+        crate::common::polling::poll(&mut crate::common::polling::boxed(events.next())),
         core::task::Poll::Ready(None)
     ));
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Wake;
 use std::thread;
 
-use crate::front_common::{boxed, pending};
-use crate::http_front_common::{HttpHarness, router};
+use crate::common::front_http::{HttpHarness, router};
+use crate::common::polling::{boxed, pending};
 use futures_lite::future::block_on;
 use mcp_proto::Bytes;
 use mcp_proto::front::http::{HttpExchange, HttpHandle, HttpServer, HttpServerDriver};
@@ -271,7 +271,7 @@ fn response_future_can_be_dropped_and_created_again() {
     let (router, held) = router();
     let mut web = HttpHarness::new(router);
     let mut caller = web.call("hold", json!({}));
-    pending(crate::front_common::poll(&mut boxed(poll_fn(|cx| caller.exchange.poll_head(cx)))));
+    pending(crate::common::polling::poll(&mut boxed(poll_fn(|cx| caller.exchange.poll_head(cx)))));
     held.release("still there");
     assert_eq!(caller.message()["result"]["content"][0]["text"], "still there");
 }

@@ -2,7 +2,8 @@
 
 use core::task::Poll;
 
-use crate::front_common::{ClientHarness, boxed, config, pending, poll, ready};
+use crate::common::front::{ClientHarness, config};
+use crate::common::polling::{boxed, pending, poll, ready};
 use mcp_proto::front::{ClientHandlers, Error, Event, Events, PagesError, SendHandlers};
 use mcp_proto::peer::client::Diagnostic;
 use mcp_proto::peer::{Conduct, Leniency};

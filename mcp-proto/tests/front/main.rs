@@ -1,12 +1,8 @@
 //! The async front: clients, servers and routers, on a simulated clock.
 #![cfg(all(feature = "std", feature = "client", feature = "server", feature = "http", feature = "seal"))]
 
-#[path = "../front_common/mod.rs"]
-mod front_common;
-#[path = "../http_front_common/mod.rs"]
-mod http_front_common;
-#[path = "../router_common/mod.rs"]
-mod router_common;
+#[path = "../common/mod.rs"]
+mod common;
 
 mod backpressure;
 mod client;

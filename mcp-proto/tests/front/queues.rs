@@ -2,7 +2,9 @@
 
 use core::task::Poll;
 
-use crate::front_common::{ClientHarness, boxed, notification, poll, ready, text};
+use crate::common::front::ClientHarness;
+use crate::common::messages::{notification, text};
+use crate::common::polling::{boxed, poll, ready};
 use mcp_proto::front::{Error, Event, ListError, PagesError, WatchUpdate};
 use mcp_proto::peer::client::Change;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
-use crate::http_front_common::{HttpHarness, ParkedHandlers, TestExchange, field};
+use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange, field};
 use mcp_proto::front::tasks::{MemoryLimits, MemoryStore, TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router, UsedStates};
 use mcp_proto::peer::Principal;

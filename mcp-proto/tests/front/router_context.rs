@@ -4,8 +4,8 @@ use core::future::pending as never;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{WakeCounter, boxed, pending, poll, poll_with, ready};
-use crate::router_common::ServerHarness;
+use crate::common::polling::{WakeCounter, boxed, pending, poll, poll_with, ready};
+use crate::common::router::ServerHarness;
 use mcp_proto::front::{Context, Error, HandlerError, NoArguments, Progress, Router, ServerEvent};
 use mcp_proto::peer::server::{CloseReason, ListKind};
 use mcp_proto::peer::{LostReason, RequestError};

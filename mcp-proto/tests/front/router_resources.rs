@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::router_common::ServerHarness;
+use crate::common::router::ServerHarness;
 use mcp_proto::front::{HandlerError, NoArguments, ResultOrInput, Router, RouterError, TemplateError};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{

@@ -1,6 +1,6 @@
 //! Tools behind a router.
 
-use crate::router_common::ServerHarness;
+use crate::common::router::ServerHarness;
 use mcp_proto::front::{HandlerError, LocalHandlers, NoArguments, ResultOrInput, Router, RouterError};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{CallToolResult, ContentBlock, InputRequiredResult, Json, Tool};
@@ -262,8 +262,8 @@ fn one_router_serves_many_connections() {
     let router = std::sync::Arc::new(adder());
     for _ in 0..2 {
         let machine = mcp_proto::transport::StreamServer::new(router.config());
-        let clock = std::sync::Arc::new(crate::front_common::TestClock::default());
-        let entropy = std::sync::Arc::new(crate::front_common::CountingEntropy::default());
+        let clock = std::sync::Arc::new(crate::common::polling::TestClock::default());
+        let entropy = std::sync::Arc::new(crate::common::polling::CountingEntropy::default());
         let (handle, driver) = mcp_proto::adapter::server(machine, clock, entropy, router.clone());
         drop((handle, driver));
     }

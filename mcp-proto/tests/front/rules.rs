@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{ClientHarness, answer, config, error, pending, poll, ready, request, text};
-use crate::router_common::ServerHarness;
+use crate::common::front::{ClientHarness, config};
+use crate::common::messages::{answer, error, request, text};
+use crate::common::polling::{pending, poll, ready};
+use crate::common::router::ServerHarness;
 use mcp_proto::front::{ClientHandlers, Context, Error, HandlerError, NoArguments, Router, RouterError};
 use mcp_proto::peer::RequestError;
 use mcp_proto::rpc::{ErrorObject, code};

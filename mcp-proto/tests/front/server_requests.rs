@@ -14,9 +14,9 @@ use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{CountingEntropy, TestClock};
-use crate::http_front_common::HttpHarness;
-use crate::router_common::ServerHarness;
+use crate::common::front_http::HttpHarness;
+use crate::common::polling::{CountingEntropy, TestClock};
+use crate::common::router::ServerHarness;
 use futures_lite::future::{poll_once, yield_now, zip};
 use mcp_proto::UnixTime;
 use mcp_proto::adapter;

@@ -1,7 +1,7 @@
 //! Input of tasks: by the task itself, and by requests in 2025-11-25.
 
-use crate::http_front_common::{HttpHarness, TestExchange};
-use crate::router_common::ServerHarness;
+use crate::common::front_http::{HttpHarness, TestExchange};
+use crate::common::router::ServerHarness;
 use futures_lite::future::try_zip;
 use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use crate::http_front_common::{HttpHarness, ParkedHandlers, TestExchange};
+use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange};
 use futures_lite::future::block_on;
 use mcp_proto::UnixTime;
 use mcp_proto::front::tasks::{

@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
-use crate::router_common::ServerHarness;
+use crate::common::router::ServerHarness;
 use mcp_proto::front::tasks::{
     DetachedWork, MemoryLimits, MemoryStore, StoredTaskState, TaskChoice, TaskConfig, TaskListing, TaskStore,
 };

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::http_front_common::{HttpHarness, ParkedHandlers, TestExchange};
+use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange};
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, NoArguments, Router};
 use mcp_proto::peer::Principal;

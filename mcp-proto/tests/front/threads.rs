@@ -3,7 +3,8 @@
 use core::task::Poll;
 use std::thread;
 
-use crate::front_common::{ClientHarness, answer, text};
+use crate::common::front::ClientHarness;
+use crate::common::messages::{answer, text};
 use futures_lite::future::block_on;
 use serde_json::{Value, json};
 

@@ -3,8 +3,9 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use crate::front_common::{ClientHarness, pending, poll, ready};
-use crate::router_common::ServerHarness;
+use crate::common::front::ClientHarness;
+use crate::common::polling::{pending, poll, ready};
+use crate::common::router::ServerHarness;
 use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
 use mcp_proto::front::{Error, ErrorOrigin, HandlerError, NoArguments, OutputChecks, Router, RouterError};
 use mcp_proto::rpc::code;

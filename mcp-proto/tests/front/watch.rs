@@ -3,7 +3,9 @@
 
 use core::time::Duration;
 
-use crate::front_common::{ClientHarness, WakeCounter, boxed, notification, pending, poll, poll_with, ready};
+use crate::common::front::ClientHarness;
+use crate::common::messages::notification;
+use crate::common::polling::{WakeCounter, boxed, pending, poll, poll_with, ready};
 use mcp_proto::front::{Error, Watch, WatchUpdate};
 use mcp_proto::peer::client::{Change, ChangeEvidence, LinkAction, WatchFilter};
 use serde_json::{Value, json};
@@ -110,7 +112,7 @@ fn a_watch_survives_the_loss_of_its_subscription() {
     let mut s = ClientHarness::modern();
     let mut watch = s.client.watch().tools().open().unwrap();
     let id = acknowledge(&mut s);
-    s.receive(&[crate::front_common::error(&id, -32603)]);
+    s.receive(&[crate::common::messages::error(&id, -32603)]);
     assert!(matches!(next(&mut watch), WatchUpdate::Active { .. }));
     assert!(matches!(next(&mut watch), WatchUpdate::Interrupted));
     quiet(&mut watch);
@@ -139,7 +141,7 @@ fn a_watch_ends_with_the_server_or_the_connection() {
 
     let mut refused = s.client.watch().prompts().open().unwrap();
     let id = s.expect("subscriptions/listen");
-    s.receive(&[crate::front_common::error(&id, -32601)]);
+    s.receive(&[crate::common::messages::error(&id, -32601)]);
     assert!(ready(poll(&mut boxed(refused.next()))).is_none());
     assert!(matches!(refused.outcome(), Some(Err(Error::Peer(_)))), "{refused:?}");
 

@@ -3,16 +3,13 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../growth_common/mod.rs"]
-mod growth_common;
-#[path = "../server_common/mod.rs"]
-mod server_common;
+mod shapes;
 
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use growth_common::Shape;
+use shapes::Shape;
 
 /// Linear work takes a tenth of a second without optimisation.
 const BYTES: usize = 512 << 10;
@@ -37,17 +34,17 @@ fn check(shapes: &[Shape], bytes: usize) {
 
 #[test]
 fn framing_takes_no_quadratic_time() {
-    check(&growth_common::wire::SHAPES, BYTES);
+    check(&shapes::wire::SHAPES, BYTES);
 }
 
 #[test]
 fn vocabulary_takes_no_quadratic_time() {
-    check(&growth_common::schema::SHAPES, BYTES);
+    check(&shapes::schema::SHAPES, BYTES);
 }
 
 #[test]
 fn client_takes_no_quadratic_time() {
-    check(&growth_common::client::SHAPES, BYTES);
+    check(&shapes::client::SHAPES, BYTES);
 }
 
 /// Comparing two entries is so fast that only tens of thousands of entries make quadratic work visible: it then takes a
@@ -58,7 +55,7 @@ fn client_does_not_compare_each_entry_with_all_others() {
     let compared = |shape: &Shape| {
         ["input requests", "page", "form:", "trace:"].iter().any(|part| shape.name.contains(part))
     };
-    let all = growth_common::client::SHAPES.into_iter().chain(growth_common::schema::SHAPES);
+    let all = shapes::client::SHAPES.into_iter().chain(shapes::schema::SHAPES);
     let shapes: Vec<Shape> = all.filter(compared).collect();
     assert!(shapes.len() > 10);
     check(&shapes, MANY);
@@ -66,29 +63,29 @@ fn client_does_not_compare_each_entry_with_all_others() {
 
 #[test]
 fn server_takes_no_quadratic_time() {
-    check(&growth_common::server::SHAPES, BYTES);
+    check(&shapes::server::SHAPES, BYTES);
 }
 
 #[cfg(feature = "http")]
 #[test]
 fn http_takes_no_quadratic_time() {
-    check(&growth_common::http::SHAPES, BYTES);
+    check(&shapes::http::SHAPES, BYTES);
 }
 
 #[cfg(feature = "http")]
 #[test]
 fn router_takes_no_quadratic_time() {
-    check(&growth_common::front::SHAPES, BYTES);
+    check(&shapes::front::SHAPES, BYTES);
 }
 
 #[cfg(feature = "auth")]
 #[test]
 fn authorization_takes_no_quadratic_time() {
-    check(&growth_common::auth::SHAPES, BYTES);
+    check(&shapes::auth::SHAPES, BYTES);
 }
 
 #[cfg(feature = "schema-validate")]
 #[test]
 fn validation_takes_no_quadratic_time() {
-    check(&growth_common::validate::SHAPES, BYTES);
+    check(&shapes::validate::SHAPES, BYTES);
 }

@@ -1,6 +1,6 @@
 //! The client over HTTP with a server that sends results in parts, which is an option.
 
-use crate::http_common::{ClientWire, config, modern};
+use crate::common::http_client::{ClientWire, config, modern};
 use mcp_proto::peer::client::Event;
 use mcp_proto::peer::{InvalidAnswerError, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams};

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::http_common::{LEGACY, MODERN, config, discover_result, initialize_result};
+use crate::common::http_client::config;
+use crate::common::messages::{LEGACY, MODERN, discover_result, initialize_result};
 use mcp_proto::peer::client::Event;
 use mcp_proto::peer::{RequestId, RequestOptions};
 use mcp_proto::schema::{

@@ -5,9 +5,8 @@
 
 use std::time::Duration;
 
-use crate::http_common::{
-    ClientWire, LEGACY, MODERN, SESSION, config, discover_result, legacy_config, scenario,
-};
+use crate::common::http_client::{ClientWire, SESSION, config, legacy_config, scenario};
+use crate::common::messages::{LEGACY, MODERN, discover_result};
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, KnownEra, State};
 use mcp_proto::peer::{Outcome, RequestError, RequestOptions, TransportError};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, Revision};
@@ -263,7 +262,7 @@ fn client_probes_again_if_a_server_taken_for_modern_is_not() {
 /// The server is replaced while the client is connected: a lost session leads to a modern server.
 #[test]
 fn client_continues_with_a_modern_server_after_a_lost_session() {
-    crate::http_common::legacy(config(), |wire, _| {
+    crate::common::http_client::legacy(config(), |wire, _| {
         let params = CallToolParams::new("x");
         let request =
             wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::http_common::{
-    ClientWire, LEGACY, config, discover_result, initialize_result, legacy_config, modern, scenario,
-};
+use crate::common::http_client::{ClientWire, config, legacy_config, modern, scenario};
+use crate::common::messages::{LEGACY, discover_result, initialize_result};
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, EraPolicy, State};
 use mcp_proto::peer::{Outcome, ReissuePolicy, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, ListTools};
@@ -12,7 +11,7 @@ use mcp_proto::transport::http::client::HttpClientConfig;
 use mcp_proto::transport::http::{ExchangeEnd, Verb};
 use serde_json::json;
 
-fn fail_unreachable(wire: &mut ClientWire, exchange: &crate::http_common::Exchange) {
+fn fail_unreachable(wire: &mut ClientWire, exchange: &crate::common::http_client::Exchange) {
     let end = ExchangeEnd::Unreachable("cannot connect to localhost:3000: connection refused".into());
     wire.client.handle_end(wire.now, exchange.exchange(), end);
     wire.drain();

@@ -6,7 +6,8 @@ mod lost_session;
 
 use std::time::Duration;
 
-use crate::http_common::{ClientWire, LEGACY, SESSION, config, legacy, legacy_at, legacy_config, scenario};
+use crate::common::http_client::{ClientWire, SESSION, config, legacy, legacy_at, legacy_config, scenario};
+use crate::common::messages::LEGACY;
 use mcp_proto::peer::client::{CloseReason, Diagnostic, Event, Keepalive, State};
 use mcp_proto::peer::{LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
@@ -138,7 +139,7 @@ fn server_may_answer_initialize_by_events() {
         let initialize = wire.expect("initialize");
         wire.head(&initialize, 200, &[("content-type", "text/event-stream"), ("mcp-session-id", SESSION)]);
         wire.body(&initialize, "id: 0\ndata:\n\n");
-        wire.event_answer(&initialize, &initialize.id(), crate::http_common::initialize_result(LEGACY));
+        wire.event_answer(&initialize, &initialize.id(), crate::common::messages::initialize_result(LEGACY));
         assert_eq!(wire.expect("notifications/initialized").header("mcp-session-id"), Some(SESSION));
     });
 }

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use crate::http_common::{ClientWire, Exchange, config, initialize_result, legacy_config, scenario};
+use crate::common::http_client::{ClientWire, Exchange, config, legacy_config, scenario};
+use crate::common::messages::initialize_result;
 use mcp_proto::peer::client::{CloseReason, Diagnostic, Event, State};
 use mcp_proto::peer::{InvalidAnswerError, LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};

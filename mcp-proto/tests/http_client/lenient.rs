@@ -1,6 +1,7 @@
 //! A client over HTTP whose server deviates from the specification as servers in use do.
 
-use crate::http_common::{ClientWire, LEGACY, SESSION, config, legacy, legacy_config, modern, scenario};
+use crate::common::http_client::{ClientWire, SESSION, config, legacy, legacy_config, modern, scenario};
+use crate::common::messages::LEGACY;
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, State};
 use mcp_proto::peer::{Conduct, InvalidAnswerError, Leniency, Outcome, RequestId, RequestOptions};
 use mcp_proto::rpc::Id;

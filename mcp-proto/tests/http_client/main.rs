@@ -1,8 +1,8 @@
 //! The client role over HTTP, without a socket.
 #![cfg(all(feature = "client", feature = "http"))]
 
-#[path = "../http_common/mod.rs"]
-mod http_common;
+#[path = "../common/mod.rs"]
+mod common;
 
 mod chunked_results;
 mod contracts;

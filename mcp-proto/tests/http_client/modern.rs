@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use crate::http_common::{MODERN, config, discover_result, modern, scenario};
+use crate::common::http_client::{config, modern, scenario};
+use crate::common::messages::{MODERN, discover_result};
 use mcp_proto::peer::client::{Event, State};
 use mcp_proto::peer::{
     InvalidAnswerError, LostReason, Outcome, ReissuePolicy, RequestError, RequestOptions, TransportError,

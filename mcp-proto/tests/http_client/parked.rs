@@ -9,9 +9,10 @@ mod sessions;
 
 use std::time::Duration;
 
-use crate::http_common::{
-    ClientWire, Exchange, LEGACY, SESSION, config, discover_result, legacy, legacy_config, modern, scenario,
+use crate::common::http_client::{
+    ClientWire, Exchange, SESSION, config, legacy, legacy_config, modern, scenario,
 };
+use crate::common::messages::{LEGACY, discover_result};
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, Event, Keepalive, State};
 use mcp_proto::peer::{LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{

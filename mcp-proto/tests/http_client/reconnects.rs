@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use crate::http_common::{ClientWire, Exchange, LEGACY, config, legacy, legacy_config, modern, scenario};
+use crate::common::http_client::{ClientWire, Exchange, config, legacy, legacy_config, modern, scenario};
+use crate::common::messages::LEGACY;
 use mcp_proto::peer::RequestOptions;
 use mcp_proto::peer::client::{State, WatchFilter, WatchStart};
 use mcp_proto::schema::{CallTool, CallToolParams};
@@ -119,7 +120,7 @@ fn client_gives_up_an_event_stream_of_http_sse_that_keeps_ending() {
         wire.body(&events, "event: endpoint\ndata: /messages\n\n");
         let initialize = wire.expect("initialize");
         wire.accept(&initialize);
-        wire.event_answer(&events, &initialize.id(), crate::http_common::initialize_result(LEGACY));
+        wire.event_answer(&events, &initialize.id(), crate::common::messages::initialize_result(LEGACY));
         let initialized = wire.expect("notifications/initialized");
         wire.accept(&initialized);
         assert_eq!(wire.client.state(), State::Ready);

@@ -1,10 +1,10 @@
 //! The client over HTTP in coincidences: sessions that change during requests, responses on unexpected streams, servers
 //! that never finish.
 
-use crate::http_common::{
-    ClientWire, Exchange, LEGACY, MODERN, SESSION, config, discover_result, initialize_result, legacy,
-    legacy_config, modern, scenario,
+use crate::common::http_client::{
+    ClientWire, Exchange, SESSION, config, legacy, legacy_config, modern, scenario,
 };
+use crate::common::messages::{LEGACY, MODERN, discover_result, initialize_result};
 use mcp_proto::peer::client::{ClientConfig, Keepalive, State};
 use mcp_proto::peer::{InvalidAnswerError, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::http_common::{ClientWire, Exchange, config, legacy, modern};
+use crate::common::http_client::{ClientWire, Exchange, config, legacy, modern};
 use mcp_proto::peer::client::Event;
 use mcp_proto::peer::{InboundId, InputError, LostReason, Outcome, ReissuePolicy, RequestId, RequestOptions};
 use mcp_proto::schema::{

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use crate::http_common::{ClientWire, LEGACY, SESSION, config, legacy, legacy_config, scenario};
+use crate::common::http_client::{ClientWire, SESSION, config, legacy, legacy_config, scenario};
+use crate::common::messages::LEGACY;
 use mcp_proto::peer::client::{Diagnostic, Event, State};
 use mcp_proto::peer::{LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams};

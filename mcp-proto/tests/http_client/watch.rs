@@ -1,7 +1,8 @@
 //! Watching over HTTP: streams that break, end and are replaced, and lost sessions.
 #![allow(clippy::unwrap_used, reason = "a test that fails shows where")]
 
-use crate::http_common::{ClientWire, Exchange, LEGACY, SESSION, config, legacy, modern, scenario};
+use crate::common::http_client::{ClientWire, Exchange, SESSION, config, legacy, modern, scenario};
+use crate::common::messages::LEGACY;
 use mcp_proto::peer::client::{
     Change, ChangeEvidence, Diagnostic, EraPolicy, Event, WatchEnd, WatchFilter, WatchId, WatchStart,
     WatchState,
@@ -239,9 +240,9 @@ fn clients_do_not_all_retry_at_once() {
     for seed in 1..=20 {
         let mut config: HttpClientConfig = config();
         config.seed = seed;
-        let mut wire = ClientWire::new(config, crate::http_common::Pieces::Whole);
+        let mut wire = ClientWire::new(config, crate::common::http_client::Pieces::Whole);
         let probe = wire.expect("server/discover");
-        wire.answer(&probe, crate::http_common::discover_result());
+        wire.answer(&probe, crate::common::messages::discover_result());
         watch(&mut wire, WatchFilter::new().tools());
         let listen = acknowledge(&mut wire);
         wire.truncate(&listen);

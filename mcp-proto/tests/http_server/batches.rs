@@ -6,7 +6,7 @@ use mcp_proto::schema::ProgressParams;
 use mcp_proto::transport::http::server::PostOutcome;
 use serde_json::{Value, json};
 
-use crate::http_server_common::{NOW, SessionClient, expect_request, initialize, post, result};
+use crate::common::http_server::{NOW, SessionClient, expect_request, initialize, post, result};
 
 fn call(id: i64) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t", "_meta": {"progressToken": id}}})

@@ -14,7 +14,7 @@ use mcp_proto::transport::http::server::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::http_server_common::{SessionClient, config, events, post, result, setup};
+use crate::common::http_server::{SessionClient, config, events, post, result, setup};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -284,7 +284,7 @@ proptest! {
 /// A client that cannot be told apart from one that reads slowly, on a stream of which much is kept.
 #[test]
 fn session_bounds_its_output_for_clients_that_do_not_read() {
-    let mut config = crate::http_server_common::config_with(|server| {
+    let mut config = crate::common::http_server::config_with(|server| {
         server.limits.queued_bytes = 10_000;
         server.limits.reply_bytes = 10_000;
     });

@@ -12,10 +12,10 @@ use mcp_proto::transport::http::server::{BodyKind, Chunk, Setup};
 use mcp_proto::{Limits, rpc::Id};
 use serde_json::{Value, json};
 
-use crate::http_server_common::{
-    MODERN, NOW, TestRequest, config, config_with, expect_request, meta, modern, post, read, result, seconds,
-    setup,
+use crate::common::http_server::{
+    NOW, TestRequest, config, config_with, expect_request, modern, post, read, result, seconds, setup,
 };
+use crate::common::messages::{MODERN, request_meta};
 
 const KEEPALIVE: u64 = 15;
 
@@ -126,7 +126,7 @@ fn server_refuses_requests_without_metadata() {
     }
     assert_eq!(bare("server/discover").expect_refusal(&setup), (400, -32602));
     let half = |key: &str| {
-        let mut params = json!({"_meta": meta()});
+        let mut params = json!({"_meta": request_meta()});
         params["_meta"].as_object_mut().unwrap().remove(key);
         post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params}))
             .header("MCP-Protocol-Version", MODERN)
@@ -190,7 +190,7 @@ fn disconnect_of_the_client_cancels_its_request() {
 fn server_accepts_a_notification_without_a_response() {
     let setup = setup();
     let notification = |version: &str| {
-        let mut meta = meta();
+        let mut meta = request_meta();
         meta["io.modelcontextprotocol/protocolVersion"] = version.into();
         let params = json!({"requestId": 1, "_meta": meta});
         post(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
@@ -213,7 +213,7 @@ fn server_ignores_session_and_last_event_headers() {
     let setup = setup();
     let asked = call().header("Mcp-Session-Id", "00".repeat(16)).header("Last-Event-ID", "1-1");
     let mut exchange = asked.exchange(&setup);
-    let request = crate::http_server_common::expect_request(exchange.poll_event());
+    let request = crate::common::http_server::expect_request(exchange.poll_event());
     exchange.at(NOW).respond(request, Answer::Result(&result()));
     let whole = read(&mut exchange);
     assert_eq!(whole.head.status, 200);

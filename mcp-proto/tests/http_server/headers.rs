@@ -4,7 +4,8 @@ use mcp_proto::codec::header;
 use mcp_proto::transport::http::param_headers::ParamHeaders;
 use serde_json::{Value, json};
 
-use crate::http_server_common::{MODERN, TestRequest, modern, post, setup};
+use crate::common::http_server::{TestRequest, modern, post, setup};
+use crate::common::messages::MODERN;
 
 const MISMATCH: (u16, i64) = (400, -32020);
 
@@ -118,7 +119,7 @@ fn body_without_a_name_is_no_header_mismatch() {
 fn server_compares_names_after_decoding_escapes() {
     let setup = setup();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": "NAME", "_meta": crate::http_server_common::meta(),
+        "name": "NAME", "_meta": crate::common::messages::request_meta(),
     }});
     let escaped = body.to_string().replace("NAME", "\\u0074");
     post(&body)

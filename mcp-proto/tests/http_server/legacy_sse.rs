@@ -8,7 +8,7 @@ use mcp_proto::transport::http::server::{Chunk, ConnectionId, LegacyPaths, Sessi
 use mcp_proto::transport::http::server::{PostOutcome, RequestRoute};
 use serde_json::{Value, json};
 
-use crate::http_server_common::{
+use crate::common::http_server::{
     NOW, SessionClient, TestRequest, config, expect_request, initialize, post, result,
 };
 

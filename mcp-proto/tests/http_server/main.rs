@@ -1,8 +1,8 @@
 //! The server role over HTTP, without a socket.
 #![cfg(all(feature = "server", feature = "http"))]
 
-#[path = "../http_server_common/mod.rs"]
-mod http_server_common;
+#[path = "../common/mod.rs"]
+mod common;
 
 mod batches;
 mod contracts;

@@ -1,8 +1,7 @@
 //! An HTTP server where accepted requests, versions and polls meet in unusual orders.
 
-use crate::http_server_common::{
-    MODERN, NOW, SessionClient, expect_request, meta, modern, post, read, result, setup,
-};
+use crate::common::http_server::{NOW, SessionClient, expect_request, modern, post, read, result, setup};
+use crate::common::messages::{MODERN, request_meta};
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::server::Answer;
 use mcp_proto::transport::http::server::{BodyKind, Chunk};
@@ -57,7 +56,7 @@ fn array_keeps_its_responses_when_the_session_ends() {
 fn server_refuses_a_notification_of_an_unsupported_version() {
     let setup = setup();
     for version in ["2099-01-01", "2025-11-25", ""] {
-        let mut meta = meta();
+        let mut meta = request_meta();
         meta["io.modelcontextprotocol/protocolVersion"] = version.into();
         let asked = post(&json!({"jsonrpc": "2.0", "method": "notifications/x", "params": {"_meta": meta}}))
             .header("MCP-Protocol-Version", version);

@@ -5,7 +5,8 @@ use mcp_proto::peer::server::Eras;
 use mcp_proto::transport::http::server::{Hosts, LegacyPaths, Origins, RequestRoute, SessionId, Setup};
 use serde_json::json;
 
-use crate::http_server_common::{MODERN, TestRequest, config, config_with, initialize, modern, post, setup};
+use crate::common::http_server::{TestRequest, config, config_with, initialize, modern, post, setup};
+use crate::common::messages::MODERN;
 
 fn ping() -> TestRequest {
     post(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}))

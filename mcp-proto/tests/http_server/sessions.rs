@@ -13,7 +13,7 @@ use mcp_proto::transport::http::server::{
 };
 use serde_json::{Value, json};
 
-use crate::http_server_common::{
+use crate::common::http_server::{
     NOW, SessionClient, config, expect_request, initialize, post, result, seconds, setup,
 };
 

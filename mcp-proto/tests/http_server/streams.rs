@@ -11,7 +11,7 @@ use mcp_proto::schema::{ListRoots, ListRootsParams, ProgressParams};
 use mcp_proto::transport::http::server::Chunk;
 use serde_json::{Value, json};
 
-use crate::http_server_common::{NOW, ReceivedEvent, SessionClient, config, result};
+use crate::common::http_server::{NOW, ReceivedEvent, SessionClient, config, result};
 
 fn report(client: &mut SessionClient, call: InboundId, done: u64) {
     assert!(client.session.at(client.now).progress(call, &ProgressParams::new(Id::from("x"), done)));
@@ -81,11 +81,11 @@ fn client_resumes_a_stream_where_it_broke() {
             seen.extend_from_slice(&bytes);
         }
         client.session.handle_disconnect(NOW, stream);
-        let Some(last) = crate::http_server_common::events(&seen).last().and_then(|event| event.id.clone())
+        let Some(last) = crate::common::http_server::events(&seen).last().and_then(|event| event.id.clone())
         else {
             continue;
         };
-        let had = crate::http_server_common::events(&seen);
+        let had = crate::common::http_server::events(&seen);
         let had: Vec<Value> = had.into_iter().filter_map(|event| event.message).collect();
         let resumed = client.listen(Some(&last));
         report(&mut client, call, 4);

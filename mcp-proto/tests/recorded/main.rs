@@ -19,11 +19,9 @@
     feature = "testing"
 ))]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod fixtures;
-#[path = "../front_common/mod.rs"]
-mod front_common;
-#[path = "../http_front_common/mod.rs"]
-mod http_front_common;
 #[allow(dead_code, unused_imports, reason = "the tests of the authorization client use the rest")]
 #[path = "../auth/client/sim/mod.rs"]
 mod sim;

@@ -12,8 +12,8 @@ use mcp_proto::peer::server::{SealKey, Sealer};
 use mcp_proto::schema::{ElicitParams, ElicitSchema, ElicitValue, StringSchema, Tool};
 use serde_json::{Value, json};
 
+use crate::common::front_http::HttpHarness;
 use crate::fixtures::{check, committed, sorted};
-use crate::http_front_common::HttpHarness;
 
 const NOW: UnixTime = UnixTime::from_epoch(Duration::from_secs(1_785_240_000));
 

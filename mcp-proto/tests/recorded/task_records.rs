@@ -15,8 +15,8 @@ use mcp_proto::rpc::ErrorObject;
 use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitSchema, Json, StringSchema, Tool};
 use serde_json::{Value, json};
 
+use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange};
 use crate::fixtures::{check, committed, sorted};
-use crate::http_front_common::{HttpHarness, ParkedHandlers, TestExchange};
 
 /// A store that collects the JSON of each record that is written.
 #[derive(Default)]

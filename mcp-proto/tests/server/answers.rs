@@ -11,7 +11,7 @@ use mcp_proto::schema::{
 };
 use serde_json::{Value, json};
 
-use crate::server_common::{ServerHarness, config, tools};
+use crate::common::server::{ServerHarness, config, tools};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 

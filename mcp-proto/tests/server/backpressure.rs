@@ -7,7 +7,7 @@ use mcp_proto::peer::server::{Answer, CloseReason, Event, ServerConfig};
 use mcp_proto::schema::{CallToolResult, EmptyParams, ListRoots};
 use serde_json::{Value, json};
 
-use crate::server_common::{ServerHarness, config, initialize, tools};
+use crate::common::server::{ServerHarness, config, initialize, tools};
 
 /// Requests are held while more bytes than this are unread.
 const MARK: usize = 1000;

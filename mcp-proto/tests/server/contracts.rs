@@ -12,7 +12,8 @@ use mcp_proto::schema::ProgressParams;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::server_common::{ServerHarness, config, initialize, meta_of_request, tools};
+use crate::common::messages::request_meta;
+use crate::common::server::{ServerHarness, config, initialize, tools};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -61,7 +62,7 @@ fn params(method: usize, modern: bool) -> Value {
         _ => json!({"name": "t"}),
     };
     if modern {
-        params["_meta"] = meta_of_request();
+        params["_meta"] = request_meta();
         params["_meta"]["progressToken"] = json!(1);
     }
     params

@@ -11,7 +11,8 @@ use mcp_proto::schema::{
 };
 use serde_json::{Value, json};
 
-use crate::server_common::{MODERN, ServerHarness, config, initialize, tools};
+use crate::common::messages::MODERN;
+use crate::common::server::{ServerHarness, config, initialize, tools};
 
 /// S1.2, S1.3, S7.1
 #[test]

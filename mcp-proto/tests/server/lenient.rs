@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::server_common::{ServerHarness, config, initialize};
+use crate::common::server::{ServerHarness, config, initialize};
 use mcp_proto::peer::server::{Diagnostic, Event};
 use mcp_proto::peer::{Conduct, Leniency, Outcome, ProgressOption, RequestOptions};
 use mcp_proto::schema::{EmptyResult, ListRoots, Ping};

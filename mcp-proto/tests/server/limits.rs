@@ -5,7 +5,7 @@ use core::time::Duration;
 use mcp_proto::peer::server::{Answer, Event, ListKind, ServerConfig};
 use serde_json::{Value, json};
 
-use crate::server_common::{ServerHarness, config};
+use crate::common::server::{ServerHarness, config};
 
 /// More events than this wait in no test with `few_events`, whatever the client does.
 const BOUND: usize = 64;
@@ -47,7 +47,7 @@ fn repeated_log_levels_use_no_memory() {
 fn repeated_handshakes_use_no_memory() {
     let mut s = legacy(few_events());
     for round in 0..500 {
-        s.request_with_id(round, "initialize", crate::server_common::initialize("2025-11-25"));
+        s.request_with_id(round, "initialize", crate::common::server::initialize("2025-11-25"));
         s.notify("notifications/initialized", json!({}));
     }
     assert_eq!(s.lines().len(), 500);
@@ -91,7 +91,7 @@ fn response_makes_room_for_the_next_request() {
     for round in 0..50 {
         s.modern(format!("{round}{}", "x".repeat(3_000)), "tools/list", json!({}));
         let request = s.request();
-        s.server.at(s.now).respond(request, Answer::Result(&crate::server_common::tools()));
+        s.server.at(s.now).respond(request, Answer::Result(&crate::common::server::tools()));
         assert!(s.line()["result"].is_object(), "{round}");
     }
 }

@@ -1,8 +1,8 @@
 //! The server role, without a transport.
 #![cfg(feature = "server")]
 
-#[path = "../server_common/mod.rs"]
-mod server_common;
+#[path = "../common/mod.rs"]
+mod common;
 
 mod answers;
 mod backpressure;

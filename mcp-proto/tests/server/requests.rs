@@ -13,7 +13,7 @@ use mcp_proto::schema::{
 };
 use serde_json::{Value, json};
 
-use crate::server_common::{ServerHarness, config};
+use crate::common::server::{ServerHarness, config};
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -140,7 +140,7 @@ fn server_sends_only_pings_before_the_client_is_ready() {
     let mut s = ServerHarness::new(config());
     let ping = s.server.at(s.now).request::<Ping>(&PingParams::new(), RequestOptions::default());
     assert!(matches!(ping, Err(RequestError::NotReady)));
-    s.request_with_id(1, "initialize", crate::server_common::initialize("2025-11-25"));
+    s.request_with_id(1, "initialize", crate::common::server::initialize("2025-11-25"));
     s.line();
     let asked = s.server.at(s.now).request::<ListRoots>(&ListRootsParams::new(), RequestOptions::default());
     assert!(matches!(asked, Err(RequestError::NotReady)));

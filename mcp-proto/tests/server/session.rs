@@ -5,7 +5,7 @@ use core::time::Duration;
 use mcp_proto::peer::server::{Answer, CloseReason, Eras, Event, ListKind};
 use serde_json::{Value, json};
 
-use crate::server_common::{ServerHarness, config, initialize, tools};
+use crate::common::server::{ServerHarness, config, initialize, tools};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -78,7 +78,7 @@ fn a_legacy_only_server_has_no_modern_methods_before_the_handshake_either() {
 fn parameters_are_an_object_of_valid_json() {
     let mut s = ServerHarness::new(config());
     // The first element does not count as a named member.
-    let positional = json!([crate::server_common::meta_of_request()]);
+    let positional = json!([crate::common::messages::request_meta()]);
     s.request_with_id(1, "server/discover", positional);
     assert_eq!(s.code(), -32602);
     s.send(r#"{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{"a":tru}}"#);
@@ -96,7 +96,7 @@ fn request(id: i64, method: &str, params: Value) -> Value {
 #[test]
 fn server_refuses_a_modern_request_in_a_batch() {
     let mut s = ServerHarness::legacy_at("2025-03-26");
-    let modern = request(2, "tools/list", json!({"_meta": crate::server_common::meta_of_request()}));
+    let modern = request(2, "tools/list", json!({"_meta": crate::common::messages::request_meta()}));
     let batch = json!([request(1, "ping", json!({})), modern]);
     s.send(&batch.to_string());
     let line = s.line();

@@ -5,7 +5,7 @@ use mcp_proto::schema::ServerCapability;
 use mcp_proto::schema::tasks::{TaskStatus, TaskUpdatedParams};
 use serde_json::{Value, json};
 
-use crate::server_common::{ServerHarness, config};
+use crate::common::server::{ServerHarness, config};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";

@@ -14,7 +14,7 @@ use mcp_proto::transport::http::server::ResponseHead;
 use serde_json::{Value, json};
 
 use super::{ISSUER, METADATA, RESOURCE};
-use crate::http_front_common::{HttpHarness, field};
+use crate::common::front_http::{HttpHarness, field};
 
 fn tool(name: &str) -> Tool {
     Tool::new(name, "A tool", Json::empty_object())

@@ -249,7 +249,7 @@ fn requests_wait_for_the_issuer_together() {
         panic!()
     };
     let verify = |presented: &PresentedToken| verifier.verify(presented.clone());
-    let (wakes, waker) = crate::front_common::WakeCounter::new();
+    let (wakes, waker) = crate::common::polling::WakeCounter::new();
     let mut cx = Context::from_waker(&waker);
     assert!(verifier.poll_fetch(&mut cx).is_pending());
     let (mut first, mut second, third) = (verify(&presented), verify(&presented), verify(&presented));

@@ -1,7 +1,7 @@
 //! The cache over HTTP, where every request is an exchange.
 
 use super::*;
-use crate::http_common::{ClientWire, config, modern};
+use crate::common::http_client::{ClientWire, config, modern};
 use mcp_proto::transport::http::SentState;
 
 fn list(wire: &mut ClientWire) -> RequestId {

@@ -189,7 +189,7 @@ fn request_made_before_the_handshake_supports_input_rounds() {
         .request::<CallTool>(&CallToolParams::new("early"), RequestOptions::default())
         .unwrap();
     let id = s.expect("server/discover");
-    s.answer(&id, crate::common::discover_result());
+    s.answer(&id, crate::common::messages::discover_result());
     let id = s.expect("tools/call");
     require_nothing(&mut s, &id);
     let again = s.line();

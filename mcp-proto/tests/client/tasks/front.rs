@@ -7,17 +7,18 @@ use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::front_common::{ClientHarness, boxed, pending, poll, ready};
+use crate::common::front::ClientHarness;
+use crate::common::polling::{boxed, pending, poll, ready};
 
 fn extended() -> Value {
-    let mut capabilities = crate::front_common::capabilities();
+    let mut capabilities = crate::common::messages::server_capabilities();
     capabilities["extensions"] = json!({EXTENSION: {}});
     capabilities
 }
 
 /// A front whose server has the extension.
 fn front(handlers: ClientHandlers) -> ClientHarness {
-    let mut front = ClientHarness::open(crate::front_common::config(), handlers);
+    let mut front = ClientHarness::open(crate::common::front::config(), handlers);
     let id = front.expect("server/discover");
     front.answer(
         &id,
@@ -106,7 +107,7 @@ fn task_handle_reports_status_awaits_the_result_and_cancels() {
     let mut cancel = boxed(task_handle.cancel());
     pending(poll(&mut cancel));
     let id = front.expect("tasks/cancel");
-    front.receive(&[crate::front_common::error(&id, code::INVALID_PARAMS)]);
+    front.receive(&[crate::common::messages::error(&id, code::INVALID_PARAMS)]);
     assert!(
         matches!(ready(poll(&mut cancel)), Err(Error::Peer(error)) if error.code == code::INVALID_PARAMS)
     );
@@ -118,7 +119,7 @@ fn task_handle_of_a_call_without_task_is_complete() {
     let mut call = boxed(front.client.call_tool("fast", json!({})).start_task());
     pending(poll(&mut call));
     let id = front.expect("tools/call");
-    front.answer(&id, crate::front_common::text("at once"));
+    front.answer(&id, crate::common::messages::text("at once"));
     let ToolCallOutcome::Completed(result) = ready(poll(&mut call)).unwrap() else { panic!("a task") };
     assert_eq!(result.text_content(), "at once");
 }

@@ -8,7 +8,7 @@ use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 
 #[test]
 fn task_handle_mode_ends_the_request_with_the_task() {
@@ -32,7 +32,7 @@ fn client_resumes_a_task_after_a_restart() {
     let mut s = ClientHarness::open(config());
     let request = s.client.at(s.now).task("task-1", TaskCommand::Follow, RequestOptions::default()).unwrap();
     let probe = s.expect("server/discover");
-    let mut discovered = crate::common::discover_result();
+    let mut discovered = crate::common::messages::discover_result();
     discovered["capabilities"]["extensions"] = json!({EXTENSION: {}});
     s.answer(&probe, discovered);
     let id = s.expect("tasks/get");
@@ -57,7 +57,7 @@ fn client_does_not_cancel_a_resumed_task_when_it_stops_following() {
 fn with_extension() -> ClientHarness {
     let mut s = ClientHarness::open(config());
     let probe = s.expect("server/discover");
-    let mut discovered = crate::common::discover_result();
+    let mut discovered = crate::common::messages::discover_result();
     discovered["capabilities"]["extensions"] = json!({EXTENSION: {}});
     s.answer(&probe, discovered);
     s.take_events();

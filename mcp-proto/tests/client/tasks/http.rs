@@ -10,9 +10,12 @@ use mcp_proto::schema::{
 use serde_json::json;
 
 use super::*;
-use crate::http_common::ClientWire;
+use crate::common::http_client::ClientWire;
 
-fn http_call(wire: &mut ClientWire, options: RequestOptions) -> (RequestId, crate::http_common::Exchange) {
+fn http_call(
+    wire: &mut ClientWire,
+    options: RequestOptions,
+) -> (RequestId, crate::common::http_client::Exchange) {
     let params = CallToolParams::new("slow");
     let request = wire.client.at(wire.now).request::<CallTool>(&params, options).unwrap();
     (request, wire.expect("tools/call"))
@@ -21,9 +24,9 @@ fn http_call(wire: &mut ClientWire, options: RequestOptions) -> (RequestId, crat
 /// C14.2
 #[test]
 fn client_names_the_task_in_a_header() {
-    let mut config = crate::http_common::config();
+    let mut config = crate::common::http_client::config();
     config.client.capabilities = config.client.capabilities.with(ClientCapability::ElicitationForm);
-    crate::http_common::modern(config, |wire| {
+    crate::common::http_client::modern(config, |wire| {
         let (request, exchange) = http_call(wire, RequestOptions::default());
         wire.answer(&exchange, created());
         wire.advance(INTERVAL);
@@ -50,7 +53,7 @@ fn client_names_the_task_in_a_header() {
 /// C14.3
 #[test]
 fn client_repeats_a_poll_that_fails_with_a_server_error() {
-    crate::http_common::modern(crate::http_common::config(), |wire| {
+    crate::common::http_client::modern(crate::common::http_client::config(), |wire| {
         let (request, exchange) = http_call(wire, RequestOptions::default());
         wire.answer(&exchange, created());
         wire.advance(INTERVAL);
@@ -68,9 +71,9 @@ fn client_repeats_a_poll_that_fails_with_a_server_error() {
 /// R7: over HTTP too, a call that requests a task is not cancelled by notification.
 #[test]
 fn legacy_call_cancelled_over_http_before_its_task_exists_cancels_the_task_later() {
-    let mut config = crate::http_common::config();
+    let mut config = crate::common::http_client::config();
     config.client.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
-    crate::http_common::scenario(config, |wire| {
+    crate::common::http_client::scenario(config, |wire| {
         let initialize = wire.expect("initialize");
         let answer = json!({
             "jsonrpc": "2.0", "id": initialize.id(), "result": {

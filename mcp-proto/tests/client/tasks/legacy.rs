@@ -9,7 +9,7 @@ use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::json;
 
 use super::*;
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 
 /// C14.7, R7
 #[test]

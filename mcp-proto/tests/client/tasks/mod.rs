@@ -10,7 +10,7 @@ mod walk;
 
 use core::time::Duration;
 
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 use mcp_proto::peer::client::{ClientConfig, EraPolicy, Event};
 use mcp_proto::peer::{Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::tasks::TaskStatus;

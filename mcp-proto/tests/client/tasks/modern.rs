@@ -12,7 +12,7 @@ use mcp_proto::schema::{ElicitResult, ListTools, PaginatedParams, ReadResource, 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 
 /// C14.1
 #[test]
@@ -20,7 +20,7 @@ fn client_declares_the_extension_on_requests_that_may_create_tasks() {
     let mut s = ClientHarness::open(config());
     let probe = s.line();
     assert!(declared(&probe).is_object(), "{probe}");
-    s.answer(&probe["id"], crate::common::discover_result());
+    s.answer(&probe["id"], crate::common::messages::discover_result());
     s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).unwrap();
     assert!(declared(&s.line()).is_object());
     let (_, line) = call(&mut s, "slow", RequestOptions::default().task(TaskMode::Never));
@@ -31,7 +31,7 @@ fn client_declares_the_extension_on_requests_that_may_create_tasks() {
     let mut s = ClientHarness::open(never);
     let probe = s.line();
     assert!(declared(&probe).is_null(), "{probe}");
-    s.answer(&probe["id"], crate::common::discover_result());
+    s.answer(&probe["id"], crate::common::messages::discover_result());
     let (_, line) = call(&mut s, "slow", RequestOptions::default());
     assert!(declared(&line).is_null(), "{line}");
     let (_, line) = call(&mut s, "slow", RequestOptions::default().task(TaskMode::Await));

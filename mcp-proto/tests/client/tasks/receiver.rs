@@ -12,7 +12,7 @@ use mcp_proto::rpc::code;
 use mcp_proto::schema::ElicitResult;
 use serde_json::{Value, json};
 
-use crate::front_common::ClientHarness;
+use crate::common::front::ClientHarness;
 
 /// A front that lets servers request elicitation as a task; each answer waits until `open` is set.
 fn receiver(open: &Arc<AtomicBool>) -> ClientHarness {
@@ -57,11 +57,11 @@ fn written(front: &mut ClientHarness) -> Value {
 fn elicit(id: u32, more: Value) -> Value {
     let mut params = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
     params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    crate::front_common::request(&json!(id), "elicitation/create", params)
+    crate::common::messages::request(&json!(id), "elicitation/create", params)
 }
 
 fn about(id: u32, method: &str, task: &Value) -> Value {
-    crate::front_common::request(&json!(id), method, json!({"taskId": task}))
+    crate::common::messages::request(&json!(id), method, json!({"taskId": task}))
 }
 
 /// R7, C14.7
@@ -79,7 +79,7 @@ fn request_of_a_server_becomes_a_task_that_it_polls_and_fetches() {
     assert!(began.ends_with('Z') && began.contains('T'), "{began}");
 
     assert_eq!(next_message(&mut front, about(2, "tasks/get", &id))["result"]["status"], "working");
-    let listed = next_message(&mut front, crate::front_common::request(&json!(3), "tasks/list", json!({})));
+    let listed = next_message(&mut front, crate::common::messages::request(&json!(3), "tasks/list", json!({})));
     assert_eq!(listed["result"]["tasks"][0]["taskId"], id, "a task that can be fetched can be listed");
     assert_eq!(
         next_message(&mut front, about(4, "tasks/result", &id)),
@@ -152,7 +152,8 @@ fn client_answers_a_request_without_task_directly() {
     let open = Arc::new(AtomicBool::new(true));
     let mut front = receiver(&open);
     assert_eq!(next_message(&mut front, elicit(1, json!({})))["result"]["action"], "decline");
-    let listed = next_message(&mut front, crate::front_common::request(&json!(2), "tasks/list", json!({})));
+    let listed =
+        next_message(&mut front, crate::common::messages::request(&json!(2), "tasks/list", json!({})));
     assert_eq!(listed["result"]["tasks"], json!([]));
 }
 
@@ -165,7 +166,7 @@ fn client_refuses_an_unknown_task_or_cursor() {
     }
     let refused = next_message(
         &mut front,
-        crate::front_common::request(&json!(2), "tasks/list", json!({"cursor": "next"})),
+        crate::common::messages::request(&json!(2), "tasks/list", json!({"cursor": "next"})),
     );
     assert_eq!(refused["error"]["code"], code::INVALID_PARAMS);
 }
@@ -182,8 +183,10 @@ fn received_tasks_are_bounded_and_listed_in_pages() {
     assert_eq!(refused["error"]["code"], code::INTERNAL_ERROR);
     let (mut cursor, mut seen) = (json!({}), 0);
     for page in 0..6 {
-        let listed =
-            next_message(&mut front, crate::front_common::request(&json!(300 + page), "tasks/list", cursor));
+        let listed = next_message(
+            &mut front,
+            crate::common::messages::request(&json!(300 + page), "tasks/list", cursor),
+        );
         seen += listed["result"]["tasks"].as_array().unwrap().len();
         cursor = json!({"cursor": listed["result"]["nextCursor"]});
     }

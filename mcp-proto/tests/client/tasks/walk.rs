@@ -10,7 +10,7 @@ use mcp_proto::schema::{CallTool, CallToolParams, ClientCapability, ElicitResult
 use serde_json::{Value, json};
 
 use super::{asking, completed, legacy_task, task, with};
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 
 struct RandomWalk {
     s: ClientHarness,
@@ -34,7 +34,7 @@ impl RandomWalk {
         let mut s = if modern { ClientHarness::open(config) } else { super::legacy_of(config) };
         if modern {
             let probe = s.expect("server/discover");
-            let mut discovered = crate::common::discover_result();
+            let mut discovered = crate::common::messages::discover_result();
             discovered["capabilities"]["extensions"] = json!({super::EXTENSION: {}});
             s.answer(&probe, discovered);
         }

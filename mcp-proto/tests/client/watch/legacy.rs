@@ -83,7 +83,7 @@ fn client_does_not_subscribe_to_undeclared_legacy_changes() {
     config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     let mut s = ClientHarness::open(config);
     let id = s.expect("initialize");
-    let mut result = crate::common::initialize_result("2025-06-18");
+    let mut result = crate::common::messages::initialize_result("2025-06-18");
     result["capabilities"] = json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {}});
     s.answer(&id, result);
     s.expect("notifications/initialized");
@@ -117,7 +117,7 @@ fn client_watches_legacy_tasks() {
     config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     let mut s = ClientHarness::open(config);
     let id = s.expect("initialize");
-    let mut result = crate::common::initialize_result("2025-11-25");
+    let mut result = crate::common::messages::initialize_result("2025-11-25");
     result["capabilities"] = json!({"tasks": {}});
     s.answer(&id, result);
     s.expect("notifications/initialized");

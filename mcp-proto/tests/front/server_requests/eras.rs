@@ -44,7 +44,7 @@ fn handler_gets_answers_from_clients_of_either_era() {
             let answer: ElicitResult = serde_json::from_value(accepted(field, field)).unwrap();
             answer
         });
-        let mut config = crate::front_common::config();
+        let mut config = crate::common::front::config();
         config.era_policy = mode;
         config.capabilities = handlers.capabilities().clone();
         let (client, mut driver) = adapter::client(StreamClient::new(config), clock, handlers);

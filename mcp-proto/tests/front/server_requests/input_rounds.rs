@@ -201,7 +201,7 @@ fn two_requests_cannot_share_a_key() {
 /// Another task may send a request for the handler; it ends with the attempt.
 #[test]
 fn another_task_can_send_a_request() {
-    let (router, held) = crate::http_front_common::router();
+    let (router, held) = crate::common::front_http::router();
     let mut web = HttpHarness::new(router);
     let params = json!({"name": "hold", "arguments": {}});
     let mut caller = web.ask_with("tools/call", params, everything());

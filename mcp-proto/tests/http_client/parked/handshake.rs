@@ -114,7 +114,11 @@ fn client_parks_the_event_stream_of_http_sse() {
         let initialize = wire.expect("initialize");
         assert_eq!(&*initialize.request.url, "http://localhost:3000/post");
         wire.accept(&initialize);
-        wire.event_answer(&events, &initialize.id(), crate::http_common::initialize_result("2024-11-05"));
+        wire.event_answer(
+            &events,
+            &initialize.id(),
+            crate::common::messages::initialize_result("2024-11-05"),
+        );
         assert_eq!(wire.client.state(), State::Ready);
     });
 }

@@ -14,7 +14,7 @@ use mcp_proto::{Bytes, Limits};
 use serde_json::{Value, json};
 
 use super::{Shape, Work, commas, repeat, shape};
-use crate::server_common::meta_of_request;
+use crate::common::messages::request_meta;
 
 pub const SHAPES: [Shape; 7] = [
     shape("router: a resource of many segments", |bytes| read(&format!("f:{}", repeat(bytes, "/", "%41@")))),
@@ -77,7 +77,7 @@ fn read(uri: &str) -> Work {
 
 fn request(method: &'static str, name: &str, params: &str) -> Work {
     let server = server();
-    let (name, meta) = (name.to_owned(), meta_of_request());
+    let (name, meta) = (name.to_owned(), request_meta());
     let body =
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"_meta":{meta},{params}}}}}"#);
     let body = Bytes::from(body);

@@ -1,28 +1,27 @@
-//! A client over HTTP against a server that a test writes by hand, on a simulated clock.
+//! A client over HTTP, whose server the test plays.
 //!
-//! Each scenario runs twice, with bodies in one piece and byte by byte: what the client does and tells must be the same.
-#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses its part")]
+//! Each scenario runs twice, with bodies in one piece and byte by byte: the output must be the same.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mcp_proto::peer::client::{ClientConfig, CloseReason, Diagnostic, EraPolicy, Event, State};
+use mcp_proto::peer::client::{CloseReason, Diagnostic, EraPolicy, Event, State};
 use mcp_proto::peer::{Outcome, RequestId};
-use mcp_proto::schema::Implementation;
 use mcp_proto::transport::http::client::{
     Action, AuthorizationRequired, HttpClient, HttpClientConfig, HttpRequest,
 };
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 use mcp_proto::{Bytes, Instant};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-pub const MODERN: &str = "2026-07-28";
-pub const LEGACY: &str = "2025-11-25";
+use super::client;
+use super::messages::{LEGACY, answer, discover_result, error_with, initialize_result};
+
 pub const SESSION: &str = "session-1";
 pub const URL: &str = "http://localhost:3000/mcp";
 
 pub fn config() -> HttpClientConfig {
-    HttpClientConfig::new(ClientConfig::new(Implementation::new("test-client", "1.0")), URL)
+    HttpClientConfig::new(client::config(), URL)
 }
 
 pub fn legacy_config() -> HttpClientConfig {
@@ -285,15 +284,11 @@ impl ClientWire {
     }
 
     pub fn answer(&mut self, exchange: &Exchange, result: Value) {
-        self.reply_json(exchange, 200, &json!({"jsonrpc": "2.0", "id": exchange.id(), "result": result}));
+        self.reply_json(exchange, 200, &answer(&exchange.id(), result));
     }
 
     pub fn refuse(&mut self, exchange: &Exchange, status: u16, code: i64, data: Option<Value>) {
-        let mut error = json!({"code": code, "message": "no"});
-        if let Some(data) = data {
-            error["data"] = data;
-        }
-        self.reply_json(exchange, status, &json!({"jsonrpc": "2.0", "id": exchange.id(), "error": error}));
+        self.reply_json(exchange, status, &error_with(&exchange.id(), code, data));
     }
 
     pub fn accept(&mut self, exchange: &Exchange) {
@@ -310,7 +305,7 @@ impl ClientWire {
     }
 
     pub fn event_answer(&mut self, exchange: &Exchange, id: &Value, result: Value) {
-        self.event(exchange, &json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        self.event(exchange, &answer(id, result));
     }
 
     /// Answers `initialize` and takes the notification that it has been heard.
@@ -327,8 +322,7 @@ impl ClientWire {
         if !session.is_empty() {
             headers.push(("Mcp-Session-Id", session));
         }
-        let result = initialize_result(version);
-        let body = json!({"jsonrpc": "2.0", "id": initialize.id(), "result": result});
+        let body = answer(&initialize.id(), initialize_result(version));
         self.reply(initialize, 200, &headers, &body.to_string());
     }
 
@@ -412,25 +406,4 @@ impl ClientWire {
             _ => None,
         })
     }
-}
-
-pub fn discover_result() -> Value {
-    json!({
-        "resultType": "complete", "supportedVersions": [MODERN], "capabilities": server_capabilities(),
-        "ttlMs": 0, "cacheScope": "private",
-    })
-}
-
-pub fn initialize_result(version: &str) -> Value {
-    json!({
-        "protocolVersion": version, "capabilities": server_capabilities(),
-        "serverInfo": {"name": "scripted", "version": "1"},
-    })
-}
-
-pub fn server_capabilities() -> Value {
-    json!({
-        "tools": {"listChanged": true}, "resources": {"subscribe": true, "listChanged": true},
-        "prompts": {"listChanged": true}, "completions": {}, "logging": {},
-    })
 }

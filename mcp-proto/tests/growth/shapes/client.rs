@@ -9,7 +9,8 @@ use mcp_proto::{Bytes, Limits};
 use serde_json::{Value, json};
 
 use super::{Shape, Work, commas, repeat, shape};
-use crate::common::{ClientHarness, config, discover_result, initialize_result};
+use crate::common::client::{ClientHarness, config};
+use crate::common::messages::{discover_result, initialize_result};
 
 const FORM: &str = r#"{"method":"elicitation/create","params":{"message":"","requestedSchema":{"type":"object","properties":{}}}}"#;
 

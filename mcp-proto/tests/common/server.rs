@@ -1,5 +1,4 @@
-//! A server against a client that a test writes by hand, on a simulated clock.
-#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses its part")]
+//! A server on a byte stream, whose client the test plays.
 
 use core::time::Duration;
 
@@ -10,7 +9,7 @@ use mcp_proto::transport::StreamServer;
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 
-pub const MODERN: &str = "2026-07-28";
+use super::messages::{notification, parse_lines, request, with_request_meta};
 
 /// A server whose client is the test itself.
 pub struct ServerHarness {
@@ -33,22 +32,20 @@ pub fn config() -> ServerConfig {
     config
 }
 
-pub fn meta_of_request() -> Value {
-    json!({
-        "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
-        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
-    })
-}
-
 impl ServerHarness {
     pub fn new(config: ServerConfig) -> Self {
         Self { server: StreamServer::new(config), now: Instant::ORIGIN, lines: Default::default() }
     }
 
     pub fn legacy_at(version: &str) -> Self {
-        let mut s = Self::new(config());
-        s.request_with_id(1, "initialize", initialize(version));
+        Self::legacy_with(config(), version, json!({"roots": {}, "elicitation": {}}))
+    }
+
+    pub fn legacy_with(config: ServerConfig, version: &str, capabilities: Value) -> Self {
+        let mut s = Self::new(config);
+        let mut params = initialize(version);
+        params["capabilities"] = capabilities;
+        s.request_with_id(1, "initialize", params);
         assert_eq!(s.line()["result"]["protocolVersion"], version);
         s.notify("notifications/initialized", json!({}));
         s.events();
@@ -60,31 +57,40 @@ impl ServerHarness {
     }
 
     pub fn request_with_id(&mut self, id: impl Into<Value>, method: &str, params: Value) {
-        self.send(
-            &json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params}).to_string(),
-        );
+        self.send(&request(&id.into(), method, params).to_string());
     }
 
-    pub fn modern(&mut self, id: impl Into<Value>, method: &str, mut params: Value) {
-        let own = params["_meta"].take();
-        params["_meta"] = meta_of_request();
-        for (key, value) in own.as_object().into_iter().flatten() {
-            params["_meta"][key] = value.clone();
-        }
-        self.request_with_id(id, method, params);
+    pub fn modern(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+        self.request_with_id(id, method, with_request_meta(params));
     }
 
     pub fn notify(&mut self, method: &str, params: Value) {
-        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+        self.send(&notification(method, params).to_string());
     }
 
     pub fn try_line(&mut self) -> Option<Value> {
         let mut out = Vec::new();
         if self.server.poll_transmit(&mut out) {
-            let lines = out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-            self.lines.extend(lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()));
+            self.lines.extend(parse_lines(&out));
         }
         self.lines.pop_front()
+    }
+
+    /// Everything that was written since the last line was taken.
+    pub fn lines(&mut self) -> Vec<Value> {
+        std::iter::from_fn(|| self.try_line()).collect()
+    }
+
+    /// Lets time pass, timeout by timeout.
+    pub fn advance(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while let Some(due) = self.server.poll_timeout().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            self.server.handle_timeout(self.now);
+            assert!(self.server.poll_timeout().is_none_or(|next| next > self.now), "contract 5: livelock");
+        }
+        self.now = end;
+        self.server.handle_timeout(self.now);
     }
 
     pub fn line(&mut self) -> Value {
@@ -122,34 +128,4 @@ pub fn initialize(version: &str) -> Value {
 
 pub fn tools() -> ListToolsResult {
     ListToolsResult::new(List::from(vec![Tool::new("t", "A tool", json!({"type": "object"}))]))
-}
-
-impl ServerHarness {
-    pub fn legacy_with(config: ServerConfig, version: &str, capabilities: Value) -> Self {
-        let mut s = Self::new(config);
-        let mut params = initialize(version);
-        params["capabilities"] = capabilities;
-        s.request_with_id(1, "initialize", params);
-        assert_eq!(s.line()["result"]["protocolVersion"], version);
-        s.notify("notifications/initialized", json!({}));
-        s.events();
-        s
-    }
-
-    /// Everything that was written since the last line was taken.
-    pub fn lines(&mut self) -> Vec<Value> {
-        std::iter::from_fn(|| self.try_line()).collect()
-    }
-
-    /// Lets time pass, timeout by timeout.
-    pub fn advance(&mut self, duration: Duration) {
-        let end = self.now + duration;
-        while let Some(due) = self.server.poll_timeout().filter(|&due| due <= end) {
-            self.now = self.now.max(due);
-            self.server.handle_timeout(self.now);
-            assert!(self.server.poll_timeout().is_none_or(|next| next > self.now), "contract 5: livelock");
-        }
-        self.now = end;
-        self.server.handle_timeout(self.now);
-    }
 }

@@ -36,7 +36,7 @@ const fn shape(name: &'static str, prepare: fn(usize) -> Work) -> Shape {
 }
 
 /// The shapes for all enabled features.
-pub fn shapes() -> Vec<Shape> {
+pub fn all() -> Vec<Shape> {
     let mut all = Vec::new();
     all.extend(wire::SHAPES);
     all.extend(schema::SHAPES);

@@ -1,5 +1,4 @@
-//! A server over HTTP whose clients are the tests themselves, on a simulated clock.
-#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses its part")]
+//! A server over HTTP, whose clients the test plays.
 
 use core::time::Duration;
 
@@ -15,7 +14,8 @@ use mcp_proto::transport::http::server::{
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 
-pub const MODERN: &str = "2026-07-28";
+use super::messages::{MODERN, request, with_request_meta};
+
 pub const NOW: Instant = Instant::ORIGIN;
 
 pub fn after(duration: Duration) -> Instant {
@@ -200,28 +200,15 @@ pub fn post(body: &Value) -> TestRequest {
     TestRequest::new("POST").header("Content-Type", "application/json").body(body.to_string())
 }
 
-pub fn meta() -> Value {
-    json!({
-        "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
-        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
-    })
-}
-
 /// A modern request with all its headers.
 pub fn modern(id: impl Into<Value>, method: &str, params: Value) -> TestRequest {
-    let mut params = if params.is_null() { json!({}) } else { params };
-    let own = params["_meta"].take();
-    params["_meta"] = meta();
-    for (key, value) in own.as_object().into_iter().flatten() {
-        params["_meta"][key] = value.clone();
-    }
+    let params = with_request_meta(params);
     let name = match method {
         "tools/call" | "prompts/get" => params["name"].as_str(),
         "resources/read" => params["uri"].as_str(),
         _ => params["taskId"].as_str(),
     };
-    let body = json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params});
+    let body = request(&id.into(), method, params.clone());
     let asked = post(&body).header("MCP-Protocol-Version", MODERN).header("Mcp-Method", method);
     match name {
         Some(name) => asked.header("Mcp-Name", name),
@@ -329,7 +316,7 @@ pub fn initialize(version: &str, capabilities: Value) -> Value {
     let params = json!({
         "protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "c", "version": "1"},
     });
-    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+    request(&json!(0), "initialize", params)
 }
 
 impl SessionClient {
@@ -383,7 +370,7 @@ impl SessionClient {
 
     #[track_caller]
     pub fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) -> ConnectionId {
-        self.stream(json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params}))
+        self.stream(request(&id.into(), method, params))
     }
 
     /// Calls a tool; with the handle of the call.

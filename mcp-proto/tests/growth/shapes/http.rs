@@ -92,7 +92,7 @@ fn headers(bytes: usize, name: &str, value: &str) -> Headers {
 
 /// A ready client, with the exchange of its `tools/list` request.
 fn client() -> (HttpClient, ExchangeId) {
-    let mut client = crate::common::config();
+    let mut client = crate::common::client::config();
     client.era_policy = mcp_proto::peer::client::EraPolicy::ModernOnly;
     client.limits = Limits { header_bytes: usize::MAX, ..Limits::default() };
     let mut config = HttpClientConfig::new(client, "http://localhost/mcp");
@@ -100,7 +100,7 @@ fn client() -> (HttpClient, ExchangeId) {
     let mut client = HttpClient::new(config, NOW).unwrap();
     let probe = opened(&mut client);
     client.handle_head(NOW, probe, 200, &[("content-type", "application/json")]);
-    let result = crate::common::discover_result();
+    let result = crate::common::messages::discover_result();
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
     client.handle_body(NOW, probe, Bytes::from(body));
     client.handle_end(NOW, probe, ExchangeEnd::Complete);
@@ -150,7 +150,7 @@ fn receive_stream(stream: String, size: usize) -> Work {
 }
 
 fn receive_request(mut headers: Headers, body: String, size: usize) -> Work {
-    let mut config = crate::server_common::config();
+    let mut config = crate::common::server::config();
     config.limits = Limits { message_bytes: 1 << 30, ..Limits::default() };
     let setup = Setup::new(HttpServerConfig::new(config));
     headers.push(("content-type".into(), "application/json".into()));

@@ -1,5 +1,4 @@
-//! A server over HTTP without sockets: exchanges are made by hand, and polled one step at a time.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+//! A router behind HTTP without sockets: the test makes the exchanges and polls them one step at a time.
 
 use core::future::Future;
 use core::net::IpAddr;
@@ -19,10 +18,8 @@ use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
 use serde_json::{Value, json};
 
-use crate::front_common::{CountingEntropy, TestClock, WakeCounter};
-
-pub const MODERN: &str = "2026-07-28";
-pub const LEGACY: &str = "2025-11-25";
+use super::messages::{LEGACY, MODERN, notification, request};
+use super::polling::{CountingEntropy, TestClock, WakeCounter};
 
 pub struct HttpHarness<H: HandlerMode = SendHandlers> {
     pub server: HttpServer<H>,
@@ -156,7 +153,7 @@ impl<H: HandlerMode> HttpHarness<H> {
             ["name", "uri", "taskId"].into_iter().find_map(|key| params[key].as_str()).map(str::to_owned);
         let mut headers = vec![("mcp-protocol-version", MODERN), ("mcp-method", method)];
         headers.extend(name.as_deref().map(|name| ("mcp-name", name)));
-        let body = json!({"jsonrpc": "2.0", "id": self.id(), "method": method, "params": params});
+        let body = request(&self.id(), method, params);
         self.send("POST", &headers, &body.to_string())
     }
 
@@ -164,9 +161,9 @@ impl<H: HandlerMode> HttpHarness<H> {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    fn id(&mut self) -> i64 {
+    fn id(&mut self) -> Value {
         self.next += 1;
-        self.next
+        self.next.into()
     }
 
     /// Opens a session of a client that declares `capabilities`; returns its id.
@@ -174,7 +171,7 @@ impl<H: HandlerMode> HttpHarness<H> {
     pub fn open_with(&mut self, version: &str, capabilities: Value) -> String {
         let info = json!({"name": "tester", "version": "1"});
         let params = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": info});
-        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let body = request(&json!(0), "initialize", params);
         let mut caller = self.send("POST", &[], &body.to_string());
         self.poll_driver();
         let head = caller.head();
@@ -182,8 +179,7 @@ impl<H: HandlerMode> HttpHarness<H> {
         let session = field(&head, "mcp-session-id").expect("a session").to_owned();
         let answer = caller.message();
         assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
-        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        let mut caller = self.post(&session, &ready);
+        let mut caller = self.post(&session, &notification("notifications/initialized", json!({})));
         assert_eq!(caller.head().status, 202);
         session
     }
@@ -203,7 +199,7 @@ impl<H: HandlerMode> HttpHarness<H> {
 
     /// A request in a session.
     pub fn post_request(&mut self, session: &str, method: &str, params: Value) -> TestExchange<H> {
-        let message = json!({"jsonrpc": "2.0", "id": self.id(), "method": method, "params": params});
+        let message = request(&self.id(), method, params);
         self.post(session, &message)
     }
 

@@ -1,5 +1,4 @@
-//! A router behind its driver, and a client that a test writes by hand.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+//! A router and its driver, polled one step at a time, whose client the test plays.
 
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -12,7 +11,8 @@ use mcp_proto::front::{HandlerMode, Router, SendHandlers, ServerHandle};
 use mcp_proto::transport::StreamServer;
 use serde_json::{Value, json};
 
-use crate::front_common::{CountingEntropy, TestClock, WakeCounter};
+use super::messages::{LEGACY, MODERN, notification, parse_lines, request};
+use super::polling::{CountingEntropy, TestClock, WakeCounter};
 
 pub struct ServerHarness<H: HandlerMode = SendHandlers> {
     pub handle: ServerHandle,
@@ -31,7 +31,7 @@ impl<H: HandlerMode> ServerHarness<H> {
     /// A server whose client is modern and declares `capabilities`.
     pub fn modern_with(router: impl Into<Arc<Router<H>>>, capabilities: Value) -> Self {
         let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": capabilities,
         });
@@ -63,7 +63,7 @@ impl<H: HandlerMode> ServerHarness<H> {
     }
 
     pub fn legacy(router: Router<H>) -> Self {
-        Self::legacy_with(router, "2025-11-25", json!({}))
+        Self::legacy_with(router, LEGACY, json!({}))
     }
 
     /// A server whose client has said nothing yet.
@@ -86,9 +86,7 @@ impl<H: HandlerMode> ServerHarness<H> {
             let polled = self.driver.poll(&mut cx, |machine, _| {
                 if machine.poll_transmit(&mut out) { Poll::Ready(()) } else { Poll::Pending }
             });
-            for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-                self.lines.push_back(serde_json::from_slice(line).expect("a line of JSON"));
-            }
+            self.lines.extend(parse_lines(&out));
             // A handler that woke itself wants another turn.
             if polled.is_pending() && self.wakes.take() == 0 {
                 break;
@@ -109,7 +107,7 @@ impl<H: HandlerMode> ServerHarness<H> {
     }
 
     pub fn notify(&mut self, method: &str, params: Value) {
-        self.send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        self.send_message(&notification(method, params));
     }
 
     /// Sends a request and returns its id.
@@ -123,7 +121,7 @@ impl<H: HandlerMode> ServerHarness<H> {
             }
             params["_meta"] = meta;
         }
-        self.send_message(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.send_message(&request(&json!(id), method, params));
         id
     }
 

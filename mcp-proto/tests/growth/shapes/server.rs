@@ -7,7 +7,8 @@ use mcp_proto::schema::ServerCapability;
 use serde_json::json;
 
 use super::{Shape, Work, commas, repeat, shape};
-use crate::server_common::{ServerHarness, config, meta_of_request};
+use crate::common::messages::request_meta;
+use crate::common::server::{ServerHarness, config};
 
 pub const SHAPES: [Shape; 14] = [
     shape("server: requests", |bytes| receive_lines(modern(), requests(bytes, "\"r@\"", "{}"))),
@@ -78,7 +79,7 @@ fn modern() -> ServerHarness {
 
 /// Modern requests, at least one, with additional entries in `_meta`.
 fn requests(bytes: usize, id: &str, meta: &str) -> String {
-    let own = meta_of_request().to_string();
+    let own = request_meta().to_string();
     let meta = match (own.strip_suffix('}'), meta.strip_prefix('{')) {
         (Some(own), Some(more)) if more != "}" => format!("{own},{more}"),
         _ => own,
@@ -91,7 +92,7 @@ fn requests(bytes: usize, id: &str, meta: &str) -> String {
 }
 
 fn listen(filter: &str) -> String {
-    let mut meta = meta_of_request();
+    let mut meta = request_meta();
     meta["io.modelcontextprotocol/clientCapabilities"] =
         json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let params = format!(r#"{{"_meta":{meta},"notifications":{{{filter}}}}}"#);
