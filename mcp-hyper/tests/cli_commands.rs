@@ -1,14 +1,12 @@
 //! The command-line client from its user's view: commands, output, and exit codes.
 #![cfg(unix)]
 
-#[path = "cli_common/mod.rs"]
 mod common;
-#[path = "client_common/town.rs"]
-mod town;
 
 use std::time::Duration;
 
-use common::{CommandOutput, mcp, output, program};
+use common::auth_testbed::{self, AuthTestbed};
+use common::cli::{CommandOutput, mcp, output, program};
 use serde_json::{Value, json};
 use smol::Timer;
 use smol::future::{FutureExt as _, block_on};
@@ -346,7 +344,7 @@ fn log_in(url: &str, tokens: &str) -> CommandOutput {
             let line = line.unwrap();
             err.push_str(&line);
             if let Some(page) = line.trim().strip_prefix("http://") {
-                let shown = town::agree(&format!("http://{page}")).await;
+                let shown = auth_testbed::agree(&format!("http://{page}")).await;
                 assert_eq!(shown.status, 200, "{}", shown.body);
             }
         }
@@ -363,7 +361,7 @@ fn login_authorizes_the_other_commands_until_logout() {
     let folder = std::env::temp_dir().join(format!("mcp-cli-tokens-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let tokens = folder.to_str().unwrap();
-    let town = block_on(town::AuthTestbed::new());
+    let town = block_on(AuthTestbed::new());
     let url = town.url();
     // A URL needs no dashes.
     let tools = ["tools", "--tokens", tokens, &url];

@@ -1,10 +1,9 @@
 //! The command-line client with hostile servers: no terminal control sequence reaches the output.
 #![cfg(unix)]
 
-#[path = "cli_common/mod.rs"]
 mod common;
 
-use common::{CommandOutput, mcp, script};
+use common::cli::{CommandOutput, mcp, script};
 use mcp_proto::consent::SafeText;
 use serde_json::Value;
 

@@ -1,7 +1,6 @@
 //! The command-line client at signals: it ends its server before it exits.
 #![cfg(unix)]
 
-#[path = "cli_common/mod.rs"]
 mod common;
 
 use std::fs;
@@ -10,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::program;
+use common::cli::program;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// Longer than all shutdown steps.

@@ -1,8 +1,7 @@
 //! A process without free file descriptors gets errors, not panics, and continues once it has some.
 #![cfg(target_os = "linux")]
 
-#[path = "server_common/mod.rs"]
-mod server_common;
+mod common;
 
 use std::env;
 use std::panic;
@@ -12,10 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use common::server::{RawClient, listener, run, wait_until};
 use mcp_hyper::mcp_proto::front::Router;
 use mcp_hyper::{ServerError, ServerOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server_common::{RawClient, listener, run, wait_until};
 
 const ROLE: &str = "MCP_HYPER_TEST_DESCRIPTORS";
 const NAME: &str = "process_without_descriptors_gets_errors_and_no_panics";

@@ -1,18 +1,18 @@
 //! A server that is killed and restarted under load, and clients that recover by themselves.
 #![allow(missing_docs)]
 
-mod server_common;
+mod common;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use common::server::*;
 use mcp_hyper::mcp_proto::front::Client;
 use mcp_hyper::mcp_proto::peer::client::EraPolicy;
 use mcp_hyper::{ClientOptions, Proxy, ServerOptions};
 use serde_json::json;
-use server_common::*;
 
 /// The number of calls in flight of each client.
 const CALLS: usize = 8;

@@ -2,7 +2,7 @@
 //! (`cargo test -p mcp-hyper --test scale -- --nocapture`).
 #![allow(missing_docs)]
 
-mod server_common;
+mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use common::server::*;
 use hyper::rt::{Sleep, Timer};
 use mcp_hyper::mcp_proto::front::http::HttpServer;
 use mcp_hyper::mcp_proto::peer::server::ListKind;
 use mcp_hyper::{Endpoint, Runtime, ServerOptions, Smol, Stream};
 use serde_json::json;
-use server_common::*;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

@@ -19,8 +19,8 @@ use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
 use smol::channel::{Receiver, unbounded};
 use smol::future::{or, poll_once};
 
-use crate::client_common::town::{AuthTestbed, PathGate, agree, ok, visit};
-use crate::client_common::{call, connect, modern, run};
+use crate::common::auth_testbed::{AuthTestbed, PathGate, agree, ok, visit};
+use crate::common::client::{call, connect, modern, run};
 
 /// A user who is shown pages; the pages arrive at the receiver.
 fn interactive_login() -> (Authorization, Receiver<AuthorizationPage>) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::client_common::{accept, call, connect, legacy, listen, modern, run};
+use crate::common::client::{accept, call, connect, legacy, listen, modern, run};
 use futures_lite::future::{or, zip};
 use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use hyper::rt::Timer;

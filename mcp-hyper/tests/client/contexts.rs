@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use smol::channel::{Receiver, unbounded};
 use smol::future::poll_once;
 
-use crate::client_common::town::{AuthTestbed, CannedResponse, ReceivedRequest, agree, ok};
-use crate::client_common::{connect, modern, run};
+use crate::common::auth_testbed::{AuthTestbed, CannedResponse, ReceivedRequest, agree, ok};
+use crate::common::client::{connect, modern, run};
 
 /// A private list of one tool, which is named after the token of the request.
 fn own_tools(seen: &ReceivedRequest) -> Option<CannedResponse> {

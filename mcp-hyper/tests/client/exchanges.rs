@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::client_common::{accept, call, connect, legacy, listen, modern, run};
+use crate::common::client::{accept, call, connect, legacy, listen, modern, run};
 use futures_lite::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::HeaderValue;
@@ -244,7 +244,7 @@ fn local_handlers_make_a_local_driver() {
 #[cfg(unix)]
 #[test]
 fn client_connects_to_a_unix_socket_with_any_host_in_the_url() {
-    use crate::client_common::ServerConnection;
+    use crate::common::client::ServerConnection;
 
     run(async {
         let path = std::env::temp_dir().join(format!("mcp-hyper-{}.sock", std::process::id()));

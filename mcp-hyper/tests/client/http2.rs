@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::client_common::h2::Server;
-use crate::client_common::{accept, answer_to, call, connect, listen, modern, run};
+use crate::common::client::{accept, answer_to, call, connect, listen, modern, run};
+use crate::common::h2_server::Server;
 use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _, StreamExt as _};
 use futures_util::stream::FuturesUnordered;
 use h2::Reason;

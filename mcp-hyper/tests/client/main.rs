@@ -1,7 +1,7 @@
 //! Clients, against servers whose responses the test chooses.
 
-#[path = "../client_common/mod.rs"]
-mod client_common;
+#[path = "../common/mod.rs"]
+mod common;
 
 #[cfg(feature = "auth")]
 mod auth;

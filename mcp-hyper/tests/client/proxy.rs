@@ -1,7 +1,7 @@
 //! Requests that a proxy forwards, and those that bypass it.
 
-use crate::client_common::h2::Server;
-use crate::client_common::{accept, call, connect, listen, modern, run};
+use crate::common::client::{accept, call, connect, listen, modern, run};
+use crate::common::h2_server::Server;
 use mcp_hyper::Proxy;
 
 #[test]

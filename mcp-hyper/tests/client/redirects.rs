@@ -5,8 +5,8 @@ use mcp_hyper::mcp_proto::auth::client::{AuthConfig, AuthError, AuthorizationPag
 use serde_json::json;
 use smol::channel::unbounded;
 
-use crate::client_common::town::{AuthTestbed, CannedResponse, ReceivedRequest, ok, visit};
-use crate::client_common::{modern, run};
+use crate::common::auth_testbed::{AuthTestbed, CannedResponse, ReceivedRequest, ok, visit};
+use crate::common::client::{modern, run};
 
 /// An authorization server that does not identify itself, neither in its metadata nor in its redirects.
 fn nameless(seen: &ReceivedRequest) -> Option<CannedResponse> {

@@ -7,8 +7,8 @@ use mcp_hyper::mcp_proto::auth::Secret;
 use mcp_hyper::mcp_proto::auth::client::{AuthConfig, Record, Redirect};
 use mcp_hyper::{Proxy, WireEvent};
 
-use crate::client_common::town::{AuthTestbed, answer};
-use crate::client_common::{connect, modern, run};
+use crate::common::auth_testbed::{AuthTestbed, answer};
+use crate::common::client::{connect, modern, run};
 
 const MARKER: &str = "marker-of-a-secret";
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client_common::h2::Server;
-use crate::client_common::{ServerConnection, accept, call, connect, listen, modern, run};
+use crate::common::client::{ServerConnection, accept, call, connect, listen, modern, run};
+use crate::common::h2_server::Server;
 use futures_rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use futures_rustls::server::TlsStream;
 use futures_rustls::{TlsAcceptor, rustls};

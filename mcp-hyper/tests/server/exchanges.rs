@@ -1,6 +1,6 @@
 //! Requests and responses over HTTP/1.1, as bytes on a socket.
 
-use crate::server_common::*;
+use crate::common::server::*;
 use mcp_hyper::ServerOptions;
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::server_common::*;
+use crate::common::server::*;
 use mcp_hyper::mcp_proto::transport::http::server::HttpServerConfig;
 use mcp_hyper::{ConnectionError, ConnectionLimit, Listener, ServerError, ServerLimits, ServerOptions};
 use serde_json::json;

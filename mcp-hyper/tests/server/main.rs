@@ -1,7 +1,7 @@
 //! Servers over real sockets.
 
-#[path = "../server_common/mod.rs"]
-mod server_common;
+#[path = "../common/mod.rs"]
+mod common;
 
 mod embedding;
 mod exchanges;

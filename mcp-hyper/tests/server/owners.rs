@@ -12,7 +12,7 @@ use serde_json::json;
 use smol::io::{AsyncRead, AsyncWrite};
 use smol::net::TcpListener;
 
-use crate::server_common::{HandlerLog, Progress, RawClient, in_session, listener, router, run, text};
+use crate::common::server::{HandlerLog, Progress, RawClient, in_session, listener, router, run, text};
 
 type Io = <TcpListener as Listener>::Io;
 

@@ -20,7 +20,7 @@ use mcp_hyper::mcp_proto::peer::Principal;
 use mcp_hyper::mcp_proto::schema::Tool;
 use serde_json::{Value, json};
 
-use crate::server_common::{
+use crate::common::server::{
     HandlerLog, PATIENCE, Progress, RawClient, ResponseHead, call, ended, http2, listener, request, router,
     run, wait_until,
 };

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::server_common::*;
+use crate::common::server::*;
 use mcp_hyper::mcp_proto::front::Router;
 use mcp_hyper::mcp_proto::front::http::HttpServer;
 use mcp_hyper::mcp_proto::peer::server::ListKind;

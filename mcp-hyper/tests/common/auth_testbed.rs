@@ -1,5 +1,4 @@
-//! A server that demands tokens, the authorization server that gives them out, and a browser: what logging in takes.
-#![allow(dead_code, unreachable_pub)]
+//! An authorization testbed: a server that requires tokens, its authorization server, and a browser.
 
 use std::sync::{Arc, Mutex};
 
@@ -38,7 +37,7 @@ impl ReceivedRequest {
 /// Status, headers beside the length, body.
 pub type CannedResponse = (u16, String, String);
 
-/// What a town does in place of the usual.
+/// Responses that replace the usual ones.
 type ResponseOverride = Box<dyn Fn(&ReceivedRequest) -> Option<CannedResponse> + Send + Sync>;
 
 struct State {
@@ -88,15 +87,15 @@ impl AuthTestbed {
             response_override: otherwise,
             gate,
         };
-        let town = Self(Arc::new(state));
-        let serving = town.clone();
+        let testbed = Self(Arc::new(state));
+        let serving = testbed.clone();
         smol::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 smol::spawn(serving.clone().serve(stream)).detach();
             }
         })
         .detach();
-        town
+        testbed
     }
 
     pub fn base(&self) -> &str {

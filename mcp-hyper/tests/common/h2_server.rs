@@ -1,4 +1,4 @@
-//! A server of HTTP/2 that is told what to do with each stream.
+//! An HTTP/2 server whose streams the test answers one by one.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use http::{HeaderMap, Response};
 use serde_json::Value;
 use tokio::io::ReadBuf;
 
-use super::answer_to;
+use super::client::answer_to;
 
 /// A stream that is readable and writable, as h2 wants it.
 pub struct Io<S>(pub S);

@@ -1,5 +1,4 @@
 //! Runs the command-line client for tests.
-#![allow(dead_code, unreachable_pub)]
 
 use std::path::PathBuf;
 use std::process::Output;

@@ -1,5 +1,4 @@
-//! A server on a port of its own, and a client that knows nothing but bytes. Every wait is bounded.
-#![allow(dead_code, unreachable_pub)]
+//! A server on its own port, and a client of raw bytes. Every wait has a timeout.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

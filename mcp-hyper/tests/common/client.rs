@@ -1,8 +1,4 @@
-//! What the tests of the client share: a server that is told what to write, byte by byte.
-#![allow(dead_code, unreachable_pub)]
-
-pub mod h2;
-pub mod town;
+//! A client, and a server that writes byte by byte what the test says.
 
 use std::future::Future;
 use std::time::Duration;
