@@ -20,7 +20,8 @@ use crate::peer::server::{Eras, ListKind, SealKey, Sealer};
 use crate::quota::ByteLimits;
 use crate::rpc::{Id, Message};
 use crate::schema::{CallToolParams, ElicitParams, ElicitSchema, Era, ServerCapability, StringSchema, Tool};
-use crate::testing::http::{FrontPeer, HttpOutput, HttpPeer, SimulatedClock};
+use crate::testing::SimulatedClock;
+use crate::testing::http::{FrontPeer, HttpOutput, HttpPeer};
 use crate::transport::http::server::{HttpServerConfig, LegacyPaths, RequestHead};
 
 /// One operation of a run.

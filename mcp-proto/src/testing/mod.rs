@@ -1,5 +1,8 @@
 //! Two peers joined on a simulated clock and network, for tests of the peers and of applications.
 //!
+//! [`Pair`] joins them by a byte stream, `http::HttpPair` by HTTP. `SimulatedClock` and `CountingEntropy` make a driver
+//! or an HTTP server of the front reproducible (feature `std`).
+//!
 //! ```
 //! use mcp_proto::peer::RequestOptions;
 //! use mcp_proto::peer::client::ClientConfig;
@@ -25,6 +28,8 @@
 //! ```
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken contract is reported by a panic")]
 
+#[cfg(feature = "std")]
+mod clock;
 #[cfg(feature = "http")]
 pub mod http;
 mod network;
@@ -39,6 +44,8 @@ use crate::peer::server::ServerConfig;
 use crate::peer::{Outcome, RequestId};
 use crate::transport::{StreamClient, StreamServer};
 
+#[cfg(feature = "std")]
+pub use clock::{CountingEntropy, SimulatedClock};
 pub use network::Network;
 use network::Pipe;
 

@@ -3,7 +3,7 @@
 
 mod challenges;
 mod client;
-#[cfg(feature = "server")]
+#[cfg(all(feature = "client", feature = "server", feature = "testing"))]
 #[path = "../common/mod.rs"]
 mod common;
 mod keys;
@@ -11,6 +11,6 @@ mod metadata;
 mod reach;
 mod scopes;
 mod secrets;
-#[cfg(feature = "server")]
+#[cfg(all(feature = "client", feature = "server", feature = "testing"))]
 mod server;
 mod tokens;

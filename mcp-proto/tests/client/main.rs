@@ -1,5 +1,5 @@
 //! The client role, without a transport.
-#![cfg(all(feature = "std", feature = "client", feature = "server", feature = "http"))]
+#![cfg(all(feature = "std", feature = "client", feature = "server", feature = "http", feature = "testing"))]
 
 #[path = "../common/mod.rs"]
 mod common;

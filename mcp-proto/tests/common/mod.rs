@@ -3,18 +3,18 @@
 
 #[cfg(feature = "client")]
 pub mod client;
-#[cfg(all(feature = "std", feature = "client"))]
+#[cfg(all(feature = "std", feature = "client", feature = "server", feature = "testing"))]
 pub mod front;
-#[cfg(all(feature = "std", feature = "server", feature = "http"))]
+#[cfg(all(feature = "std", feature = "client", feature = "server", feature = "http", feature = "testing"))]
 pub mod front_http;
 #[cfg(all(feature = "client", feature = "http"))]
 pub mod http_client;
 #[cfg(all(feature = "server", feature = "http"))]
 pub mod http_server;
 pub mod messages;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", feature = "client", feature = "server", feature = "testing"))]
 pub mod polling;
-#[cfg(all(feature = "std", feature = "server"))]
+#[cfg(all(feature = "std", feature = "client", feature = "server", feature = "testing"))]
 pub mod router;
 #[cfg(feature = "server")]
 pub mod server;

@@ -2,14 +2,16 @@
 
 use core::future::Future;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 use std::task::Wake;
 
-use mcp_proto::adapter::{Clock, Entropy};
+use mcp_proto::adapter::Clock;
 use mcp_proto::{Instant, UnixTime};
+
+pub use mcp_proto::testing::CountingEntropy;
 
 /// A clock that a test sets.
 #[derive(Default)]
@@ -41,19 +43,6 @@ impl Clock for TestClock {
 
     fn unix_time(&self) -> UnixTime {
         UnixTime::from_epoch(Duration::from_secs(1_785_240_000)) + self.now.lock().unwrap().since_origin()
-    }
-}
-
-/// Random enough for tests: it counts.
-#[derive(Default)]
-pub struct CountingEntropy(AtomicU64);
-
-impl Entropy for CountingEntropy {
-    fn fill(&self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            let word = (self.0.fetch_add(1, Ordering::Relaxed) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            chunk.copy_from_slice(&word.to_be_bytes()[..chunk.len()]);
-        }
     }
 }
 

@@ -1,5 +1,12 @@
 //! The async front: clients, servers and routers, on a simulated clock.
-#![cfg(all(feature = "std", feature = "client", feature = "server", feature = "http", feature = "seal"))]
+#![cfg(all(
+    feature = "std",
+    feature = "client",
+    feature = "server",
+    feature = "http",
+    feature = "seal",
+    feature = "testing"
+))]
 
 #[path = "../common/mod.rs"]
 mod common;

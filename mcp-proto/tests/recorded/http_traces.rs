@@ -16,7 +16,8 @@ use mcp_proto::schema::{
     Implementation, ListTools, LoggingLevel, Map, PaginatedParams, Resource, ServerCapability, StringSchema,
     Tool,
 };
-use mcp_proto::testing::http::{FrontPeer, HttpOutput, HttpPair, HttpPeer, SimulatedClock};
+use mcp_proto::testing::SimulatedClock;
+use mcp_proto::testing::http::{FrontPeer, HttpOutput, HttpPair, HttpPeer};
 use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, HttpRequest};
 use mcp_proto::transport::http::server::HttpServerConfig;
 use serde_json::{Value, json};

@@ -11,7 +11,8 @@ use mcp_proto::schema::{
     ListRootsParams, ListTools, ListToolsResult, ServerCapability, StringSchema, TaskSupport, Tool,
     ToolAnnotations, ToolExecution,
 };
-use mcp_proto::testing::http::{FrontPeer, HttpPeer, SimulatedClock, SimulationRng};
+use mcp_proto::testing::SimulatedClock;
+use mcp_proto::testing::http::{FrontPeer, HttpPeer, SimulationRng};
 use mcp_proto::transport::http::server::{HttpServerConfig, LegacyPaths};
 use serde::Deserialize;
 use serde_json::json;

@@ -1,5 +1,6 @@
 //! Network conditions for HTTP exchanges: latency, chunks, faults.
 
+use alloc::format;
 use alloc::string::String;
 use core::num::NonZeroUsize;
 use core::ops::RangeInclusive;
@@ -7,14 +8,17 @@ use core::time::Duration;
 
 use crate::backoff::SplitMix64;
 
+/// The path prefix that a redirect of the network adds, and removes again.
+pub(super) const DETOUR: &str = "/detour";
+
 /// The plan of one exchange: its timing and its fault.
 ///
 /// ```
 /// use std::time::Duration;
 /// use mcp_proto::testing::http::{ExchangePlan, Fault};
 ///
-/// let fate = ExchangePlan { fault: Some(Fault::Refused), ..ExchangePlan::default() };
-/// assert_eq!(fate.request, Duration::from_millis(1));
+/// let plan = ExchangePlan { fault: Some(Fault::Refused), ..ExchangePlan::default() };
+/// assert_eq!(plan.request, Duration::from_millis(1));
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExchangePlan {
@@ -142,7 +146,7 @@ impl NetworkConditions {
 
     /// Draws the plan of an exchange with `url`.
     pub(super) fn plan(&self, dice: &mut SimulationRng, url: &str) -> ExchangePlan {
-        let mut fate = ExchangePlan {
+        let mut plan = ExchangePlan {
             request: dice.duration_in(&self.latency),
             answer: dice.duration_in(&self.latency),
             chunk: dice.chance(self.chunked).then(|| dice.size_up_to(40)),
@@ -158,7 +162,7 @@ impl NetworkConditions {
             },
             fault: None,
         };
-        fate.fault = if dice.chance(self.refused) {
+        plan.fault = if dice.chance(self.refused) {
             Some(Fault::Refused)
         } else if dice.chance(self.lost) {
             Some(Fault::Lost)
@@ -171,12 +175,12 @@ impl NetworkConditions {
             Some(Fault::Replaced { status, reached_server: dice.chance(500) })
         } else if dice.chance(self.redirected) {
             let status = *dice.choose(&[307, 308]).unwrap_or(&307);
-            let to = if dice.chance(100) { "http://elsewhere.test/mcp".into() } else { super::detour(url) };
+            let to = if dice.chance(100) { "http://elsewhere.test/mcp".into() } else { detour(url) };
             Some(Fault::Redirected { status, to })
         } else {
             None
         };
-        fate
+        plan
     }
 }
 
@@ -219,4 +223,13 @@ impl SimulationRng {
         let size = usize::try_from(self.below(most)).unwrap_or(0);
         NonZeroUsize::MIN.saturating_add(size)
     }
+}
+
+/// An alternative URL of the same server, which the network maps back.
+fn detour(url: &str) -> String {
+    let host = url.find("://").map_or(0, |at| at.saturating_add(3));
+    let path =
+        url.get(host..).and_then(|rest| rest.find('/')).map_or(url.len(), |at| host.saturating_add(at));
+    let (origin, path) = url.split_at(path);
+    format!("{origin}{DETOUR}{path}")
 }

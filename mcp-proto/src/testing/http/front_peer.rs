@@ -6,101 +6,19 @@ use alloc::sync::Arc;
 use alloc::task::Wake;
 use alloc::vec::Vec;
 use core::fmt;
-use core::future::poll_fn;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
-use core::time::Duration;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
 use super::{HttpOutput, HttpPeer};
-use crate::front::entropy::Entropy;
+use crate::Instant;
 use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
-use crate::front::{Clock, HandlerMode, Router, SendHandlers};
+use crate::front::{HandlerMode, Router, SendHandlers};
 use crate::peer::Principal;
+use crate::testing::{CountingEntropy, SimulatedClock};
 use crate::transport::http::client::HttpRequest;
 use crate::transport::http::server::{HttpServerConfig, RequestHead};
-use crate::{Instant, UnixTime};
-
-/// The clock of a [`FrontPeer`], whose handlers can wait on it.
-#[derive(Debug, Default)]
-pub struct SimulatedClock(Mutex<ClockState>);
-
-#[derive(Debug, Default)]
-struct ClockState {
-    now: Instant,
-    next: u64,
-    sleepers: BTreeMap<(Instant, u64), Waker>,
-}
-
-impl SimulatedClock {
-    /// Waits for a duration of simulated time.
-    pub async fn sleep(&self, duration: Duration) {
-        let mut place = None;
-        let due = self.now() + duration;
-        poll_fn(|cx| {
-            let mut sleep = self.lock();
-            if let Some(place) = place.take() {
-                sleep.sleepers.remove(&place);
-            }
-            if due <= sleep.now {
-                return Poll::Ready(());
-            }
-            sleep.next = sleep.next.saturating_add(1);
-            let now_place = (due, sleep.next);
-            sleep.sleepers.insert(now_place, cx.waker().clone());
-            place = Some(now_place);
-            Poll::Pending
-        })
-        .await;
-    }
-
-    /// Sets the time, and wakes the tasks whose deadline has passed.
-    fn set(&self, now: Instant) {
-        loop {
-            let mut sleep = self.lock();
-            sleep.now = now;
-            let Some(due) = sleep.sleepers.first_entry().filter(|entry| entry.key().0 <= now) else { return };
-            let waker = due.remove();
-            drop(sleep);
-            waker.wake();
-        }
-    }
-
-    fn next(&self) -> Option<Instant> {
-        self.lock().sleepers.first_key_value().map(|(&(due, _), _)| due)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ClockState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Clock for SimulatedClock {
-    fn now(&self) -> Instant {
-        self.lock().now
-    }
-
-    fn unix_time(&self) -> UnixTime {
-        // The simulation starts on the first day of 2026.
-        UnixTime::from_epoch(Duration::from_secs(1_767_225_600)) + self.now().since_origin()
-    }
-}
-
-/// Entropy for a simulation: counts from a seed.
-struct CountingEntropy(AtomicU64);
-
-impl Entropy for CountingEntropy {
-    fn fill(&self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            let word = self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            for (byte, random) in chunk.iter_mut().zip(word.to_be_bytes()) {
-                *byte = random;
-            }
-        }
-    }
-}
 
 /// Whether a task was woken since it was last polled.
 struct WakeFlag(AtomicBool);
@@ -156,7 +74,7 @@ impl<H: HandlerMode> FrontPeer<H> {
         clock: Arc<SimulatedClock>,
         seed: u64,
     ) -> Self {
-        let entropy = Arc::new(CountingEntropy(AtomicU64::new(seed)));
+        let entropy = Arc::new(CountingEntropy::new(seed));
         let (server, driver) = http_server(router, config, clock.clone(), entropy);
         Self {
             server,
@@ -312,7 +230,7 @@ impl<H: HandlerMode> HttpPeer for FrontPeer<H> {
     fn poll_timeout(&self) -> Option<Instant> {
         let exchanges = self.exchanges.values().filter_map(|running| running.exchange.next_timeout());
         let driver = self.driver.as_ref().and_then(HttpServerDriver::next_timeout);
-        exchanges.chain(driver).chain(self.clock.next()).min()
+        exchanges.chain(driver).chain(self.clock.next_wake()).min()
     }
 
     fn poll_output(&mut self, now: Instant) -> Option<(u64, HttpOutput)> {

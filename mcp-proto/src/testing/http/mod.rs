@@ -63,10 +63,7 @@ use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
 pub use conditions::{ExchangePlan, Fault, NetworkConditions, SimulationRng, TruncationReport};
 #[cfg(feature = "std")]
-pub use front_peer::{FrontPeer, SimulatedClock};
-
-/// The path prefix that a redirect of the network adds, and removes again.
-const DETOUR: &str = "/detour";
+pub use front_peer::FrontPeer;
 
 /// The server side of an [`HttpPair`]. The network numbers the exchanges.
 pub trait HttpPeer {
@@ -315,7 +312,7 @@ impl HttpPair {
                 match action {
                     Action::Open(request) => self.open_exchange(request),
                     Action::AuthorizationRequired(challenge) => {
-                        self.client.refuse(now, challenge.exchange, "this simulation does not log in");
+                        self.client.refuse(now, challenge.exchange, "the simulation has no user");
                     }
                     Action::Abort(exchange) => {
                         self.note(|| format!("{exchange:?} aborted"));
@@ -340,7 +337,7 @@ impl HttpPair {
                 return;
             }
         }
-        panic!("no end of it at {now:?}");
+        panic!("the peers do not come to rest at {now:?}");
     }
 
     fn send(&mut self, due: Instant, under_way: NetworkEvent) {
@@ -353,13 +350,13 @@ impl HttpPair {
     fn open_exchange(&mut self, request: HttpRequest) {
         let (now, exchange) = (self.now, request.exchange);
         self.opened_count = exchange.number();
-        let fate = match self.plans.remove(&exchange.number()) {
-            Some(fate) => fate,
+        let plan = match self.plans.remove(&exchange.number()) {
+            Some(plan) => plan,
             None => self.conditions.plan(&mut self.rng, &request.url),
         };
         self.note(|| {
             let (verb, body) = (request.verb.as_str(), String::from_utf8_lossy(&request.body));
-            format!("{exchange:?} {verb} {} {body} {fate:?}", request.url)
+            format!("{exchange:?} {verb} {} {body} {plan:?}", request.url)
         });
         let mut wire = SimulatedExchange {
             delivery: None,
@@ -368,7 +365,7 @@ impl HttpPair {
             last_arrival: now,
             last_activity: now,
             buffered: Vec::new(),
-            plan: fate,
+            plan,
         };
         wire.plan.buffered &= !matches!(wire.plan.fault, Some(Fault::Cut { .. }));
         let (due, back) = (now + wire.plan.request, now + wire.plan.request + wire.plan.answer);
@@ -413,9 +410,9 @@ impl HttpPair {
             let Some(wire) = self.exchanges.get_mut(&exchange) else { return };
             wire.delivery = Some(delivery);
             wire.last_activity = now;
-            let (fate, back) = (wire.plan.clone(), now + wire.plan.answer);
+            let (plan, back) = (wire.plan.clone(), now + wire.plan.answer);
             self.deliveries.insert(delivery, exchange);
-            match fate.fault {
+            match plan.fault {
                 Some(Fault::Headless { after }) => self.send(now + after, NetworkEvent::Break { exchange }),
                 Some(Fault::Replaced { status, .. }) => {
                     for part in proxy_response(status) {
@@ -424,11 +421,11 @@ impl HttpPair {
                 }
                 _ => {}
             }
-            if let Some(idle) = fate.idle_timeout {
+            if let Some(idle) = plan.idle_timeout {
                 self.send(now + idle, NetworkEvent::CheckIdle { exchange });
             }
         }
-        request.url = Arc::from(request.url.replace(DETOUR, ""));
+        request.url = Arc::from(request.url.replace(conditions::DETOUR, ""));
         self.note(|| format!("{exchange:?} delivered as {delivery}"));
         self.server.handle_request(now, delivery, &request);
     }
@@ -590,13 +587,4 @@ fn proxy_response(status: u16) -> Vec<ResponsePart> {
         ResponsePart::Body(body),
         ResponsePart::End(ExchangeEnd::Complete),
     ])
-}
-
-/// An alternative URL of the same server, which the network maps back.
-fn detour(url: &str) -> String {
-    let host = url.find("://").map_or(0, |at| at.saturating_add(3));
-    let path =
-        url.get(host..).and_then(|rest| rest.find('/')).map_or(url.len(), |at| host.saturating_add(at));
-    let (origin, path) = url.split_at(path);
-    format!("{origin}{DETOUR}{path}")
 }

@@ -1,0 +1,121 @@
+//! A simulated clock and reproducible entropy.
+
+use alloc::collections::BTreeMap;
+use core::future::poll_fn;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::task::{Poll, Waker};
+use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::front::{Clock, Entropy};
+use crate::{Instant, UnixTime};
+
+/// A clock that stands still until it is set, on which handlers can wait. It starts on the first day of 2026.
+///
+/// ```
+/// use std::future::Future;
+/// use std::pin::pin;
+/// use std::task::{Context, Waker};
+/// use std::time::Duration;
+///
+/// use mcp_proto::Instant;
+/// use mcp_proto::testing::SimulatedClock;
+///
+/// let clock = SimulatedClock::default();
+/// let mut sleep = pin!(clock.sleep(Duration::from_secs(1)));
+/// let mut cx = Context::from_waker(Waker::noop());
+/// assert!(sleep.as_mut().poll(&mut cx).is_pending());
+/// clock.set(Instant::ORIGIN + Duration::from_secs(1));
+/// assert!(sleep.as_mut().poll(&mut cx).is_ready());
+/// ```
+#[derive(Debug, Default)]
+pub struct SimulatedClock(Mutex<ClockState>);
+
+#[derive(Debug, Default)]
+struct ClockState {
+    now: Instant,
+    next: u64,
+    sleepers: BTreeMap<(Instant, u64), Waker>,
+}
+
+impl SimulatedClock {
+    /// Waits for a duration of simulated time.
+    pub async fn sleep(&self, duration: Duration) {
+        let mut sleeper = None;
+        let due = self.now() + duration;
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            if let Some(sleeper) = sleeper.take() {
+                state.sleepers.remove(&sleeper);
+            }
+            if due <= state.now {
+                return Poll::Ready(());
+            }
+            state.next = state.next.saturating_add(1);
+            let key = (due, state.next);
+            state.sleepers.insert(key, cx.waker().clone());
+            sleeper = Some(key);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Sets the time, and wakes the tasks whose deadline has passed.
+    pub fn set(&self, now: Instant) {
+        loop {
+            let mut state = self.lock();
+            state.now = now;
+            let Some(due) = state.sleepers.first_entry().filter(|entry| entry.key().0 <= now) else { return };
+            let waker = due.remove();
+            drop(state);
+            waker.wake();
+        }
+    }
+
+    /// The earliest deadline that a task waits for.
+    pub fn next_wake(&self) -> Option<Instant> {
+        self.lock().sleepers.first_key_value().map(|(&(due, _), _)| due)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ClockState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Instant {
+        self.lock().now
+    }
+
+    fn unix_time(&self) -> UnixTime {
+        UnixTime::from_epoch(Duration::from_secs(1_767_225_600)) + self.now().since_origin()
+    }
+}
+
+/// Entropy that counts from a seed: the same seed gives the same bytes.
+#[derive(Debug)]
+pub struct CountingEntropy(AtomicU64);
+
+impl CountingEntropy {
+    /// Creates entropy with this seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+}
+
+impl Default for CountingEntropy {
+    fn default() -> Self {
+        Self::new(1)
+    }
+}
+
+impl Entropy for CountingEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let word = self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            for (byte, random) in chunk.iter_mut().zip(word.to_be_bytes()) {
+                *byte = random;
+            }
+        }
+    }
+}
