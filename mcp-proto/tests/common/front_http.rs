@@ -13,13 +13,14 @@ use mcp_proto::codec::{Sse, SseItem};
 use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use mcp_proto::front::{self, HandlerMode, NoArguments, Router, SendHandlers};
 use mcp_proto::peer::Principal;
-use mcp_proto::schema::{ServerCapability, Tool};
+use mcp_proto::schema::ServerCapability;
 use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
 use serde_json::{Value, json};
 
 use super::messages::{LEGACY, MODERN, notification, request};
 use super::polling::{CountingEntropy, TestClock, WakeCounter};
+use super::tools::tool;
 
 pub struct HttpHarness<H: HandlerMode = SendHandlers> {
     pub server: HttpServer<H>,
@@ -369,6 +370,15 @@ impl<H: HandlerMode> TestExchange<H> {
     }
 }
 
+/// Polls an exchange and the server's driver until neither makes progress.
+pub fn settle<H: HandlerMode>(web: &mut HttpHarness<H>, caller: &mut TestExchange<H>) {
+    for _ in 0..4 {
+        caller.poll_exchange();
+        web.poll_driver();
+    }
+    caller.poll_exchange();
+}
+
 /// What the handlers of [`held`] share with the test.
 #[derive(Clone, Default)]
 pub struct ParkedHandlers(Arc<Mutex<ParkedState>>);
@@ -443,10 +453,6 @@ pub fn router() -> (Router, ParkedHandlers) {
         })
         .tool_with(tool("hold"), move |NoArguments {}, cx: front::Context| holding.park(cx));
     (router, held)
-}
-
-fn tool(name: &str) -> Tool {
-    Tool::new(name, "A tool", json!({"type": "object"}))
 }
 
 #[derive(serde::Deserialize)]

@@ -18,3 +18,4 @@ pub mod polling;
 pub mod router;
 #[cfg(feature = "server")]
 pub mod server;
+pub mod tools;

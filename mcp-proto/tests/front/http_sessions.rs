@@ -4,17 +4,14 @@ use core::time::Duration;
 
 use crate::common::front_http::{HttpHarness, field, router};
 use crate::common::messages::LEGACY;
+use crate::common::tools::tool;
 use mcp_proto::front::http::HttpServerEvent;
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ListKind;
-use mcp_proto::schema::{ElicitParams, ElicitSchema, Map, Tool};
+use mcp_proto::schema::{ElicitParams, ElicitSchema, Map};
 use mcp_proto::transport::http::server::BodyKind;
 use serde_json::{Value, json};
-
-fn tool(name: &str) -> Tool {
-    Tool::new(name, "A tool", json!({"type": "object"}))
-}
 
 fn call(web: &mut HttpHarness, session: &str, name: &str) -> crate::common::front_http::TestExchange {
     web.post_request(session, "tools/call", json!({"name": name, "arguments": {}}))

@@ -6,18 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::polling::{WakeCounter, boxed, pending, poll, poll_with, ready};
 use crate::common::router::ServerHarness;
+use crate::common::tools::tool;
 use mcp_proto::front::{Context, Error, HandlerError, NoArguments, Progress, Router, ServerEvent};
 use mcp_proto::peer::server::{CloseReason, ListKind};
 use mcp_proto::peer::{LostReason, RequestError};
 use mcp_proto::schema::{
     ElicitAction, ElicitParams, ElicitSchema, Era, ListRoots, ListRootsParams, LoggingLevel, Map, Revision,
-    RootsListChanged, ServerCapability, Tool,
+    RootsListChanged, ServerCapability,
 };
 use serde_json::{Value, json};
-
-fn tool(name: &str) -> Tool {
-    Tool::new(name, "A tool", json!({"type": "object"}))
-}
 
 /// A router with one tool that passes its context to the test, and ends when the test releases it.
 fn held() -> (Router, Arc<Mutex<Vec<Context>>>) {

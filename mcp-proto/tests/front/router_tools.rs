@@ -1,6 +1,7 @@
 //! Tools behind a router.
 
 use crate::common::router::ServerHarness;
+use crate::common::tools::tool;
 use mcp_proto::front::{HandlerError, LocalHandlers, NoArguments, ResultOrInput, Router, RouterError};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{CallToolResult, ContentBlock, InputRequiredResult, Json, Tool};
@@ -11,10 +12,6 @@ use serde_json::json;
 struct Add {
     a: i64,
     b: i64,
-}
-
-fn tool(name: &str) -> Tool {
-    Tool::new(name, "A tool", json!({"type": "object"}))
 }
 
 fn adder() -> Router {

@@ -7,19 +7,16 @@ use crate::common::front::{ClientHarness, config};
 use crate::common::messages::{answer, error, request, text};
 use crate::common::polling::{pending, poll, ready};
 use crate::common::router::ServerHarness;
+use crate::common::tools::tool;
 use mcp_proto::front::{ClientHandlers, Context, Error, HandlerError, NoArguments, Router, RouterError};
 use mcp_proto::peer::RequestError;
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
     CallToolParams, CallToolResult, ContentBlock, CreateMessageResult, ElicitMode, ElicitResult, Json,
     ListRootsResult, Meta, Role, Root, SamplingBlock, SamplingContent, ServerCapability,
-    TextResourceContents, Tool, ToolUseContent, apps, meta,
+    TextResourceContents, ToolUseContent, apps, meta,
 };
 use serde_json::{Value, json};
-
-fn tool(name: &str) -> Tool {
-    Tool::new(name, "A tool", json!({"type": "object"}))
-}
 
 fn says(content: impl Into<SamplingContent>) -> CreateMessageResult {
     CreateMessageResult::new(Role::Assistant, content, "a model")

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use crate::common::front_http::HttpHarness;
 use crate::common::polling::{CountingEntropy, TestClock};
 use crate::common::router::ServerHarness;
+use crate::common::tools::tool;
 use futures_lite::future::{poll_once, yield_now, zip};
 use mcp_proto::UnixTime;
 use mcp_proto::adapter;
@@ -31,14 +32,10 @@ use mcp_proto::peer::{Principal, RequestError};
 use mcp_proto::schema::ElicitResult;
 use mcp_proto::schema::{
     CallToolParams, CompleteParams, CreateMessageParams, ElicitParams, ElicitSchema, ElicitValue,
-    InputRequiredResult, NumberKind, NumberSchema, Prompt, Resource, SamplingMessage, StringSchema, Tool,
+    InputRequiredResult, NumberKind, NumberSchema, Prompt, Resource, SamplingMessage, StringSchema,
 };
 use mcp_proto::transport::{StreamClient, StreamServer};
 use serde_json::{Value, json};
-
-fn tool(name: &str) -> Tool {
-    Tool::new(name, "A tool", json!({"type": "object"}))
-}
 
 fn form(field: &str) -> ElicitParams {
     ElicitParams::form(format!("Your {field}?"), ElicitSchema::new([(field, StringSchema::new().into())]))

@@ -1,28 +1,13 @@
 //! Input of tasks: by the task itself, and by requests in 2025-11-25.
 
-use crate::common::front_http::{HttpHarness, TestExchange};
+use crate::common::front_http::{HttpHarness, settle};
 use crate::common::router::ServerHarness;
+use crate::common::tools::{accept, name_form, named, tool};
 use futures_lite::future::try_zip;
 use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
-use mcp_proto::schema::{
-    CreateMessageParams, ElicitParams, ElicitResult, ElicitSchema, PrimitiveSchema, SamplingMessage,
-    StringSchema, Tool,
-};
+use mcp_proto::schema::{CreateMessageParams, SamplingMessage};
 use serde_json::{Value, json};
-
-fn tool(name: &str) -> Tool {
-    Tool::new(name, "A tool", json!({"type": "object"}))
-}
-
-fn name() -> ElicitParams {
-    let field: PrimitiveSchema = StringSchema::new().into();
-    ElicitParams::form("What is your name?", ElicitSchema::new([("name", field)]))
-}
-
-fn named(answer: &ElicitResult) -> String {
-    serde_json::to_value(answer).unwrap()["content"]["name"].as_str().unwrap_or("nobody").to_owned()
-}
 
 /// A server that offers
 /// - `two`, which requests two names at once, then another under a key that it has used;
@@ -32,8 +17,9 @@ fn router() -> Router {
     Router::new("curious", "1")
         .tasks(TaskConfig::default())
         .task_tool(tool("two"), TaskChoice::Optional, async |NoArguments {}, cx: Context| {
-            let (one, other) = try_zip(cx.elicit("one", name()), cx.elicit("other", name())).await?;
-            let again = cx.elicit("one", name()).await?;
+            let (one, other) =
+                try_zip(cx.elicit("one", name_form()), cx.elicit("other", name_form())).await?;
+            let again = cx.elicit("one", name_form()).await?;
             Ok::<_, HandlerError>(format!("{}, {}, {}", named(&one), named(&other), named(&again)))
         })
         .task_tool(tool("model"), TaskChoice::Optional, async |NoArguments {}, cx: Context| {
@@ -42,9 +28,9 @@ fn router() -> Router {
             Ok::<_, HandlerError>(answer.content.text_content())
         })
         .detaching_tool(tool("first"), TaskChoice::Optional, async |NoArguments {}, cx: Context| {
-            let first = named(&cx.elicit("who", name()).await?);
+            let first = named(&cx.elicit("who", name_form()).await?);
             Ok(DetachedWork::new(async move |cx: Context| {
-                let then = cx.elicit("who", name()).await?;
+                let then = cx.elicit("who", name_form()).await?;
                 Ok::<_, HandlerError>(format!("{first}, then {}", named(&then)))
             }))
         })
@@ -58,10 +44,6 @@ fn capabilities() -> Value {
 
 fn modern() -> ServerHarness {
     ServerHarness::modern_with(router(), capabilities())
-}
-
-fn accept(name: &str) -> Value {
-    json!({"action": "accept", "content": {"name": name}})
 }
 
 #[track_caller]
@@ -99,7 +81,7 @@ fn task_requests_input_and_takes_partial_answers() {
     let task = get(&mut s, &id);
     assert_eq!((&task["status"], keys(&task)), (&json!("input_required"), vec!["one", "other"]));
     assert_eq!(task["inputRequests"]["one"]["method"], "elicitation/create");
-    assert_eq!(task["inputRequests"]["one"]["params"]["message"], "What is your name?");
+    assert_eq!(task["inputRequests"]["one"]["params"]["message"], "Your name?");
 
     let ack = update(&mut s, &id, json!({"one": accept("Ada")}));
     assert_eq!(ack["result"]["resultType"], "complete");
@@ -254,14 +236,6 @@ fn legacy_task_sends_requests_that_name_it() {
     while s.try_line().is_some() {}
     let result = s.result("tasks/result", json!({"taskId": id}));
     assert_eq!((&result["content"][0]["text"], related(&result)), (&json!("Ada, Bob, Cy"), &id));
-}
-
-fn settle(web: &mut HttpHarness, caller: &mut TestExchange) {
-    for _ in 0..4 {
-        caller.poll_exchange();
-        web.poll_driver();
-    }
-    caller.poll_exchange();
 }
 
 /// S11.11, R7: over HTTP it is sent with `tasks/result`, which the client awaits it on.

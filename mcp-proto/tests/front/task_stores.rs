@@ -8,7 +8,8 @@ use core::time::Duration;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange};
+use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange, settle};
+use crate::common::tools::{ask_two_names, tool};
 use futures_lite::future::block_on;
 use mcp_proto::UnixTime;
 use mcp_proto::front::tasks::{
@@ -108,10 +109,6 @@ impl TaskStore for SlowStore {
     }
 }
 
-fn tool(name: &str) -> Tool {
-    Tool::new(name, "A tool", json!({"type": "object"}))
-}
-
 fn hold() -> Tool {
     tool("hold")
 }
@@ -124,7 +121,7 @@ fn web(store: Arc<dyn TaskStore>) -> (HttpHarness, ParkedHandlers) {
     let router = Router::new("worker", "1")
         .tasks(config)
         .task_tool(hold(), TaskChoice::Required, move |NoArguments {}, cx: Context| holding.park(cx))
-        .task_tool(tool("two"), TaskChoice::Required, instances::two);
+        .task_tool(tool("two"), TaskChoice::Required, ask_two_names);
     (HttpHarness::new(router), held)
 }
 
@@ -133,14 +130,6 @@ fn ask<H: HandlerMode>(web: &mut HttpHarness<H>, method: &str, params: Value) ->
     let mut caller = web.ask_with(method, params, capabilities);
     settle(web, &mut caller);
     caller
-}
-
-fn settle<H: HandlerMode>(web: &mut HttpHarness<H>, caller: &mut TestExchange<H>) {
-    for _ in 0..4 {
-        caller.poll_exchange();
-        web.poll_driver();
-    }
-    caller.poll_exchange();
 }
 
 fn answer<H: HandlerMode>(web: &mut HttpHarness<H>, method: &str, params: Value) -> Value {

@@ -11,19 +11,16 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use crate::common::router::ServerHarness;
+use crate::common::tools::tool;
 use mcp_proto::front::tasks::{
     DetachedWork, MemoryLimits, MemoryStore, StoredTaskState, TaskChoice, TaskConfig, TaskListing, TaskStore,
 };
 use mcp_proto::front::{Context, HandlerError, NoArguments, Progress, Router, RouterError};
 use mcp_proto::rpc::ErrorObject;
-use mcp_proto::schema::{CallToolResult, LoggingLevel, ServerCapability, Tool};
+use mcp_proto::schema::{CallToolResult, LoggingLevel, ServerCapability};
 use serde_json::{Value, json};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
-
-fn tool(name: &str) -> Tool {
-    Tool::new(name, "A tool", json!({"type": "object"}))
-}
 
 /// Controls the handlers of [`router`].
 #[derive(Clone, Default)]

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange};
+use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange, settle};
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, NoArguments, Router};
 use mcp_proto::peer::Principal;
@@ -31,15 +31,6 @@ fn ask(web: &mut HttpHarness, method: &str, params: Value) -> TestExchange {
     let mut caller = web.ask_with(method, params, with_extension());
     settle(web, &mut caller);
     caller
-}
-
-/// Drives the exchange and the server's driver until neither has work.
-fn settle(web: &mut HttpHarness, caller: &mut TestExchange) {
-    for _ in 0..4 {
-        caller.poll_exchange();
-        web.poll_driver();
-    }
-    caller.poll_exchange();
 }
 
 #[track_caller]

@@ -12,9 +12,8 @@ use mcp_proto::peer::client::{ClientConfig, EraPolicy, Event, State, TaskCommand
 use mcp_proto::peer::server::{Eras, ListKind, SealKey, Sealer};
 use mcp_proto::peer::{Outcome, RequestId, RequestOptions, TaskMode};
 use mcp_proto::schema::{
-    CallTool, CallToolParams, ClientCapability, ElicitParams, ElicitResult, ElicitSchema, ElicitValue, Era,
-    Implementation, ListTools, LoggingLevel, Map, PaginatedParams, Resource, ServerCapability, StringSchema,
-    Tool,
+    CallTool, CallToolParams, ClientCapability, ElicitResult, ElicitValue, Era, Implementation, ListTools,
+    LoggingLevel, Map, PaginatedParams, Resource, ServerCapability, Tool,
 };
 use mcp_proto::testing::SimulatedClock;
 use mcp_proto::testing::http::{FrontPeer, HttpOutput, HttpPair, HttpPeer};
@@ -22,6 +21,7 @@ use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, HttpReque
 use mcp_proto::transport::http::server::HttpServerConfig;
 use serde_json::{Value, json};
 
+use crate::common::tools::{name_form, named, tool};
 use crate::fixtures::{check, one_line};
 
 const URL: &str = "http://localhost:3000/mcp";
@@ -84,18 +84,6 @@ impl HttpPeer for RecordingServer {
     }
 }
 
-fn tool(name: &str) -> Tool {
-    Tool::new(name, "A tool", json!({"type": "object"}))
-}
-
-fn form() -> ElicitParams {
-    ElicitParams::form("Your name?", ElicitSchema::new([("name", StringSchema::new().into())]))
-}
-
-fn named(answer: &ElicitResult) -> String {
-    serde_json::to_value(answer).unwrap()["content"]["name"].as_str().unwrap_or("no name").to_owned()
-}
-
 /// A server with a tool for each feature of a call.
 fn router(clock: &Arc<SimulatedClock>) -> Router {
     let waits = || clock.clone();
@@ -144,13 +132,13 @@ fn router(clock: &Arc<SimulatedClock>) -> Router {
             }
         })
         .tool_with(tool("greet"), async |NoArguments {}, cx: Context| {
-            Ok::<_, HandlerError>(format!("Hello, {}!", named(&cx.elicit("name", form()).await?)))
+            Ok::<_, HandlerError>(format!("Hello, {}!", named(&cx.elicit("name", name_form()).await?)))
         })
         .task_tool(tool("job"), TaskChoice::Optional, move |NoArguments {}, cx: Context| {
             let clock = job.clone();
             async move {
                 clock.sleep(second).await;
-                let name = named(&cx.elicit("name", form()).await?);
+                let name = named(&cx.elicit("name", name_form()).await?);
                 Ok::<_, HandlerError>(format!("a job for {name}"))
             }
         })

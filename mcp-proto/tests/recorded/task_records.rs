@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use futures_lite::future::{block_on, try_zip};
+use futures_lite::future::block_on;
 use mcp_proto::UnixTime;
 use mcp_proto::front::tasks::{
     MemoryStore, StoreFuture, StoredTaskState, TaskChoice, TaskConfig, TaskPage, TaskRecord, TaskStore,
@@ -12,10 +12,11 @@ use mcp_proto::front::tasks::{
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::Principal;
 use mcp_proto::rpc::ErrorObject;
-use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitSchema, Json, StringSchema, Tool};
+use mcp_proto::schema::Json;
 use serde_json::{Value, json};
 
-use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange};
+use crate::common::front_http::{HttpHarness, ParkedHandlers, settle};
+use crate::common::tools::{accept, ask_two_names, tool};
 use crate::fixtures::{check, committed, sorted};
 
 /// A store that collects the JSON of each record that is written.
@@ -69,18 +70,6 @@ impl TaskStore for RecordingStore {
     }
 }
 
-fn tool(name: &str) -> Tool {
-    Tool::new(name, "A tool", json!({"type": "object"}))
-}
-
-fn name() -> ElicitParams {
-    ElicitParams::form("Your name?", ElicitSchema::new([("name", StringSchema::new().into())]))
-}
-
-fn named(answer: &ElicitResult) -> String {
-    serde_json::to_value(answer).unwrap()["content"]["name"].as_str().unwrap_or("no name").to_owned()
-}
-
 /// A server with a tool for each end of a task: `done`, `error`, `fail`, `two`, which asks for two names, and `hold`.
 fn web(store: &Arc<RecordingStore>) -> HttpHarness {
     let mut config = TaskConfig::default();
@@ -96,21 +85,11 @@ fn web(store: &Arc<RecordingStore>) -> HttpHarness {
         .task_tool(tool("fail"), choice, async |NoArguments {}, _: Context| {
             Err::<String, _>(HandlerError::from(ErrorObject::new(-32603, "no such job")))
         })
-        .task_tool(tool("two"), choice, async |NoArguments {}, cx: Context| {
-            let (one, other) = try_zip(cx.elicit("one", name()), cx.elicit("other", name())).await?;
-            Ok::<_, HandlerError>(format!("{} and {}", named(&one), named(&other)))
-        })
+        .task_tool(tool("two"), choice, ask_two_names)
         .task_tool(tool("hold"), choice, move |NoArguments {}, cx: Context| held.park(cx));
     let mut web = HttpHarness::new(router);
     web.principal = Some(Principal::new("alice"));
     web
-}
-
-fn settle(web: &mut HttpHarness, caller: &mut TestExchange) {
-    for _ in 0..4 {
-        caller.poll_exchange();
-        web.poll_driver();
-    }
 }
 
 fn ask(web: &mut HttpHarness, method: &str, params: Value) -> Value {
@@ -120,10 +99,6 @@ fn ask(web: &mut HttpHarness, method: &str, params: Value) -> Value {
     let answer = caller.json();
     assert!(answer["error"].is_null(), "{answer}");
     answer
-}
-
-fn accept(name: &str) -> Value {
-    json!({"action": "accept", "content": {"name": name}})
 }
 
 /// Every record of the tasks of 2026-07-28.

@@ -1,26 +1,9 @@
 //! Several instances of a server with one store.
 
-use futures_lite::future::try_zip;
 use mcp_proto::adapter::Clock as _;
-use mcp_proto::front::HandlerError;
-use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitSchema, PrimitiveSchema, StringSchema};
 
 use super::*;
-
-fn name() -> ElicitParams {
-    let field: PrimitiveSchema = StringSchema::new().into();
-    ElicitParams::form("What is your name?", ElicitSchema::new([("name", field)]))
-}
-
-fn named(answer: &ElicitResult) -> String {
-    serde_json::to_value(answer).unwrap()["content"]["name"].as_str().unwrap_or("nobody").to_owned()
-}
-
-/// Requests two names at once.
-pub(super) async fn two(_: NoArguments, cx: Context) -> Result<String, HandlerError> {
-    let (one, other) = try_zip(cx.elicit("one", name()), cx.elicit("other", name())).await?;
-    Ok(format!("{} and {}", named(&one), named(&other)))
-}
+use crate::common::tools::accept;
 
 /// S11.9: each instance compares the owner.
 #[test]
@@ -67,10 +50,6 @@ fn keys(task: &Value) -> Vec<&str> {
 
 fn update<H: HandlerMode>(web: &mut HttpHarness<H>, id: &Value, responses: Value) -> Value {
     answer(web, "tasks/update", json!({"taskId": id, "inputResponses": responses}))
-}
-
-fn accept(name: &str) -> Value {
-    json!({"action": "accept", "content": {"name": name}})
 }
 
 const SECOND: Duration = Duration::from_secs(1);
