@@ -49,10 +49,10 @@ struct State {
     gate: Option<PathGate>,
 }
 
-/// A path that is answered only when that is let.
+/// A path whose answers wait for the test.
 pub struct PathGate {
     pub path: &'static str,
-    /// Is told of each request.
+    /// Receives a message for each request.
     pub asked: Sender<()>,
     /// Lets each of them be answered.
     pub release: Receiver<()>,
@@ -111,7 +111,7 @@ impl AuthTestbed {
         self.0.received.lock().unwrap().clone()
     }
 
-    /// What was asked of this path.
+    /// The requests to this path.
     pub fn requests_to(&self, path: &str) -> Vec<ReceivedRequest> {
         self.received().into_iter().filter(|seen| seen.path.split('?').next() == Some(path)).collect()
     }
@@ -239,7 +239,7 @@ async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
     Some(ReceivedRequest { method, path, headers, body: String::from_utf8(body).unwrap() })
 }
 
-/// What a browser is answered: status, head and body.
+/// An answer to the browser.
 pub struct BrowserResponse {
     pub status: u16,
     pub head: String,

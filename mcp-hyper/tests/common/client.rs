@@ -1,4 +1,4 @@
-//! A client, and a server that writes byte by byte what the test says.
+//! A client, and a server whose bytes the test writes.
 
 use std::future::Future;
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl Request {
         self.body["method"].as_str().unwrap_or_default()
     }
 
-    /// The answer to a request that the client makes of its own accord, or to a call: `text`.
+    /// The answer to a request; that of a call is `text`.
     pub fn answer(&self, text: &str) -> Value {
         answer_to(&self.body, text)
     }

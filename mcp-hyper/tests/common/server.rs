@@ -30,7 +30,7 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 pub struct RawClient {
     pub stream: TcpStream,
     read: Vec<u8>,
-    /// What has come of a stream of events.
+    /// The received part of an event stream.
     events: String,
 }
 
@@ -197,7 +197,7 @@ pub fn request(more: &str, body: &str) -> hyper::Request<Full<Bytes>> {
     request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).unwrap()
 }
 
-/// What the tests' handlers have done.
+/// A log of the handlers.
 #[derive(Clone, Default)]
 pub struct HandlerLog(Arc<[AtomicUsize; 2]>);
 
@@ -307,7 +307,7 @@ fn modern(method: &str, name: &str, params: Value) -> (String, String) {
     (headers, body.to_string())
 }
 
-/// The headers of what is sent in a session of 2025-11-25.
+/// The headers of a request in a session of 2025-11-25.
 pub fn in_session(session: &str) -> String {
     format!("mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n")
 }

@@ -28,11 +28,11 @@ pub(super) trait Target: Sized {
     fn poll_event(&mut self) -> Option<Self::Event>;
     /// Checks an event, and the machine's right to emit it.
     fn handle_event(&mut self, event: Self::Event);
-    /// Checks what holds after every operation.
+    /// Checks the invariants after an operation.
     fn check(&self) {}
     /// Ends the machine; its last events follow.
     fn end(&mut self);
-    /// Checks what holds after the end.
+    /// Checks the invariants after the end.
     fn check_end(&self) {}
 
     fn drain_events(&mut self) {
@@ -187,7 +187,7 @@ pub(super) fn timeout(ms: Option<u16>) -> RequestOptions {
     RequestOptions { timeout, ..RequestOptions::default() }
 }
 
-/// Picks an element; `None` if there is none.
+/// Picks an element, unless the slice is empty.
 pub(super) fn pick<T: Copy>(from: &[T], which: u8) -> Option<T> {
     from.get(usize::from(which) % from.len().max(1)).copied()
 }

@@ -420,7 +420,7 @@ impl Client {
                     );
                     let sent: SentMessage = match request.verb {
                         Verb::Post => {
-                            serde_json::from_slice(&request.body).expect("what goes out can be read")
+                            serde_json::from_slice(&request.body).expect("a body is a JSON message")
                         }
                         _ => SentMessage::default(),
                     };
@@ -428,18 +428,18 @@ impl Client {
                     let marker = arguments.marker.map(|marker| (marker, request_state));
                     assert!(
                         marker.as_ref().is_none_or(|marker| !self.acted_on.contains(marker)),
-                        "what the server may have acted on is asked again"
+                        "a call that the server may have executed is sent again"
                     );
                     self.open.insert(request.exchange, Exchange { id: sent.id, marker, begun: false });
                     self.app.run.note(&(&request.url, &request.headers, &request.body));
                 }
                 Action::AuthorizationRequired(challenge) => {
-                    assert!(self.seen.contains(&challenge.exchange), "what was never opened is not held");
+                    assert!(self.seen.contains(&challenge.exchange), "a parked exchange was opened");
                     self.app.run.note(&challenge);
                     self.challenges.push_back(challenge);
                 }
                 Action::Abort(exchange) => {
-                    assert!(self.seen.contains(&exchange), "what was never opened is not broken off");
+                    assert!(self.seen.contains(&exchange), "an aborted exchange was opened");
                     self.open.remove(&exchange);
                     self.challenges.retain(|challenge| challenge.exchange != exchange);
                     self.app.run.note(&exchange);

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::front::{Clock, Entropy};
 use crate::{Instant, UnixTime};
 
-/// A clock that stands still until it is set, on which handlers can wait. It starts on the first day of 2026.
+/// A clock that a test sets and handlers can wait on. It starts on 2026-01-01.
 ///
 /// ```
 /// use std::future::Future;

@@ -41,7 +41,7 @@ impl ClientHarness<SendHandlers> {
 }
 
 impl<H: HandlerMode> ClientHarness<H> {
-    /// A client whose link is open: it has written what it opens with.
+    /// A client whose link is open: it has written its first request.
     pub fn open(mut config: ClientConfig, handlers: ClientHandlers<H>) -> Self {
         config.capabilities = handlers.capabilities().clone();
         let clock = Arc::new(TestClock::default());
@@ -75,7 +75,7 @@ impl<H: HandlerMode> ClientHarness<H> {
         front
     }
 
-    /// Lets the driver do what it can: what a task of an executor does when it is woken.
+    /// Polls the driver until it makes no progress, as an executor does when its task is woken.
     pub fn turn(&mut self) {
         let mut cx = Context::from_waker(&self.waker);
         loop {

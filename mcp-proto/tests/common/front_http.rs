@@ -24,11 +24,11 @@ use super::tools::tool;
 
 pub struct HttpHarness<H: HandlerMode = SendHandlers> {
     pub server: HttpServer<H>,
-    /// The address that clients ask from.
+    /// The address of the clients.
     pub client: Option<IpAddr>,
-    /// On whose behalf clients ask.
+    /// The principal of the clients.
     pub principal: Option<Principal>,
-    /// Whom they have to pass, and what they show.
+    /// The guard of the server, and the token that clients send.
     #[cfg(feature = "auth")]
     pub guard: Option<front::guard::Guard>,
     pub token: Option<String>,
@@ -74,7 +74,7 @@ impl<H: HandlerMode> HttpHarness<H> {
         web
     }
 
-    /// Lets the driver do what it can: what a task of an executor does when it is woken.
+    /// Polls the driver until it makes no progress, as an executor does when its task is woken.
     pub fn poll_driver(&mut self) {
         let Some(driver) = &mut self.driver else { return };
         let mut cx = Context::from_waker(&self.waker);
@@ -233,7 +233,7 @@ pub fn field<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
 /// A client that waits for the answer to one request. Dropped, it has gone.
 pub struct TestExchange<H: HandlerMode = SendHandlers> {
     pub exchange: HttpExchange<H>,
-    /// How often whoever waits for the answer was woken.
+    /// How often the task of the exchange was woken.
     pub wakes: Arc<WakeCounter>,
     waker: Waker,
     head: Option<ResponseHead>,
@@ -317,7 +317,7 @@ impl<H: HandlerMode> TestExchange<H> {
         self.head.clone().expect("the answer has not begun")
     }
 
-    /// What the body is, where it is not a stream.
+    /// The body of an answer that is not a stream.
     #[track_caller]
     pub fn json(&mut self) -> Value {
         self.poll_exchange();
@@ -379,7 +379,7 @@ pub fn settle<H: HandlerMode>(web: &mut HttpHarness<H>, caller: &mut TestExchang
     caller.poll_exchange();
 }
 
-/// What the handlers of [`held`] share with the test.
+/// The state that parked handlers share with the test.
 #[derive(Clone, Default)]
 pub struct ParkedHandlers(Arc<Mutex<ParkedState>>);
 
@@ -433,9 +433,9 @@ impl ParkedHandlers {
 
 /// A server that offers:
 /// - `add`, which adds `a` and `b`;
-/// - `hold`, which hands its context to the test and ends when that says so;
+/// - `hold`, which hands its context to the test and ends when the test releases it;
 /// - `work`, which reports progress twice;
-/// - resources, lists and tasks to be told of.
+/// - resources, lists and tasks to subscribe to.
 pub fn router() -> (Router, ParkedHandlers) {
     let held = ParkedHandlers::default();
     let holding = held.clone();

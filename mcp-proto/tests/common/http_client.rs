@@ -30,7 +30,7 @@ pub fn legacy_config() -> HttpClientConfig {
     config
 }
 
-/// Runs a scenario with whole bodies and with bodies byte by byte, and compares what comes out.
+/// Runs a scenario with whole bodies and with bodies byte by byte, and compares the outputs.
 pub fn scenario(config: HttpClientConfig, run: impl Fn(&mut ClientWire)) {
     let log = |pieces| {
         let mut wire = ClientWire::new(config.clone(), pieces);
@@ -164,7 +164,7 @@ impl ClientWire {
         }
     }
 
-    // --- What the client sends ---
+    // --- Requests of the client ---
 
     pub fn next(&mut self) -> Option<Exchange> {
         self.drain();
@@ -224,7 +224,7 @@ impl ClientWire {
         assert_eq!(self.aborted, []);
     }
 
-    // --- What the server does ---
+    // --- Answers of the server ---
 
     pub fn head(&mut self, exchange: &Exchange, status: u16, headers: &[(&str, &str)]) {
         self.client.handle_head(self.now, exchange.exchange(), status, &headers);
@@ -350,7 +350,7 @@ impl ClientWire {
         passed
     }
 
-    // --- What the client tells ---
+    // --- Events of the client ---
 
     pub fn take_events(&mut self) -> Vec<Event> {
         self.drain();

@@ -137,7 +137,7 @@ impl TestRequest {
         intake.finish()
     }
 
-    /// The answer to what is refused or settled at once.
+    /// The answer to a request that is answered at once.
     #[track_caller]
     pub fn answer(&self, setup: &Setup) -> HttpResponse {
         match self.route(setup) {
@@ -170,7 +170,7 @@ impl TestRequest {
         }
     }
 
-    /// The status and the code of the error that is answered, whoever answers.
+    /// The status of the answer, and the code of its error.
     #[track_caller]
     pub fn expect_refusal(&self, setup: &Setup) -> (u16, i64) {
         let (status, body) = match self.route(setup) {
@@ -216,7 +216,7 @@ pub fn modern(id: impl Into<Value>, method: &str, params: Value) -> TestRequest 
     }
 }
 
-/// All that an exchange has to say.
+/// The output of an exchange.
 #[derive(Debug)]
 pub struct TestResponse {
     pub head: ResponseHead,
@@ -257,7 +257,7 @@ pub struct ReceivedEvent {
     pub data: String,
 }
 
-/// Reads events by hand: what is written here is one line of data each.
+/// Parses events that have one line of data each.
 pub fn events(body: &[u8]) -> Vec<ReceivedEvent> {
     let text = std::str::from_utf8(body).unwrap();
     let blocks = text.split("\n\n").filter(|block| !block.is_empty() && *block != ":");
@@ -350,7 +350,7 @@ impl SessionClient {
         self.session.handle_post(self.now, post)
     }
 
-    /// Posts what is answered at once.
+    /// Posts a message that is answered at once.
     #[track_caller]
     pub fn post_for_answer(&mut self, body: Value) -> HttpResponse {
         match self.post(&body) {
@@ -359,7 +359,7 @@ impl SessionClient {
         }
     }
 
-    /// Posts what is answered on a stream.
+    /// Posts a message that is answered on a stream.
     #[track_caller]
     pub fn stream(&mut self, body: Value) -> ConnectionId {
         match self.post(&body) {
@@ -386,7 +386,7 @@ impl SessionClient {
         self.session.listen(self.now, last_event).unwrap()
     }
 
-    /// All that a stream has to say by now.
+    /// The output of a stream so far.
     #[track_caller]
     pub fn read(&mut self, stream: ConnectionId) -> TestResponse {
         let head = self.session.poll_head(stream).expect("the head is not known");

@@ -78,7 +78,7 @@ impl<H: HandlerMode> ServerHarness<H> {
         Self { handle, driver, clock, wakes, waker, lines: VecDeque::new(), next: 1, meta: None }
     }
 
-    /// Lets the driver do what it can: what a task of an executor does when it is woken.
+    /// Polls the driver until it makes no progress, as an executor does when its task is woken.
     pub fn turn(&mut self) {
         let mut cx = Context::from_waker(&self.waker);
         loop {

@@ -261,7 +261,7 @@ impl HttpPair {
         self.run_due();
     }
 
-    /// Runs what is due now, then moves to the next deadline, if that is not after `end`. Returns whether it has moved.
+    /// Runs everything that is due now, then moves to the next deadline up to `end`. Returns whether it has moved.
     pub fn step(&mut self, end: Instant) -> bool {
         self.run_due();
         match self.next().filter(|&next| next <= end) {
