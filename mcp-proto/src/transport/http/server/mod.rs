@@ -64,4 +64,4 @@ pub use session::{ConnectionId, PostOutcome, Session};
 pub use session_id::SessionId;
 pub use sessions::Sessions;
 #[cfg(feature = "auth")]
-pub(crate) use {request_intake::unknown_request_id, response::RETRY_AFTER_SECS, response::WWW_AUTHENTICATE};
+pub(crate) use {head::unknown_request_id, response::RETRY_AFTER_SECS, response::WWW_AUTHENTICATE};

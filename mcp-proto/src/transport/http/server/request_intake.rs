@@ -13,7 +13,7 @@ use crate::codec::{header as value, media};
 use crate::peer::Principal;
 use crate::peer::server::Eras;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose, OverBudgetError, QuotaOwner};
-use crate::rpc::{ErrorId, code};
+use crate::rpc::code;
 use crate::schema::{CallTool, Era, Method};
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::{Fields, header};
@@ -285,12 +285,6 @@ impl RequestIntake {
 
 fn too_long_message(limit: usize) -> String {
     format!("the request body is longer than the {limit} bytes that this server takes")
-}
-
-/// Returns the id of an error that answers a request whose body was not read.
-#[cfg(feature = "auth")]
-pub(crate) fn unknown_request_id(fields: &dyn Fields) -> ErrorId<'static> {
-    SingleHeader::read(fields, header::PROTOCOL_VERSION).version().error_id()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
