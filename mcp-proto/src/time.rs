@@ -39,6 +39,11 @@ impl Instant {
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
+
+    /// The reading `timeout` later; `None` for `Duration::MAX`, which stands for no timeout.
+    pub(crate) fn after(self, timeout: Duration) -> Option<Self> {
+        (timeout != Duration::MAX).then(|| self + timeout)
+    }
 }
 
 impl core::ops::Add<Duration> for Instant {

@@ -6,8 +6,8 @@ use core::time::Duration;
 
 use super::harness::{RunState, check_limits, pick, pick_key, timeout};
 use crate::peer::client::{
-    ClientConfig, ClientTransport, EraPolicy, Event, Keepalive, TaskCommand, WatchFilter, WatchId,
-    WatchStart, WatchState,
+    ClientCommands, ClientConfig, ClientTransport, EraPolicy, Event, Keepalive, TaskCommand, WatchFilter,
+    WatchId, WatchStart, WatchState,
 };
 use crate::peer::{AnyResult, InboundId, LostReason, RequestOptions};
 use crate::rpc::ErrorObject;
@@ -48,7 +48,7 @@ impl<T: ClientTransport> Application<T> {
     }
 
     pub(super) fn request<M: Method>(&mut self, params: &M::Params, options: RequestOptions) {
-        self.run.accept(self.client.at(self.run.now).request::<M>(params, options));
+        self.run.accept(ClientCommands::new(&mut self.client, self.run.now).request::<M>(params, options));
     }
 
     pub(super) fn listen(&mut self) {
@@ -60,26 +60,31 @@ impl<T: ClientTransport> Application<T> {
     pub(super) fn task(&mut self, command: u8, timeout_ms: Option<u16>) {
         let command =
             [TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel][usize::from(command % 3)];
-        self.run.accept(self.client.at(self.run.now).task("t", command, timeout(timeout_ms)));
+        self.run.accept(ClientCommands::new(&mut self.client, self.run.now).task(
+            "t",
+            command,
+            timeout(timeout_ms),
+        ));
     }
 
     pub(super) fn cancel(&mut self, which: u8) {
         if let Some(request) = self.run.pick_request(which) {
-            self.client.at(self.run.now).cancel(request, None);
+            ClientCommands::new(&mut self.client, self.run.now).cancel(request, None);
         }
     }
 
     /// Answers a request of the server twice.
     pub(super) fn respond(&mut self, which: u8, result: &dyn AnyResult) {
         if let Some(request) = pick(&self.inbound, which) {
-            self.client.at(self.run.now).respond(request, Ok(result));
-            self.client.at(self.run.now).respond(request, Err(ErrorObject::new(1, "twice")));
+            ClientCommands::new(&mut self.client, self.run.now).respond(request, Ok(result));
+            ClientCommands::new(&mut self.client, self.run.now)
+                .respond(request, Err(ErrorObject::new(1, "twice")));
         }
     }
 
     pub(super) fn watch(&mut self, filter: u8, before: bool) {
         let start = if before { WatchStart::Before } else { WatchStart::Now };
-        let watch = self.client.at(self.run.now).watch(watch_filter(filter), start);
+        let watch = ClientCommands::new(&mut self.client, self.run.now).watch(watch_filter(filter), start);
         self.run.note(&watch);
         if let Ok(watch) = watch {
             assert!(self.watches.insert(watch, false).is_none(), "a handle is used twice");
@@ -88,22 +93,22 @@ impl<T: ClientTransport> Application<T> {
 
     pub(super) fn set_watch_filter(&mut self, which: u8, filter: u8) {
         if let Some(watch) = pick_key(&self.watches, which) {
-            self.client.at(self.run.now).set_watch_filter(watch, watch_filter(filter));
+            ClientCommands::new(&mut self.client, self.run.now).set_watch_filter(watch, watch_filter(filter));
         }
     }
 
     pub(super) fn unwatch(&mut self, which: u8) {
         if let Some(watch) = pick_key(&self.watches, which) {
-            self.client.at(self.run.now).unwatch(watch);
+            ClientCommands::new(&mut self.client, self.run.now).unwatch(watch);
         }
     }
 
     pub(super) fn close(&mut self) {
-        self.client.at(self.run.now).close();
+        ClientCommands::new(&mut self.client, self.run.now).close();
     }
 
     pub(super) fn abort(&mut self, reason: LostReason) {
-        self.client.at(self.run.now).abort(reason);
+        ClientCommands::new(&mut self.client, self.run.now).abort(reason);
     }
 
     pub(super) fn handle_event(&mut self, event: Event) {

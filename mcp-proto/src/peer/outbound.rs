@@ -101,7 +101,6 @@ impl OutboundEntry {
         maximum: Duration,
         progress: bool,
     ) -> Self {
-        let last = (maximum != Duration::MAX).then(|| now + maximum);
         Self {
             info,
             stage: Stage::Queued,
@@ -113,7 +112,7 @@ impl OutboundEntry {
             timeout,
             started: now,
             waiting_since: now,
-            hard_deadline: last,
+            hard_deadline: now.after(maximum),
         }
     }
 
@@ -131,8 +130,7 @@ impl OutboundEntry {
         self.stage = Stage::Task;
         self.stored_params = None;
         self.timeout = Duration::MAX;
-        self.hard_deadline =
-            self.task.hard_timeout.filter(|&most| most != Duration::MAX).map(|most| self.started + most);
+        self.hard_deadline = self.task.hard_timeout.and_then(|timeout| self.started.after(timeout));
     }
 
     /// The id on the wire of the request with this number.

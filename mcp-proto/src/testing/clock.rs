@@ -7,7 +7,8 @@ use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::front::{Clock, Entropy};
+use crate::front::Clock;
+use crate::front::entropy::Entropy;
 use crate::{Instant, UnixTime};
 
 /// A clock that a test sets and handlers can wait on. It starts on 2026-01-01.

@@ -86,10 +86,6 @@ impl<F: Framing> Transport<Client, F> {
 }
 
 impl<F: Framing> ClientTransport for Transport<Client, F> {
-    fn at(&mut self, now: Instant) -> ClientCommands<'_> {
-        ClientCommands::new(self, now)
-    }
-
     fn peer(&self) -> &Client {
         &self.peer
     }

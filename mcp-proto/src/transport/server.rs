@@ -66,10 +66,6 @@ impl<F: Framing> Transport<Server, F> {
 }
 
 impl<F: Framing> ServerTransport for Transport<Server, F> {
-    fn at(&mut self, now: Instant) -> ServerCommands<'_> {
-        ServerCommands::new(self, now)
-    }
-
     fn peer(&self) -> &Server {
         &self.peer
     }

@@ -1,6 +1,6 @@
 //! Requests of the server: what the client answers, refuses or ignores.
 
-use crate::common::{ClientHarness, config};
+use crate::common::client::{ClientHarness, config};
 use mcp_proto::peer::client::{Diagnostic, Event};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{ListRootsResult, Root};

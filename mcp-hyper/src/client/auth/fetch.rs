@@ -148,8 +148,8 @@ fn request(fetch: Fetch) -> Result<Request<BufferedBody>, String> {
     };
     let headers = request.headers_mut();
     for (name, value) in fetch.headers {
-        let mut value =
-            HeaderValue::try_from(value.expose()).map_err(|_| format!("the value of the header {name} is not valid in HTTP"))?;
+        let mut value = HeaderValue::try_from(value.expose())
+            .map_err(|_| format!("the value of the header {name} is not valid in HTTP"))?;
         value.set_sensitive(true);
         headers.insert(HeaderName::from_static(name), value);
     }

@@ -13,7 +13,7 @@ use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::Shared;
 use crate::front::{HandlerMode, SendHandlers};
 use crate::inline_map::InlineQueue;
-use crate::peer::client::{ClientTransport, CloseReason};
+use crate::peer::client::{ClientCommands, ClientTransport, CloseReason};
 use crate::peer::{AnyResult, InboundId, LostReason};
 use crate::rpc::Raw;
 
@@ -130,7 +130,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
                     // Only servers request input in their results, and have detached work.
                     Reply::InputRequired(_) | Reply::Detached(_) => continue,
                 };
-                machine.at(now).respond(*id, answer);
+                ClientCommands::new(machine, now).respond(*id, answer);
             }
         });
     }
@@ -203,7 +203,7 @@ impl fmt::Debug for CacheContextEnder {
 impl<M: ClientTransport, H: HandlerMode> Drop for ClientDriver<M, H> {
     fn drop(&mut self) {
         self.shared.with(|core, machine, now, wakers| {
-            machine.at(now).abort(LostReason::DriverDropped);
+            ClientCommands::new(machine, now).abort(LostReason::DriverDropped);
             crate::front::shared::Core::drain(core, machine, wakers);
             core.handle_driver_dropped(wakers);
         });

@@ -4,7 +4,6 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll, Waker};
-use core::time::Duration;
 
 use super::modern_exchange::ModernExchange;
 use super::service::Service;
@@ -90,8 +89,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                 }
                 // Only requests with a body have a deadline.
                 let timeout = service.setup.config().body_timeout;
-                let deadline =
-                    (intake.wants_body() && timeout != Duration::MAX).then(|| service.now() + timeout);
+                let deadline = if intake.wants_body() { service.now().after(timeout) } else { None };
                 let intake = intake.charge(&service.account(&caller.owner));
                 Stage::Request { intake, deadline }
             }

@@ -15,7 +15,7 @@ use crate::Instant;
 use crate::front::events::{EventSource, Listeners, QueuedEvent};
 use crate::front::signal::{Signal, Wakers, lock};
 use crate::inline_map::InlineMap;
-use crate::peer::server::{ListKind, ServerTransport, Topic};
+use crate::peer::server::{ListKind, ServerCommands, ServerTransport, Topic};
 use crate::schema::tasks::TaskUpdatedParams;
 
 /// The pending changes of a subscriber, with the signal that wakes it.
@@ -52,12 +52,13 @@ impl Mailbox {
 
 /// Passes changes to a machine.
 pub(super) fn deliver<M: ServerTransport>(changes: &Changes, machine: &mut M, now: Instant) {
+    let mut commands = ServerCommands::new(machine, now);
     for (topic, task) in changes.iter() {
         match (topic, task) {
-            (Topic::List(list), _) => machine.at(now).list_changed(*list),
-            (Topic::Resource(uri), _) => machine.at(now).resource_updated(uri),
+            (Topic::List(list), _) => commands.list_changed(*list),
+            (Topic::Resource(uri), _) => commands.resource_updated(uri),
             (Topic::Task(_), Some(task)) => {
-                machine.at(now).task_updated(task);
+                commands.task_updated(task);
             }
             (Topic::Task(_), None) => {}
         }

@@ -10,9 +10,10 @@ use crate::front::handler::caller::Caller;
 use crate::front::server::ServerCore;
 use crate::front::shared::Shared;
 use crate::front::signal::Wakers;
-use crate::peer::server::{self, Server, ServerCommands, ServerLoan, ServerTransport};
-use crate::peer::{LostReason, Principal};
+use crate::peer::server::{self, Server, ServerLoan, ServerTransport};
+use crate::peer::{Denial, InboundId, LostReason, Principal};
 use crate::quota::QuotaOwner;
+use crate::rpc::ErrorObject;
 use crate::transport::http::server::{
     Chunk, ConnectionId, Post, PostOutcome, ResponseHead, Session, SessionId,
 };
@@ -212,10 +213,6 @@ impl SessionMachine {
 }
 
 impl ServerTransport for SessionMachine {
-    fn at(&mut self, now: Instant) -> ServerCommands<'_> {
-        self.session.at(now)
-    }
-
     fn peer(&self) -> &Server {
         self.session.peer()
     }
@@ -246,5 +243,12 @@ impl ServerTransport for SessionMachine {
 
     fn settle(&mut self, now: Instant) {
         ServerTransport::settle(&mut self.session, now);
+    }
+    fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
+        self.session.deny(now, request, error, denial);
+    }
+
+    fn close_sse_stream(&mut self, now: Instant, request: InboundId) {
+        self.session.close_sse_stream(now, request);
     }
 }

@@ -21,7 +21,7 @@ use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
 use crate::front::{HandlerMode, SendHandlers};
 use crate::inline_map::InlineMap;
-use crate::peer::server::{Answer, CloseReason, ServerTransport};
+use crate::peer::server::{Answer, CloseReason, ServerCommands, ServerTransport};
 use crate::peer::{InboundId, LostReason};
 
 /// Drives one connection of a server: an adapter's future holds it beside its transport.
@@ -191,14 +191,14 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 Reply::InputRequired(needed) => Answer::InputRequired(needed),
                 Reply::Error(error) => Answer::Error(error.clone()),
                 Reply::Denied(error, denial) => {
-                    machine.at(now).deny(id, error.clone(), denial);
+                    ServerCommands::new(machine, now).deny(id, error.clone(), denial);
                     core.remove_request(id, wakers);
                     return machine.is_congested();
                 }
                 // Its work continues.
                 Reply::Detached(_) => return false,
             };
-            machine.at(now).respond(id, answer);
+            ServerCommands::new(machine, now).respond(id, answer);
             core.remove_request(id, wakers);
             machine.is_congested()
         })
@@ -214,7 +214,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 impl<M: ServerTransport, H: HandlerMode> Drop for ServerDriver<M, H> {
     fn drop(&mut self) {
         self.shared.with(|core, machine, now, wakers| {
-            machine.at(now).abort(LostReason::DriverDropped);
+            ServerCommands::new(machine, now).abort(LostReason::DriverDropped);
             core.drain(machine, wakers);
             core.handle_driver_dropped(wakers);
         });

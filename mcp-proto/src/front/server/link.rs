@@ -9,7 +9,7 @@ use crate::front::Error;
 use crate::front::handler::connection::HandlerConnection;
 use crate::front::request_slots::{FollowKind, RequestLink};
 use crate::front::shared::Shared;
-use crate::peer::server::ServerTransport;
+use crate::peer::server::{ServerCommands, ServerTransport};
 use crate::peer::{AnyParams, InboundId, Outcome, OutgoingRequest, RequestId};
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
 
@@ -55,19 +55,19 @@ impl RequestLink for ServerLink {
 
 impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCore, M> {
     fn progress(&self, request: InboundId, params: &ProgressParams) {
-        self.command(|_, machine, now, _| machine.at(now).progress(request, params));
+        self.command(|_, machine, now, _| ServerCommands::new(machine, now).progress(request, params));
     }
 
     fn log(&self, request: Option<InboundId>, params: &LoggingMessageParams) {
-        self.command(|_, machine, now, _| machine.at(now).log(request, params));
+        self.command(|_, machine, now, _| ServerCommands::new(machine, now).log(request, params));
     }
 
     fn notify_session(&self, info: &'static NotificationInfo, params: &dyn AnyParams) {
-        self.command(|_, machine, now, _| machine.at(now).notify_session(info, params));
+        self.command(|_, machine, now, _| ServerCommands::new(machine, now).notify_session(info, params));
     }
 
     fn elicitation_complete(&self, id: &str) -> bool {
-        self.command(|_, machine, now, _| machine.at(now).elicitation_complete(id))
+        self.command(|_, machine, now, _| ServerCommands::new(machine, now).elicitation_complete(id))
     }
 
     fn is_active(&self, request: InboundId) -> bool {
@@ -97,7 +97,7 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
     }
 
     fn close_sse_stream(&self, request: InboundId) {
-        self.command(|_, machine, now, _| machine.at(now).close_sse_stream(request));
+        self.command(|_, machine, now, _| ServerCommands::new(machine, now).close_sse_stream(request));
     }
 
     fn wake_handler(&self, request: InboundId) {

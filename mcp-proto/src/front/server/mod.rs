@@ -22,7 +22,7 @@ use super::router::Router;
 use super::shared::Shared;
 use super::tasks::TaskService;
 use super::{Clock, HandlerMode};
-use crate::peer::server::{CloseReason, ListKind, ServerTransport, Session};
+use crate::peer::server::{CloseReason, ListKind, ServerCommands, ServerTransport, Session};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method};
 
@@ -53,7 +53,7 @@ where
     let task_service = router.task_registry().map(|registry| {
         let connection = shared.clone();
         let listener = Box::new(move |params: &TaskUpdatedParams| {
-            connection.command(|_, machine, now, _| machine.at(now).task_updated(params));
+            connection.command(|_, machine, now, _| ServerCommands::new(machine, now).task_updated(params));
         });
         Arc::new(TaskService::new(registry.clone(), clock, listener))
     });

@@ -95,7 +95,8 @@ impl Client {
             .revision()
             .filter(|_| matches!(self.connection.phase(), Phase::Ready))
             .ok_or(RequestError::NotReady)?;
-        let needed = NotificationInfo::all().find(|info| info.name == method).and_then(|info| info.client_capability);
+        let needed =
+            NotificationInfo::all().find(|info| info.name == method).and_then(|info| info.client_capability);
         if let Some(needed) = needed.filter(|needed| !self.config.capabilities.has(*needed)) {
             return Err(RequestError::Capability {
                 method: method.to_string(),

@@ -207,12 +207,9 @@ impl fmt::Debug for ClientCommands<'_> {
 
 /// A client on its transport: a byte stream, a message channel or HTTP.
 ///
-/// [`at`](Self::at) returns the commands, which are the same for every transport. Inputs and outputs of a single kind
-/// of transport are methods of its own type.
+/// [`ClientCommands::new`] returns the commands, which are the same for every transport. Inputs and outputs of a single
+/// kind of transport are methods of its own type.
 pub trait ClientTransport {
-    /// The commands of the peer, given at `now`.
-    fn at(&mut self, now: Instant) -> ClientCommands<'_>;
-
     /// The client, for its getters.
     fn peer(&self) -> &Client;
 
@@ -240,6 +237,14 @@ pub trait ClientTransport {
     fn abort(&mut self, now: Instant, why: LostReason) {
         self.lend(now).client.abort(CloseReason::Lost(why));
         self.settle(now);
+    }
+}
+
+#[cfg(feature = "std")]
+impl dyn ClientTransport + Send {
+    /// The commands of the peer, given at `now`.
+    pub(crate) fn at(&mut self, now: Instant) -> ClientCommands<'_> {
+        ClientCommands::new(self, now)
     }
 }
 

@@ -10,12 +10,9 @@ use super::{Answer, CloseReason, Event, Server, ServerCommands};
 
 /// A server on its transport: a byte stream, a message channel, an HTTP exchange or an HTTP session.
 ///
-/// [`at`](Self::at) returns the commands, which are the same for every transport. Inputs and outputs of a single kind
-/// of transport are methods of its own type.
+/// [`ServerCommands::new`] returns the commands, which are the same for every transport. Inputs and outputs of a single
+/// kind of transport are methods of its own type.
 pub trait ServerTransport {
-    /// The commands of the peer, given at `now`.
-    fn at(&mut self, now: Instant) -> ServerCommands<'_>;
-
     /// The server, for its getters.
     fn peer(&self) -> &Server;
 
@@ -72,6 +69,14 @@ pub trait ServerTransport {
     fn abort(&mut self, now: Instant, why: LostReason) {
         self.lend(now).server.abort(CloseReason::Lost(why));
         self.settle(now);
+    }
+}
+
+#[cfg(feature = "std")]
+impl dyn ServerTransport + Send {
+    /// The commands of the peer, given at `now`.
+    pub(crate) fn at(&mut self, now: Instant) -> ServerCommands<'_> {
+        ServerCommands::new(self, now)
     }
 }
 

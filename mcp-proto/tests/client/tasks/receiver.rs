@@ -79,7 +79,8 @@ fn request_of_a_server_becomes_a_task_that_it_polls_and_fetches() {
     assert!(began.ends_with('Z') && began.contains('T'), "{began}");
 
     assert_eq!(next_message(&mut front, about(2, "tasks/get", &id))["result"]["status"], "working");
-    let listed = next_message(&mut front, crate::common::messages::request(&json!(3), "tasks/list", json!({})));
+    let listed =
+        next_message(&mut front, crate::common::messages::request(&json!(3), "tasks/list", json!({})));
     assert_eq!(listed["result"]["tasks"][0]["taskId"], id, "a task that can be fetched can be listed");
     assert_eq!(
         next_message(&mut front, about(4, "tasks/result", &id)),

@@ -416,10 +416,6 @@ impl HttpClient {
 }
 
 impl ClientTransport for HttpClient {
-    fn at(&mut self, now: Instant) -> ClientCommands<'_> {
-        ClientCommands::new(self, now)
-    }
-
     fn peer(&self) -> &Client {
         &self.peer
     }

@@ -2,7 +2,6 @@
 
 use alloc::string::String;
 use core::fmt;
-use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::server::{self as peer, Server, ServerCommands, ServerLoan, ServerTransport};
@@ -95,8 +94,7 @@ impl Exchange {
     }
 
     fn next_comment(&self, now: Instant) -> Option<Instant> {
-        let every = self.setup.config().keepalive;
-        (every != Duration::MAX).then(|| now + every)
+        now.after(self.setup.config().keepalive)
     }
 
     fn comment_deadline(&self) -> Option<Instant> {
@@ -177,10 +175,6 @@ impl Exchange {
 }
 
 impl ServerTransport for Exchange {
-    fn at(&mut self, now: Instant) -> ServerCommands<'_> {
-        ServerCommands::new(self, now)
-    }
-
     fn peer(&self) -> &Server {
         &self.server
     }

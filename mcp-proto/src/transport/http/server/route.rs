@@ -15,8 +15,8 @@ use crate::peer::Principal;
 use crate::peer::server::{Eras, unsupported_version};
 use crate::quota::BytePermit;
 use crate::rpc::{
-    self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Raw, Request, code, find_members,
-    unescape,
+    self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Raw, Request, code,
+    find_members, unescape,
 };
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{

@@ -124,7 +124,7 @@ impl Connections {
             taken_bytes: 0,
             ended: false,
             waiting_since: None,
-            keepalive_at: after(patience, now),
+            keepalive_at: now.after(patience),
         };
         self.open.insert(id, None, connection);
         self.schedule(id);
@@ -139,7 +139,7 @@ impl Connections {
     }
 
     pub(super) fn send(&mut self, id: ConnectionId, number: u64, bytes: Bytes, now: Instant) {
-        let quiet_until = after(self.keepalive, now);
+        let quiet_until = now.after(self.keepalive);
         let Some(connection) = self.open.get_mut(id).filter(|connection| !connection.ended) else { return };
         self.queued = self.queued.saturating_add(bytes.len());
         connection.queue.push_back((number, bytes));
@@ -262,8 +262,4 @@ impl Connections {
         };
         self.open.set_deadline(id, deadline);
     }
-}
-
-fn after(duration: Duration, now: Instant) -> Option<Instant> {
-    (duration != Duration::MAX).then(|| now + duration)
 }

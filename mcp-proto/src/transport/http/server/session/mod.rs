@@ -444,17 +444,11 @@ impl Session {
     }
 
     fn expiry(&self) -> Option<Instant> {
-        let since = self.idle_since.filter(|_| !self.is_closed())?;
-        let idle = self.setup.config().session_idle;
-        (idle != core::time::Duration::MAX).then(|| since + idle)
+        self.idle_since.filter(|_| !self.is_closed())?.after(self.setup.config().session_idle)
     }
 }
 
 impl ServerTransport for Session {
-    fn at(&mut self, now: Instant) -> ServerCommands<'_> {
-        ServerCommands::new(self, now)
-    }
-
     fn peer(&self) -> &Server {
         &self.server
     }
