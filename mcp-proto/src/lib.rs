@@ -127,7 +127,7 @@ pub mod codec;
 pub mod consent;
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
 #[cfg_attr(
-    not(all(feature = "client", feature = "server", feature = "auth", feature = "seal")),
+    not(all(feature = "client", feature = "auth-jwt", feature = "seal", feature = "schema-validate")),
     allow(dead_code, reason = "not every feature uses all of it")
 )]
 pub mod front;
