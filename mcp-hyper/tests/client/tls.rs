@@ -248,11 +248,11 @@ mod through_a_proxy {
     fn error_shows_the_refusal_of_a_proxy() {
         run(async {
             let error = refused_with("HTTP/1.1 407 Who are you\r\ncontent-length: 0\r\n\r\n").await;
-            assert!(error.contains("asks for a user and a password"), "{error}");
+            assert!(error.contains("requires a user and a password"), "{error}");
             let error = refused_with("HTTP/1.1 502 Bad gateway\r\n\r\n").await;
             assert!(error.contains("status 502"), "{error}");
             let error = refused_with("SSH-2.0-OpenSSH\r\n\r\n").await;
-            assert!(error.contains("not one of HTTP"), "{error}");
+            assert!(error.contains("is not HTTP"), "{error}");
             let error = refused_with("").await;
             assert!(error.contains("closed the connection"), "{error}");
             let error = refused_with(&format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(20_000))).await;
