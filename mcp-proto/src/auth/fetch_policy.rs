@@ -171,17 +171,15 @@ impl fmt::Display for FetchPolicyError {
         match self {
             Self::TooLong => f.write_str("the URL is too long"),
             Self::Syntax => f.write_str("this is not a URL"),
-            Self::Scheme => f.write_str("only https: is visited, or http: on this machine"),
-            Self::Unencrypted => {
-                f.write_str("http: is not visited on other machines: nothing secret may travel so")
-            }
-            Self::Host => f.write_str("the URL names no host that can be told for certain"),
+            Self::Scheme => f.write_str("the URL is neither https nor http on this machine"),
+            Self::Unencrypted => f.write_str("http to another machine is not encrypted: use https"),
+            Self::Host => f.write_str("the host of the URL is missing or ambiguous"),
             Self::NumericHost => f.write_str("the host is a number that is not written as an address"),
             Self::UserInfo => f.write_str("the URL has a user name"),
             Self::Fragment => f.write_str("the URL has a fragment"),
-            Self::Loopback => f.write_str("the URL is on this machine, and the server is not"),
-            Self::Private(address) => write!(f, "{address} is in a private network, which is refused"),
-            Self::Special(address) => write!(f, "{address} is the address of no server"),
+            Self::Loopback => f.write_str("the URL is on this machine, but the server is not"),
+            Self::Private(address) => write!(f, "{address} is in a private network: the policy refuses those"),
+            Self::Special(address) => write!(f, "{address} is a special address, which no server has"),
         }
     }
 }
