@@ -178,7 +178,9 @@ impl fmt::Display for FetchPolicyError {
             Self::UserInfo => f.write_str("the URL has a user name"),
             Self::Fragment => f.write_str("the URL has a fragment"),
             Self::Loopback => f.write_str("the URL is on this machine, but the server is not"),
-            Self::Private(address) => write!(f, "{address} is in a private network: the policy refuses those"),
+            Self::Private(address) => {
+                write!(f, "{address} is in a private network: the policy refuses those")
+            }
             Self::Special(address) => write!(f, "{address} is a special address, which no server has"),
         }
     }

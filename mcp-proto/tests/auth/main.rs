@@ -6,9 +6,9 @@ mod client;
 #[cfg(all(feature = "client", feature = "server", feature = "testing"))]
 #[path = "../common/mod.rs"]
 mod common;
+mod fetch_policy;
 mod keys;
 mod metadata;
-mod reach;
 mod scopes;
 mod secrets;
 #[cfg(all(feature = "client", feature = "server", feature = "testing"))]

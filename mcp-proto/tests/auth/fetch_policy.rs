@@ -201,7 +201,10 @@ fn error_tells_why_an_address_is_refused() {
     assert_eq!(why("https://127.0.0.1/"), FetchPolicyError::Loopback);
     assert_eq!(why("https://[::1]/"), FetchPolicyError::Loopback);
     assert_eq!(why("https://169.254.169.254/"), FetchPolicyError::Special(address("169.254.169.254")));
-    assert_eq!(why("https://10.1.2.3/").to_string(), "10.1.2.3 is in a private network, which is refused");
+    assert_eq!(
+        why("https://10.1.2.3/").to_string(),
+        "10.1.2.3 is in a private network: the policy refuses those"
+    );
 }
 
 /// C12.26: spellings that `inet_aton`, and with it most resolvers and browsers, accept for 127.0.0.1 and the like.
