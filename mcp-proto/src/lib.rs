@@ -141,6 +141,10 @@ pub mod fuzzing;
 pub mod peer;
 #[cfg(feature = "server")]
 pub mod quota;
+#[cfg_attr(
+    not(all(feature = "client", feature = "server", feature = "http")),
+    allow(dead_code, unused_imports, reason = "not every feature uses all of it")
+)]
 pub mod rpc;
 pub mod schema;
 #[cfg(all(feature = "testing", feature = "client", feature = "server"))]

@@ -9,7 +9,6 @@ mod block;
 mod error;
 mod id;
 mod malformed;
-#[cfg(all(feature = "http", any(feature = "client", feature = "server")))]
 mod member_ranges;
 pub(crate) mod members;
 mod message;
@@ -24,7 +23,6 @@ pub mod write;
 pub use error::{ErrorObject, code};
 pub use id::Id;
 pub use malformed::{EnvelopeKind, InvalidMessageKind, Malformed, MalformedKind, Recovered};
-#[cfg(all(feature = "http", any(feature = "client", feature = "server")))]
 pub(crate) use member_ranges::find_members;
 pub(crate) use members::{JsonStr, decode_member, first_member, read_members};
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
@@ -33,6 +31,5 @@ pub use raw::Raw;
 pub use read::read;
 pub use recover::{recover, recover_ends};
 pub use text::Text;
-#[cfg(any(feature = "server", all(feature = "client", feature = "http")))]
 pub(crate) use text::unescape;
 pub use write::ErrorId;

@@ -110,7 +110,6 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 /// Decodes a JSON string, borrowed unless it has escapes; `None` if `json` is not a string.
-#[cfg(any(feature = "server", all(feature = "client", feature = "http")))]
 pub(crate) fn unescape(json: &[u8]) -> Option<alloc::borrow::Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Unescaped<'a>(#[serde(borrow)] alloc::borrow::Cow<'a, str>);

@@ -77,7 +77,6 @@ impl Pings {
     }
 
     /// Counts the timeout of the ping in flight from the time that `since` returns for it, if that is later.
-    #[cfg(feature = "http")]
     pub(super) fn suspend_deadline(&mut self, since: impl Fn(i64) -> Option<Instant>) {
         if let (Some(config), Some((number, deadline))) = (self.config, &mut self.in_flight)
             && let Some(since) = since(*number)

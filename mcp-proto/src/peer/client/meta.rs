@@ -55,7 +55,6 @@ impl RequestMeta {
     }
 
     /// The protocol's entries alone.
-    #[cfg(feature = "http")]
     pub(super) fn protocol(&self) -> Option<&ProtocolMeta> {
         self.protocol.as_ref().map(|meta| &meta.tasks)
     }

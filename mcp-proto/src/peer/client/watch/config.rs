@@ -69,6 +69,5 @@ pub(super) enum ChannelKind {
     #[default]
     Shared,
     /// Each exchange on its own.
-    #[cfg(feature = "http")]
     Separate,
 }
