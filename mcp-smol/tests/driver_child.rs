@@ -339,6 +339,7 @@ fn call_to_a_silent_server_times_out() {
     });
 }
 
+/// C3.3
 #[test]
 fn observers_see_the_wire_and_standard_error() {
     run(async {

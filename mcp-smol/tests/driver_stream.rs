@@ -64,6 +64,7 @@ async fn call(client: &Client) -> Result<String, Error> {
     client.call_tool("tool", json!({})).await.map(|result| result.text_content())
 }
 
+/// C3.8
 #[test]
 fn unix_socket_carries_a_session_until_close_ends_both_sides() {
     run(async {
@@ -80,6 +81,7 @@ fn unix_socket_carries_a_session_until_close_ends_both_sides() {
     });
 }
 
+/// C3.8
 #[test]
 fn tcp_socket_carries_a_session() {
     run(async {

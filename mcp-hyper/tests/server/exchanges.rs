@@ -50,6 +50,7 @@ fn server_answers_by_a_stream_after_a_notification() {
     client.echo("and the connection goes on");
 }
 
+/// S3.1
 #[test]
 fn other_paths_have_status_404() {
     let mut client = RawClient::connect(start_server().address);

@@ -147,7 +147,7 @@ fn client_reports_and_never_answers_a_request_held_from_a_modern_server() {
     assert!(reported);
 }
 
-/// C2.15
+/// C2.4, C2.15
 #[test]
 fn unanswered_probe_leads_to_the_handshake_without_a_cancellation() {
     let mut s = ClientHarness::open(config());

@@ -103,7 +103,7 @@ fn strict_client_takes_nothing_but_its_id() {
     assert!(matches!(s.outcome(request), Outcome::Result(_)));
 }
 
-/// C6.5
+/// C7.9
 #[test]
 fn client_takes_progress_whose_token_became_a_string() {
     for (config, expected) in [(config(), 1), (strict(), 0)] {

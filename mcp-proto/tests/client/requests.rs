@@ -51,6 +51,7 @@ fn every_modern_request_carries_its_metadata() {
     }
 }
 
+/// C1.15
 #[test]
 fn client_can_omit_its_info() {
     let mut config = config();
@@ -70,7 +71,7 @@ fn a_legacy_request_carries_no_modern_metadata() {
     assert!(line["params"].get("_meta").is_none(), "{line}");
 }
 
-/// C1.2, C1.3
+/// C1.1, C1.2, C1.3
 #[test]
 fn client_does_not_reuse_request_ids() {
     let mut s = ClientHarness::legacy(config());
@@ -82,6 +83,7 @@ fn client_does_not_reuse_request_ids() {
     }
 }
 
+/// C3.2
 #[test]
 fn client_matches_responses_in_any_order() {
     let mut s = ClientHarness::modern(config());
@@ -428,7 +430,7 @@ fn client_closes_its_sending_half_after_its_output_is_taken() {
     assert_eq!(s.client.poll_link(), Some(LinkAction::CloseWrite));
 }
 
-/// R4, C6.2
+/// C3.2, C6.2, R4
 #[test]
 fn a_subscription_ends_by_result_or_by_cancellation() {
     let mut s = ClientHarness::modern(config());

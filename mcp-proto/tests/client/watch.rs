@@ -138,7 +138,8 @@ fn watches_share_a_listen_request_and_report_their_own_changes() {
     assert_eq!(watch_events(&mut s), [(again, "on".into())]);
 }
 
-/// C6.2, C6.6: a change during the replacement of the listen request is reported, by the old request or by the new one.
+/// C3.2, C6.2, C6.6: a change during the replacement of the listen request is reported, by the old request or by the
+/// new one.
 #[test]
 fn replacing_the_listen_request_loses_no_change() {
     let mut s = ClientHarness::modern(config());
@@ -373,7 +374,7 @@ fn watch_reports_a_change_below_its_resource() {
     assert_eq!(watch_events(&mut s).len(), 2, "an unknown name may be another name for a watched resource");
 }
 
-/// R8 of the listen filter: the watch reports tasks with their known state; without the extension it requests none.
+/// C14.6: the watch reports tasks with their known state; without the extension it requests none.
 #[test]
 fn client_with_the_extension_watches_tasks() {
     let mut s = ClientHarness::modern(config());
@@ -471,7 +472,7 @@ fn sub_resources_of_a_watch_are_bounded() {
     assert_eq!(words.last().unwrap(), "file:///d?");
 }
 
-/// C6.6, R1.
+/// C6.6
 #[test]
 fn closing_client_ends_the_listen_request() {
     let mut s = ClientHarness::modern(config());

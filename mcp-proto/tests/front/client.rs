@@ -103,6 +103,7 @@ fn invalid_result_is_an_error_that_contains_the_result() {
     }
 }
 
+/// C9.12
 #[test]
 fn client_refuses_a_request_without_the_server_capability() {
     let mut s = ClientHarness::open(config(), ClientHandlers::new());
@@ -238,6 +239,7 @@ fn options_reach_the_wire() {
 
 // --- Progress ---
 
+/// C7.8
 #[test]
 fn progress_arrives_in_order_and_before_the_result() {
     let mut s = ClientHarness::modern();
@@ -312,7 +314,7 @@ fn page(names: &[&str], next: Value) -> Value {
     json!({"resultType": "complete", "tools": tools, "nextCursor": next, "ttlMs": 0, "cacheScope": "private"})
 }
 
-/// C9.1, K19
+/// C9.1, C9.2, K19
 #[test]
 fn list_reads_all_pages_and_takes_the_empty_string_as_a_cursor() {
     let mut s = ClientHarness::modern();

@@ -25,7 +25,7 @@ impl Entropy for BlockingEntropy {
     }
 }
 
-/// S1.17: the handshake was in progress, and its session arrives after the driver has looked for sessions.
+/// The handshake was in progress, and its session arrives after the driver has looked for sessions.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test needs a thread")]
 fn driver_ends_whenever_the_last_session_arrives() {

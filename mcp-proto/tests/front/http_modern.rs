@@ -167,7 +167,7 @@ fn server_answers_for_a_handler_that_panics() {
     assert_eq!(answer["error"]["code"], -32603);
 }
 
-/// C4.2 on the server's side: modern clients receive no requests.
+/// S1.9: modern clients receive no requests.
 #[test]
 fn server_sends_no_requests_to_a_modern_client() {
     let (asked, heard) = std::sync::mpsc::channel();

@@ -116,6 +116,7 @@ fn unknown_resource_has_the_error_code_of_the_revision() {
     }
 }
 
+/// S1.11
 #[test]
 fn error_of_a_resource_handler_is_an_internal_error() {
     let router = Router::new("x", "1").resource(Resource::new("n:1", "one"), async |_, _| {
@@ -267,6 +268,7 @@ fn server_sends_few_completions_and_their_total() {
 
 // --- Other methods ---
 
+/// R5
 #[test]
 fn list_method_may_have_a_custom_handler() {
     let router = Router::new("x", "1").handler::<ListTools, _, _>(async |params, _| {

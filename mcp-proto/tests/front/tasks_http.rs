@@ -126,7 +126,7 @@ fn subscription_on_another_connection_receives_changes() {
     assert_eq!(listener.message()["params"]["notifications"], json!({"taskIds": []}));
 }
 
-/// S11.8
+/// S1.7, S11.8
 #[test]
 fn client_cancels_a_task_from_another_connection() {
     let (mut web, held) = web();

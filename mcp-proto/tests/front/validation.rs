@@ -173,7 +173,7 @@ mod router {
         );
     }
 
-    /// C1.27
+    /// C1.27, S1.13
     #[test]
     fn application_can_set_the_validation_bounds_of_a_router() {
         let bounds = Bounds { instance_bytes: 100, ..Bounds::default() };

@@ -25,7 +25,7 @@ fn assert_ready(wire: &ClientWire, era: Era) {
     assert_eq!(wire.client.peer().server().unwrap().era, era);
 }
 
-/// H1
+/// C4.4, C4.6, H1
 #[test]
 fn the_probe_is_a_modern_request() {
     scenario(config(), |wire| {
@@ -45,7 +45,7 @@ fn the_probe_is_a_modern_request() {
     });
 }
 
-/// A0.4; the conformance suite's `request-metadata`
+/// C2.7, A0.4; the conformance suite's `request-metadata`
 #[test]
 fn client_repeats_a_probe_refused_with_its_own_version() {
     scenario(config(), |wire| {
@@ -58,7 +58,7 @@ fn client_repeats_a_probe_refused_with_its_own_version() {
     });
 }
 
-/// A server that lists only legacy versions is spoken to in one of them.
+/// C2.7: a server that lists only legacy versions is spoken to in one of them.
 #[test]
 fn list_of_legacy_versions_leads_to_the_handshake() {
     scenario(config(), |wire| {
@@ -71,7 +71,7 @@ fn list_of_legacy_versions_leads_to_the_handshake() {
     });
 }
 
-/// A2: the responses to the probe that lead to the handshake.
+/// C2.7, A2: the responses to the probe that lead to the handshake.
 #[test]
 fn response_that_no_modern_server_sends_leads_to_the_handshake() {
     for (status, kind, body) in [

@@ -212,7 +212,7 @@ fn with_roots() -> mcp_proto::transport::http::client::HttpClientConfig {
     config
 }
 
-/// F22: requests of the server on any stream are answered by POST.
+/// C1.6, F22: requests of the server on any stream are answered by POST.
 #[test]
 fn client_answers_requests_of_the_server_by_post() {
     legacy(with_roots(), |wire, listener| {
@@ -282,7 +282,7 @@ fn client_cancels_requests_of_the_server_when_their_session_is_lost() {
     });
 }
 
-/// Batches of 2025-03-26 in a body and on a stream.
+/// R1: batches in a body and on a stream.
 #[test]
 fn client_accepts_arrays_at_2025_03_26() {
     legacy_at("2025-03-26", config(), |wire, _| {

@@ -50,6 +50,7 @@ fn legacy_sse_server(run: impl Fn(&mut ClientWire, Exchange)) {
     });
 }
 
+/// C2.8, R2
 #[test]
 fn client_detects_an_http_sse_server_by_falling_back_twice() {
     scenario(config(), |wire| {
@@ -63,7 +64,7 @@ fn client_detects_an_http_sse_server_by_falling_back_twice() {
     });
 }
 
-/// C4.1; only POSTs, and responses on the one stream, in any order.
+/// C4.1, R2: only POSTs, and responses on the one stream, in any order.
 #[test]
 fn client_receives_responses_on_the_one_stream() {
     legacy_sse_server(|wire, events| {
@@ -111,6 +112,7 @@ fn client_cancels_an_accepted_request_by_a_notification() {
     });
 }
 
+/// R2
 #[test]
 fn client_sends_messages_only_to_the_same_origin() {
     for endpoint in

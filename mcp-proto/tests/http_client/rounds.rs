@@ -271,7 +271,7 @@ fn client_sends_an_unsent_round_later() {
     });
 }
 
-/// C4.10
+/// C4.13
 #[test]
 fn client_lists_the_tools_after_a_header_mismatch_and_keeps_the_state() {
     modern(open_config(), |wire| {

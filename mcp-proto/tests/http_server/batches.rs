@@ -16,6 +16,7 @@ fn ping(id: i64) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
 }
 
+/// R1
 #[test]
 fn server_answers_an_array_by_an_array() {
     let mut client = SessionClient::at("2025-03-26");
@@ -38,6 +39,7 @@ fn server_answers_an_array_by_an_array() {
     assert_eq!(client.read(stream).json(), json!([{"jsonrpc": "2.0", "id": 4, "result": {}}]));
 }
 
+/// R1
 #[test]
 fn stream_of_an_array_carries_each_response_as_an_event() {
     let mut client = SessionClient::at("2025-03-26");
@@ -59,6 +61,7 @@ fn stream_of_an_array_carries_each_response_as_an_event() {
     assert_eq!(ids, [json!(1), json!(null), json!(3), json!(2)]);
 }
 
+/// R1
 #[test]
 fn server_accepts_an_array_without_requests_and_does_not_answer_it() {
     let mut client = SessionClient::at("2025-03-26");
@@ -67,6 +70,7 @@ fn server_accepts_an_array_without_requests_and_does_not_answer_it() {
     assert_eq!(client.post_for_answer(json!([{"jsonrpc": "2.0", "id": 1, "result": {}}])).status, 202);
 }
 
+/// R1
 #[test]
 fn invalid_message_of_an_array_does_not_affect_the_others() {
     let mut client = SessionClient::at("2025-03-26");
@@ -91,6 +95,7 @@ fn invalid_message_of_an_array_does_not_affect_the_others() {
     );
 }
 
+/// R1
 #[test]
 fn server_refuses_the_second_request_of_an_array_with_the_same_id() {
     let mut client = SessionClient::at("2025-03-26");
@@ -105,6 +110,7 @@ fn server_refuses_the_second_request_of_an_array_with_the_same_id() {
     );
 }
 
+/// R1
 #[test]
 fn server_refuses_a_handshake_in_an_array() {
     let mut client = SessionClient::at("2025-03-26");
@@ -114,6 +120,7 @@ fn server_refuses_a_handshake_in_an_array() {
     assert_eq!(client.session.peer().session().unwrap().revision.as_str(), "2025-03-26");
 }
 
+/// R1
 #[test]
 fn server_refuses_arrays_at_other_revisions_and_empty_ones_always() {
     for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
@@ -125,6 +132,7 @@ fn server_refuses_arrays_at_other_revisions_and_empty_ones_always() {
     assert_eq!(SessionClient::at("2025-03-26").post_for_answer(json!([])).status, 400);
 }
 
+/// R1
 #[test]
 fn cancelled_request_of_an_array_does_not_affect_the_others() {
     let mut client = SessionClient::at("2025-03-26");
@@ -138,6 +146,7 @@ fn cancelled_request_of_an_array_does_not_affect_the_others() {
     assert_eq!(client.read(stream).json().as_array().unwrap().len(), 1);
 }
 
+/// R1
 #[test]
 fn client_that_accepts_only_events_gets_a_stream_for_an_array() {
     let mut client = SessionClient::at("2025-03-26");

@@ -100,7 +100,7 @@ fn unknown_methods_are_not_found() {
     }
 }
 
-/// S3.12
+/// S1.5, S3.12
 #[test]
 fn server_refuses_an_unsupported_version_and_lists_its_own() {
     let setup = setup();
@@ -116,6 +116,7 @@ fn server_refuses_an_unsupported_version_and_lists_its_own() {
     }
 }
 
+/// S1.4
 #[test]
 fn server_refuses_requests_without_metadata() {
     let setup = setup();

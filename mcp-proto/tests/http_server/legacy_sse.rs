@@ -82,6 +82,7 @@ fn debug_shows_no_session_id() {
     assert!(!shown.contains(&id.to_string()), "{shown}");
 }
 
+/// R2
 #[test]
 fn server_sends_everything_on_the_one_stream() {
     let mut old = LegacySseClient::ready();

@@ -37,7 +37,7 @@ fn server_never_answers_an_accepted_request_as_unaccepted() {
     }
 }
 
-/// C4.15: responses of an array that exist already are not lost with the session.
+/// R1: responses of an array that exist already are not lost with the session.
 #[test]
 fn array_keeps_its_responses_when_the_session_ends() {
     let mut client = SessionClient::at("2025-03-26");

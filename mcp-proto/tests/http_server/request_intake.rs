@@ -143,6 +143,7 @@ fn server_answers_an_invalid_message_with_its_id_if_it_has_one() {
     assert_eq!(answered("\u{FEFF}{}", None), (-32700, Some(json!(null))));
 }
 
+/// S3.1
 #[test]
 fn other_paths_are_not_found() {
     let mut config = config();
@@ -226,6 +227,7 @@ fn session_id_is_visible_ascii_and_hidden_in_logs() {
     assert!(!format!("{id:?}").contains(&text[..8]));
 }
 
+/// S1.4
 #[test]
 fn server_of_one_era_does_not_speak_the_other() {
     let legacy = setup_with_eras(Eras::LegacyOnly);

@@ -273,6 +273,7 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     t.trace.lock().unwrap().clone()
 }
 
+/// C4.4, C4.6, C9.14
 #[test]
 fn http_peers_of_2026_07_28_send_the_recorded_bytes() {
     check("http_2026-07-28.txt", &session(EraPolicy::Auto, Eras::Both, Era::Modern));

@@ -50,7 +50,7 @@ fn discovery_lists_modern_versions_capabilities_and_instructions() {
     assert!(result["ttlMs"].is_u64() && result["cacheScope"].is_string());
 }
 
-/// S1.2
+/// S1.7, S1.8
 #[test]
 fn modern_request_does_not_depend_on_earlier_requests() {
     let info = "io.modelcontextprotocol/clientInfo";
@@ -131,7 +131,7 @@ fn legacy_methods_with_a_modern_envelope_are_unknown() {
     }
 }
 
-/// S1.17
+/// S1.15, S1.17
 #[test]
 fn handshake_selects_the_requested_version_or_the_newest_legacy_one() {
     let versions = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];

@@ -123,7 +123,7 @@ fn server_takes_progress_whose_token_became_a_string() {
     assert!(events.iter().any(|event| matches!(event, Event::Progress { .. })), "{events:?}");
 }
 
-/// S2.2
+/// S1.17
 #[test]
 fn server_completes_the_client_info_that_lacks_members() {
     for (info, name, version) in [

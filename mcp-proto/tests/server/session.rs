@@ -167,7 +167,7 @@ fn closed(s: &mut ServerHarness) -> Option<CloseReason> {
     s.events().into_iter().find_map(closed)
 }
 
-/// S1.1
+/// S1.1, S1.11
 #[test]
 fn closed_server_answers_unanswered_requests_with_an_error() {
     for closing in [true, false] {
@@ -201,7 +201,7 @@ fn server_answers_nothing_after_the_connection_ended() {
     assert!(s.events().is_empty());
 }
 
-/// S5.7, S1.3: a change between the two halves of the handshake is reported after the second.
+/// S1.18, S5.7: a change between the two halves of the handshake is reported after the second.
 #[test]
 fn server_reports_a_change_during_the_handshake_after_it() {
     let mut s = ServerHarness::new(config());

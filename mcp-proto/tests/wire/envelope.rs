@@ -191,6 +191,7 @@ fn parser_rejects_invalid_strings_in_the_envelope() {
     }
 }
 
+/// C1.1
 #[test]
 fn parser_reports_why_json_is_not_a_message() {
     let cases = [

@@ -200,7 +200,7 @@ fn error_distinguishes_a_resource_without_authorization_servers_from_one_without
     assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoResourceMetadata));
 }
 
-/// 2025-03-26: metadata at the origin, and its endpoints rather than the default ones.
+/// R3: metadata at the origin, and its endpoints rather than the default ones.
 #[test]
 fn client_finds_the_metadata_of_a_2025_03_26_server_at_its_origin() {
     let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
@@ -216,7 +216,7 @@ fn client_finds_the_metadata_of_a_2025_03_26_server_at_its_origin() {
     );
 }
 
-/// 2025-03-26: without metadata there are default endpoints.
+/// R3: without metadata there are default endpoints.
 #[test]
 fn client_uses_default_endpoints_of_a_2025_03_26_server_without_metadata() {
     let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));

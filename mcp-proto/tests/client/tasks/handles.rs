@@ -80,6 +80,7 @@ fn client_queries_and_cancels_a_task_by_its_identifier() {
     assert!(matches!(s.outcome(cancel), Outcome::Result(_)));
 }
 
+/// C2.9
 #[test]
 fn client_sends_no_task_request_to_a_server_without_tasks() {
     let mut s = ClientHarness::modern(config());

@@ -101,7 +101,7 @@ fn error_of_the_tool_completes_a_task() {
     assert_eq!(done["statusMessage"], "out of paper");
 }
 
-/// S11.4
+/// S11.3, S11.4
 #[test]
 fn protocol_error_fails_a_task() {
     let (mut s, gate) = modern();
@@ -146,7 +146,7 @@ fn task_reports_its_status() {
     assert_eq!(get(&mut s, &id)["statusMessage"], "halfway");
 }
 
-/// S11.8, R8
+/// S11.3, S11.8, R8
 #[test]
 fn a_cancelled_task_drops_its_handler_and_stays_cancelled() {
     let (mut s, gate) = modern();
