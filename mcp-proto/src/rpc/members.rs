@@ -8,6 +8,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::find_members;
+
 /// Reads the members `names` of the object `text`. A member that is missing or null is `None`.
 ///
 /// # Errors
@@ -34,26 +36,22 @@ pub(crate) fn collect_members<'a>(
     names: &[&str],
     found: &mut [Option<&'a RawValue>],
 ) -> Result<Option<usize>, serde_json::Error> {
-    let mut visitor = MemberVisitor { names, found, repeated: None, stops_at_first: false };
+    let mut visitor = MemberVisitor { names, found, repeated: None };
     let mut reader = serde_json::Deserializer::from_str(text);
     reader.deserialize_map(&mut visitor)?;
     let repeated = visitor.repeated;
     reader.end().map(|()| repeated)
 }
 
-/// Reads the first member `name` of the object `text`. Reading stops there.
+/// Finds the first member `name` of the object `text`. Reading stops there.
 ///
 /// # Errors
-/// If the text read so far is not an object.
-pub(crate) fn first_member<'a>(text: &'a str, name: &str) -> Result<Option<&'a RawValue>, serde_json::Error> {
-    let mut found = [None];
-    let mut visitor =
-        MemberVisitor { names: &[name], found: &mut found, repeated: None, stops_at_first: true };
-    let read = serde_json::Deserializer::from_str(text).deserialize_map(&mut visitor);
-    match found {
-        // The parser reports the early return as an error; the value has been read.
-        [Some(value)] => Ok(Some(value)),
-        [None] => read.map(|()| None),
+/// If there is none, and `text` is not an object.
+pub(crate) fn first_member<'a>(text: &'a str, name: &str) -> Result<Option<&'a str>, serde_json::Error> {
+    let [range] = find_members(text.as_bytes(), [name]);
+    match range.and_then(|range| text.get(range)) {
+        Some(value) => Ok(Some(value)),
+        None => read_members(text, [name]).map(|[value]| value.map(RawValue::get)),
     }
 }
 
@@ -70,7 +68,6 @@ struct MemberVisitor<'v, 'a> {
     names: &'v [&'v str],
     found: &'v mut [Option<&'a RawValue>],
     repeated: Option<usize>,
-    stops_at_first: bool,
 }
 
 impl<'de> Visitor<'de> for &mut MemberVisitor<'_, 'de> {
@@ -88,9 +85,6 @@ impl<'de> Visitor<'de> for &mut MemberVisitor<'_, 'de> {
             };
             if slot.replace(map.next_value()?).is_some() {
                 self.repeated = index;
-            }
-            if self.stops_at_first {
-                break;
             }
         }
         Ok(())

@@ -183,7 +183,7 @@ pub(crate) fn read_or_keep<'de, T: Read, D: Deserializer<'de>>(
 /// If the text read so far is not an object.
 pub(crate) fn peek<T: Read>(text: &str, name: &str) -> Result<Option<ReadResult<T>>, serde_json::Error> {
     let value = first_member(text, name)?;
-    value.map(|value| T::read(&mut serde_json::Deserializer::from_str(value.get()))).transpose()
+    value.map(|value| T::read(&mut serde_json::Deserializer::from_str(value))).transpose()
 }
 
 struct Nullable<T>(Option<T>);
