@@ -17,7 +17,7 @@ use crate::rpc::{
 pub fn envelope(data: &[u8]) {
     let frame = Bytes::copy_from_slice(data);
     if read(&frame, 3).is_ok() {
-        assert!(read(&frame, 128).is_ok(), "a higher limit refuses what a lower one takes");
+        assert!(read(&frame, 128).is_ok(), "a frame within a lower limit is refused at a higher one");
     }
     match read(&frame, 128) {
         Ok(Frame::Single(message)) => {

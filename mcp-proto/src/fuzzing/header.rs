@@ -17,7 +17,7 @@ pub fn header(data: &[u8]) {
         Ok(Cow::Owned(value)) => {
             check_round_trip(&value);
             let inner = trimmed(data).strip_prefix(b"=?base64?").and_then(|data| data.strip_suffix(b"?="));
-            let inner = inner.expect("what has no markers is plain");
+            let inner = inner.expect("a value without markers is plain");
             assert_eq!(decode_base64(inner).as_deref(), Some(value.as_bytes()), "other bytes are read");
         }
         Err(HeaderValueError::Character(at)) => {

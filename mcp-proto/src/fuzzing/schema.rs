@@ -55,9 +55,9 @@ pub fn schema(data: &[u8]) {
 
 fn round_trip<T: DeserializeOwned + Serialize + WriteAt + PartialEq + Debug>(data: &[u8]) {
     let Ok(read) = serde_json::from_slice::<T>(data) else { return };
-    let written = serde_json::to_string(&read).expect("what was read can be written");
-    let again: T = serde_json::from_str(&written).expect("what was written can be read");
-    let twice = serde_json::to_string(&again).expect("what was read can be written");
+    let written = serde_json::to_string(&read).expect("a read value can be written");
+    let again: T = serde_json::from_str(&written).expect("a written value can be read");
+    let twice = serde_json::to_string(&again).expect("a read value can be written");
     assert_eq!(written, twice, "a round trip changes nothing");
     for &revision in Revision::ALL {
         serde_json::to_string(&At(&read, revision)).expect("any revision can be written");

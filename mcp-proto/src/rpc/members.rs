@@ -46,7 +46,7 @@ pub(crate) fn collect_members<'a>(
 /// Finds the first member `name` of the object `text`. Reading stops there.
 ///
 /// # Errors
-/// If there is none, and `text` is not an object.
+/// If the member is missing because `text` is not an object.
 pub(crate) fn first_member<'a>(text: &'a str, name: &str) -> Result<Option<&'a str>, serde_json::Error> {
     let [range] = find_members(text.as_bytes(), [name]);
     match range.and_then(|range| text.get(range)) {

@@ -8,6 +8,8 @@ use core::ops::Deref;
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::JsonStr;
+
 /// An immutable string that shares the memory of the message it came in.
 ///
 /// Decoding a message's string to a `Text` allocates only if the JSON string has escapes.
@@ -111,7 +113,5 @@ impl<'de> Deserialize<'de> for Text {
 
 /// Decodes a JSON string, borrowed unless it has escapes; `None` if `json` is not a string.
 pub(crate) fn unescape(json: &[u8]) -> Option<alloc::borrow::Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Unescaped<'a>(#[serde(borrow)] alloc::borrow::Cow<'a, str>);
-    serde_json::from_slice(json).ok().map(|Unescaped(text)| text)
+    serde_json::from_slice(json).ok().map(|JsonStr(text)| text)
 }

@@ -180,7 +180,7 @@ pub(crate) fn read_or_keep<'de, T: Read, D: Deserializer<'de>>(
 /// Reads the first field `name` of the object `text`. Reading stops there.
 ///
 /// # Errors
-/// If the text read so far is not an object.
+/// If the field is missing because `text` is not an object.
 pub(crate) fn peek<T: Read>(text: &str, name: &str) -> Result<Option<ReadResult<T>>, serde_json::Error> {
     let value = first_member(text, name)?;
     value.map(|value| T::read(&mut serde_json::Deserializer::from_str(value))).transpose()
