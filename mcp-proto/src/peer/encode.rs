@@ -37,10 +37,12 @@ impl ProtocolMeta {
                 open.extend_from_slice(part.as_bytes());
             }
         };
+        //= C1.14 "Every request has `_meta["io.modelcontextprotocol/protocolVersion"]`"
         member(meta::PROTOCOL_VERSION, Ok(revision.as_str().into()));
         if let Some(info) = info {
             member(meta::CLIENT_INFO, Json::encode(&At(info, revision)));
         }
+        //= C1.14 "and `…/clientCapabilities`"
         member(meta::CLIENT_CAPABILITIES, Json::encode(&At(capabilities, revision)));
         open.truncate(open.len().saturating_sub(",\"".len()));
         Self { open }
@@ -59,6 +61,7 @@ fn entry<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) -> Res
 
 /// Appends an entry of `_meta` that the application has set.
 fn chosen_entry(out: &mut Vec<u8>, key: &str, value: &Json) -> Result<(), serde_json::Error> {
+    //= C1.21 "`traceparent`/`tracestate`/`baggage`, when set in `_meta`, follow W3C Trace Context / Baggage"
     trace::check(key, value).map_err(serde::ser::Error::custom)?;
     entry(out, key, value)
 }

@@ -185,7 +185,9 @@ impl Outbound {
 
     /// A number that this side has never used before.
     pub(crate) fn mint(&mut self) -> i64 {
+        //= C1.2 "Id not equal to any other id this sender has in flight"
         let number = self.next;
+        //= C1.3 "Id never reused by this requestor within the same session"
         self.next = self.next.saturating_add(1);
         number
     }

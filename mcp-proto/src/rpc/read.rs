@@ -52,6 +52,7 @@ fn not_a_message(offset: usize, kind: InvalidMessageKind) -> ScanError {
 }
 
 fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
+    //= C1.22 "JSON-RPC text is UTF-8"
     if let Err(error) = core::str::from_utf8(frame) {
         return Err(ScanError { offset: error.valid_up_to(), kind: MalformedKind::NotUtf8 });
     }
@@ -252,6 +253,7 @@ pub(super) fn read_id(value: &Value, text: &[u8]) -> Result<Id, ScanError> {
             Some(id) => Ok(Id::String(id.into())),
             None => Err(not_a_string(value)),
         },
+        //= C1.1 "never null"
         Shape::Null => Err(not_a_message(value.start, InvalidMessageKind::IdNull)),
         Shape::Object | Shape::Array | Shape::Bool => {
             Err(not_a_message(value.start, InvalidMessageKind::IdType))

@@ -42,6 +42,7 @@ pub fn request(
     params: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
 ) -> Result<Range<usize>, serde_json::Error> {
     on_one_line(out, |out| {
+        //= C1.1 "Every request has `jsonrpc:"2.0"`, a string or integer id"
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         json(out, id)?;
         out.push(b',');
@@ -59,6 +60,7 @@ pub fn notification(
     params: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
 ) -> Result<(), serde_json::Error> {
     on_one_line(out, |out| {
+        //= C1.4 "Notifications carry no id"
         out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
         call(out, method, params).map(drop)
     })
@@ -90,6 +92,7 @@ pub fn result(
 pub fn error(out: &mut Vec<u8>, id: ErrorId<'_>, error: &ErrorObject) -> Result<(), serde_json::Error> {
     on_one_line(out, |out| {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
+        //= C1.9 "id may be absent/null only if the id could not be read"
         match id {
             ErrorId::Known(id) => {
                 out.extend_from_slice(br#""id":"#);
@@ -100,6 +103,7 @@ pub fn error(out: &mut Vec<u8>, id: ErrorId<'_>, error: &ErrorObject) -> Result<
             ErrorId::Absent => {}
         }
         out.extend_from_slice(br#""error":{"code":"#);
+        //= C1.9 "code integer, message string"
         json(out, &error.code)?;
         out.extend_from_slice(br#","message":"#);
         json(out, &error.message)?;
@@ -178,6 +182,7 @@ fn on_one_line<T>(
         let Some((line_break, behind)) = rest.get_mut(near..).and_then(<[u8]>::split_first_mut) else {
             break;
         };
+        //= C3.1 "no embedded newline"
         *line_break = b' ';
         rest = behind;
     }

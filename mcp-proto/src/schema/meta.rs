@@ -112,6 +112,7 @@ impl Meta {
     }
 
     fn typed<T: for<'a> serde::Deserialize<'a>>(&self, key: &str) -> Option<T> {
+        //= C1.18 "Assume nothing about values under reserved `_meta` keys"
         self.get(key)?.decode().ok()
     }
 
@@ -171,6 +172,7 @@ impl Meta {
     ///
     /// A label begins with a letter and ends with a letter or digit, with hyphens between; a name, if it is not empty,
     /// begins and ends with a letter or digit, with hyphens, underscores and dots between.
+    //= C1.19 "`_meta` key grammar: optional dotted prefix + `/` + name that starts and ends alphanumeric"
     pub fn is_valid_key(key: &str) -> bool {
         let name = match key.split_once('/') {
             Some((prefix, name)) if prefix.split('.').all(is_label) => name,
@@ -186,12 +188,14 @@ impl Meta {
     /// Whether `key` can identify an extension: a valid key with a prefix and a name.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
+    //= C2.9 "Extension ids follow `_meta` naming"
     pub fn is_extension(key: &str) -> bool {
         Self::is_valid_key(key) && key.split_once('/').is_some_and(|(_, name)| !name.is_empty())
     }
 
     /// Whether the prefix of `key` is reserved for the protocol: its second label is `modelcontextprotocol` or `mcp`.
     pub fn is_reserved_key(key: &str) -> bool {
+        //= C1.19 "prefixes whose second label is `modelcontextprotocol` or `mcp` are reserved"
         let second = key.split_once('/').and_then(|(prefix, _)| prefix.split('.').nth(1));
         matches!(second, Some("modelcontextprotocol" | "mcp"))
     }

@@ -67,6 +67,7 @@ impl Outbox for Newline {
     }
 
     fn commit(&mut self, _about: MessageKind<'_>) {
+        //= C3.1 "One message per line"
         self.queue.push(b'\n');
         self.whole = self.queue.len();
     }
@@ -153,6 +154,7 @@ pub(super) fn write_cancelled(
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     }
+    //= C3.4 "Cancel = `notifications/cancelled` with `requestId`"
     let params = Params { request_id: Id::Number(id), reason };
     write::notification(out, Cancelled::NAME, |buffer| write::json(buffer, &params))
 }

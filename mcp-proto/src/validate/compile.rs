@@ -116,6 +116,7 @@ impl Schema {
         let compiled = wide(references.len()).saturating_add(1).saturating_mul(COMPILED);
         let options = jsonschema::options()
             .with_draft(dialect.draft())
+            //= C1.25 "No automatic dereference of a network `$ref`/`$dynamicRef`"
             .offline()
             .should_validate_formats(false)
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN))

@@ -38,6 +38,7 @@ pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<PreparedSchema, Sch
     }
     // The text is valid JSON: the parser can only refuse its depth.
     let mut schema: Value = serde_json::from_str(text).map_err(|_| SchemaError::Bound(Bound::Depth))?;
+    //= C1.23 "JSON Schema 2020-12 supported and assumed where `$schema` is absent"
     let dialect = named_dialect(&schema)?.unwrap_or(Dialect::Draft2020_12);
     let mut walk = SchemaWalk {
         bounds,
@@ -61,6 +62,7 @@ fn named_dialect(schema: &Value) -> Result<Option<Dialect>, SchemaError> {
     match schema.get("$schema") {
         Some(Value::String(uri)) => match Dialect::from_uri(uri) {
             Some(dialect) => Ok(Some(dialect)),
+            //= C1.23 "unknown dialect → clear error, not a crash"
             None => Err(SchemaError::Dialect { uri: uri.clone() }),
         },
         _ => Ok(None),

@@ -207,6 +207,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
     }
 
     /// The capabilities that the client must declare.
+    //= C1.17 "declare only what the client really handles"
     pub fn capabilities(&self) -> &ClientCapabilities {
         &self.capabilities
     }

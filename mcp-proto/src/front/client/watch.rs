@@ -162,6 +162,7 @@ impl Watch {
     /// # Errors
     /// If that connection has ended or is closing.
     pub fn reopen(&self, client: &Client) -> Result<Self, Error> {
+        //= C3.7 "stdio: re-send `subscriptions/listen` after the connection is re-established"
         client.watch().filter(self.filter.clone()).since(WatchStart::Before).open()
     }
 

@@ -10,6 +10,7 @@ impl Context {
     /// The settings of an extension, if the client declares it with this request. Without it the answer may use only
     /// the core protocol.
     pub fn extension(&self, identifier: &str) -> Option<&Json> {
+        //= C2.9 "only use an extension that both sides declare, else revert to core"
         self.client_capabilities().extension(identifier)
     }
 
@@ -29,6 +30,7 @@ impl Context {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
     pub fn require_extension(&self, identifier: &str) -> Result<&Json, HandlerError> {
+        //= C2.9 "or reject with an error"
         self.extension(identifier).ok_or_else(|| {
             let error = match self.era() {
                 Era::Modern => {

@@ -211,9 +211,12 @@ impl Client {
     /// Checks that the server, as far as it is known, supports a method.
     pub(super) fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), RequestError> {
         let (Some(info), Some(server)) = (info, &self.server) else { return Ok(()) };
+        //= C2.14 "keep to the negotiated version"
         if !info.revisions.contains(server.revision) || !info.direction.includes(Direction::ClientToServer) {
             return Err(RequestError::Revision { method: method.to_string(), revision: server.revision });
         }
+        //= C2.9 "only use an extension that both sides declare"
+        //= C2.14 "Use only capabilities that were negotiated"
         match info.server_capability.filter(|&needed| !server.allows(needed)) {
             Some(needed) => Err(RequestError::Capability {
                 method: method.to_string(),
@@ -256,6 +259,7 @@ impl Client {
         options: &RequestOptions,
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
+        //= C1.17 "Capabilities are declared fresh on each request"
         let entries = self.meta.entries(entry.progress.then_some(number), options);
         let revision = self.revision().unwrap_or(Revision::LATEST);
         let goes_round = self.has_rounds(entry.info, options.input, revision);

@@ -234,16 +234,20 @@ impl EraDetection {
             }
             Err(error) => error,
         };
+        //= C1.10 "No fixed meaning may be given to -32000…-32019"
         match error.code {
             code::UNSUPPORTED_PROTOCOL_VERSION | code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
                 let sent = (asked, repeated);
+                //= C2.5 "On a recognised modern error (-32022 etc.) do not fall back to `initialize`"
                 match version_after_probe_error(self.era_policy, &self.capabilities, sent, &error) {
                     Ok(version) if version.era() == Era::Modern => self.probe(now, version, version == asked),
                     Ok(version) => self.handshake(now, version, ProbeStatus::Refused),
                     Err(error) => self.fail(error),
                 }
             }
+            //= C1.11 "Recognise -32020 HeaderMismatch"
             code::HEADER_MISMATCH => self.finish(Era::Modern, asked, None),
+            //= C2.4 "stdio fallback is not tied to one error code: any non-modern error"
             _ => self.fall_back(now, ProbeStatus::Refused, refused(PROBE, error)),
         }
     }
@@ -397,12 +401,14 @@ impl EraDetection {
         match core::mem::replace(&mut self.step, DetectStep::Finished) {
             DetectStep::Probing { .. } => {
                 let late = ConnectError::TimedOut { during: PROBE, after: timeout };
+                //= C2.4 "no answer in a reasonable time → `initialize`"
                 self.fall_back(now, ProbeStatus::Outstanding, late)
             }
             DetectStep::Handshake { probe: ProbeStatus::Answered(discovered), .. } => {
                 self.finish_discovered(now, discovered)
             }
             DetectStep::Handshake { .. } => {
+                //= C2.15 "`initialize` is never cancelled"
                 self.replace_link(now, ConnectError::TimedOut { during: INITIALIZE, after: timeout })
             }
             DetectStep::LateProbe { refusal } => self.replace_link(now, refused(INITIALIZE, refusal)),

@@ -131,6 +131,7 @@ pub(crate) fn read_initialize(result: &Raw) -> Option<InitializeAnswer> {
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
 pub(crate) fn offered_versions(data: Option<&Raw>) -> Option<Vec<String>> {
+    //= C1.11 "UnsupportedProtocolVersion (`data.supported`"
     let [supported] = read_members(data?.as_str(), ["supported"]).ok()?;
     decode_member(supported)
 }
@@ -181,6 +182,7 @@ pub(crate) fn alternative_version(data: Option<&Raw>, asked: Revision) -> Option
 
 /// The capabilities that a missing-capability error requires, as the names of its top-level entries and as text.
 fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
+    //= C1.11 "MissingRequiredClientCapability (`data.requiredCapabilities`)"
     let [required] = read_members(data?.as_str(), ["requiredCapabilities"]).ok()?;
     let map: BTreeMap<String, &RawValue> = decode_member(required)?;
     Some((map.into_keys().collect(), required?.get().into()))

@@ -217,6 +217,7 @@ impl Client {
         if self.parked.contains(wire) {
             return self.report(Diagnostic::UnknownAnswer(id));
         }
+        //= C3.2 "demultiplex answers by id"
         let answered = self.outbound.number_awaiting(wire);
         match answered.and_then(|number| Some((number, self.outbound.remove(number)?))) {
             Some((number, entry)) => self.resolve_round(now, number, entry, response.outcome, out),
@@ -280,6 +281,7 @@ impl Client {
         }
         let info = entry.info;
         match result_type(result.as_str()) {
+            //= C1.7 "A result without `resultType` is treated as `"complete"`"
             Ok(ResultType::Complete) => Outcome::Result(result),
             // Some servers mark the answer to `tasks/get` with the type of a task instead of `complete`.
             Ok(ResultType::Task) if info.is_some_and(|info| info.name == GetTask::NAME) => {
@@ -293,6 +295,7 @@ impl Client {
         }
     }
 
+    //= C1.4 "the receiver never answers a notification"
     fn handle_notification(&mut self, now: Instant, method: Text, params: Option<Raw>, out: &mut dyn Outbox) {
         match &*method {
             Progress::NAME => self.handle_progress(now, method, params),
@@ -368,6 +371,7 @@ impl Client {
             return None;
         }
         let params: EmptyParams = params?.decode().ok()?;
+        //= C3.2 "listen notifications by subscriptionId"
         let wire = self.config.conduct.number_of(&params.meta.subscription_id()?)?;
         let number = self.outbound.number_for_wire(wire);
         self.is_subscription(number).then(|| RequestId::new(number))
@@ -415,6 +419,7 @@ impl Client {
         self.server = Some(info);
         if era == Era::Legacy {
             self.connection.set_state(State::Initialized, &mut self.events);
+            //= C2.11 "After the result send `notifications/initialized`"
             let written = write::notification(out.buffer(), Initialized::NAME, |buffer| {
                 EmptyParams::default().write_params(buffer, revision, MetaEntries::default())
             });
@@ -464,6 +469,7 @@ impl Client {
     /// Writes the legacy handshake's request, and returns its id.
     pub(crate) fn initialize(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
         let number = self.outbound.mint();
+        //= C2.10 "First interaction is `initialize` with a supported version (SHOULD be latest), capabilities, clientInfo"
         let params = InitializeParams::new(
             version.as_str(),
             self.config.capabilities.clone(),

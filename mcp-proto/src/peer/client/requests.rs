@@ -40,6 +40,7 @@ impl Client {
         }
         let Some((id, PendingReply { batch, task })) = self.inbound.remove(request) else { return };
         let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
+        //= C1.6 "Client answers server→client requests (ping, roots/list, sampling, elicitation) with a response"
         let written = match (answer, task) {
             (Ok(result), None) => self.reply_result(&id, batch, result, revision, out),
             (Ok(result), Some(task)) => related::with_task(result, revision, &task)
@@ -59,6 +60,8 @@ impl Client {
         }
         let ServerRequest { id, method, params, batch } = request;
         match self.era() {
+            //= C1.5 "Client never sends JSON-RPC responses"
+            //= C3.2 "Only requests and notifications on stdin"
             Some(Era::Modern) => self.report(Diagnostic::ForbiddenRequest { id, method }),
             // A ping does not wait for detection: any server but a modern one may send it.
             _ if &*method == Ping::NAME => {

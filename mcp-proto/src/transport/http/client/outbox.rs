@@ -272,6 +272,7 @@ impl Outbox for HttpOutbox {
                 failures: 0,
             }),
             MessageKind::Reply(_) => {
+                //= C1.6 "POST on HTTP"
                 PeerOutput::Post(OneWayMessage { notification: None, body, failures: 0 })
             }
         });
