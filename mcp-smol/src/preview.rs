@@ -321,6 +321,7 @@ fn escape(word: &OsStr) -> String {
 
 impl Command {
     /// Describes the command, to show it to a user before it runs.
+    //= C13.1 "exact untruncated command"
     pub fn preview(&self) -> CommandPreview {
         CommandPreview::new(self.words(), self.directory().cloned(), self.variables())
     }

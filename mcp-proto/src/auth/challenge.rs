@@ -61,6 +61,7 @@ impl Challenge {
         // A challenge can begin only at the start and after a comma.
         let mut separated = true;
         loop {
+            //= C12.2 "Parse `WWW-Authenticate` (multiple challenges, quoted strings)"
             separated |= reader.take(|byte| is_blank(byte) || byte == b',').contains(',');
             if reader.0.is_empty() {
                 break;

@@ -64,6 +64,7 @@ impl FetchPolicy {
         if loopback && !self.loopback {
             return Err(FetchPolicyError::Loopback);
         }
+        //= C12.23 "AS endpoints https"
         if !parts.secure && !loopback {
             return Err(FetchPolicyError::Unencrypted);
         }
@@ -88,6 +89,7 @@ impl FetchPolicy {
     fn check_address(&self, address: IpAddr) -> Result<(), FetchPolicyError> {
         match address_class(address) {
             AddressClass::Loopback if !self.loopback => Err(FetchPolicyError::Loopback),
+            //= C12.26 "block private/reserved/link-local"
             AddressClass::Private if self.private == PrivateNetworks::Refused => {
                 Err(FetchPolicyError::Private(address))
             }
@@ -111,6 +113,7 @@ pub fn check_page_url(url: &str) -> Result<(), FetchPolicyError> {
 /// Checks that an issuer's authorization page may be opened: `https`, or any page on this machine if the issuer is on
 /// it as well. An issuer elsewhere cannot open a page on this machine, as it could address any local service that way.
 pub(crate) fn check_authorization_page(page: &str, issuer: &str) -> Result<(), FetchPolicyError> {
+    //= C12.25 "Authorization URL: only http/https (https in production), reject javascript:/data:/file:/vbscript:"
     check_page_url(page)?;
     let is_local = |url| url::parse(url).is_ok_and(|parts| is_loopback(parts.host));
     if is_local(page) && !is_local(issuer) { Err(FetchPolicyError::Loopback) } else { Ok(()) }

@@ -39,6 +39,7 @@ impl PartialEq for Secret {
 
 impl Eq for Secret {}
 
+//= C12.22 "Refresh tokens confidential"
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")

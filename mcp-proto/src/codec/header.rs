@@ -41,6 +41,7 @@ pub enum HeaderValueError {
 pub fn encode(value: &str) -> Cow<'_, str> {
     let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let padded = value.starts_with(' ') || value.ends_with(' ');
+    //= C4.8 "Values that are not safe ASCII, have leading/trailing space, control characters, or look like the sentinel"
     if plain && !padded && !is_marked(value) {
         return Cow::Borrowed(value);
     }
@@ -82,6 +83,7 @@ pub fn decode(value: &[u8]) -> Result<Cow<'_, str>, HeaderValueError> {
 /// Whether a receiver takes the value for base64. `=?base64?=` counts, since the specification requires only the prefix
 /// and the suffix; no value is encoded like that.
 fn is_marked(value: &str) -> bool {
+    //= C4.8 "markers case-sensitive"
     value.starts_with(PREFIX) && value.ends_with(SUFFIX)
 }
 

@@ -43,6 +43,7 @@ pub struct Behaviour {
 impl Behaviour {
     /// The effects of a tool, as far as its server is trusted.
     pub fn from_tool(tool: &Tool, trust: Trust) -> Self {
+        //= C9.3 "Tool annotations untrusted unless the server is trusted"
         let hints = tool.annotations.as_ref().filter(|_| trust == Trust::Trusted);
         let read_only = hints.and_then(|hints| hints.read_only_hint).unwrap_or(false);
         Self {

@@ -82,12 +82,14 @@ impl IconPolicy {
             let declared = head.split(';').next().filter(|declared| !declared.is_empty());
             return Ok(IconSource::Inline(self.image(declared, &bytes)?, bytes));
         }
+        //= C9.16 "Icons: https or data: only"
         if !url.scheme_str().eq_ignore_ascii_case("https") {
             return Err(UnsafeIconError::Scheme);
         }
         let url = HttpUrl::parse(&icon.src).map_err(|_| UnsafeIconError::Syntax)?;
         let origin = url.origin();
         let mut allowed = self.server.iter().chain(&self.trusted).filter_map(|url| HttpUrl::parse(url).ok());
+        //= C9.16 "same/trusted origin"
         let known = url.user.is_none() && allowed.any(|url| url.origin() == origin);
         if known { Ok(IconSource::Fetch(&icon.src)) } else { Err(UnsafeIconError::Origin) }
     }
@@ -116,10 +118,12 @@ impl IconPolicy {
     /// # Errors
     /// If the bytes are not an image that the policy allows to be shown.
     pub fn image(&self, declared: Option<&str>, bytes: &[u8]) -> Result<ImageKind, UnsafeIconError> {
+        //= C9.16 "size limits"
         if bytes.len() > self.max_bytes {
             return Err(UnsafeIconError::TooLong { limit: self.max_bytes });
         }
         let kind =
+            //= C9.16 "magic bytes checked"
             ImageKind::detect(bytes).filter(|kind| self.kinds.contains(kind)).ok_or(UnsafeIconError::Kind)?;
         let declared = declared.map(|declared| declared.split(';').next().unwrap_or_default().trim());
         match declared {

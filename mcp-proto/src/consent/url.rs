@@ -47,6 +47,7 @@ impl UrlConsent {
     /// # Errors
     /// If the URL must be neither shown nor opened.
     pub fn new(url: &str) -> Result<Self, UnsafeUrlError> {
+        //= C13.3 "Sanitise URLs from servers (shell metacharacters)"
         let parsed = UriStr::new(url).map_err(|_| UnsafeUrlError::Syntax)?;
         let secure = parsed.scheme_str().eq_ignore_ascii_case("https");
         if !secure && !parsed.scheme_str().eq_ignore_ascii_case("http") {
@@ -70,6 +71,7 @@ impl UrlConsent {
             (UrlWarning::NumericHost, !local && is_numeric(host)),
         ];
         Ok(Self {
+            //= C10.6 "whole URL shown"
             url: url.into(),
             host: start..start.saturating_add(host.len()),
             warnings: warnings.into_iter().filter(|(_, holds)| *holds).map(|(warning, _)| warning).collect(),

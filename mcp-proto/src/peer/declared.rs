@@ -15,6 +15,7 @@ pub(crate) fn undeclared(
     let needed = match info.name {
         Elicit::NAME if mode.is_some_and(|mode| mode.get() == r#""url""#) => ClientCapability::ElicitationUrl,
         Elicit::NAME => ClientCapability::ElicitationForm,
+        //= C11.3 "tool fields without declared support → error"
         CreateMessage::NAME if tools.is_some() || tool_choice.is_some() => ClientCapability::SamplingTools,
         _ => return None,
     };

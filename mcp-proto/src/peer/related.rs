@@ -33,6 +33,7 @@ pub(crate) fn with_task(
     let written = result.write_result(&mut json, revision, None).and_then(|()| {
         let mut whole: EmptyResult = serde_json::from_slice(&json)?;
         let related = Json::encode(&RelatedTask::new(task)).map_err(serde_json::Error::custom)?;
+        //= C14.7 "related-task meta"
         whole.meta.insert(meta::RELATED_TASK, related);
         Ok(whole)
     });

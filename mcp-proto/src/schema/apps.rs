@@ -43,6 +43,7 @@ impl ClientCapabilities {
     /// Declares MCP Apps: the host renders pages.
     #[must_use]
     pub fn with_apps(mut self) -> Self {
+        //= C14.11 "Declare `io.modelcontextprotocol/ui` with mimeTypes `text/html;profile=mcp-app`"
         self.extensions.get_or_insert_default().insert(EXTENSION, settings());
         self
     }
@@ -85,6 +86,7 @@ impl Tool {
     pub fn page(&self) -> Option<String> {
         let nested = self.meta.get(META).and_then(|ui| ui.decode::<ToolUi>().ok()?.resource_uri);
         let uri = nested.or_else(|| self.meta.get(FLAT)?.decode().ok())?;
+        //= C14.11 "read `_meta.ui.resourceUri` (`ui://`)"
         is_page_uri(&uri).then_some(uri)
     }
 

@@ -31,6 +31,7 @@ impl fmt::Display for Base64Error {
 impl core::error::Error for Base64Error {}
 
 fn decode(text: &str) -> Result<Vec<u8>, Base64Error> {
+    //= C9.11 "Base64 of blobs/images/audio decoded safely"
     BASE64.decode(text).map_err(|_| Base64Error)
 }
 

@@ -141,6 +141,7 @@ impl ClientCapabilities {
             ClientCapability::SamplingContext => sampling.is_some_and(|sampling| sampling.context.is_some()),
             ClientCapability::Elicitation => elicitation.is_some(),
             ClientCapability::ElicitationForm => {
+                //= C10.1 "`{}` = form only"
                 elicitation.is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
             }
             ClientCapability::ElicitationUrl => {

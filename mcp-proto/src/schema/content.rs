@@ -191,6 +191,7 @@ macro_rules! tagged {
                 }
                 match fields.decisive::<$tag>()? {
                     $( Ok($tag::$variant) => Ok(<$type>::read_fields(fields)?.map(Self::$variant)), )*
+                    //= C9.11 "unknown content types do not break the result"
                     Err(UnexpectedJson { json, reason }) => {
                         fields.into_unexpected_with($field, &json, format!(concat!("`", $field, "`: {}"), reason)).map(Err)
                     }

@@ -134,6 +134,7 @@ impl Read for ElicitParams {
     fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
         let mut fields = Fields::new(map);
         let form = |fields| Ok(ElicitFormParams::read_fields(fields)?.map(Self::Form));
+        //= C10.2 "Absent `mode` = form"
         if fields.decide(|name| (name == "mode").then_some(()))?.is_none() {
             return form(fields);
         }

@@ -133,6 +133,7 @@ fn segments(uri: &str) -> Result<Vec<Vec<u8>>, RootError> {
     let mut found = Vec::new();
     for part in path.split('/').filter(|part| !part.is_empty()) {
         let decoded = percent::decode(part).ok_or(RootError::NotAbsolute)?;
+        //= C11.7 "validated against traversal"
         let leads_elsewhere = matches!(decoded.as_slice(), b"." | b"..");
         if leads_elsewhere || decoded.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) {
             return Err(RootError::Traversal);

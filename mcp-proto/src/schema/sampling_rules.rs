@@ -29,6 +29,7 @@ impl CreateMessageParams {
         for (index, message) in self.messages.iter().enumerate() {
             let results: Vec<&str> = results_of(message).collect();
             let mixed = !results.is_empty() && results.len() != message.content.blocks().len();
+            //= C11.4 "tool_result messages contain only tool results"
             if mixed || (!results.is_empty() && message.role != Role::User) {
                 return Err(SamplingError::Mixed { index });
             }
@@ -37,6 +38,7 @@ impl CreateMessageParams {
                     return Err(SamplingError::NoCall { id: id.to_string() });
                 }
             }
+            //= C11.4 "every tool_use is matched"
             if let Some(id) = open.first() {
                 return Err(SamplingError::Unanswered { id: id.to_string() });
             }

@@ -202,6 +202,7 @@ fn private_file() -> OpenOptions {
     use std::os::unix::fs::OpenOptionsExt as _;
 
     let mut options = File::options();
+    //= C12.24 "Secure token storage"
     options.write(true).mode(0o600);
     options
 }

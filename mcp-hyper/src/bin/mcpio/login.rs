@@ -276,6 +276,7 @@ fn ask_to_agree(screen: &mut Screen, page: &AuthorizationPage, browser: bool) ->
 /// Opens a page in a browser, without a shell. If there is no browser, the user can open the printed URL elsewhere.
 fn open(page: &AuthorizationPage) {
     let url = page.url.clone();
+    //= C12.25 "open without a shell"
     smol::unblock(move || drop(webbrowser::open(&url))).detach();
 }
 

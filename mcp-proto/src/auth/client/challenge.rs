@@ -17,6 +17,7 @@ impl AuthClient {
         let asked =
             AccessRequirement::from_challenge(refused.www_authenticate.unwrap_or_default(), &requirement);
         let step_up = refused.status == 403 && requirement.is_insufficient_scope();
+        //= C12.2 "react to 401"
         if refused.status != 401 && !step_up {
             return RetryDecision::Fail(AuthError::Forbidden);
         }

@@ -158,12 +158,14 @@ impl AuthConfig {
         }
         if let Some(url) = &self.client_id_document {
             let path = UriStr::new(url).ok().filter(|url| url.scheme_str() == "https").map(UriStr::path_str);
+            //= C12.18 "CIMD: https URL with path"
             if path.is_none_or(|path| path.len() < 2) || url.contains('#') {
                 return Err(AuthConfigError::ClientIdDocument);
             }
         }
         match &self.grant {
             Grant::AuthorizationCode => {
+                //= C12.23 "redirect URIs loopback or https"
                 check_page_url(&self.redirect_uri).map_err(|_| AuthConfigError::RedirectUri)
             }
             Grant::ClientCredentials if self.preregistrations.is_empty() => Err(AuthConfigError::Credentials),

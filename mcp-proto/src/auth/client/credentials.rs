@@ -30,6 +30,7 @@ impl AuthClient {
 
     fn server_request_auth(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
         let nothing = || RequestAuth::Ready { headers: Vec::new(), generation: None };
+        //= C12.13 "Send only tokens issued by that server's AS"
         if !self.is_server_url(url) {
             return nothing();
         }
@@ -90,6 +91,7 @@ impl AuthClient {
         let scheme = if kind == TokenKind::Dpop { "DPoP " } else { "Bearer " };
         let mut value = String::from(scheme);
         value.push_str(access.expose());
+        //= C12.12 "`Authorization: Bearer` in every HTTP request, never in the query"
         let mut headers = Vec::from([("authorization", Secret::new(value))]);
         if kind == TokenKind::Dpop {
             let signer = self.tokens.signer().ok_or(AuthError::Key)?;

@@ -52,6 +52,7 @@ impl AuthClient {
     /// Looks up the resource metadata: at the URL of the challenge, then at the well-known ones.
     pub(super) fn discover_resource(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
         flow.resource_searched = true;
+        //= C12.3 "PRM: `resource_metadata` URL first, else path well-known, else root well-known, in this order"
         let mut places: Vec<String> = flow.requirement.metadata.iter().cloned().collect();
         for place in ResourceMetadata::well_known_urls(&self.server) {
             if !places.contains(&place) {
@@ -102,6 +103,7 @@ impl AuthClient {
                 }
             },
         };
+        //= C12.4 "PRM `resource` must equal the requested resource / origin"
         if !self.is_about_server(&resource, &search.current) {
             // Many servers answer every well-known path with the document of their origin.
             search.failed(AuthError::ResourceMismatch { resource: without_query(&resource.resource) }, false);
@@ -269,6 +271,7 @@ impl AuthClient {
         match DocumentReply::from_reply(reply) {
             (_, DocumentReply::Missing(error, absent)) => Err((error, absent)),
             (url, DocumentReply::Found(body)) => match ServerMetadata::parse(&body) {
+                //= C12.6 "metadata.issuer identical to the issuer used to build the URL, else not used"
                 Ok(metadata) if metadata.matches_issuer(issuer, self.config.issuer_match) => Ok(metadata),
                 Ok(_) => Err((AuthError::IssuerMismatch { expected: without_query(issuer) }, false)),
                 Err(error) => Err((AuthError::Metadata { url, error }, is_no_document(error))),

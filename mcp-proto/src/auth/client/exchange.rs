@@ -177,6 +177,7 @@ impl AuthClient {
             }
             (AuthMethod::PrivateKeyJwt, ClientProof::Key(key)) => {
                 let jti = self.rng.next_text();
+                //= C14.8 "client_credentials grant with private_key_jwt (recommended: aud = AS, client_id omitted) or client secret"
                 let assertion = client_assertion(&**key, id, audience, now.unix, &jti);
                 let assertion = assertion.map_err(|_| AuthError::Key)?;
                 Ok(form

@@ -99,6 +99,7 @@ impl Fetcher {
 
     fn start(&mut self, now: Now, request: FetchRequest, hops: u32) -> Result<Fetch, AuthError> {
         let FetchRequest { verb, url, headers, body, secrets, deadline: until } = request;
+        //= C12.26 "validate each redirect hop"
         self.policy.check(&url).map_err(|error| AuthError::UnsafeUrl { url: without_query(&url), error })?;
         self.last_id = self.last_id.saturating_add(1);
         let id = FetchId::new(self.last_id);

@@ -30,6 +30,7 @@ impl AuthClient {
     pub(super) fn scopes_for(&self, flow: &Flow, issuer: &str) -> Option<Scopes> {
         let supported = flow.resource.as_ref().and_then(|resource| resource.scopes_supported.as_ref());
         let chosen = self.config.scopes.as_ref();
+        //= C12.14 "Scopes of a challenge are authoritative for the request"
         let asked = match (&flow.requirement.scopes, chosen) {
             (Some(asked), Some(chosen)) => Some(chosen.union(asked)),
             (Some(asked), None) => Some(asked.clone()),
@@ -50,6 +51,7 @@ impl AuthClient {
         let known = flow.discovered.as_ref().and_then(|found| found.metadata.scopes_supported.as_ref());
         let offline = known.is_some_and(|known| known.contains("offline_access"));
         match self.config.grant {
+            //= C12.22 "`offline_access` MAY if in scopes_supported"
             Grant::AuthorizationCode if offline => Some(scopes.union(&Scopes::parse("offline_access"))),
             _ => Some(scopes),
         }
@@ -94,6 +96,7 @@ impl AuthClient {
         match &self.config.grant {
             Grant::AuthorizationCode => self.open_page(now, flow),
             Grant::ClientCredentials => {
+                //= C14.8 "client_credentials grant"
                 let form = self.with_target(FormBody::new("client_credentials"), &flow);
                 self.request_grant(now, flow, form)
             }
@@ -103,6 +106,7 @@ impl AuthClient {
 
     fn with_target(&self, form: FormBody, flow: &Flow) -> FormBody {
         let scopes = self.scopes_to_request(flow).map(|scopes| scopes.to_string());
+        //= C14.8 "resource sent"
         form.with("resource", &self.resource_for(flow)).with_optional("scope", scopes.as_deref())
     }
 
@@ -152,6 +156,7 @@ impl AuthClient {
     }
 
     fn present_assertion(&mut self, now: Now, flow: Box<Flow>, assertion: &Secret) -> StepResult {
+        //= C14.10 "RFC 7523 jwt-bearer at the AS with the ID-JAG and client authentication"
         let form = self.with_target(FormBody::new(JWT_BEARER).with_secret("assertion", assertion), &flow);
         self.request_grant(now, flow, form)
     }
@@ -226,6 +231,7 @@ impl AuthClient {
     ) -> StepResult {
         let server = flow.discovered.as_ref().map(|found| found.metadata.issuer.clone()).unwrap_or_default();
         let form = FormBody::new(TOKEN_EXCHANGE)
+            //= C14.9 "RFC 8693 exchange at the IdP: requested_token_type id-jag, audience = AS issuer, resource = PRM resource, subject token id_token/saml2"
             .with("requested_token_type", ID_JAG)
             .with("audience", &server)
             .with_secret("subject_token", subject)

@@ -97,6 +97,7 @@ impl AuthClient {
     pub(super) fn open_page(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
         let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let issuer = &found.metadata.issuer;
+        //= C12.7 "refuse if `code_challenge_methods_supported` is absent"
         if found.has_metadata && !found.metadata.offers_s256() {
             return Err(AuthError::NoPkce { issuer: issuer.clone() }.into());
         }
@@ -116,8 +117,10 @@ impl AuthClient {
             .append_pair("client_id", &client.credentials.id)
             .append_pair("redirect_uri", &flow.redirect_uri)
             .append_pair("state", state.expose())
+            //= C12.7 "PKCE S256"
             .append_pair("code_challenge", &pkce.challenge)
             .append_pair("code_challenge_method", "S256")
+            //= C12.11 "`resource` (RFC 8707) in authorization"
             .append_pair("resource", &self.resource_for(&flow));
         if let Some(scopes) = &scopes {
             query.append_pair("scope", &scopes.to_string());
@@ -148,6 +151,7 @@ impl AuthClient {
         }));
         let until = now.deadline_after(self.config.page_timeout);
         let redirect_uri = flow.redirect_uri.clone();
+        //= C12.9 "Before redirect record validated issuer with verifier/state"
         Ok(flow.into_step(FlowStep::Page(OpenPage {
             redirect_uri,
             state,
@@ -173,6 +177,7 @@ impl AuthClient {
 
     pub(super) fn finish_page(&mut self, now: Now, redirect: Redirect) -> Result<(), FinishError> {
         let page = self.flows.open_page().ok_or(FinishError::NoPage)?;
+        //= C12.8 "`state` sent and verified; answers without or with other state dropped"
         if redirect.state.as_ref() != Some(&page.state) {
             return Err(FinishError::StateMismatch);
         }
@@ -196,8 +201,11 @@ impl AuthClient {
         let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let server = &found.metadata;
         // RFC 9207, section 2.4: before any other check of the redirect.
+        //= C12.10 "On iss mismatch do not act on or show error/error_description/error_uri"
         match &redirect.iss {
+            //= C12.9 "check `iss` (RFC 9207) by plain string compare"
             Some(iss) if *iss != server.issuer => return Err(AuthError::RedirectIssuerMismatch.into()),
+            //= C12.9 "table true/absent → reject"
             None if server.iss_in_answers => return Err(AuthError::RedirectIssuerMismatch.into()),
             _ => {}
         }
@@ -216,6 +224,7 @@ impl AuthClient {
             .with_secret("code", &code)
             .with("redirect_uri", &page.redirect_uri)
             .with_secret("code_verifier", &page.verifier)
+            //= C12.11 "AND token requests"
             .with("resource", &self.resource_for(&flow));
         self.request_grant(now, flow, form)
     }

@@ -137,6 +137,8 @@ impl Record {
         while self.clients.len() >= CLIENTS && !self.clients.contains_key(&issuer) {
             self.clients.pop_first();
         }
+        //= C12.20 "Persisted credentials keyed by issuer"
+        //= C12.21 "Separate registration state per AS when PRM lists several"
         self.clients.insert(issuer, client);
     }
 }

@@ -130,6 +130,7 @@ impl AuthClient {
         match exact {
             Some(registered) => Ok(Some((registered.credentials().clone(), false))),
             None if !self.is_issuer_allowed(issuer) => {
+                //= C12.20 "SHOULD error for pre-registered mismatch"
                 Err(AuthError::RegisteredElsewhere { issuer: issuer.to_string() })
             }
             None => Ok(open().map(|registered| (registered.credentials().clone(), true))),
@@ -138,6 +139,7 @@ impl AuthClient {
 
     /// The earlier registration at an authorization server, if it is still valid and has the same redirect URI.
     fn earlier_registration(&self, now: Now, issuer: &str, redirect: &str) -> Option<&RegisteredClient> {
+        //= C12.20 "never used with another AS; re-register when the AS changes"
         self.tokens.record().clients.get(issuer).filter(|client| {
             let same =
                 matches!(&client.source, ClientSource::Registered { redirect_uri } if redirect_uri == redirect);
@@ -155,6 +157,7 @@ impl AuthClient {
         let method = [AuthMethod::None, AuthMethod::Basic, AuthMethod::Post].into_iter().find(supports);
         let grants: &[&str] = match self.config.grant {
             Grant::Enterprise(_) => &["urn:ietf:params:oauth:grant-type:jwt-bearer"],
+            //= C12.22 "`refresh_token` in grant_types SHOULD"
             _ => &["authorization_code", "refresh_token"],
         };
         // Some servers refuse scopes that they do not list, and grant a client no scopes beyond its registration.
@@ -169,6 +172,7 @@ impl AuthClient {
             grant_types: grants,
             response_types: &["code"],
             token_endpoint_auth_method: method.unwrap_or(AuthMethod::None).as_str(),
+            //= C12.19 "DCR: `application_type` set (native for loopback/CLI)"
             application_type: self.config.client.application_type.as_str(),
             scope: self.scopes_to_request(flow).filter(listed).map(|scopes| scopes.to_string()),
         };
@@ -194,6 +198,7 @@ impl AuthClient {
             let fault = serde_json::from_slice::<RegistrationError>(&body).ok();
             let (error, description) =
                 fault.map(|fault| (fault.error, fault.error_description)).unwrap_or_default();
+            //= C12.19 "registration refusal handled with a meaningful error"
             return Err(AuthError::RegistrationRefused {
                 status,
                 error: error.and_then(|text| sanitize(&text)),

@@ -99,6 +99,7 @@ impl AuthClient {
         let server = &found.metadata;
         let form = FormBody::new("refresh_token")
             .with_secret("refresh_token", &refresh)
+            //= C12.11 "(refresh too)"
             .with("resource", &of.resource);
         let credentials = self.credentials_for(&of.issuer, &of.client_id);
         let client = Some(ClientAuthentication::for_server(server, credentials));

@@ -212,6 +212,7 @@ impl TokenState {
         if tokens.kind == TokenKind::Dpop && self.signer().is_none() {
             return true;
         }
+        //= C12.24 "expiry honoured"
         tokens.expires.is_some_and(|end| end <= now.unix)
             || self.issued().and_then(|issued| issued.expires).is_some_and(|end| end <= now.instant)
     }

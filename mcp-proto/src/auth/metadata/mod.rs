@@ -32,6 +32,7 @@ pub fn canonical_resource(url: &str) -> Result<String, FetchPolicyError> {
     if parts.user.is_some() {
         return Err(FetchPolicyError::UserInfo);
     }
+    //= C12.11 "canonical URI, no fragment, SHOULD no trailing slash"
     let mut canonical = parts.origin();
     // A slash that is the whole path has no meaning, unless a query follows it.
     if parts.path != "/" || parts.query.is_some() {

@@ -98,6 +98,7 @@ impl ServerMetadata {
             return Vec::new();
         }
         let (origin, path) = (parts.origin(), parts.path.strip_suffix('/').unwrap_or(parts.path));
+        //= C12.5 "AS metadata: path issuer → RFC 8414 insert, OIDC insert, OIDC append; no path → 8414, OIDC"
         let mut places = Vec::from([
             format!("{origin}/.well-known/oauth-authorization-server{path}"),
             format!("{origin}/.well-known/openid-configuration{path}"),

@@ -83,6 +83,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         H: Fn(<CreateMessage as Method>::Params, ClientContext) -> F
             + Handler<M, <CreateMessage as Method>::Params, ClientContext, F>,
     {
+        //= C11.1 "Declare `sampling` (and `sampling.tools`, `sampling.context`) only if handled"
         self.capabilities = self.capabilities.with(ClientCapability::Sampling);
         self.checked_handler::<CreateMessage, F, H>(handler)
     }
@@ -105,6 +106,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         H: Fn(<Elicit as Method>::Params, ClientContext) -> F
             + Handler<M, <Elicit as Method>::Params, ClientContext, F>,
     {
+        //= C10.1 "Capability declared with ≥1 of `form`,`url`"
         self.capabilities = self.capabilities.with(ClientCapability::ElicitationForm);
         self.checked_handler::<Elicit, F, H>(handler)
     }
@@ -246,6 +248,7 @@ impl ClientContext {
     }
 
     /// The server that sends the request, as it describes itself.
+    //= C10.4 "Show which server asks"
     pub fn server(&self) -> Option<&ServerInfo> {
         self.server.as_deref()
     }

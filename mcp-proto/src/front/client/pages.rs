@@ -138,6 +138,7 @@ impl<M: PaginatedMethod> Pages<M> {
 
     fn request_page(&self, cursor: Option<String>) -> Request<M> {
         let mut params = PaginatedParams::new();
+        //= C9.1 "Cursor opaque"
         params.cursor = cursor;
         self.client.request::<M>(params).options(self.options.clone())
     }
@@ -184,6 +185,7 @@ impl<M: PaginatedMethod> Future for Pages<M> {
             };
             let (items, cursor) = M::split(page);
             let repeated = cursor.as_ref().is_some_and(|cursor| this.seen_cursors.contains(cursor));
+            //= C9.1 "only null/absent ends the list — empty string is a valid cursor"
             let ends = match cursor.as_deref() {
                 None => true,
                 Some("") if repeated => this.client.tolerate(Leniency::EmptyCursor { method: M::NAME }),

@@ -18,6 +18,7 @@ impl Client {
         match self.server() {
             Some(server) if server.era == Era::Modern => Ok(()),
             _ => {
+                //= C11.8 "roots/list_changed sent if `listChanged` declared"
                 self.notify::<RootsListChanged>(
                     &<RootsListChanged as crate::schema::Notification>::Params::new(),
                 )

@@ -123,6 +123,7 @@ impl Client {
         out: &mut dyn Outbox,
     ) {
         let number = request.number();
+        //= C7.6 "Cancel only own, still running requests"
         let Some(entry) = self.outbound.get(number).filter(|_| !self.tasks.is_own_request(number)) else {
             return;
         };
@@ -217,6 +218,7 @@ impl Client {
         }
         //= C2.9 "only use an extension that both sides declare"
         //= C2.14 "Use only capabilities that were negotiated"
+        //= C9.12 "Call only what the server's capabilities declare (tools/resources/prompts/completions/…)"
         match info.server_capability.filter(|&needed| !server.allows(needed)) {
             Some(needed) => Err(RequestError::Capability {
                 method: method.to_string(),
@@ -260,6 +262,7 @@ impl Client {
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
         //= C1.17 "Capabilities are declared fresh on each request"
+        //= C7.8 "Progress token string/integer, unique over active requests"
         let entries = self.meta.entries(entry.progress.then_some(number), options);
         let revision = self.revision().unwrap_or(Revision::LATEST);
         let goes_round = self.has_rounds(entry.info, options.input, revision);

@@ -174,6 +174,7 @@ impl Client {
                 if error.code == code::URL_ELICITATION_REQUIRED
                     && entry.stored_params.as_ref().is_some_and(StoredParams::can_require_pages) =>
             {
+                //= C10.9 "-32042 handled as "elicit then retry""
                 self.require_pages(now, number, entry, error)
             }
             outcome => Err(outcome),
@@ -308,6 +309,7 @@ impl Client {
             Err(fault) => return self.resolve_waiting(number, Outcome::Input(fault)),
         };
         match round.next {
+            //= C5.5 "inputRequests/requestState used only for the retry of that request"
             RoundStep::Input { state, .. } => {
                 let addition = RoundParams { responses: Some(responses), state };
                 round.next = RoundStep::Pause { until: now, addition: Some(addition) };
@@ -330,6 +332,7 @@ impl Client {
 
     /// Handles the server's report that a page is complete. Ignores pages that no request waits for.
     pub(super) fn handle_page_done(&mut self, now: Instant, page: &str, out: &mut dyn Outbox) {
+        //= C10.9 "notifications/elicitation/complete with unknown/finished id ignored"
         for number in self.rounds.requests_for_page(page) {
             let Some(mut round) = self.rounds.remove(number) else { continue };
             if let Some(pages) = &mut round.pages {
@@ -368,6 +371,7 @@ impl Client {
             round.next = RoundStep::Pause { until: now + OVERLOAD_PAUSE, addition };
             return self.rounds.insert(number, round);
         }
+        //= C5.4 "Retry uses a new JSON-RPC id"
         let wire = self.outbound.renumber(number);
         let Some(OutboundEntry { info: Some(info), stored_params: Some(kept), .. }) =
             self.outbound.get(number)

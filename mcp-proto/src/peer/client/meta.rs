@@ -49,6 +49,7 @@ impl RequestMeta {
         MetaEntries {
             protocol: self.protocol.as_ref().map(|meta| if never { &meta.no_tasks } else { &meta.tasks }),
             progress,
+            //= C9.14 "Log messages only if asked by `_meta["io.modelcontextprotocol/logLevel"]` on that request"
             log_level: options.log_level.or(self.log_level),
             options: Some(&options.meta),
         }
@@ -65,6 +66,7 @@ pub(super) fn protocol_meta(config: &ClientConfig, revision: Revision, tasks: bo
     let ClientConfig { info, send_info, capabilities, .. } = config;
     let mut capabilities = Cow::Borrowed(capabilities);
     if tasks {
+        //= C14.1 "Declare `io.modelcontextprotocol/tasks` on each request"
         capabilities = Cow::Owned(capabilities.into_owned().with(ClientCapability::TasksExtension));
     }
     ProtocolMeta::new(revision, send_info.then_some(info), &capabilities)

@@ -223,6 +223,7 @@ impl Client {
             Some((number, entry)) => self.resolve_round(now, number, entry, response.outcome, out),
             // The answer to a cancelled request is dropped; it crossed the cancellation on the way. So is a second
             // answer to a request that was sent again in another input round.
+            //= C7.6 "race handled gracefully"
             None if self.outbound.is_ours(wire) => {
                 if let Ok(result) = &response.outcome {
                     self.abandon_late_task(now, result, out);
@@ -287,6 +288,7 @@ impl Client {
             Ok(ResultType::Task) if info.is_some_and(|info| info.name == GetTask::NAME) => {
                 Outcome::Result(result)
             }
+            //= C5.1 "`input_required` accepted only for tools/call, prompts/get, resources/read"
             Ok(ResultType::InputRequired) if info.is_none_or(|info| info.input_required) => {
                 Outcome::InputRequired(result)
             }
@@ -372,6 +374,7 @@ impl Client {
         }
         let params: EmptyParams = params?.decode().ok()?;
         //= C3.2 "listen notifications by subscriptionId"
+        //= C6.2 "Correlate on shared channels by `_meta["io.modelcontextprotocol/subscriptionId"]`"
         let wire = self.config.conduct.number_of(&params.meta.subscription_id()?)?;
         let number = self.outbound.number_for_wire(wire);
         self.is_subscription(number).then(|| RequestId::new(number))
@@ -442,6 +445,7 @@ impl Client {
     /// Sets the log level of a legacy server. The answer is ignored.
     fn request_log_level(&mut self, out: &mut dyn Outbox) {
         let (Some(level), Some(Era::Legacy)) = (self.config.log_level, self.era()) else { return };
+        //= C9.15 "logging/setLevel only if `logging` capability"
         if self.admit(SetLoggingLevel::NAME, Some(SetLoggingLevel::INFO)).is_ok() {
             let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
             let number = self.outbound.mint();

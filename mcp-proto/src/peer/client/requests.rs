@@ -66,6 +66,7 @@ impl Client {
             // A ping does not wait for detection: any server but a modern one may send it.
             _ if &*method == Ping::NAME => {
                 if let Err(error) =
+                    //= C7.10 "Answer `ping` promptly with `{}`"
                     self.reply_result(&id, batch, &EmptyResult::new(), Revision::LATEST_LEGACY, out)
                 {
                     self.reply_error(Some(&id), batch, &error, out);
@@ -138,6 +139,7 @@ impl Client {
         match undeclared(&self.config.capabilities, info, params) {
             Some(needed) => {
                 let what = format!("this client does not declare {:?}", needed.path());
+                //= C10.3 "Request with undeclared mode → -32602"
                 Err(ErrorObject::new(code::INVALID_PARAMS, what))
             }
             None => Ok(info),

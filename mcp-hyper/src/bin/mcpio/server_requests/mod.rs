@@ -67,13 +67,14 @@ fn server_name(server: Option<&ServerInfo>) -> String {
     name.unwrap_or_else(|| "the server".to_owned())
 }
 
-/// C10.4: names the server that asks; the user can decline or cancel at any time.
+/// Names the server that asks; the user can decline or cancel at any time.
 fn elicit(
     person: &mut TerminalPrompt<impl BufRead>,
     server: &str,
     params: &ElicitParams,
 ) -> Result<ElicitResult, NoAnswerError> {
     person.print("");
+    //= C10.4 "Show which server asks"
     person.print(styled(HEADING, server).and(" asks:"));
     person.print_block("   ", params.message());
     match params {
@@ -111,6 +112,7 @@ fn choose(person: &mut TerminalPrompt<impl BufRead>, question: Question) -> Resu
         Question::Answer => "Answer? [Y]es, [n]o, [c]ancel: ",
         Question::Send => "Send this? [Y]es, [e]dit, [n]o, [c]ancel: ",
         // Consent must be explicit: an empty line is not a yes.
+        //= C10.6 "explicit consent"
         Question::Visit => "If you trust it, open it in your browser. Do you agree? [y]es, [n]o, [c]ancel: ",
     };
     loop {
@@ -151,6 +153,7 @@ fn fill_in(
             }
         }
         review(person, &fields, &values);
+        //= C10.4 "allow decline and cancel at any time; user can review/change before sending"
         match choose(person, Question::Send)? {
             Decision::Accept => return Ok(ElicitResult::accept(values)),
             Decision::Edit => {}
@@ -171,13 +174,15 @@ fn review(person: &mut TerminalPrompt<impl BufRead>, fields: &[Field<'_>], value
     }
 }
 
-/// C10.6, C10.7: shows the whole URL and its host, and fetches nothing.
+/// Shows the whole URL and its host, and fetches nothing.
 fn describe(person: &mut TerminalPrompt<impl BufRead>, page: &UrlConsent) {
     person.print("");
     person.print("It wants you to visit this page:");
     person.print("");
+    //= C10.6 "whole URL shown"
     person.print(format!("  {}", page.url()));
     person.print("");
+    //= C10.7 "highlight the domain"
     person.print(Text::from("The page is at ").and(styled(NAME, page.host())).and("."));
     for warning in page.warnings() {
         person.print(styled(BAD, format_args!("Warning: {warning}.")));

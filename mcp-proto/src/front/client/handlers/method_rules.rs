@@ -38,6 +38,7 @@ impl MethodRules for CreateMessage {
     type Rule = ToolRule;
 
     fn check_request(params: &Self::Params) -> Result<ToolRule, ErrorObject> {
+        //= C11.4 "otherwise -32602"
         params.check().map_err(|fault| invalid(&fault))?;
         Ok(params.tool_rule())
     }
@@ -77,6 +78,7 @@ impl MethodRules for ListRoots {
     }
 
     fn check_response((): &(), result: &Self::Result) -> Result<(), ErrorObject> {
+        //= C11.7 "Roots: `file://` URIs only"
         result.roots.iter().try_for_each(|root| root.check().map_err(|fault| failed(&fault)))
     }
 }

@@ -34,6 +34,7 @@ impl CacheRequest {
             return None;
         }
         let params = String::from_utf8(params).ok()?;
+        //= C5.8 "Retries carrying inputResponses/requestState are not cached and not served from cache"
         if INPUT_PARAMS.iter().any(|name| !matches!(peek::<Json>(&params, name), Ok(None))) {
             return None;
         }
@@ -41,6 +42,7 @@ impl CacheRequest {
             Some(name) => peek::<String>(&params, name).ok()??.ok()?,
             None => String::new(),
         };
+        //= C8.1 "Cache key = method + all params that affect the result (cursor, uri), not `_meta`"
         Some(Self { method: method.name, subject: subject.into(), params: params.into() })
     }
 

@@ -142,6 +142,7 @@ impl Client {
                 }
             }
             // The final answer will depend on the input.
+            //= C5.8 "Retries carrying inputResponses/requestState are not cached"
             Outcome::InputRequired(_) => {
                 self.cache.pending_fills.remove(&number);
             }

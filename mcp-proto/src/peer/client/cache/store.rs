@@ -145,6 +145,7 @@ impl CacheStore {
 
     /// Finds the answer to a request, if it is fresh.
     pub(super) fn find(&mut self, now: Instant, request: &CacheRequest) -> Option<Raw> {
+        //= C8.2 "`private` entries never shared across authorization contexts"
         for owner in [Some(self.config.context.clone()), None] {
             let key = CacheKey { request: request.clone(), context: owner };
             let Some(kept) = self.entries.get(&key) else { continue };

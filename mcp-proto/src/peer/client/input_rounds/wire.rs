@@ -34,6 +34,7 @@ impl InputRequirement {
         if requests.is_some_and(|requests| !requests.get().starts_with('{')) {
             return Err("its inputRequests are not an object".into());
         }
+        //= C5.1 "has inputRequests and/or requestState"
         if requests.is_none() && state.is_none() {
             return Err("it asks for input, and has neither inputRequests nor requestState".into());
         }
@@ -102,16 +103,20 @@ pub(super) fn write_params(
     let RawMembers(members) = serde_json::from_slice(&kept.params)?;
     let start = out.len();
     // The first round's own parameters may contain these members, if the application continues an earlier request.
+    //= C5.2 "then retry the ORIGINAL request with `inputResponses`"
     for (name, value) in members.iter().filter(|(name, _)| name != RESPONSES && name != STATE) {
         begin_member(out, start, name)?;
         out.extend_from_slice(value.get().as_bytes());
     }
     if let Some(responses) = responses {
         begin_member(out, start, RESPONSES)?;
+        //= C5.2 "Answer each inputRequest with the matching result under the same key"
         responses.write(out)?;
     }
+    //= C5.3 "absent in → absent out"
     if let Some(state) = state {
         begin_member(out, start, STATE)?;
+        //= C5.3 "`requestState` echoed byte-exact; never parsed or changed"
         out.extend_from_slice(state.as_bytes());
     }
     out.push(b'}');

@@ -452,6 +452,7 @@ impl Follower {
     fn fetch(&mut self, wait: ResultWait) {
         if self.fetching.is_none_or(|before| before != wait) {
             self.fetching = Some(wait);
+            //= C14.7 "poll tasks/get, tasks/result"
             self.actions.push_back(FollowAction::Result(wait));
         }
     }

@@ -255,6 +255,7 @@ impl Client {
                 let may =
                     entry.info.is_some_and(|info| info.can_be_task) && entry.task.mode != TaskMode::Never;
                 let is = may && matches!(result_type(result.as_str()), Ok(ResultType::Task));
+                //= C14.1 "be ready for CallToolResult or CreateTaskResult for any tools/call"
                 is.then(|| of(TaskSnapshot::read(result)))
             }
             _ if entry.task.requested => TaskSnapshot::read_created(result).map(of),
@@ -280,6 +281,7 @@ impl Client {
     pub(super) fn abandon_task(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
         let Some(followed) = self.tasks.followed.get_mut(number) else { return };
         match followed.origin {
+            //= C14.5 "Cancel by tasks/cancel, never notifications/cancelled"
             TaskOrigin::ByRequest => followed.follower.cancel(),
             TaskOrigin::Existing => followed.follower.stop_following(),
         }

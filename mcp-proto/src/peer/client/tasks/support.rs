@@ -67,6 +67,7 @@ impl ToolTaskSupport {
         start: usize,
     ) -> bool {
         let is_call = info.is_some_and(|info| info.name == CallTool::NAME);
+        //= C14.7 "Experimental 2025 tasks: only with capability"
         if !is_call || !self.is_offered || mode == TaskMode::Never {
             return false;
         }
@@ -77,6 +78,7 @@ impl ToolTaskSupport {
             return true;
         }
         let support = decode_member(name).and_then(|JsonStr(name)| self.tools.get(&*name));
+        //= C14.7 "taskSupport absent/forbidden → no task, required → task"
         let wanted = match support {
             Some(TaskSupport::Required) => true,
             Some(TaskSupport::Optional) => mode == TaskMode::Handle,

@@ -159,6 +159,7 @@ impl Client {
             match ask {
                 WatchAction::End(number) => {
                     if self.take_outbound(number).is_some() {
+                        //= C6.6 "Stop: close the stream (HTTP) or notifications/cancelled (stdio)"
                         out.cancel(number, None);
                     }
                 }

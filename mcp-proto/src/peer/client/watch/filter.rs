@@ -101,6 +101,7 @@ impl WatchFilter {
     pub(super) fn to_subscription_filter(&self) -> SubscriptionFilter {
         let some = |names: Vec<String>| Some(names).filter(|names| !names.is_empty());
         let mut filter = SubscriptionFilter::new();
+        //= C6.1 "filter keys toolsListChanged, promptsListChanged, resourcesListChanged, resourceSubscriptions[]"
         filter.tools_list_changed = self.has_tools().then_some(true);
         filter.prompts_list_changed = self.has_prompts().then_some(true);
         filter.resources_list_changed = self.has_resources().then_some(true);

@@ -219,7 +219,9 @@ impl WatchRegistry {
         };
         let mut legacy = LegacyWatches {
             subscriptions: keeping,
+            //= C6.7 "list_changed notifications only as declared"
             lists: ListKind::ALL.into_iter().filter(|list| server.allows(list.capability())).collect(),
+            //= C6.7 "resources/subscribe + unsubscribe only if `resources.subscribe`"
             subscribe: server.allows(ServerCapability::ResourcesSubscribe),
             tasks: server.allows(ServerCapability::Tasks),
         };

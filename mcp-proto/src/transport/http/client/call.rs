@@ -107,6 +107,7 @@ impl HttpClient {
             Ok(headers) => {
                 let (url, body) = (self.post_url(), encoded.body.clone());
                 let exchange =
+                    //= C4.1 "Every message is a new POST"
                     self.begin_exchange(ExchangeKind::Call(number), Verb::Post, url, headers, body);
                 self.suspend_sent_deadline(number);
                 self.calls.enter_exchange(number, exchange);
@@ -232,6 +233,7 @@ impl HttpClient {
         self.tools.forget_waiting_call(number);
         let sent = match call.state {
             // If the rest of its answer was about to be requested, the server is working on it.
+            //= C4.16 "Cancel = close the response stream"
             CallState::InExchange(exchange) => self.abort_exchange(exchange) || call.resume_point.is_some(),
             _ => call.is_with_server(),
         };
@@ -459,8 +461,10 @@ impl HttpClient {
             if let Some(call) = self.calls.get_mut(number) {
                 call.reissued = true;
             }
+            //= C4.15 "re-issued, where it is safe or opted in, as a NEW request with a new id"
             return self.requeue_with_new_id(now, number);
         }
+        //= C4.15 "otherwise the caller gets `Lost`"
         self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
     }
 

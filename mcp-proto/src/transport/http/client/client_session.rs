@@ -47,6 +47,7 @@ pub(super) struct ClientSession {
 
 impl fmt::Debug for ClientSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        //= C4.18 "treat as secret"
         let Self { generation, gate, has_answered, fruitless_renewals, offers_stream, .. } = self;
         f.debug_struct("ClientSession")
             .field("generation", generation)

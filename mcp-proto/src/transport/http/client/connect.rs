@@ -145,6 +145,7 @@ impl HttpClient {
                         ..
                     }
                 );
+                //= C4.18 "Store `MCP-Session-Id` from InitializeResult"
                 self.session.set_id(session.filter(|_| found && self.legacy_sse.is_none()));
                 let act = self.detection.handle_initialize(now, to_reply(ended));
                 self.perform_detection(now, act);

@@ -32,9 +32,11 @@ impl SessionHeaders<'_> {
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header>
     fn append(&self, headers: &mut RequestHeaders) {
         if let Some(revision) = self.revision.filter(|&revision| revision >= Revision::V2025_06_18) {
+            //= C4.5 "Header `MCP-Protocol-Version` (negotiated) on every request after initialize"
             headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().to_string()));
         }
         if let Some(session) = self.session {
+            //= C4.18 "send it on all later requests"
             headers.push((header::SESSION_ID.into(), session.to_string()));
         }
     }
@@ -48,6 +50,7 @@ impl SessionHeaders<'_> {
 
     /// Returns the headers of a GET for an event stream.
     pub(super) fn get(&self, last_event: Option<&str>) -> RequestHeaders {
+        //= C4.21 "GET stream: `Accept: text/event-stream`"
         let mut headers = Vec::from([("accept".into(), EVENTS.to_string())]);
         self.append(&mut headers);
         if let Some(last_event) = last_event {
@@ -70,6 +73,7 @@ pub(super) fn sessionless_headers() -> RequestHeaders {
     const TYPICAL_COUNT: usize = 8;
     let mut headers = Vec::with_capacity(TYPICAL_COUNT);
     headers.push(("content-type".into(), JSON.to_string()));
+    //= C4.2 "`Accept: application/json, text/event-stream`"
     headers.push(("accept".into(), JSON_OR_EVENTS.to_string()));
     headers
 }
@@ -77,7 +81,9 @@ pub(super) fn sessionless_headers() -> RequestHeaders {
 /// Returns the headers of a modern message, without those that repeat its parameters.
 pub(super) fn modern_headers(method: &str, revision: Revision) -> RequestHeaders {
     let mut headers = sessionless_headers();
+    //= C4.4 "Header `MCP-Protocol-Version` = `_meta` version on every POST"
     headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().to_string()));
+    //= C4.6 "Header `Mcp-Method` on every message"
     headers.push((header::METHOD.into(), encode(method).into_owned()));
     headers
 }
@@ -91,9 +97,12 @@ pub(super) fn modern_request_headers(
 ) -> Result<RequestHeaders, RequestError> {
     let mut headers = modern_headers(method, revision);
     if let Some(subject) = request.subject() {
+        //= C4.7 "Header `Mcp-Name` for tools/call + prompts/get (`params.name`), resources/read (`params.uri`)"
+        //= C14.2 "Header `Mcp-Name` = taskId on tasks/get, update, cancel"
         headers.push((header::NAME.into(), encode(&subject).into_owned()));
     }
     if let Some(params) = params {
+        //= C4.9 "tools/call: mirror each `x-mcp-header` property into `Mcp-Param-{Name}`"
         let mirrored = params.values(request.arguments().as_ref());
         let mirrored = mirrored.map_err(|error| RequestError::Encode(error.to_string()))?;
         headers.extend(mirrored.into_iter().map(|(name, value)| (Cow::Owned(name), value)));

@@ -92,6 +92,7 @@ impl HttpClient {
                 }
                 if error.retry != RetryAdvice::Later || !known {
                     self.peer.note_event_stream_lost();
+                    //= C4.21 "405 = not offered"
                     if !matches!(error.status, 404 | 405) {
                         let detail = format!("{error}");
                         self.peer.report(Diagnostic::EventStreamUnavailable { detail });

@@ -263,6 +263,7 @@ impl Outbox for HttpOutbox {
         self.bytes = self.bytes.saturating_add(body.len());
         self.peer_output.push_back(match about {
             MessageKind::Request { id, method, params, revision, .. } => {
+                //= C4.3 "Body is one request or one notification (no batch, no response)"
                 let encoded = EncodedRequest::new(body, params, method, revision);
                 PeerOutput::Request { id, wire_id: id, method: method.into(), revision, encoded }
             }

@@ -38,6 +38,7 @@ impl HttpClient {
         loop {
             // Each event may end the exchange.
             let Some(exchange) = self.exchanges.get_mut(id) else { return };
+            //= C4.2 "both answer forms supported"
             let ResponseState::Events(events) = &mut exchange.response else { return };
             let Some(item) = events.poll_item() else { return };
             let bytes = match &item {

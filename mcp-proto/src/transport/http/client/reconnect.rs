@@ -89,6 +89,7 @@ impl Reconnects {
         self.failures = self.failures.saturating_add(1);
         let floor =
             if core::mem::replace(&mut self.has_reconnected, true) { MIN_PAUSE } else { Duration::ZERO };
+        //= C4.22 "SSE `retry` respected before reconnect"
         pause.max(wish).max(floor)
     }
 }

@@ -38,6 +38,7 @@ impl HttpClient {
             return false;
         }
         self.discard_session(now);
+        //= C4.19 "404 to a request with a session id → new `initialize` without session id"
         let act = self.detection.repeat_handshake(now, version);
         self.perform_detection(now, act);
         true
@@ -83,6 +84,7 @@ impl HttpClient {
         let purpose = ExchangeKind::Post(post);
         if let Some((verb, headers, body)) = self.rebuild_request(&purpose) {
             let url = self.post_url();
+            //= C4.1 "Every message is a new POST"
             let exchange = self.begin_exchange(purpose, verb, url, headers, body);
             self.limit_post_response(now, exchange);
         }

@@ -32,6 +32,7 @@ impl<'a> Value<'a> {
             Some(b'"') => Self::Text(serde_json::from_str::<JsonStr<'_>>(text).map_err(ValueError::Json)?.0),
             Some(b'-' | b'0'..=b'9') => Self::Integer(integer(text)?),
             _ => match text {
+                //= C4.10 "null or absent argument → header omitted"
                 "null" => return Ok(None),
                 "true" => Self::Boolean(true),
                 "false" => Self::Boolean(false),
@@ -44,6 +45,7 @@ impl<'a> Value<'a> {
     pub(super) fn encode(self) -> String {
         match self {
             Self::Text(text) => header::encode(&text).into_owned(),
+            //= C4.10 "bool `true`/`false`, integers decimal"
             Self::Integer(number) => format!("{number}"),
             Self::Boolean(value) => format!("{value}"),
         }
@@ -119,6 +121,7 @@ impl<'de> Visitor<'de> for ArgumentNode<'_, '_, 'de> {
         let Self { walk, properties: below } = self;
         let mut seen: Vec<&str> = Vec::new();
         while let Some(JsonStr(name)) = map.next_key()? {
+            //= C4.9 "walk the exact property path"
             let Some((name, param)) = below.0.get_key_value(&*name) else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
@@ -193,5 +196,6 @@ fn integer(number: &str) -> Result<i64, ValueError> {
             whole
         }
     };
+    //= C4.11 "integers within ±(2^53−1)"
     if whole.unsigned_abs() <= MAX_SAFE_INTEGER { Ok(whole) } else { Err(ValueError::Range) }
 }

@@ -86,6 +86,7 @@ fn read_tool(entry: &str) -> Result<Option<ListedTool>, ExcludedTool> {
     let headers = match schema.map(|schema| ParamHeaders::from_schema(schema.get())) {
         None => None,
         Some(Ok(headers)) => headers,
+        //= C4.11 "Exclude a tool from tools/list results"
         Some(Err(reason)) => return Err(ExcludedTool { name: name.unwrap_or_default(), reason }),
     };
     let hints = annotations.and_then(|hints| pick_members(hints.get(), ["readOnlyHint", "idempotentHint"]));

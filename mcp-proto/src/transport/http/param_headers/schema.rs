@@ -66,9 +66,11 @@ impl ToolSchemaWalk<'_> {
         let Ok(JsonStr(name)) = serde_json::from_str(mark.get()) else {
             return Err(ParamHeaderError::NotText { at: at() });
         };
+        //= C4.11 "empty, not a token, has CTL/CR/LF"
         if name.is_empty() || !name.bytes().all(is_token) {
             return Err(ParamHeaderError::Name { at: at(), name: display_path([&*name]) });
         }
+        //= C4.11 "not unique case-insensitively"
         let is_taken = |taken: &&str| taken.eq_ignore_ascii_case(&name);
         if self
             .names
@@ -148,6 +150,7 @@ impl<'de> SchemaNode<'_, 'de> {
         let mut is_simple = false;
         while let Some(JsonStr(keyword)) = map.next_key()? {
             match &*keyword {
+                //= C4.11 "or not statically reachable through `properties`"
                 MARK if place != SchemaPosition::Parameter => {
                     let at = walk.path_text();
                     return Err(walk.fail(ParamHeaderError::Unreachable { at }));
@@ -167,6 +170,7 @@ impl<'de> SchemaNode<'_, 'de> {
                 },
             }
         }
+        //= C4.11 "not on string/integer/boolean"
         if param.header_index.is_some() && !is_simple {
             let at = walk.path_text();
             return Err(walk.fail(ParamHeaderError::Type { at }));
