@@ -70,9 +70,11 @@ impl Batches {
         }
         let mut answers = self.batches.remove(&id)?.answers;
         self.bytes = self.bytes.saturating_sub(answers.len());
+        //= R1 "nothing for notifications alone"
         if answers.is_empty() {
             return None;
         }
+        //= R1 "one array of answers"
         answers.insert(0, b'[');
         answers.push(b']');
         Some(answers)

@@ -257,10 +257,13 @@ impl<R: ResultFields> Serialize for ResultWithDefaults<'_, R> {
         let stamp = self.stamp;
         let kind = stamp.kind.or(self.result.result_type()).unwrap_or(&ResultType::Complete);
         let mut map = serializer.serialize_map(None)?;
+        //= S1.2 "Every result has `resultType`"
+        //= R8 "on results of get, update and cancel"
         map.serialize_entry("resultType", kind.as_str())?;
         self.result.serialize_fields_at(self.revision, &mut map)?;
         // A result that is passed on undecoded may contain its author's cache hints among its own fields.
         let hint = stamp.hint.filter(|_| *kind == ResultType::Complete);
+        //= S7.1 "carry ttlMs ≥ 0 and cacheScope"
         let (ttl_ms, scope) = self.result.cache_hint();
         let ttl_ms = ttl_ms.or(hint.map(|hint| hint.ttl_ms)).filter(|_| !self.result.has_field("ttlMs"));
         let scope = scope.or(hint.map(|hint| hint.scope)).filter(|_| !self.result.has_field("cacheScope"));

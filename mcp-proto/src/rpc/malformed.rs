@@ -123,6 +123,7 @@ impl Malformed {
         }
     }
 
+    //= S1.11 "-32700 parse, -32600 request"
     /// The error code to answer with: [`PARSE_ERROR`](code::PARSE_ERROR) if the text is not JSON, and
     /// [`INVALID_REQUEST`](code::INVALID_REQUEST) if it is, or may be, JSON.
     #[must_use]

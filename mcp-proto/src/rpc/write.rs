@@ -66,6 +66,7 @@ pub fn notification(
     })
 }
 
+//= S1.1 "result or error, never both"
 /// Appends the answer to a request. `result` appends one JSON value.
 ///
 /// # Errors
@@ -169,6 +170,7 @@ fn call(
     Ok(written)
 }
 
+//= S2.1 "one per line"
 /// Runs `write`, replaces the line breaks in its output by spaces, and removes the output of a failed `write`.
 fn on_one_line<T>(
     out: &mut Vec<u8>,

@@ -36,6 +36,7 @@ fn decode(text: &str) -> Result<Vec<u8>, Base64Error> {
 }
 
 impl ContentBlock {
+    //= S8.15 "Image/audio base64 with MIME type"
     /// Creates an image from its bytes.
     ///
     /// ```
@@ -49,6 +50,7 @@ impl ContentBlock {
         Self::image(BASE64.encode(bytes), mime_type)
     }
 
+    //= S8.15 "Image/audio base64 with MIME type"
     /// Creates audio from its bytes.
     pub fn audio_bytes(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::audio(BASE64.encode(bytes), mime_type)
@@ -76,6 +78,7 @@ impl AudioContent {
 }
 
 impl BlobResourceContents {
+    //= S8.13 "blobs base64"
     /// Creates the contents of a resource from its bytes.
     pub fn from_bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self::new(uri, BASE64.encode(bytes))

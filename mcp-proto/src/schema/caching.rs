@@ -33,6 +33,7 @@ pub struct CacheHint {
 impl CacheHint {
     /// Not cacheable.
     pub const fn none() -> Self {
+        //= S7.3 "`public` only for data free of user content"
         Self { ttl_ms: 0, scope: CacheScope::Private }
     }
 
@@ -142,6 +143,7 @@ impl<R: Cacheable> IntoResult<R> for Cached<R> {
 impl<R: Cacheable> IntoResult<R> for CachedPage<R> {
     fn into_result(mut self) -> R {
         self.result.set_ttl_ms(milliseconds(self.ttl));
+        //= S7.2 "Same cacheScope over all pages of a list"
         self.result.set_cache_scope(None);
         self.result
     }

@@ -72,6 +72,7 @@ object! {
         optional {
             /// Id by which `notifications/elicitation/complete` reports that the user has finished: required by
             /// 2025-11-25, absent in other revisions.
+            //= S9.4 "no elicitationId (own id goes in requestState)"
             elicitation_id: Option<String> = "elicitationId" until V2025_11_25;
             /// Asks the client to run the request as a task.
             task: Option<TaskMetadata> = "task" since V2025_11_25 until V2025_11_25;

@@ -217,6 +217,7 @@ object! {
     }
 }
 
+//= S8.15 "embedded resource uri + text|blob"
 /// The contents of a resource.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-contents>

@@ -54,6 +54,7 @@ impl CreateMessageParams {
         }
     }
 
+    //= R9 "Sampling `toolChoice` required and none honoured"
     /// The rule for tool calls that the answer to this request must follow.
     pub fn tool_rule(&self) -> ToolRule {
         let tools = self.tools.iter().flat_map(|tools| tools.iter());

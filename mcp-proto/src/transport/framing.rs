@@ -68,6 +68,7 @@ impl Outbox for Newline {
 
     fn commit(&mut self, _about: MessageKind<'_>) {
         //= C3.1 "One message per line"
+        //= S2.1 "one per line"
         self.queue.push(b'\n');
         self.whole = self.queue.len();
     }

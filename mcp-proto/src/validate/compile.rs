@@ -117,6 +117,7 @@ impl Schema {
         let options = jsonschema::options()
             .with_draft(dialect.draft())
             //= C1.25 "No automatic dereference of a network `$ref`/`$dynamicRef`"
+            //= S1.13 "no network $ref"
             .offline()
             .should_validate_formats(false)
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN))

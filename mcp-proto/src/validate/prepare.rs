@@ -39,6 +39,7 @@ pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<PreparedSchema, Sch
     // The text is valid JSON: the parser can only refuse its depth.
     let mut schema: Value = serde_json::from_str(text).map_err(|_| SchemaError::Bound(Bound::Depth))?;
     //= C1.23 "JSON Schema 2020-12 supported and assumed where `$schema` is absent"
+    //= S1.13 "Schema rules (2020-12"
     let dialect = named_dialect(&schema)?.unwrap_or(Dialect::Draft2020_12);
     let mut walk = SchemaWalk {
         bounds,
@@ -97,6 +98,7 @@ impl SchemaWalk<'_> {
     ) -> Result<(), SchemaError> {
         count(&mut self.values, self.bounds.values, Bound::Values)?;
         let deeper = position.depth.saturating_add(1);
+        //= S1.13 "bounds"
         if deeper > self.bounds.schema_depth {
             return Err(SchemaError::Bound(Bound::Depth));
         }

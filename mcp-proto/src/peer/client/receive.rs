@@ -347,6 +347,7 @@ impl Client {
         let Some(id) = params.request_id else { return };
         if self.era() == Some(Era::Modern) {
             // A server cancels only to end a subscription; one that ended by its result is already removed.
+            //= R4 "the client reads either, in any order"
             if let Some(wire) = self.config.conduct.number_of(&id)
                 && let number = self.outbound.number_for_wire(wire)
                 && self.is_subscription(number)

@@ -155,6 +155,7 @@ impl SenderInfo {
             return Err(missing_key_error(keys));
         };
         let log_level = match (keys.level, decode_member::<LoggingLevel>(keys.level)) {
+            //= S8.18 "bad level → -32602 (SHOULD)"
             (Some(level), None) => return Err(invalid_params(format!("{} is not a log level", level.get()))),
             (_, level) => level,
         };
@@ -216,6 +217,7 @@ pub(super) fn admit(
                 let requested = params.and_then(version_of).unwrap_or_default();
                 Err(unsupported_version(config.eras, requested))
             }
+            //= R1 "`initialize` never in one"
             (_, BatchPosition::Batch) => {
                 Err(ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch"))
             }
@@ -260,6 +262,7 @@ fn version_of(params: &Raw) -> Option<String> {
     decode_member(version)
 }
 
+//= S1.7 "No reliance on earlier requests of the same connection"
 fn admit_modern(
     config: &ServerConfig,
     mut last: Option<&mut Option<SenderInfo>>,
@@ -275,6 +278,7 @@ fn admit_modern(
         era: Era::Modern,
         revision: sender.revision,
         client_info: sender.info.clone(),
+        //= S1.6 "never rely on undeclared or earlier-declared capabilities"
         client_capabilities: sender.capabilities.clone(),
         principal: None,
         progress_token: decode_member::<Id>(keys.progress),
@@ -318,10 +322,12 @@ fn find_method(
     match MethodInfo::find(method, Direction::ClientToServer, revision) {
         Some(info) if info.server_allows(&config.capabilities, revision) => Ok(Some(info)),
         None if config.custom_methods.iter().any(|custom| custom == method) => Ok(None),
+        //= S1.11 "-32601 method"
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, format!("unknown method {method:?}"))),
     }
 }
 
+//= S1.4 "Missing required `_meta` field → -32602"
 fn missing_key_error(keys: &MetaKeys<'_>) -> ErrorObject {
     let version = (crate::schema::meta::PROTOCOL_VERSION, decode_member::<String>(keys.version).is_some());
     let capabilities = (
@@ -336,6 +342,7 @@ fn missing_key_error(keys: &MetaKeys<'_>) -> ErrorObject {
     invalid_params(text)
 }
 
+//= S1.5 "Version not supported → -32022 with `supported`,`requested`"
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#protocol-version-negotiation>
 pub(crate) fn unsupported_version(eras: Eras, requested: String) -> ErrorObject {
     let message = format!("unsupported protocol version {requested:?}");

@@ -30,6 +30,7 @@ impl Server {
         if self.subscriptions.get(request).is_some() {
             return;
         }
+        //= S1.1 "Answers carry the same id"
         let Some((id, served)) = self.take(request) else { return };
         let written = match answer {
             Answer::Result(result) => check_result_kind(&served, result.result_type())
@@ -62,6 +63,7 @@ impl Server {
         let stamp = (served.era == Era::Modern).then(|| ResultDefaults {
             kind,
             server_info: info.as_deref(),
+            //= S1.14 "ttlMs, cacheScope"
             hint: served.info.and_then(|info| self.config.cache_hint(info)),
             subscription: None,
         });
@@ -112,6 +114,7 @@ impl Server {
 fn check_input_allowed(served: &PendingRequest, required: &InputRequiredResult) -> Result<(), ErrorObject> {
     check_result_kind(served, Some(&ResultType::InputRequired))?;
     let asks = required.input_requests.as_ref().is_some_and(|requests| !requests.is_empty());
+    //= S4.2 "≥1 of inputRequests, requestState"
     if !(asks || required.request_state.is_some()) {
         return Err(ErrorObject::new(
             code::INTERNAL_ERROR,
@@ -120,12 +123,15 @@ fn check_input_allowed(served: &PendingRequest, required: &InputRequiredResult) 
     }
     let mut missing: Option<ClientCapabilities> = None;
     for (_, request) in required.input_requests.iter().flat_map(|requests| requests.iter()) {
+        //= S4.3 "values ElicitRequest, CreateMessageRequest or ListRootsRequest"
         let Some(needed) = required_capability(request) else {
             return Err(ErrorObject::new(
                 code::INTERNAL_ERROR,
                 "an input request of the result has an unknown method",
             ));
         };
+        //= S1.6 "Undeclared client capability needed → -32021 with requiredCapabilities"
+        //= S4.3 "only if that capability is declared"
         if !served.capabilities.has(needed) {
             missing = Some(missing.unwrap_or_default().with(needed));
         }
@@ -136,8 +142,10 @@ fn check_input_allowed(served: &PendingRequest, required: &InputRequiredResult) 
 /// The client capability that an input request needs; `None` if the protocol does not define its method.
 pub(crate) fn required_capability(request: &InputRequest) -> Option<ClientCapability> {
     Some(match request {
+        //= S9.1 "only declared modes"
         InputRequest::Elicit(ElicitParams::Url(_)) => ClientCapability::ElicitationUrl,
         InputRequest::Elicit(_) => ClientCapability::ElicitationForm,
+        //= S9.8 "Tool-enabled sampling only if sampling.tools"
         InputRequest::CreateMessage(params) if params.tools.is_some() || params.tool_choice.is_some() => {
             ClientCapability::SamplingTools
         }
@@ -154,6 +162,7 @@ fn check_result_kind(served: &PendingRequest, kind: Option<&ResultType>) -> Resu
     let possible = match (kind, served.era) {
         (None | Some(ResultType::Complete), _) => true,
         (Some(_), Era::Legacy) => false,
+        //= S4.1 "input_required only for tools/call, prompts/get, resources/read"
         (Some(ResultType::InputRequired), Era::Modern) => served.info.is_some_and(|info| info.input_required),
         (Some(ResultType::Task), Era::Modern) => {
             let needed = ClientCapability::TasksExtension;
@@ -168,12 +177,14 @@ fn check_result_kind(served: &PendingRequest, kind: Option<&ResultType>) -> Resu
     possible.then_some(()).ok_or_else(refused)
 }
 
+//= S1.10 "Emit only defined codes of -32020…-32099; not -32002/-32042"
 /// Replaces an error code that the revision forbids.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
 pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorObject {
     let differences = revision.differences();
     error.code = match error.code {
+        //= S8.12 "Unknown resource → -32002"
         code::RESOURCE_NOT_FOUND => differences.resource_not_found_code,
         code::URL_ELICITATION_REQUIRED if !differences.url_elicitation_error => code::INTERNAL_ERROR,
         code::HEADER_MISMATCH
@@ -206,6 +217,7 @@ pub fn missing_capabilities(required: ClientCapabilities) -> ErrorObject {
     }
 }
 
+//= S8.11 "Unknown resource → -32602"
 /// The error for a resource that does not exist, in the form of `revision`.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#error-handling>

@@ -37,6 +37,7 @@ impl Server {
             return self.diagnose(Diagnostic::DuplicateRequest { id, method });
         }
         let answered = match self.admit(&request, meta, batch) {
+            //= S1.20 "ping answered promptly"
             Ok(AdmittedRequest::Ping) => self.answer_locally(&id, batch, &EmptyResult::new(), out),
             Ok(AdmittedRequest::Initialize) => self.open_session(&id, request.params.as_ref(), out),
             Ok(AdmittedRequest::Request(asked)) => {
@@ -148,11 +149,13 @@ impl Server {
                 self.events.push_or_drop(Event::LogLevelSet(params.level), 0);
                 return self.answer_locally(&id, batch, &EmptyResult::new(), out);
             }
+            //= S5.8 "resources/subscribe"
             Some(SubscribeResource::NAME) => {
                 let params: SubscribeResourceParams = decode(&method, params.as_ref())?;
                 self.subscribe(params.uri)?;
                 return self.answer_locally(&id, batch, &EmptyResult::new(), out);
             }
+            //= S5.8 "unsubscribe"
             Some(UnsubscribeResource::NAME) => {
                 let params: UnsubscribeResourceParams = decode(&method, params.as_ref())?;
                 self.unsubscribe(params.uri)?;
@@ -176,6 +179,7 @@ impl Server {
                 let result = self.discover_result();
                 self.write_result(&id, &served, &result, None, out)
             }
+            //= S5.6 "progress/message never on a listen stream"
             Some(SubscriptionsListen::NAME) => {
                 self.listen(id, served, decode(&method, params.as_ref())?, out)
             }
@@ -218,6 +222,7 @@ impl Server {
         Ok(request)
     }
 
+    //= S1.14 "Implement `server/discover` (supportedVersions, capabilities"
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/discover>
     fn discover_result(&self) -> DiscoverResult {
         let versions: alloc::vec::Vec<alloc::string::String> =
@@ -272,6 +277,7 @@ pub(super) fn decode<'a, T: serde::Deserialize<'a>>(
     method: &str,
     params: Option<&'a Raw>,
 ) -> Result<T, ErrorObject> {
+    //= S1.11 "-32602 params"
     let invalid = |what: alloc::string::String| {
         ErrorObject::new(code::INVALID_PARAMS, alloc::format!("invalid parameters for {method}: {what}"))
     };

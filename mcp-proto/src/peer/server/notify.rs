@@ -28,8 +28,11 @@ impl Server {
         params: &ProgressParams,
         out: &mut dyn Outbox,
     ) -> bool {
+        //= S6.2 "stop after completion"
         let Some((id, served)) = self.inbound.get(request) else { return false };
+        //= S6.2 "only active token"
         let Some(token) = served.progress_token.clone() else { return false };
+        //= S6.2 "value strictly rising"
         if served.progress.as_ref().is_some_and(|last| !exceeds(&params.progress, last)) {
             return false;
         }
@@ -60,7 +63,9 @@ impl Server {
             },
         };
         let (id, revision, least) = match of_request {
+            //= S8.18 "only on that request's stream; at or above the level"
             Some((id, Era::Modern, revision, Some(least))) => (Some(id), revision, least),
+            //= S8.18 "No notifications/message without logLevel on that request"
             Some((_, Era::Modern, _, None)) => return false,
             Some((id, Era::Legacy, revision, _)) => (Some(id), revision, self.legacy_level()),
             None => match &self.session {
@@ -77,11 +82,13 @@ impl Server {
 
     /// Notifies subscriptions that a list has changed.
     pub(crate) fn list_changed(&mut self, now: Instant, list: ListKind, out: &mut dyn Outbox) {
+        //= S1.19 "Only negotiated capabilities used"
         if self.config.capabilities.has(list.capability()) {
             self.notify_changed(now, Topic::List(list), out);
         }
     }
 
+    //= S5.8 "updated if `resources.subscribe` declared"
     /// Notifies subscriptions that a resource has changed.
     pub(crate) fn resource_updated(&mut self, now: Instant, uri: &str, out: &mut dyn Outbox) {
         self.notify_changed(now, Topic::Resource(uri.into()), out);
@@ -90,6 +97,7 @@ impl Server {
     /// Sends the status of a task to the subscriptions to it.
     pub(crate) fn task_updated(&mut self, params: &TaskUpdatedParams, out: &mut dyn Outbox) -> bool {
         let topic = Topic::Task(params.task_id.as_str().into());
+        //= S11.10 "notifications/tasks only with taskIds"
         let listening: alloc::vec::Vec<Subscriber> = self.subscriptions.subscribers_of(&topic).collect();
         if listening.is_empty() || !self.has_room(out) {
             return false;
@@ -115,6 +123,7 @@ impl Server {
     /// Notifies the client that the interaction with a page is complete.
     pub(crate) fn elicitation_complete(&mut self, id: &str, out: &mut dyn Outbox) -> bool {
         let revision = match self.session.as_ref().filter(|session| session.initialized) {
+            //= S9.4 "no completion notification"
             Some(session) if session.revision.differences().url_elicitation_error => session.revision,
             _ => return false,
         };
@@ -204,6 +213,7 @@ impl Server {
             },
             Subscriber::Listen(subscription) => match self.subscriptions.get(subscription) {
                 Some(listen) => {
+                    //= S5.3 "Every listen notification has subscriptionId in `_meta`"
                     let (id, meta) = (&listen.id, &listen.meta);
                     write_notification(method, Some(id), params, listen.revision, Some(meta), out)
                 }

@@ -50,11 +50,13 @@ impl Server {
     fn handle_batch(&mut self, now: Instant, batch: Batch, out: &mut dyn Outbox) {
         let session = self.session.as_ref();
         let allowed = session.is_some_and(|session| session.revision.differences().batches);
+        //= R1 "-32600 for an empty array"
         if !allowed || batch.is_empty() {
             let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
             return self.reply_error(None, None, &ErrorObject::new(code::INVALID_REQUEST, what), out);
         }
         let id = self.batches.open();
+        //= R1 "Receive batches: requests and notifications mixed"
         for message in batch {
             match message {
                 Ok(message) => self.handle_message(now, message, Some(id), out),
@@ -100,6 +102,7 @@ impl Server {
 
     fn refuse_malformed(&mut self, malformed: Malformed, batch: Option<BatchId>, out: &mut dyn Outbox) {
         // An answer is never answered, and neither is a notification.
+        //= S1.12 "Notifications, known or not, get no answer"
         if malformed.is_silent() {
             if let Some(batch) = batch {
                 self.close_batch(batch, out);
@@ -150,6 +153,7 @@ impl Server {
                 }
                 self.receive_request(request, batch, out);
             }
+            //= S1.12 "Notifications, known or not, get no answer"
             Message::Notification(notification) => {
                 let overtakes = [Cancelled::NAME, Progress::NAME].contains(&&*notification.method);
                 let due = if overtakes { Some(notification) } else { self.queue_notification(notification) };
@@ -210,6 +214,7 @@ impl Server {
             self.cancel_queued(&id, out);
             return;
         };
+        //= S2.3 "nothing more is sent for it"
         let Some((_, served)) = self.take(request) else { return };
         self.abandon(request, &served, params.reason);
         if let Some(batch) = served.batch {

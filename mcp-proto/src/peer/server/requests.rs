@@ -34,6 +34,8 @@ impl Server {
         if out.is_full(limits.queued_bytes) {
             return Err(RequestError::Overloaded { limit: limits.queued_bytes });
         }
+        //= S1.9 "Never send JSON-RPC requests"
+        //= S2.2 "No requests on stdout"
         if self.config.eras == Eras::ModernOnly {
             return Err(RequestError::Revision { method: request.method.into(), revision: Revision::LATEST });
         }
@@ -92,6 +94,7 @@ fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), Request
     if !info.revisions.contains(session.revision) || !info.direction.includes(Direction::ServerToClient) {
         return Err(RequestError::Revision { method: request.method.into(), revision: session.revision });
     }
+    //= S1.19 "Only negotiated capabilities used"
     let missing = match info.client_capability.filter(|&needed| !session.capabilities.has(needed)) {
         Some(needed) => Some(needed),
         None if [Elicit::NAME, CreateMessage::NAME].contains(&info.name) => {

@@ -129,6 +129,7 @@ impl Sealer {
         text
     }
 
+    //= S4.4 "integrity (HMAC/AEAD) when it matters; reject what fails"
     /// Opens a returned state that was sealed with the same `bound_to`.
     ///
     /// # Errors

@@ -36,6 +36,7 @@ impl Session {
         self.initialized || self.has_requested
     }
 
+    //= S1.17 "Answer initialize with the same version if supported, else another (SHOULD latest) supported"
     /// Opens the session that a client asks for. A version that is unknown or modern is answered with the newest legacy
     /// one.
     ///

@@ -57,6 +57,7 @@ impl Server {
         }
         served.stored_bytes = served.stored_bytes.saturating_add(bytes);
         let listen = ListenRequest::new(id.clone(), served.revision, topics);
+        //= S5.2 "`notifications/subscriptions/acknowledged` first, with granted filter"
         let acknowledged = SubscriptionsAcknowledgedParams::new(granted);
         let subscription = self.track_request(id.clone(), served)?;
         let name = SubscriptionsAcknowledged::NAME;
@@ -85,6 +86,7 @@ impl Server {
         fits.then_some(()).ok_or_else(refused)
     }
 
+    //= R4 "Server ending a listen on a byte stream: its result, then `notifications/cancelled`"
     /// Ends a subscription gracefully: sends its result and the notification that ends it.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure>
@@ -106,6 +108,7 @@ impl Server {
             let params = CancelledParams::request(id.clone());
             // Its content always encodes.
             let meta = Some(&listen.meta);
+            //= S5.5 "notifications/cancelled from a server only for a listen request"
             let _ = write_notification(Cancelled::NAME, Some(&id), &params, listen.revision, meta, out);
         }
     }

@@ -37,6 +37,7 @@ pub(super) struct ListenRequest {
 
 impl ListenRequest {
     pub(super) fn new(id: Id, revision: Revision, topics: Vec<Topic>) -> Self {
+        //= S5.3 "Every listen notification has subscriptionId in `_meta`"
         let meta = Json::encode(&id).into_iter().map(|id| (meta::SUBSCRIPTION_ID, id)).collect();
         Self { id, revision, meta, topics }
     }
@@ -197,6 +198,7 @@ pub(super) fn grant(
         (asked.resources_list_changed, &mut granted.resources_list_changed, ListKind::Resources),
     ];
     for (asked, granted, list) in lists {
+        //= S5.1 "No notification types that were not asked"
         if asked == Some(true) && declared.has(list.capability()) {
             *granted = Some(true);
             topics.push(Topic::List(list));
@@ -213,6 +215,7 @@ pub(super) fn grant(
         && declared.has(ServerCapability::TasksExtension)
     {
         let needed = ClientCapability::TasksExtension;
+        //= S11.6 "Undeclared client asking taskIds in listen → -32021"
         if !client.has(needed) {
             return Err(missing_capabilities(ClientCapabilities::default().with(needed)));
         }
