@@ -27,6 +27,7 @@ impl<N: AsRef<str>, V: AsRef<[u8]>> Fields for [(N, V)] {
     fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
         for (candidate, value) in self {
             //= C4.14 "Header names case-insensitive, values case-sensitive"
+            //= S3.10 "Header names compared case-insensitively"
             if candidate.as_ref().eq_ignore_ascii_case(name) {
                 show(value.as_ref());
             }

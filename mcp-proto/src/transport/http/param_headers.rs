@@ -120,8 +120,10 @@ impl ParamHeaders {
                 (Some(_), None) => return Err(HeaderMismatchError::Unexpected { header: header() }),
                 (Some(given), Some(value)) => (given, value),
             };
+            //= S3.9 "Decode the Base64 sentinel before comparing; reject invalid characters"
             let text = header::decode(given)
                 .map_err(|error| HeaderMismatchError::Undecodable { header: header(), error })?;
+            //= S3.9 "integers SHOULD compare numerically"
             if !value.equals(&text) {
                 return Err(HeaderMismatchError::Different { header: header() });
             }

@@ -197,5 +197,6 @@ fn integer(number: &str) -> Result<i64, ValueError> {
         }
     };
     //= C4.11 "integers within ±(2^53−1)"
+    //= R6 "`x-mcp-header` integers within ±(2^53−1)"
     if whole.unsigned_abs() <= MAX_SAFE_INTEGER { Ok(whole) } else { Err(ValueError::Range) }
 }

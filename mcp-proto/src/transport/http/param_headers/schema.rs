@@ -60,6 +60,7 @@ impl ToolSchemaWalk<'_> {
         }
     }
 
+    //= S8.9 "x-mcp-header constraints (C4)"
     /// Adds the mark of the current parameter; returns the index of its header.
     fn add_mark(&mut self, mark: &RawValue) -> Result<usize, ParamHeaderError> {
         let at = || self.path_text();

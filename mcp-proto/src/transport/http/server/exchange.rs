@@ -43,6 +43,7 @@ impl Exchange {
     pub fn open(setup: &Setup, request: ModernRequest, now: Instant) -> Self {
         let mut exchange = Self {
             setup: setup.clone(),
+            //= S3.13 "SSE of a request carries only notifications for that request"
             server: Server::from_prepared(setup.modern()),
             output: ExchangeOutput::new(request.accepts, request.permit.as_ref().map(BytePermit::account)),
             queued_before: 0,
@@ -107,6 +108,7 @@ impl Exchange {
     /// Cancels the request: the client has disconnected.
     pub fn handle_disconnect(&mut self, now: Instant) {
         self.run(now, |server, out| {
+            //= S3.16 "Client disconnect = cancel"
             server.abort(peer::CloseReason::Lost(LostReason::Disconnected(String::new())));
             out.clear();
         });

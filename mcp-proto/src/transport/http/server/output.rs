@@ -108,6 +108,7 @@ impl ExchangeOutput {
         }
     }
 
+    //= S3.16 "nothing more sent"
     /// Discards all output after the client has disconnected.
     pub(super) fn clear(&mut self) {
         self.end();
@@ -115,6 +116,7 @@ impl ExchangeOutput {
         (self.complete_bytes, self.taken_bytes) = (0, 0);
     }
 
+    //= S3.7 "Request → application/json or text/event-stream"
     pub(super) fn head(&self) -> Option<ResponseHead> {
         match self.form {
             ResponseForm::Undecided => None,
@@ -174,6 +176,7 @@ impl ExchangeOutput {
         self.complete_bytes = self.buffer.len();
     }
 
+    //= S3.13 "then the response, then ends (SHOULD)"
     fn commit_reply(&mut self, status: u16) {
         if self.has_replied {
             return;
@@ -218,11 +221,15 @@ impl Outbox for ExchangeOutput {
             MessageKind::Notification { .. } if !self.has_replied && self.accepts != AcceptedTypes::Json => {
                 self.commit_event()
             }
+            //= S1.9 "Never send JSON-RPC requests"
             MessageKind::Notification { .. } | MessageKind::Request { .. } => {}
         }
     }
 
     fn commit_error(&mut self, _: Option<&Id>, error: i64) {
+        //= S1.5 "HTTP 400"
+        //= S1.6 "HTTP 400"
+        //= S3.12 "Unsupported version → 400 + -32022"
         self.commit_reply(match (error, self.stage) {
             (
                 code::HEADER_MISMATCH
@@ -231,8 +238,10 @@ impl Outbox for ExchangeOutput {
                 _,
             ) => 400,
             (_, Stage::Handling) => 200,
+            //= S3.11 "Unknown method → 404 + -32601"
             (code::METHOD_NOT_FOUND, Stage::Admission) => 404,
             (code::INTERNAL_ERROR, Stage::Admission) => 503,
+            //= S1.4 "HTTP 400"
             (_, Stage::Admission) => 400,
         });
     }

@@ -102,6 +102,8 @@ impl RequestIntake {
         let refuse = |status: u16, what: &str| {
             HttpResponse::refusal(status, version.version().error_id(), code::INVALID_REQUEST, what)
         };
+        //= S3.2 "Origin present and invalid → 403"
+        //= R2 "Origin check"
         if !config.origins.allows(fields) {
             return Err(refuse(
                 403,
@@ -114,11 +116,13 @@ impl RequestIntake {
         let (path, query) = head.path.split_once('?').unwrap_or((head.path, ""));
         let place = endpoint_kind(setup, path).ok_or_else(|| refuse(404, "there is nothing at this path"))?;
         let old = setup.eras() != Eras::ModernOnly && version.version().era() != Some(Era::Modern);
+        //= S3.1 "Single endpoint, POST (25: and GET)"
         let verb = match (head.method, place) {
             ("POST", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents | EndpointKind::Messages) => {
                 RequestMethod::Post
             }
             ("GET", EndpointKind::Events) => RequestMethod::Get,
+            //= S3.24 "GET → SSE or 405"
             ("GET", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents) if old => RequestMethod::Get,
             ("DELETE", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents) if old => {
                 RequestMethod::Delete
@@ -158,6 +162,7 @@ impl RequestIntake {
             version,
         };
         let target = match (verb, place) {
+            //= R2 "client POSTs only there"
             (RequestMethod::Post, EndpointKind::Messages) => match session_from_query(query) {
                 Some(id) => IntakeTarget::Messages(id),
                 None => return Err(HttpResponse::unknown_session(None)),

@@ -126,6 +126,7 @@ impl ModernRequest {
         unescape(params.get(name?)?)
     }
 
+    //= S3.8 "Mcp-Param-* → 400 + -32020"
     /// Checks that the [kept](super::RequestIntake::retain_params) headers match the arguments of the tool.
     ///
     /// # Errors
@@ -192,6 +193,7 @@ fn route_frame(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<Reques
                 check_notification(&kept, &notification.method, &envelope)
                     .map_err(|what| mismatch_response(kept.version.version().error_id(), what))?;
                 check_spoken(setup, &envelope)?;
+                //= S3.6 "Notification accepted → 202 without body"
                 return Ok(RequestRoute::Answer(HttpResponse::empty(202)));
             }
             route_to_session(setup, &kept, Frame::Single(Message::Notification(notification)).into())
@@ -276,6 +278,7 @@ fn route_to_session(
     let post = Post { content, accepts: kept.accepts, permit: None };
     let version = kept.version.version();
     let id = post.request_id().map_or(version.error_id(), ErrorId::Known);
+    //= S3.6 "not accepted → HTTP error"
     let refuse = |what: &str| Err(HttpResponse::refusal(400, id, code::INVALID_REQUEST, what));
     match version {
         VersionHeader::Unknown => {
@@ -375,6 +378,7 @@ fn text_value(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     unescape(raw?.get().as_bytes())
 }
 
+//= S3.8 "Missing/mismatching MCP-Protocol-Version, Mcp-Method, Mcp-Name"
 /// Checks that the headers of a request match its body.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation>
@@ -410,6 +414,7 @@ fn check_notification(
 fn check_spoken(setup: &Setup, envelope: &MirroredParams<'_>) -> Result<(), HttpResponse> {
     let eras = setup.eras();
     match text_value(envelope.version) {
+        //= S3.12 "Unsupported version → 400 + -32022"
         Some(version) if !eras.modern().iter().any(|revision| revision.as_str() == version) => {
             let error = unsupported_version(eras, version.into_owned());
             Err(HttpResponse::error(400, ErrorId::Null, &error))
@@ -434,6 +439,7 @@ fn check_equal(header: &SingleHeader, name: &str, body: &str, encoding: Encoding
         SingleHeader::Conflicting => return Err(format!("{name} header comes with several values")),
     };
     let text = match encoding {
+        //= S3.9 "Decode the Base64 sentinel before comparing; reject invalid characters"
         Encoding::MaybeBase64 => value::decode(header),
         Encoding::Plain => Ok(String::from_utf8_lossy(header)),
     };

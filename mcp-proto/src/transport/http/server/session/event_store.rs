@@ -148,6 +148,7 @@ impl EventStore {
 
     /// Returns the events of a stream sent after event `number`, oldest first.
     pub(super) fn after(&self, stream: u64, number: u64) -> impl Iterator<Item = (u64, Bytes)> + use<'_> {
+        //= S3.22 "replay only that stream"
         let events = self.streams.get(&stream).into_iter().flat_map(|stored| &stored.events);
         let later = events.filter(move |stored| stored.number > number);
         later.map(|stored| (stored.number, stored.event.clone()))

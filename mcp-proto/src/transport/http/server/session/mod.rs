@@ -104,6 +104,7 @@ impl Session {
             let connection = streams.listen();
             let paths = setup.config().legacy_sse.clone();
             let LegacyPaths { messages, .. } = paths.unwrap_or_default();
+            //= R2 "`endpoint` event on connect"
             streams.send_endpoint(connection, &format!("{messages}?{SESSION_QUERY}{id}"));
             connection
         });
@@ -218,6 +219,7 @@ impl Session {
         accepts: AcceptedTypes,
         body: Option<BytePermit>,
     ) -> PostOutcome {
+        //= S3.6 "Notification accepted → 202 without body"
         if !matches!(message, Message::Request(_)) {
             self.handle_message(now, None, message);
             return PostOutcome::Answer(HttpResponse::empty(202));
@@ -229,6 +231,7 @@ impl Session {
         PostOutcome::Connection(connection)
     }
 
+    //= R1 "POST arrays over HTTP"
     /// Handles each message of a batch; the answers go out together.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
@@ -241,6 +244,7 @@ impl Session {
     ) -> PostOutcome {
         let session = self.server.session();
         let allowed = session.is_some_and(|session| session.revision.differences().batches);
+        //= R1 "-32600 for an empty array"
         if !allowed || batch.is_empty() {
             self.update_idle(now);
             let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
@@ -268,6 +272,7 @@ impl Session {
         };
         for message in messages {
             match (message, stream) {
+                //= R1 "`initialize` never in one"
                 (Ok(Message::Request(request)), Some(stream)) if &*request.method == Initialize::NAME => {
                     let error =
                         ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch");

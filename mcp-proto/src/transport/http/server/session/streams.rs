@@ -463,6 +463,7 @@ impl ResponseStreams {
         known.next_event = number.saturating_add(1);
         let connection = known.connection;
         let prefix = match self.transport {
+            //= S3.22 "Event ids unique per session/stream"
             SessionTransport::Streamable => format!("id: {stream}-{number}\ndata: "),
             SessionTransport::HttpSse => "event: message\ndata: ".into(),
         };
@@ -482,6 +483,7 @@ impl ResponseStreams {
         }
     }
 
+    //= S3.24 "no responses on it except resumption"
     /// Sends the scratch message on a stream as an answer.
     fn send_answer(&mut self, stream: u64) {
         let Some(known) = self.streams.get_mut(&stream) else { return };

@@ -42,8 +42,10 @@ impl Outbox for ResponseStreams {
             if let MessageKind::Reply(Some(id)) = about {
                 self.body_permits.remove(id);
             }
+            //= R2 "answers on the stream"
             return self.send_event(GENERAL_STREAM);
         }
+        //= S3.22 "never broadcast one message on several streams"
         match about {
             MessageKind::Reply(id) => {
                 if let Some(stream) = id.and_then(|id| self.requests.remove(id)) {
