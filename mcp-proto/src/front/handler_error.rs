@@ -83,6 +83,7 @@ impl HandlerError {
     /// Returns the error to send; `no_resource` makes the error for a resource that does not exist.
     pub(crate) fn into_object(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> ErrorObject {
         match self.0 {
+            //= S1.11 "-32603 internal"
             HandlerErrorKind::Message(message) => ErrorObject::new(code::INTERNAL_ERROR, message),
             HandlerErrorKind::Protocol(error) => error,
             HandlerErrorKind::Denied { error, .. } => error,

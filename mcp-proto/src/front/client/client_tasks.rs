@@ -82,6 +82,7 @@ impl ClientTasks {
         self.entries.is_empty()
     }
 
+    //= R7 "the client as receiver (sampling, elicitation)"
     /// Receives a request of the server. `offers` tells which methods may become tasks.
     pub(super) fn receive(
         &mut self,
@@ -93,6 +94,7 @@ impl ClientTasks {
     ) -> ReceiveOutcome {
         match method {
             Elicit::NAME | CreateMessage::NAME => match requested_task(params) {
+                //= R7 "receiver without the capability ignores `task`"
                 Some(wish) if offers(method) => self.create(at, request, &wish),
                 _ => ReceiveOutcome::Ordinary,
             },
@@ -116,6 +118,7 @@ impl ClientTasks {
                 Ok(page) => Reply::result(page),
                 Err(error) => Reply::Error(error),
             }),
+            //= R7 "cancelled by `tasks/cancel` alone"
             CancelTask::NAME => self.cancel(at, params),
             _ => ReceiveOutcome::Ordinary,
         }

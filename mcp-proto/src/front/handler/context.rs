@@ -167,6 +167,8 @@ impl Context {
         // A session may be open on the same connection, but this request does not belong to it.
         let params = match self.era() {
             Era::Legacy => Ok(params),
+            //= S1.9 "Never send JSON-RPC requests"
+            //= S2.2 "No requests on stdout"
             Era::Modern => Err(Error::NotSent(RequestError::Revision {
                 method: M::NAME.into(),
                 revision: self.revision(),
@@ -175,6 +177,7 @@ impl Context {
         let link = self.connection().clone().request_link(Some(self.id()));
         let request = Request::new(link, params);
         match &self.task {
+            //= R7 "related-task meta on every message"
             Some(task) => request.meta(related_task_meta(task.id())),
             None => request,
         }
@@ -195,9 +198,11 @@ impl Context {
         self.task.as_ref().map(|task| task.id())
     }
 
-    /// R7: the progress token of the call stays valid for as long as the task runs. The tasks extension has no
+    //= R7 "progress token valid until terminal"
+    /// The progress token of the call stays valid for as long as the task runs. The tasks extension has no
     /// progress.
     fn progress_of_task(&self, task: &dyn HandlerTask, mut params: ProgressParams) {
+        //= S11.10 "No progress/message for tasks on listen"
         if self.era() == Era::Legacy && task.accept_progress(&params.progress) {
             params.meta.insert(meta::RELATED_TASK, related_task(task.id()));
             self.connection().notify_session(ProgressNotification::INFO, &params);
@@ -206,6 +211,7 @@ impl Context {
 
     /// The tasks extension has no log messages.
     fn log_of_task(&self, task: &dyn HandlerTask, mut params: LoggingMessageParams) {
+        //= S11.10 "No progress/message for tasks on listen"
         if self.era() == Era::Legacy && !task.has_ended() {
             params.meta.insert(meta::RELATED_TASK, related_task(task.id()));
             self.connection().log(None, &params);

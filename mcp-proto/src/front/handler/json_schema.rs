@@ -29,7 +29,6 @@ impl<T: serde::Serialize + JsonSchema> ToolOutput for Structured<T> {
     }
 }
 
-/// S8.5
 impl JsonSchema for NoArguments {
     fn inline_schema() -> bool {
         true
@@ -40,6 +39,7 @@ impl JsonSchema for NoArguments {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        //= S8.5 "no-parameter tool"
         json_schema!({ "type": "object", "additionalProperties": false })
     }
 }

@@ -295,6 +295,7 @@ pub trait CompletionOutput: Sized {
 
 impl CompletionOutput for CompleteResult {
     fn into_complete_result(mut self) -> Result<CompleteResult, HandlerError> {
+        //= S8.17 "≤100 values"
         if self.completion.values.len() > MAX_COMPLETIONS {
             self.completion.values.truncate(MAX_COMPLETIONS);
             self.completion.has_more = Some(true);

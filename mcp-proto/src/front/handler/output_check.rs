@@ -32,6 +32,8 @@ impl OutputCheck {
     }
 }
 
+//= S8.6 "SHOULD also serialise as text"
+//= S11.12 "text content always present"
 /// Adds text to a result that has only structured content, and to every result without text of a tool with a page.
 fn add_text(result: &mut CallToolResult, has_page: bool) {
     let wanting = if has_page {

@@ -13,7 +13,8 @@ use crate::validate::{Schema, check_structured};
 pub(in crate::front) struct OutputSchema(pub(in crate::front) Option<Arc<Schema>>);
 
 impl OutputSchema {
-    /// S8.6. The client must not receive a result that breaks the declared schema. The model cannot correct it, so the
+    //= S8.6 "outputSchema declared → structuredContent conforms"
+    /// The client must not receive a result that breaks the declared schema. The model cannot correct it, so the
     /// failure is a protocol error rather than a result with `isError`.
     pub(super) fn check(&self, result: &CallToolResult) -> Result<(), HandlerError> {
         let Some(schema) = &self.0 else { return Ok(()) };

@@ -95,6 +95,7 @@ impl<H: HandlerMode> ModernExchange<H> {
 impl<H: HandlerMode> Drop for ModernExchange<H> {
     /// Frees the unread output: a [`Context`](crate::front::Context) that the application keeps also keeps the machine.
     fn drop(&mut self) {
+        //= S3.16 "Client disconnect = cancel"
         self.driver.lock(Exchange::handle_disconnect);
     }
 }

@@ -142,6 +142,8 @@ impl Service {
     /// Returns a session for use by `principal`. To other principals it is unknown.
     pub(super) fn session(&self, id: SessionId, principal: Option<&Principal>) -> Option<Arc<SessionCell>> {
         let mut table = lock(&self.table);
+        //= S9.3 "not session id alone"
+        //= S10.9 "handles/session ids are not authentication"
         let cell = table.sessions.get(id).filter(|cell| cell.principal() == principal)?.clone();
         table.sessions.set_idle(id, None);
         Some(cell)
@@ -194,6 +196,7 @@ impl Service {
         }
     }
 
+    //= S10.9 "handles random and bound to user"
     fn fresh_id(&self) -> SessionId {
         let mut bytes = [0; 16];
         self.entropy.fill(&mut bytes);

@@ -38,6 +38,7 @@ impl<M: HandlerMode> Router<M> {
         self.resource(Resource::page(uri, name), handler)
     }
 
+    //= S11.12 "Tool `_meta.ui.resourceUri` → `ui://` resource with mimeType text/html;profile=mcp-app"
     /// Returns the error for a tool whose page is not registered or has the wrong media type.
     pub(super) fn missing_page(&self) -> Option<RouterError> {
         self.tools.iter().find_map(|entry| {

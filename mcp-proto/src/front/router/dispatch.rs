@@ -47,6 +47,7 @@ impl<M: HandlerMode> Router<M> {
         let declared = |capability| self.capabilities.has(capability);
         let dispatched = match method {
             CallTool::NAME if declared(ServerCapability::Tools) => self.call_tool(params, context, service),
+            //= S8.2 "Declared capability → list method answered (empty list allowed)"
             ListTools::NAME if declared(ServerCapability::Tools) => self.list_tools(params),
             ReadResource::NAME if declared(ServerCapability::Resources) => {
                 self.read_resource(params, context)
@@ -56,6 +57,7 @@ impl<M: HandlerMode> Router<M> {
                 self.list_templates(params)
             }
             GetPrompt::NAME if declared(ServerCapability::Prompts) => self.get_prompt(params, context),
+            //= S8.2 "Declared capability → list method answered (empty list allowed)"
             ListPrompts::NAME if declared(ServerCapability::Prompts) => self.list_prompts(params),
             _ => {
                 let message = alloc::format!("this server has no method {method}");
@@ -65,7 +67,6 @@ impl<M: HandlerMode> Router<M> {
         dispatched.unwrap_or_else(|error| Dispatch::Reply(Reply::Error(error)))
     }
 
-    /// S8.7
     fn call_tool(
         &self,
         params: Option<Raw>,
@@ -73,6 +74,7 @@ impl<M: HandlerMode> Router<M> {
         service: Option<&Arc<TaskService>>,
     ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let call = decode_params::<CallTool>(params)?;
+        //= S8.7 "Unknown tool/malformed → protocol error"
         let Some(entry) = self.tools.get(&call.name) else { return Err(unknown_tool(&call.name)) };
         let context = match self.check_scopes(&call.name, context) {
             Ok(context) => context,
@@ -87,7 +89,6 @@ impl<M: HandlerMode> Router<M> {
         Ok(Dispatch::Handler((entry.handler)(call, context)))
     }
 
-    /// S8.11, S8.12
     fn read_resource(
         &self,
         params: Option<Raw>,
@@ -102,17 +103,18 @@ impl<M: HandlerMode> Router<M> {
             Some((entry, variables)) => {
                 Ok(Dispatch::Handler((entry.handler)((read.uri, variables), context)))
             }
+            //= S8.11 "Unknown resource → -32602, never empty contents"
             None => Err(resource_not_found(&read.uri, context.revision())),
         }
     }
 
-    /// S8.14
     fn get_prompt(
         &self,
         params: Option<Raw>,
         context: Context,
     ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let get = decode_params::<GetPrompt>(params)?;
+        //= S8.14 "-32602 for unknown name/missing argument"
         let Some(entry) = self.prompts.get(&get.name) else {
             return Err(ErrorObject::new(
                 code::INVALID_PARAMS,
@@ -120,6 +122,7 @@ impl<M: HandlerMode> Router<M> {
             ));
         };
         let given = |name: &str| get.arguments.as_ref().is_some_and(|given| given.contains(name));
+        //= S8.14 "-32602 for unknown name/missing argument"
         if let Some(missing) = required(&entry.item).find(|name| !given(name)) {
             return Err(params_error(
                 GetPrompt::NAME,
@@ -129,6 +132,7 @@ impl<M: HandlerMode> Router<M> {
         Ok(Dispatch::Handler((entry.handler)(get, context)))
     }
 
+    //= S8.1 "Lists do not vary per connection"
     fn list_tools(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let params = decode_params::<ListTools>(params)?;
         let (page, next) = self.tools.page(params.cursor.as_deref(), self.page_size)?;

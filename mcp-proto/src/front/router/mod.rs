@@ -205,6 +205,8 @@ impl<M: HandlerMode> Router<M> {
             },
         );
         self.methods.insert(Complete::NAME.into(), erased);
+        //= S8.17 "completions capability"
+        //= R5 "derived from what is registered"
         self.declare(ServerCapability::Completions)
     }
 
@@ -245,6 +247,7 @@ impl<M: HandlerMode> Router<M> {
         if !MethodInfo::all().any(|info| info.name == T::NAME) {
             self.custom_methods.push(T::NAME.into());
         }
+        //= R5 "raw handlers checked"
         match T::INFO.server_capability {
             Some(capability) => self.declare(capability),
             None => self,

@@ -83,6 +83,7 @@ impl<M: HandlerMode> Router<M> {
         if let Err(name) = self.prompts.insert(prompt.name.clone(), prompt, handler) {
             self.record_error(RouterError::Duplicate { kind: "prompt", name });
         }
+        //= R5 "derived from what is registered"
         self.declare(ServerCapability::Prompts)
     }
 }

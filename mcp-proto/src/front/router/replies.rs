@@ -16,6 +16,7 @@ pub(super) fn tool_reply(result: ToolResult) -> Reply {
         Ok(ResultOrInput::Result(result)) => Reply::result(result),
         Ok(ResultOrInput::InputRequired(needed)) => Reply::InputRequired(needed),
         Err(error) => match error.into_message() {
+            //= S8.7 "business failures → isError result"
             Ok(message) => Reply::result(CallToolResult::error(message)),
             Err(reply) => reply,
         },

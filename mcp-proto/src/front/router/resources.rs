@@ -42,12 +42,14 @@ impl<M: HandlerMode> Router<M> {
                 reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
             },
         );
+        //= S8.13 "Validate URIs"
         if !uri::has_scheme(&resource.uri) {
             self.record_error(RouterError::Uri { uri: resource.uri.clone() });
         }
         if let Err(name) = self.resources.insert(resource.uri.clone(), resource, erased) {
             self.record_error(RouterError::Duplicate { kind: "resource", name });
         }
+        //= R5 "derived from what is registered"
         self.declare(ServerCapability::Resources)
     }
 
@@ -114,6 +116,7 @@ impl<M: HandlerMode> Router<M> {
             }
             Err(error) => self.record_error(RouterError::Template { template: template.uri_template, error }),
         }
+        //= R5 "derived from what is registered"
         self.declare(ServerCapability::Resources)
     }
 }

@@ -51,7 +51,7 @@ impl<M: HandlerMode> Router<M> {
         }
     }
 
-    /// S8.7, S8.8
+    //= S8.8 "Validate inputs"
     pub(super) fn check_arguments(&self, call: &CallToolParams, context: &Context) -> Result<(), Reply> {
         let Some(schema) = self.input_checks.schemas.get(&call.name) else { return Ok(()) };
         let checked = match &call.arguments {

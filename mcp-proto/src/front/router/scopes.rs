@@ -73,6 +73,7 @@ impl<M: HandlerMode> Router<M> {
         self.check_scopes(&call.name, context)
     }
 
+    //= S8.8 "access control"
     /// Checks that the token of a call grants the scopes of its tool.
     pub(super) fn check_scopes(&self, tool: &str, context: Context) -> Result<Context, Reply> {
         let Some(scopes) = self.scopes.0.get(tool) else { return Ok(context) };

@@ -223,9 +223,10 @@ impl<M: HandlerMode> Router<M> {
         context: &Context,
     ) -> Result<bool, ErrorObject> {
         let choice = self.task_tools.get(tool).map(|task| task.choice);
-        // S11.1: decided by the capabilities that this very request declares. R7: decided by the `task` parameter of
+        // 2026-07-28: decided by the capabilities that this very request declares; before, by the `task` parameter of
         // the call.
         let needed = ClientCapability::TasksExtension;
+        //= S11.1 "CreateTaskResult only to a client that declared the extension on that request; else -32021"
         let possible = self.task_registry.is_some()
             && match context.era() {
                 Era::Modern => context.client_capabilities().has(needed),
@@ -239,6 +240,7 @@ impl<M: HandlerMode> Router<M> {
             (Some(TaskChoice::Required), false, Era::Modern) => {
                 Err(missing_capabilities(ClientCapabilities::default().with(needed)))
             }
+            //= R7 "`required` without `task` → -32601"
             (Some(TaskChoice::Required), false, Era::Legacy) => Err(ErrorObject::new(
                 code::METHOD_NOT_FOUND,
                 format!("the tool {tool:?} runs only as a task"),

@@ -75,16 +75,19 @@ impl<M: HandlerMode> Router<M> {
             None => self.record_error(RouterError::InputSchema { tool: tool.name.clone() }),
         }
         self.add_input_check(&tool);
+        //= S8.9 "x-mcp-header constraints (C4)"
         if let Err(error) = self.headers.add(&tool) {
             self.record_error(RouterError::ParamHeader { tool: tool.name.clone(), error });
         }
         if let Err(name) = self.tools.insert(tool.name.clone(), tool, handler) {
             self.record_error(RouterError::Duplicate { kind: "tool", name });
         }
+        //= R5 "derived from what is registered"
         self.declare(ServerCapability::Tools)
     }
 }
 
+//= S8.5 "inputSchema is a JSON Schema object (type object)"
 /// Adds `type: object` to the schema of a tool's arguments, which may omit it because arguments are always objects.
 fn object_schema(schema: &Json) -> Option<Json> {
     let mut fields: serde_json::Map<_, _> = schema.decode().ok()?;
@@ -97,7 +100,8 @@ fn object_schema(schema: &Json) -> Option<Json> {
     }
 }
 
-/// Whether `name` is a valid tool name (S8.4).
+//= S8.4 "Names 1–128 of [A-Za-z0-9_.-], unique, case-sensitive"
+/// Whether `name` is a valid tool name.
 fn is_tool_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     (1..=128).contains(&name.len()) && name.chars().all(allowed)
@@ -114,6 +118,7 @@ pub(super) fn decode_arguments<A: DeserializeOwned>(
     decoded.map_err(|error| invalid_arguments(&call.name, &error, context))
 }
 
+//= S8.7 "SHOULD input validation and business failures → isError result"
 /// The reply to arguments that do not match: a tool result or a protocol error, as the revision demands.
 pub(super) fn invalid_arguments(tool: &str, error: &dyn fmt::Display, context: &Context) -> Reply {
     let message = alloc::format!("the arguments do not fit the tool {tool}: {error}");

@@ -299,6 +299,7 @@ impl Query {
     }
 }
 
+//= S8.13 "sanitise paths"
 /// Decodes one segment of a path.
 fn segment(raw: &str) -> Option<String> {
     let value = decode(raw).filter(|_| !raw.contains(['/', '?', '#']))?;
@@ -306,6 +307,7 @@ fn segment(raw: &str) -> Option<String> {
     (!leads_elsewhere).then_some(value)
 }
 
+//= S8.13 "sanitise paths"
 /// Decodes text that may be a path.
 fn text(raw: &str) -> Option<String> {
     let value = decode(raw)?;
@@ -318,6 +320,7 @@ fn decode(raw: &str) -> Option<String> {
     String::from_utf8(percent::decode(raw)?).ok()
 }
 
+//= S8.13 "custom schemes RFC 3986"
 /// Whether `uri` begins with a scheme (RFC 3986).
 pub(crate) fn has_scheme(uri: &str) -> bool {
     let Some((scheme, _)) = uri.split_once(':') else { return false };

@@ -130,6 +130,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 ServerWork::Start(request) => {
                     self.waiting.insert(request.id, request);
                 }
+                //= S2.3 "Work on a cancelled request stops (SHOULD)"
                 ServerWork::Stop(id) => {
                     if self.waiting.remove(&id).is_none() {
                         self.running.stop(id);

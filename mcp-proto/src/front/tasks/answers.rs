@@ -18,6 +18,7 @@ pub(super) fn matching_answers<'a>(
 ) -> Result<BTreeMap<String, Json>, ErrorObject> {
     let mut fitting = BTreeMap::new();
     for (key, response) in responses.iter() {
+        //= S11.8 "stale keys ignored"
         let Some(request) = asked(key) else { continue };
         let encode = |()| Json::encode(response).map_err(|error| error.to_string());
         let answer = check_answer(request, response).and_then(encode).map_err(|why| {

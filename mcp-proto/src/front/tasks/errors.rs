@@ -7,6 +7,7 @@ use crate::front::reply::Reply;
 use crate::peer::Denial;
 use crate::rpc::{ErrorObject, code};
 
+//= S11.7 "Unknown taskId → -32602"
 /// The error for a task that does not exist, or belongs to another client: the client must not learn which.
 pub(super) fn unknown_task(id: &str) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, format!("unknown task {id:?}, or one that has expired"))

@@ -75,7 +75,8 @@ struct TaskRequest {
 }
 
 impl TaskRequest {
-    /// S11.9: the owner is compared on every access.
+    //= S11.9 "authorization on every tasks/*"
+    /// The owner is compared on every access.
     async fn lookup(&self, id: &str) -> Result<TaskLookup, ErrorObject> {
         self.service.registry.lookup(id, self.context.principal(), self.service.now()).await
     }
@@ -111,7 +112,7 @@ impl TaskRequest {
         decode_params::<M>(self.params.clone())
     }
 
-    /// S11.7
+    //= S11.7 "undeclared client → -32021"
     fn require_declared(&self) -> Result<(), ErrorObject> {
         let needed = ClientCapability::TasksExtension;
         if self.context.client_capabilities().has(needed) {
@@ -122,14 +123,13 @@ impl TaskRequest {
 
     // --- 2026-07-28 ---
 
-    /// S11.3
+    //= S11.3 "tasks/get returns full state for status"
     async fn get(&self) -> Result<Reply, ErrorObject> {
         self.require_declared()?;
         let params = self.params::<GetTask>()?;
         Ok(Reply::result(self.record(&params.task_id).await?.detailed()))
     }
 
-    /// S11.8
     async fn update(&self) -> Result<Reply, ErrorObject> {
         self.require_declared()?;
         let params = self.params::<UpdateTask>()?;
@@ -137,6 +137,7 @@ impl TaskRequest {
             TaskLookup::Running(live) => live.take_answers(&params.input_responses)?,
             TaskLookup::Stored(record) => self.store_answers(*record, &params.input_responses).await?,
         }
+        //= S11.8 "update/cancel acked with empty complete result"
         Ok(Reply::result(EmptyResult::new()))
     }
 
@@ -171,6 +172,7 @@ impl TaskRequest {
         let params = self.params::<CancelTask>()?;
         let found = self.lookup(&params.task_id).await?;
         self.cancel_task(found).await?;
+        //= S11.8 "update/cancel acked with empty complete result"
         Ok(Reply::result(EmptyResult::new()))
     }
 
@@ -217,6 +219,7 @@ impl TaskRequest {
                 TaskLookup::Running(live) => {
                     // The task's input requests are sent on the stream of this request.
                     let _awaiting = live.add_result_waiter(self.context.id());
+                    //= S11.11 "tasks/result blocks"
                     live.wait_ended().await;
                     break self.visible_record(&live).await.state;
                 }
@@ -234,6 +237,7 @@ impl TaskRequest {
         }
     }
 
+    //= R7 "what can be got can be listed"
     async fn legacy_list(&self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::ListTasks>()?;
         let (owner, now) = (self.context.principal(), self.service.now());
@@ -253,6 +257,7 @@ impl TaskRequest {
         Ok(Reply::result(result))
     }
 
+    //= R7 "cancelled by `tasks/cancel` alone"
     /// A task that has ended cannot be cancelled.
     async fn legacy_cancel(&self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::CancelTask>()?;
@@ -262,6 +267,7 @@ impl TaskRequest {
             TaskLookup::Stored(record) => record.state.is_terminal(),
         };
         let record = self.cancel_task(found).await?;
+        //= S11.11 "cancel terminal → -32602"
         if was_over || record.state != StoredTaskState::Cancelled {
             let message = format!("the task {:?} is already {}", record.id, record.legacy_status().as_str());
             return Err(ErrorObject::new(code::INVALID_PARAMS, message));
@@ -275,6 +281,7 @@ fn result_of(id: &str, result: &Json) -> Result<EmptyResult, ErrorObject> {
     let mut result: EmptyResult = result.decode().map_err(|error| {
         ErrorObject::new(code::INTERNAL_ERROR, format!("the stored result cannot be read: {error}"))
     })?;
+    //= R7 "on the `tasks/result` answer"
     result.meta.insert(meta::RELATED_TASK, related_task(id));
     Ok(result)
 }

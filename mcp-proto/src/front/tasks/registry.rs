@@ -60,6 +60,7 @@ impl TaskRegistry {
 
     /// Returns a running task, for its owner.
     pub(super) fn find(&self, id: &str, owner: Option<&Principal>) -> Option<Arc<RunningTask>> {
+        //= S11.11 "context binding"
         lock(&self.running).tasks.get(id).filter(|live| live.owner() == owner).cloned()
     }
 
@@ -82,6 +83,7 @@ impl TaskRegistry {
             return Ok(TaskLookup::Running(live));
         }
         let record = self.config.store.get(id).await.map_err(store_failed)?;
+        //= S11.9 "authorization on every tasks/*"
         let theirs = |record: &TaskRecord| record.owner.as_ref() == owner && !record.is_expired(now);
         record
             .filter(theirs)

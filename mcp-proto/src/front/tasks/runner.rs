@@ -304,7 +304,8 @@ impl<H: TaskHandlers> TaskRun<H> {
         }
     }
 
-    /// S11.4: a result with `isError` completes the task like any other result.
+    //= S11.4 "`failed` only for JSON-RPC errors (with `error`); isError result → `completed`"
+    /// A result with `isError` completes the task like any other result.
     fn finish(&self, reply: Reply) {
         let revision = self.context.revision();
         let failed = |message| {

@@ -163,6 +163,7 @@ impl RunningTask {
         let mut wakers = Wakers::default();
         let changed = {
             let mut state = lock(&self.state);
+            //= S11.11 "valid state machine"
             let changed = if state.end.is_none() { act(&mut state) } else { None };
             if changed.is_some() {
                 state.updated_at = Some(state.updated_at.unwrap_or(self.initial.updated_at).max(now));
@@ -331,6 +332,7 @@ impl RunningTask {
         let key = self.change(|state| {
             let mut unique = key.to_string();
             let mut next: u64 = 1;
+            //= S11.8 "inputRequests keys unique for the task's life"
             while !state.used_keys.insert(unique.clone()) {
                 next = next.saturating_add(1);
                 unique = format!("{key}-{next}");

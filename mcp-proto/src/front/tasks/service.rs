@@ -97,6 +97,8 @@ impl TaskService {
         let TaskSpec { work, context, ttl } = start;
         let now = self.now();
         let seed = TaskRecord {
+            //= S10.9 "handles random and bound to user"
+            //= S11.9 "Unguessable ids"
             id: context.inbound_request().random_id(),
             owner: context.principal().cloned(),
             quota_owner: context.owner(),
@@ -162,6 +164,7 @@ impl TaskService {
 struct PendingTask(Option<Arc<RunningTask>>);
 
 impl PendingTask {
+    //= S11.2 "task durable before return"
     /// Waits until the store has created the task, and returns its record for the client.
     async fn wait_created(mut self) -> Result<TaskRecord, StoreError> {
         if let Some(live) = &self.0 {

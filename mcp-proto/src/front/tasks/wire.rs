@@ -11,6 +11,7 @@ use crate::schema::tasks::{CreateTaskResult, GetTaskResult, TaskStatus, TaskUpda
 use crate::schema::{CallToolResult, Json};
 
 /// Builds a wire type of a task with the fields that all of them have.
+//= S11.11 "createdAt/lastUpdatedAt/ttl"
 macro_rules! shown {
     ($record:expr, $name:path, $status:expr, $poll_interval:ident) => {{
         let record: &TaskRecord = $record;
@@ -28,6 +29,7 @@ macro_rules! shown {
 }
 
 /// Builds a wire type of a task with its input requests, result or error.
+//= S11.3 "tasks/get returns full state for status"
 macro_rules! detailed {
     ($record:expr, $name:path) => {{
         let record: &TaskRecord = $record;
@@ -43,6 +45,7 @@ macro_rules! detailed {
 }
 
 impl TaskRecord {
+    //= S11.2 "only for CreateTaskResult"
     /// The result of the call that became this task.
     pub(super) fn created(&self) -> CreateTaskResult {
         shown!(self, CreateTaskResult, self.state.status(), poll_interval_ms).stamped()

@@ -142,6 +142,7 @@ impl InputRounds {
     ) -> Result<M::Result, Error> {
         let (name, revision) = (&*self.method, request.revision());
         let asked_in = MethodInfo::find(name, Direction::ClientToServer, revision);
+        //= S4.1 "input_required only for tools/call, prompts/get, resources/read"
         if !asked_in.is_some_and(|info| info.input_required) {
             return Err(RequestError::Revision { method: M::NAME.into(), revision }.into());
         }
@@ -265,6 +266,7 @@ impl InputRounds {
         let opened = self.read_attempt(now, request.principal());
         let claim = match (&opened, &self.sealing.single_use) {
             (Ok(AttemptStart { state: Some((state, expires)), .. }), Some(store)) => {
+                //= S4.6 "One-time state enforced by a server-side store"
                 Some(store.claim(*state, &request.owner(), now, *expires))
             }
             _ => None,
@@ -297,8 +299,10 @@ impl InputRounds {
         let mut begun = AttemptStart::default();
         begun.round.fresh = answers.unwrap_or_default();
         if let Some(text) = state {
+            //= S1.7 "state by explicit handles"
             let bound_to = self.state_binding(principal)?;
             let sealer = self.sealing.sealer(&*self.entropy);
+            //= S4.4 "requestState is attacker-controlled: integrity (HMAC/AEAD) when it matters; reject what fails"
             let opened = sealer.open(now, &bound_to, &text).map_err(|error| invalid(error.to_string()))?;
             // A state of this server decodes unless another version of the server sealed it.
             begun.round.sealed = serde_json::from_slice(&opened.payload)
@@ -368,6 +372,7 @@ impl InputRounds {
         let state = sealer.seal(nonce, &bound_to, now + self.sealing.lifetime, &payload);
         let requests: Map<InputRequest> =
             round.wanted.into_iter().map(|(key, input, _)| (key, input)).collect();
+        //= S4.7 "Do not assume that the client answers"
         RoundReply::InputRequired(InputRequiredResult {
             request_state: Some(state),
             ..InputRequiredResult::requests(requests)
@@ -416,11 +421,13 @@ impl<'a> RoundWaiter<'a> {
         let key = self.key.clone().unwrap_or_default();
         let mut conflict = false;
         let polled = self.poll(cx.waker(), |round, stake| {
+            //= S9.4 "Show outcome only by the retry"
             if let Some(answer) = round.answer(&key) {
                 return Some(answer);
             }
             if *stake == WaiterRole::None {
                 *stake = WaiterRole::AwaitsInput;
+                //= S4.3 "Keys unique"
                 match round.wanted.iter_mut().find(|(wanted, ..)| *wanted == key) {
                     None => round.wanted.push((key.clone(), input.clone(), 1)),
                     Some((_, wanted, by)) => {

@@ -32,6 +32,7 @@ pub(super) fn state_binding(
     };
     part(server);
     part(if principal.is_some() { "of" } else { "of nobody" });
+    //= S9.3 "Bind state to verified user identity (sub)"
     part(principal.map_or("", Principal::as_str));
     part(method);
     if let Some(params) = params {

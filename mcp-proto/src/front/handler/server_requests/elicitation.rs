@@ -124,6 +124,7 @@ impl Context {
         let mut page = ElicitUrlParams::new(message.as_str(), url);
         page.elicitation_id = Some(id.clone());
         let error = ErrorObject::new(code::URL_ELICITATION_REQUIRED, message);
+        //= S9.7 "-32042 lists url elicitations with ids"
         let error = match Raw::encode(&At(&UrlElicitationData::new([page]), self.revision())) {
             Ok(data) => error.with_data(data),
             Err(_) => error,
@@ -164,6 +165,7 @@ impl InputFuture<Elicit> {
     }
 }
 
+//= S9.2 "URL: valid"
 /// Checks that a client could open the URL, and that it contains no credentials.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>

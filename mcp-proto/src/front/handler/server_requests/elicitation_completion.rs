@@ -25,6 +25,7 @@ impl ElicitationCompletion {
 
     /// Sends the notification. Returns whether the client is still connected.
     pub fn notify(&self) -> bool {
+        //= S9.7 "elicitation/complete only to the originator and with the id"
         self.connection.elicitation_complete(&self.id)
     }
 }

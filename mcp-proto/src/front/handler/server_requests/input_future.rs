@@ -92,6 +92,7 @@ where
                     return rounds.request_input::<M>(request, key, params.into(), take).await;
                 }
             };
+            //= S9.6 "SHOULD validate data"
             take(answer).map_err(Error::Form)
         });
         Self { future, completion: None }
