@@ -64,6 +64,8 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 pub fn stdio() -> io::Result<(Stdin, Stdout)> {
     take(|| {
         let streams = os::open()?;
+        //= S2.1 "Only MCP messages on stdout"
+        //= S2.1 "logs to stderr"
         os::redirect()?;
         Ok(streams)
     })

@@ -99,6 +99,7 @@ impl<H: HandlerMode> HttpService<H> {
         let (parts, body) = request.into_parts();
         let fields = RequestFields::of(&parts);
         let head = head(&parts, &fields, shared.proxies.client(peer, &fields));
+        //= S10.9 "Inbound requests all verified"
         if let Some(check) = shared.guard.check(&head, &shared.clock) {
             let client = head.client;
             let unverified = UnverifiedRequest::new(check, parts, client, self.clone());

@@ -74,6 +74,7 @@ impl AuthClient {
         // then credentials must not be sent to its origin.
         let silent = search.all_absent && flow.requirement.metadata.is_none();
         if silent && self.config.legacy_discovery == LegacyDiscovery::Accepted {
+            //= R3 "Authorization metadata at the origin of the MCP URL"
             let origin = ServerMetadata::at_origin(&self.server);
             let origin = origin.map_err(|_| AuthError::NoResourceMetadata)?;
             let issuers = self.eligible_issuers(Vec::from([origin.issuer]))?;

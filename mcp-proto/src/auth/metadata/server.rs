@@ -134,6 +134,7 @@ impl ServerMetadata {
         })
     }
 
+    //= R3 "without it `/authorize`, `/token`, `/register` there"
     /// The defaults for a server of 2025-03-26 without metadata: it is its own authorization server, at the paths
     /// `/authorize`, `/token` and `/register` of its origin, and names no methods of code challenges.
     ///

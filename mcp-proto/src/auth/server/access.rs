@@ -12,6 +12,8 @@ use crate::auth::Scopes;
 use crate::peer::Principal;
 use crate::schema::Json;
 
+//= S10.7 "No acceptance or passthrough of foreign tokens"
+//= S9.5 "no token passthrough"
 /// The access that a token grants, as its verifier determined. It does not contain the token itself.
 ///
 /// ```

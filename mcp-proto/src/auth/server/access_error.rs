@@ -32,6 +32,7 @@ pub(super) enum AccessError {
 }
 
 impl AccessError {
+    //= S10.3 "401 no/invalid token, 403 insufficient scope, 400 malformed"
     pub(super) fn status(&self) -> u16 {
         match self {
             Self::NoToken | Self::Token { .. } | Self::Proof(_) | Self::Nonce(_) => 401,

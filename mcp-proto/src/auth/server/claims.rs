@@ -75,6 +75,7 @@ impl OneOrMany {
 pub(super) fn principal(issuer: &str, subject: Option<&str>, client: Option<&str>) -> Option<Principal> {
     let named = |name: &&str| !name.is_empty();
     match (subject.filter(named), client.filter(named)) {
+        //= S9.3 "verified user identity (sub)"
         (Some(subject), _) => Some(Principal::new(format!("{issuer}#{subject}"))),
         (None, Some(client)) => Some(Principal::new(format!("{issuer}?client_id={client}"))),
         (None, None) => None,

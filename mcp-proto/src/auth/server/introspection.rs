@@ -277,6 +277,7 @@ impl IntrospectionChecker {
         let unreadable = |_| VerifyError::unavailable("the answer of the issuer cannot be read");
         let answer: IntrospectionResponse = serde_json::from_slice(body).map_err(unreadable)?;
         let invalid = |why: &str| Err(VerifyError::invalid(why));
+        //= S10.2 "introspection"
         if !answer.active {
             return invalid("its issuer does not know it, or not any more");
         }

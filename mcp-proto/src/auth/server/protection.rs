@@ -222,9 +222,11 @@ impl Protection {
     #[must_use]
     pub fn check_request(&self, head: &RequestHead<'_>, now: Now) -> AccessDecision {
         let path = head.path.split('?').next().unwrap_or_default();
+        //= S10.1 "Serve RFC 9728 PRM with ≥1 authorization_servers; via header or well-known"
         if path == self.rules.metadata_path {
             return AccessDecision::Answer(public_document(head.method, || self.metadata()));
         }
+        //= R3 "Authorization metadata at the origin of the MCP URL"
         if path == ISSUER_METADATA
             && let Some(document) = &self.rules.issuer_metadata
         {
@@ -311,9 +313,12 @@ impl Rules {
     ) -> Result<(), AccessError> {
         let scheme = presented.scheme();
         let invalid = |why: &str| Err(AccessError::Token { scheme, why: why.into() });
+        //= S10.2 "audience = this server; else 401"
+        //= S10.7 "No acceptance or passthrough of foreign tokens"
         if !access.audiences.iter().any(|audience| self.is_audience(audience)) {
             return invalid("it was not issued for this server");
         }
+        //= S10.2 "expiry"
         if access.expires.is_some_and(|expires| expires <= presented.received.unix) {
             return invalid("it has expired");
         }
@@ -349,7 +354,8 @@ impl Rules {
             || canonical_resource(audience).is_ok_and(|audience| audience == self.resource)
     }
 
-    /// S10.5. Whether the granted scopes include the needed ones.
+    //= S10.5 "Scope hierarchies taken into account"
+    /// Whether the granted scopes include the needed ones.
     pub(super) fn covers_scopes(&self, granted: &Scopes, needed: &Scopes) -> bool {
         needed.iter().all(|needed| {
             granted.contains(needed) || granted.iter().any(|granted| (self.implies)(granted, needed))

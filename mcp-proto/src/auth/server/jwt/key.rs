@@ -94,6 +94,7 @@ impl PublicKey {
         }
         // Fixes the provider, whatever others the features of other crates add.
         let verifier = (DEFAULT_PROVIDER.verifier_factory)(&jws.algorithm.to_library(), &self.key);
+        //= S10.2 "signature/introspection"
         verifier.is_ok_and(|verifier| verifier.verify(jws.signed.as_bytes(), &jws.signature).is_ok())
     }
 }
