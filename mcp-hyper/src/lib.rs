@@ -92,6 +92,6 @@ pub use {
     server::{
         Connection, ConnectionError, ConnectionLimit, ConnectionTask, HttpService, Listener, PeerAddress,
         ResponseBody, ResponseFuture, ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions,
-        ServiceDriver, serve,
+        ServiceDriver, SystemEntropy, serve,
     },
 };

@@ -114,5 +114,5 @@ pub use {
 #[cfg(feature = "server")]
 pub use {
     mcp_proto::{Context, Router},
-    server::{ServerDriver, ServerOptions, serve, serve_stdio},
+    server::{ServerDriver, ServerOptions, SystemEntropy, serve, serve_stdio},
 };

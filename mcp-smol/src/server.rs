@@ -23,7 +23,7 @@ use crate::alarm::Alarm;
 use crate::pump::{Pump, ReadEnd};
 use crate::reactor::start_reactor;
 
-use entropy::SystemEntropy;
+pub use entropy::SystemEntropy;
 pub use options::ServerOptions;
 
 /// Rounds per poll before the driver yields to other tasks. Each round reads at most one block of 64 KiB.

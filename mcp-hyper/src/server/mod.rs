@@ -25,6 +25,7 @@ use mcp_proto::front::Router;
 pub use accept::Listener;
 pub use connection::{Connection, ConnectionError};
 pub use driver::{ConnectionTask, ServerDriver, ServerError, ServiceDriver};
+pub use entropy::SystemEntropy;
 pub use exchange::{ResponseBody, ResponseFuture};
 pub use limits::ServerLimits;
 pub use monitor::ConnectionLimit;
