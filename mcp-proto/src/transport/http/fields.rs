@@ -1,5 +1,7 @@
 //! Read access to the headers of a request or an answer, whatever type the HTTP implementation uses.
 
+use alloc::vec::Vec;
+
 /// The headers of an HTTP message, by name.
 ///
 /// ```
@@ -8,7 +10,13 @@
 /// let headers = [("Content-Type", "application/json"), ("Accept", "*/*")];
 /// assert_eq!(headers.get("content-type"), Some(&b"application/json"[..]));
 /// assert_eq!(headers.get("origin"), None);
+///
+/// let collected: Vec<(String, Vec<u8>)> = vec![("Origin".into(), b"https://example.com".into())];
+/// assert_eq!(collected.get("origin"), Some(&b"https://example.com"[..]));
 /// ```
+///
+/// Pairs of a name and a value implement it, in a slice, an array or a `Vec`. With the trait in scope, `get` of an array
+/// or a `Vec` of pairs takes a name; a slice's own `get` takes an index.
 pub trait Fields {
     /// Calls `show` with the value of each header called `name`, in order. Names are compared case-insensitively.
     fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8]));
@@ -36,6 +44,12 @@ impl<N: AsRef<str>, V: AsRef<[u8]>> Fields for [(N, V)] {
 }
 
 impl<N: AsRef<str>, V: AsRef<[u8]>, const COUNT: usize> Fields for [(N, V); COUNT] {
+    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
+        self.as_slice().each(name, show);
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<[u8]>> Fields for Vec<(N, V)> {
     fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
         self.as_slice().each(name, show);
     }
