@@ -166,6 +166,23 @@ object! {
     }
 }
 
+impl CreateMessageResult {
+    /// Creates the answer of a model that ended its turn with a text.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{CreateMessageResult, Role};
+    ///
+    /// let answer = CreateMessageResult::text("It rains.", "model-7");
+    /// assert_eq!(answer.role, Role::Assistant);
+    /// assert_eq!(answer.content.text_content(), "It rains.");
+    /// assert_eq!(answer.stop_reason.as_deref(), Some("endTurn"));
+    /// ```
+    #[must_use]
+    pub fn text(text: impl Into<String>, model: impl Into<String>) -> Self {
+        Self { stop_reason: Some("endTurn".into()), ..Self::new(Role::Assistant, text.into(), model) }
+    }
+}
+
 tagged! {
     /// One content block of a sampling message.
     ///
@@ -270,7 +287,14 @@ impl WriteAt for SamplingBlock {
 /// Content of a sampling message: one block or, since 2025-11-25, several.
 ///
 /// For older revisions, which allow one block only, all text blocks are joined; if there are none, the first block that
-/// the revision has is written.
+/// the revision has is written. A `&str` or `String` converts into one block of text:
+///
+/// ```
+/// use mcp_proto::schema::SamplingMessage;
+///
+/// let question = SamplingMessage::user("How is the weather?");
+/// assert_eq!(question.content.text_content(), "How is the weather?");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant)]
 pub enum SamplingContent {
@@ -308,6 +332,12 @@ from_variants!(SamplingContent { One(SamplingBlock), Many(Vec<SamplingBlock>) })
 
 impl From<&str> for SamplingContent {
     fn from(text: &str) -> Self {
+        Self::One(SamplingBlock::text(text))
+    }
+}
+
+impl From<String> for SamplingContent {
+    fn from(text: String) -> Self {
         Self::One(SamplingBlock::text(text))
     }
 }
