@@ -282,6 +282,7 @@ macro_rules! object {
         )* }
     ) => {
         $($attr)*
+        #[doc = object! { @how_to_create $name [$($new)?] [$( $rname, )*] }]
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
             $( $(#[$rattr])* pub $rname: $rty, )*
@@ -453,6 +454,16 @@ macro_rules! object {
 
         $crate::schema::write::serde_impls!($name);
     };
+
+    // The last paragraph of the type's documentation: what to write instead of a struct literal with every field.
+    (@how_to_create $name:ident [] [$($rname:ident,)*]) => {
+        concat!(
+            "\n\nCreate it with [`", stringify!($name), "::new(", stringify!($($rname),*), ")`](Self::new); set optional \
+             fields afterwards, or in a struct literal that ends with that call behind `..`."
+        )
+    };
+    // A type with a constructor of another name documents how to create it.
+    (@how_to_create $name:ident [$new:ident] $rnames:tt) => { "" };
 
     (@new [] $($rest:tt)*) => { object! { @new [new] $($rest)* } };
     (@new [$new:ident] [$( $rname:ident : $rty:ty, )*] [$( $oname:ident )*] [$( $ename:ident )*]) => {

@@ -36,7 +36,15 @@ object! {
 }
 
 object! {
-    /// A tool that the model can call.
+    /// A tool that the model can call. Create it with [`Tool::new`].
+    ///
+    /// ```
+    /// use mcp_proto::schema::Tool;
+    /// use serde_json::json;
+    ///
+    /// let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
+    /// let tool = Tool::new("weather", "Tells the weather", schema).with_title("Weather");
+    /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool>
     pub struct Tool made by undescribed {
