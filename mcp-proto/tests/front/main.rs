@@ -30,6 +30,7 @@ mod router_resources;
 mod router_tools;
 mod rules;
 mod server_requests;
+mod subscription_access;
 mod task_input;
 mod task_stores;
 mod tasks;

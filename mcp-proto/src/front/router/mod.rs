@@ -14,6 +14,7 @@ mod schema_checks;
 mod scopes;
 #[cfg(feature = "seal")]
 mod sealing;
+mod subscriptions;
 mod task_tool;
 mod tasks;
 #[cfg_attr(not(feature = "http"), path = "no_tool_headers.rs")]
@@ -41,7 +42,7 @@ use super::mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
 use super::params::{decode_as, decode_params};
 use super::reply::Reply;
 use super::tasks::TaskRegistry;
-use crate::peer::server::ServerConfig;
+use crate::peer::server::{ServerConfig, SubscriptionAccess};
 use crate::rpc::Raw;
 use crate::schema::{
     CacheHint, CallToolParams, Complete, CompleteParams, CustomParams, EmptyResult, GetPromptParams,
@@ -107,6 +108,7 @@ pub struct Router<M: HandlerMode = SendHandlers> {
     task_registry: Option<Arc<TaskRegistry>>,
     task_tools: BTreeMap<String, TaskTool>,
     sealing: Arc<Sealing>,
+    subscription_access: Option<SubscriptionAccess>,
     headers: ToolHeaders,
     scopes: ToolScopes,
     input_checks: InputChecks,
@@ -172,6 +174,7 @@ impl<M: HandlerMode> Router<M> {
             cache_hints: BTreeMap::new(),
             task_registry: None,
             task_tools: BTreeMap::new(),
+            subscription_access: None,
             headers: ToolHeaders::default(),
             scopes: ToolScopes::default(),
             input_checks: InputChecks::default(),
@@ -334,6 +337,7 @@ impl<M: HandlerMode> Router<M> {
         config.custom_methods.clone_from(&self.custom_methods);
         config.cache_by_method.clone_from(&self.cache_hints);
         config.task_access = self.task_access();
+        config.subscription_access.clone_from(&self.subscription_access);
         config
     }
 

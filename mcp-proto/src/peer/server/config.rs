@@ -11,6 +11,8 @@ use crate::Limits;
 use crate::peer::{CacheHint, Conduct, Principal};
 use crate::schema::{Implementation, MethodInfo, Revision, ServerCapabilities};
 
+use super::SubscriptionAccess;
+
 /// The configuration of a server.
 ///
 /// ```
@@ -56,6 +58,8 @@ pub struct ServerConfig {
     /// Access control for subscriptions to tasks (the tasks extension). Default: none; a subscription to any task id is
     /// granted.
     pub task_access: Option<TaskAccess>,
+    /// Access control for subscriptions to resources. Default: none; a subscription to any URI is granted.
+    pub subscription_access: Option<SubscriptionAccess>,
     /// Limits on the memory that the client can make this side use.
     pub limits: Limits,
 }
@@ -78,6 +82,7 @@ impl ServerConfig {
             close_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(60),
             task_access: None,
+            subscription_access: None,
             limits: Limits::default(),
         }
     }

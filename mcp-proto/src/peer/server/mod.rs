@@ -18,6 +18,7 @@ mod requests;
 mod seal;
 mod session;
 mod subscribe;
+mod subscription_access;
 mod subscriptions;
 mod transport;
 mod view;
@@ -44,6 +45,7 @@ pub use event::{CloseReason, Diagnostic, Event, RequestContext};
 #[cfg(feature = "seal")]
 pub use seal::{NONCE_BYTES, OpenedState, SealError, SealKey, Sealer};
 pub use session::Session;
+pub use subscription_access::SubscriptionAccess;
 pub use transport::{ServerLoan, ServerTransport};
 pub use view::ServerCommands;
 

@@ -6,10 +6,11 @@ use crate::peer::topic::Topic;
 use crate::peer::{AnyResult, InboundId, Outbox, ResultDefaults};
 use crate::rpc::{ErrorObject, Id, code, write};
 use crate::schema::{
-    Cancelled, CancelledParams, Notification, ResultType, SubscriptionsAcknowledged,
+    Cancelled, CancelledParams, Notification, ResultType, Revision, SubscriptionsAcknowledged,
     SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
 };
 
+use super::commands::resource_not_found;
 use super::notify::write_notification;
 use super::subscriptions::{ListenRequest, Subscriber, grant};
 use super::{Event, PendingRequest, Server};
@@ -21,12 +22,22 @@ impl Server {
         if self.subscriptions.has(&topic, Subscriber::Session) {
             return Ok(());
         }
+        if !self.may_watch(&uri) {
+            let revision = self.session.as_ref().map_or(Revision::LATEST_LEGACY, |session| session.revision);
+            return Err(resource_not_found(&uri, revision));
+        }
         self.check_subscription_room(1, uri.len())?;
         if self.subscriptions.add(topic, Subscriber::Session) {
             let bytes = uri.len();
             self.events.push(Event::Subscribed { uri }, bytes);
         }
         Ok(())
+    }
+
+    /// Whether the client may learn of the changes of a resource.
+    fn may_watch(&self, uri: &str) -> bool {
+        let access = self.config.subscription_access.as_ref();
+        access.is_none_or(|access| access.allows(uri, self.principal.as_ref()))
     }
 
     pub(super) fn unsubscribe(&mut self, uri: String) -> Result<(), ErrorObject> {
@@ -47,8 +58,9 @@ impl Server {
     ) -> Result<(), ErrorObject> {
         let access = self.config.task_access.as_ref();
         let hears = |task: &str| access.is_none_or(|access| access.allows(task, self.principal.as_ref()));
-        let (granted, topics) =
-            grant(&params.notifications, &self.config.capabilities, &served.capabilities, hears)?;
+        let watches = |uri: &str| self.may_watch(uri);
+        let declared = &self.config.capabilities;
+        let (granted, topics) = grant(&params.notifications, declared, &served.capabilities, watches, hears)?;
         let bytes = topics.iter().map(Topic::bytes).fold(0, usize::saturating_add);
         self.check_subscription_room(topics.len().max(1), bytes)?;
         if !self.has_room(out) {

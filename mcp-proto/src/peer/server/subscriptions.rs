@@ -180,7 +180,7 @@ impl Subscriptions {
 }
 
 /// The part of `asked` that a server with the capabilities `declared` grants to a client with those of `client`; for
-/// tasks, `hears` decides.
+/// resources, `watches` decides, and for tasks `hears`.
 ///
 /// # Errors
 /// If the client asks for tasks without declaring support for them.
@@ -188,6 +188,7 @@ pub(super) fn grant(
     asked: &SubscriptionFilter,
     declared: &ServerCapabilities,
     client: &ClientCapabilities,
+    watches: impl Fn(&str) -> bool,
     hears: impl Fn(&str) -> bool,
 ) -> Result<(SubscriptionFilter, Vec<Topic>), ErrorObject> {
     let mut granted = SubscriptionFilter::new();
@@ -207,7 +208,8 @@ pub(super) fn grant(
     if let Some(uris) = asked.resource_subscriptions.as_deref()
         && declared.has(ServerCapability::ResourcesSubscribe)
     {
-        let uris = deduplicated(uris);
+        let mut uris = deduplicated(uris);
+        uris.retain(|uri| watches(uri));
         topics.extend(uris.iter().map(|uri| Topic::Resource(uri.as_str().into())));
         granted.resource_subscriptions = Some(uris);
     }
