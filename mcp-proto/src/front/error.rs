@@ -154,6 +154,12 @@ impl Error {
         error.needs_authorization.then_some(error)
     }
 
+    /// Whether a resource that was read does not exist, by the code of any revision: see
+    /// [`ErrorObject::is_resource_not_found`].
+    pub fn is_resource_not_found(&self) -> bool {
+        matches!(self, Self::Peer(error) if error.is_resource_not_found())
+    }
+
     /// The code of the peer's error.
     pub fn code(&self) -> Option<i64> {
         match self {

@@ -61,6 +61,11 @@ fn entry<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) -> Res
 
 /// Appends an entry of `_meta` that the application has set.
 fn chosen_entry(out: &mut Vec<u8>, key: &str, value: &Json) -> Result<(), serde_json::Error> {
+    //= C1.19 "`_meta` key grammar: optional dotted prefix + `/` + name that starts and ends alphanumeric"
+    if !Meta::is_valid_key(key) {
+        let message = alloc::format!("{key:?} is not a valid key of `_meta`: see `Meta::is_valid_key`");
+        return Err(serde::ser::Error::custom(message));
+    }
     //= C1.21 "`traceparent`/`tracestate`/`baggage`, when set in `_meta`, follow W3C Trace Context / Baggage"
     trace::check(key, value).map_err(serde::ser::Error::custom)?;
     entry(out, key, value)

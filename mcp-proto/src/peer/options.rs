@@ -92,7 +92,8 @@ pub enum TaskMode {
 /// acted on the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReissuePolicy {
-    /// Send it again if the method only reads, or the tool is declared read-only or idempotent.
+    /// Send it again if the method only reads, or if a trusted server declares the tool read-only or idempotent:
+    /// `HttpClientConfig::annotations`.
     #[default]
     WhereSafe,
     /// Always send it again.

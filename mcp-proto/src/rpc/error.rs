@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use super::Raw;
+use super::{Raw, read_members};
 
 /// A JSON-RPC error object, received from a peer or sent to one.
 ///
@@ -31,6 +31,30 @@ impl ErrorObject {
     pub fn with_data(mut self, data: Raw) -> Self {
         self.data = Some(data);
         self
+    }
+
+    /// Whether this answer to `resources/read` means that the resource does not exist: the code is
+    /// [`RESOURCE_NOT_FOUND`](code::RESOURCE_NOT_FOUND), or [`INVALID_PARAMS`](code::INVALID_PARAMS) with a `uri` in the
+    /// data. Invalid parameters without a `uri` may have another reason.
+    ///
+    /// ```
+    /// use mcp_proto::rpc::{ErrorObject, Raw, code};
+    ///
+    /// assert!(ErrorObject::new(code::RESOURCE_NOT_FOUND, "2025-11-25").is_resource_not_found());
+    /// let data = Raw::new(r#"{"uri":"file:///missing.txt"}"#)?;
+    /// assert!(ErrorObject::new(code::INVALID_PARAMS, "2026-07-28").with_data(data).is_resource_not_found());
+    /// assert!(!ErrorObject::new(code::INVALID_PARAMS, "`uri` is missing").is_resource_not_found());
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#error-handling>
+    pub fn is_resource_not_found(&self) -> bool {
+        let names_uri = || {
+            let members = self.data.as_ref().and_then(|data| read_members(data.as_str(), ["uri"]).ok());
+            matches!(members, Some([Some(_)]))
+        };
+        //= C1.13 "Still accept -32002 as "resource not found" from older servers"
+        self.code == code::RESOURCE_NOT_FOUND || (self.code == code::INVALID_PARAMS && names_uri())
     }
 }
 
@@ -74,4 +98,22 @@ pub mod code {
     pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
     /// The user rejected a sampling request.
     pub const USER_REJECTED: i64 = -1;
+
+    /// Whether a code is in the range that JSON-RPC reserves, and neither JSON-RPC nor MCP defines it.
+    pub(crate) const fn is_undefined(code: i64) -> bool {
+        let defined = matches!(
+            code,
+            PARSE_ERROR
+                | INVALID_REQUEST
+                | METHOD_NOT_FOUND
+                | INVALID_PARAMS
+                | INTERNAL_ERROR
+                | RESOURCE_NOT_FOUND
+                | URL_ELICITATION_REQUIRED
+                | HEADER_MISMATCH
+                | MISSING_REQUIRED_CLIENT_CAPABILITY
+                | UNSUPPORTED_PROTOCOL_VERSION
+        );
+        matches!(code, -32_768..=-32_000) && !defined
+    }
 }

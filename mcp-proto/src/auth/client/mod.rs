@@ -22,6 +22,7 @@
 
 mod action_queue;
 mod challenge;
+mod client_document;
 mod config;
 mod credentials;
 mod discover;

@@ -1,5 +1,6 @@
 //! The client's handlers for requests of the server.
 
+mod handled;
 mod method_rules;
 
 use alloc::collections::BTreeMap;
@@ -39,7 +40,10 @@ use crate::schema::{
 /// ```
 pub struct ClientHandlers<M: HandlerMode = SendHandlers> {
     handlers: BTreeMap<&'static str, M::Handler<Option<Raw>, ClientContext>>,
+    /// The capabilities of the registered handlers, and those that the application declares.
     capabilities: ClientCapabilities,
+    /// Those of them that the handlers can answer for.
+    handled: ClientCapabilities,
     /// Whether the server's requests may become tasks.
     tasks: bool,
 }
@@ -66,7 +70,12 @@ impl Default for ClientHandlers<SendHandlers> {
 
 impl<M: HandlerMode> ClientHandlers<M> {
     fn empty() -> Self {
-        Self { handlers: BTreeMap::new(), capabilities: ClientCapabilities::new(), tasks: false }
+        Self {
+            handlers: BTreeMap::new(),
+            capabilities: ClientCapabilities::new(),
+            handled: ClientCapabilities::new(),
+            tasks: false,
+        }
     }
 
     /// Sets the handler of requests for text from a model (`sampling/createMessage`).
@@ -83,7 +92,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
         H: Fn(<CreateMessage as Method>::Params, ClientContext) -> F
             + Handler<M, <CreateMessage as Method>::Params, ClientContext, F>,
     {
-        //= C11.1 "Declare `sampling` (and `sampling.tools`, `sampling.context`) only if handled"
         self.capabilities = self.capabilities.with(ClientCapability::Sampling);
         self.checked_handler::<CreateMessage, F, H>(handler)
     }
@@ -130,6 +138,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
     #[must_use]
     pub fn roots_change(mut self) -> Self {
         self.capabilities = self.capabilities.with(ClientCapability::RootsListChanged);
+        self.note_handled();
         self
     }
 
@@ -150,7 +159,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
 
     fn declare_tasks(&mut self) {
         if !self.tasks {
-            return;
+            return self.note_handled();
         }
         let present = || Some(Json::empty_object());
         let mut requests = ClientTaskRequests::new();
@@ -164,6 +173,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         tasks.list = present();
         tasks.cancel = present();
         tasks.requests = Some(requests);
+        self.note_handled();
     }
 
     /// Whether requests of this server may become tasks.
@@ -202,16 +212,19 @@ impl<M: HandlerMode> ClientHandlers<M> {
     }
 
     /// Declares capabilities that do not follow from the handlers: subcapabilities, extensions.
+    ///
+    /// A declaration of sampling, elicitation or roots counts once there is a handler for them, and one of tasks once
+    /// [`tasks`](Self::tasks) is set: without them the client would refuse what it declares.
     #[must_use]
     pub fn declare(mut self, change: impl FnOnce(&mut ClientCapabilities)) -> Self {
         change(&mut self.capabilities);
+        self.note_handled();
         self
     }
 
-    /// The capabilities that the client must declare.
-    //= C1.17 "declare only what the client really handles"
+    /// The capabilities that the client must declare: those that its handlers can answer for.
     pub fn capabilities(&self) -> &ClientCapabilities {
-        &self.capabilities
+        &self.handled
     }
 
     pub(super) fn start(

@@ -62,6 +62,7 @@ impl Client {
         match self.era() {
             //= C1.5 "Client never sends JSON-RPC responses"
             //= C3.2 "Only requests and notifications on stdin"
+            //= C1.12 "Never emit -32002 or -32042, nor any undefined code in -32020…-32099"
             Some(Era::Modern) => self.report(Diagnostic::ForbiddenRequest { id, method }),
             // A ping does not wait for detection: any server but a modern one may send it.
             _ if &*method == Ping::NAME => {

@@ -39,6 +39,11 @@ impl Server {
                 self.write_result(&id, &served, required, Some(&ResultType::InputRequired), out)
             }),
             Answer::Error(error) => {
+                //= C1.12 "own (app) codes SHOULD lie outside -32768…-32000"
+                //= S1.10 "own codes outside -32768…-32000"
+                if served.era == Era::Modern && code::is_undefined(error.code) {
+                    self.diagnose(Diagnostic::ReservedErrorCode { id: request, code: error.code });
+                }
                 let error = adapt_error(error, served.revision);
                 self.reply_error(Some(&id), served.batch, &error, out);
                 Ok(())
@@ -183,6 +188,7 @@ fn check_result_kind(served: &PendingRequest, kind: Option<&ResultType>) -> Resu
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
 pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorObject {
     let differences = revision.differences();
+    //= S1.10 "Emit only defined codes of -32020…-32099; not -32002/-32042"
     error.code = match error.code {
         //= S8.12 "Unknown resource → -32002"
         code::RESOURCE_NOT_FOUND => differences.resource_not_found_code,

@@ -142,6 +142,14 @@ pub enum Diagnostic {
         /// The error.
         error: ErrorObject,
     },
+    /// An error of the application has a code between -32768 and -32000 that no specification defines: choose a code
+    /// outside that range. In -32020 to -32099 the client received `INTERNAL_ERROR` instead.
+    ReservedErrorCode {
+        /// The request.
+        id: InboundId,
+        /// The code.
+        code: i64,
+    },
     /// A notification whose parameters could not be read.
     InvalidNotification {
         /// Its method.
@@ -208,7 +216,7 @@ impl Diagnostic {
             Self::Refused { method, error } => method.len().saturating_add(of_error(error)),
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
             Self::Unencodable { method, error } => method.len().saturating_add(error.len()),
-            Self::NotificationsDropped { .. } => 0,
+            Self::ReservedErrorCode { .. } | Self::NotificationsDropped { .. } => 0,
         }
     }
 }
@@ -231,6 +239,12 @@ impl fmt::Display for Diagnostic {
             Self::Refused { method, error } => write!(f, "the request {} was refused: {error}", &**method),
             Self::AnswerReplaced { id, error } => {
                 write!(f, "the answer to {id:?} was replaced by an error: {error}")
+            }
+            Self::ReservedErrorCode { id, code } => {
+                write!(
+                    f,
+                    "the error of {id:?} has the reserved code {code}: choose one outside -32768 to -32000"
+                )
             }
             Self::InvalidNotification { method, error } => {
                 write!(f, "the notification {} could not be read: {error}", &**method)

@@ -19,6 +19,7 @@ use alloc::string::String;
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::consent::Trust;
 use crate::peer::client::Diagnostic;
 use crate::peer::{LostReason, Outcome, ReissuePolicy, RequestError, TransportError};
 use crate::rpc::{ErrorObject, Frame, Id, Message, Raw, Response, code};
@@ -492,8 +493,10 @@ impl HttpClient {
             ReissuePolicy::WhereSafe => {
                 // Between two streams of a subscription, notifications may be lost; its owner must learn of that.
                 let misses = heard && *call.method == *SubscriptionsListen::NAME;
+                //= C9.3 "Tool annotations untrusted unless the server is trusted"
+                let believed = self.config.annotations == Trust::Trusted;
                 info.is_some_and(|info| info.idempotent && !misses)
-                    || (*call.method == *CallTool::NAME && self.tools.is_repeatable(encoded))
+                    || (believed && *call.method == *CallTool::NAME && self.tools.is_repeatable(encoded))
             }
         }
     }

@@ -5,6 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::backoff::Backoff;
+use crate::consent::Trust;
 use crate::peer::client::ClientConfig;
 
 use super::address::RedactedUrl;
@@ -55,6 +56,18 @@ pub struct HttpClientConfig {
     ///
     /// No revision of the protocol defines them. Default: no.
     pub chunked_results: bool,
+    /// Whether the annotations of the server's tools are believed: then a lost call of a tool that is declared read-only
+    /// or idempotent is sent again ([`ReissuePolicy::WhereSafe`](crate::peer::ReissuePolicy::WhereSafe)).
+    ///
+    /// Default: untrusted, as the specification requires of a server that the application does not know.
+    pub annotations: Trust,
+    /// Whether a [known modern era](ClientConfig::known_era) is believed without the probe, which saves a round trip.
+    ///
+    /// The capabilities of the server are then unknown, and no request is refused for a missing one. A server that
+    /// answers as no modern server does is detected again.
+    ///
+    /// Default: no.
+    pub skip_known_probe: bool,
 }
 
 impl HttpClientConfig {
@@ -71,6 +84,8 @@ impl HttpClientConfig {
             legacy_sse_timeout: Duration::from_secs(5),
             retry_unreachable: false,
             chunked_results: false,
+            annotations: Trust::Untrusted,
+            skip_known_probe: false,
         }
     }
 }
@@ -89,6 +104,8 @@ impl fmt::Debug for HttpClientConfig {
             legacy_sse_timeout: events_timeout,
             retry_unreachable,
             chunked_results: dialect_002,
+            annotations,
+            skip_known_probe,
         } = self;
         f.debug_struct("HttpClientConfig")
             .field("client", client)
@@ -101,6 +118,8 @@ impl fmt::Debug for HttpClientConfig {
             .field("events_timeout", events_timeout)
             .field("retry_unreachable", retry_unreachable)
             .field("dialect_002", dialect_002)
+            .field("annotations", annotations)
+            .field("skip_known_probe", skip_known_probe)
             .finish()
     }
 }

@@ -37,7 +37,7 @@
 //!
 //! With a known legacy era, or after a lost session, detection begins with the handshake. If the handshake is refused,
 //! or answered by a modern error, the known era is dropped, and detection runs once from the start. A known modern era
-//! is verified by the probe, which also brings the server's capabilities.
+//! is verified by the probe, which also brings the server's capabilities, unless the configuration skips it.
 //!
 //! The probe and `initialize` are never cancelled. The exchange of a request that was not answered in time should stay
 //! open: a late answer counts as long as the same step is in progress.
@@ -165,6 +165,8 @@ pub(super) struct HttpEraDetection {
     backoff: Backoff,
     /// Whether an unreachable host is retried. Once the host was reached, it is.
     retry_unreachable: bool,
+    /// Whether a known modern era is believed without the probe.
+    skip_known_probe: bool,
     /// Whether detection pauses until the timer fires.
     is_backing_off: bool,
     /// The errors of earlier steps, each of which led to another step.
@@ -204,6 +206,7 @@ impl HttpEraDetection {
             leniency: None,
             retries: 0,
             retry_unreachable: false,
+            skip_known_probe: false,
             is_backing_off: false,
             failed_steps: Vec::new(),
             last_error: None,
@@ -221,6 +224,12 @@ impl HttpEraDetection {
     /// Sets whether an unreachable host is retried from the first attempt on.
     pub(super) fn retry_unreachable(mut self, retry: bool) -> Self {
         self.retry_unreachable = retry;
+        self
+    }
+
+    /// Sets whether a known modern era is believed without the probe.
+    pub(super) fn skip_known_probe(mut self, skip: bool) -> Self {
+        self.skip_known_probe = skip;
         self
     }
 
@@ -261,6 +270,12 @@ impl HttpEraDetection {
                 HandshakeTarget::Endpoint,
                 HandshakeReason::Detection,
             ),
+            //= C2.2 "Remember the era/version result"
+            (EraPolicy::Auto | EraPolicy::ModernOnly, Some(KnownEra { era: Era::Modern, version, .. }))
+                if self.skip_known_probe =>
+            {
+                self.finish(version, HandshakeTarget::Endpoint, None)
+            }
             (EraPolicy::Auto | EraPolicy::ModernOnly, _) => self.start_probe(now, Revision::LATEST, false),
         }
     }

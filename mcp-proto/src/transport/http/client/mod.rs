@@ -168,7 +168,8 @@ impl HttpClient {
             outbox: HttpOutbox::default(),
             url,
             detection: HttpEraDetection::new(&config.client, config.seed, config.backoff)
-                .retry_unreachable(config.retry_unreachable),
+                .retry_unreachable(config.retry_unreachable)
+                .skip_known_probe(config.skip_known_probe),
             handshakes: Handshakes::default(),
             rng: SplitMix64::new(config.seed),
             timers: Timers::default(),
