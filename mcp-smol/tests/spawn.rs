@@ -28,7 +28,7 @@ fn names(env: &Command) -> BTreeSet<String> {
     output(env).lines().filter_map(|line| Some(line.split_once('=')?.0.to_owned())).collect()
 }
 
-/// F25
+/// F25, C12.1: a server on stdio takes credentials from its variables.
 #[test]
 fn child_gets_arguments_variables_and_directory() {
     let scratch = Scratch::new("arrive");

@@ -431,6 +431,8 @@ fn unknown_version_ends_the_handshake_unless_tolerated() {
     let id = s.expect("initialize");
     s.answer(&id, initialize_result("1999-01-01"));
     assert!(matches!(s.connect_error(), ConnectError::NoCommonVersion { .. }));
+    s.expect_silence();
+    assert_eq!((s.client.state(), s.client.poll_link()), (State::Disconnected, Some(LinkAction::Abort)));
 
     legacy.tolerate_unknown_version = true;
     let mut s = ClientHarness::open(legacy);
@@ -459,7 +461,12 @@ fn modern_only_client_fails_on_a_legacy_server_and_says_so() {
     let id = s.expect("server/discover");
     s.answer_error(&id, -32601, None);
     s.expect_silence();
-    assert!(matches!(s.connect_error(), ConnectError::LegacyServer { .. }));
+    let error = s.connect_error();
+    assert!(matches!(error, ConnectError::LegacyServer { .. }));
+    let text = error.to_string();
+    for part in ["legacy server", "-32601", "EraPolicy::Auto"] {
+        assert!(text.contains(part), "{text}");
+    }
 
     let mut s = ClientHarness::open(modern);
     s.expect("server/discover");

@@ -5,6 +5,7 @@
 mod cancelling;
 mod ends;
 mod limits;
+mod modern_pages;
 mod pages;
 mod retries;
 

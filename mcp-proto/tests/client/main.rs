@@ -7,6 +7,7 @@ mod common;
 mod batches;
 mod blocking_loop;
 mod cache;
+mod capabilities;
 mod detection;
 mod input_rounds;
 mod lenient;

@@ -326,7 +326,7 @@ fn client_does_not_send_a_request_without_the_server_capability() {
     s.client.at(s.now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).unwrap();
 }
 
-/// R10
+/// R10, C2.14
 #[test]
 fn client_does_not_send_a_method_that_the_revision_lacks() {
     let mut modern = ClientHarness::modern(config());

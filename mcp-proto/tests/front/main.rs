@@ -15,6 +15,7 @@ mod backpressure;
 mod client;
 mod connection;
 mod contracts;
+mod declared;
 mod forms;
 mod handlers;
 mod http_budget;

@@ -237,6 +237,43 @@ fn client_detects_that_a_known_legacy_server_has_become_modern() {
     });
 }
 
+/// C2.2
+#[test]
+fn client_can_use_a_known_modern_server_without_a_probe() {
+    let mut config = config();
+    config.client.known_era =
+        Some(KnownEra { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_server: false });
+    config.skip_known_probe = true;
+    scenario(config, |wire| {
+        let request = |wire: &mut ClientWire| {
+            let params = CallToolParams::new("x");
+            wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap()
+        };
+        let first = request(wire);
+        let call = wire.expect("tools/call");
+        assert_eq!(call.header("mcp-protocol-version"), Some(MODERN));
+        assert_ready(wire, Era::Modern);
+        wire.answer(&call, json!({"resultType": "complete", "content": []}));
+        wire.result(first);
+    });
+}
+
+/// C2.2: the known era is wrong, and nothing has proven it.
+#[test]
+fn client_detects_a_server_that_is_no_longer_modern() {
+    let mut config = config();
+    config.client.known_era =
+        Some(KnownEra { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_server: false });
+    config.skip_known_probe = true;
+    scenario(config, |wire| {
+        let params = CallToolParams::new("x");
+        wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
+        let call = wire.expect("tools/call");
+        wire.refuse(&call, 400, -32000, None);
+        wire.expect("server/discover");
+    });
+}
+
 /// A server that knows neither the probe's method nor `initialize` counts as modern until a request fails.
 #[test]
 fn client_probes_again_if_a_server_taken_for_modern_is_not() {

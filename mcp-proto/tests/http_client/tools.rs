@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::common::http_client::{ClientWire, Exchange, config, legacy, modern};
+use mcp_proto::consent::Trust;
 use mcp_proto::peer::client::Diagnostic;
 use mcp_proto::peer::{Outcome, RequestError, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
@@ -231,6 +232,31 @@ fn client_repeats_a_lost_call_of_a_read_only_tool_once() {
                 wire.expect_silence();
             }
         }
+    };
+    let mut trusting = config();
+    trusting.annotations = Trust::Trusted;
+    modern(trusting.clone(), |wire| {
+        list(wire, tools.clone());
+        lose(wire);
+    });
+    legacy(trusting, |wire, _| {
+        list(wire, tools.clone());
+        lose(wire);
+    });
+}
+
+/// C9.3, C4.15
+#[test]
+fn client_does_not_repeat_a_lost_call_because_of_untrusted_annotations() {
+    let hints = json!({"readOnlyHint": true, "idempotentHint": true});
+    let tools = json!([{"name": "look", "inputSchema": {"type": "object"}, "annotations": hints}]);
+    let lose = |wire: &mut ClientWire| {
+        let request = call_tool(wire, "look", json!({}));
+        let first = wire.expect("tools/call");
+        wire.stream(&first);
+        wire.truncate(&first);
+        assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
+        wire.expect_silence();
     };
     modern(config(), |wire| {
         list(wire, tools.clone());

@@ -1,6 +1,6 @@
 //! The form of a response on the wire, and which errors are replaced.
 
-use mcp_proto::peer::server::Answer;
+use mcp_proto::peer::server::{Answer, Diagnostic, Event};
 use mcp_proto::peer::{AnyResult, CacheHint};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::Json;
@@ -188,6 +188,33 @@ fn server_replaces_codes_that_the_modern_revision_forbids() {
         s.modern(1, "tools/call", json!({}));
         assert_eq!(error_at(&mut s, given), sent, "{given}");
     }
+}
+
+/// S1.10, C1.12
+#[test]
+fn server_reports_codes_of_the_application_in_the_reserved_range() {
+    let reserved = |s: &mut ServerHarness| {
+        s.events().into_iter().find_map(|event| match event {
+            Event::Diagnostic(Diagnostic::ReservedErrorCode { code, .. }) => Some(code),
+            _ => None,
+        })
+    };
+    let mut s = ServerHarness::new(config());
+    for (given, sent) in [(-32_768, -32_768), (-32_050, -32_603), (-32_019, -32_019), (-32_000, -32_000)] {
+        s.modern(1, "tools/call", json!({}));
+        assert_eq!(error_at(&mut s, given), sent);
+        assert_eq!(reserved(&mut s), Some(given));
+    }
+    for given in [-32_769, -31_999, code::USER_REJECTED, code::INVALID_PARAMS, code::RESOURCE_NOT_FOUND, 7] {
+        s.modern(1, "tools/call", json!({}));
+        error_at(&mut s, given);
+        assert_eq!(reserved(&mut s), None, "{given}");
+    }
+    // Older revisions leave -32000 to -32099 to servers.
+    let mut s = ServerHarness::legacy_at("2025-11-25");
+    s.request_with_id(2, "tools/call", json!({"name": "t"}));
+    assert_eq!(error_at(&mut s, -32_050), -32_050);
+    assert_eq!(reserved(&mut s), None);
 }
 
 /// S8.12

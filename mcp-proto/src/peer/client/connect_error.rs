@@ -195,7 +195,12 @@ impl fmt::Display for ConnectError {
                 write!(f, "the server requires capabilities that this client does not have: {required}")
             }
             Self::LegacyServer { evidence } => {
-                write!(f, "this is a legacy server and only modern ones are allowed: {evidence}")
+                //= C2.6 "shows an actionable error"
+                write!(
+                    f,
+                    "this is a legacy server and only modern ones are allowed: set `EraPolicy::Auto` or \
+                     update the server ({evidence})"
+                )
             }
             Self::BothErasAnswered => f.write_str(
                 "the server answered the era probe after initialize had been sent, and is started again for the modern era",

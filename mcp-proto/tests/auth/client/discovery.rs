@@ -171,7 +171,33 @@ fn client_can_ignore_a_trailing_slash_of_the_issuer() {
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
 }
 
-/// C12.21: each has its own registration; the client uses the first that is reachable.
+/// C12.21, C12.20: each has its own registration, and keeps it.
+#[test]
+fn client_registers_separately_with_each_listed_authorization_server() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    let other = "https://other.example.com";
+    world.add(Issuer::new(other));
+    for (trusted, listed, registrations) in [
+        (ISSUER, json!([ISSUER, other]), [1, 0]),
+        (other, json!([other]), [1, 1]),
+        // Both know the client now.
+        (ISSUER, json!([ISSUER, other]), [1, 1]),
+        (other, json!([other, ISSUER]), [1, 1]),
+    ] {
+        world.end_tokens();
+        world.issuer().refresh.clear();
+        world.trusts = trusted.into();
+        world.describe(json!({ "authorization_servers": listed }));
+        assert_eq!(host.call(&mut world), Outcome::Answered(2), "{trusted}");
+        assert_eq!(host.machine.status().unwrap().issuer, trusted);
+        assert_eq!([ISSUER, other].map(|issuer| world.issuers[issuer].registrations.len()), registrations);
+        let name = format!("client-1-of-{}", &trusted["https://".len()..]);
+        assert!(world.issuers[trusted].pages.iter().all(|page| page["client_id"] == *name));
+        assert!(world.issuers[trusted].requests.iter().all(|request| request["client_id"] == *name));
+    }
+}
+
+/// C12.21: the client uses the first that is reachable.
 #[test]
 fn client_tries_another_authorization_server_if_the_first_is_unreachable() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));

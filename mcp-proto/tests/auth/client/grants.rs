@@ -104,10 +104,14 @@ fn client_credentials_can_request_more_scopes() {
 }
 
 fn enterprise(place: ProviderLocation) -> Grant {
+    enterprise_with(place, SubjectKind::IdToken)
+}
+
+fn enterprise_with(place: ProviderLocation, subject: SubjectKind) -> Grant {
     Grant::Enterprise(IdentityProvider {
         location: place,
         credentials: ClientCredentials::new("client-at-idp"),
-        subject: SubjectKind::IdToken,
+        subject,
     })
 }
 
@@ -125,11 +129,15 @@ fn provider(world: &mut World) {
 /// C14.9, C14.10
 #[test]
 fn identity_provider_can_decide_in_place_of_the_user() {
-    for place in
-        [ProviderLocation::TokenEndpoint(format!("{IDP}/token")), ProviderLocation::Issuer(IDP.into())]
-    {
+    let endpoint = || ProviderLocation::TokenEndpoint(format!("{IDP}/token"));
+    for (place, subject, kind) in [
+        (endpoint(), SubjectKind::IdToken, "id_token"),
+        (ProviderLocation::Issuer(IDP.into()), SubjectKind::IdToken, "id_token"),
+        (endpoint(), SubjectKind::Saml2, "saml2"),
+    ] {
         let looks = matches!(place, ProviderLocation::Issuer(_));
-        let (mut world, mut host) = (world_with_client(), Host::new(with(enterprise(place), password()), 1));
+        let grant = enterprise_with(place, subject);
+        let (mut world, mut host) = (world_with_client(), Host::new(with(grant, password()), 1));
         provider(&mut world);
         host.assertion = Ok(Secret::new("assert-id-token-1"));
         host.holds = true;
@@ -150,7 +158,7 @@ fn identity_provider_can_decide_in_place_of_the_user() {
             ("audience", ISSUER),
             ("resource", SERVER),
             ("subject_token", "assert-id-token-1"),
-            ("subject_token_type", "urn:ietf:params:oauth:token-type:id_token"),
+            ("subject_token_type", &format!("urn:ietf:params:oauth:token-type:{kind}")),
             ("client_id", "client-at-idp"),
         ] {
             assert_eq!(exchange[name], value, "{name}");

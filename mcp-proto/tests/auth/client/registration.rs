@@ -84,6 +84,35 @@ fn client_id_document_requires_an_https_url_with_a_path() {
     }
 }
 
+/// C12.18
+#[test]
+fn client_document_describes_the_client_at_its_url() {
+    let mut config = config();
+    assert_eq!(config.client_document(), None);
+    config.client_id_document = Some(DOCUMENT.into());
+    config.client.logo = Some("https://app.example/logo.png".into());
+    let document: serde_json::Value = serde_json::from_str(&config.client_document().unwrap()).unwrap();
+    assert_eq!(
+        document,
+        json!({
+            "client_id": DOCUMENT,
+            "client_name": "a host",
+            "logo_uri": "https://app.example/logo.png",
+            "redirect_uris": [REDIRECT],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+            "application_type": "native",
+        })
+    );
+    // What the document says is what the client does.
+    let mut world = World::new();
+    world.metadata(json!({ "client_id_metadata_document_supported": true }));
+    assert_eq!(Host::new(config, 1).call(&mut world), Outcome::Answered(2));
+    let page = &world.issuer().pages[0];
+    assert_eq!((page["client_id"].as_str(), page["redirect_uri"].as_str()), (DOCUMENT, REDIRECT));
+}
+
 /// C12.19, C12.22: the contents of a registration request.
 #[test]
 fn registration_describes_the_kind_of_client() {

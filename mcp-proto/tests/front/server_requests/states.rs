@@ -66,7 +66,7 @@ fn server_refuses_an_expired_state() {
     refused(&attempt(&mut web, "greet", Some(&state), alice()));
 }
 
-/// S4.9: two instances that share only the keys.
+/// S4.9, C1.28: two instances that share only the keys.
 #[test]
 fn another_instance_continues_from_the_state() {
     let instance = || HttpHarness::new(router().seal(Sealer::new(key(1), [])));

@@ -5,7 +5,7 @@ use mcp_proto::adapter::Clock as _;
 use super::*;
 use crate::common::tools::accept;
 
-/// S11.9: each instance compares the owner.
+/// S11.9, C1.28: each instance compares the owner.
 #[test]
 fn another_instance_knows_the_task_and_its_result() {
     let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
