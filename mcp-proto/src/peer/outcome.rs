@@ -254,6 +254,9 @@ pub enum RequestError {
     Encode(String),
     /// The request directs the user to a page with a URL that clients must not open.
     UnsafePage(String),
+    /// The content of the request breaks a rule of the specification: a form that requests a secret, or a conversation
+    /// whose tool calls and results do not match.
+    Content(String),
     /// The maximum number of requests in flight that [`Limits`](crate::Limits) allow is reached.
     InFlight {
         /// The limit.
@@ -276,7 +279,7 @@ impl fmt::Display for RequestError {
                 write!(f, "{method} was not sent: revision {} has no such method", revision.as_str())
             }
             Self::Connect(why) => f.write_str(why),
-            Self::UnsafePage(why) => write!(f, "not sent: {why}"),
+            Self::UnsafePage(why) | Self::Content(why) => write!(f, "not sent: {why}"),
             Self::NotReady => f.write_str("not sent: the connection is not ready yet"),
             Self::Closed => f.write_str("not sent: the connection is closed"),
             Self::Encode(why) => write!(f, "not sent: the parameters could not be encoded: {why}"),

@@ -56,6 +56,7 @@ mod revision;
 mod roots;
 mod sampling;
 mod sampling_rules;
+mod secret_fields;
 mod subscriptions;
 pub mod tasks;
 mod tools;

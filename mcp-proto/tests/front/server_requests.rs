@@ -1,6 +1,7 @@
 //! Handlers that send requests: the same code serves clients of either era.
 
 mod capabilities;
+mod content;
 mod eras;
 mod input_rounds;
 mod pages;

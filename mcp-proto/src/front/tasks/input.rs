@@ -10,7 +10,7 @@ use crate::front::handler::inbound_request::InboundRequest;
 use crate::front::handler::task::{HandlerTask, TaskFuture, related_task_meta};
 use crate::front::request_slots::RequestLink;
 use crate::front::{Error, Request};
-use crate::peer::server::required_capability;
+use crate::peer::server::{check_content, required_capabilities};
 use crate::peer::{RequestError, RequiredCapability};
 use crate::rpc::Raw;
 use crate::schema::{
@@ -56,13 +56,14 @@ async fn request_input(
 ) -> Result<Raw, Error> {
     let method = input.method().unwrap_or_default();
     if let Some(needed) =
-        required_capability(&input).filter(|needed| !request.client_capabilities().has(*needed))
+        required_capabilities(&input).find(|needed| !request.client_capabilities().has(*needed))
     {
         return Err(Error::NotSent(RequestError::Capability {
             method: method.into(),
             needed: RequiredCapability::Client(needed),
         }));
     }
+    check_content(&input)?;
     // The task has ended, and its handler is about to be dropped.
     let Some(open) = task.open_input(key, input.clone()) else { return Err(Error::Cancelled) };
     match request.context.era {

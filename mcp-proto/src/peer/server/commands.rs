@@ -2,15 +2,17 @@
 //! documentation.
 
 use alloc::format;
+use alloc::string::ToString;
 
 use crate::Instant;
-use crate::peer::{AnyResult, InboundId, LostReason, Outbox, ResultDefaults};
+use crate::peer::{AnyResult, InboundId, LostReason, Outbox, RequestError, ResultDefaults};
 use crate::rpc::{ErrorObject, Id, Raw, code, write};
 use crate::schema::{
     ClientCapabilities, ClientCapability, ElicitParams, Era, InputRequest, InputRequiredResult,
     MissingCapabilityData, ResultType, Revision,
 };
 
+use super::input_rules::{check_content, required_capabilities};
 use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server};
 
 /// The answer to a request.
@@ -127,25 +129,31 @@ fn check_input_allowed(served: &PendingRequest, required: &InputRequiredResult) 
         ));
     }
     let mut missing: Option<ClientCapabilities> = None;
-    for (_, request) in required.input_requests.iter().flat_map(|requests| requests.iter()) {
+    let requests =
+        || required.input_requests.iter().flat_map(|requests| requests.iter()).map(|(_, request)| request);
+    for request in requests() {
         //= S4.3 "values ElicitRequest, CreateMessageRequest or ListRootsRequest"
-        let Some(needed) = required_capability(request) else {
+        if required_capability(request).is_none() {
             return Err(ErrorObject::new(
                 code::INTERNAL_ERROR,
                 "an input request of the result has an unknown method",
             ));
-        };
+        }
         //= S1.6 "Undeclared client capability needed → -32021 with requiredCapabilities"
         //= S4.3 "only if that capability is declared"
-        if !served.capabilities.has(needed) {
+        for needed in required_capabilities(request).filter(|needed| !served.capabilities.has(*needed)) {
             missing = Some(missing.unwrap_or_default().with(needed));
         }
     }
-    missing.map_or(Ok(()), |missing| Err(missing_capabilities(missing)))
+    if let Some(missing) = missing {
+        return Err(missing_capabilities(missing));
+    }
+    let invalid = |error: RequestError| ErrorObject::new(code::INTERNAL_ERROR, error.to_string());
+    requests().try_for_each(|request| check_content(request).map_err(invalid))
 }
 
 /// The client capability that an input request needs; `None` if the protocol does not define its method.
-pub(crate) fn required_capability(request: &InputRequest) -> Option<ClientCapability> {
+pub(super) fn required_capability(request: &InputRequest) -> Option<ClientCapability> {
     Some(match request {
         //= S9.1 "only declared modes"
         InputRequest::Elicit(ElicitParams::Url(_)) => ClientCapability::ElicitationUrl,

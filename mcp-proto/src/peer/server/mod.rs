@@ -11,6 +11,7 @@ mod config;
 mod dispatch;
 mod event;
 mod notify;
+mod input_rules;
 mod prepared_config;
 mod receive;
 mod requests;
@@ -50,7 +51,8 @@ pub use transport::{ServerLoan, ServerTransport};
 pub use view::ServerCommands;
 
 pub(crate) use admit::unsupported_version;
-pub(crate) use commands::{adapt_error, required_capability};
+pub(crate) use commands::adapt_error;
+pub(crate) use input_rules::{check_content, check_page_url, required_capabilities};
 pub(crate) use notify::exceeds;
 pub(crate) use prepared_config::PreparedConfig;
 use subscriptions::Subscriptions;

@@ -11,8 +11,12 @@ use crate::peer::{
     RequestId, RequiredCapability, Stage,
 };
 use crate::rpc::{Id, Raw, decode_member, read_members, write};
-use crate::schema::{ClientCapability, CreateMessage, Direction, Elicit, Method, MethodInfo, Ping, Revision};
+use crate::schema::{
+    ClientCapability, CreateMessage, CreateMessageParams, Direction, Elicit, ElicitParams, InputRequest,
+    Method, MethodInfo, Ping, Revision,
+};
 
+use super::input_rules::check_content;
 use super::{Eras, Phase, Server, Session};
 
 impl Server {
@@ -100,8 +104,12 @@ fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), Request
         None if [Elicit::NAME, CreateMessage::NAME].contains(&info.name) => {
             // Unprojected: the revision may lack the very field that the client has not declared.
             let params = request.params.to_raw().map_err(|error| RequestError::Encode(error.to_string()))?;
-            undeclared(&session.capabilities, info, Some(&params))
-                .or(undeclared_context(session, info, &params))
+            let missing = undeclared(&session.capabilities, info, Some(&params))
+                .or(undeclared_context(session, info, &params));
+            if missing.is_none() {
+                check_params(info, &params)?;
+            }
+            missing
         }
         None => None,
     };
@@ -114,6 +122,15 @@ fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), Request
     }
 }
 
+/// Checks the content of an elicitation or a sampling request.
+fn check_params(info: &MethodInfo, params: &Raw) -> Result<(), RequestError> {
+    let read = match info.name {
+        Elicit::NAME => params.decode::<ElicitParams>().map(InputRequest::Elicit),
+        _ => params.decode::<CreateMessageParams>().map(InputRequest::CreateMessage),
+    };
+    check_content(&read.map_err(|error| RequestError::Encode(error.to_string()))?)
+}
+
 /// The capability for context of servers that a request needs and the client lacks, where its revision can declare it.
 fn undeclared_context(session: &Session, info: &MethodInfo, params: &Raw) -> Option<ClientCapability> {
     let needed = ClientCapability::SamplingContext;
@@ -123,6 +140,7 @@ fn undeclared_context(session: &Session, info: &MethodInfo, params: &Raw) -> Opt
     {
         return None;
     }
+    //= S8.20 "includeContext thisServer/allServers not used"
     let [context] = read_members(params.as_str(), ["includeContext"]).ok()?;
     matches!(decode_member(context), Some("thisServer" | "allServers")).then_some(needed)
 }

@@ -33,7 +33,7 @@ use crate::front::handler::round_reply::RoundReply;
 use crate::front::handler_error::HandlerError;
 use crate::front::running_handlers::SendFuture;
 use crate::front::signal::{Waiters, Wakers, lock};
-use crate::peer::server::{NONCE_BYTES, missing_capabilities, required_capability};
+use crate::peer::server::{NONCE_BYTES, check_content, missing_capabilities, required_capabilities};
 use crate::peer::{Outcome, Principal, RequestError};
 use crate::rpc::{ErrorObject, Raw, Text, code};
 use crate::schema::{
@@ -146,6 +146,7 @@ impl InputRounds {
         if !asked_in.is_some_and(|info| info.input_required) {
             return Err(RequestError::Revision { method: M::NAME.into(), revision }.into());
         }
+        check_content(&input)?;
         let mut waiting = RoundWaiter::new(self, request, Some(key));
         let raw = poll_fn(|cx| waiting.poll_answer(cx, &input)).await?;
         let what = match Outcome::Result(raw)
@@ -351,7 +352,7 @@ impl InputRounds {
     /// Replies with the pending input requests and the sealed answers, which the client returns.
     fn suspend(&self, round: Round, now: UnixTime, request: &InboundRequest) -> RoundReply {
         let mut missing: Option<ClientCapabilities> = None;
-        for needed in round.wanted.iter().filter_map(|(_, input, _)| required_capability(input)) {
+        for needed in round.wanted.iter().flat_map(|(_, input, _)| required_capabilities(input)) {
             if !request.client_capabilities().has(needed) {
                 missing = Some(missing.unwrap_or_default().with(needed));
             }

@@ -1,15 +1,15 @@
 //! Elicitation: questions to the user of the client, by a form or on a web page.
 
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::future::ready;
 
 use super::elicitation_completion::ElicitationCompletion;
 use super::input_future::InputFuture;
-use crate::consent::{UrlConsent, UrlWarning};
 use crate::front::handler::context::Context;
 use crate::front::handler_error::HandlerError;
 use crate::peer::RequestError;
+use crate::peer::server::check_page_url;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{At, ClientCapability, Elicit, ElicitParams, ElicitUrlParams, UrlElicitationData};
 
@@ -43,7 +43,8 @@ impl Context {
     /// }
     /// ```
     ///
-    /// Never ask for a password or another secret by a form: the client sees it. Use [`elicit_url`](Self::elicit_url).
+    /// Never ask for a password or another secret by a form: the client sees it. Use [`elicit_url`](Self::elicit_url). A
+    /// form with a field [named like a secret](crate::schema::ElicitSchema::secret_field) is an error.
     ///
     /// A modern client that did not declare the capability is answered by
     /// [`MISSING_REQUIRED_CLIENT_CAPABILITY`](crate::rpc::code::MISSING_REQUIRED_CLIENT_CAPABILITY); one with an
@@ -68,8 +69,8 @@ impl Context {
     ///
     /// The answer tells whether the user agreed to open the page, not what they did there: the server of the page finds
     /// that out, and must also check that the same user visits it. The client and its user see the URL: it must contain
-    /// no secrets, must not grant access without a login, and should begin with `https`. A URL that no client could
-    /// open, or that holds credentials, is an error.
+    /// no secrets, and must not grant access without a login. A URL that no client could open, that holds credentials, or
+    /// that is neither `https` nor on this machine is an error.
     ///
     /// ```
     /// use mcp_proto::front::{Context, HandlerError};
@@ -113,7 +114,7 @@ impl Context {
         url: impl Into<String>,
     ) -> (HandlerError, Option<ElicitationCompletion>) {
         let (message, url) = (message.into(), url.into());
-        if let Err(why) = check_url(&url) {
+        if let Err(why) = check_page_url(&url) {
             return (HandlerError::new(why), None);
         }
         let needed = ClientCapability::ElicitationUrl;
@@ -139,7 +140,7 @@ impl InputFuture<Elicit> {
     pub(super) fn elicit(context: &Context, key: String, mut params: ElicitParams) -> Self {
         let mut completion = None;
         if let ElicitParams::Url(page) = &params
-            && let Err(why) = check_url(&page.url)
+            && let Err(why) = check_page_url(&page.url)
         {
             let refused = Box::pin(ready(Err(RequestError::UnsafePage(why).into())));
             return Self { future: refused, completion };
@@ -166,13 +167,3 @@ impl InputFuture<Elicit> {
 }
 
 //= S9.2 "URL: valid"
-/// Checks that a client could open the URL, and that it contains no credentials.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
-fn check_url(url: &str) -> Result<(), String> {
-    let page = UrlConsent::new(url).map_err(|fault| fault.to_string())?;
-    if page.warnings().contains(&UrlWarning::UserInfo) {
-        return Err("the URL of the page contains credentials".into());
-    }
-    Ok(())
-}
