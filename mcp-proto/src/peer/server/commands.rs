@@ -79,12 +79,23 @@ impl Server {
             subscription: None,
         });
         let revision = served.revision;
+        let mut embeds_undeclared_resource = false;
+        let probe = self.resource_probe(served.info);
         self.reply(Some(id), served.batch, out, |buffer| {
-            write::result(buffer, id, |buffer| result.write_result(buffer, revision, stamp))
+            write::result(buffer, id, |buffer| {
+                let start = buffer.len();
+                result.write_result(buffer, revision, stamp)?;
+                embeds_undeclared_resource = probe.embeds_resource(buffer.get(start..).unwrap_or_default());
+                Ok(())
+            })
         })
         .map_err(|error| {
             ErrorObject::new(code::INTERNAL_ERROR, format!("the result cannot be encoded: {error}"))
-        })
+        })?;
+        if embeds_undeclared_resource {
+            self.diagnose(Diagnostic::UndeclaredResources);
+        }
+        Ok(())
     }
 
     /// Starts an orderly close.

@@ -150,6 +150,11 @@ pub enum Diagnostic {
         /// The code.
         code: i64,
     },
+    /// The result of a tool embeds a resource, and the server does not declare `resources`. It was sent nevertheless:
+    /// declare the capability, so that clients can expect such content.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#embedded-resources>
+    UndeclaredResources,
     /// A notification whose parameters could not be read.
     InvalidNotification {
         /// Its method.
@@ -216,7 +221,7 @@ impl Diagnostic {
             Self::Refused { method, error } => method.len().saturating_add(of_error(error)),
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
             Self::Unencodable { method, error } => method.len().saturating_add(error.len()),
-            Self::ReservedErrorCode { .. } | Self::NotificationsDropped { .. } => 0,
+            Self::ReservedErrorCode { .. } | Self::UndeclaredResources | Self::NotificationsDropped { .. } => 0,
         }
     }
 }
@@ -246,6 +251,9 @@ impl fmt::Display for Diagnostic {
                     "the error of {id:?} has the reserved code {code}: choose one outside -32768 to -32000"
                 )
             }
+            Self::UndeclaredResources => f.write_str(
+                "the result of a tool embeds a resource, but the server does not declare `resources`",
+            ),
             Self::InvalidNotification { method, error } => {
                 write!(f, "the notification {} could not be read: {error}", &**method)
             }
