@@ -32,6 +32,7 @@ mod router_tools;
 mod rules;
 mod server_requests;
 mod subscription_access;
+mod server_rules;
 mod task_input;
 mod task_stores;
 mod tasks;

@@ -43,7 +43,7 @@ pub enum RouterError {
     },
     /// A prompt has no name.
     PromptName,
-    /// The URI of a resource has no scheme.
+    /// The URI of a resource is not one of RFC 3986: it has no scheme, or characters that must be percent-encoded.
     Uri {
         /// The URI.
         uri: String,
@@ -111,7 +111,7 @@ impl fmt::Display for RouterError {
             }
             Self::ParamHeader { tool, error } => write!(f, "the tool {tool:?} cannot be offered: {error}"),
             Self::PromptName => f.write_str("a prompt has no name"),
-            Self::Uri { uri } => write!(f, "the resource {uri:?} has no scheme in its URI"),
+            Self::Uri { uri } => write!(f, "the resource {uri:?} has no valid URI, such as note:///today"),
             Self::Template { template, error } => {
                 write!(f, "the URI template {template:?} is not usable: {error}")
             }

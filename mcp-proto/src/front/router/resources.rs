@@ -43,7 +43,7 @@ impl<M: HandlerMode> Router<M> {
             },
         );
         //= S8.13 "Validate URIs"
-        if !uri::has_scheme(&resource.uri) {
+        if !uri::is_uri(&resource.uri) {
             self.record_error(RouterError::Uri { uri: resource.uri.clone() });
         }
         if let Err(name) = self.resources.insert(resource.uri.clone(), resource, erased) {

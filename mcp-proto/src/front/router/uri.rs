@@ -5,6 +5,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
+use iri_string::types::UriStr;
+
 use crate::codec::percent;
 use crate::schema::Map;
 
@@ -321,11 +323,9 @@ fn decode(raw: &str) -> Option<String> {
 }
 
 //= S8.13 "custom schemes RFC 3986"
-/// Whether `uri` begins with a scheme (RFC 3986).
-pub(crate) fn has_scheme(uri: &str) -> bool {
-    let Some((scheme, _)) = uri.split_once(':') else { return false };
-    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+/// Whether `uri` is a URI after RFC 3986, with a scheme.
+pub(crate) fn is_uri(uri: &str) -> bool {
+    UriStr::new(uri).is_ok()
 }
 
 #[cfg(test)]

@@ -208,6 +208,6 @@ fn parser_refuses_an_unsupported_template() {
 
 #[test]
 fn parser_distinguishes_a_scheme_from_a_path() {
-    assert!(has_scheme("file:///x") && has_scheme("a+b-c.1:x"));
-    assert!(!has_scheme("/x:y") && !has_scheme("1a:x") && !has_scheme("x") && !has_scheme(":x"));
+    assert!(is_uri("file:///x") && is_uri("a+b-c.1:x"));
+    assert!(!is_uri("/x:y") && !is_uri("1a:x") && !is_uri("x") && !is_uri(":x"));
 }
