@@ -110,6 +110,12 @@ impl TestRequest {
         self
     }
 
+    /// The same with another text in its body.
+    pub fn replaced(mut self, from: &str, to: &str) -> Self {
+        self.body = String::from_utf8(self.body).unwrap().replace(from, to).into_bytes();
+        self
+    }
+
     /// Where it goes, given whole; and the same, given a byte at a time.
     pub fn route(&self, setup: &Setup) -> RequestRoute {
         let pieces = self.body.iter().map(|byte| Bytes::copy_from_slice(&[*byte]));

@@ -1,10 +1,12 @@
 //! Headers that mirror the body: both must agree (S3.8 to S3.10).
 
 use mcp_proto::codec::header;
+use mcp_proto::peer::server::Eras;
 use mcp_proto::transport::http::param_headers::ParamHeaders;
+use mcp_proto::transport::http::server::Setup;
 use serde_json::{Value, json};
 
-use crate::common::http_server::{TestRequest, modern, post, setup};
+use crate::common::http_server::{TestRequest, config_with, modern, post, setup};
 use crate::common::messages::MODERN;
 
 const MISMATCH: (u16, i64) = (400, -32020);
@@ -188,4 +190,44 @@ fn request_names_its_tool() {
     let setup = setup();
     assert_eq!(call("t").modern(&setup).tool().as_deref(), Some("t"));
     assert_eq!(modern(1, "prompts/get", json!({"name": "p"})).modern(&setup).tool(), None);
+}
+
+/// R6, S3.9: the server accepts integers of at most 53 bits in a marked parameter, and compares them as numbers.
+#[test]
+fn server_accepts_only_integers_of_53_bits_in_marked_parameters() {
+    let (setup, params) = (setup(), region());
+    let checked = |limit: &str, header: &str| {
+        let body = modern(7, "tools/call", json!({"name": "t", "arguments": {"limit": 4711}}));
+        let body = body.replaced("4711", limit).header("Mcp-Param-Limit", header).with_param_headers(&params);
+        body.modern(&setup).check(&params).is_ok()
+    };
+    for limit in ["0", "9007199254740991", "-9007199254740991"] {
+        assert!(checked(limit, limit), "{limit}");
+        assert!(checked(&format!("{limit}.0"), limit), "{limit}");
+        assert!(!checked(limit, "7"), "{limit}");
+    }
+    for limit in ["9007199254740992", "-9007199254740992", "18446744073709551615", "1e300", "1.5"] {
+        assert!(!checked(limit, limit), "{limit}");
+    }
+}
+
+/// S3.8, S3.18: a server without clients of earlier revisions refuses every message without the version.
+#[test]
+fn modern_only_server_requires_the_version_header_of_notifications_too() {
+    let setup = Setup::new(config_with(|config| config.eras = Eras::ModernOnly));
+    let notification =
+        |params: Value| post(&json!({"jsonrpc": "2.0", "method": "notifications/x", "params": params}));
+    let named = || json!({"_meta": crate::common::messages::request_meta()});
+    for params in [named(), json!({})] {
+        assert_eq!(notification(params.clone()).expect_refusal(&setup), MISMATCH);
+        let with_version = notification(params).header("MCP-Protocol-Version", MODERN);
+        assert_eq!(with_version.answer(&setup).status, 202);
+    }
+    assert_eq!(
+        notification(named()).header("MCP-Protocol-Version", "2025-11-25").expect_refusal(&setup),
+        MISMATCH
+    );
+    assert_eq!(call("t").without("MCP-Protocol-Version").expect_refusal(&setup), MISMATCH);
+    // A server of both eras takes a notification without it: no header is defined for notifications.
+    assert_eq!(notification(named()).answer(&crate::common::http_server::setup()).status, 202);
 }

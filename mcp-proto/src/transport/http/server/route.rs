@@ -187,6 +187,11 @@ fn route_frame(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<Reques
         Frame::Single(Message::Notification(notification)) => {
             let envelope = MirroredParams::read(notification.params.as_ref())
                 .map_err(|error| HttpResponse::error(400, kept.version.version().error_id(), &error))?;
+            //= S3.18 "Server without support for pre-2025-06-18 rejects absent version header"
+            if setup.eras() == Eras::ModernOnly && matches!(kept.version, SingleHeader::Absent) {
+                let what = format!("{} header is missing", header::PROTOCOL_VERSION);
+                return Err(mismatch_response(kept.version.version().error_id(), what));
+            }
             let modern = envelope.version.is_some() || kept.version.version().era() == Some(Era::Modern);
             if modern && setup.eras() != Eras::LegacyOnly {
                 // The modern era defines no notification that a client posts: it is accepted, without effect.
@@ -287,6 +292,7 @@ fn route_to_session(
         VersionHeader::Known(revision) if revision.era() == Era::Modern => {
             return refuse("one request or notification at a time can be posted at this revision");
         }
+        //= S3.18 "others may assume 2025-03-26"
         VersionHeader::Known(_) | VersionHeader::Absent => {}
     }
     match kept.session {
