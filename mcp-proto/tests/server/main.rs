@@ -10,6 +10,7 @@ mod contracts;
 mod eras;
 mod lenient;
 mod limits;
+mod obligations;
 mod requests;
 mod session;
 mod subscriptions;

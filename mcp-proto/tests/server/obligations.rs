@@ -1,0 +1,277 @@
+//! What a server never sends, and what it sends for nothing.
+
+use mcp_proto::peer::server::{Answer, Diagnostic, Event};
+use mcp_proto::rpc::{ErrorObject, code};
+use mcp_proto::schema::{
+    BlobResourceContents, CallToolResult, ContentBlock, CreateMessageParams, ElicitParams, ElicitSchema,
+    IncludeContext, InputRequest, InputRequests, InputRequiredResult, SamplingMessage, ServerCapability,
+    StringSchema, TextResourceContents,
+};
+use serde_json::{Value, json};
+
+use crate::common::server::{ServerHarness, config};
+
+fn call(s: &mut ServerHarness, id: i64, capabilities: Value) -> mcp_proto::peer::InboundId {
+    let meta = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
+    s.modern(id, "tools/call", json!({"name": "t", "_meta": meta}));
+    s.request()
+}
+
+/// Answers a call by one input request.
+fn ask(capabilities: Value, request: impl Into<InputRequest>) -> Value {
+    let mut s = ServerHarness::new(config());
+    let id = call(&mut s, 1, capabilities);
+    let requests: InputRequests = [("a", request.into())].into();
+    s.server.at(s.now).respond(id, Answer::InputRequired(&InputRequiredResult::requests(requests)));
+    s.line()
+}
+
+/// S1.10: JSON-RPC reserves the codes; those without a meaning are replaced, and the application learns of it.
+#[test]
+fn server_sends_no_reserved_code_without_a_meaning() {
+    let mut s = ServerHarness::new(config());
+    for given in [-32_768, -32_604, -32_100, -32_099, -32_050, -32_023, -32_019, -32_001, -32_000] {
+        let request = call(&mut s, 1, json!({}));
+        s.server.at(s.now).respond(request, Answer::Error(ErrorObject::new(given, "why")));
+        let error = s.line()["error"].take();
+        assert_eq!((&error["code"], &error["message"]), (&json!(-32603), &json!("why")), "{given}");
+        let replaced = |event: &Event| matches!(event, Event::Diagnostic(Diagnostic::AnswerReplaced { id, .. }) if *id == request);
+        assert!(s.events().iter().any(replaced), "{given}");
+    }
+    let defined = [
+        code::PARSE_ERROR,
+        code::INVALID_REQUEST,
+        code::METHOD_NOT_FOUND,
+        code::INVALID_PARAMS,
+        code::INTERNAL_ERROR,
+        code::HEADER_MISMATCH,
+        code::MISSING_REQUIRED_CLIENT_CAPABILITY,
+        code::UNSUPPORTED_PROTOCOL_VERSION,
+        -32_769,
+        -31_999,
+        -1,
+        7,
+    ];
+    for given in defined {
+        let request = call(&mut s, 1, json!({}));
+        s.server.at(s.now).respond(request, Answer::Error(ErrorObject::new(given, "why")));
+        assert_eq!(s.code(), given);
+        assert!(s.events().is_empty(), "{given}");
+    }
+    // Earlier revisions leave their codes to the implementations.
+    let mut s = ServerHarness::legacy_at("2025-11-25");
+    s.request_with_id(2, "tools/call", json!({"name": "t"}));
+    let request = s.request();
+    s.server.at(s.now).respond(request, Answer::Error(ErrorObject::new(-32_001, "timed out")));
+    assert_eq!(s.code(), -32_001);
+}
+
+/// S1.12
+#[test]
+fn server_answers_no_notification() {
+    for mut s in [ServerHarness::new(config()), ServerHarness::legacy_at("2025-11-25")] {
+        for method in
+            ["notifications/initialized", "notifications/roots/list_changed", "notifications/x", "x"]
+        {
+            s.notify(method, json!({}));
+        }
+        s.notify("notifications/progress", json!({"progressToken": 77, "progress": 1}));
+        s.notify("notifications/progress", json!({"progress": "far"}));
+        s.send(r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"t"}}"#);
+        s.send(r#"{"jsonrpc":"2.0","method":"notifications/x","params":7}"#);
+        s.expect_silence();
+        let reached = |event: &Event| matches!(event, Event::Request { .. });
+        assert!(!s.events().iter().any(reached));
+    }
+}
+
+/// S6.1: the request goes on.
+#[test]
+fn server_ignores_a_malformed_cancellation() {
+    for mut s in [ServerHarness::new(config()), ServerHarness::legacy_at("2025-11-25")] {
+        s.modern(5, "tools/call", json!({"name": "t"}));
+        let request = s.request();
+        for params in
+            [json!({}), json!({"requestId": [5]}), json!({"requestId": null}), json!({"requestId": 5.5})]
+        {
+            s.notify("notifications/cancelled", params);
+        }
+        s.notify("notifications/cancelled", json!({"requestId": 6}));
+        s.notify("notifications/cancelled", json!({"requestId": "5"}));
+        s.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#);
+        s.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":[5]}"#);
+        s.expect_silence();
+        let cancelled = |event: &Event| matches!(event, Event::Cancelled { .. });
+        assert!(!s.events().iter().any(cancelled));
+        s.server.at(s.now).respond(request, Answer::Result(&CallToolResult::text("done")));
+        assert_eq!(s.line()["result"]["content"][0]["text"], "done");
+    }
+}
+
+/// S4.2
+#[test]
+fn server_never_requires_input_without_requests_and_state() {
+    let mut s = ServerHarness::new(config());
+    for (required, allowed) in [
+        (InputRequiredResult::requests(InputRequests::new()), false),
+        (InputRequiredResult { request_state: Some("s".into()), ..InputRequiredResult::new() }, true),
+    ] {
+        let request = call(&mut s, 1, json!({}));
+        s.server.at(s.now).respond(request, Answer::InputRequired(&required));
+        let line = s.line();
+        assert_eq!(line["result"]["resultType"] == "input_required", allowed, "{line}");
+        assert_eq!(line["error"]["code"] == -32603, !allowed, "{line}");
+    }
+}
+
+/// S5.5: the answers to other requests end them, whatever ends the connection.
+#[test]
+fn server_cancels_only_subscriptions() {
+    let mut s = ServerHarness::new(config());
+    s.modern(5, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    s.line();
+    let answered = call(&mut s, 6, json!({}));
+    call(&mut s, 7, json!({}));
+    call(&mut s, 8, json!({}));
+    s.notify("notifications/cancelled", json!({"requestId": 8}));
+    s.server.at(s.now).respond(answered, Answer::Result(&CallToolResult::text("done")));
+    s.server.at(s.now).close();
+    s.advance(core::time::Duration::from_secs(60));
+    assert!(s.server.is_closed());
+    let lines = s.lines();
+    let cancelled = lines.iter().filter(|line| line["method"] == "notifications/cancelled");
+    let ids: Vec<_> = cancelled.map(|line| line["params"]["requestId"].clone()).collect();
+    assert_eq!(ids, [json!(5)], "{lines:?}");
+    let mut answered: Vec<_> = lines.iter().filter_map(|line| line["id"].as_i64()).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, [5, 6, 7], "{lines:?}");
+}
+
+/// S9.1
+#[test]
+fn server_requests_no_secret_by_a_form() {
+    let form = |name: &str, title: Option<&str>| {
+        let mut field = StringSchema::new();
+        field.title = title.map(String::from);
+        ElicitParams::form("Please", ElicitSchema::new([(name.to_owned(), field.into())]))
+    };
+    let declared = || json!({"elicitation": {"form": {}, "url": {}}});
+    for (name, title) in [
+        ("password", None),
+        ("confirm_password", None),
+        ("userPassword2", None),
+        ("api_key", None),
+        ("apiKey", None),
+        ("ACCESS_TOKEN", None),
+        ("client-secret", None),
+        ("cardNumber", None),
+        ("p", Some("Your password")),
+    ] {
+        let line = ask(declared(), form(name, title));
+        assert_eq!(line["error"]["code"], -32603, "{name}");
+        assert!(line["error"]["message"].as_str().unwrap().contains(name), "{line}");
+    }
+    for name in ["name", "email", "password_hint", "tokens", "secretary", "key", "number"] {
+        let line = ask(declared(), form(name, None));
+        assert_eq!(line["result"]["resultType"], "input_required", "{name}: {line}");
+    }
+    // The page is how secrets are requested.
+    let line = ask(declared(), ElicitParams::url("Your password, please.", "https://mcp.example/login"));
+    assert_eq!(line["result"]["inputRequests"]["a"]["params"]["mode"], "url");
+}
+
+/// S9.2
+#[test]
+fn server_sends_its_clients_only_to_encrypted_pages() {
+    let page = |url: &str| ask(json!({"elicitation": {"url": {}}}), ElicitParams::url("Look.", url));
+    for url in ["http://mcp.example/a", "https://alice:secret@mcp.example/", "javascript:alert(1)", "page"] {
+        assert_eq!(page(url)["error"]["code"], -32603, "{url}");
+    }
+    for url in ["https://mcp.example/a", "http://localhost:8080/a", "http://127.0.0.1/a", "http://[::1]/a"] {
+        assert_eq!(page(url)["result"]["resultType"], "input_required", "{url}");
+    }
+}
+
+fn conversation(messages: Value) -> CreateMessageParams {
+    let params = json!({
+        "messages": messages, "maxTokens": 10, "tools": [{"name": "add", "inputSchema": {"type": "object"}}],
+    });
+    serde_json::from_str(&params.to_string()).unwrap()
+}
+
+/// S9.8
+#[test]
+fn server_sends_only_conversations_whose_tool_calls_have_results() {
+    let calls = |id: &str| json!({"role": "assistant", "content": {"type": "tool_use", "id": id, "name": "add", "input": {}}});
+    let result = |id: &str| json!({"type": "tool_result", "toolUseId": id, "content": []});
+    let text = json!({"type": "text", "text": "and?"});
+    let sampled = |messages: Value| ask(json!({"sampling": {"tools": {}}}), conversation(messages));
+    for messages in [
+        json!([calls("1")]),
+        json!([calls("1"), {"role": "user", "content": text}]),
+        json!([calls("1"), {"role": "user", "content": result("2")}]),
+        json!([calls("1"), {"role": "user", "content": [result("1"), text]}]),
+        json!([{"role": "user", "content": result("1")}]),
+    ] {
+        let line = sampled(messages.clone());
+        assert_eq!(line["error"]["code"], -32603, "{messages}");
+    }
+    let whole =
+        json!([{"role": "user", "content": text}, calls("1"), {"role": "user", "content": result("1")}]);
+    assert_eq!(sampled(whole.clone())["result"]["resultType"], "input_required");
+    // Tools need their own capability.
+    let refused = ask(json!({"sampling": {}}), conversation(whole));
+    assert_eq!(refused["error"]["code"], -32021, "{refused}");
+    assert_eq!(refused["error"]["data"]["requiredCapabilities"], json!({"sampling": {"tools": {}}}));
+}
+
+/// S8.20
+#[test]
+fn server_requests_the_context_of_servers_only_from_clients_that_declare_it() {
+    for context in [IncludeContext::ThisServer, IncludeContext::AllServers, IncludeContext::None] {
+        let params = || {
+            let mut params = CreateMessageParams::new([SamplingMessage::user("hi")], 10_u64);
+            params.include_context = Some(context);
+            params
+        };
+        let line = ask(json!({"sampling": {}}), params());
+        if context == IncludeContext::None {
+            assert_eq!(line["result"]["resultType"], "input_required", "{line}");
+        } else {
+            assert_eq!(line["error"]["code"], -32021, "{line}");
+            let required = &line["error"]["data"]["requiredCapabilities"];
+            assert_eq!(required, &json!({"sampling": {"context": {}}}));
+        }
+        let line = ask(json!({"sampling": {"context": {}}}), params());
+        assert_eq!(line["result"]["resultType"], "input_required", "{line}");
+    }
+}
+
+/// S8.10
+#[test]
+fn server_reports_embedded_resources_that_it_does_not_declare() {
+    let text = || ContentBlock::resource(TextResourceContents::new("x:y", "why"));
+    let blob = || ContentBlock::resource(BlobResourceContents::from_bytes("x:z", [1]));
+    let quoted = || ContentBlock::text(r#"{"type":"resource","resource":{}}"#);
+    let reports = |declares: bool, content: Vec<ContentBlock>| {
+        let mut config =
+            mcp_proto::peer::server::ServerConfig::new(mcp_proto::schema::Implementation::new("s", "1"));
+        config.capabilities = config.capabilities.with(ServerCapability::Tools);
+        if declares {
+            config.capabilities = config.capabilities.with(ServerCapability::Resources);
+        }
+        let mut s = ServerHarness::new(config);
+        let request = call(&mut s, 1, json!({}));
+        let mut result = CallToolResult::new();
+        result.content = content;
+        s.server.at(s.now).respond(request, Answer::Result(&result));
+        assert!(s.line()["result"]["content"].is_array(), "it is sent in either case");
+        let events = s.events();
+        events.iter().any(|event| matches!(event, Event::Diagnostic(Diagnostic::UndeclaredResources)))
+    };
+    assert!(reports(false, vec![text()]));
+    assert!(reports(false, vec![quoted(), blob()]));
+    assert!(!reports(false, vec![quoted()]));
+    assert!(!reports(false, vec![]));
+    assert!(!reports(true, vec![text(), blob()]));
+}
