@@ -230,14 +230,20 @@ fn error_distinguishes_a_resource_without_authorization_servers_from_one_without
 #[test]
 fn client_finds_the_metadata_of_a_2025_03_26_server_at_its_origin() {
     let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
+    let endpoint = |name: &str| format!("https://mcp.example.com/oauth/{name}");
+    world.metadata(json!({
+        "authorization_endpoint": endpoint("authorize"), "token_endpoint": endpoint("token"),
+        "registration_endpoint": endpoint("register"),
+    }));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert!(host.shown_page().starts_with(&endpoint("authorize")));
     let last: Vec<_> = world.log.iter().skip_while(|line| !line.contains("authorization-server")).collect();
     assert_eq!(
         last,
         [
             "GET https://mcp.example.com/.well-known/oauth-authorization-server",
-            "POST https://mcp.example.com/register",
-            "POST https://mcp.example.com/token"
+            "POST https://mcp.example.com/oauth/register",
+            "POST https://mcp.example.com/oauth/token"
         ]
     );
 }
@@ -251,6 +257,9 @@ fn client_uses_default_endpoints_of_a_2025_03_26_server_without_metadata() {
     world.issuer().registers = json!({ "client_secret": "secret-of-legacy" });
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert!(world.issuer().authorizations[0].as_ref().unwrap().starts_with("Basic "));
+    assert!(host.shown_page().starts_with("https://mcp.example.com/authorize?"));
+    let posts: Vec<_> = world.log.iter().filter(|line| line.starts_with("POST ")).collect();
+    assert_eq!(posts, ["POST https://mcp.example.com/register", "POST https://mcp.example.com/token"]);
     // The stored record leads there again, without another discovery.
     let before = world.count("protected-resource");
     let later = host.machine.status().unwrap().expires.unwrap();

@@ -108,7 +108,14 @@ impl Host {
         let Some(event) = self.machine.poll_event() else { return false };
         self.show(&event);
         if let (Event::NeedsAuthorization(page), UserAction::Agree) = (&event, self.user) {
-            let owner = page.url.split('?').next().unwrap().trim_end_matches("/authorize").to_owned();
+            let owner = page
+                .url
+                .split('?')
+                .next()
+                .unwrap()
+                .trim_end_matches("/authorize")
+                .trim_end_matches("/oauth")
+                .to_owned();
             let back = world.issuers.get_mut(&owner).unwrap().agree(&page.url);
             let _ = self.machine.finish(self.now, Redirect::parse(&back));
         }
@@ -208,6 +215,15 @@ impl Host {
 
     pub(crate) fn pages(&self) -> usize {
         self.events.iter().filter(|event| matches!(event, Event::NeedsAuthorization(_))).count()
+    }
+
+    /// The URL of the last page that the user was sent to.
+    pub(crate) fn shown_page(&self) -> String {
+        let url = |event: &'_ Event| match event {
+            Event::NeedsAuthorization(page) => Some(page.url.clone()),
+            _ => None,
+        };
+        self.events.iter().rev().find_map(url).expect("no page was shown")
     }
 
     /// Checks that no secret was shown.

@@ -141,7 +141,8 @@ impl Issuer {
     }
 
     pub(crate) fn answer(&mut self, path: &str, fetch: &Fetch) -> Answer {
-        match path {
+        // An issuer may have its endpoints below another path.
+        match path.strip_prefix("/oauth").unwrap_or(path) {
             "/register" => self.register(fetch),
             "/token" => self.token(fetch),
             "/revoke" => {
