@@ -150,3 +150,37 @@ fn server_refuses_an_array_on_the_stream() {
     old.send(&json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}]));
     assert_eq!(old.take_messages()[0]["error"]["code"], -32600);
 }
+
+/// R2: a page of another origin can neither open the stream nor post to it.
+#[test]
+fn server_refuses_a_foreign_origin_on_both_endpoints() {
+    let old = LegacySseClient::ready();
+    let setup = &old.client.setup;
+    let stream = || TestRequest::new("GET").at("/sse");
+    let ping = || post(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).at(old.messages.clone());
+    for origin in ["https://evil.example", "null", "http://localhost.evil.example"] {
+        assert_eq!(stream().header("Origin", origin).expect_refusal(setup), (403, -32600), "{origin}");
+        assert_eq!(ping().header("Origin", origin).expect_refusal(setup), (403, -32600), "{origin}");
+    }
+    for origin in ["http://localhost:6274", "https://127.0.0.1"] {
+        assert!(matches!(stream().header("Origin", origin).route(setup), RequestRoute::LegacyEvents));
+        assert!(matches!(ping().header("Origin", origin).route(setup), RequestRoute::LegacyPost { .. }));
+    }
+    assert_eq!(stream().with("Host", "evil.example").expect_refusal(setup), (403, -32600));
+}
+
+/// R2: messages go to the URL of the `endpoint` event only.
+#[test]
+fn server_accepts_messages_only_at_the_url_of_the_endpoint_event() {
+    let old = LegacySseClient::ready();
+    let setup = &old.client.setup;
+    let ping = |path: &str| post(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).at(path);
+    assert!(matches!(ping(&old.messages).route(setup), RequestRoute::LegacyPost { .. }));
+    for path in ["/messages", "/messages?session=", "/messages?session=7", "/messages?id=1"] {
+        assert_eq!(ping(path).expect_refusal(setup).0, 404, "{path}");
+    }
+    for (method, path) in [("POST", "/sse"), ("GET", "/messages"), ("DELETE", "/sse")] {
+        let asked = TestRequest::new(method).header("Content-Type", "application/json").at(path);
+        assert_eq!(asked.expect_refusal(setup).0, 405, "{method} {path}");
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mcp_proto::Bytes;
 use mcp_proto::front::{ClientHandlers, HandlerError};
 use mcp_proto::rpc::code;
-use mcp_proto::schema::ElicitResult;
+use mcp_proto::schema::{CreateMessageResult, ElicitResult, Role};
 use serde_json::{Value, json};
 
 use crate::common::front::ClientHarness;
@@ -229,4 +229,50 @@ fn response_on_behalf_of_a_task_names_the_task() {
     let answered = next_message(&mut front, elicit(1, json!({"_meta": related})));
     assert_eq!(answered["result"], json!({"action": "decline", "_meta": related}));
     assert!(next_message(&mut front, elicit(2, json!({})))["result"].get("_meta").is_none());
+}
+
+/// R7, C14.7: sampling may become a task as elicitation does.
+#[test]
+fn sampling_request_of_a_server_becomes_a_task() {
+    let open = Arc::new(AtomicBool::new(false));
+    let opened = open.clone();
+    let handlers = ClientHandlers::new().tasks().sampling(move |_, _| {
+        let open = opened.clone();
+        async move {
+            poll_fn(|cx| match open.load(Ordering::SeqCst) {
+                true => Poll::Ready(()),
+                false => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            })
+            .await;
+            Ok::<_, HandlerError>(CreateMessageResult::new(Role::Assistant, "four", "a model"))
+        }
+    });
+    let declared = serde_json::to_value(handlers.capabilities()).unwrap();
+    assert_eq!(declared["tasks"]["requests"], json!({"sampling": {"createMessage": {}}}));
+    let mut front = ClientHarness::legacy_with(handlers);
+    let sample = |id: u32, more: Value| {
+        let mut params = json!({"messages": [], "maxTokens": 5});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        crate::common::messages::request(&json!(id), "sampling/createMessage", params)
+    };
+    let created = next_message(&mut front, sample(1, json!({"task": {"ttl": 60000}})));
+    let task = &created["result"]["task"];
+    assert_eq!((&created["id"], &task["status"]), (&json!(1), &json!("working")));
+    let id = task["taskId"].clone();
+    assert_eq!(next_message(&mut front, about(2, "tasks/get", &id))["result"]["status"], "working");
+    assert_eq!(
+        next_message(&mut front, about(3, "tasks/result", &id)),
+        Value::Null,
+        "the result is held back"
+    );
+    open.store(true, Ordering::SeqCst);
+    let fetched = written(&mut front);
+    assert_eq!((&fetched["id"], &fetched["result"]["content"]["text"]), (&json!(3), &json!("four")));
+    let related = json!({"taskId": id});
+    assert_eq!(fetched["result"]["_meta"]["io.modelcontextprotocol/related-task"], related);
+    // Without `task` it is an ordinary request.
+    assert_eq!(next_message(&mut front, sample(4, json!({})))["result"]["content"]["text"], "four");
 }

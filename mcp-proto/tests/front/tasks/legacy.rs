@@ -187,3 +187,51 @@ fn server_limits_the_ttl_of_a_legacy_task() {
     assert_eq!(ttl(1000), 1000);
     assert_eq!(ttl(u64::MAX), 24 * 60 * 60 * 1000);
 }
+
+/// S11.11: a task belongs to the principal that called the tool. To others it is unknown, in every state.
+#[test]
+fn legacy_task_of_another_principal_does_not_exist() {
+    use mcp_proto::peer::Principal;
+    let mut config = TaskConfig::default();
+    config.listing = TaskListing::Shown;
+    let (router, gate) = router_with(config);
+    let mut s = ServerHarness::legacy(router);
+    let act_as = |s: &mut ServerHarness, name: Option<&str>| {
+        let principal = name.map(Principal::new);
+        s.driver.lock(|machine, now| machine.at(now).set_principal(principal));
+    };
+    let stranger_sees_nothing = |s: &mut ServerHarness, id: &str| {
+        for who in [Some("bob"), None] {
+            act_as(s, who);
+            for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+                assert_eq!(s.error(method, json!({"taskId": id}))["code"], -32602, "{who:?} {method}");
+            }
+            assert_eq!(s.result("tasks/list", json!({}))["tasks"], json!([]), "{who:?}");
+        }
+    };
+    act_as(&mut s, Some("alice"));
+    let id = begin_legacy(&mut s, "hold");
+    stranger_sees_nothing(&mut s, &id);
+    act_as(&mut s, Some("alice"));
+    assert_eq!(get(&mut s, &json!(id))["status"], "working", "nobody else has cancelled it");
+    assert_eq!(s.result("tasks/list", json!({}))["tasks"][0]["taskId"], id);
+    gate.open(text("done"));
+    assert_eq!(s.line()["params"]["status"], "completed");
+    stranger_sees_nothing(&mut s, &id);
+    act_as(&mut s, Some("alice"));
+    assert_eq!(s.result("tasks/result", json!({"taskId": id}))["content"][0]["text"], "done");
+}
+
+/// R7: the request has been answered by the task, so its cancellation has no effect on the task.
+#[test]
+fn legacy_task_is_not_cancelled_by_the_cancellation_of_its_request() {
+    let (mut s, gate) = legacy();
+    let call = s.send("tools/call", json!({"name": "hold", "task": {}}));
+    let id = s.line()["result"]["task"]["taskId"].clone();
+    s.notify("notifications/cancelled", json!({"requestId": call}));
+    s.expect_silence();
+    assert_eq!(get(&mut s, &id)["status"], "working");
+    assert_eq!(gate.dropped(), 0);
+    assert_eq!(s.result("tasks/cancel", json!({"taskId": id}))["status"], "cancelled");
+    assert_eq!(gate.dropped(), 1);
+}
