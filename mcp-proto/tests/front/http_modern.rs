@@ -8,7 +8,7 @@ use mcp_proto::front::{Context, Error, NoArguments, Router, RouterError};
 use mcp_proto::peer::RequestError;
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::tasks::TaskUpdatedParams;
-use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, Map, Tool};
+use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, LoggingLevel, Map, Tool};
 use mcp_proto::transport::http::server::BodyKind;
 use serde_json::{Value, json};
 
@@ -394,4 +394,44 @@ fn router_refuses_a_tool_with_invalid_header_marks() {
     let router =
         Router::new("x", "1").tool_with(Tool::new("bad", "", schema), async |NoArguments {}, _| "never");
     assert!(matches!(router.check(), Err(RouterError::ParamHeader { tool, .. }) if tool == "bad"));
+}
+
+/// S3.13: while several streams are open, each carries the messages of its own request, and nothing after the response.
+#[test]
+fn stream_of_a_request_carries_only_messages_of_that_request() {
+    let (router, held) = router();
+    let mut web = HttpHarness::new(router);
+    let hold = |web: &mut HttpHarness, token: &str| {
+        let meta = json!({"progressToken": token, "io.modelcontextprotocol/logLevel": "debug"});
+        let mut caller = web.ask("tools/call", json!({"name": "hold", "_meta": meta}));
+        assert!(!caller.has_head());
+        (caller, held.context())
+    };
+    let (mut first, first_cx) = hold(&mut web, "first");
+    let (mut second, second_cx) = hold(&mut web, "second");
+    let mut listening = listen(&mut web, json!({"toolsListChanged": true, "resourceSubscriptions": ["x:y"]}));
+    assert_eq!(listening.message()["method"], "notifications/subscriptions/acknowledged");
+    for (cx, text) in [(&first_cx, "one"), (&second_cx, "two")] {
+        cx.progress(1);
+        web.server.list_changed(ListKind::Tools);
+        web.server.resource_updated("x:y");
+        cx.log(LoggingLevel::Warning, text);
+    }
+    for (caller, token, text) in [(&mut first, "first", "one"), (&mut second, "second", "two")] {
+        assert_eq!(caller.message()["params"]["progressToken"], token);
+        assert_eq!(caller.message()["params"]["data"], text);
+        caller.expect_silence();
+    }
+    let mut changes: Vec<_> = core::iter::from_fn(|| listening.try_message()).collect();
+    changes.dedup();
+    let methods: Vec<_> = changes.iter().map(|change| change["method"].as_str().unwrap()).collect();
+    assert_eq!(methods, ["notifications/tools/list_changed", "notifications/resources/updated"]);
+    held.release("done");
+    for (caller, cx) in [(&mut first, &first_cx), (&mut second, &second_cx)] {
+        assert_eq!(caller.message()["result"]["content"][0]["text"], "done");
+        cx.progress(2);
+        caller.expect_silence();
+        assert!(caller.ended);
+    }
+    listening.expect_silence();
 }

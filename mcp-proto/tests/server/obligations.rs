@@ -1,6 +1,6 @@
 //! What a server never sends, and what it sends for nothing.
 
-use mcp_proto::peer::server::{Answer, Diagnostic, Event};
+use mcp_proto::peer::server::{Answer, Diagnostic, Event, ListKind};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
     BlobResourceContents, CallToolResult, ContentBlock, CreateMessageParams, ElicitParams, ElicitSchema,
@@ -274,4 +274,58 @@ fn server_reports_embedded_resources_that_it_does_not_declare() {
     assert!(!reports(false, vec![quoted()]));
     assert!(!reports(false, vec![]));
     assert!(!reports(true, vec![text(), blob()]));
+}
+
+/// S5.7, S5.8: without the capability there is neither the method nor the notification.
+#[test]
+fn server_neither_subscribes_nor_notifies_without_the_capability() {
+    let plain = || {
+        let info = mcp_proto::schema::Implementation::new("s", "1");
+        let mut config = mcp_proto::peer::server::ServerConfig::new(info);
+        for capability in [ServerCapability::Tools, ServerCapability::Resources] {
+            config.capabilities = config.capabilities.with(capability);
+        }
+        config
+    };
+    let mut s = ServerHarness::legacy_with(plain(), "2025-11-25", json!({}));
+    for method in ["resources/subscribe", "resources/unsubscribe"] {
+        s.request_with_id(2, method, json!({"uri": "a://b"}));
+        assert_eq!(s.code(), code::METHOD_NOT_FOUND, "{method}");
+    }
+    s.server.at(s.now).resource_updated("a://b");
+    s.server.at(s.now).list_changed(ListKind::Tools);
+    s.expect_silence();
+    let mut s = ServerHarness::new(plain());
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["a://b"]});
+    s.modern(1, "subscriptions/listen", json!({"notifications": filter}));
+    assert_eq!(s.line()["params"]["notifications"], json!({}));
+    s.server.at(s.now).resource_updated("a://b");
+    s.server.at(s.now).list_changed(ListKind::Tools);
+    s.expect_silence();
+}
+
+/// S9.4: a modern client learns of the end of an interaction by its retry.
+#[test]
+fn server_notifies_no_modern_client_of_a_completed_page() {
+    let mut s = ServerHarness::new(config());
+    call(&mut s, 1, json!({"elicitation": {"url": {}}}));
+    assert!(!s.server.at(s.now).elicitation_complete("e"));
+    s.expect_silence();
+    let mut page = mcp_proto::schema::ElicitUrlParams::new("Look.", "https://mcp.example/a");
+    page.elicitation_id = Some("e".into());
+    let line = ask(json!({"elicitation": {"url": {}}}), ElicitParams::Url(page));
+    let params = &line["result"]["inputRequests"]["a"]["params"];
+    assert_eq!(params["url"], "https://mcp.example/a");
+    assert!(params.get("elicitationId").is_none(), "{params}");
+}
+
+/// S1.20: a ping is answered while other requests wait, and before any handshake.
+#[test]
+fn server_answers_a_ping_while_requests_are_unanswered() {
+    let mut s = ServerHarness::legacy_at("2025-11-25");
+    s.request_with_id(2, "tools/call", json!({"name": "t"}));
+    s.request();
+    s.request_with_id(3, "ping", json!({}));
+    assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": 3, "result": {}}));
+    s.expect_silence();
 }
