@@ -1,7 +1,9 @@
 //! The errors of handlers.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use core::any::Any;
+use core::fmt;
 
 use crate::peer::Denial;
 use crate::rpc::{ErrorObject, code};
@@ -10,6 +12,10 @@ use crate::rpc::{ErrorObject, code};
 ///
 /// In a tool it becomes a result with `isError`, which the model sees; elsewhere it becomes a JSON-RPC error of the
 /// code [`INTERNAL_ERROR`](code::INTERNAL_ERROR). An [`ErrorObject`] is sent unchanged from either.
+///
+/// A value that does not implement [`Error`](core::error::Error), such as a `String` or a boxed error, converts by
+/// `map_err(HandlerError::new)`. Handlers return no other error type, so that a closure that ends with `Ok(…)` needs no
+/// type annotation.
 ///
 /// ```
 /// use mcp_proto::front::HandlerError;
@@ -38,9 +44,22 @@ pub(super) enum HandlerErrorKind {
 }
 
 impl HandlerError {
-    /// Creates an error with a message for the caller.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self(HandlerErrorKind::Message(message.into()))
+    /// Creates an error with a message for the caller: a text, or anything else that can be displayed.
+    ///
+    /// The message is in the alternate form (`{:#}`), in which the errors of some crates name their sources.
+    ///
+    /// ```
+    /// use mcp_proto::front::HandlerError;
+    ///
+    /// fn find(name: &str) -> Result<String, Box<dyn std::error::Error>> {
+    ///     Err(format!("there is no note {name}").into())
+    /// }
+    ///
+    /// let error = find("today").map_err(HandlerError::new).unwrap_err();
+    /// assert_eq!(error.to_string(), "there is no note today");
+    /// ```
+    pub fn new(message: impl fmt::Display) -> Self {
+        Self(HandlerErrorKind::Message(format!("{message:#}")))
     }
 
     /// Creates an error for well-formed but unacceptable parameters: [`INVALID_PARAMS`](code::INVALID_PARAMS).
@@ -118,7 +137,24 @@ impl<E: core::error::Error + Send + Sync + 'static> From<E> for HandlerError {
     }
 }
 
+/// The message for the caller.
+impl fmt::Display for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            HandlerErrorKind::Message(message) => f.write_str(message),
+            HandlerErrorKind::Protocol(error) | HandlerErrorKind::Denied { error, .. } => error.fmt(f),
+            HandlerErrorKind::NoResource(uri) => write!(f, "there is no resource {uri}"),
+        }
+    }
+}
+
 /// A handler's return value: its result, or a `Result` of that and a [`HandlerError`].
+#[diagnostic::on_unimplemented(
+    message = "this handler cannot return `{Self}`",
+    label = "the handler returns `{Self}`",
+    note = "return `{R}`, or a `Result<{R}, HandlerError>`",
+    note = "other errors convert with `?`, or with `map_err(HandlerError::new)`"
+)]
 pub trait IntoAnswer<R> {
     /// Returns the result.
     ///

@@ -150,10 +150,10 @@ pub use outputs::OutputChecks;
 #[cfg(all(feature = "server", feature = "seal"))]
 pub use handler::input_rounds::{SingleUse, StateId, StateUse, UsedStates};
 #[cfg(all(feature = "server", feature = "schemars"))]
-pub use handler::json_schema::Structured;
+pub use handler::{arguments::DescribedArguments, json_schema::Structured};
 #[cfg(feature = "server")]
 pub use {
-    handler::arguments::NoArguments,
+    handler::arguments::{Arguments, NoArguments},
     handler::context::Context,
     handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},
     handler::progress::Progress,

@@ -63,6 +63,33 @@ impl HandlerMode for LocalHandlers {
 /// An async closure or function of arguments `A` and a context `C`. It has a blanket implementation.
 ///
 /// With [`SendHandlers`] it must be `Send + Sync` and its future `Send`; with [`LocalHandlers`] neither need be.
+///
+/// A handler runs many times, also at the same time, and may outlive the scope that made it. A variable that it captures
+/// is therefore cloned for each run, usually an `Arc`:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use mcp_proto::front::{NoArguments, Router};
+/// use mcp_proto::schema::{Json, Tool};
+///
+/// let names = Arc::new(vec!["Ada", "Grace"]);
+/// let tool = Tool::new("names", "Lists the names", Json::empty_object());
+/// let router = Router::new("names", "1.0.0").tool_with(tool, move |NoArguments {}, _| {
+///     let names = names.clone();
+///     async move { names.join(", ") }
+/// });
+/// # drop(router);
+/// ```
+///
+/// A value that is not `Send`, such as an `Rc` or the guard of a `std` mutex, must be dropped before the next `.await`, or
+/// the router is one of `Router::local`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    label = "not a handler",
+    note = "a handler is an async closure or function of `({A}, {C})`; it captures only what is `'static`",
+    note = "unless the router is made by `Router::local`, the handler and its future are `Send`"
+)]
 pub trait Handler<M: HandlerMode, A, C, F>: Fn(A, C) -> F + 'static
 where
     F: Future + 'static,

@@ -24,6 +24,7 @@ mod http_modern;
 mod http_sessions;
 mod http_threads;
 mod lenient;
+mod outputs;
 mod queues;
 mod quotas;
 mod router_context;

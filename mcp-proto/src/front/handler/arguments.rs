@@ -1,5 +1,36 @@
 //! Arguments that handlers take.
 
+use serde::de::DeserializeOwned;
+
+/// The arguments of a handler: owned data that implements [`Deserialize`](serde::Deserialize). The trait has a blanket
+/// implementation.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot take `{Self}` as its arguments",
+    label = "the first parameter of the handler is `{Self}`",
+    note = "take a struct that derives `serde::Deserialize`, by value (`add: Add`, not `add: &Add`)",
+    note = "its fields are owned (`String`, not `&str`)",
+    note = "without arguments, take `NoArguments {{}}`"
+)]
+pub trait Arguments: DeserializeOwned + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<A: DeserializeOwned + 'static> Arguments for A {}
+
+/// The arguments of a tool's handler: [`Arguments`] with a derived JSON Schema. The trait has a blanket implementation.
+#[cfg(feature = "schemars")]
+#[diagnostic::on_unimplemented(
+    message = "the handler of a tool cannot take `{Self}` as its arguments",
+    label = "the first parameter of the handler is `{Self}`",
+    note = "take a struct that derives `serde::Deserialize` and `schemars::JsonSchema`, by value (`add: Add`, not `add: &Add`)",
+    note = "its fields are owned (`String`, not `&str`)",
+    note = "without arguments, take `NoArguments {{}}`; to write the schema yourself, use `tool_with`"
+)]
+pub trait DescribedArguments: Arguments + schemars::JsonSchema {}
+
+#[cfg(feature = "schemars")]
+#[diagnostic::do_not_recommend]
+impl<A: Arguments + schemars::JsonSchema> DescribedArguments for A {}
+
 /// The arguments of a tool that takes none. Arguments that a client sends are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct NoArguments {}

@@ -1,13 +1,13 @@
 //! The return values of a server's handlers.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::front::handler_error::HandlerError;
 use crate::schema::{
-    Cached, CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, InputRequiredResult,
-    IntoResult, Json, PromptMessage, ReadResourceResult, ResourceContents,
+    BlobResourceContents, Cached, CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult,
+    InputRequiredResult, IntoResult, Json, PromptMessage, ReadResourceResult, ResourceContents,
 };
 
 /// A result, or the input that the client must supply before the server returns one (2026-07-28).
@@ -24,12 +24,22 @@ pub enum ResultOrInput<R> {
 /// The return value of a tool's handler.
 ///
 /// - a `String` or `&str`: one block of text
+/// - a number or a `bool`: its text
 /// - `()`: an empty success
-/// - a [`ContentBlock`], or a `Vec` of them
+/// - a [`ContentBlock`]
+/// - a `Vec` of what converts into one: content blocks, texts, images
 /// - a [`CallToolResult`]
 /// - `Structured`, with the feature `schemars`: structured content whose schema is declared
 /// - [`ResultOrInput`], to request input from the client first (2026-07-28)
 /// - a `Result` of any of these and a [`HandlerError`], which the model sees
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    label = "the handler of a tool returns `{Self}`",
+    note = "return text (`String`), a number or `bool`, `()`, a `ContentBlock`, a `Vec` of texts or blocks, or a `CallToolResult`",
+    note = "for structured content, derive `serde::Serialize` and `schemars::JsonSchema` and return `Structured(value)`, with the feature `schemars`; or return `CallToolResult::structured(&value)`",
+    note = "in place of an `Option`, say what `None` means: `value.ok_or_else(|| HandlerError::new(\"not found\"))`",
+    note = "if the handler can fail, return a `Result` of one of these and a `HandlerError`: other errors convert with `?`, or with `map_err(HandlerError::new)`"
+)]
 pub trait ToolOutput: Sized {
     /// The schema of the structured content, if the type has one.
     fn output_schema() -> Option<Json> {
@@ -73,13 +83,25 @@ impl ToolOutput for ContentBlock {
     }
 }
 
-impl ToolOutput for Vec<ContentBlock> {
+impl<B: Into<ContentBlock>> ToolOutput for Vec<B> {
     fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
         let mut result = CallToolResult::new();
-        result.content = self;
+        result.content = self.into_iter().map(Into::into).collect();
         result.into_tool_result()
     }
 }
+
+macro_rules! text_output {
+    ($($type:ty)*) => { $(
+        impl ToolOutput for $type {
+            fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+                self.to_string().into_tool_result()
+            }
+        }
+    )* };
+}
+
+text_output!(bool i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
 
 impl<T: ToolOutput> ToolOutput for ResultOrInput<T> {
     fn output_schema() -> Option<Json> {
@@ -107,12 +129,21 @@ impl<T: ToolOutput> ToolOutput for Result<T, HandlerError> {
 /// The return value of a resource's handler.
 ///
 /// - a `String` or `&str`: text of the resource's media type
+/// - a `Vec<u8>`: bytes of the resource's media type
 /// - [`ResourceContents`], or a `Vec` of them
 /// - a [`ReadResourceResult`]
 /// - [`Cached`](crate::schema::Cached), with any of these, to set how long it may be cached; the default is
 ///   [`Router::cache`](crate::front::Router::cache)
 /// - [`ResultOrInput`], to request input from the client first (2026-07-28)
 /// - a `Result` of any of these and a [`HandlerError`]
+#[diagnostic::on_unimplemented(
+    message = "a resource cannot be read as `{Self}`",
+    label = "the handler of a resource returns `{Self}`",
+    note = "return text (`String`), bytes (`Vec<u8>`), `ResourceContents`, a `Vec` of them, or a `ReadResourceResult`",
+    note = "JSON is text: `serde_json::to_string(&value)`",
+    note = "for a resource that does not exist, return `Err(HandlerError::no_resource(uri))`",
+    note = "if the handler can fail, return a `Result` of one of these and a `HandlerError`: other errors convert with `?`, or with `map_err(HandlerError::new)`"
+)]
 pub trait ResourceOutput: Sized {
     /// Converts the return value into the result of `resources/read`.
     ///
@@ -154,6 +185,18 @@ impl ResourceOutput for &str {
         mime_type: Option<&str>,
     ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
         String::from(self).into_read_result(uri, mime_type)
+    }
+}
+
+impl ResourceOutput for Vec<u8> {
+    fn into_read_result(
+        self,
+        uri: &str,
+        mime_type: Option<&str>,
+    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+        let mut blob = BlobResourceContents::from_bytes(uri, self);
+        blob.mime_type = mime_type.map(String::from);
+        ResourceContents::from(blob).into_read_result(uri, mime_type)
     }
 }
 
@@ -222,6 +265,12 @@ impl<T: ResourceOutput> ResourceOutput for Cached<T> {
 /// - a [`GetPromptResult`]
 /// - [`ResultOrInput`], to request input from the client first (2026-07-28)
 /// - a `Result` of any of these and a [`HandlerError`]
+#[diagnostic::on_unimplemented(
+    message = "a prompt cannot return `{Self}`",
+    label = "the handler of a prompt returns `{Self}`",
+    note = "return text (`String`), a `PromptMessage`, a `Vec` of them, or a `GetPromptResult`",
+    note = "if the handler can fail, return a `Result` of one of these and a `HandlerError`: other errors convert with `?`, or with `map_err(HandlerError::new)`"
+)]
 pub trait PromptOutput: Sized {
     /// Converts the return value into the result of `prompts/get`.
     ///
@@ -282,9 +331,15 @@ const MAX_COMPLETIONS: usize = 100;
 
 /// The return value of a completion handler.
 ///
-/// - a `Vec<String>`: the values; the first 100 are sent, and the total is reported
+/// - a `Vec` of `String` or `&str`: the values; the first 100 are sent, and the total is reported
 /// - a [`CompleteResult`]
 /// - a `Result` of either and a [`HandlerError`]
+#[diagnostic::on_unimplemented(
+    message = "a completion cannot return `{Self}`",
+    label = "the handler of completions returns `{Self}`",
+    note = "return the values, a `Vec` of texts, or a `CompleteResult`",
+    note = "if the handler can fail, return a `Result` of one of these and a `HandlerError`: other errors convert with `?`, or with `map_err(HandlerError::new)`"
+)]
 pub trait CompletionOutput: Sized {
     /// Converts the return value into the result of `completion/complete`.
     ///
@@ -304,10 +359,10 @@ impl CompletionOutput for CompleteResult {
     }
 }
 
-impl CompletionOutput for Vec<String> {
+impl<S: Into<String>> CompletionOutput for Vec<S> {
     fn into_complete_result(self) -> Result<CompleteResult, HandlerError> {
         let total = u64::try_from(self.len()).ok();
-        let mut completion = Completion::new(self);
+        let mut completion = Completion::new(self.into_iter().map(Into::into).collect::<Vec<String>>());
         completion.total = total;
         completion.has_more = Some(false);
         CompleteResult::new(completion).into_complete_result()

@@ -2,10 +2,9 @@
 
 use core::future::Future;
 
-use serde::de::DeserializeOwned;
-
 use super::replies::prompt_reply;
 use super::{Context, Router, RouterError, from_strings};
+use crate::front::handler::arguments::Arguments;
 use crate::front::handler::output::PromptOutput;
 use crate::front::params::params_error;
 use crate::front::reply::Reply;
@@ -39,9 +38,9 @@ impl<M: HandlerMode> Router<M> {
     #[must_use]
     pub fn prompt<A, F, H>(self, prompt: Prompt, handler: H) -> Self
     where
-        A: DeserializeOwned + 'static,
-        F: Future<Output: PromptOutput> + 'static,
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+        A: Arguments,
+        F: Future<Output: PromptOutput> + 'static, // an async closure or function
+        H: Fn(A, Context) -> F + Handler<M, A, Context, F>, // captures: clone; not `Send`: `Router::local`
     {
         let described = prompt.description.clone();
         let erased = handler.erase(
@@ -65,7 +64,7 @@ impl<M: HandlerMode> Router<M> {
     #[must_use]
     pub fn prompt_raw<F, H>(self, prompt: Prompt, handler: H) -> Self
     where
-        F: Future<Output: PromptOutput> + 'static,
+        F: Future<Output: PromptOutput> + 'static, // an async closure or function
         H: Fn(GetPromptParams, Context) -> F + Handler<M, GetPromptParams, Context, F>,
     {
         let described = prompt.description.clone();

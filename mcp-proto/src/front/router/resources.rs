@@ -4,11 +4,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 
-use serde::de::DeserializeOwned;
-
 use super::replies::reply;
 use super::uri::{self, UriTemplate};
 use super::{Context, Router, RouterError, TemplateMatch, from_strings};
+use crate::front::handler::arguments::Arguments;
 use crate::front::handler::output::ResourceOutput;
 use crate::front::params::params_error;
 use crate::front::reply::Reply;
@@ -30,8 +29,8 @@ impl<M: HandlerMode> Router<M> {
     #[must_use]
     pub fn resource<F, H>(mut self, resource: Resource, handler: H) -> Self
     where
-        F: Future<Output: ResourceOutput> + 'static,
-        H: Fn(String, Context) -> F + Handler<M, String, Context, F>,
+        F: Future<Output: ResourceOutput> + 'static, // an async closure or function
+        H: Fn(String, Context) -> F + Handler<M, String, Context, F>, // captures: clone; not `Send`: `Router::local`
     {
         let mime_type: Option<Arc<str>> = resource.mime_type.as_deref().map(Arc::from);
         let erased = handler.erase(
@@ -93,9 +92,9 @@ impl<M: HandlerMode> Router<M> {
     #[must_use]
     pub fn template<A, F, H>(mut self, template: ResourceTemplate, handler: H) -> Self
     where
-        A: DeserializeOwned + 'static,
-        F: Future<Output: ResourceOutput> + 'static,
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+        A: Arguments,
+        F: Future<Output: ResourceOutput> + 'static, // an async closure or function
+        H: Fn(A, Context) -> F + Handler<M, A, Context, F>, // captures: clone; not `Send`: `Router::local`
     {
         let mime_type: Option<Arc<str>> = template.mime_type.as_deref().map(Arc::from);
         let erased = handler.erase(

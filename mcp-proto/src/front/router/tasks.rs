@@ -7,13 +7,12 @@ use alloc::sync::Arc;
 use core::future::Future;
 use core::time::Duration;
 
-use serde::de::DeserializeOwned;
-
 use super::dispatch::{Dispatch, unknown_tool};
 use super::replies::tool_reply;
 use super::task_tool::{TaskTool, TaskTrigger};
 use super::tools::decode_arguments;
 use super::{Router, RouterError};
+use crate::front::handler::arguments::Arguments;
 use crate::front::handler::context::Context;
 use crate::front::handler::detached::{DetachedCall, DetachedWork};
 use crate::front::handler::output::ToolOutput;
@@ -76,7 +75,7 @@ impl<M: HandlerMode> Router<M> {
     #[must_use]
     pub fn task_tool<A, F, H>(self, tool: Tool, choice: TaskChoice, handler: H) -> Self
     where
-        A: DeserializeOwned + 'static,
+        A: Arguments,
         F: Future<Output: ToolOutput> + 'static,
         H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
     {
@@ -113,7 +112,7 @@ impl<M: HandlerMode> Router<M> {
     #[must_use]
     pub fn detaching_tool<A, F, H>(mut self, tool: Tool, choice: TaskChoice, handler: H) -> Self
     where
-        A: DeserializeOwned + 'static,
+        A: Arguments,
         F: Future<Output = Result<DetachedWork, HandlerError>> + 'static,
         H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
     {

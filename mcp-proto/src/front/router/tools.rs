@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::replies::tool_reply;
 use super::{Router, RouterError};
+use crate::front::handler::arguments::Arguments;
 use crate::front::handler::context::Context;
 use crate::front::handler::output::ToolOutput;
 use crate::front::mode::{Handler, HandlerMode};
@@ -37,9 +38,9 @@ impl<M: HandlerMode> Router<M> {
     #[must_use]
     pub fn tool_with<A, F, H>(mut self, tool: Tool, handler: H) -> Self
     where
-        A: DeserializeOwned + 'static,
-        F: Future<Output: ToolOutput> + 'static,
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+        A: Arguments,
+        F: Future<Output: ToolOutput> + 'static, // an async closure or function
+        H: Fn(A, Context) -> F + Handler<M, A, Context, F>, // captures: clone; not `Send`: `Router::local`
     {
         let check = self.output_check(&tool);
         let erased = handler.erase(
@@ -55,7 +56,7 @@ impl<M: HandlerMode> Router<M> {
     #[must_use]
     pub fn tool_raw<F, H>(mut self, tool: Tool, handler: H) -> Self
     where
-        F: Future<Output: ToolOutput> + 'static,
+        F: Future<Output: ToolOutput> + 'static, // an async closure or function
         H: Fn(CallToolParams, Context) -> F + Handler<M, CallToolParams, Context, F>,
     {
         let check = self.output_check(&tool);

@@ -3,10 +3,8 @@
 use alloc::string::String;
 use core::future::Future;
 
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
-
 use super::{Context, Handler, HandlerMode, Router, RouterError};
+use crate::front::handler::arguments::DescribedArguments;
 use crate::front::handler::json_schema;
 use crate::front::handler::output::ToolOutput;
 use crate::schema::Tool;
@@ -24,9 +22,9 @@ impl<M: HandlerMode> Router<M> {
         handler: H,
     ) -> Self
     where
-        A: DeserializeOwned + JsonSchema + 'static,
-        F: Future<Output: ToolOutput> + 'static,
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+        A: DescribedArguments,
+        F: Future<Output: ToolOutput> + 'static, // an async closure or function
+        H: Fn(A, Context) -> F + Handler<M, A, Context, F>, // captures: clone; not `Send`: `Router::local`
     {
         let name = name.into();
         let Some(input) = json_schema::of_arguments::<A>() else {
