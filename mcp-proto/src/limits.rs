@@ -85,6 +85,22 @@ pub struct Limits {
     /// Default 256: more than a server answers at once, and few enough for the sockets of one process.
     pub exchanges: usize,
 
+    /// How many progress reports a second are sent on one request, evenly spaced. The first is sent at once. Of those
+    /// that follow too fast, the newest waits for its turn or for the answer, so that the last one is never lost.
+    /// `u32::MAX`: every report is sent.
+    ///
+    /// Default 50: more than a display can show, and too few to flood the other side.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress#implementation-notes>
+    pub progress_out: u32,
+
+    /// How many progress reports of the peer on one request are passed to the application in each second. Of those
+    /// beyond, the newest is passed on at the end of the second, or right before the outcome if that comes first. The
+    /// others are skipped and counted in the diagnostic `ProgressSkipped`. `u32::MAX`: every report is passed on.
+    ///
+    /// Default 100: twice what a server of this crate sends.
+    pub progress_in: u32,
+
     /// The longest HTTP header value accepted or sent, in bytes: a session id, an event id, a name.
     ///
     /// Default 16 KiB: the limit of common servers for all headers together.
@@ -108,6 +124,8 @@ impl Default for Limits {
             task_tools: 10_000,
             subscriptions: 1024,
             exchanges: 256,
+            progress_out: 50,
+            progress_in: 100,
             header_bytes: 16 * 1024,
         }
     }

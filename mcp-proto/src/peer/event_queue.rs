@@ -93,11 +93,21 @@ impl<E: MakeOwned> EventQueue<E> {
 
     /// Queues an event if there is room for it; otherwise counts it as dropped.
     pub(crate) fn push_or_drop(&mut self, event: E, bytes: usize) {
-        if self.pressure(bytes) == Pressure::None {
+        if self.has_room(bytes) {
             self.push(event, bytes);
         } else {
-            self.dropped = self.dropped.saturating_add(1);
+            self.note_dropped();
         }
+    }
+
+    /// Whether a notification of `bytes` bytes has room.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.pressure(bytes) == Pressure::None
+    }
+
+    /// Counts a notification that was dropped before it was queued.
+    pub(crate) fn note_dropped(&mut self) {
+        self.dropped = self.dropped.saturating_add(1);
     }
 
     pub(crate) fn pop(&mut self) -> Option<E> {

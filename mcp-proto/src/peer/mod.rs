@@ -18,6 +18,8 @@ mod outbound;
 mod outbox;
 mod outcome;
 mod principal;
+#[cfg(any(feature = "client", feature = "server"))]
+pub(crate) mod progress_pacer;
 #[cfg(feature = "client")]
 pub(crate) mod related;
 #[cfg(feature = "server")]

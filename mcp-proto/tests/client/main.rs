@@ -12,6 +12,7 @@ mod detection;
 mod input_rounds;
 mod lenient;
 mod limits;
+mod progress;
 mod requests;
 mod robustness;
 mod server_requests;

@@ -37,6 +37,8 @@ pub fn server_config() -> ServerConfig {
     ] {
         config.capabilities = config.capabilities.with(capability);
     }
+    // Many tests take progress reports as messages of any number.
+    config.limits.progress_out = u32::MAX;
     config
 }
 

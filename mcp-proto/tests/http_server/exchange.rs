@@ -8,12 +8,12 @@ use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
     ClientCapabilities, ClientCapability, Json, LoggingLevel, LoggingMessageParams, ProgressParams,
 };
-use mcp_proto::transport::http::server::{BodyKind, Chunk, Setup};
+use mcp_proto::transport::http::server::{BodyKind, Chunk, Exchange, Setup};
 use mcp_proto::{Limits, rpc::Id};
 use serde_json::{Value, json};
 
 use crate::common::http_server::{
-    NOW, TestRequest, config, config_with, expect_request, modern, post, read, result, seconds, setup,
+    NOW, TestRequest, after, config, config_with, expect_request, modern, post, read, result, seconds, setup,
 };
 use crate::common::messages::{MODERN, request_meta};
 
@@ -42,6 +42,26 @@ fn server_answers_by_one_json_value_without_earlier_notifications() {
     assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(7), &json!("done")));
     assert_eq!(answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "test-server");
     assert_eq!(exchange.poll_timeout(), None);
+}
+
+/// S6.2
+#[test]
+fn exchange_sends_its_waiting_report_in_time_or_before_the_answer() {
+    let setup = Setup::new(config_with(|server| server.limits = Limits::default()));
+    let mut exchange = call().exchange(&setup);
+    let request = expect_request(exchange.poll_event());
+    let values = |exchange: &mut Exchange| -> Vec<Value> {
+        read(exchange).messages().iter().map(|message| message["params"]["progress"].clone()).collect()
+    };
+    (1..=5).for_each(|done| assert!(exchange.at(NOW).progress(request, &progress(done))));
+    assert_eq!(values(&mut exchange), [json!(1)]);
+    let due = after(Duration::from_millis(20));
+    assert_eq!(exchange.poll_timeout(), Some(due));
+    exchange.handle_timeout(due);
+    assert_eq!(values(&mut exchange), [json!(5)]);
+    (6..=9).for_each(|done| assert!(exchange.at(due).progress(request, &progress(done))));
+    exchange.at(due).respond(request, Answer::Result(&result()));
+    assert_eq!(values(&mut exchange), [json!(9), Value::Null]);
 }
 
 /// S3.13, S3.14
@@ -282,7 +302,8 @@ fn server_gives_up_on_a_client_that_reads_nothing() {
 
 #[test]
 fn unread_output_of_an_exchange_is_bounded() {
-    let limits = Limits { queued_bytes: 1000, reply_bytes: 1000, ..Limits::default() };
+    let limits =
+        Limits { queued_bytes: 1000, reply_bytes: 1000, progress_out: u32::MAX, ..Limits::default() };
     let setup = Setup::new(config_with(|server| server.limits = limits));
     let mut exchange = call().exchange(&setup);
     let request = expect_request(exchange.poll_event());

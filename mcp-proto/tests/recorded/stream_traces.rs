@@ -143,6 +143,8 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
         progress.message = Some(format!("step {done}"));
         assert!(t.pair.server.at(t.pair.now()).progress(call, &progress));
         t.run("progress");
+        // The next report is sent at once only after a while.
+        t.pair.advance(Duration::from_millis(20));
     }
     let message = LoggingMessageParams::new(LoggingLevel::Warning, "careful");
     t.pair.server.at(t.pair.now()).log(Some(call), &message);

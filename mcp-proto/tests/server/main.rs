@@ -11,6 +11,7 @@ mod eras;
 mod lenient;
 mod limits;
 mod obligations;
+mod progress;
 mod requests;
 mod session;
 mod subscriptions;

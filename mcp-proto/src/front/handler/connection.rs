@@ -15,6 +15,9 @@ pub(in crate::front) trait HandlerConnection: Send + Sync {
     /// Reports progress on a request, if the client asked for reports.
     fn progress(&self, request: InboundId, params: &ProgressParams);
 
+    /// How many progress reports a second are sent on one request: [`Limits::progress_out`](crate::Limits::progress_out).
+    fn progress_out(&self) -> u32;
+
     /// Logs on behalf of a request or of the connection, if the client wants messages of this level.
     fn log(&self, request: Option<InboundId>, params: &LoggingMessageParams);
 

@@ -1,5 +1,6 @@
 //! The context of a handler: the request that it answers, and the operations on its behalf.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
@@ -115,6 +116,10 @@ impl Context {
 
     /// Reports progress to the client, if it wants reports. Each report must be further than the last.
     ///
+    /// Handlers may report as often as they like: at most [`Limits::progress_out`](crate::Limits::progress_out) reports
+    /// a second are sent, 50 by default. The first is sent at once; later ones wait for their turn or for the answer,
+    /// and a newer report replaces one that waits.
+    ///
     /// The client may lose a report that is sent right before the answer: clients of the official TypeScript SDK drop a
     /// report that reaches them in one read with its result, because they handle the result first. A handler that must
     /// show them its last step repeats it in the result, or does something that takes time after the report.
@@ -203,9 +208,12 @@ impl Context {
     /// progress.
     fn progress_of_task(&self, task: &dyn HandlerTask, mut params: ProgressParams) {
         //= S11.10 "No progress/message for tasks on listen"
-        if self.era() == Era::Legacy && task.accept_progress(&params.progress) {
+        if self.era() == Era::Legacy {
             params.meta.insert(meta::RELATED_TASK, related_task(task.id()));
-            self.connection().notify_session(ProgressNotification::INFO, &params);
+            let (connection, progress) = (self.connection().clone(), params.progress.clone());
+            let per_second = connection.progress_out();
+            let send = move || connection.notify_session(ProgressNotification::INFO, &params);
+            task.report_progress(&progress, per_second, Box::new(send));
         }
     }
 

@@ -15,6 +15,9 @@ use crate::schema::{InputRequest, Json, Meta, Number, meta};
 /// A future that borrows the task or the request.
 pub(in crate::front) type TaskFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Sends a progress report.
+pub(in crate::front) type SendReport = Box<dyn FnOnce() + Send>;
+
 /// A task whose handler runs. The tasks of [`tasks`](crate::front::tasks) implement it.
 pub(in crate::front) trait HandlerTask: Send + Sync {
     fn id(&self) -> &str;
@@ -22,8 +25,9 @@ pub(in crate::front) trait HandlerTask: Send + Sync {
     /// Sets the status message of the task.
     fn set_status(&self, message: String);
 
-    /// Whether a progress report may be sent: its value exceeds the last one, and the task has not ended.
-    fn accept_progress(&self, progress: &Number) -> bool;
+    /// Sends a progress report by `send`, if its value exceeds the last one and the task has not ended: now, or when its
+    /// turn comes at `per_second` reports a second, unless a newer one replaces it. The last one precedes the end.
+    fn report_progress(&self, progress: &Number, per_second: u32, send: SendReport);
 
     fn has_ended(&self) -> bool;
 

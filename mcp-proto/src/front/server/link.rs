@@ -58,6 +58,10 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
         self.command(|_, machine, now, _| ServerCommands::new(machine, now).progress(request, params));
     }
 
+    fn progress_out(&self) -> u32 {
+        self.read(|_, machine| machine.peer().config().limits.progress_out)
+    }
+
     fn log(&self, request: Option<InboundId>, params: &LoggingMessageParams) {
         self.command(|_, machine, now, _| ServerCommands::new(machine, now).log(request, params));
     }

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 
 use super::RunningTask;
 use crate::front::handler::inbound_request::InboundRequest;
-use crate::front::handler::task::{HandlerTask, TaskFuture, related_task_meta};
+use crate::front::handler::task::{HandlerTask, SendReport, TaskFuture, related_task_meta};
 use crate::front::request_slots::RequestLink;
 use crate::front::{Error, Request};
 use crate::peer::server::{check_content, required_capabilities};
@@ -26,8 +26,8 @@ impl HandlerTask for RunningTask {
         self.status(message);
     }
 
-    fn accept_progress(&self, progress: &Number) -> bool {
-        self.accept_progress(progress)
+    fn report_progress(&self, progress: &Number, per_second: u32, send: SendReport) {
+        self.report_progress(progress, per_second, send);
     }
 
     fn has_ended(&self) -> bool {

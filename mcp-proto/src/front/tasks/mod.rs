@@ -50,6 +50,7 @@ mod input;
 mod key;
 mod memory;
 mod methods;
+mod progress;
 mod record;
 mod registry;
 mod runner;

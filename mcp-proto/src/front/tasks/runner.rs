@@ -41,6 +41,8 @@ pub(in crate::front) struct TaskRunner<H: TaskHandlers> {
     timers: BTreeSet<(Instant, TaskKey)>,
     /// The next lookup of each task in a shared store.
     refreshes: BTreeSet<(Instant, TaskKey)>,
+    /// The waiting progress report of each task.
+    reports: BTreeSet<(Instant, TaskKey)>,
     sweep: ExpirySweep,
 }
 
@@ -48,7 +50,8 @@ impl<H: TaskHandlers> TaskRunner<H> {
     pub(in crate::front) fn new(service: Arc<TaskService>, handlers: Arc<H>) -> Self {
         let cleaning = ExpirySweep::new(&service);
         let (runs, timers, looks) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { service, handlers, runs, timers, refreshes: looks, sweep: cleaning }
+        let reports = BTreeSet::new();
+        Self { service, handlers, runs, timers, refreshes: looks, reports, sweep: cleaning }
     }
 
     /// Runs all tasks that are ready, and stores the driver's waker.
@@ -73,6 +76,16 @@ impl<H: TaskHandlers> TaskRunner<H> {
             self.refreshes.pop_first();
             self.refresh(key, now);
         }
+        while let Some(&(due, key)) = self.reports.first()
+            && due <= now
+        {
+            self.reports.pop_first();
+            if let Some(run) = self.runs.get_mut(&key) {
+                run.next_report = None;
+                run.task.send_due_progress(now);
+            }
+            self.run(key);
+        }
         self.service.sleeps.wake(now);
         self.sweep.poll(&self.service, now);
         let mut wakers = Wakers::default();
@@ -88,7 +101,8 @@ impl<H: TaskHandlers> TaskRunner<H> {
     pub(in crate::front) fn next_timeout(&self) -> Option<Instant> {
         let timer = self.timers.first().map(|(due, _)| *due);
         let look = self.refreshes.first().map(|(due, _)| *due);
-        [timer, look, self.service.sleeps.due(), self.sweep.due()].into_iter().flatten().min()
+        let report = self.reports.first().map(|(due, _)| *due);
+        [timer, look, report, self.service.sleeps.due(), self.sweep.due()].into_iter().flatten().min()
     }
 
     fn start(&mut self, order: NewTask, now: Instant) {
@@ -126,7 +140,15 @@ impl<H: TaskHandlers> TaskRunner<H> {
 
     fn run(&mut self, key: TaskKey) {
         let Some(run) = self.runs.get_mut(&key) else { return };
-        if run.poll(&self.service, &self.handlers).is_ready() {
+        let is_over = run.poll(&self.service, &self.handlers).is_ready();
+        let report = run.task.progress_due();
+        if run.next_report != report {
+            self.reports.extend(report.map(|due| (due, key)));
+            if let Some(before) = core::mem::replace(&mut run.next_report, report) {
+                self.reports.remove(&(before, key));
+            }
+        }
+        if is_over {
             self.remove(key);
         }
     }
@@ -147,6 +169,9 @@ impl<H: TaskHandlers> TaskRunner<H> {
         }
         if let Some(due) = run.next_refresh {
             self.refreshes.remove(&(due, key));
+        }
+        if let Some(due) = run.next_report {
+            self.reports.remove(&(due, key));
         }
         self.service.registry.remove(&run.task);
         run.task.mark_saved();
@@ -190,6 +215,7 @@ struct TaskRun<H: TaskHandlers> {
     published_status: TaskStatus,
     deadline: Option<Instant>,
     next_refresh: Option<Instant>,
+    next_report: Option<Instant>,
     /// The number of changes that the pending save covers; their listeners are notified after it.
     saving: u64,
     pending_publish: Option<TaskRecord>,
@@ -233,6 +259,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             published_status: TaskStatus::Working,
             deadline,
             next_refresh: None,
+            next_report: None,
             saving: 0,
             pending_publish: None,
             save_failed: false,

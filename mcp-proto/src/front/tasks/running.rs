@@ -12,38 +12,37 @@ use std::sync::Mutex;
 
 use super::answers::matching_answers;
 use super::key::TaskKey;
+use super::progress::TaskProgress;
 use super::wire::tool_error;
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::UnixTime;
 use crate::front::Clock;
 use crate::front::signal::{TaskWaker, Waiters, Wakers, lock};
-use crate::peer::server::exceeds;
 use crate::peer::{InboundId, Principal};
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Raw};
-use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Number};
+use crate::schema::{InputRequest, InputRequests, InputResponses, Json};
 
 /// A running task.
 pub(crate) struct RunningTask {
     /// The record at its creation.
     initial: TaskRecord,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     /// Schedules the task to be polled by the runner.
     waker: Arc<TaskWaker<TaskKey>>,
-    state: Mutex<RunningState>,
+    pub(super) state: Mutex<RunningState>,
 }
 
 #[derive(Default)]
-struct RunningState {
+pub(super) struct RunningState {
     updated_at: Option<UnixTime>,
     message: Option<String>,
     /// The final state.
-    end: Option<StoredTaskState>,
+    pub(super) end: Option<StoredTaskState>,
     inputs: BTreeMap<String, TaskInput>,
     /// All keys of input requests so far: none is reused.
     used_keys: BTreeSet<String>,
-    /// The last reported progress.
-    progress: Option<Number>,
+    pub(super) progress: TaskProgress,
     /// Whether the store created the task, once that is known.
     created: Option<Result<(), StoreError>>,
     /// The pending `tasks/result` requests of the client (2025-11-25).
@@ -189,6 +188,7 @@ impl RunningTask {
 
     /// Ends the task, unless it has ended already.
     pub(super) fn end(&self, end: StoredTaskState) {
+        self.send_last_progress();
         let message = match &end {
             StoredTaskState::Failed(error) => Some(error.message.clone()),
             StoredTaskState::Completed(result) => tool_error(result),
@@ -215,16 +215,6 @@ impl RunningTask {
         state.message = Some(why.message.clone());
         state.end = Some(StoredTaskState::Failed(why));
         state.note_change();
-    }
-
-    /// Whether a progress report exceeds the last one.
-    pub(super) fn accept_progress(&self, progress: &Number) -> bool {
-        let mut state = lock(&self.state);
-        let further = state.progress.as_ref().is_none_or(|last| exceeds(progress, last));
-        if further && state.end.is_none() {
-            state.progress = Some(progress.clone());
-        }
-        further && state.end.is_none()
     }
 
     pub(super) fn is_result_lost(&self) -> bool {

@@ -156,6 +156,14 @@ pub enum Diagnostic {
         /// Why they could not be read.
         error: String,
     },
+    /// More progress reports on a request arrived than [`Limits::progress_in`](crate::Limits::progress_in) allows, and
+    /// newer ones replaced some of them. Reported once, before the outcome of the request.
+    ProgressSkipped {
+        /// The request.
+        request: RequestId,
+        /// How many.
+        count: u64,
+    },
     /// Notifications were dropped because the application did not take its events.
     NotificationsDropped {
         /// How many.
@@ -249,6 +257,7 @@ impl Diagnostic {
             Self::ForbiddenBatch
             | Self::SessionLost
             | Self::NotificationsDropped { .. }
+            | Self::ProgressSkipped { .. }
             | Self::PingMissed { .. }
             | Self::KnownEraWrong => 0,
         }
@@ -283,6 +292,9 @@ impl fmt::Display for Diagnostic {
             Self::ForbiddenBatch => f.write_str("a batch, which the revision in use does not have"),
             Self::InvalidNotification { method, error } => {
                 write!(f, "the notification {} could not be read: {error}", &**method)
+            }
+            Self::ProgressSkipped { request, count } => {
+                write!(f, "{count} progress reports on {request:?} came too fast: newer ones replaced them")
             }
             Self::NotificationsDropped { count } => {
                 write!(f, "{count} notifications were dropped: the application does not take its events")

@@ -31,6 +31,7 @@ mod params;
 mod parked;
 mod progress;
 mod receive;
+mod received_progress;
 mod requests;
 mod state;
 mod suspended_deadlines;
@@ -43,8 +44,9 @@ mod watch;
 use crate::Instant;
 use crate::peer::batch::Batches;
 use crate::peer::event_queue::{EventQueue, Pressure};
+use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::{Inbound, LostReason, Outbound, OutboundEntry, Outcome, RequestError, RequestId, Stage};
-use crate::schema::{Era, Revision};
+use crate::schema::{Era, ProgressParams, Revision};
 
 pub use cache::{CacheConfig, CacheContext, CacheUsage};
 pub use completer::{Completer, CompleterConfig, Suggestions};
@@ -90,6 +92,8 @@ pub struct Client {
     /// The requests that the server has answered by asking for input.
     rounds: InputRounds,
     batches: Batches,
+    /// The server's progress reports, paced for the application.
+    progress: ProgressPacer<i64, ProgressParams>,
     events: EventQueue<Event>,
     server: Option<ServerInfo>,
     meta: RequestMeta,
@@ -113,6 +117,7 @@ impl Client {
             inputs: PendingInputs::default(),
             rounds: InputRounds::default(),
             batches: Batches::default(),
+            progress: ProgressPacer::new(ProgressRate::per_second(limits.progress_in)),
             events: EventQueue::new(limits.events, limits.event_bytes),
             server: None,
             meta: RequestMeta::new(&config),
@@ -207,7 +212,13 @@ impl Client {
             return None;
         }
         let watches = self.watches.deadline().filter(|_| matches!(phase, Phase::Ready));
-        let own = [self.detect.deadline(), self.rounds.next_due(), self.tasks.deadline(), watches];
+        let own = [
+            self.detect.deadline(),
+            self.rounds.next_due(),
+            self.tasks.deadline(),
+            self.progress.deadline(),
+            watches,
+        ];
         [phase.deadline(), self.pings.deadline(), self.outbound.next_deadline()]
             .into_iter()
             .chain(own)
@@ -239,6 +250,7 @@ impl Client {
 
     /// Resolves a request that was removed from the table.
     fn resolve(&mut self, number: i64, outcome: Outcome) {
+        self.deliver_last_progress(number);
         if let Some(outcome) = self.watches.intercept(number, outcome)
             && let Some(outcome) = self.tasks.intercept(number, outcome)
         {
@@ -248,6 +260,7 @@ impl Client {
 
     /// Queues the outcome of one of the application's requests.
     fn push_outcome(&mut self, number: i64, outcome: Outcome) {
+        self.deliver_last_progress(number);
         let outcome = self.stale_fallback(number, outcome);
         let event = |outcome| Event::Outcome { request: RequestId::new(number), outcome };
         let bytes = outcome.bytes();

@@ -8,7 +8,7 @@ use crate::peer::batch::BatchId;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
     AnyParams, InvalidAnswerError, Leniency, LostReason, MessageKind, OutboundEntry, Outbox, Outcome,
-    RequestId, Stage, TaskMode,
+    RequestId, TaskMode,
 };
 use crate::rpc::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response,
@@ -16,8 +16,8 @@ use crate::rpc::{
 };
 use crate::schema::{
     Cancelled, CancelledParams, Discover, ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era,
-    Initialize, InitializeParams, Initialized, Method, Notification, Progress, ProgressParams, ResultType,
-    Revision, SetLoggingLevel, SetLoggingLevelParams, result_type, tasks::GetTask,
+    Initialize, InitializeParams, Initialized, Method, Notification, Progress, ResultType, Revision,
+    SetLoggingLevel, SetLoggingLevelParams, result_type, tasks::GetTask,
 };
 
 use super::detect::{DetectAction, HandshakeRequest};
@@ -317,25 +317,6 @@ impl Client {
                 let bytes = method.len().saturating_add(bytes_of(params.as_ref()));
                 self.events.push_or_drop(Event::Notification { method, params, subscription }, bytes);
             }
-        }
-    }
-
-    fn handle_progress(&mut self, now: Instant, method: Text, params: Option<Raw>) {
-        let bytes = bytes_of(params.as_ref());
-        let params: ProgressParams = match decode(params.as_ref()) {
-            Ok(params) => params,
-            Err(error) => return self.report(Diagnostic::InvalidNotification { method, error }),
-        };
-        // Progress of a request that is unknown or over is no error: it may have crossed the answer.
-        let Some(number) = self.config.conduct.number_of(&params.progress_token) else { return };
-        if self
-            .outbound
-            .get(number)
-            .is_some_and(|entry| entry.progress && matches!(entry.stage, Stage::Sent | Stage::Task))
-        {
-            self.note_number_as_string(&params.progress_token);
-            self.outbound.extend_deadline(number, now);
-            self.events.push_or_drop(Event::Progress { request: RequestId::new(number), params }, bytes);
         }
     }
 

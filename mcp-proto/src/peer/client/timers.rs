@@ -25,6 +25,7 @@ impl Client {
                 break;
             }
         }
+        self.deliver_due_progress(now);
         self.advance_tasks(now, out);
         self.wake_tasks(now, out);
         self.handle_pings(now, out);

@@ -33,6 +33,7 @@ impl Server {
             return;
         }
         //= S1.1 "Answers carry the same id"
+        self.send_last_progress(request, out);
         let Some((id, served)) = self.take(request) else { return };
         let written = match answer {
             Answer::Result(result) => check_result_kind(&served, result.result_type())

@@ -169,6 +169,14 @@ pub enum Diagnostic {
         /// The error of the encoder.
         error: String,
     },
+    /// More progress reports on a request arrived than [`Limits::progress_in`](crate::Limits::progress_in) allows, and
+    /// newer ones replaced some of them. Reported once, before the outcome of the request.
+    ProgressSkipped {
+        /// The request.
+        request: RequestId,
+        /// How many.
+        count: u64,
+    },
     /// Notifications were dropped: from the client, because the application does not take its events, or to the client,
     /// because it does not read.
     NotificationsDropped {
@@ -221,7 +229,10 @@ impl Diagnostic {
             Self::Refused { method, error } => method.len().saturating_add(of_error(error)),
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
             Self::Unencodable { method, error } => method.len().saturating_add(error.len()),
-            Self::ReservedErrorCode { .. } | Self::UndeclaredResources | Self::NotificationsDropped { .. } => 0,
+            Self::ReservedErrorCode { .. }
+            | Self::UndeclaredResources
+            | Self::NotificationsDropped { .. }
+            | Self::ProgressSkipped { .. } => 0,
         }
     }
 }
@@ -259,6 +270,9 @@ impl fmt::Display for Diagnostic {
             }
             Self::Unencodable { method, error } => {
                 write!(f, "{method} was not sent: it cannot be encoded: {error}")
+            }
+            Self::ProgressSkipped { request, count } => {
+                write!(f, "{count} progress reports on {request:?} came too fast: newer ones replaced them")
             }
             Self::NotificationsDropped { count } => write!(f, "{count} notifications were dropped"),
         }

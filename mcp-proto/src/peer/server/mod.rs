@@ -14,6 +14,7 @@ mod event;
 mod input_rules;
 mod notify;
 mod prepared_config;
+mod progress;
 mod receive;
 mod requests;
 #[cfg(feature = "seal")]
@@ -32,11 +33,14 @@ use alloc::vec::Vec;
 use crate::Instant;
 use crate::peer::batch::{BatchId, Batches};
 use crate::peer::event_queue::{EventQueue, Pressure};
+use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::{
     Inbound, InboundId, LostReason, MessageKind, Outbound, Outbox, Outcome, Principal, RequestId,
 };
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
-use crate::schema::{Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
+use crate::schema::{
+    Era, Json, LoggingLevel, Method, MethodInfo, Number, ProgressParams, Revision, SubscriptionsListen,
+};
 
 pub use crate::peer::topic::{ListKind, Topic};
 
@@ -54,8 +58,8 @@ pub use view::ServerCommands;
 pub(crate) use admit::unsupported_version;
 pub(crate) use commands::adapt_error;
 pub(crate) use input_rules::{check_content, check_page_url, required_capabilities};
-pub(crate) use notify::exceeds;
 pub(crate) use prepared_config::PreparedConfig;
+pub(crate) use progress::exceeds;
 use subscriptions::Subscriptions;
 
 /// The phase of a connection.
@@ -79,7 +83,7 @@ struct PendingRequest {
     info: Option<&'static MethodInfo>,
     capabilities: Arc<crate::schema::ClientCapabilities>,
     progress_token: Option<Id>,
-    /// The last progress reported, which the next must exceed.
+    /// The last progress sent or waiting to be sent, which the next must exceed.
     progress: Option<Number>,
     log_level: Option<LoggingLevel>,
     batch: Option<BatchId>,
@@ -112,6 +116,10 @@ pub struct Server {
     notify_again_at: Option<Instant>,
     outbound: Outbound,
     batches: Batches,
+    /// The progress reports to the client, by its requests.
+    sent_progress: ProgressPacer<InboundId, ProgressParams>,
+    /// The client's progress reports, by the requests of this side.
+    received_progress: ProgressPacer<i64, ProgressParams>,
     events: EventQueue<Event>,
     /// Notifications to the client that were not sent because it does not read.
     unsent_notifications: u64,
@@ -143,6 +151,8 @@ impl Server {
             notify_again_at: None,
             outbound: Outbound::new(),
             batches: Batches::default(),
+            sent_progress: ProgressPacer::new(ProgressRate::spaced(limits.progress_out)),
+            received_progress: ProgressPacer::new(ProgressRate::per_second(limits.progress_in)),
             events: EventQueue::new(limits.events, limits.event_bytes),
             unsent_notifications: 0,
             config,
@@ -230,7 +240,12 @@ impl Server {
             Phase::Closed => return None,
         };
         let release = self.is_release_due().then_some(Instant::ORIGIN);
-        [phase, self.notify_again_at, release, self.outbound.next_deadline()].into_iter().flatten().min()
+        let progress = [self.sent_progress.deadline(), self.received_progress.deadline()];
+        [phase, self.notify_again_at, release, self.outbound.next_deadline()]
+            .into_iter()
+            .chain(progress)
+            .flatten()
+            .min()
     }
 
     // --- Shared with the other modules ---
@@ -244,6 +259,7 @@ impl Server {
     fn take(&mut self, request: InboundId) -> Option<(Id, PendingRequest)> {
         let (id, served) = self.inbound.remove(request)?;
         self.stored_bytes = self.stored_bytes.saturating_sub(served.stored_bytes);
+        self.sent_progress.remove(request);
         Some((id, served))
     }
 
@@ -257,6 +273,7 @@ impl Server {
 
     /// Resolves a request of this side that was removed from the table.
     fn resolve(&mut self, number: i64, outcome: Outcome) {
+        self.deliver_last_progress(number);
         let bytes = outcome.bytes();
         let too_much = bytes > 0 && self.events.pressure(bytes) == Pressure::Results;
         let (outcome, bytes) =
@@ -279,6 +296,7 @@ impl Server {
     /// Answers the requests that the application has not answered in time.
     fn refuse_remaining(&mut self, out: &mut dyn Outbox) {
         self.stored_bytes = 0;
+        self.send_all_progress(out);
         while let Some((request, id, served)) = self.inbound.pop() {
             self.abandon(request, &served, None);
             let error =
@@ -300,6 +318,7 @@ impl Server {
             self.abandon(id, &served, None);
         }
         self.stored_bytes = 0;
+        self.sent_progress.clear();
         self.notify_again_at = None;
         self.backlog.clear();
         self.batches.clear();

@@ -1,4 +1,4 @@
-//! Notifications from a server: progress, log messages, changes.
+//! Notifications from a server: log messages, changes.
 
 use alloc::string::ToString;
 use core::time::Duration;
@@ -10,8 +10,8 @@ use crate::rpc::{Id, write};
 use crate::schema::tasks::{TaskUpdated, TaskUpdatedParams};
 use crate::schema::{
     ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era, LoggingLevel, LoggingMessage,
-    LoggingMessageParams, Meta, Notification, NotificationInfo, Number, Progress, ProgressParams,
-    ResourceUpdated, ResourceUpdatedParams, Revision, ServerCapability,
+    LoggingMessageParams, Meta, Notification, NotificationInfo, ResourceUpdated, ResourceUpdatedParams,
+    Revision, ServerCapability,
 };
 
 use super::subscriptions::Subscriber;
@@ -21,30 +21,9 @@ use super::{Diagnostic, ListKind, Server, Session, Topic};
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl Server {
-    /// Reports progress on a request.
-    pub(crate) fn progress(
-        &mut self,
-        request: InboundId,
-        params: &ProgressParams,
-        out: &mut dyn Outbox,
-    ) -> bool {
         //= S6.2 "stop after completion"
-        let Some((id, served)) = self.inbound.get(request) else { return false };
         //= S6.2 "only active token"
-        let Some(token) = served.progress_token.clone() else { return false };
         //= S6.2 "value strictly rising"
-        if served.progress.as_ref().is_some_and(|last| !exceeds(&params.progress, last)) {
-            return false;
-        }
-        let (id, revision) = (id.clone(), served.revision);
-        let params = ProgressParams { progress_token: token, ..params.clone() };
-        let sent = self.notify(Progress::NAME, Some(&id), &params, revision, out);
-        if let Some((_, served)) = self.inbound.get_mut(request).filter(|_| sent) {
-            served.progress = Some(params.progress);
-        }
-        sent
-    }
-
     /// Logs, on behalf of a request or of the connection.
     pub(crate) fn log(
         &mut self,
@@ -240,7 +219,7 @@ impl Server {
     }
 
     /// Writes a notification, or counts it as unsent if the client leaves too much unread.
-    fn notify(
+    pub(super) fn notify(
         &mut self,
         method: &str,
         request: Option<&Id>,
@@ -277,13 +256,4 @@ pub(super) fn write_notification(
     write::notification(out.buffer(), method, |buffer| params.write_params(buffer, revision, entries))?;
     out.commit(MessageKind::Notification { method, request, revision });
     Ok(())
-}
-
-/// Whether one number is greater than another. Integers are compared as integers: as floating-point numbers, neighbours
-/// beyond 2^53 are equal.
-pub(crate) fn exceeds(one: &Number, other: &Number) -> bool {
-    match (one.as_i64(), other.as_i64()) {
-        (Some(one), Some(other)) => one > other,
-        _ => one.as_f64() > other.as_f64(),
-    }
 }

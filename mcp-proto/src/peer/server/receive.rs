@@ -5,7 +5,7 @@ use alloc::string::ToString;
 
 use crate::Instant;
 use crate::peer::batch::BatchId;
-use crate::peer::{Conduct, InvalidAnswerError, Leniency, LostReason, Outbox, Outcome, RequestId};
+use crate::peer::{Conduct, InvalidAnswerError, Leniency, LostReason, Outbox, Outcome};
 use crate::rpc::{
     Batch, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response, Text, code,
 };
@@ -130,6 +130,8 @@ impl Server {
             out.cancel(expired.number, Some("timed out"));
             self.resolve(expired.number, expired.outcome());
         }
+        self.send_due_progress(now, out);
+        self.deliver_due_progress(now);
         self.retry_notifications(now, out);
         self.release(now, out);
         let over = matches!(self.phase, Phase::Finishing { until, .. } if until <= now);
@@ -186,17 +188,7 @@ impl Server {
                 Err(error) => self.diagnose(Diagnostic::InvalidNotification { method, error: error.message }),
             },
             Progress::NAME => match decode::<ProgressParams>(&method, params.as_ref()) {
-                Ok(params) => {
-                    let token = params.progress_token.clone();
-                    let Some(number) = self.config.conduct.number_of(&token) else { return };
-                    if self.outbound.get(number).is_some_and(|entry| entry.progress) {
-                        self.note_number_as_string(token);
-                        self.outbound.extend_deadline(number, now);
-                        let request = RequestId::new(number);
-                        let bytes = params.message.as_ref().map_or(0, |message| message.len());
-                        self.events.push_or_drop(Event::Progress { request, params }, bytes);
-                    }
-                }
+                Ok(params) => self.handle_progress(now, &method, params),
                 Err(error) => self.diagnose(Diagnostic::InvalidNotification { method, error: error.message }),
             },
             _ => {
@@ -253,7 +245,7 @@ impl Server {
     }
 
     /// Reports a tolerated deviation if the client has written the number of a request of this side as a string.
-    fn note_number_as_string(&mut self, id: Id) {
+    pub(super) fn note_number_as_string(&mut self, id: Id) {
         if matches!(id, Id::String(_)) {
             self.diagnose(Diagnostic::Tolerated(Leniency::NumberAsString { id }));
         }

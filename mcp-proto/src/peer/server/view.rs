@@ -77,12 +77,15 @@ impl<'a> ServerCommands<'a> {
 
     // --- Notifications ---
 
-    /// Reports progress on a request. Returns whether it was sent: the client must have asked for it, each report must
-    /// exceed the previous one, and none follows the answer. The client's token replaces the one in `params`.
+    /// Reports progress on a request. Returns whether it was accepted: the client must have asked for it, each report
+    /// must exceed the previous one, and none follows the answer. The client's token replaces the one in `params`.
+    ///
+    /// At most [`Limits::progress_out`](crate::Limits::progress_out) reports a second are sent. One that comes too early
+    /// waits for its turn or for the answer, whichever comes first; a newer one replaces it.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
     pub fn progress(&mut self, request: InboundId, params: &ProgressParams) -> bool {
-        self.run(|server, _, out| server.progress(request, params, out))
+        self.run(|server, now, out| server.progress(now, request, params, out))
     }
 
     /// Sends a log message, on behalf of a request or of the connection. Returns whether it was sent: a modern client

@@ -146,6 +146,26 @@ fn progress_token_of_a_legacy_task_lives_as_long_as_the_task() {
     s.expect_silence();
 }
 
+/// S6.2, R7
+#[test]
+fn reports_of_a_legacy_task_are_paced_and_the_last_precedes_its_end() {
+    let (mut s, gate) = legacy();
+    s.result("tools/call", json!({"name": "hold", "task": {}, "_meta": {"progressToken": "p"}}));
+    let cx = gate.context();
+    (1..=100).for_each(|done| cx.progress(Progress::new(done)));
+    assert_eq!(s.line()["params"]["progress"], 1);
+    s.expect_silence();
+    s.advance(Duration::from_millis(20));
+    assert_eq!(s.line()["params"]["progress"], 100);
+    (101..=200).for_each(|done| cx.progress(Progress::new(done)));
+    s.expect_silence();
+    gate.open(text("done"));
+    assert_eq!(s.line()["params"]["progress"], 200);
+    assert_eq!(s.line()["method"], "notifications/tasks/status");
+    s.advance(Duration::from_secs(1));
+    s.expect_silence();
+}
+
 /// R7: a task that can be fetched can be listed, page by page.
 #[test]
 fn server_lists_legacy_tasks_if_configured() {
