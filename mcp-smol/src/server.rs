@@ -1,4 +1,4 @@
-//! Servers: a [`Router`] answers requests and a driver moves its bytes.
+//! Servers: a [`Router`](mcp_proto::front::Router) answers requests and a driver moves its bytes.
 
 mod entropy;
 mod options;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_io::Timer;
 use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
 use mcp_proto::adapter::{self, Clock as _, SystemClock};
-use mcp_proto::front::{HandlerMode, Router, RouterError, SendHandlers, ServerHandle};
+use mcp_proto::front::{HandlerMode, RouterError, SendHandlers, ServedRouter, ServerHandle};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::{CloseReason, ServerConfig};
 use mcp_proto::transport::StreamServer;
@@ -61,7 +61,7 @@ const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// Those of [`ServerDriver`], and those of [`stdio`](crate::stdio()) if standard input and output cannot be taken.
-pub async fn serve_stdio<H: HandlerMode>(router: impl Into<Arc<Router<H>>>) -> io::Result<()> {
+pub async fn serve_stdio<H: HandlerMode>(router: impl Into<ServedRouter<H>>) -> io::Result<()> {
     let (_, driver) = ServerOptions::new(router).stdio()?;
     driver.await
 }
@@ -70,12 +70,10 @@ pub async fn serve_stdio<H: HandlerMode>(router: impl Into<Arc<Router<H>>>) -> i
 /// changes use [`ServerOptions::stream`].
 ///
 /// ```no_run
-/// use std::sync::Arc;
-///
 /// use mcp_proto::front::Router;
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let router = Arc::new(Router::new("shared", "1.0.0"));
+/// let router = Router::new("shared", "1.0.0");
 /// smol::block_on(async {
 ///     let listener = smol::net::unix::UnixListener::bind("/run/server.sock")?;
 ///     loop {
@@ -85,7 +83,7 @@ pub async fn serve_stdio<H: HandlerMode>(router: impl Into<Arc<Router<H>>>) -> i
 /// })
 /// # }
 /// ```
-pub fn serve<H, R, W>(router: impl Into<Arc<Router<H>>>, reader: R, writer: W) -> ServerDriver<R, W, H>
+pub fn serve<H, R, W>(router: impl Into<ServedRouter<H>>, reader: R, writer: W) -> ServerDriver<R, W, H>
 where
     H: HandlerMode,
     R: AsyncRead + Unpin,
@@ -102,7 +100,7 @@ where
 ///
 /// # Errors
 ///
-/// - [`io::ErrorKind::InvalidInput`] if the [router is invalid](Router::check), before it serves anything;
+/// - [`io::ErrorKind::InvalidInput`] if the [router is invalid](mcp_proto::front::Router::check), before it serves anything;
 /// - the error of [`start_reactor`] if no file descriptors are left;
 /// - errors of reading and writing, among them [`io::ErrorKind::TimedOut`] if the client does not read its answers.
 ///
@@ -139,14 +137,14 @@ struct FinalWrites {
 
 impl<R, W, H: HandlerMode> ServerDriver<R, W, H> {
     fn start(
-        router: Arc<Router<H>>,
+        router: ServedRouter<H>,
         config: ServerConfig,
         principal: Option<Principal>,
         reader: R,
         writer: W,
     ) -> (ServerHandle, Self) {
         let invalid = |error: RouterError| io::Error::new(io::ErrorKind::InvalidInput, error);
-        let problem = router.check().map_err(invalid).and_then(|()| start_reactor()).err();
+        let problem = router.router().check().map_err(invalid).and_then(|()| start_reactor()).err();
         let clock = Arc::new(SystemClock::new());
         let mut machine = StreamServer::new(config);
         machine.at(clock.now()).set_principal(principal);

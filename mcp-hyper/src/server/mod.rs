@@ -18,9 +18,8 @@ mod socket;
 mod streams;
 
 use std::io;
-use std::sync::Arc;
 
-use mcp_proto::front::Router;
+use mcp_proto::front::ServedRouter;
 
 pub use accept::Listener;
 pub use connection::{Connection, ConnectionError};
@@ -68,7 +67,7 @@ pub use streams::ServerMode;
 /// Those of [`ServerDriver`].
 pub async fn serve<H: ServerMode, L: Listener + Unpin>(
     listener: L,
-    router: impl Into<Arc<Router<H>>>,
+    router: impl Into<ServedRouter<H>>,
 ) -> io::Result<()> {
     let (_, driver) = ServerOptions::new(router).listen(listener);
     driver.await

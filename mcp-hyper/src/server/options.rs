@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use mcp_proto::front::http::{HttpServer, http_server};
-use mcp_proto::front::{HandlerMode, Router, SendHandlers};
+use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter};
 use mcp_proto::peer::Principal;
 use mcp_proto::transport::http::server::TrustedProxies;
 use mcp_proto::transport::http::server::{HttpServerConfig, TrustedProxy};
@@ -59,12 +59,12 @@ use crate::time::{RuntimeClock, Timers};
 /// Clients of 2026-07-28 have no sessions: each of their requests may go to another instance, round robin, if the
 /// instances share
 ///
-/// - keys for request states ([`Router::seal`]), so that an instance can continue a request that another one suspended
-///   for input;
+/// - keys for request states ([`Router::seal`](mcp_proto::front::Router::seal)), so that an instance can continue a
+///   request that another one suspended for input;
 /// - a [store of tasks](mcp_proto::front::tasks::TaskStore), so that each instance can answer for all tasks.
 ///   `tasks/update` and `tasks/cancel` reach the instance that runs the task within its [poll
 ///   interval](mcp_proto::front::tasks::TaskConfig::poll_interval);
-/// - a [store of used states](Router::single_use), if each state must be accepted only once.
+/// - a [store of used states](mcp_proto::front::Router::single_use), if each state must be accepted only once.
 ///
 /// Notifications that the application sends through an [`HttpServer`], such as changes of a list, must be sent at each
 /// instance; task notifications reach only clients that listen at the instance that runs the task.
@@ -117,7 +117,7 @@ use crate::time::{RuntimeClock, Timers};
 /// use.
 #[must_use = "options do nothing until something is served with them"]
 pub struct ServerOptions<H: HandlerMode = SendHandlers> {
-    router: Arc<Router<H>>,
+    router: ServedRouter<H>,
     config: HttpServerConfig,
     limits: ServerLimits,
     timers: Timers,
@@ -129,10 +129,10 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
 }
 
 impl<H: HandlerMode> ServerOptions<H> {
-    /// Options with the router's own [configuration](Router::config), at `/mcp`, without TLS.
-    pub fn new(router: impl Into<Arc<Router<H>>>) -> Self {
+    /// Options with the router's own [configuration](mcp_proto::front::Router::config), at `/mcp`, without TLS.
+    pub fn new(router: impl Into<ServedRouter<H>>) -> Self {
         let router = router.into();
-        let mut config = HttpServerConfig::new(router.config());
+        let mut config = HttpServerConfig::new(router.router().config());
         config.path = Some("/mcp".to_owned());
         Self {
             config,
@@ -290,7 +290,7 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// Returns a service to embed in another server, and its driver. Poll the driver for as long as the service is
     /// used.
     pub fn service(self) -> (HttpService<H>, ServiceDriver<H>) {
-        let problem = self.router.check().err();
+        let problem = self.router.router().check().err();
         let clock = Arc::new(RuntimeClock::new(self.timers));
         let close_timeout = self.config.server.close_timeout;
         let (server, driver) = http_server(self.router, self.config, clock.clone(), Arc::new(SystemEntropy));

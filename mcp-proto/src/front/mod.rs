@@ -158,6 +158,6 @@ pub use {
     handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},
     handler::progress::Progress,
     handler::server_requests::{ElicitationCompletion, InputFuture},
-    router::{Router, RouterError, TemplateError},
+    router::{Router, RouterError, ServedRouter, TemplateError},
     server::{ServerEvent, ServerHandle},
 };

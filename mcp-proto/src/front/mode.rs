@@ -1,7 +1,9 @@
 //! Whether handlers may move between threads.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::future::Future;
+use core::ops::Deref;
 
 use super::reply::Reply;
 use super::running_handlers::{LocalFuture, SendFuture};
@@ -10,7 +12,7 @@ use super::running_handlers::{LocalFuture, SendFuture};
 pub trait HandlerMode: sealed::Sealed + Sized + 'static {
     /// The type-erased handler of parameters `P` with a context `C`.
     #[doc(hidden)]
-    type Handler<P: 'static, C: 'static>: Fn(P, C) -> Self::HandlerFuture + 'static;
+    type Handler<P: 'static, C: 'static>: Deref<Target: Fn(P, C) -> Self::HandlerFuture> + Clone + 'static;
 
     /// The future of a running handler.
     #[doc(hidden)]
@@ -43,7 +45,7 @@ pub enum SendHandlers {}
 pub enum LocalHandlers {}
 
 impl HandlerMode for SendHandlers {
-    type Handler<P: 'static, C: 'static> = Box<dyn Fn(P, C) -> Self::HandlerFuture + Send + Sync>;
+    type Handler<P: 'static, C: 'static> = Arc<dyn Fn(P, C) -> Self::HandlerFuture + Send + Sync>;
     type HandlerFuture = SendFuture<Reply>;
 
     fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
@@ -52,12 +54,23 @@ impl HandlerMode for SendHandlers {
 }
 
 impl HandlerMode for LocalHandlers {
-    type Handler<P: 'static, C: 'static> = Box<dyn Fn(P, C) -> Self::HandlerFuture>;
+    type Handler<P: 'static, C: 'static> = Arc<dyn Fn(P, C) -> Self::HandlerFuture>;
     type HandlerFuture = LocalFuture<Reply>;
 
     fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
         future
     }
+}
+
+/// A context that handlers take: the one that the driver makes, completed with the router's state.
+#[doc(hidden)]
+pub trait HandlerContext: Sized + 'static {
+    /// The context that the driver makes.
+    type Plain: 'static;
+    /// The state that completes it.
+    type State: 'static;
+
+    fn with_state(plain: Self::Plain, state: &Arc<Self::State>) -> Self;
 }
 
 /// An async closure or function of arguments `A` and a context `C`. It has a blanket implementation.
@@ -92,38 +105,43 @@ impl HandlerMode for LocalHandlers {
 )]
 pub trait Handler<M: HandlerMode, A, C, F>: Fn(A, C) -> F + 'static
 where
+    C: HandlerContext,
     F: Future + 'static,
 {
-    /// Erases the types: `decode` makes the arguments and the state that `encode` needs beside the output.
+    /// Erases the types: `state` completes the context; `decode` makes the arguments and the value that `encode` needs
+    /// beside the output.
     #[doc(hidden)]
-    fn erase<P, S>(
+    fn erase<P, T>(
         self,
-        decode: impl Fn(P, &C) -> Result<(A, S), Reply> + Send + Sync + 'static,
-        encode: impl Fn(S, F::Output) -> Reply + Clone + Send + Sync + 'static,
-    ) -> M::Handler<P, C>
+        state: Arc<C::State>,
+        decode: impl Fn(P, &C::Plain) -> Result<(A, T), Reply> + Send + Sync + 'static,
+        encode: impl Fn(T, F::Output) -> Reply + Clone + Send + Sync + 'static,
+    ) -> M::Handler<P, C::Plain>
     where
         P: 'static,
-        S: Send + 'static;
+        T: Send + 'static;
 }
 
 impl<A, C, F, H> Handler<SendHandlers, A, C, F> for H
 where
     A: 'static,
-    C: 'static,
+    C: HandlerContext<State: Send + Sync>,
     F: Future + Send + 'static,
     H: Fn(A, C) -> F + Send + Sync + 'static,
 {
-    fn erase<P, S>(
+    fn erase<P, T>(
         self,
-        decode: impl Fn(P, &C) -> Result<(A, S), Reply> + Send + Sync + 'static,
-        encode: impl Fn(S, F::Output) -> Reply + Clone + Send + Sync + 'static,
-    ) -> Box<dyn Fn(P, C) -> SendFuture<Reply> + Send + Sync>
+        state: Arc<C::State>,
+        decode: impl Fn(P, &C::Plain) -> Result<(A, T), Reply> + Send + Sync + 'static,
+        encode: impl Fn(T, F::Output) -> Reply + Clone + Send + Sync + 'static,
+    ) -> Arc<dyn Fn(P, C::Plain) -> SendFuture<Reply> + Send + Sync>
     where
         P: 'static,
-        S: Send + 'static,
+        T: Send + 'static,
     {
-        Box::new(move |params, context| match decode(params, &context) {
+        Arc::new(move |params, context| match decode(params, &context) {
             Ok((arguments, aside)) => {
+                let context = C::with_state(context, &state);
                 let (running, encode) = (self(arguments, context), encode.clone());
                 Box::pin(async move { encode(aside, running.await) })
             }
@@ -135,21 +153,23 @@ where
 impl<A, C, F, H> Handler<LocalHandlers, A, C, F> for H
 where
     A: 'static,
-    C: 'static,
+    C: HandlerContext,
     F: Future + 'static,
     H: Fn(A, C) -> F + 'static,
 {
-    fn erase<P, S>(
+    fn erase<P, T>(
         self,
-        decode: impl Fn(P, &C) -> Result<(A, S), Reply> + Send + Sync + 'static,
-        encode: impl Fn(S, F::Output) -> Reply + Clone + Send + Sync + 'static,
-    ) -> Box<dyn Fn(P, C) -> LocalFuture<Reply>>
+        state: Arc<C::State>,
+        decode: impl Fn(P, &C::Plain) -> Result<(A, T), Reply> + Send + Sync + 'static,
+        encode: impl Fn(T, F::Output) -> Reply + Clone + Send + Sync + 'static,
+    ) -> Arc<dyn Fn(P, C::Plain) -> LocalFuture<Reply>>
     where
         P: 'static,
-        S: Send + 'static,
+        T: Send + 'static,
     {
-        Box::new(move |params, context| match decode(params, &context) {
+        Arc::new(move |params, context| match decode(params, &context) {
             Ok((arguments, aside)) => {
+                let context = C::with_state(context, &state);
                 let (running, encode) = (self(arguments, context), encode.clone());
                 Box::pin(async move { encode(aside, running.await) })
             }

@@ -11,7 +11,7 @@ use mcp_proto::Bytes;
 use mcp_proto::adapter;
 use mcp_proto::codec::{Sse, SseItem};
 use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
-use mcp_proto::front::{self, HandlerMode, NoArguments, Router, SendHandlers};
+use mcp_proto::front::{self, HandlerMode, NoArguments, Router, SendHandlers, ServedRouter};
 use mcp_proto::peer::Principal;
 use mcp_proto::schema::ServerCapability;
 use mcp_proto::transport::http::Fields;
@@ -44,13 +44,17 @@ pub struct HttpHarness<H: HandlerMode = SendHandlers> {
 }
 
 impl<H: HandlerMode> HttpHarness<H> {
-    pub fn new(router: Router<H>) -> Self {
+    pub fn new(router: impl Into<ServedRouter<H>>) -> Self {
         Self::configured(router, |_| {})
     }
 
-    pub fn configured(router: Router<H>, change: impl FnOnce(&mut HttpServerConfig)) -> Self {
-        router.check().unwrap();
-        let mut config = HttpServerConfig::new(router.config());
+    pub fn configured(
+        router: impl Into<ServedRouter<H>>,
+        change: impl FnOnce(&mut HttpServerConfig),
+    ) -> Self {
+        let router = router.into();
+        router.router().check().unwrap();
+        let mut config = HttpServerConfig::new(router.router().config());
         change(&mut config);
         let clock = Arc::new(TestClock::default());
         let (server, driver) =

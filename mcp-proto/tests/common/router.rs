@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use mcp_proto::Bytes;
 use mcp_proto::adapter::{self, ServerDriver};
-use mcp_proto::front::{HandlerMode, Router, SendHandlers, ServerHandle};
+use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter, ServerHandle};
 use mcp_proto::transport::StreamServer;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub struct ServerHarness<H: HandlerMode = SendHandlers> {
 
 impl<H: HandlerMode> ServerHarness<H> {
     /// A server whose client is modern and declares `capabilities`.
-    pub fn modern_with(router: impl Into<Arc<Router<H>>>, capabilities: Value) -> Self {
+    pub fn modern_with(router: impl Into<ServedRouter<H>>, capabilities: Value) -> Self {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
@@ -38,17 +38,17 @@ impl<H: HandlerMode> ServerHarness<H> {
         Self { meta: Some(meta), ..Self::unintroduced(router) }
     }
 
-    pub fn modern(router: Router<H>) -> Self {
+    pub fn modern(router: impl Into<ServedRouter<H>>) -> Self {
         Self::modern_with(router, json!({}))
     }
 
     /// A server whose client has initialized at `version` and declared `capabilities`.
-    pub fn legacy_with(router: Router<H>, version: &str, capabilities: Value) -> Self {
+    pub fn legacy_with(router: impl Into<ServedRouter<H>>, version: &str, capabilities: Value) -> Self {
         Self::legacy_shared(router, version, capabilities)
     }
 
     /// The same of a router that serves others as well.
-    pub fn legacy_shared(router: impl Into<Arc<Router<H>>>, version: &str, capabilities: Value) -> Self {
+    pub fn legacy_shared(router: impl Into<ServedRouter<H>>, version: &str, capabilities: Value) -> Self {
         let mut served = Self::unintroduced(router);
         let answer = served.request(
             "initialize",
@@ -62,15 +62,15 @@ impl<H: HandlerMode> ServerHarness<H> {
         served
     }
 
-    pub fn legacy(router: Router<H>) -> Self {
+    pub fn legacy(router: impl Into<ServedRouter<H>>) -> Self {
         Self::legacy_with(router, LEGACY, json!({}))
     }
 
     /// A server whose client has said nothing yet.
-    pub fn unintroduced(router: impl Into<Arc<Router<H>>>) -> Self {
+    pub fn unintroduced(router: impl Into<ServedRouter<H>>) -> Self {
         let router = router.into();
-        router.check().unwrap();
-        let machine = StreamServer::new(router.config());
+        router.router().check().unwrap();
+        let machine = StreamServer::new(router.router().config());
         let clock = Arc::new(TestClock::default());
         let (handle, driver) =
             adapter::server(machine, clock.clone(), Arc::new(CountingEntropy::default()), router);

@@ -29,6 +29,7 @@ mod queues;
 mod quotas;
 mod router_context;
 mod router_resources;
+mod router_state;
 mod router_tools;
 mod rules;
 mod server_requests;

@@ -2,10 +2,9 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::front::{HandlerMode, Router, SendHandlers, ServerHandle};
+use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter, ServerHandle};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ServerConfig;
 
@@ -32,16 +31,16 @@ use crate::{Stdin, Stdout, stdio};
 /// ```
 #[must_use = "options do nothing until something is served with them"]
 pub struct ServerOptions<H: HandlerMode = SendHandlers> {
-    router: Arc<Router<H>>,
+    router: ServedRouter<H>,
     config: ServerConfig,
     principal: Option<Principal>,
 }
 
 impl<H: HandlerMode> ServerOptions<H> {
-    /// Options with the router's own [configuration](Router::config).
-    pub fn new(router: impl Into<Arc<Router<H>>>) -> Self {
+    /// Options with the router's own [configuration](mcp_proto::front::Router::config).
+    pub fn new(router: impl Into<ServedRouter<H>>) -> Self {
         let router = router.into();
-        Self { config: router.config(), router, principal: None }
+        Self { config: router.router().config(), router, principal: None }
     }
 
     /// Changes the configuration.

@@ -10,6 +10,7 @@ use core::fmt;
 use core::future::Future;
 
 use crate::front::handler_error::IntoAnswer;
+use crate::front::mode::HandlerContext;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
 use crate::front::{Handler, HandlerMode, LocalHandlers, SendHandlers};
@@ -195,6 +196,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         H: Fn(T::Params, ClientContext) -> F + Handler<M, T::Params, ClientContext, F>,
     {
         let erased = handler.erase(
+            Arc::default(),
             |params: Option<Raw>, _: &ClientContext| match decode_params::<T>(params) {
                 Ok(params) => Ok((params, ())),
                 Err(error) => Err(Reply::Error(error)),
@@ -253,6 +255,15 @@ impl<M: HandlerMode> fmt::Debug for ClientHandlers<M> {
 pub struct ClientContext {
     server: Option<Arc<ServerInfo>>,
     request: Option<RequestId>,
+}
+
+impl HandlerContext for ClientContext {
+    type Plain = Self;
+    type State = ();
+
+    fn with_state(plain: Self, _: &Arc<()>) -> Self {
+        plain
+    }
 }
 
 impl ClientContext {

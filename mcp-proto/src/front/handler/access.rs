@@ -8,7 +8,7 @@ use crate::auth::Scopes;
 use crate::auth::server::{Access, GrantedAccess, parse_scopes};
 use crate::front::handler_error::HandlerError;
 
-impl Context {
+impl<S> Context<S> {
     /// The access that the request's token grants; `None` where the server [requires no tokens](crate::front::guard).
     /// Handlers never see the token itself: it is meant for this server alone.
     pub fn access(&self) -> Option<&Access> {

@@ -5,7 +5,7 @@ use core::task::{Poll, Waker};
 
 use super::context::Context;
 
-impl Context {
+impl<S> Context<S> {
     /// Whether the request was answered, cancelled or lost, so that its answer is no longer awaited.
     ///
     /// The driver drops the handler at that point; this method is for work that the handler moved to a thread.
@@ -27,18 +27,18 @@ impl Context {
 }
 
 /// A task that waits for the end of a request.
-struct CancellationWaiter<'a> {
-    context: &'a Context,
+struct CancellationWaiter<'a, S> {
+    context: &'a Context<S>,
     key: Option<u64>,
 }
 
-impl CancellationWaiter<'_> {
+impl<S> CancellationWaiter<'_, S> {
     fn poll(&mut self, waker: &Waker) -> Poll<()> {
         self.context.connection().poll_inactive(self.context.id(), &mut self.key, waker)
     }
 }
 
-impl Drop for CancellationWaiter<'_> {
+impl<S> Drop for CancellationWaiter<'_, S> {
     fn drop(&mut self) {
         if self.key.is_some() {
             self.context.connection().remove_waiter(self.context.id(), self.key);

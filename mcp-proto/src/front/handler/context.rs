@@ -13,6 +13,7 @@ use super::inbound_request::InboundRequest;
 use super::input_rounds::InputRounds;
 use super::progress::Progress;
 use super::task::{HandlerTask, related_task, related_task_meta};
+use crate::front::mode::HandlerContext;
 use crate::front::{Error, Request};
 use crate::peer::{InboundId, Principal, RequestError};
 use crate::quota::QuotaOwner;
@@ -39,13 +40,16 @@ use crate::schema::{
 ///     format!("{} files", files.len())
 /// }
 /// ```
-#[derive(Clone)]
-pub struct Context {
+///
+/// `S` is the [state of the router](crate::front::Router::with_state), if it has one.
+pub struct Context<S = ()> {
     info: Arc<RequestInfo>,
     /// The task that the request became, in the handler that works on it.
     task: Option<Arc<dyn HandlerTask>>,
     /// The scopes that the tool requires for all arguments.
     declared_scopes: DeclaredScopes,
+    /// The state of the router.
+    state: Arc<S>,
 }
 
 /// The state of a request that all clones of its context share.
@@ -56,14 +60,21 @@ struct RequestInfo {
 }
 
 impl Context {
-    pub(in crate::front) fn new(request: InboundRequest, input_rounds: Option<InputRounds>) -> Self {
+    pub(in crate::front) fn new(
+        request: InboundRequest,
+        input_rounds: Option<InputRounds>,
+        state: Arc<()>,
+    ) -> Self {
         Self {
             info: Arc::new(RequestInfo { request, input_rounds }),
             task: None,
             declared_scopes: DeclaredScopes::default(),
+            state,
         }
     }
+}
 
+impl<S> Context<S> {
     /// The id by which the machine knows the request.
     pub fn id(&self) -> InboundId {
         self.info.request.id
@@ -188,6 +199,44 @@ impl Context {
         }
     }
 
+    // --- The router's state ---
+
+    /// The [state of the router](crate::front::Router::with_state).
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// The state of the router, for work that outlives the handler.
+    pub fn shared_state(&self) -> Arc<S> {
+        self.state.clone()
+    }
+
+    /// The context of the same request without the router's state, for functions that take any router's context.
+    ///
+    /// ```
+    /// use mcp_proto::front::Context;
+    ///
+    /// /// Part of a library: it knows nothing of the server's state.
+    /// fn report(cx: &Context) {
+    ///     cx.progress(1);
+    /// }
+    ///
+    /// struct Notes(Vec<String>);
+    ///
+    /// async fn count(cx: Context<Notes>) -> String {
+    ///     report(&cx.without_state());
+    ///     cx.state().0.len().to_string()
+    /// }
+    /// ```
+    pub fn without_state(&self) -> Context {
+        self.clone().replace_state(Arc::default())
+    }
+
+    fn replace_state<T>(self, state: Arc<T>) -> Context<T> {
+        let Self { info, task, declared_scopes, state: _ } = self;
+        Context { info, task, declared_scopes, state }
+    }
+
     // --- In a task ---
 
     /// Sets the task's `statusMessage`: the state of the work in a few words for the user or the model. Outside a task
@@ -262,7 +311,28 @@ impl Context {
     }
 }
 
-impl fmt::Debug for Context {
+impl<S: 'static> HandlerContext for Context<S> {
+    type Plain = Context;
+    type State = S;
+
+    fn with_state(plain: Context, state: &Arc<S>) -> Self {
+        plain.replace_state(state.clone())
+    }
+}
+
+impl<S> Clone for Context<S> {
+    fn clone(&self) -> Self {
+        let Self { info, task, declared_scopes, state } = self;
+        Self {
+            info: info.clone(),
+            task: task.clone(),
+            declared_scopes: declared_scopes.clone(),
+            state: state.clone(),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Context<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("id", &self.id())

@@ -8,6 +8,7 @@ use super::context::Context;
 use super::output::ToolOutput;
 use super::output_check::{OutputCheck, ToolResult};
 use crate::front::running_handlers::SendFuture;
+use crate::front::tasks::TaskChoice;
 use crate::schema::tasks::legacy::TaskMetadata;
 
 /// The rest of a tool's work, to run as a task: see [`Router::detaching_tool`](crate::front::Router::detaching_tool).
@@ -52,6 +53,7 @@ impl fmt::Debug for DetachedWork {
 #[doc(hidden)]
 pub struct DetachedCall {
     pub(in crate::front) tool: alloc::string::String,
+    pub(in crate::front) choice: TaskChoice,
     /// The task parameters of the client's call (2025-11-25).
     pub(in crate::front) metadata: Option<TaskMetadata>,
     /// The request that the handler answered.

@@ -6,7 +6,7 @@ use crate::peer::server::missing_capabilities;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{ClientCapabilities, Era, Json};
 
-impl Context {
+impl<S> Context<S> {
     /// The settings of an extension, if the client declares it with this request. Without it the answer may use only
     /// the core protocol.
     pub fn extension(&self, identifier: &str) -> Option<&Json> {

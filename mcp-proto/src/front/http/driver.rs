@@ -9,7 +9,7 @@ use core::task::{Context, Poll, Waker};
 use super::service::Service;
 use super::session::{SessionCell, SessionMachine};
 use crate::Instant;
-use crate::front::router::Router;
+use crate::front::router::ServedRouter;
 use crate::front::server::ServerDriver;
 use crate::front::signal::{TaskWaker, Wakers};
 use crate::front::tasks::TaskRunner;
@@ -27,12 +27,12 @@ use crate::transport::http::server::SessionId;
 #[must_use = "nothing happens in legacy sessions and in tasks unless the driver is polled"]
 pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
     service: Arc<Service>,
-    router: Arc<Router<H>>,
+    router: ServedRouter<H>,
     sessions: BTreeMap<SessionId, SessionRun<H>>,
     /// The time at which each session must be polled at the latest.
     timers: BTreeSet<(Instant, SessionId)>,
     /// The runner of tasks that any request started.
-    tasks: Option<TaskRunner<Router<H>>>,
+    tasks: Option<TaskRunner<ServedRouter<H>>>,
 }
 
 struct SessionRun<H: HandlerMode> {
@@ -44,7 +44,7 @@ struct SessionRun<H: HandlerMode> {
 }
 
 impl<H: HandlerMode> HttpServerDriver<H> {
-    pub(super) fn new(service: Arc<Service>, router: Arc<Router<H>>) -> Self {
+    pub(super) fn new(service: Arc<Service>, router: ServedRouter<H>) -> Self {
         let tasks =
             service.task_service.as_ref().map(|service| TaskRunner::new(service.clone(), router.clone()));
         Self { service, router, sessions: BTreeMap::new(), timers: BTreeSet::new(), tasks }

@@ -10,7 +10,7 @@ use super::service::Service;
 use super::session::SessionCell;
 use crate::front::handler::caller::Caller;
 use crate::front::handler::caller_access::CallerAccess;
-use crate::front::router::Router;
+use crate::front::router::{Router, ServedRouter};
 use crate::front::{HandlerMode, SendHandlers};
 use crate::peer::Principal;
 use crate::quota::QuotaOwner;
@@ -35,6 +35,7 @@ use crate::{Bytes, Instant};
 #[must_use = "nothing happens unless it is polled"]
 pub struct HttpExchange<H: HandlerMode = SendHandlers> {
     service: Arc<Service>,
+    /// The contents of the router when the request arrived.
     router: Arc<Router<H>>,
     /// The caller's owner and access.
     caller: Caller,
@@ -74,7 +75,7 @@ impl Drop for StreamReader {
 impl<H: HandlerMode> HttpExchange<H> {
     pub(super) fn new(
         service: &Arc<Service>,
-        router: &Arc<Router<H>>,
+        router: Arc<Router<H>>,
         head: &RequestHead<'_>,
         principal: Option<Principal>,
         access: CallerAccess,
@@ -95,7 +96,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             }
             Err(answer) => Stage::Answer(answer),
         };
-        let (service, router) = (service.clone(), router.clone());
+        let service = service.clone();
         let mut exchange = Self { service, router, caller, principal, stage, waker: None };
         if let Stage::Request { intake, .. } = &exchange.stage
             && !intake.wants_body()
@@ -106,8 +107,8 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     /// Creates an exchange with its answer, independent of the request.
-    pub(super) fn from_answer(service: &Arc<Service>, router: &Arc<Router<H>>, answer: HttpResponse) -> Self {
-        let (service, router, caller) = (service.clone(), router.clone(), Caller::default());
+    pub(super) fn from_answer(service: &Arc<Service>, router: Arc<Router<H>>, answer: HttpResponse) -> Self {
+        let (service, caller) = (service.clone(), Caller::default());
         Self { service, router, caller, principal: None, stage: Stage::Answer(answer), waker: None }
     }
 
@@ -227,7 +228,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                     let request = request.on_behalf_of(self.principal.clone());
                     Stage::Modern(ModernExchange::start(
                         &self.service,
-                        &self.router,
+                        ServedRouter::unchanging(self.router.clone()),
                         request,
                         self.caller.clone(),
                     ))

@@ -83,7 +83,7 @@ use core::fmt;
 
 use super::entropy::Entropy;
 use super::events::Events;
-use super::router::Router;
+use super::router::ServedRouter;
 use super::{Clock, HandlerMode, SendHandlers};
 use crate::peer::Principal;
 use crate::peer::server::ListKind;
@@ -98,15 +98,15 @@ use service::Service;
 
 /// Joins a router to a server handle and the driver of its sessions.
 ///
-/// `config` must be made from the router's [configuration](Router::config). One clock serves all of it.
+/// `config` must be made from the router's [configuration](super::Router::config). One clock serves all of it.
 pub fn http_server<H: HandlerMode>(
-    router: impl Into<Arc<Router<H>>>,
+    router: impl Into<ServedRouter<H>>,
     config: HttpServerConfig,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
 ) -> (HttpServer<H>, HttpServerDriver<H>) {
     let router = router.into();
-    let service = Arc::new(Service::new(config, clock, entropy, router.task_registry()));
+    let service = Arc::new(Service::new(config, clock, entropy, router.router().task_registry()));
     let driver = HttpServerDriver::new(service.clone(), router.clone());
     (HttpServer { handle: HttpHandle { service }, router }, driver)
 }
@@ -117,7 +117,7 @@ pub fn http_server<H: HandlerMode>(
 /// server.
 pub struct HttpServer<H: HandlerMode = SendHandlers> {
     handle: HttpHandle,
-    router: Arc<Router<H>>,
+    router: ServedRouter<H>,
 }
 
 impl<H: HandlerMode> HttpServer<H> {
@@ -126,7 +126,7 @@ impl<H: HandlerMode> HttpServer<H> {
     /// `principal` is the authenticated principal of the request, or `None` where the server does not distinguish
     /// users. Sessions, request states and tasks of one principal are unknown to every other.
     pub fn exchange(&self, head: &RequestHead<'_>, principal: Option<Principal>) -> HttpExchange<H> {
-        HttpExchange::new(&self.handle.service, &self.router, head, principal, Default::default())
+        HttpExchange::new(&self.handle.service, self.router.router(), head, principal, Default::default())
     }
 
     /// The application's handle: usable from any thread with either kind of router, and handlers may keep it.
@@ -179,12 +179,12 @@ impl<H: HandlerMode> HttpServer<H> {
         authorized: crate::auth::server::GrantedAccess,
     ) -> HttpExchange<H> {
         let principal = Some(authorized.access().principal.clone());
-        HttpExchange::new(&self.handle.service, &self.router, head, principal, Some(authorized))
+        HttpExchange::new(&self.handle.service, self.router.router(), head, principal, Some(authorized))
     }
 
     /// Creates the exchange of a request that a guard answered. It does not want the request's body.
     pub fn answered_exchange(&self, answer: crate::transport::http::server::HttpResponse) -> HttpExchange<H> {
-        HttpExchange::from_answer(&self.handle.service, &self.router, answer)
+        HttpExchange::from_answer(&self.handle.service, self.router.router(), answer)
     }
 }
 
@@ -213,7 +213,7 @@ impl HttpHandle {
     /// Notifies subscribed clients and legacy sessions that a list has changed. The router's handlers return the
     /// changed list.
     ///
-    /// The capability must have been [declared](Router::declare). A client that does not read for a while is notified
+    /// The capability must have been [declared](super::Router::declare). A client that does not read for a while is notified
     /// once.
     pub fn list_changed(&self, list: ListKind) {
         self.service.hub.list_changed(list);

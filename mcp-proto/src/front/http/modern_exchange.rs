@@ -8,7 +8,7 @@ use super::service::{ExchangeRegistration, Service};
 use crate::Instant;
 use crate::front::HandlerMode;
 use crate::front::handler::caller::Caller;
-use crate::front::router::Router;
+use crate::front::router::ServedRouter;
 use crate::front::server::{ServerCore, ServerDriver};
 use crate::front::shared::Shared;
 use crate::inline_map::InlineMap;
@@ -29,7 +29,7 @@ pub(super) struct ModernExchange<H: HandlerMode> {
 impl<H: HandlerMode> ModernExchange<H> {
     pub(super) fn start(
         service: &Arc<Service>,
-        router: &Arc<Router<H>>,
+        router: ServedRouter<H>,
         request: ModernRequest,
         caller: Caller,
     ) -> Self {
@@ -48,7 +48,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         core.caller = caller;
         let shared = Arc::new(Shared::with_signal(signal, core, exchange, service.clock.clone()));
         let mut driver =
-            ServerDriver::new(shared, service.entropy.clone(), router.clone(), service.task_service.clone());
+            ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
         // Lets its first poll find the handler to start.
         driver.lock(|_, _| ());
         Self { driver, service: service.clone(), subscriber, closing: false, _registration: attendance }

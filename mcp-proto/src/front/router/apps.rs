@@ -7,7 +7,7 @@ use super::{Context, Handler, HandlerMode, Router, RouterError};
 use crate::front::handler::output::ResourceOutput;
 use crate::schema::{Resource, apps};
 
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Registers a page that tools name by [`Tool::with_page`](crate::schema::Tool::with_page): HTML at a `ui:` URI.
     /// The router declares the extension.
     ///
@@ -32,7 +32,7 @@ impl<M: HandlerMode> Router<M> {
     pub fn page<F, H>(mut self, uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
     where
         F: Future<Output: ResourceOutput> + 'static,
-        H: Fn(String, Context) -> F + Handler<M, String, Context, F>,
+        H: Fn(String, Context<S>) -> F + Handler<M, String, Context<S>, F>,
     {
         self.capabilities = self.capabilities.with_apps();
         self.resource(Resource::page(uri, name), handler)

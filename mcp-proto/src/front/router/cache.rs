@@ -3,7 +3,7 @@
 use super::{HandlerMode, Router};
 use crate::schema::{CacheHint, Method};
 
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Sets the cache hint of a method's results that have none themselves: lists, resources, `server/discover`. By
     /// default, results are [not cached](CacheHint::none).
     ///

@@ -88,6 +88,13 @@ pub enum RouterError {
         /// The URI of the page.
         uri: String,
     },
+    /// An item to remove, disable or enable is not registered.
+    NotRegistered {
+        /// What kind of item it is.
+        kind: &'static str,
+        /// Its name, or its URI.
+        name: String,
+    },
     /// Two registrations of one kind have the same name.
     Duplicate {
         /// What kind of item they are.
@@ -135,6 +142,12 @@ impl fmt::Display for RouterError {
                 write!(
                     f,
                     "the page {uri:?} of the tool {tool:?} is not registered: register it with `Router::page`"
+                )
+            }
+            Self::NotRegistered { kind, name } => {
+                write!(
+                    f,
+                    "the {kind} {name:?} cannot be changed, because it is not registered: check its name"
                 )
             }
             Self::Duplicate { kind: what, name } => write!(f, "the {what} {name:?} is registered twice"),

@@ -2,6 +2,7 @@
 
 mod apps;
 mod cache;
+mod changes;
 pub(super) mod dispatch;
 mod error;
 mod prompts;
@@ -15,6 +16,8 @@ mod scopes;
 #[cfg(feature = "seal")]
 mod sealing;
 mod subscriptions;
+mod served;
+mod state;
 mod task_tool;
 mod tasks;
 #[cfg_attr(not(feature = "http"), path = "no_tool_headers.rs")]
@@ -55,6 +58,7 @@ use registry::Registry;
 use replies::reply;
 use schema_checks::InputChecks;
 use scopes::ToolScopes;
+pub use served::ServedRouter;
 use task_tool::TaskTool;
 use tool_headers::ToolHeaders;
 pub use uri::TemplateError;
@@ -89,8 +93,11 @@ const DEFAULT_PAGE_SIZE: usize = 1000;
 /// # }
 /// ```
 ///
-/// One router may serve many connections at once: share it as an `Arc`.
-pub struct Router<M: HandlerMode = SendHandlers> {
+/// One router may serve many connections at once: it is cheap to clone, and may be shared as an `Arc`. Handlers that
+/// share data take it as [state](Self::with_state) of type `S`.
+pub struct Router<M: HandlerMode = SendHandlers, S = ()> {
+    /// The state that completes the contexts of the handlers that are registered next.
+    state: Arc<S>,
     info: Implementation,
     instructions: Option<String>,
     capabilities: ServerCapabilities,
@@ -106,7 +113,7 @@ pub struct Router<M: HandlerMode = SendHandlers> {
     cache_hints: BTreeMap<&'static str, CacheHint>,
     /// The task registry, and the tools whose calls become tasks.
     task_registry: Option<Arc<TaskRegistry>>,
-    task_tools: BTreeMap<String, TaskTool>,
+    task_tools: Arc<BTreeMap<String, TaskTool>>,
     sealing: Arc<Sealing>,
     subscription_access: Option<SubscriptionAccess>,
     headers: ToolHeaders,
@@ -160,6 +167,7 @@ impl<M: HandlerMode> Router<M> {
     /// Creates a server that describes itself by `info` and offers nothing yet.
     pub fn with_info(info: Implementation) -> Self {
         Self {
+            state: Arc::default(),
             sealing: Arc::new(Sealing::new(info.name.clone())),
             info,
             instructions: None,
@@ -173,7 +181,7 @@ impl<M: HandlerMode> Router<M> {
             page_size: DEFAULT_PAGE_SIZE,
             cache_hints: BTreeMap::new(),
             task_registry: None,
-            task_tools: BTreeMap::new(),
+            task_tools: Arc::default(),
             subscription_access: None,
             headers: ToolHeaders::default(),
             scopes: ToolScopes::default(),
@@ -181,7 +189,9 @@ impl<M: HandlerMode> Router<M> {
             error: None,
         }
     }
+}
 
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Sets the instructions that tell the model how to use the server.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
@@ -196,9 +206,10 @@ impl<M: HandlerMode> Router<M> {
     pub fn completion<F, H>(mut self, handler: H) -> Self
     where
         F: Future<Output: CompletionOutput> + 'static,
-        H: Fn(CompleteParams, Context) -> F + Handler<M, CompleteParams, Context, F>,
+        H: Fn(CompleteParams, Context<S>) -> F + Handler<M, CompleteParams, Context<S>, F>,
     {
         let erased = handler.erase(
+            self.state.clone(),
             |params: Option<Raw>, context: &Context| match decode_params::<Complete>(params) {
                 Ok(params) => Ok((params, context.revision())),
                 Err(error) => Err(Reply::Error(error)),
@@ -234,9 +245,10 @@ impl<M: HandlerMode> Router<M> {
     where
         T: Method<Result: Send>,
         F: Future<Output: IntoAnswer<<T::Result as ResultFields>::HandlerOutput>> + 'static,
-        H: Fn(T::Params, Context) -> F + Handler<M, T::Params, Context, F>,
+        H: Fn(T::Params, Context<S>) -> F + Handler<M, T::Params, Context<S>, F>,
     {
         let erased = handler.erase(
+            self.state.clone(),
             |params: Option<Raw>, context: &Context| match decode_params::<T>(params) {
                 Ok(params) => Ok((params, context.revision())),
                 Err(error) => Err(Reply::Error(error)),
@@ -275,11 +287,12 @@ impl<M: HandlerMode> Router<M> {
     pub fn custom<F, H>(mut self, method: impl Into<String>, handler: H) -> Self
     where
         F: Future<Output: IntoAnswer<EmptyResult>> + 'static,
-        H: Fn(CustomParams, Context) -> F + Handler<M, CustomParams, Context, F>,
+        H: Fn(CustomParams, Context<S>) -> F + Handler<M, CustomParams, Context<S>, F>,
     {
         let method = method.into();
         let name = method.clone();
         let erased = handler.erase(
+            self.state.clone(),
             move |params: Option<Raw>, context: &Context| match decode_as(&name, params) {
                 Ok(params) => Ok((params, context.revision())),
                 Err(error) => Err(Reply::Error(error)),
@@ -364,7 +377,7 @@ impl<M: HandlerMode> Router<M> {
     }
 }
 
-impl<M: HandlerMode> fmt::Debug for Router<M> {
+impl<M: HandlerMode, S> fmt::Debug for Router<M, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router")
             .field("info", &self.info)

@@ -17,11 +17,13 @@ impl fmt::Display for SchemaError {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct InputChecks;
 
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     pub(super) fn add_input_check(&mut self, _: &Tool) {}
+
+    pub(super) fn remove_input_check(&mut self, _: &str) {}
 
     pub(super) fn output_check(&mut self, tool: &Tool) -> OutputCheck {
         OutputCheck::new(tool.page().is_some(), OutputSchema)

@@ -3,10 +3,12 @@
 use super::{Context, HandlerMode, Reply, Router, RouterError};
 use crate::rpc::Raw;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct ToolScopes;
 
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    pub(super) fn remove_scopes(&mut self, _: &str) {}
+
     pub(super) fn missing_tool(&self) -> Option<RouterError> {
         None
     }

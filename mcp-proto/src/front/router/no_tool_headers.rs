@@ -14,11 +14,13 @@ impl fmt::Display for ParamHeaderError {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct ToolHeaders;
 
 impl ToolHeaders {
     pub(super) fn add(&mut self, _: &Tool) -> Result<(), ParamHeaderError> {
         Ok(())
     }
+
+    pub(super) fn remove(&mut self, _: &str) {}
 }

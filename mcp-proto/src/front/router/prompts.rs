@@ -12,7 +12,7 @@ use crate::front::{Handler, HandlerMode};
 use crate::schema::{GetPromptParams, Prompt, Revision, ServerCapability};
 
 /// Prompts.
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Registers a prompt; its handler takes its arguments as a struct, or as a map, of strings.
     ///
     /// The router checks that all required arguments are present before the handler runs.
@@ -40,10 +40,11 @@ impl<M: HandlerMode> Router<M> {
     where
         A: Arguments,
         F: Future<Output: PromptOutput> + 'static, // an async closure or function
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>, // captures: clone; not `Send`: `Router::local`
+        H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>, // captures: clone; not `Send`: `Router::local`
     {
         let described = prompt.description.clone();
         let erased = handler.erase(
+            self.state.clone(),
             |get: GetPromptParams, context: &Context| {
                 let decoded = match &get.arguments {
                     Some(arguments) => from_strings(arguments),
@@ -65,10 +66,11 @@ impl<M: HandlerMode> Router<M> {
     pub fn prompt_raw<F, H>(self, prompt: Prompt, handler: H) -> Self
     where
         F: Future<Output: PromptOutput> + 'static, // an async closure or function
-        H: Fn(GetPromptParams, Context) -> F + Handler<M, GetPromptParams, Context, F>,
+        H: Fn(GetPromptParams, Context<S>) -> F + Handler<M, GetPromptParams, Context<S>, F>,
     {
         let described = prompt.description.clone();
         let erased = handler.erase(
+            self.state.clone(),
             |get: GetPromptParams, context: &Context| Ok((get, context.revision())),
             move |revision: Revision, output: F::Output| prompt_reply(output, described.as_deref(), revision),
         );

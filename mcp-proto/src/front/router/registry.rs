@@ -1,67 +1,153 @@
 //! A registry of items that are listed in order and found by key.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use crate::rpc::{ErrorObject, code};
 
-/// Items by key, in the order of their registration.
-pub(crate) struct Registry<T, H> {
-    entries: Vec<Entry<T, H>>,
-    index: BTreeMap<String, usize>,
+/// The number of removed items whose places in the list are remembered.
+const REMEMBERED: usize = 256;
+
+/// Items by key, in the order of their registration. Clones share them until one of them changes.
+pub(crate) struct Registry<T, H>(Arc<Items<T, H>>);
+
+struct Items<T, H> {
+    /// The items by their places, which increase in the order of registration.
+    slots: BTreeMap<u64, Slot<T, H>>,
+    index: BTreeMap<Arc<str>, u64>,
+    next: u64,
+    /// The keys and places of the items that were removed last: the cursor of a page that ended there stays valid, and
+    /// an item that is registered again gets its place back.
+    removed: VecDeque<(Arc<str>, u64)>,
+}
+
+struct Slot<T, H> {
+    entry: Arc<Entry<T, H>>,
+    /// A disabled item is registered, but neither listed nor found.
+    enabled: bool,
 }
 
 pub(crate) struct Entry<T, H> {
-    key: String,
+    key: Arc<str>,
     pub(crate) item: T,
     pub(crate) handler: H,
 }
 
 impl<T, H> Registry<T, H> {
     pub(crate) fn new() -> Self {
-        Self { entries: Vec::new(), index: BTreeMap::new() }
+        let (slots, index, removed) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+        Self(Arc::new(Items { slots, index, next: 0, removed }))
     }
 
     /// Adds an item, or returns the key if it is registered already.
     pub(crate) fn insert(&mut self, key: String, item: T, handler: H) -> Result<(), String> {
-        if self.index.contains_key(&key) {
+        if self.contains(&key) {
             return Err(key);
         }
-        self.index.insert(key.clone(), self.entries.len());
-        self.entries.push(Entry { key, item, handler });
+        let items = Arc::make_mut(&mut self.0);
+        let removed = items.removed.iter().position(|(removed, _)| **removed == *key);
+        let place = match removed.and_then(|at| items.removed.remove(at)) {
+            Some((_, place)) => place,
+            None => {
+                items.next = items.next.saturating_add(1);
+                items.next
+            }
+        };
+        let key: Arc<str> = key.into();
+        items.index.insert(key.clone(), place);
+        items.slots.insert(place, Slot { entry: Arc::new(Entry { key, item, handler }), enabled: true });
         Ok(())
     }
 
+    /// Removes an item. Returns whether it was registered.
+    pub(crate) fn remove(&mut self, key: &str) -> bool {
+        if !self.contains(key) {
+            return false;
+        }
+        let items = Arc::make_mut(&mut self.0);
+        if let Some((key, place)) = items.index.remove_entry(key) {
+            items.slots.remove(&place);
+            items.removed.push_back((key, place));
+            if items.removed.len() > REMEMBERED {
+                items.removed.pop_front();
+            }
+        }
+        true
+    }
+
+    /// Enables or disables an item. Returns whether it is registered.
+    pub(crate) fn set_enabled(&mut self, key: &str, enabled: bool) -> bool {
+        let Some(place) = self.0.index.get(key).copied() else { return false };
+        if let Some(slot) = Arc::make_mut(&mut self.0).slots.get_mut(&place) {
+            slot.enabled = enabled;
+        }
+        true
+    }
+
+    /// The item with this key, unless it is disabled.
     pub(crate) fn get(&self, key: &str) -> Option<&Entry<T, H>> {
-        self.entries.get(*self.index.get(key)?)
+        let slot = self.0.slots.get(self.0.index.get(key)?)?;
+        slot.enabled.then_some(&*slot.entry)
     }
 
+    /// Whether an item with this key is registered, even if it is disabled.
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        self.0.index.contains_key(key)
+    }
+
+    /// The items that are not disabled, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry<T, H>> {
-        self.entries.iter()
+        self.0.slots.values().filter(|slot| slot.enabled).map(|slot| &*slot.entry)
     }
 
-    /// Returns one page and the cursor of the next: the key of the last item on this page, which stays valid while that
-    /// item is registered, on any instance of the server.
+    /// Returns one page and the cursor of the next: the key of the last item on this page. It stays valid on any
+    /// instance of the server while that item is registered, and on this instance until 256 more items are removed.
     pub(crate) fn page(
         &self,
         cursor: Option<&str>,
         size: usize,
     ) -> Result<(Vec<&T>, Option<String>), ErrorObject> {
         let start = match cursor {
-            None => 0,
-            Some(cursor) => {
-                let last = self.index.get(cursor).ok_or_else(|| {
-                    ErrorObject::new(code::INVALID_PARAMS, format!("unknown cursor {cursor:?}"))
-                })?;
-                last.saturating_add(1)
-            }
+            None => Bound::Unbounded,
+            Some(cursor) => Bound::Excluded(self.place(cursor).ok_or_else(|| {
+                ErrorObject::new(code::INVALID_PARAMS, format!("unknown cursor {cursor:?}"))
+            })?),
         };
-        let rest = self.entries.get(start..).unwrap_or_default();
-        let page = rest.get(..size.max(1)).unwrap_or(rest);
-        let next = page.last().filter(|_| page.len() < rest.len()).map(|entry| entry.key.clone());
-        Ok((page.iter().map(|entry| &entry.item).collect(), next))
+        let slots = self.0.slots.range((start, Bound::Unbounded)).map(|(_, slot)| slot);
+        let mut rest = slots.filter(|slot| slot.enabled).map(|slot| &*slot.entry);
+        let page: Vec<&Entry<T, H>> = rest.by_ref().take(size.max(1)).collect();
+        let next = rest.next().and(page.last()).map(|entry| String::from(&*entry.key));
+        Ok((page.into_iter().map(|entry| &entry.item).collect(), next))
+    }
+
+    /// The place of an item that is registered, or was removed a short time ago.
+    fn place(&self, key: &str) -> Option<u64> {
+        let registered = self.0.index.get(key).copied();
+        let removed = || self.0.removed.iter().find(|(removed, _)| **removed == *key);
+        registered.or_else(|| removed().map(|(_, place)| *place))
+    }
+}
+
+impl<T, H> Clone for Registry<T, H> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T, H> Clone for Items<T, H> {
+    fn clone(&self) -> Self {
+        let Self { slots, index, next, removed } = self;
+        let slot = |slot: &Slot<T, H>| Slot { entry: slot.entry.clone(), enabled: slot.enabled };
+        Self {
+            slots: slots.iter().map(|(place, old)| (*place, slot(old))).collect(),
+            index: index.clone(),
+            next: *next,
+            removed: removed.clone(),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::front::{Handler, HandlerMode};
 use crate::schema::{ReadResourceParams, Resource, ResourceTemplate, Revision, ServerCapability};
 
 /// Resources.
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Registers a resource; its handler takes its URI.
     ///
     /// ```
@@ -30,10 +30,11 @@ impl<M: HandlerMode> Router<M> {
     pub fn resource<F, H>(mut self, resource: Resource, handler: H) -> Self
     where
         F: Future<Output: ResourceOutput> + 'static, // an async closure or function
-        H: Fn(String, Context) -> F + Handler<M, String, Context, F>, // captures: clone; not `Send`: `Router::local`
+        H: Fn(String, Context<S>) -> F + Handler<M, String, Context<S>, F>, // captures: clone; not `Send`: `Router::local`
     {
         let mime_type: Option<Arc<str>> = resource.mime_type.as_deref().map(Arc::from);
         let erased = handler.erase(
+            self.state.clone(),
             |read: ReadResourceParams, context: &Context| {
                 Ok((read.uri.clone(), (read.uri, context.revision())))
             },
@@ -94,10 +95,11 @@ impl<M: HandlerMode> Router<M> {
     where
         A: Arguments,
         F: Future<Output: ResourceOutput> + 'static, // an async closure or function
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>, // captures: clone; not `Send`: `Router::local`
+        H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>, // captures: clone; not `Send`: `Router::local`
     {
         let mime_type: Option<Arc<str>> = template.mime_type.as_deref().map(Arc::from);
         let erased = handler.erase(
+            self.state.clone(),
             |(uri, variables): TemplateMatch, context: &Context| match from_strings(&variables) {
                 Ok(variables) => Ok((variables, (uri, context.revision()))),
                 Err(error) => Err(Reply::Error(params_error("resources/read", &error))),

@@ -13,13 +13,13 @@ pub(super) use crate::validate::SchemaError;
 use crate::validate::{Bounds, Schema};
 
 /// The schemas that check the arguments of tools.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct InputChecks {
     bounds: Bounds,
-    schemas: BTreeMap<String, Arc<Schema>>,
+    schemas: Arc<BTreeMap<String, Arc<Schema>>>,
 }
 
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Sets the bounds of tool schemas and of each check, for all tools that are registered after it.
     ///
     /// Arguments are checked against the tool's input schema before its handler runs, and structured results against
@@ -32,7 +32,13 @@ impl<M: HandlerMode> Router<M> {
 
     pub(super) fn add_input_check(&mut self, tool: &Tool) {
         if let Some(schema) = self.compile(tool, "input", &tool.input_schema) {
-            self.input_checks.schemas.insert(tool.name.clone(), schema);
+            Arc::make_mut(&mut self.input_checks.schemas).insert(tool.name.clone(), schema);
+        }
+    }
+
+    pub(super) fn remove_input_check(&mut self, tool: &str) {
+        if self.input_checks.schemas.contains_key(tool) {
+            Arc::make_mut(&mut self.input_checks.schemas).remove(tool);
         }
     }
 

@@ -14,11 +14,11 @@ use crate::rpc::Raw;
 use crate::schema::{CallTool, Method as _};
 
 /// The scopes that tools require.
-#[derive(Default)]
-pub(super) struct ToolScopes(BTreeMap<String, Arc<Scopes>>);
+#[derive(Clone, Default)]
+pub(super) struct ToolScopes(Arc<BTreeMap<String, Arc<Scopes>>>);
 
 /// Scopes.
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Sets the scopes that calls of a tool require.
     ///
     /// They add to the scopes of [every request](crate::auth::server::Protection::required). They are checked before
@@ -45,17 +45,23 @@ impl<M: HandlerMode> Router<M> {
         let tool = tool.into();
         match parse_scopes(scopes) {
             Ok(scopes) => {
-                self.scopes.0.insert(tool, Arc::new(scopes));
+                Arc::make_mut(&mut self.scopes.0).insert(tool, Arc::new(scopes));
             }
             Err(scope) => self.record_error(RouterError::Scope { tool, scope }),
         }
         self
     }
 
+    pub(super) fn remove_scopes(&mut self, tool: &str) {
+        if self.scopes.0.contains_key(tool) {
+            Arc::make_mut(&mut self.scopes.0).remove(tool);
+        }
+    }
+
     /// Returns a tool that requires scopes but is not registered: most likely it has another name, and would run
     /// unprotected.
     pub(super) fn missing_tool(&self) -> Option<RouterError> {
-        let missing = self.scopes.0.keys().find(|tool| self.tools.get(tool).is_none())?;
+        let missing = self.scopes.0.keys().find(|tool| !self.tools.contains(tool))?;
         Some(RouterError::NoTool { tool: missing.clone() })
     }
 

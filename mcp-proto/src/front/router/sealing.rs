@@ -7,7 +7,7 @@ use super::{HandlerMode, Router};
 use crate::front::handler::input_rounds::SingleUse;
 use crate::peer::server::Sealer;
 
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Sets the keys that seal request states.
     ///
     /// The states serve handlers that [request input](crate::front::Context::elicit) from clients of 2026-07-28.

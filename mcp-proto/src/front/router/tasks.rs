@@ -11,7 +11,7 @@ use super::dispatch::{Dispatch, unknown_tool};
 use super::replies::tool_reply;
 use super::task_tool::{TaskTool, TaskTrigger};
 use super::tools::decode_arguments;
-use super::{Router, RouterError};
+use super::{Router, RouterError, ServedRouter};
 use crate::front::handler::arguments::Arguments;
 use crate::front::handler::context::Context;
 use crate::front::handler::detached::{DetachedCall, DetachedWork};
@@ -32,7 +32,7 @@ use crate::schema::{
 };
 
 /// Tasks.
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Enables tasks: declares them, and answers `tasks/*`. The registration of a tool decides whether its calls become
     /// tasks.
     #[must_use]
@@ -77,7 +77,7 @@ impl<M: HandlerMode> Router<M> {
     where
         A: Arguments,
         F: Future<Output: ToolOutput> + 'static,
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+        H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>,
     {
         self.register_task_tool(tool, choice, TaskTrigger::OnCall, |router, tool| {
             router.tool_with(tool, handler)
@@ -114,10 +114,11 @@ impl<M: HandlerMode> Router<M> {
     where
         A: Arguments,
         F: Future<Output = Result<DetachedWork, HandlerError>> + 'static,
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+        H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>,
     {
         let check = self.output_check(&tool);
         let erased = handler.erase(
+            self.state.clone(),
             |call: CallToolParams, context: &Context| {
                 let arguments = decode_arguments(&call, context)?;
                 Ok((arguments, (call.name, call.task, context.clone())))
@@ -125,7 +126,13 @@ impl<M: HandlerMode> Router<M> {
             move |(tool, asked, context): (String, Option<TaskMetadata>, Context), output| match output {
                 Ok(rest) => {
                     let rest = rest.with_check(check.clone());
-                    Reply::Detached(Box::new(DetachedCall { tool, metadata: asked, context, work: rest }))
+                    Reply::Detached(Box::new(DetachedCall {
+                        tool,
+                        choice,
+                        metadata: asked,
+                        context,
+                        work: rest,
+                    }))
                 }
                 Err(error) => tool_reply(check.check(Err::<(), _>(error))),
             },
@@ -142,7 +149,8 @@ impl<M: HandlerMode> Router<M> {
         begins: TaskTrigger,
         add: impl FnOnce(Self, Tool) -> Self,
     ) -> Self {
-        self.task_tools.insert(tool.name.clone(), TaskTool { choice, trigger: begins });
+        let settings = TaskTool { choice, trigger: begins };
+        Arc::make_mut(&mut self.task_tools).insert(tool.name.clone(), settings);
         let support = match choice {
             TaskChoice::Optional => TaskSupport::Optional,
             TaskChoice::Required => TaskSupport::Required,
@@ -178,7 +186,8 @@ impl<M: HandlerMode> Router<M> {
         if task.is_none() && self.task_registry.is_none() {
             return Ok(None);
         }
-        let becomes = self.becomes_task(&call.name, call.task.as_ref(), context)?;
+        let choice = task.map(|task| task.choice);
+        let becomes = self.becomes_task(&call.name, choice, call.task.as_ref(), context)?;
         match (task, service) {
             (Some(TaskTool { trigger: TaskTrigger::OnCall, .. }), Some(service)) if becomes => {
                 let ttl = requested_ttl(call.task.as_ref(), context);
@@ -195,8 +204,8 @@ impl<M: HandlerMode> Router<M> {
         detachment: DetachedCall,
         service: Option<&Arc<TaskService>>,
     ) -> Dispatch<M::HandlerFuture> {
-        let DetachedCall { tool, metadata: asked, context, work: rest } = detachment;
-        let becomes = self.becomes_task(&tool, asked.as_ref(), &context);
+        let DetachedCall { tool, choice, metadata: asked, context, work: rest } = detachment;
+        let becomes = self.becomes_task(&tool, Some(choice), asked.as_ref(), &context);
         match (becomes, service) {
             (Err(error), _) => Dispatch::Reply(Reply::Error(error)),
             (Ok(true), Some(service)) => {
@@ -218,10 +227,10 @@ impl<M: HandlerMode> Router<M> {
     fn becomes_task(
         &self,
         tool: &str,
+        choice: Option<TaskChoice>,
         asked: Option<&TaskMetadata>,
         context: &Context,
     ) -> Result<bool, ErrorObject> {
-        let choice = self.task_tools.get(tool).map(|task| task.choice);
         // 2026-07-28: decided by the capabilities that this very request declares; before, by the `task` parameter of
         // the call.
         let needed = ClientCapability::TasksExtension;
@@ -252,13 +261,13 @@ impl<M: HandlerMode> Router<M> {
     }
 }
 
-impl<M: HandlerMode> TaskHandlers for Router<M> {
+impl<M: HandlerMode> TaskHandlers for ServedRouter<M> {
     type HandlerFuture = M::HandlerFuture;
 
     fn begin_task(&self, work: TaskWork, context: Context) -> M::HandlerFuture {
         match work {
             TaskWork::Detached(rest) => M::wrap_future(begin_detached(rest, context)),
-            TaskWork::Call(call) => match self.tools.get(&call.name) {
+            TaskWork::Call(call) => match self.router().tools.get(&call.name) {
                 Some(entry) => (entry.handler)(call, context),
                 None => M::wrap_future(Box::pin(core::future::ready(Reply::Error(unknown_tool(&call.name))))),
             },

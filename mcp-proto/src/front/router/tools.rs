@@ -16,7 +16,7 @@ use crate::rpc::code;
 use crate::schema::{CallToolParams, CallToolResult, Json, ServerCapability, Tool};
 
 /// Tools.
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Registers a tool with an explicit description, whose handler takes `A`.
     ///
     /// ```
@@ -40,10 +40,11 @@ impl<M: HandlerMode> Router<M> {
     where
         A: Arguments,
         F: Future<Output: ToolOutput> + 'static, // an async closure or function
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>, // captures: clone; not `Send`: `Router::local`
+        H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>, // captures: clone; not `Send`: `Router::local`
     {
         let check = self.output_check(&tool);
         let erased = handler.erase(
+            self.state.clone(),
             |call: CallToolParams, context: &Context| {
                 decode_arguments(&call, context).map(|arguments| (arguments, ()))
             },
@@ -57,10 +58,11 @@ impl<M: HandlerMode> Router<M> {
     pub fn tool_raw<F, H>(mut self, tool: Tool, handler: H) -> Self
     where
         F: Future<Output: ToolOutput> + 'static, // an async closure or function
-        H: Fn(CallToolParams, Context) -> F + Handler<M, CallToolParams, Context, F>,
+        H: Fn(CallToolParams, Context<S>) -> F + Handler<M, CallToolParams, Context<S>, F>,
     {
         let check = self.output_check(&tool);
         let erased = handler.erase(
+            self.state.clone(),
             |call: CallToolParams, _: &Context| Ok((call, ())),
             move |(), output| tool_reply(check.check(output)),
         );

@@ -9,7 +9,7 @@ use crate::front::handler::json_schema;
 use crate::front::handler::output::ToolOutput;
 use crate::schema::Tool;
 
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Registers a tool whose handler takes `A`. Its input schema is that of `A`, and its output schema that of the
     /// handler's return type, if it has one.
     ///
@@ -24,7 +24,7 @@ impl<M: HandlerMode> Router<M> {
     where
         A: DescribedArguments,
         F: Future<Output: ToolOutput> + 'static, // an async closure or function
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>, // captures: clone; not `Send`: `Router::local`
+        H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>, // captures: clone; not `Send`: `Router::local`
     {
         let name = name.into();
         let Some(input) = json_schema::of_arguments::<A>() else {

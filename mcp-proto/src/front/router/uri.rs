@@ -26,7 +26,7 @@ use crate::schema::Map;
 ///
 /// - A segment has no `/`, `\`, or NUL, and is neither empty nor `.` nor `..`.
 /// - Text has no NUL, and none of the parts between its slashes and backslashes is `..`. It may begin with a slash.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct UriTemplate {
     /// The text before the first variable.
     head: String,
@@ -35,7 +35,7 @@ pub(crate) struct UriTemplate {
     query: Option<Query>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Part {
     name: String,
     kind: VariableKind,
@@ -51,7 +51,7 @@ enum VariableKind {
 }
 
 /// The query parameters at the end of a URI.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Query {
     names: Vec<String>,
     /// Where they begin: at the first `?`, or at the `&` that is preceded by this many others.

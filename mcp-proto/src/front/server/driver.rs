@@ -14,7 +14,7 @@ use crate::front::handler::context::Context;
 use crate::front::handler::inbound_request::InboundRequest;
 use crate::front::handler::input_rounds::InputRounds;
 use crate::front::reply::Reply;
-use crate::front::router::Router;
+use crate::front::router::ServedRouter;
 use crate::front::router::dispatch::Dispatch;
 use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::{Core, Shared};
@@ -45,13 +45,13 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ServerCore, M>>,
     connection: Arc<dyn HandlerConnection>,
     entropy: Arc<dyn Entropy>,
-    router: Arc<Router<H>>,
+    router: ServedRouter<H>,
     /// Requests whose handlers have not started yet, because the client leaves too many answers unread.
     waiting: InlineMap<InboundId, NewRequest>,
     running: RunningHandlers<SuspendableHandler<H::HandlerFuture>>,
     /// The service for calls that become tasks, and the runner if this driver runs them.
     task_service: Option<Arc<TaskService>>,
-    runner: Option<Box<TaskRunner<Router<H>>>>,
+    runner: Option<Box<TaskRunner<ServedRouter<H>>>>,
 }
 
 impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
@@ -59,7 +59,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
     pub(in crate::front) fn new(
         shared: Arc<Shared<ServerCore, M>>,
         entropy: Arc<dyn Entropy>,
-        router: Arc<Router<H>>,
+        router: ServedRouter<H>,
         task_service: Option<Arc<TaskService>>,
     ) -> Self {
         Self {
@@ -150,8 +150,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     /// Starts to answer a request. Returns whether the client leaves too many answers unread.
     fn begin(&mut self, request: NewRequest) -> bool {
         let NewRequest { id, method, params, context, caller } = request;
-        let (sealing, entropy) = (self.router.sealing(), &self.entropy);
-        let input_rounds = InputRounds::of(&method, params.as_ref(), context.era, sealing, entropy);
+        let (router, entropy) = (self.router.router(), &self.entropy);
+        let input_rounds = InputRounds::of(&method, params.as_ref(), context.era, router.sealing(), entropy);
         let request = InboundRequest {
             connection: self.connection.clone(),
             id,
@@ -159,9 +159,9 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             caller,
             entropy: self.entropy.clone(),
         };
-        let context = Context::new(request, input_rounds);
+        let context = Context::new(request, input_rounds, router.state().clone());
         let service = self.task_service.as_ref();
-        match catch_panic(|| self.router.dispatch(&method, params, context.clone(), service)) {
+        match catch_panic(|| router.dispatch(&method, params, context.clone(), service)) {
             Ok(Dispatch::Handler(answering)) => self.start(id, answering, context),
             Ok(Dispatch::Reply(reply)) => return self.answer(id, reply),
             Err(panicked) => return self.answer(id, panicked.into()),
@@ -175,7 +175,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let reply = match reply {
             Reply::Detached(detachment) => {
                 let context = detachment.context.clone();
-                match catch_panic(|| self.router.detach(*detachment, self.task_service.as_ref())) {
+                let (router, service) = (self.router.router(), self.task_service.as_ref());
+                match catch_panic(|| router.detach(*detachment, service)) {
                     Ok(Dispatch::Handler(answering)) => {
                         self.start(id, answering, context);
                         return false;

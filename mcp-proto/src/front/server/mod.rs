@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::entropy::Entropy;
 use super::events::{self as listening, EventSource, Events};
 use super::request::Request;
-use super::router::Router;
+use super::router::ServedRouter;
 use super::shared::Shared;
 use super::tasks::TaskService;
 use super::{Clock, HandlerMode};
@@ -34,13 +34,13 @@ pub use events::ServerEvent;
 
 /// Joins a machine to its router, a handle for the application and a driver for the transport.
 ///
-/// The machine is made from the router's [configuration](Router::config). A router serves any
-/// number of connections: share it as an `Arc`.
+/// The machine is made from the router's [configuration](super::Router::config). A router serves any number of
+/// connections: clone it, or share it as an `Arc`.
 pub fn server<M, H>(
     machine: M,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    router: impl Into<Arc<Router<H>>>,
+    router: impl Into<ServedRouter<H>>,
 ) -> (ServerHandle, ServerDriver<M, H>)
 where
     M: ServerTransport + Send + 'static,
@@ -50,7 +50,7 @@ where
     let shared = Arc::new(Shared::new(ServerCore::default(), machine, clock.clone()));
     let handle =
         ServerHandle { link: Arc::new(ServerLink { connection: shared.clone(), on_behalf_of: None }) };
-    let task_service = router.task_registry().map(|registry| {
+    let task_service = router.router().task_registry().map(|registry| {
         let connection = shared.clone();
         let listener = Box::new(move |params: &TaskUpdatedParams| {
             connection.command(|_, machine, now, _| ServerCommands::new(machine, now).task_updated(params));
@@ -71,7 +71,7 @@ pub struct ServerHandle {
 impl ServerHandle {
     /// Notifies the client, if it subscribed, that a list has changed. The router's handlers return the changed list.
     ///
-    /// The capability must have been [declared](Router::declare).
+    /// The capability must have been [declared](super::Router::declare).
     pub fn list_changed(&self, list: ListKind) {
         self.link.connection.command(|_, machine, now, _| machine.at(now).list_changed(list));
     }

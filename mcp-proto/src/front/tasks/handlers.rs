@@ -15,7 +15,7 @@ pub(in crate::front) enum TaskWork {
     Detached(DetachedWork),
 }
 
-/// The handlers of tasks. The router implements it.
+/// The handlers of tasks. [`ServedRouter`](crate::front::ServedRouter) implements it.
 pub(in crate::front) trait TaskHandlers {
     /// The future of a running handler.
     type HandlerFuture: Future<Output = Reply> + Unpin;

@@ -35,7 +35,7 @@ const MAX_CONFLICTS: u8 = 8;
 /// Runs tasks. It belongs to a driver, which polls it.
 pub(in crate::front) struct TaskRunner<H: TaskHandlers> {
     service: Arc<TaskService>,
-    handlers: Arc<H>,
+    handlers: H,
     runs: BTreeMap<TaskKey, TaskRun<H>>,
     /// The expiry of each task.
     timers: BTreeSet<(Instant, TaskKey)>,
@@ -47,7 +47,7 @@ pub(in crate::front) struct TaskRunner<H: TaskHandlers> {
 }
 
 impl<H: TaskHandlers> TaskRunner<H> {
-    pub(in crate::front) fn new(service: Arc<TaskService>, handlers: Arc<H>) -> Self {
+    pub(in crate::front) fn new(service: Arc<TaskService>, handlers: H) -> Self {
         let cleaning = ExpirySweep::new(&service);
         let (runs, timers, looks) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         let reports = BTreeSet::new();

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::{HttpOutput, HttpPeer};
 use crate::Instant;
 use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
-use crate::front::{HandlerMode, Router, SendHandlers};
+use crate::front::{HandlerMode, SendHandlers, ServedRouter};
 use crate::peer::Principal;
 use crate::testing::{CountingEntropy, SimulatedClock};
 use crate::transport::http::client::HttpRequest;
@@ -69,7 +69,7 @@ impl<H: HandlerMode> FrontPeer<H> {
     /// Creates a server that answers with a router, whose handlers may wait on the clock. Its random numbers follow
     /// from the seed.
     pub fn new(
-        router: impl Into<Arc<Router<H>>>,
+        router: impl Into<ServedRouter<H>>,
         config: HttpServerConfig,
         clock: Arc<SimulatedClock>,
         seed: u64,

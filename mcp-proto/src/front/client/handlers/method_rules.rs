@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 use core::future::Future;
 
 use super::{ClientContext, ClientHandlers};
@@ -92,6 +93,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         H: Fn(T::Params, ClientContext) -> F + Handler<M, T::Params, ClientContext, F>,
     {
         let erased = handler.erase(
+            Arc::default(),
             |params: Option<Raw>, _: &ClientContext| {
                 let params = decode_params::<T>(params).map_err(Reply::Error)?;
                 let kept = T::check_request(&params).map_err(Reply::Error)?;

@@ -13,7 +13,7 @@ use crate::peer::server::check_page_url;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{At, ClientCapability, Elicit, ElicitParams, ElicitUrlParams, UrlElicitationData};
 
-impl Context {
+impl<S> Context<S> {
     /// Asks the user of the client. The answer tells whether the user accepted.
     ///
     /// The same code works for clients of either era. A legacy client receives a request, and the handler waits for the
@@ -59,7 +59,7 @@ impl Context {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
     pub fn elicit(&self, key: impl Into<String>, params: ElicitParams) -> InputFuture<Elicit> {
-        InputFuture::elicit(self, key.into(), params)
+        InputFuture::elicit(&self.without_state(), key.into(), params)
     }
 
     /// Asks the user to visit a web page, for data that the client must not see.

@@ -30,7 +30,7 @@ pub(super) enum InputMechanism<'a> {
 }
 
 impl<'a> InputMechanism<'a> {
-    pub(super) fn of(context: &'a Context) -> Self {
+    pub(super) fn of<S>(context: &'a Context<S>) -> Self {
         match (context.task(), context.input_rounds()) {
             (Some(task), _) => Self::Task(task),
             (None, Some(rounds)) => Self::InputRounds(rounds),
@@ -39,19 +39,19 @@ impl<'a> InputMechanism<'a> {
     }
 }
 
-impl Context {
+impl<S> Context<S> {
     /// Asks the client's model. Works like [`elicit`](Self::elicit).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling>
     pub fn sample(&self, key: impl Into<String>, params: CreateMessageParams) -> InputFuture<CreateMessage> {
-        InputFuture::new(self, key.into(), params)
+        InputFuture::new(&self.without_state(), key.into(), params)
     }
 
     /// Asks for the client's roots, the directories that the server may use. Works like [`elicit`](Self::elicit).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
     pub fn roots(&self, key: impl Into<String>) -> InputFuture<ListRoots> {
-        InputFuture::new(self, key.into(), ListRootsParams::new())
+        InputFuture::new(&self.without_state(), key.into(), ListRootsParams::new())
     }
 }
 

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::input_future::InputMechanism;
 use crate::front::handler::context::Context;
 
-impl Context {
+impl<S> Context<S> {
     /// Runs `work` once, however often the handler runs for one request of a client.
     ///
     /// A 2026-07-28 client stores the value, sealed, until the request is answered. Each piece of work has its own key.
