@@ -26,46 +26,6 @@ fn ask(capabilities: Value, request: impl Into<InputRequest>) -> Value {
     s.line()
 }
 
-/// S1.10: JSON-RPC reserves the codes; those without a meaning are replaced, and the application learns of it.
-#[test]
-fn server_sends_no_reserved_code_without_a_meaning() {
-    let mut s = ServerHarness::new(config());
-    for given in [-32_768, -32_604, -32_100, -32_099, -32_050, -32_023, -32_019, -32_001, -32_000] {
-        let request = call(&mut s, 1, json!({}));
-        s.server.at(s.now).respond(request, Answer::Error(ErrorObject::new(given, "why")));
-        let error = s.line()["error"].take();
-        assert_eq!((&error["code"], &error["message"]), (&json!(-32603), &json!("why")), "{given}");
-        let replaced = |event: &Event| matches!(event, Event::Diagnostic(Diagnostic::AnswerReplaced { id, .. }) if *id == request);
-        assert!(s.events().iter().any(replaced), "{given}");
-    }
-    let defined = [
-        code::PARSE_ERROR,
-        code::INVALID_REQUEST,
-        code::METHOD_NOT_FOUND,
-        code::INVALID_PARAMS,
-        code::INTERNAL_ERROR,
-        code::HEADER_MISMATCH,
-        code::MISSING_REQUIRED_CLIENT_CAPABILITY,
-        code::UNSUPPORTED_PROTOCOL_VERSION,
-        -32_769,
-        -31_999,
-        -1,
-        7,
-    ];
-    for given in defined {
-        let request = call(&mut s, 1, json!({}));
-        s.server.at(s.now).respond(request, Answer::Error(ErrorObject::new(given, "why")));
-        assert_eq!(s.code(), given);
-        assert!(s.events().is_empty(), "{given}");
-    }
-    // Earlier revisions leave their codes to the implementations.
-    let mut s = ServerHarness::legacy_at("2025-11-25");
-    s.request_with_id(2, "tools/call", json!({"name": "t"}));
-    let request = s.request();
-    s.server.at(s.now).respond(request, Answer::Error(ErrorObject::new(-32_001, "timed out")));
-    assert_eq!(s.code(), -32_001);
-}
-
 /// S1.12
 #[test]
 fn server_answers_no_notification() {

@@ -15,9 +15,9 @@ mod schema_checks;
 mod scopes;
 #[cfg(feature = "seal")]
 mod sealing;
-mod subscriptions;
 mod served;
 mod state;
+mod subscriptions;
 mod task_tool;
 mod tasks;
 #[cfg_attr(not(feature = "http"), path = "no_tool_headers.rs")]

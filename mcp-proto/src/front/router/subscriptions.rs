@@ -4,7 +4,7 @@ use super::{HandlerMode, Router};
 use crate::peer::Principal;
 use crate::peer::server::SubscriptionAccess;
 
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Restricts the resources to whose changes a client may subscribe. By default every URI is granted, also one that
     /// the router has no resource for.
     ///

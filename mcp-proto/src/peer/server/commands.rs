@@ -47,11 +47,7 @@ impl Server {
                 if served.era == Era::Modern && code::is_undefined(error.code) {
                     self.diagnose(Diagnostic::ReservedErrorCode { id: request, code: error.code });
                 }
-                let given = error.code;
                 let error = adapt_error(error, served.revision);
-                if given != error.code && error.code == code::INTERNAL_ERROR {
-                    self.diagnose(Diagnostic::AnswerReplaced { id: request, error: error.clone() });
-                }
                 self.reply_error(Some(&id), served.batch, &error, out);
                 Ok(())
             }
@@ -206,8 +202,7 @@ fn check_result_kind(served: &PendingRequest, kind: Option<&ResultType>) -> Resu
     possible.then_some(()).ok_or_else(refused)
 }
 
-//= S1.10 "Emit only defined codes of -32020…-32099; not -32002/-32042"
-/// Replaces an error code that the revision forbids, or that it reserves without a meaning.
+/// Replaces an error code that the revision forbids.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
 pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorObject {
@@ -220,13 +215,7 @@ pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorOb
         code::HEADER_MISMATCH
         | code::MISSING_REQUIRED_CLIENT_CAPABILITY
         | code::UNSUPPORTED_PROTOCOL_VERSION => error.code,
-        code::PARSE_ERROR
-        | code::INVALID_REQUEST
-        | code::METHOD_NOT_FOUND
-        | code::INVALID_PARAMS
-        | code::INTERNAL_ERROR => error.code,
-        //= S1.10 "own codes outside -32768…-32000"
-        -32_768..=-32_000 if revision.era() == Era::Modern => code::INTERNAL_ERROR,
+        -32_099..=-32_020 if revision.era() == Era::Modern => code::INTERNAL_ERROR,
         other => other,
     };
     error

@@ -165,5 +165,3 @@ impl InputFuture<Elicit> {
         self.completion.clone()
     }
 }
-
-//= S9.2 "URL: valid"
