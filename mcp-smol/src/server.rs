@@ -67,7 +67,7 @@ pub async fn serve_stdio<H: HandlerMode>(router: impl Into<ServedRouter<H>>) -> 
 }
 
 /// Serves one client over a stream: both halves of a socket, pipes, or any reader and writer. To notify the client of
-/// changes use [`ServerOptions::stream`].
+/// changed resources use [`ServerOptions::stream`].
 ///
 /// ```no_run
 /// use mcp_proto::front::Router;

@@ -50,6 +50,10 @@
 //! `tool` takes the schema from the type, with the feature `schemars`; [`Router::tool_with`] takes it as an argument.
 //! With `schema-validate`, arguments and results are checked against it.
 //!
+//! Handlers share typed [state](Router::with_state). A [live](Router::live) router changes while it serves: items are
+//! added, removed, disabled and enabled over every connection and transport at once, and clients are notified of the
+//! changed lists.
+//!
 //! Calls of tools may outlive their requests: module [`tasks`]. Over HTTP one router serves any number of connections,
 //! each request by an exchange of its own: module `http`. It may require tokens of its clients: module `guard`.
 //!
@@ -72,7 +76,7 @@
 //! - `handler`: what handlers take, request of the client and return
 //! - `params`, `reply`, `mode`: decoded parameters, and type-erased handlers and answers, of both roles
 //! - `tasks`: the task registry, task stores, and the runner of task handlers
-//! - `router`: the dispatch of requests to handlers
+//! - `router`: the dispatch of requests to handlers; live routers
 //! - `server`: the handle and the driver of one connection
 //! - `http`: the exchanges, the sessions and the driver of a server over HTTP
 //!
@@ -158,6 +162,6 @@ pub use {
     handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},
     handler::progress::Progress,
     handler::server_requests::{ElicitationCompletion, InputFuture},
-    router::{Router, RouterError, ServedRouter, TemplateError},
+    router::{LiveRouter, Router, RouterError, ServedRouter, TemplateError},
     server::{ServerEvent, ServerHandle},
 };

@@ -25,6 +25,7 @@ mod http_sessions;
 mod http_threads;
 mod lenient;
 mod outputs;
+mod live_router;
 mod queues;
 mod quotas;
 mod router_context;

@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use super::events::HttpServerEvent;
 use crate::Instant;
 use crate::front::events::{EventSource, Listeners, QueuedEvent};
+use crate::front::router::ListListener;
 use crate::front::signal::{Signal, Wakers, lock};
 use crate::inline_map::InlineMap;
 use crate::peer::server::{ListKind, ServerCommands, ServerTransport, Topic};
@@ -123,10 +124,6 @@ impl Hub {
         Subscriber { hub: self.clone(), key, mailbox, topics }
     }
 
-    pub(super) fn list_changed(&self, list: ListKind) {
-        self.publish(&Topic::List(list), None);
-    }
-
     pub(super) fn resource_updated(&self, uri: &str) {
         self.publish(&Topic::Resource(uri.into()), None);
     }
@@ -235,6 +232,12 @@ impl Drop for Subscriber {
         }
         drop(index);
         wakers.release();
+    }
+}
+
+impl ListListener for Hub {
+    fn list_changed(&self, list: ListKind) {
+        self.publish(&Topic::List(list), None);
     }
 }
 

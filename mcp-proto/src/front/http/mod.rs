@@ -83,7 +83,7 @@ use core::fmt;
 
 use super::entropy::Entropy;
 use super::events::Events;
-use super::router::ServedRouter;
+use super::router::{ListListener as _, ServedRouter};
 use super::{Clock, HandlerMode, SendHandlers};
 use crate::peer::Principal;
 use crate::peer::server::ListKind;
@@ -106,7 +106,7 @@ pub fn http_server<H: HandlerMode>(
     entropy: Arc<dyn Entropy>,
 ) -> (HttpServer<H>, HttpServerDriver<H>) {
     let router = router.into();
-    let service = Arc::new(Service::new(config, clock, entropy, router.router().task_registry()));
+    let service = Arc::new(Service::new(config, clock, entropy, &router));
     let driver = HttpServerDriver::new(service.clone(), router.clone());
     (HttpServer { handle: HttpHandle { service }, router }, driver)
 }

@@ -9,10 +9,11 @@ use std::sync::Mutex;
 use super::hub::Hub;
 use super::session::SessionCell;
 use crate::Instant;
-use crate::front::Clock;
 use crate::front::entropy::Entropy;
+use crate::front::router::{ListenerGuard, ServedRouter};
 use crate::front::signal::{Signal, lock};
-use crate::front::tasks::{TaskRegistry, TaskService};
+use crate::front::tasks::TaskService;
+use crate::front::{Clock, HandlerMode};
 use crate::peer::Principal;
 use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner};
 use crate::schema::tasks::TaskUpdatedParams;
@@ -33,6 +34,8 @@ pub(super) struct Service {
     exchanges: Mutex<Exchanges>,
     table: Mutex<SessionTable>,
     bytes: Mutex<ByteBudget>,
+    /// The registration with a live router.
+    _listening: Option<ListenerGuard>,
 }
 
 /// The exchanges that run handlers, which are woken when the server closes.
@@ -58,12 +61,14 @@ impl Service {
         config: HttpServerConfig,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        task_registry: Option<&Arc<TaskRegistry>>,
+        router: &ServedRouter<impl HandlerMode>,
     ) -> Self {
         let sessions = Sessions::new(config.max_sessions);
         let bytes = Mutex::new(ByteBudget::new(config.byte_limits));
         let hub = Arc::<Hub>::default();
-        let task_service = task_registry.map(|registry| {
+        let hub_listener = Arc::downgrade(&hub);
+        let listening = router.listen(hub_listener);
+        let task_service = router.router().task_registry().map(|registry| {
             let listening = hub.clone();
             let listener = Box::new(move |params: &TaskUpdatedParams| listening.task_updated(params));
             Arc::new(TaskService::new(registry.clone(), clock.clone(), listener))
@@ -79,6 +84,7 @@ impl Service {
             exchanges: Mutex::default(),
             table: Mutex::new(SessionTable { sessions, new_sessions: Vec::new(), closed_to_new: false }),
             bytes,
+            _listening: listening,
         }
     }
 

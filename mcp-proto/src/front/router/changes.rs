@@ -1,4 +1,4 @@
-//! Items that are removed, disabled and enabled.
+//! Items that are removed, disabled and enabled: in a router that is assembled, or in a [live](Router::live) one.
 
 use alloc::sync::Arc;
 

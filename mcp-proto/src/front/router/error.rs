@@ -95,6 +95,19 @@ pub enum RouterError {
         /// Its name, or its URI.
         name: String,
     },
+    /// An update of a [live router](super::LiveRouter) declares a capability, or an extension, that was not declared
+    /// before the router went live.
+    Undeclared {
+        /// The path of the capability, or the identifier of the extension.
+        capability: String,
+    },
+    /// An update of a live router changes something that clients learn once.
+    Fixed {
+        /// What it changes.
+        what: &'static str,
+    },
+    /// An update of a live router was called within another one, on the same thread.
+    NestedUpdate,
     /// Two registrations of one kind have the same name.
     Duplicate {
         /// What kind of item they are.
@@ -145,11 +158,21 @@ impl fmt::Display for RouterError {
                 )
             }
             Self::NotRegistered { kind, name } => {
-                write!(
-                    f,
-                    "the {kind} {name:?} cannot be changed, because it is not registered: check its name"
-                )
+                write!(f, "the {kind} {name:?} cannot be changed, because it is not registered: check its name")
             }
+            Self::Undeclared { capability } => write!(
+                f,
+                "a live router cannot gain the capability {capability:?}, because clients learn it once: call \
+                 `Router::declare` or `Router::extension` before `Router::live`"
+            ),
+            Self::Fixed { what } => write!(
+                f,
+                "an update cannot change the {what} of a live router, because clients learn them once: set them \
+                 before `Router::live`"
+            ),
+            Self::NestedUpdate => f.write_str(
+                "the router is being updated on this thread: make all changes in one call of `LiveRouter::update`",
+            ),
             Self::Duplicate { kind: what, name } => write!(f, "the {what} {name:?} is registered twice"),
         }
     }

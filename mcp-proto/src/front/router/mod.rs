@@ -5,6 +5,8 @@ mod cache;
 mod changes;
 pub(super) mod dispatch;
 mod error;
+mod list_listeners;
+mod live;
 mod prompts;
 mod registry;
 mod replies;
@@ -25,6 +27,7 @@ mod tool_headers;
 mod tools;
 #[cfg(feature = "schemars")]
 mod typed_tools;
+mod update_lock;
 mod uri;
 
 use alloc::borrow::Cow;
@@ -54,6 +57,8 @@ use crate::schema::{
 };
 
 pub use error::RouterError;
+pub(crate) use list_listeners::{ListListener, ListenerGuard};
+pub use live::LiveRouter;
 use registry::Registry;
 use replies::reply;
 use schema_checks::InputChecks;

@@ -104,6 +104,15 @@ impl<T, H> Registry<T, H> {
         self.0.slots.values().filter(|slot| slot.enabled).map(|slot| &*slot.entry)
     }
 
+    /// Whether both list the same items in the same order.
+    pub(crate) fn same_items(&self, other: &Self) -> bool
+    where
+        T: PartialEq,
+    {
+        let (items, others) = (self.iter().map(|entry| &entry.item), other.iter().map(|entry| &entry.item));
+        Arc::ptr_eq(&self.0, &other.0) || items.eq(others)
+    }
+
     /// Returns one page and the cursor of the next: the key of the last item on this page. It stays valid on any
     /// instance of the server while that item is registered, and on this instance until 256 more items are removed.
     pub(crate) fn page(

@@ -1,31 +1,55 @@
 //! The router as servers hold it.
 
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::fmt;
 
+use super::list_listeners::{ListListener, ListenerGuard};
+use super::live::{LiveRouter, LiveState};
 use super::{HandlerMode, Router, SendHandlers};
 
 /// A router as servers hold it, whatever the type of its state. Everything that serves takes
-/// `impl Into<ServedRouter<M>>`: a [`Router`] or an `Arc` of one.
-pub struct ServedRouter<M: HandlerMode = SendHandlers>(Arc<Router<M>>);
+/// `impl Into<ServedRouter<M>>`: a [`Router`], an `Arc` of one, or a [`LiveRouter`].
+pub struct ServedRouter<M: HandlerMode = SendHandlers>(Contents<M>);
+
+enum Contents<M: HandlerMode> {
+    Static(Arc<Router<M>>),
+    Live(Arc<LiveState<M>>),
+}
 
 impl<M: HandlerMode> ServedRouter<M> {
     /// The present contents of the router, for a server's [configuration](Router::config) and for
     /// [checks](Router::check).
     pub fn router(&self) -> Arc<Router<M>> {
-        self.0.clone()
+        match &self.0 {
+            Contents::Static(router) => router.clone(),
+            Contents::Live(live) => live.router(),
+        }
     }
 
     /// A router with these contents for as long as it is served.
-    #[cfg(feature = "http")]
     pub(crate) fn unchanging(router: Arc<Router<M>>) -> Self {
-        Self(router)
+        Self(Contents::Static(router))
+    }
+
+    /// Makes `listener` publish the changes of a live router until the returned value is dropped.
+    pub(crate) fn listen(&self, listener: Weak<dyn ListListener>) -> Option<ListenerGuard> {
+        match &self.0 {
+            Contents::Static(_) => None,
+            Contents::Live(live) => Some(live.listeners.add(listener)),
+        }
+    }
+}
+
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Removes the state's type.
+    pub(super) fn into_served(self) -> Router<M> {
+        self.replace_state(Arc::default())
     }
 }
 
 impl<M: HandlerMode, S: 'static> From<Router<M, S>> for ServedRouter<M> {
     fn from(router: Router<M, S>) -> Self {
-        Self(Arc::new(router.replace_state(Arc::default())))
+        Self(Contents::Static(Arc::new(router.into_served())))
     }
 }
 
@@ -35,9 +59,18 @@ impl<M: HandlerMode, S: 'static> From<Arc<Router<M, S>>> for ServedRouter<M> {
     }
 }
 
+impl<M: HandlerMode, S: 'static> From<LiveRouter<M, S>> for ServedRouter<M> {
+    fn from(router: LiveRouter<M, S>) -> Self {
+        Self(Contents::Live(router.into_shared()))
+    }
+}
+
 impl<M: HandlerMode> Clone for ServedRouter<M> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self(match &self.0 {
+            Contents::Static(router) => Contents::Static(router.clone()),
+            Contents::Live(live) => Contents::Live(live.clone()),
+        })
     }
 }
 

@@ -264,6 +264,10 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 impl<M: HandlerMode> TaskHandlers for ServedRouter<M> {
     type HandlerFuture = M::HandlerFuture;
 
+    fn snapshot(&self) -> Self {
+        Self::unchanging(self.router())
+    }
+
     fn begin_task(&self, work: TaskWork, context: Context) -> M::HandlerFuture {
         match work {
             TaskWork::Detached(rest) => M::wrap_future(begin_detached(rest, context)),

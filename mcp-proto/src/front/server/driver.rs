@@ -14,8 +14,8 @@ use crate::front::handler::context::Context;
 use crate::front::handler::inbound_request::InboundRequest;
 use crate::front::handler::input_rounds::InputRounds;
 use crate::front::reply::Reply;
-use crate::front::router::ServedRouter;
 use crate::front::router::dispatch::Dispatch;
+use crate::front::router::{ListenerGuard, ServedRouter};
 use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
@@ -52,6 +52,8 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     /// The service for calls that become tasks, and the runner if this driver runs them.
     task_service: Option<Arc<TaskService>>,
     runner: Option<Box<TaskRunner<ServedRouter<H>>>>,
+    /// The registration with a live router.
+    _listening: Option<ListenerGuard>,
 }
 
 impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
@@ -71,6 +73,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
             waiting: InlineMap::new(),
             task_service,
             runner: None,
+            _listening: None,
         }
     }
 
@@ -79,6 +82,12 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
         let runner =
             |service: &Arc<TaskService>| Box::new(TaskRunner::new(service.clone(), self.router.clone()));
         self.runner = self.task_service.as_ref().map(runner);
+        self
+    }
+
+    /// Makes the driver keep its connection's registration with a live router.
+    pub(super) fn with_listener(mut self, listening: Option<ListenerGuard>) -> Self {
+        self._listening = listening;
         self
     }
 }

@@ -8,8 +8,9 @@ use crate::UnixTime;
 use crate::front::Error;
 use crate::front::handler::connection::HandlerConnection;
 use crate::front::request_slots::{FollowKind, RequestLink};
+use crate::front::router::ListListener;
 use crate::front::shared::Shared;
-use crate::peer::server::{ServerCommands, ServerTransport};
+use crate::peer::server::{ListKind, ServerCommands, ServerTransport};
 use crate::peer::{AnyParams, InboundId, Outcome, OutgoingRequest, RequestId};
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
 
@@ -50,6 +51,12 @@ impl RequestLink for ServerLink {
             core.slots.close(request, wakers);
             machine.at(now).cancel(request, reason);
         });
+    }
+}
+
+impl<M: ServerTransport + Send> ListListener for Shared<ServerCore, M> {
+    fn list_changed(&self, list: ListKind) {
+        self.command(|_, machine, now, _| ServerCommands::new(machine, now).list_changed(list));
     }
 }
 

@@ -35,7 +35,8 @@ pub use events::ServerEvent;
 /// Joins a machine to its router, a handle for the application and a driver for the transport.
 ///
 /// The machine is made from the router's [configuration](super::Router::config). A router serves any number of
-/// connections: clone it, or share it as an `Arc`.
+/// connections: clone it, or share it as an `Arc`. The changes of a [live](super::LiveRouter) router are published to the
+/// client for as long as the driver exists.
 pub fn server<M, H>(
     machine: M,
     clock: Arc<dyn Clock>,
@@ -57,7 +58,10 @@ where
         });
         Arc::new(TaskService::new(registry.clone(), clock, listener))
     });
-    (handle, ServerDriver::new(shared, entropy, router, task_service).with_task_runner())
+    let listener = Arc::downgrade(&shared);
+    let listening = router.listen(listener);
+    let driver = ServerDriver::new(shared, entropy, router, task_service);
+    (handle, driver.with_task_runner().with_listener(listening))
 }
 
 /// An application's handle of one connection of its server: to notify the client, send requests and await the end.

@@ -16,9 +16,12 @@ pub(in crate::front) enum TaskWork {
 }
 
 /// The handlers of tasks. [`ServedRouter`](crate::front::ServedRouter) implements it.
-pub(in crate::front) trait TaskHandlers {
+pub(in crate::front) trait TaskHandlers: Sized {
     /// The future of a running handler.
     type HandlerFuture: Future<Output = Reply> + Unpin;
+
+    /// The handlers as they are now, whatever changes later.
+    fn snapshot(&self) -> Self;
 
     /// Starts the work of a task, in the context of that task.
     fn begin_task(&self, work: TaskWork, context: Context) -> Self::HandlerFuture;

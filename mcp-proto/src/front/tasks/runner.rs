@@ -112,7 +112,7 @@ impl<H: TaskHandlers> TaskRunner<H> {
         if let Some(deadline) = deadline {
             self.sweep.until(deadline, now);
         }
-        let run = TaskRun::new(&self.service, order, deadline);
+        let run = TaskRun::new(&self.service, self.handlers.snapshot(), order, deadline);
         self.runs.insert(key, run);
         self.schedule_refresh(key, now);
         self.run(key);
@@ -140,7 +140,7 @@ impl<H: TaskHandlers> TaskRunner<H> {
 
     fn run(&mut self, key: TaskKey) {
         let Some(run) = self.runs.get_mut(&key) else { return };
-        let is_over = run.poll(&self.service, &self.handlers).is_ready();
+        let is_over = run.poll(&self.service).is_ready();
         let report = run.task.progress_due();
         if run.next_report != report {
             self.reports.extend(report.map(|due| (due, key)));
@@ -191,7 +191,7 @@ impl<H: TaskHandlers> Drop for TaskRunner<H> {
             run.task.set_created(Err(StoreError::Failed("the server has ended".into())));
             run.task.end(StoredTaskState::Failed(server_ended()));
             // A store that completes at once saves the failure; in any other, the task stays until it expires.
-            let _ = run.poll(&self.service, &self.handlers);
+            let _ = run.poll(&self.service);
             self.service.registry.remove(&run.task);
             run.task.mark_saved();
             run.task.waker().retire();
@@ -201,6 +201,8 @@ impl<H: TaskHandlers> Drop for TaskRunner<H> {
 
 /// A running task.
 struct TaskRun<H: TaskHandlers> {
+    /// The handlers at its start.
+    handlers: H,
     task: Arc<RunningTask>,
     waker: Waker,
     /// The context of the task.
@@ -239,7 +241,7 @@ enum StoreResult {
 }
 
 impl<H: TaskHandlers> TaskRun<H> {
-    fn new(service: &TaskService, order: NewTask, deadline: Option<Instant>) -> Self {
+    fn new(service: &TaskService, handlers: H, order: NewTask, deadline: Option<Instant>) -> Self {
         let NewTask { task: live, work, context, .. } = order;
         let (store, seed, now) =
             (service.registry.config.store.clone(), live.initial().clone(), service.now());
@@ -249,6 +251,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             StoreResult::Created(store.create(seed).await)
         });
         Self {
+            handlers,
             waker: Waker::from(live.waker().clone()),
             task: live,
             context,
@@ -269,7 +272,7 @@ impl<H: TaskHandlers> TaskRun<H> {
     }
 
     /// Ready once the task has ended and is saved.
-    fn poll(&mut self, service: &TaskService, handlers: &H) -> Poll<()> {
+    fn poll(&mut self, service: &TaskService) -> Poll<()> {
         self.task.waker().arm();
         let waker = self.waker.clone();
         let mut cx = TaskContext::from_waker(&waker);
@@ -287,7 +290,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             }
             if !answered {
                 answered = true;
-                self.poll_handler(handlers, &mut cx);
+                self.poll_handler(&mut cx);
             }
             if self.storing.is_none()
                 && let Some(changes) = self.task.take_unsaved()
@@ -302,7 +305,7 @@ impl<H: TaskHandlers> TaskRun<H> {
 
     // --- The handler ---
 
-    fn poll_handler(&mut self, handlers: &H, cx: &mut TaskContext<'_>) {
+    fn poll_handler(&mut self, cx: &mut TaskContext<'_>) {
         loop {
             if self.task.has_ended() {
                 let (work, handler) = (self.work.take(), self.handler.take());
@@ -311,7 +314,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             }
             if let Some(work) = self.work.take() {
                 let context = self.context.clone();
-                match catch_panic(|| handlers.begin_task(work, context)) {
+                match catch_panic(|| self.handlers.begin_task(work, context)) {
                     Ok(handler) => self.handler = Some(handler),
                     Err(panicked) => return self.finish(panicked.into()),
                 }
