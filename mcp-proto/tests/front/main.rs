@@ -12,6 +12,7 @@
 mod common;
 
 mod backpressure;
+mod cancellation;
 mod client;
 mod connection;
 mod contracts;

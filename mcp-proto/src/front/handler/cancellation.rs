@@ -1,9 +1,10 @@
-//! How handlers learn that their request was cancelled.
+//! How handlers learn that their request was cancelled, and why.
 
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
 use super::context::Context;
+use crate::peer::server::Cancellation;
 
 impl<S> Context<S> {
     /// Whether the request was answered, cancelled or lost, so that its answer is no longer awaited.
@@ -16,13 +17,36 @@ impl<S> Context<S> {
         }
     }
 
-    /// Waits until the request is answered, cancelled or lost. See [`is_cancelled`](Self::is_cancelled).
-    pub async fn cancelled(&self) {
-        if let Some(task) = self.task() {
-            return task.wait_ended().await;
+    /// Waits until the request is answered, cancelled or lost, and returns which of them. See
+    /// [`is_cancelled`](Self::is_cancelled).
+    ///
+    /// ```
+    /// use mcp_proto::front::Context;
+    ///
+    /// /// Logs why the work on a request can stop; runs beside its handler.
+    /// async fn watch(cx: Context) {
+    ///     eprintln!("{}", cx.cancelled().await);
+    /// }
+    /// ```
+    pub async fn cancelled(&self) -> Cancellation {
+        match self.task() {
+            Some(task) => task.wait_ended().await,
+            None => {
+                let mut waiting = CancellationWaiter { context: self, key: None };
+                poll_fn(|cx| waiting.poll(cx.waker())).await;
+            }
         }
-        let mut waiting = CancellationWaiter { context: self, key: None };
-        poll_fn(|cx| waiting.poll(cx.waker())).await;
+        self.cancellation().unwrap_or(Cancellation::Answered)
+    }
+
+    /// Why the answer to the request is no longer awaited; `None` while it is.
+    ///
+    /// The destructor of a handler's guard may call it, to learn why the handler is dropped.
+    pub fn cancellation(&self) -> Option<Cancellation> {
+        match self.task() {
+            Some(task) => task.cancellation(),
+            None => self.inbound_request().state.end().cloned(),
+        }
     }
 }
 

@@ -279,6 +279,7 @@ impl<S> Context<S> {
 
     /// Returns the context of the same request for its task's handler, which requests input through the task.
     pub(in crate::front) fn for_task(&self, task: Arc<dyn HandlerTask>) -> Self {
+        self.info.request.state.release_message();
         Self { task: Some(task), ..self.clone() }
     }
 

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 
 use super::caller::Caller;
 use super::connection::HandlerConnection;
+use super::request_state::RequestState;
 use crate::UnixTime;
 use crate::front::entropy::Entropy;
 use crate::peer::server::RequestContext;
@@ -19,6 +20,7 @@ pub(in crate::front) struct InboundRequest {
     pub(in crate::front) context: RequestContext,
     pub(in crate::front) caller: Caller,
     pub(in crate::front) entropy: Arc<dyn Entropy>,
+    pub(in crate::front) state: Arc<RequestState>,
 }
 
 impl InboundRequest {

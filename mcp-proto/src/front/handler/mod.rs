@@ -5,7 +5,7 @@
 //! - [`progress`], [`caller_access`], [`caller`], [`arguments`], [`round_reply`]: small types.
 //! - [`connection`], [`task`]: the traits through which a context uses its connection and its task. The
 //!   [server](super::server) implements the first, [tasks](super::tasks) the second.
-//! - [`inbound_request`]: the request as the peer delivered it.
+//! - [`request_state`], [`inbound_request`]: the request as the peer delivered it.
 //! - [`input_rounds`]: the client's answers in earlier rounds of its request (2026-07-28).
 //! - [`context`], [`cancellation`], `access`, [`extensions`]: the [`Context`](context::Context) that handlers take.
 //! - [`server_requests`]: the requests of a handler to the client.
@@ -27,11 +27,13 @@ pub(super) mod inbound_request;
 pub(super) mod input_rounds;
 #[cfg(feature = "schemars")]
 pub(super) mod json_schema;
+mod meta;
 pub(super) mod output;
 pub(super) mod output_check;
 #[cfg_attr(not(feature = "schema-validate"), path = "no_output_schema.rs")]
 pub(super) mod output_schema;
 pub(super) mod progress;
+pub(super) mod request_state;
 pub(super) mod round_reply;
 pub(super) mod server_requests;
 pub(super) mod task;

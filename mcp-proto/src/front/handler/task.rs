@@ -8,6 +8,7 @@ use core::pin::Pin;
 
 use super::inbound_request::InboundRequest;
 use crate::front::Error;
+use crate::peer::server::Cancellation;
 use crate::rpc::Raw;
 use crate::schema::tasks::legacy::RelatedTask;
 use crate::schema::{InputRequest, Json, Meta, Number, meta};
@@ -32,6 +33,9 @@ pub(in crate::front) trait HandlerTask: Send + Sync {
     fn has_ended(&self) -> bool;
 
     fn wait_ended(&self) -> TaskFuture<'_, ()>;
+
+    /// Why the task has ended; `None` while it runs.
+    fn cancellation(&self) -> Option<Cancellation>;
 
     /// Sends an input request on behalf of the task, under a key like `key`. The answer is not decoded.
     fn request_input<'a>(

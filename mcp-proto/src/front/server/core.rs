@@ -1,14 +1,17 @@
 //! The state that a server's handles and its driver share.
 
+use alloc::sync::Arc;
+
 use super::events::ServerEvent;
 use crate::front::events::Listeners;
 use crate::front::handler::caller::Caller;
+use crate::front::handler::request_state::RequestState;
 use crate::front::request_slots::RequestSlots;
 use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
 use crate::front::{Error, Notification};
 use crate::inline_map::{InlineMap, InlineQueue};
-use crate::peer::server::{self, CloseReason, RequestContext, ServerTransport};
+use crate::peer::server::{self, Cancellation, CloseReason, RequestContext, ServerTransport};
 use crate::peer::{InboundId, LostReason};
 use crate::rpc::{Raw, Text};
 
@@ -25,6 +28,14 @@ pub(crate) struct NewRequest {
     pub(crate) params: Option<Raw>,
     pub(crate) context: RequestContext,
     pub(crate) caller: Caller,
+    pub(crate) state: Arc<RequestState>,
+}
+
+/// An active request.
+pub(crate) struct ActiveRequest {
+    state: Arc<RequestState>,
+    /// The tasks that wait for its end.
+    pub(crate) waiters: Waiters,
 }
 
 #[derive(Default)]
@@ -35,8 +46,7 @@ pub(crate) struct ServerCore {
     /// The tasks that wait for the end of the connection.
     pub(crate) waiters: Waiters,
     pub(crate) listeners: Listeners<ServerEvent>,
-    /// The active requests, with the tasks that wait for their end.
-    pub(crate) active: InlineMap<InboundId, Waiters>,
+    pub(crate) active: InlineMap<InboundId, ActiveRequest>,
     work: InlineQueue<ServerWork>,
     /// The caller of the requests that arrive now.
     pub(crate) caller: Caller,
@@ -63,9 +73,10 @@ impl ServerCore {
     }
 
     /// Removes a request that was answered, cancelled or lost.
-    pub(crate) fn remove_request(&mut self, request: InboundId, wakers: &mut Wakers) {
-        if let Some(mut waiters) = self.active.remove(&request) {
-            wakers.wake_all(&mut waiters);
+    pub(crate) fn remove_request(&mut self, request: InboundId, end: Cancellation, wakers: &mut Wakers) {
+        if let Some(mut ended) = self.active.remove(&request) {
+            ended.state.set_end(end);
+            wakers.wake_all(&mut ended.waiters);
         }
     }
 
@@ -74,8 +85,9 @@ impl ServerCore {
     }
 
     fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {
-        for mut waiters in core::mem::take(&mut self.active).into_iter().map(|(_, waiters)| waiters) {
-            wakers.wake_all(&mut waiters);
+        for (_, mut ended) in core::mem::take(&mut self.active) {
+            ended.state.set_end(Cancellation::by_close(&closed));
+            wakers.wake_all(&mut ended.waiters);
         }
         self.listeners.finish(ServerEvent::Closed(closed.clone()), wakers);
         self.closed = Some(closed);
@@ -88,7 +100,9 @@ impl<M: ServerTransport + ?Sized> Core<M> for ServerCore {
         while let Some(event) = machine.poll_event() {
             match event {
                 server::Event::Request { id, method, params, context } => {
-                    self.active.insert(id, Waiters::default());
+                    let state = Arc::new(RequestState::new(params.clone()));
+                    let active = ActiveRequest { state: state.clone(), waiters: Waiters::default() };
+                    self.active.insert(id, active);
                     let caller = self.caller.clone();
                     self.work.push_back(ServerWork::Start(NewRequest {
                         id,
@@ -96,10 +110,15 @@ impl<M: ServerTransport + ?Sized> Core<M> for ServerCore {
                         params,
                         context,
                         caller,
+                        state,
                     }));
                 }
-                server::Event::Cancelled { id, .. } => {
-                    self.remove_request(id, wakers);
+                server::Event::Cancelled { id, cancellation } => {
+                    if let Cancellation::Client { reason } = &cancellation {
+                        let reason = reason.clone();
+                        self.publish(&ServerEvent::RequestCancelled { request: id, reason }, wakers);
+                    }
+                    self.remove_request(id, cancellation, wakers);
                     self.work.push_back(ServerWork::Stop(id));
                 }
                 server::Event::Progress { request, params } => self.slots.progress(request, params, wakers),

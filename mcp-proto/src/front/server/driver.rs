@@ -21,7 +21,7 @@ use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
 use crate::front::{HandlerMode, SendHandlers};
 use crate::inline_map::InlineMap;
-use crate::peer::server::{Answer, CloseReason, ServerCommands, ServerTransport};
+use crate::peer::server::{Answer, Cancellation, CloseReason, ServerCommands, ServerTransport};
 use crate::peer::{InboundId, LostReason};
 
 /// Drives one connection of a server: an adapter's future holds it beside its transport.
@@ -158,7 +158,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 
     /// Starts to answer a request. Returns whether the client leaves too many answers unread.
     fn begin(&mut self, request: NewRequest) -> bool {
-        let NewRequest { id, method, params, context, caller } = request;
+        let NewRequest { id, method, params, context, caller, state } = request;
         let (router, entropy) = (self.router.router(), &self.entropy);
         let input_rounds = InputRounds::of(&method, params.as_ref(), context.era, router.sealing(), entropy);
         let request = InboundRequest {
@@ -167,6 +167,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             context,
             caller,
             entropy: self.entropy.clone(),
+            state,
         };
         let context = Context::new(request, input_rounds, router.state().clone());
         let service = self.task_service.as_ref();
@@ -203,14 +204,14 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 Reply::Error(error) => Answer::Error(error.clone()),
                 Reply::Denied(error, denial) => {
                     ServerCommands::new(machine, now).deny(id, error.clone(), denial);
-                    core.remove_request(id, wakers);
+                    core.remove_request(id, Cancellation::Answered, wakers);
                     return machine.is_congested();
                 }
                 // Its work continues.
                 Reply::Detached(_) => return false,
             };
             ServerCommands::new(machine, now).respond(id, answer);
-            core.remove_request(id, wakers);
+            core.remove_request(id, Cancellation::Answered, wakers);
             machine.is_congested()
         })
     }

@@ -4,6 +4,7 @@ use alloc::string::String;
 
 use crate::front::Notification;
 use crate::front::events::ListenerEvent;
+use crate::peer::InboundId;
 use crate::peer::server::{CloseReason, Diagnostic};
 use crate::schema::LoggingLevel;
 
@@ -27,6 +28,15 @@ pub enum ServerEvent {
         /// The resource.
         uri: String,
     },
+    /// The client cancelled a request, for the log. The handler learns of it from its context.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation#implementation-notes>
+    RequestCancelled {
+        /// The request, as in the [`id`](crate::front::Context::id) of its context.
+        request: InboundId,
+        /// The client's reason, as in [`Cancellation::Client`](crate::peer::server::Cancellation::Client).
+        reason: Option<String>,
+    },
     /// The client sent a notification that belongs to no request of the server.
     Notification(Notification),
     /// A problem that ended no request, for the log.
@@ -47,6 +57,7 @@ impl ServerEvent {
             Self::Notification(notification) => notification.bytes(),
             Self::Diagnostic(diagnostic) => diagnostic.bytes(),
             Self::Subscribed { uri } | Self::Unsubscribed { uri } => uri.len(),
+            Self::RequestCancelled { reason, .. } => reason.as_ref().map_or(0, String::len),
             _ => 0,
         }
     }

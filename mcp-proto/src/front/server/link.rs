@@ -88,8 +88,8 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
     fn poll_inactive(&self, request: InboundId, key: &mut Option<u64>, waker: &Waker) -> Poll<()> {
         let left = waker.clone();
         self.with(|core, _, _, wakers| match core.active.get_mut(&request) {
-            Some(waiters) => {
-                waiters.wait(key, left, wakers);
+            Some(request) => {
+                request.waiters.wait(key, left, wakers);
                 Poll::Pending
             }
             None => {
@@ -101,8 +101,8 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
 
     fn remove_waiter(&self, request: InboundId, key: Option<u64>) {
         self.with(|core, _, _, wakers| {
-            if let Some(waiters) = core.active.get_mut(&request) {
-                waiters.leave(key, wakers);
+            if let Some(request) = core.active.get_mut(&request) {
+                request.waiters.leave(key, wakers);
             }
         });
     }

@@ -1,10 +1,12 @@
 //! The handler of a request, as its driver polls it.
 
+use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 
 use crate::front::handler::context::Context;
+use crate::front::handler::request_state::RequestState;
 use crate::front::handler::round_reply::RoundReply;
 use crate::front::reply::Reply;
 
@@ -13,15 +15,21 @@ pub(super) struct SuspendableHandler<F> {
     future: F,
     /// The context with the handler's input rounds.
     context: Option<Context>,
+    /// The state of the request, until the handler first waits.
+    state: Option<Arc<RequestState>>,
 }
 
 impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
     pub(super) fn new(future: F, context: Context) -> Self {
-        Self { future, context: context.input_rounds().is_some().then_some(context) }
+        let state = Some(context.inbound_request().state.clone());
+        Self { future, context: context.input_rounds().is_some().then_some(context), state }
     }
 
     /// Returns the reply to a handler that waits and has not woken itself, if only the client can help.
     pub(super) fn stalled(&mut self) -> Option<Reply> {
+        if let Some(state) = self.state.take() {
+            state.release_message();
+        }
         let context = self.context.as_ref()?;
         context.input_rounds()?.suspend_if_stalled(context.inbound_request()).map(Reply::from)
     }
@@ -31,7 +39,7 @@ impl<F: Future<Output = Reply> + Unpin> Future for SuspendableHandler<F> {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
-        let Self { future, context } = &mut *self;
+        let Self { future, context, .. } = &mut *self;
         let future = Pin::new(future);
         let Some(rounds) = context.as_ref().and_then(Context::input_rounds) else { return future.poll(cx) };
         rounds.start_poll();

@@ -10,7 +10,7 @@ use crate::front::handler::inbound_request::InboundRequest;
 use crate::front::handler::task::{HandlerTask, SendReport, TaskFuture, related_task_meta};
 use crate::front::request_slots::RequestLink;
 use crate::front::{Error, Request};
-use crate::peer::server::{check_content, required_capabilities};
+use crate::peer::server::{Cancellation, check_content, required_capabilities};
 use crate::peer::{RequestError, RequiredCapability};
 use crate::rpc::Raw;
 use crate::schema::{
@@ -36,6 +36,10 @@ impl HandlerTask for RunningTask {
 
     fn wait_ended(&self) -> TaskFuture<'_, ()> {
         Box::pin(self.wait_ended())
+    }
+
+    fn cancellation(&self) -> Option<Cancellation> {
+        self.cancellation()
     }
 
     fn request_input<'a>(

@@ -18,6 +18,7 @@ use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::UnixTime;
 use crate::front::Clock;
 use crate::front::signal::{TaskWaker, Waiters, Wakers, lock};
+use crate::peer::server::Cancellation;
 use crate::peer::{InboundId, Principal};
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Raw};
@@ -215,6 +216,14 @@ impl RunningTask {
         state.message = Some(why.message.clone());
         state.end = Some(StoredTaskState::Failed(why));
         state.note_change();
+    }
+
+    /// Why the task has ended: cancelled by its client, or with an answer. `None` while it runs.
+    pub(super) fn cancellation(&self) -> Option<Cancellation> {
+        Some(match lock(&self.state).end.as_ref()? {
+            StoredTaskState::Cancelled => Cancellation::Client { reason: None },
+            _ => Cancellation::Answered,
+        })
     }
 
     pub(super) fn is_result_lost(&self) -> bool {

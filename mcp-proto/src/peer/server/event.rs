@@ -10,6 +10,8 @@ use crate::peer::{InboundId, Leniency, LostReason, Outcome, Principal, RequestId
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Text};
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, ProgressParams, Revision};
 
+use super::Cancellation;
+
 /// An event of a server's connection; events are in the order of the wire.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -29,8 +31,8 @@ pub enum Event {
     Cancelled {
         /// The request.
         id: InboundId,
-        /// The reason, in the client's words.
-        reason: Option<String>,
+        /// By whom, and why.
+        cancellation: Cancellation,
     },
     /// A legacy client has finished its handshake.
     Initialized,

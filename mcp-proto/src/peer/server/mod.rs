@@ -6,6 +6,7 @@
 
 mod admit;
 mod backlog;
+mod cancellation;
 mod commands;
 mod config;
 mod dispatch;
@@ -26,7 +27,6 @@ mod subscriptions;
 mod transport;
 mod view;
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -45,6 +45,7 @@ use crate::schema::{
 pub use crate::peer::topic::{ListKind, Topic};
 
 use backlog::Backlog;
+pub use cancellation::Cancellation;
 pub use commands::{Answer, missing_capabilities, resource_not_found};
 pub use config::{Eras, ServerConfig, TaskAccess};
 pub use event::{CloseReason, Diagnostic, Event, RequestContext};
@@ -298,7 +299,8 @@ impl Server {
         self.stored_bytes = 0;
         self.send_all_progress(out);
         while let Some((request, id, served)) = self.inbound.pop() {
-            self.abandon(request, &served, None);
+            let cancellation = self.closing_cancellation();
+            self.abandon(request, &served, cancellation);
             let error =
                 ErrorObject::new(code::INTERNAL_ERROR, "the server has closed before it could answer");
             self.reply_error(Some(&id), served.batch, &error, out);
@@ -315,7 +317,7 @@ impl Server {
         };
         self.resolve_outbound(&lost);
         while let Some((id, _, served)) = self.inbound.pop() {
-            self.abandon(id, &served, None);
+            self.abandon(id, &served, Cancellation::by_close(&closed));
         }
         self.stored_bytes = 0;
         self.sent_progress.clear();
@@ -327,17 +329,26 @@ impl Server {
         self.events.push(Event::Closed(closed), 0);
     }
 
+    /// Why requests are abandoned that were not answered in time while the connection closes.
+    fn closing_cancellation(&self) -> Cancellation {
+        match self.phase {
+            Phase::Finishing { serves_backlog: true, .. } => Cancellation::Disconnected,
+            _ => Cancellation::Closed(CloseReason::Done),
+        }
+    }
+
     /// Abandons a request that was removed from the table and will not be answered.
-    fn abandon(&mut self, request: InboundId, served: &PendingRequest, reason: Option<String>) {
+    fn abandon(&mut self, request: InboundId, served: &PendingRequest, cancellation: Cancellation) {
         // Subscriptions are not visible to the application.
         if served.info.is_some_and(|info| info.name == SubscriptionsListen::NAME) {
             self.forget_subscription(request);
         } else {
             // The cancellation must be reported; its reason only if there is room.
-            let bytes = reason.as_ref().map_or(0, String::len);
-            let fits = self.events.pressure(bytes) == Pressure::None;
-            let (reason, bytes) = if fits { (reason, bytes) } else { (None, 0) };
-            self.events.push(Event::Cancelled { id: request, reason }, bytes);
+            let bytes = cancellation.reason().map_or(0, str::len);
+            let fits = bytes == 0 || self.events.pressure(bytes) == Pressure::None;
+            let (cancellation, bytes) =
+                if fits { (cancellation, bytes) } else { (Cancellation::Client { reason: None }, 0) };
+            self.events.push(Event::Cancelled { id: request, cancellation }, bytes);
         }
     }
 

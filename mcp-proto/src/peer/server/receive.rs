@@ -15,7 +15,7 @@ use crate::schema::{
 };
 
 use super::dispatch::decode;
-use super::{CloseReason, Diagnostic, Event, Phase, Server};
+use super::{Cancellation, CloseReason, Diagnostic, Event, Phase, Server};
 
 impl Server {
     /// Handles a message, or a batch of them.
@@ -208,7 +208,7 @@ impl Server {
         };
         //= S2.3 "nothing more is sent for it"
         let Some((_, served)) = self.take(request) else { return };
-        self.abandon(request, &served, params.reason);
+        self.abandon(request, &served, Cancellation::by_client(params.reason.as_deref()));
         if let Some(batch) = served.batch {
             self.close_batch(batch, out);
         }

@@ -1,0 +1,28 @@
+//! The metadata of a request.
+
+use super::context::Context;
+use crate::schema::Meta;
+
+impl Context {
+    /// The `_meta` of the request, in either era: the protocol's own keys and those of applications. It is empty if the
+    /// request has none.
+    ///
+    /// The values are the client's claims. The accessors of [`Meta`] return `None` for a value of the wrong type.
+    ///
+    /// ```
+    /// use mcp_proto::front::Context;
+    ///
+    /// async fn report(cx: Context) -> String {
+    ///     let shard: Option<u32> = cx.meta().get("com.example/shard").and_then(|shard| shard.decode().ok());
+    ///     match cx.meta().trace_context() {
+    ///         Some(trace) => format!("shard {shard:?} in trace {}", trace.trace_id()),
+    ///         None => format!("shard {shard:?}"),
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
+    pub fn meta(&self) -> &Meta {
+        self.inbound_request().state.meta()
+    }
+}
