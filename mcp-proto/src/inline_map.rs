@@ -227,10 +227,6 @@ impl<T> InlineQueue<T> {
         }
         Some(item)
     }
-
-    pub(crate) fn clear(&mut self) {
-        drop(mem::take(self));
-    }
 }
 
 impl<T> IntoIterator for InlineQueue<T> {

@@ -71,7 +71,7 @@
 //!
 //! Each module imports only those above it; within a module, no two files import each other.
 //!
-//! - small files that both roles share: `error`, `clock`, `entropy`, `signal`, `queue`, `events`, `shared`, `request`,
+//! - small files that both roles share: `attachments`, `error`, `clock`, `entropy`, `signal`, `queue`, `events`, `shared`, `request`,
 //!   `request_slots`, `running_handlers`, `handler_error`
 //! - `handler`: what handlers take, request of the client and return
 //! - `params`, `reply`, `mode`: decoded parameters, and type-erased handlers and answers, of both roles
@@ -98,6 +98,8 @@
 //! - The driver of a [`SendHandlers`] router is `Send`; the handlers of a [`LocalHandlers`] router need not be.
 //! - Event queues of listeners are bounded, and dropped events are counted: [`Events`].
 
+#[cfg(feature = "server")]
+mod attachments;
 pub(crate) mod clock;
 #[cfg_attr(not(feature = "client"), path = "no_close_reason.rs")]
 mod close_reason;
@@ -158,6 +160,7 @@ pub use handler::{arguments::DescribedArguments, json_schema::Structured};
 #[cfg(feature = "server")]
 pub use {
     handler::arguments::{Arguments, NoArguments},
+    attachments::Attachments,
     handler::context::Context,
     handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},
     handler::progress::Progress,

@@ -119,7 +119,7 @@ impl<H: HandlerMode> HttpHarness<H> {
         if exchange.wants_body() {
             exchange.handle_body_end();
         }
-        TestExchange::new(exchange)
+        TestExchange::from_exchange(exchange)
     }
 
     fn admit(&self, head: &RequestHead<'_>) -> HttpExchange<H> {
@@ -252,7 +252,7 @@ pub struct TestExchange<H: HandlerMode = SendHandlers> {
 }
 
 impl<H: HandlerMode> TestExchange<H> {
-    fn new(exchange: HttpExchange<H>) -> Self {
+    pub fn from_exchange(exchange: HttpExchange<H>) -> Self {
         let (wakes, waker) = WakeCounter::new();
         Self {
             exchange,

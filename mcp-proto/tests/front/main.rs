@@ -29,6 +29,7 @@ mod outputs;
 mod live_router;
 mod queues;
 mod quotas;
+mod request_context;
 mod router_context;
 mod router_resources;
 mod router_state;

@@ -7,13 +7,15 @@
 //!   [server](super::server) implements the first, [tasks](super::tasks) the second.
 //! - [`request_state`], [`inbound_request`]: the request as the peer delivered it.
 //! - [`input_rounds`]: the client's answers in earlier rounds of its request (2026-07-28).
-//! - [`context`], [`cancellation`], `access`, [`extensions`]: the [`Context`](context::Context) that handlers take.
+//! - [`context`], [`attachments`], [`cancellation`], `access`, [`experimental`], [`extensions`], [`logging`], [`meta`]:
+//!   the [`Context`](context::Context) that handlers take.
 //! - [`server_requests`]: the requests of a handler to the client.
 //! - [`output`], `json_schema`, [`output_schema`], [`output_check`], [`detached`]: the return values of handlers.
 
 #[cfg(feature = "auth")]
 mod access;
 pub(super) mod arguments;
+mod attachments;
 pub(super) mod caller;
 #[cfg_attr(not(feature = "auth"), path = "no_caller_access.rs")]
 pub(super) mod caller_access;

@@ -11,7 +11,7 @@ use super::session::SessionCell;
 use crate::front::handler::caller::Caller;
 use crate::front::handler::caller_access::CallerAccess;
 use crate::front::router::{Router, ServedRouter};
-use crate::front::{HandlerMode, SendHandlers};
+use crate::front::{Attachments, HandlerMode, SendHandlers};
 use crate::peer::Principal;
 use crate::quota::QuotaOwner;
 use crate::transport::http::param_headers::ParamHeaders;
@@ -80,7 +80,8 @@ impl<H: HandlerMode> HttpExchange<H> {
         principal: Option<Principal>,
         access: CallerAccess,
     ) -> Self {
-        let caller = Caller { owner: head.owner(principal.as_ref()), access };
+        let attachments = Attachments::new();
+        let caller = Caller { owner: head.owner(principal.as_ref()), access, attachments };
         let stage = match RequestIntake::new(&service.setup, head) {
             _ if service.is_closing() => Stage::Answer(closing_answer()),
             Ok(mut intake) => {
@@ -112,6 +113,13 @@ impl<H: HandlerMode> HttpExchange<H> {
         Self { service, router, caller, principal: None, stage: Stage::Answer(answer), waker: None }
     }
 
+    /// Attaches values to the requests in this one's body, for their handlers: its head, for example. Call it before
+    /// the body is handled.
+    pub fn with_attachments(mut self, attachments: Attachments) -> Self {
+        self.caller.attachments = attachments;
+        self
+    }
+
     // --- Inputs ---
 
     /// Handles a part of the request's body.
@@ -134,6 +142,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                 let params = intake.tool().and_then(|tool| self.router.param_headers(&tool));
                 self.route(intake.finish(), params)
             };
+            self.caller.attachments = Attachments::new();
             self.set_stage(stage);
         }
     }

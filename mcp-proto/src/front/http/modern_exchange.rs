@@ -10,7 +10,7 @@ use crate::front::HandlerMode;
 use crate::front::handler::caller::Caller;
 use crate::front::router::ServedRouter;
 use crate::front::server::{ServerCore, ServerDriver};
-use crate::front::shared::Shared;
+use crate::front::shared::{Core as _, Shared};
 use crate::inline_map::InlineMap;
 use crate::peer::server::Topic;
 use crate::schema::{Method, SubscriptionsListen};
@@ -47,10 +47,14 @@ impl<H: HandlerMode> ModernExchange<H> {
         let mut core = ServerCore::default();
         core.caller = caller;
         let shared = Arc::new(Shared::with_signal(signal, core, exchange, service.clock.clone()));
-        let mut driver =
+        // Lets the first poll find the handler to start.
+        let attachments = shared.with(|core, exchange, _, wakers| {
+            core.drain(exchange, wakers);
+            core::mem::take(&mut core.caller.attachments)
+        });
+        drop(attachments);
+        let driver =
             ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
-        // Lets its first poll find the handler to start.
-        driver.lock(|_, _| ());
         Self { driver, service: service.clone(), subscriber, closing: false, _registration: attendance }
     }
 

@@ -8,7 +8,7 @@ use super::hub::{Hub, Mailbox, Subscriber, deliver};
 use crate::front::Clock;
 use crate::front::handler::caller::Caller;
 use crate::front::server::ServerCore;
-use crate::front::shared::Shared;
+use crate::front::shared::{Core as _, Shared};
 use crate::front::signal::Wakers;
 use crate::peer::server::{self, Server, ServerLoan, ServerTransport};
 use crate::peer::{Denial, InboundId, LostReason, Principal};
@@ -89,10 +89,15 @@ impl SessionCell {
 
     /// Handles a message that the client posted.
     pub(super) fn post(&self, post: Post, caller: Caller) -> PostOutcome {
-        self.shared.command(|core, machine, now, _| {
-            core.caller = caller;
-            machine.session.handle_post(now, post)
-        })
+        self.shared
+            .command(|core, machine, now, wakers| {
+                core.caller = caller;
+                let outcome = machine.session.handle_post(now, post);
+                // The requests of the post take them; the session does not keep them.
+                core.drain(machine, wakers);
+                (outcome, core::mem::take(&mut core.caller.attachments))
+            })
+            .0
     }
 
     /// Ends the session, which another one replaces.

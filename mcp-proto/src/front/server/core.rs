@@ -58,14 +58,15 @@ impl ServerCore {
         if self.driver_dropped { Err(Error::Lost(LostReason::DriverDropped)) } else { Ok(()) }
     }
 
-    /// Handles the drop of the driver: resolves all pending requests as lost.
-    pub(crate) fn handle_driver_dropped(&mut self, wakers: &mut Wakers) {
+    /// Handles the drop of the driver: resolves all pending requests as lost. Returns the work that was not begun, to
+    /// be dropped outside the lock.
+    pub(crate) fn handle_driver_dropped(&mut self, wakers: &mut Wakers) -> InlineQueue<ServerWork> {
         self.driver_dropped = true;
-        self.work.clear();
         self.slots.resolve_all(&LostReason::DriverDropped, wakers);
         if self.closed.is_none() {
             self.finish(CloseReason::Lost(LostReason::DriverDropped), wakers);
         }
+        self.take_work()
     }
 
     pub(crate) fn take_work(&mut self) -> InlineQueue<ServerWork> {

@@ -19,7 +19,7 @@ use crate::front::router::{ListenerGuard, ServedRouter};
 use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
-use crate::front::{HandlerMode, SendHandlers};
+use crate::front::{Attachments, HandlerMode, SendHandlers};
 use crate::inline_map::InlineMap;
 use crate::peer::server::{Answer, Cancellation, CloseReason, ServerCommands, ServerTransport};
 use crate::peer::{InboundId, LostReason};
@@ -93,6 +93,15 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
 }
 
 impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
+    /// Attaches values to all later requests of the connection, in place of those before: the address of the client,
+    /// for example. Handlers read them with [`Context::attachments`].
+    pub fn attach(&mut self, attachments: Attachments) {
+        let replaced =
+            self.shared.with(|core, _, _, _| core::mem::replace(&mut core.caller.attachments, attachments));
+        // Outside the lock: its values have destructors of their own.
+        drop(replaced);
+    }
+
     /// Runs `act` on the machine, to pass an input or poll an output.
     ///
     /// The resulting events are delivered to their waiters.
@@ -225,11 +234,12 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 
 impl<M: ServerTransport, H: HandlerMode> Drop for ServerDriver<M, H> {
     fn drop(&mut self) {
-        self.shared.with(|core, machine, now, wakers| {
+        let unstarted = self.shared.with(|core, machine, now, wakers| {
             ServerCommands::new(machine, now).abort(LostReason::DriverDropped);
             core.drain(machine, wakers);
-            core.handle_driver_dropped(wakers);
+            core.handle_driver_dropped(wakers)
         });
+        let _ = catch_panic(|| drop(unstarted));
         self.running.stop_all();
     }
 }

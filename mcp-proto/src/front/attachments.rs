@@ -1,0 +1,77 @@
+//! Values that adapters attach to requests.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::{Any, TypeId};
+use core::fmt;
+
+/// Values that the adapter, or the code around it, attaches to a request for its handler: at most one of each type.
+///
+/// Handlers read them with [`Context::attachments`](super::Context::attachments). They are what is known about the
+/// request beside the protocol, such as the headers of the HTTP request and the address of the client; the extensions
+/// of the protocol are something else ([`Context::extension`](super::Context::extension)).
+///
+/// Clones share the values. An empty collection takes no memory.
+///
+/// ```
+/// use mcp_proto::front::Attachments;
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Tenant(u32);
+///
+/// let mut attachments = Attachments::new();
+/// attachments.insert(Tenant(7));
+/// assert_eq!(attachments.get::<Tenant>(), Some(&Tenant(7)));
+/// assert_eq!(attachments.get::<String>(), None);
+/// ```
+#[derive(Clone, Default)]
+pub struct Attachments(Option<Arc<Vec<Attachment>>>);
+
+type Attachment = (TypeId, Arc<dyn Any + Send + Sync>);
+
+impl Attachments {
+    /// Creates an empty collection.
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Attaches a value, in place of one of the same type. Clones of the collection do not change.
+    pub fn insert<T: Any + Send + Sync>(&mut self, value: T) {
+        let (id, value) = (TypeId::of::<T>(), Arc::new(value));
+        let values = Arc::make_mut(self.0.get_or_insert_default());
+        match values.iter_mut().find(|(present, _)| *present == id) {
+            Some((_, present)) => *present = value,
+            None => values.push((id, value)),
+        }
+    }
+
+    /// Attaches a value like [`insert`](Self::insert), and returns the collection.
+    #[must_use]
+    pub fn with<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.insert(value);
+        self
+    }
+
+    /// The value of this type.
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        let id = TypeId::of::<T>();
+        let (_, value) = self.0.as_ref()?.iter().find(|(present, _)| *present == id)?;
+        value.downcast_ref()
+    }
+
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |values| values.len())
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Debug for Attachments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attachments").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
