@@ -159,7 +159,10 @@ impl<S> Context<S> {
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
         // Data that does not serialize cannot be sent.
         let Ok(data) = Json::encode(&data) else { return };
-        let params = LoggingMessageParams::new(level, data);
+        self.send_log(LoggingMessageParams::new(level, data));
+    }
+
+    pub(super) fn send_log(&self, params: LoggingMessageParams) {
         match &self.task {
             Some(task) => self.log_of_task(&**task, params),
             None => self.connection().log(Some(self.id()), &params),

@@ -29,6 +29,7 @@ pub(super) mod inbound_request;
 pub(super) mod input_rounds;
 #[cfg(feature = "schemars")]
 pub(super) mod json_schema;
+mod logging;
 mod meta;
 pub(super) mod output;
 pub(super) mod output_check;
