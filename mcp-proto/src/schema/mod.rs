@@ -34,6 +34,7 @@ mod capabilities;
 mod completion;
 mod content;
 mod elicitation;
+mod experimental;
 mod extensions;
 mod form;
 mod format;

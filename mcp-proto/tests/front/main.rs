@@ -13,6 +13,7 @@ mod common;
 
 mod backpressure;
 mod cancellation;
+mod capabilities;
 mod client;
 mod connection;
 mod contracts;

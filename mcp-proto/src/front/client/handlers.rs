@@ -1,6 +1,7 @@
 //! The client's handlers for requests of the server.
 
 mod handled;
+mod experimental;
 mod method_rules;
 
 use alloc::collections::BTreeMap;

@@ -23,6 +23,7 @@ mod cancellation;
 pub(super) mod connection;
 pub(super) mod context;
 pub(super) mod detached;
+mod experimental;
 mod extensions;
 pub(super) mod inbound_request;
 #[cfg_attr(not(feature = "seal"), path = "no_input_rounds.rs")]

@@ -79,6 +79,11 @@ pub enum RouterError {
         /// The identifier.
         identifier: String,
     },
+    /// The settings of an experimental capability are not a JSON object.
+    Experimental {
+        /// The capability.
+        name: String,
+    },
     /// The page of a tool is not a registered resource with the media type of pages.
     ///
     /// <https://modelcontextprotocol.io/extensions/apps/overview>
@@ -150,6 +155,9 @@ impl fmt::Display for RouterError {
                     f,
                     "{identifier:?} is not an extension identifier: use a form such as com.example/name"
                 )
+            }
+            Self::Experimental { name } => {
+                write!(f, "the settings of the experimental capability {name:?} are not a JSON object")
             }
             Self::Page { tool, uri } => {
                 write!(

@@ -7,6 +7,7 @@ pub(super) mod dispatch;
 mod error;
 mod list_listeners;
 mod live;
+mod experimental;
 mod prompts;
 mod registry;
 mod replies;
