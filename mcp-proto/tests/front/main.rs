@@ -20,6 +20,7 @@ mod contracts;
 mod declared;
 mod forms;
 mod handlers;
+mod http_broadcasts;
 mod http_budget;
 mod http_closing;
 mod http_modern;

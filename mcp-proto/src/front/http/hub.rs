@@ -1,7 +1,8 @@
 //! The change-notification hub of a server, over all exchanges and sessions.
 //!
 //! Publishing marks the change in the mailbox of each subscriber and wakes it; the subscriber takes its changes when it
-//! is polled. A mailbox holds each topic once, so it never holds more topics than its owner subscribed to.
+//! is polled. A mailbox holds each topic once, so it never holds more topics than its owner subscribed to. The messages
+//! of the application to legacy sessions take the same way, in a bounded queue.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -10,6 +11,7 @@ use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 use std::sync::Mutex;
 
+use super::broadcast::{Broadcast, BroadcastQueue};
 use super::events::HttpServerEvent;
 use crate::Instant;
 use crate::front::events::{EventSource, Listeners, QueuedEvent};
@@ -22,6 +24,8 @@ use crate::schema::tasks::TaskUpdatedParams;
 /// The pending changes of a subscriber, with the signal that wakes it.
 pub(super) struct Mailbox {
     changes: Mutex<Changes>,
+    /// The messages for a legacy session.
+    broadcasts: Mutex<BroadcastQueue>,
     signal: Arc<Signal>,
 }
 
@@ -41,9 +45,25 @@ impl Mailbox {
         }
     }
 
-    /// Whether changes are pending.
+    fn push(&self, message: Arc<Broadcast>) {
+        let first = {
+            let mut broadcasts = lock(&self.broadcasts);
+            let first = broadcasts.is_empty();
+            broadcasts.push(message);
+            first
+        };
+        if first {
+            self.signal.notify();
+        }
+    }
+
+    /// Whether changes or messages are pending.
     pub(super) fn has_changes(&self) -> bool {
-        !lock(&self.changes).is_empty()
+        !lock(&self.changes).is_empty() || !lock(&self.broadcasts).is_empty()
+    }
+
+    pub(super) fn take_broadcasts(&self) -> BroadcastQueue {
+        core::mem::take(&mut *lock(&self.broadcasts))
     }
 
     pub(super) fn take(&self) -> Changes {
@@ -117,7 +137,8 @@ impl Hub {
     ) -> Subscriber {
         let key = index.next;
         index.next = key.saturating_add(1);
-        let mailbox = Arc::new(Mailbox { changes: Mutex::default(), signal: signal.clone() });
+        let (changes, broadcasts) = (Mutex::default(), Mutex::default());
+        let mailbox = Arc::new(Mailbox { changes, broadcasts, signal: signal.clone() });
         for topic in topics.keys() {
             index.add(topic.clone(), key, &mailbox, wakers);
         }
@@ -131,6 +152,15 @@ impl Hub {
     pub(super) fn task_updated(&self, params: &TaskUpdatedParams) {
         let topic = Topic::Task(params.task_id.as_str().into());
         self.publish(&topic, Some(&Arc::new(params.clone())));
+    }
+
+    /// Queues a message for every legacy session.
+    pub(super) fn broadcast(&self, message: Broadcast) {
+        let sessions: Vec<Arc<Mailbox>> = lock(&self.0).sessions.values().cloned().collect();
+        let message = Arc::new(message);
+        for session in sessions {
+            session.push(message.clone());
+        }
     }
 
     // --- Listeners for subscription changes ---

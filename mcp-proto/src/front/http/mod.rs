@@ -67,6 +67,7 @@
 //! assert!(body.windows(5).any(|part| part == b"Hello"));
 //! ```
 
+mod broadcast;
 mod driver;
 mod events;
 mod exchange;

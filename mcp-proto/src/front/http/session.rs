@@ -169,6 +169,7 @@ impl SessionMachine {
     pub(super) fn advance(&mut self, now: Instant, closing: bool) -> Poll<()> {
         let changes = self.subscriber.mailbox().take();
         deliver(&changes, self, now);
+        self.subscriber.mailbox().take_broadcasts().deliver(self, now);
         if closing && !self.closing {
             self.closing = true;
             self.session.at(now).close();
