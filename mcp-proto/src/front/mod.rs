@@ -71,10 +71,11 @@
 //!
 //! Each module imports only those above it; within a module, no two files import each other.
 //!
-//! - small files that both roles share: `attachments`, `error`, `clock`, `entropy`, `signal`, `queue`, `events`, `shared`, `request`,
-//!   `request_slots`, `running_handlers`, `handler_error`
+//! - small files that both roles share: `attachments`, `error`, `custom`, `clock`, `entropy`, `signal`, `queue`, `events`,
+//!   `shared`, `request`, `request_slots`, `running_handlers`, `handler_error`
 //! - `handler`: what handlers take, request of the client and return
-//! - `params`, `reply`, `mode`: decoded parameters, and type-erased handlers and answers, of both roles
+//! - `params`, `reply`, `mode`, `notification_handlers`: decoded parameters, and type-erased handlers and answers, of both
+//!   roles
 //! - `tasks`: the task registry, task stores, and the runner of task handlers
 //! - `router`: the dispatch of requests to handlers; live routers
 //! - `server`: the handle and the driver of one connection
@@ -103,12 +104,14 @@ mod attachments;
 pub(crate) mod clock;
 #[cfg_attr(not(feature = "client"), path = "no_close_reason.rs")]
 mod close_reason;
+mod custom;
 pub(crate) mod entropy;
 mod error;
 mod events;
 mod handler_error;
 mod mode;
 mod notification;
+mod notification_handlers;
 #[cfg_attr(not(all(feature = "client", feature = "schema-validate")), path = "no_outputs.rs")]
 mod outputs;
 mod params;
@@ -136,6 +139,7 @@ pub(crate) mod server;
 pub mod tasks;
 
 pub(crate) use clock::Clock;
+pub use custom::CustomRequest;
 pub use error::{Error, ErrorOrigin, ListError, PagesError};
 pub use events::Events;
 pub use handler_error::{HandlerError, IntoAnswer};
@@ -162,6 +166,7 @@ pub use {
     handler::arguments::{Arguments, NoArguments},
     attachments::Attachments,
     handler::context::Context,
+    handler::notification_context::NotificationContext,
     handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},
     handler::progress::Progress,
     handler::server_requests::{ElicitationCompletion, InputFuture},

@@ -39,6 +39,10 @@ impl<T> Queue<T> {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
     pub(crate) fn pop(&mut self) -> Option<T> {
         let (item, bytes) = self.items.pop_front()?;
         self.bytes = self.bytes.saturating_sub(bytes);

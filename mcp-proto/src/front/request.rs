@@ -43,9 +43,18 @@ pub struct Request<M: Method> {
 }
 
 enum State<M: Method> {
-    Draft { link: Arc<dyn RequestLink>, params: Result<M::Params, Error>, options: RequestOptions },
+    Draft(Draft<M>),
     Sent(Call<M>),
     Finished,
+}
+
+/// A request that is not sent yet.
+struct Draft<M: Method> {
+    link: Arc<dyn RequestLink>,
+    /// Its name, if that is not the name of `M`.
+    name: Option<Box<str>>,
+    params: Result<M::Params, Error>,
+    options: RequestOptions,
 }
 
 /// Nothing in it is ever pinned.
@@ -53,8 +62,25 @@ impl<M: Method> Unpin for Request<M> {}
 
 impl<M: Method> Request<M> {
     pub(crate) fn new(link: Arc<dyn RequestLink>, params: Result<M::Params, Error>) -> Self {
+        Self::with_name(link, None, params)
+    }
+
+    /// Creates a request of the method `name`, with the parameters and the result of `M`.
+    pub(super) fn by_name(
+        link: Arc<dyn RequestLink>,
+        name: impl Into<Box<str>>,
+        params: Result<M::Params, Error>,
+    ) -> Self {
+        Self::with_name(link, Some(name.into()), params)
+    }
+
+    fn with_name(
+        link: Arc<dyn RequestLink>,
+        name: Option<Box<str>>,
+        params: Result<M::Params, Error>,
+    ) -> Self {
         Self {
-            state: State::Draft { link, params, options: RequestOptions::default() },
+            state: State::Draft(Draft { link, name, params, options: RequestOptions::default() }),
             on_progress: None,
             received: 0,
         }
@@ -132,9 +158,7 @@ impl<M: Method> Request<M> {
             }
         });
         match request.state {
-            State::Draft { link, params, options } => {
-                Call::start(link, params, options, FollowKind::Progress)
-            }
+            State::Draft(draft) => Call::start(draft, FollowKind::Progress),
             State::Sent(call) => Ok(call),
             State::Finished => Err(Error::Finished),
         }
@@ -148,14 +172,14 @@ impl<M: Method> Request<M> {
     /// Sends the request, with its options overridden by `set`, and returns the call.
     pub(super) fn send(self, set: impl FnOnce(&mut RequestOptions)) -> Result<Call<M>, Error> {
         match self.with(set).state {
-            State::Draft { link, params, options } => Call::start(link, params, options, FollowKind::Nothing),
+            State::Draft(draft) => Call::start(draft, FollowKind::Nothing),
             State::Sent(call) => Ok(call),
             State::Finished => Err(Error::Finished),
         }
     }
 
     fn with(mut self, set: impl FnOnce(&mut RequestOptions)) -> Self {
-        if let State::Draft { options, .. } = &mut self.state {
+        if let State::Draft(Draft { options, .. }) = &mut self.state {
             set(options);
         }
         self
@@ -167,12 +191,10 @@ impl<M: Method> Future for Request<M> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let State::Draft { .. } = this.state {
+        if let State::Draft(_) = this.state {
             let follow = if this.on_progress.is_some() { FollowKind::Progress } else { FollowKind::Nothing };
-            if let State::Draft { link, params, options } =
-                core::mem::replace(&mut this.state, State::Finished)
-            {
-                this.state = State::Sent(Call::start(link, params, options, follow)?);
+            if let State::Draft(draft) = core::mem::replace(&mut this.state, State::Finished) {
+                this.state = State::Sent(Call::start(draft, follow)?);
             }
         }
         let State::Sent(call) = &mut this.state else { return Poll::Ready(Err(Error::Finished)) };
@@ -211,14 +233,14 @@ pub struct Call<M: Method> {
 }
 
 impl<M: Method> Call<M> {
-    fn start(
-        link: Arc<dyn RequestLink>,
-        params: Result<M::Params, Error>,
-        options: RequestOptions,
-        follow: FollowKind,
-    ) -> Result<Self, Error> {
+    fn start(draft: Draft<M>, follow: FollowKind) -> Result<Self, Error> {
+        let Draft { link, name, params, options } = draft;
         let params = params?;
-        let id = link.send(OutgoingRequest::new::<M>(&params, options), follow)?;
+        let request = match &name {
+            Some(name) => OutgoingRequest::by_name::<M>(name, &params, options),
+            None => OutgoingRequest::new::<M>(&params, options),
+        };
+        let id = link.send(request, follow)?;
         Ok(Self {
             link,
             id,

@@ -10,8 +10,8 @@ use serde::ser::{Serialize, SerializeMap};
 use crate::peer::RequestOptions;
 use crate::rpc::{Id, Raw, write};
 use crate::schema::{
-    At, CacheHint, ClientCapabilities, CustomParams, Implementation, Json, LoggingLevel, Meta, Method,
-    MethodInfo, Params, ResultFields, ResultType, Revision, meta, trace,
+    At, CacheHint, ClientCapabilities, CustomMethod, CustomParams, Implementation, Json, LoggingLevel, Meta,
+    Method, MethodInfo, Params, ResultFields, ResultType, Revision, meta, trace,
 };
 
 /// The protocol's own `_meta` entries of modern requests, encoded once per connection.
@@ -324,6 +324,7 @@ type ProjectFn = fn(&Raw, &mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(),
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     pub(crate) method: Box<str>,
+    /// The method; `None` if it is given by its name alone.
     pub(crate) info: Option<&'static MethodInfo>,
     pub(crate) options: RequestOptions,
     params: Raw,
@@ -361,10 +362,22 @@ impl<'a> OutgoingRequest<'a> {
         Self { method: M::NAME, info: Some(M::INFO), params, project: project::<M::Params>, options }
     }
 
-    /// Creates a request of a method that this crate does not know. The parameters are sent unchanged, except for
+    /// Creates a request of a method that is known by its name alone. The parameters are sent unchanged, except for
     /// `_meta`.
+    ///
+    /// If the revision in use defines a method of this name, its rules apply: the capability that it needs, its cache,
+    /// its input rounds.
     pub fn custom(method: &'a str, params: &'a CustomParams, options: RequestOptions) -> Self {
-        Self { method, info: None, params, project: project::<CustomParams>, options }
+        Self::by_name::<CustomMethod>(method, params, options)
+    }
+
+    /// Creates a request of the method `method` with the parameters of `M`.
+    pub(crate) fn by_name<M: Method>(
+        method: &'a str,
+        params: &'a M::Params,
+        options: RequestOptions,
+    ) -> Self {
+        Self { method, info: None, params, project: project::<M::Params>, options }
     }
 
     pub(crate) fn template(&self) -> Result<Template, serde_json::Error> {

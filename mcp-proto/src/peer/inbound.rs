@@ -10,6 +10,9 @@ use crate::rpc::Id;
 pub struct InboundId(u64);
 
 impl InboundId {
+    /// The place of a running handler that belongs to no request, which has no handle.
+    pub(crate) const NO_REQUEST: Self = Self(0);
+
     /// The handle as a number, for maps and logs.
     pub const fn number(self) -> u64 {
         self.0

@@ -244,6 +244,15 @@ pub enum RequestError {
         /// The revision.
         revision: Revision,
     },
+    /// The name belongs to the protocol, whose rules a message by name alone would bypass.
+    Reserved {
+        /// The name.
+        method: String,
+        /// The typed command to use instead.
+        instead: &'static str,
+    },
+    /// The request to which the notification belongs is answered or cancelled.
+    Answered,
     /// The connection could not be established.
     Connect(String),
     /// The connection is not ready yet; notifications do not wait for that.
@@ -278,6 +287,10 @@ impl fmt::Display for RequestError {
             Self::Revision { method, revision } => {
                 write!(f, "{method} was not sent: revision {} has no such method", revision.as_str())
             }
+            Self::Reserved { method, instead } => {
+                write!(f, "{method} was not sent: the name belongs to the protocol; use {instead}")
+            }
+            Self::Answered => f.write_str("not sent: the request that it belongs to is answered already"),
             Self::Connect(why) => f.write_str(why),
             Self::UnsafePage(why) | Self::Content(why) => write!(f, "not sent: {why}"),
             Self::NotReady => f.write_str("not sent: the connection is not ready yet"),

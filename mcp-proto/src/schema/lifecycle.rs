@@ -188,6 +188,9 @@ object! {
     }
 }
 
+/// The result of methods that this crate does not know.
+pub type CustomResult = EmptyResult;
+
 names! {
     /// The audience of a cached result.
     ///

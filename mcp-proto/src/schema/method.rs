@@ -269,7 +269,7 @@ pub struct NotificationInfo {
 }
 
 impl NotificationInfo {
-    const BASE: Self = Self {
+    pub(super) const BASE: Self = Self {
         name: "",
         direction: Direction::ServerToClient,
         revisions: Revisions::ALL,

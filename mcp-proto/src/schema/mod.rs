@@ -33,6 +33,7 @@ mod caching;
 mod capabilities;
 mod completion;
 mod content;
+mod custom;
 mod elicitation;
 mod experimental;
 mod extensions;
@@ -77,6 +78,7 @@ pub use completion::{
 pub use content::{
     Annotations, AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Role, TextContent,
 };
+pub use custom::CustomMethod;
 pub use elicitation::{
     ElicitAction, ElicitFormParams, ElicitMode, ElicitParams, ElicitResult, ElicitSchema, ElicitUrlParams,
     ElicitValue, ElicitationCompleteParams, UrlElicitationData,
@@ -86,9 +88,9 @@ pub use form::{FieldError, FormError};
 pub use input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
 pub use json::{Json, Number};
 pub use lifecycle::{
-    CacheScope, CustomParams, DiscoverParams, DiscoverResult, EmptyParams, EmptyResult, Icon, Implementation,
-    InitializeParams, InitializeResult, ListRootsParams, MissingCapabilityData, PaginatedParams, PingParams,
-    Theme, UnsupportedVersionData,
+    CacheScope, CustomParams, CustomResult, DiscoverParams, DiscoverResult, EmptyParams, EmptyResult, Icon,
+    Implementation, InitializeParams, InitializeResult, ListRootsParams, MissingCapabilityData,
+    PaginatedParams, PingParams, Theme, UnsupportedVersionData,
 };
 pub use list::{InvalidItem, List};
 pub use logging::{LoggingLevel, LoggingMessageParams, SetLoggingLevelParams};

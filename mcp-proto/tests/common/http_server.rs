@@ -150,6 +150,7 @@ impl TestRequest {
     pub fn answer(&self, setup: &Setup) -> HttpResponse {
         match self.route(setup) {
             RequestRoute::Answer(answer) => answer,
+            RequestRoute::Notification(posted) => posted.answer(),
             other => panic!("{other:?}"),
         }
     }

@@ -18,6 +18,7 @@ mod client;
 mod connection;
 mod contracts;
 mod declared;
+mod custom;
 mod forms;
 mod handlers;
 mod http_broadcasts;

@@ -88,7 +88,7 @@ impl ClientTasks {
         &mut self,
         at: Timestamps,
         request: InboundId,
-        method: &'static str,
+        method: &str,
         params: Option<&Raw>,
         offers: impl FnOnce(&str) -> bool,
     ) -> ReceiveOutcome {

@@ -1,26 +1,27 @@
 //! The state that a client's handles and its driver share.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use super::events::Event;
 use super::watch_queues::WatchQueues;
 use crate::front::events::Listeners;
+use crate::front::notification_handlers::NotificationQueue;
 use crate::front::request_slots::RequestSlots;
 use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
 use crate::front::{Error, Notification};
 use crate::peer::client::{self, ClientTransport, CloseReason, ServerInfo, State};
 use crate::peer::{InboundId, LostReason, RequestId};
-use crate::rpc::Raw;
-use crate::schema::MethodInfo;
+use crate::rpc::{Raw, Text};
 
 /// Work on the server's requests, queued for the driver.
 pub(crate) enum ClientWork {
     /// `of` is the client's own request that waits for this one's answer, if there is one.
     Start {
         id: InboundId,
-        method: &'static MethodInfo,
+        method: Text,
         params: Option<Raw>,
         on_behalf_of: Option<RequestId>,
     },
@@ -41,6 +42,8 @@ pub(crate) struct ClientCore {
     pub(crate) waiters: Waiters,
     pub(crate) listeners: Listeners<Event>,
     work: VecDeque<ClientWork>,
+    /// The notifications that wait for their handlers, if there are handlers.
+    pub(super) notifications: Option<Box<NotificationQueue<()>>>,
 }
 
 impl ClientCore {
@@ -62,6 +65,7 @@ impl ClientCore {
     pub(crate) fn handle_driver_dropped(&mut self, wakers: &mut Wakers) {
         self.driver_dropped = true;
         self.work.clear();
+        self.notifications = None;
         self.slots.resolve_all(&LostReason::DriverDropped, wakers);
         if self.closed.is_none() {
             self.finish(CloseReason::Lost(LostReason::DriverDropped), wakers);
@@ -123,6 +127,11 @@ impl<M: ClientTransport + ?Sized> Core<M> for ClientCore {
                         None => Some(notification),
                     };
                     if let Some(notification) = rest {
+                        let queue = self.notifications.as_mut();
+                        if let Some(count) = queue.and_then(|queue| queue.push(&notification, || ())) {
+                            let dropped = client::Diagnostic::NotificationsDropped { count };
+                            self.publish(&Event::Diagnostic(dropped), wakers);
+                        }
                         self.publish(&Event::Notification(notification), wakers);
                     }
                 }
@@ -132,7 +141,11 @@ impl<M: ClientTransport + ?Sized> Core<M> for ClientCore {
                 client::Event::Watch { watch, state } => self.watch_queues.state(watch, state, wakers),
                 client::Event::Request { id, method, params } => {
                     let of = machine.peer().on_behalf_of(id);
+                    let method = Text::from_static(method.name);
                     self.work.push_back(ClientWork::Start { id, method, params, on_behalf_of: of });
+                }
+                client::Event::CustomRequest { id, method, params } => {
+                    self.work.push_back(ClientWork::Start { id, method, params, on_behalf_of: None });
                 }
                 client::Event::RequestCancelled { id, .. } => self.work.push_back(ClientWork::Stop(id)),
                 client::Event::Diagnostic(diagnostic) => self.publish(&Event::Diagnostic(diagnostic), wakers),
@@ -142,6 +155,6 @@ impl<M: ClientTransport + ?Sized> Core<M> for ClientCore {
     }
 
     fn has_work(&self) -> bool {
-        !self.work.is_empty()
+        !self.work.is_empty() || self.notifications.as_ref().is_some_and(|queue| queue.is_ready())
     }
 }

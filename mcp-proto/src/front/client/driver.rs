@@ -13,7 +13,7 @@ use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::Shared;
 use crate::front::{HandlerMode, SendHandlers};
 use crate::inline_map::InlineQueue;
-use crate::peer::client::{ClientCommands, ClientTransport, CloseReason};
+use crate::peer::client::{ClientCommands, ClientTransport, CloseReason, ServerInfo};
 use crate::peer::{AnyResult, InboundId, LostReason};
 use crate::rpc::Raw;
 
@@ -32,6 +32,7 @@ use crate::rpc::Raw;
 pub struct ClientDriver<M: ClientTransport, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ClientCore, M>>,
     handlers: ClientHandlers<H>,
+    handles_notifications: bool,
     running: RunningHandlers<H::HandlerFuture>,
     client_tasks: ClientTasks,
 }
@@ -39,7 +40,8 @@ pub struct ClientDriver<M: ClientTransport, H: HandlerMode = SendHandlers> {
 impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     pub(super) fn new(shared: Arc<Shared<ClientCore, M>>, handlers: ClientHandlers<H>) -> Self {
         let tasks = RunningHandlers::new(shared.signal().clone());
-        Self { shared, handlers, running: tasks, client_tasks: ClientTasks::default() }
+        let handles_notifications = handlers.notification_queue().is_some();
+        Self { shared, handlers, handles_notifications, running: tasks, client_tasks: ClientTasks::default() }
     }
 
     /// Returns a handle that ends the authorization context of the connection's cache.
@@ -100,14 +102,22 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
                 ClientWork::Stop(id) => self.running.stop(id),
                 ClientWork::Start { id, method, params, on_behalf_of: of } => {
                     let context = ClientContext::new(server.clone(), of);
-                    self.take_request(now, id, method.name, params, context, &mut replies);
+                    self.take_request(now, id, &method, params, context, &mut replies);
                 }
             }
         }
+        if self.handles_notifications {
+            self.start_notification(server.clone());
+        }
+        let mut notified = false;
         let (received, shared) = (&mut self.client_tasks, &self.shared);
         self.running.run(
             |_| None,
             |id, output| {
+                if id == InboundId::NO_REQUEST {
+                    notified = true;
+                    return;
+                }
                 let reply = output.unwrap_or_else(Reply::from);
                 if received.is_empty() {
                     return replies.push_back((id, reply));
@@ -119,6 +129,10 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
                 }
             },
         );
+        if notified {
+            self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
+            self.start_notification(server);
+        }
         if replies.is_empty() {
             return;
         }
@@ -135,12 +149,26 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         });
     }
 
+    /// Starts the handler of the next notification, unless one is running.
+    fn start_notification(&mut self, server: Option<Arc<ServerInfo>>) {
+        let begin = |core: &mut ClientCore| core.notifications.as_mut()?.begin();
+        let Some((notification, ())) = self.shared.with(|core, _, _, _| begin(core)) else { return };
+        let context = ClientContext::new(server, None);
+        // A handler that panics here is treated like one that panics later.
+        match catch_panic(|| self.handlers.start_notification(notification, context)) {
+            Ok(Some(handler)) => self.running.start(InboundId::NO_REQUEST, handler),
+            Ok(None) | Err(_) => {
+                self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
+            }
+        }
+    }
+
     /// Answers a request of the server, or starts its handler.
     fn take_request(
         &mut self,
         now: Instant,
         id: InboundId,
-        method: &'static str,
+        method: &str,
         params: Option<Raw>,
         context: ClientContext,
         replies: &mut InlineQueue<(InboundId, Reply)>,

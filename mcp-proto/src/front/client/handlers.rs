@@ -2,21 +2,25 @@
 
 mod handled;
 mod experimental;
+mod custom;
 mod method_rules;
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 
 use crate::front::handler_error::IntoAnswer;
 use crate::front::mode::HandlerContext;
+use crate::front::notification_handlers::NotificationHandlers;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
 use crate::front::{Handler, HandlerMode, LocalHandlers, SendHandlers};
-use crate::peer::RequestId;
 use crate::peer::client::ServerInfo;
+use crate::peer::{AnyResult, RequestId};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::legacy::ClientTaskRequests;
 use crate::schema::{
@@ -41,7 +45,10 @@ use crate::schema::{
 /// assert!(handlers.capabilities().sampling.is_none());
 /// ```
 pub struct ClientHandlers<M: HandlerMode = SendHandlers> {
-    handlers: BTreeMap<&'static str, M::Handler<Option<Raw>, ClientContext>>,
+    handlers: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, ClientContext>>,
+    /// The handler of requests that have no other.
+    fallback: Option<M::Handler<(String, Option<Raw>), ClientContext>>,
+    notifications: NotificationHandlers<M, ClientContext>,
     /// The capabilities of the registered handlers, and those that the application declares.
     capabilities: ClientCapabilities,
     /// Those of them that the handlers can answer for.
@@ -74,6 +81,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
     fn empty() -> Self {
         Self {
             handlers: BTreeMap::new(),
+            fallback: None,
+            notifications: NotificationHandlers::new(),
             capabilities: ClientCapabilities::new(),
             handled: ClientCapabilities::new(),
             tasks: false,
@@ -189,6 +198,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
     }
 
     /// Sets the handler of any method. Declare the capability that it requires with [`declare`](Self::declare).
+    ///
+    /// A method that the protocol does not define reaches the client from servers of 2025-11-25 and earlier.
     #[must_use]
     pub fn handler<T, F, H>(mut self, handler: H) -> Self
     where
@@ -202,14 +213,9 @@ impl<M: HandlerMode> ClientHandlers<M> {
                 Ok(params) => Ok((params, ())),
                 Err(error) => Err(Reply::Error(error)),
             },
-            |(), output: F::Output| match output.into_answer() {
-                Ok(result) => Reply::result(result),
-                Err(error) => Reply::Error(error.into_object(|uri| {
-                    ErrorObject::new(code::INTERNAL_ERROR, format!("there is no resource {uri}"))
-                })),
-            },
+            |(), output: F::Output| answer(output),
         );
-        self.handlers.insert(T::NAME, erased);
+        self.handlers.insert(T::NAME.into(), erased);
         self.declare_tasks();
         self
     }
@@ -236,12 +242,23 @@ impl<M: HandlerMode> ClientHandlers<M> {
         params: Option<Raw>,
         context: ClientContext,
     ) -> Result<M::HandlerFuture, Reply> {
-        match self.handlers.get(method) {
-            Some(handler) => Ok(handler(params, context)),
-            None => {
+        match (self.handlers.get(method), &self.fallback) {
+            (Some(handler), _) => Ok(handler(params, context)),
+            (None, Some(fallback)) => Ok(fallback((method.into(), params), context)),
+            (None, None) => {
                 Err(Reply::error(code::METHOD_NOT_FOUND, format!("this client does not answer {method}")))
             }
         }
+    }
+}
+
+/// The reply to a request, from the output of its handler.
+fn answer<R: AnyResult + Send + 'static>(output: impl IntoAnswer<R>) -> Reply {
+    match output.into_answer() {
+        Ok(result) => Reply::result(result),
+        Err(error) => Reply::Error(error.into_object(|uri| {
+            ErrorObject::new(code::INTERNAL_ERROR, format!("there is no resource {uri}"))
+        })),
     }
 }
 

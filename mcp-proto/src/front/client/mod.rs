@@ -3,6 +3,7 @@
 mod calls;
 mod client_tasks;
 mod core;
+mod custom;
 mod driver;
 mod events;
 mod handlers;
@@ -30,7 +31,7 @@ use super::{Clock, HandlerMode};
 use crate::peer::client::{
     CacheContext, ClientTransport, CloseReason, ConnectProgress, KnownEra, ServerInfo, State, TaskCommand,
 };
-use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestError, RequestId, RequestOptions};
+use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestId, RequestOptions};
 use crate::schema::{Method, Notification as Notifies, ProgressParams};
 
 use self::core::ClientCore;
@@ -51,7 +52,7 @@ type Connection = Shared<ClientCore, dyn ClientTransport + Send>;
 /// The machine's configuration must declare the [capabilities](ClientHandlers::capabilities) of `handlers`. There is
 /// one driver per connection, and the connection ends with it.
 pub fn client<M, H>(
-    machine: M,
+    mut machine: M,
     clock: Arc<dyn Clock>,
     handlers: ClientHandlers<H>,
 ) -> (Client, ClientDriver<M, H>)
@@ -59,7 +60,10 @@ where
     M: ClientTransport + Send + 'static,
     H: HandlerMode,
 {
-    let shared = Arc::new(Shared::new(ClientCore::default(), machine, clock));
+    handlers.register(machine.lend(clock.now()).client);
+    let mut core = ClientCore::default();
+    core.notifications = handlers.notification_queue();
+    let shared = Arc::new(Shared::new(core, machine, clock));
     let handle = ClientInner { connection: shared.clone(), outputs: OutputChecker::default() };
     let client = Client { inner: Arc::new(handle) };
     (client, ClientDriver::new(shared, handlers))
@@ -197,12 +201,7 @@ impl Client {
     pub fn notify<N: Notifies>(&self, params: &N::Params) -> Result<(), Error> {
         self.inner.connection.command(|core, machine, now, _| {
             core.check_open()?;
-            match &core.server {
-                Some(server) if !N::INFO.revisions.contains(server.revision) => {
-                    Err(RequestError::Revision { method: N::NAME.into(), revision: server.revision }.into())
-                }
-                _ => Ok(machine.at(now).notify_custom(N::NAME, params)?),
-            }
+            Ok(machine.at(now).notify::<N>(params)?)
         })
     }
 

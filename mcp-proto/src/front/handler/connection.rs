@@ -5,7 +5,7 @@ use core::task::{Poll, Waker};
 
 use crate::UnixTime;
 use crate::front::request_slots::RequestLink;
-use crate::peer::{AnyParams, InboundId};
+use crate::peer::{AnyParams, InboundId, RequestError};
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
 
 /// The connection of a handler's client. The server implements it for each of its transports.
@@ -23,6 +23,14 @@ pub(in crate::front) trait HandlerConnection: Send + Sync {
 
     /// Sends a notification of a legacy session that belongs to no open request.
     fn notify_session(&self, info: &'static NotificationInfo, params: &dyn AnyParams);
+
+    /// Sends a notification that the protocol does not define, on the stream of a request or in a legacy session.
+    fn notify_custom(
+        &self,
+        request: Option<InboundId>,
+        method: &str,
+        params: &dyn AnyParams,
+    ) -> Result<(), RequestError>;
 
     /// Tells the client that the user has finished with a web page (2025-11-25). Returns whether it was sent.
     fn elicitation_complete(&self, id: &str) -> bool;

@@ -7,8 +7,8 @@
 //!   [server](super::server) implements the first, [tasks](super::tasks) the second.
 //! - [`request_state`], [`inbound_request`]: the request as the peer delivered it.
 //! - [`input_rounds`]: the client's answers in earlier rounds of its request (2026-07-28).
-//! - [`context`], [`attachments`], [`cancellation`], `access`, [`experimental`], [`extensions`], [`logging`], [`meta`]:
-//!   the [`Context`](context::Context) that handlers take.
+//! - [`context`], [`attachments`], [`cancellation`], `access`, [`custom`], [`experimental`], [`extensions`], [`logging`],
+//!   [`meta`]: the [`Context`](context::Context) that handlers take. [`notification_context`] is that of notifications.
 //! - [`server_requests`]: the requests of a handler to the client.
 //! - [`output`], `json_schema`, [`output_schema`], [`output_check`], [`detached`]: the return values of handlers.
 
@@ -22,6 +22,7 @@ pub(super) mod caller_access;
 mod cancellation;
 pub(super) mod connection;
 pub(super) mod context;
+mod custom;
 pub(super) mod detached;
 mod experimental;
 mod extensions;
@@ -32,6 +33,7 @@ pub(super) mod input_rounds;
 pub(super) mod json_schema;
 mod logging;
 mod meta;
+pub(super) mod notification_context;
 pub(super) mod output;
 pub(super) mod output_check;
 #[cfg_attr(not(feature = "schema-validate"), path = "no_output_schema.rs")]

@@ -6,12 +6,14 @@ use core::mem;
 use core::task::{Context, Poll, Waker};
 
 use super::modern_exchange::ModernExchange;
+use super::posted_handler::PostedHandler;
 use super::service::Service;
 use super::session::SessionCell;
 use crate::front::handler::caller::Caller;
 use crate::front::handler::caller_access::CallerAccess;
 use crate::front::router::{Router, ServedRouter};
 use crate::front::{Attachments, HandlerMode, SendHandlers};
+use crate::front::handler::notification_context::NotificationContext;
 use crate::peer::Principal;
 use crate::quota::QuotaOwner;
 use crate::transport::http::param_headers::ParamHeaders;
@@ -56,6 +58,7 @@ enum Stage<H: HandlerMode> {
     /// The body of an answer whose head was taken.
     Body(Bytes),
     Modern(ModernExchange<H>),
+    Notification(PostedHandler<H>),
     Stream(StreamReader),
     Over,
 }
@@ -169,6 +172,13 @@ impl<H: HandlerMode> HttpExchange<H> {
                 Some(head) => Poll::Ready(head),
                 None => Poll::Pending,
             }),
+            Stage::Notification(running) => match running.poll(cx) {
+                Poll::Ready(answer) => {
+                    self.stage = Stage::Answer(answer);
+                    self.poll_head(cx)
+                }
+                Poll::Pending => Poll::Pending,
+            },
             Stage::Stream(StreamReader { cell, connection }) => cell.poll_head(*connection, cx),
             Stage::Answer(answer) => {
                 let head = answer.head();
@@ -194,7 +204,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                 let rest = mem::take(rest);
                 Poll::Ready((!rest.is_empty()).then_some(rest))
             }
-            Stage::Request { .. } | Stage::Answer(_) => return self.wait(cx),
+            Stage::Request { .. } | Stage::Answer(_) | Stage::Notification(_) => return self.wait(cx),
             Stage::Over => Poll::Ready(None),
         };
         if let Poll::Ready(None) = polled {
@@ -244,6 +254,13 @@ impl<H: HandlerMode> HttpExchange<H> {
                 }
                 Err(answer) => Stage::Answer(answer),
             },
+            RequestRoute::Notification(posted) => {
+                let context = NotificationContext::new(self.principal.clone(), self.owner().clone());
+                match PostedHandler::start(&self.router, posted, context) {
+                    Ok(running) => Stage::Notification(running),
+                    Err(answer) => Stage::Answer(answer),
+                }
+            }
             RequestRoute::OpenSession(post) => {
                 let (owner, principal) = (self.owner().clone(), self.principal.clone());
                 Stage::Answer(self.service.open_session(post, owner, principal))
@@ -310,6 +327,7 @@ impl<H: HandlerMode> fmt::Debug for HttpExchange<H> {
             Stage::Request { .. } => "Request",
             Stage::Answer(_) | Stage::Body(_) => "Answer",
             Stage::Modern(_) => "Modern",
+            Stage::Notification(_) => "Notification",
             Stage::Stream(_) => "Stream",
             Stage::Over => "Over",
         };

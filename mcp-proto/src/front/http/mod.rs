@@ -73,6 +73,7 @@ mod events;
 mod exchange;
 mod hub;
 mod modern_exchange;
+mod posted_handler;
 mod service;
 mod session;
 

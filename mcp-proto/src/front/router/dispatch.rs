@@ -59,10 +59,10 @@ impl<M: HandlerMode> Router<M> {
             GetPrompt::NAME if declared(ServerCapability::Prompts) => self.get_prompt(params, context),
             //= S8.2 "Declared capability → list method answered (empty list allowed)"
             ListPrompts::NAME if declared(ServerCapability::Prompts) => self.list_prompts(params),
-            _ => {
+            _ => self.custom.fall_back(method, params, context).map(Dispatch::Handler).ok_or_else(|| {
                 let message = alloc::format!("this server has no method {method}");
-                Err(ErrorObject::new(code::METHOD_NOT_FOUND, message))
-            }
+                ErrorObject::new(code::METHOD_NOT_FOUND, message)
+            }),
         };
         dispatched.unwrap_or_else(|error| Dispatch::Reply(Reply::Error(error)))
     }

@@ -84,6 +84,11 @@ pub enum RouterError {
         /// The capability.
         name: String,
     },
+    /// A handler is registered for a message that the server handles itself, so that it would never be called.
+    Reserved {
+        /// The method.
+        name: String,
+    },
     /// The page of a tool is not a registered resource with the media type of pages.
     ///
     /// <https://modelcontextprotocol.io/extensions/apps/overview>
@@ -158,6 +163,9 @@ impl fmt::Display for RouterError {
             }
             Self::Experimental { name } => {
                 write!(f, "the settings of the experimental capability {name:?} are not a JSON object")
+            }
+            Self::Reserved { name } => {
+                write!(f, "{name} cannot have a handler: the server handles it itself")
             }
             Self::Page { tool, uri } => {
                 write!(

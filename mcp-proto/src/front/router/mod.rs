@@ -3,6 +3,7 @@
 mod apps;
 mod cache;
 mod changes;
+mod custom;
 pub(super) mod dispatch;
 mod error;
 mod list_listeners;
@@ -57,6 +58,7 @@ use crate::schema::{
     ResourceTemplate, ResultFields, Revision, ServerCapabilities, ServerCapability, Tool,
 };
 
+use custom::CustomHandlers;
 pub use error::RouterError;
 pub(crate) use list_listeners::{ListListener, ListenerGuard};
 pub use live::LiveRouter;
@@ -114,6 +116,7 @@ pub struct Router<M: HandlerMode = SendHandlers, S = ()> {
     methods: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
     /// The methods among them that the protocol does not define.
     custom_methods: Vec<String>,
+    custom: CustomHandlers<M>,
     page_size: usize,
     /// The cache hints by method name.
     cache_hints: BTreeMap<&'static str, CacheHint>,
@@ -184,6 +187,7 @@ impl<M: HandlerMode> Router<M> {
             prompts: Registry::new(),
             methods: BTreeMap::new(),
             custom_methods: Vec::new(),
+            custom: CustomHandlers::new(),
             page_size: DEFAULT_PAGE_SIZE,
             cache_hints: BTreeMap::new(),
             task_registry: None,
@@ -307,6 +311,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
                 reply(output.into_answer().map(ResultOrInput::Result), revision)
             },
         );
+        self.refuse_reserved(&method);
         self.custom_methods.push(method.clone());
         self.methods.insert(method.into(), erased);
         self
@@ -354,6 +359,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         config.instructions.clone_from(&self.instructions);
         config.capabilities = self.capabilities.clone();
         config.custom_methods.clone_from(&self.custom_methods);
+        config.other_methods = self.custom.has_fallback();
         config.cache_by_method.clone_from(&self.cache_hints);
         config.task_access = self.task_access();
         config.subscription_access.clone_from(&self.subscription_access);

@@ -2,10 +2,14 @@
 
 use alloc::sync::Arc;
 
+use alloc::boxed::Box;
+
 use super::events::ServerEvent;
 use crate::front::events::Listeners;
 use crate::front::handler::caller::Caller;
 use crate::front::handler::request_state::RequestState;
+use crate::front::handler::notification_context::NotificationContext;
+use crate::front::notification_handlers::NotificationQueue;
 use crate::front::request_slots::RequestSlots;
 use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
@@ -48,6 +52,8 @@ pub(crate) struct ServerCore {
     pub(crate) listeners: Listeners<ServerEvent>,
     pub(crate) active: InlineMap<InboundId, ActiveRequest>,
     work: InlineQueue<ServerWork>,
+    /// The notifications that wait for their handlers, if there are handlers.
+    pub(crate) notifications: Option<Box<NotificationQueue<NotificationContext>>>,
     /// The caller of the requests that arrive now.
     pub(crate) caller: Caller,
 }
@@ -62,6 +68,7 @@ impl ServerCore {
     /// be dropped outside the lock.
     pub(crate) fn handle_driver_dropped(&mut self, wakers: &mut Wakers) -> InlineQueue<ServerWork> {
         self.driver_dropped = true;
+        self.notifications = None;
         self.slots.resolve_all(&LostReason::DriverDropped, wakers);
         if self.closed.is_none() {
             self.finish(CloseReason::Lost(LostReason::DriverDropped), wakers);
@@ -125,7 +132,16 @@ impl<M: ServerTransport + ?Sized> Core<M> for ServerCore {
                 server::Event::Progress { request, params } => self.slots.progress(request, params, wakers),
                 server::Event::Outcome { request, outcome } => self.slots.resolve(request, outcome, wakers),
                 server::Event::Notification { method, params } => {
-                    self.publish(&ServerEvent::Notification(Notification { method, params }), wakers);
+                    let notification = Notification { method, params };
+                    if let Some(queue) = &mut self.notifications {
+                        let principal = machine.peer().principal().cloned();
+                        let context = || NotificationContext::new(principal, self.caller.owner.clone());
+                        if let Some(count) = queue.push(&notification, context) {
+                            let dropped = server::Diagnostic::NotificationsDropped { count };
+                            self.publish(&ServerEvent::Diagnostic(dropped), wakers);
+                        }
+                    }
+                    self.publish(&ServerEvent::Notification(notification), wakers);
                 }
                 server::Event::Initialized => self.publish(&ServerEvent::Initialized, wakers),
                 server::Event::LogLevelSet(level) => self.publish(&ServerEvent::LevelSet(level), wakers),
@@ -145,6 +161,6 @@ impl<M: ServerTransport + ?Sized> Core<M> for ServerCore {
     }
 
     fn has_work(&self) -> bool {
-        !self.work.is_empty()
+        !self.work.is_empty() || self.notifications.as_ref().is_some_and(|queue| queue.is_ready())
     }
 }

@@ -49,6 +49,7 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     /// Requests whose handlers have not started yet, because the client leaves too many answers unread.
     waiting: InlineMap<InboundId, NewRequest>,
     running: RunningHandlers<SuspendableHandler<H::HandlerFuture>>,
+    handles_notifications: bool,
     /// The service for calls that become tasks, and the runner if this driver runs them.
     task_service: Option<Arc<TaskService>>,
     runner: Option<Box<TaskRunner<ServedRouter<H>>>>,
@@ -64,7 +65,13 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
         router: ServedRouter<H>,
         task_service: Option<Arc<TaskService>>,
     ) -> Self {
+        let notifications = router.notification_queue();
+        let handles_notifications = notifications.is_some();
+        if handles_notifications {
+            shared.with(|core, _, _, _| core.notifications = notifications);
+        }
         Self {
+            handles_notifications,
             connection: shared.clone(),
             running: RunningHandlers::new(shared.signal().clone()),
             shared,
@@ -159,9 +166,32 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         while !congested && let Some((_, request)) = self.waiting.pop_first() {
             congested = self.begin(request);
         }
+        if self.handles_notifications {
+            self.start_notification();
+        }
         self.running.take_ready();
         while !congested && let Some((id, output)) = self.running.poll_next(SuspendableHandler::stalled) {
-            congested = self.answer(id, output.unwrap_or_else(Reply::from));
+            if id == InboundId::NO_REQUEST {
+                self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
+                self.start_notification();
+            } else {
+                congested = self.answer(id, output.unwrap_or_else(Reply::from));
+            }
+        }
+    }
+
+    /// Starts the handler of the next notification, unless one is running.
+    fn start_notification(&mut self) {
+        let begin = |core: &mut ServerCore| core.notifications.as_mut()?.begin();
+        let Some((notification, context)) = self.shared.with(|core, _, _, _| begin(core)) else { return };
+        // A handler that panics here is treated like one that panics later.
+        match catch_panic(|| self.router.start_notification(notification, context)) {
+            Ok(Some(handler)) => {
+                self.running.start(InboundId::NO_REQUEST, SuspendableHandler::of_notification(handler));
+            }
+            Ok(None) | Err(_) => {
+                self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use crate::front::request_slots::{FollowKind, RequestLink};
 use crate::front::router::ListListener;
 use crate::front::shared::Shared;
 use crate::peer::server::{ListKind, ServerCommands, ServerTransport};
-use crate::peer::{AnyParams, InboundId, Outcome, OutgoingRequest, RequestId};
+use crate::peer::{AnyParams, InboundId, Outcome, OutgoingRequest, RequestError, RequestId};
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
 
 /// The connection as handles see it, independent of the machine's type.
@@ -75,6 +75,17 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
 
     fn notify_session(&self, info: &'static NotificationInfo, params: &dyn AnyParams) {
         self.command(|_, machine, now, _| ServerCommands::new(machine, now).notify_session(info, params));
+    }
+
+    fn notify_custom(
+        &self,
+        request: Option<InboundId>,
+        method: &str,
+        params: &dyn AnyParams,
+    ) -> Result<(), RequestError> {
+        self.command(|_, machine, now, _| {
+            ServerCommands::new(machine, now).notify_custom(request, method, params)
+        })
     }
 
     fn elicitation_complete(&self, id: &str) -> bool {

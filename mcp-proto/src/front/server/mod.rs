@@ -1,6 +1,7 @@
 //! The server handle of one connection.
 
 mod core;
+mod custom;
 mod driver;
 mod events;
 mod link;

@@ -25,6 +25,11 @@ impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
         Self { future, context: context.input_rounds().is_some().then_some(context), state }
     }
 
+    /// Wraps the handler of a notification, which has no rounds.
+    pub(super) fn of_notification(future: F) -> Self {
+        Self { future, context: None }
+    }
+
     /// Returns the reply to a handler that waits and has not woken itself, if only the client can help.
     pub(super) fn stalled(&mut self) -> Option<Reply> {
         if let Some(state) = self.state.take() {

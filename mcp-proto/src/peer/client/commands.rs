@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::encode::{MetaEntries, Template};
+use crate::peer::reserved;
 use crate::peer::{
     AnyParams, MessageKind, OutboundEntry, Outbox, Outcome, OutgoingRequest, ProgressOption, RequestError,
     RequestId, RequestOptions, RequiredCapability, Stage, StoredParams, TaskOptions,
@@ -23,10 +24,15 @@ impl Client {
     pub(crate) fn send(
         &mut self,
         now: Instant,
-        request: OutgoingRequest<'_>,
+        mut request: OutgoingRequest<'_>,
         out: &mut dyn Outbox,
     ) -> Result<RequestId, RequestError> {
         self.check_room(out)?;
+        let by_name = request.info.is_none();
+        if by_name {
+            reserved::check_request(request.method)?;
+            request.info = self.method_by_name(request.method);
+        }
         self.note_time(now);
         match self.connection.phase() {
             Phase::Ready => {
@@ -54,7 +60,11 @@ impl Client {
                 Ok(RequestId::new(number))
             }
             Phase::Disconnected | Phase::Connecting | Phase::Detecting => {
-                let template = request.template().map_err(|error| RequestError::Encode(error.to_string()))?;
+                let mut template =
+                    request.template().map_err(|error| RequestError::Encode(error.to_string()))?;
+                if by_name {
+                    template.info = None;
+                }
                 let number = self.outbound.mint();
                 let entry = self.entry(now, request.info, &request.options);
                 self.outbound.insert(number, entry);
@@ -81,11 +91,21 @@ impl Client {
         if !N::INFO.revisions.contains(revision) {
             return Err(RequestError::Revision { method: N::NAME.to_string(), revision });
         }
-        self.notify_custom(N::NAME, params, out)
+        self.write_notification(N::NAME, params, out)
     }
 
-    /// Sends a notification of any name.
+    /// Sends a notification of any name that no other command sends.
     pub(crate) fn notify_custom(
+        &mut self,
+        method: &str,
+        params: &dyn AnyParams,
+        out: &mut dyn Outbox,
+    ) -> Result<(), RequestError> {
+        reserved::check_client_notification(method)?;
+        self.write_notification(method, params, out)
+    }
+
+    fn write_notification(
         &mut self,
         method: &str,
         params: &dyn AnyParams,
@@ -195,18 +215,26 @@ impl Client {
     /// Sends the requests that were queued until the server was known.
     pub(super) fn flush_queued(&mut self, out: &mut dyn Outbox) {
         while let Some((number, template)) = self.parked.pop() {
-            let Some(entry) = self.outbound.remove(number) else { continue };
+            let Some(mut entry) = self.outbound.remove(number) else { continue };
             let Template { method, info, options, .. } = &template;
+            let info = info.or_else(|| self.method_by_name(method));
+            entry.info = info;
             let write = |buffer: &mut _, revision, entries: MetaEntries<'_>| {
                 template.write(buffer, revision, entries)
             };
             let sent = self
-                .admit_application(method, *info)
+                .admit_application(method, info)
                 .and_then(|()| self.transmit(number, entry, method, &write, options, out));
             if let Err(error) = sent {
                 self.resolve(number, Outcome::Refused(error));
             }
         }
+    }
+
+    /// The protocol's method of this name, in the revision in use or the newest.
+    fn method_by_name(&self, method: &str) -> Option<&'static MethodInfo> {
+        let revision = self.revision().unwrap_or(Revision::LATEST);
+        MethodInfo::find(method, Direction::ClientToServer, revision)
     }
 
     /// Checks that the server, as far as it is known, supports a method.

@@ -1,6 +1,7 @@
 //! Configuration of a client.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::CacheConfig;
@@ -28,6 +29,13 @@ pub struct ClientConfig {
     pub send_info: bool,
     /// The capabilities offered to the server. Declare only those that the application serves; the default is none.
     pub capabilities: ClientCapabilities,
+    /// Methods beyond the protocol's that the application answers, for servers of 2025-11-25 and earlier: newer ones
+    /// send no requests. Default: none. A request of any other method is answered with
+    /// [`METHOD_NOT_FOUND`](crate::rpc::code::METHOD_NOT_FOUND).
+    pub custom_methods: Vec<String>,
+    /// Whether the application answers requests of any method that the protocol does not define, as a proxy does.
+    /// Default: no.
+    pub other_methods: bool,
     /// The eras to speak. Default: detect the server's.
     pub era_policy: EraPolicy,
     /// The era of this server as an earlier connection found it. Default: unknown.
@@ -75,6 +83,8 @@ impl ClientConfig {
             info,
             send_info: true,
             capabilities: ClientCapabilities::default(),
+            custom_methods: Vec::new(),
+            other_methods: false,
             era_policy: EraPolicy::Auto,
             known_era: None,
             can_reopen: false,
@@ -92,6 +102,11 @@ impl ClientConfig {
             cache: CacheConfig::default(),
             limits: Limits::default(),
         }
+    }
+
+    /// Whether the application answers requests of a method that the protocol does not define.
+    pub(super) fn answers(&self, method: &str) -> bool {
+        self.other_methods || self.custom_methods.iter().any(|custom| custom == method)
     }
 }
 

@@ -88,6 +88,19 @@ pub enum Event {
         /// Its parameters, not decoded.
         params: Option<Raw>,
     },
+    /// A request of a method that the protocol does not define, from a server of 2025-11-25 or earlier. Answer with
+    /// [`respond`](super::ClientCommands::respond).
+    ///
+    /// Only for the methods that [`ClientConfig::custom_methods`](super::ClientConfig::custom_methods) names, or all of
+    /// them with [`other_methods`](super::ClientConfig::other_methods).
+    CustomRequest {
+        /// The handle to answer it with.
+        id: InboundId,
+        /// Its method.
+        method: Text,
+        /// Its parameters, not decoded.
+        params: Option<Raw>,
+    },
     /// A request no longer needs an answer: the server has cancelled it, or the client request whose result contained
     /// it has ended.
     RequestCancelled {
@@ -105,7 +118,7 @@ pub enum Event {
 impl MakeOwned for Event {
     fn make_owned(&mut self) {
         match self {
-            Self::Notification { method, params, .. } => {
+            Self::Notification { method, params, .. } | Self::CustomRequest { method, params, .. } => {
                 *method = method.detached();
                 *params = params.as_ref().map(Raw::detached);
             }

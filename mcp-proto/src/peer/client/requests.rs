@@ -52,6 +52,12 @@ impl Client {
         }
     }
 
+    /// Adds methods that the application answers; with `others`, it answers all.
+    pub(crate) fn answer_custom(&mut self, methods: impl Iterator<Item = String>, others: bool) {
+        self.config.custom_methods.extend(methods);
+        self.config.other_methods |= others;
+    }
+
     /// Handles a request, on arrival or once the era of its server is known.
     pub(super) fn handle_request(&mut self, request: ServerRequest, out: &mut dyn Outbox) {
         // The sending half is closed: no answer can be sent.
@@ -104,16 +110,22 @@ impl Client {
         params: Option<Raw>,
         batch: Option<BatchId>,
     ) -> Result<(), ErrorObject> {
-        let method = self.admit_request(method, params.as_ref())?;
-        let held = ServerRequest { id: id.clone(), method: Text::from_static(method.name), params, batch };
+        let info = self.admit_request(method, params.as_ref())?;
+        let method = info.map_or_else(|| method.clone(), |info| Text::from_static(info.name));
+        let held = ServerRequest { id: id.clone(), method, params, batch };
         let bytes = held.bytes();
         let task = held.params.as_ref().and_then(related::task_of).map(Box::from);
         let refused = if self.events.pressure(bytes) >= Pressure::Requests {
             InsertError::Full
         } else {
-            match self.inbound.insert(held.id, PendingReply { batch, task }) {
-                Ok(request) => {
-                    self.events.push(Event::Request { id: request, method, params: held.params }, bytes);
+            match self.inbound.insert(held.id.clone(), PendingReply { batch, task }) {
+                Ok(id) => {
+                    let ServerRequest { method, params, .. } = held;
+                    let event = match info {
+                        Some(method) => Event::Request { id, method, params },
+                        None => Event::CustomRequest { id, method, params },
+                    };
+                    self.events.push(event, bytes);
                     return Ok(());
                 }
                 Err(refused) => refused,
@@ -127,13 +139,20 @@ impl Client {
         })
     }
 
-    /// Checks that this client has declared the capability for such a request.
+    /// Checks that this client has declared the capability for such a request. Returns the method, or `None` for one of
+    /// the application's own.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation>
-    fn admit_request(&self, method: &Text, params: Option<&Raw>) -> Result<&'static MethodInfo, ErrorObject> {
+    fn admit_request(
+        &self,
+        method: &Text,
+        params: Option<&Raw>,
+    ) -> Result<Option<&'static MethodInfo>, ErrorObject> {
         let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
         let unknown = || ErrorObject::new(code::METHOD_NOT_FOUND, format!("unknown method {:?}", &**method));
-        let info = MethodInfo::find(method, Direction::ServerToClient, revision).ok_or_else(unknown)?;
+        let Some(info) = MethodInfo::find(method, Direction::ServerToClient, revision) else {
+            return if self.config.answers(method) { Ok(None) } else { Err(unknown()) };
+        };
         if !info.client_allows(&self.config.capabilities) {
             return Err(unknown());
         }
@@ -143,7 +162,7 @@ impl Client {
                 //= C10.3 "Request with undeclared mode → -32602"
                 Err(ErrorObject::new(code::INVALID_PARAMS, what))
             }
-            None => Ok(info),
+            None => Ok(Some(info)),
         }
     }
 

@@ -70,7 +70,8 @@ impl<'a> ClientCommands<'a> {
     /// Sends a request whose method is not known at compile time. As [`request`](Self::request) otherwise.
     ///
     /// # Errors
-    /// If it cannot be sent; nothing has changed then.
+    /// If it cannot be sent; nothing has changed then. [`RequestError::Reserved`] for the handshake and subscriptions
+    /// by name, which other commands send.
     pub fn send(&mut self, request: OutgoingRequest<'_>) -> Result<RequestId, RequestError> {
         self.run(|client, now, out| client.send(now, request, out))
     }
@@ -125,7 +126,8 @@ impl<'a> ClientCommands<'a> {
     /// Sends a notification that is not known at compile time.
     ///
     /// # Errors
-    /// If it cannot be sent now, or needs a capability that the client has not declared.
+    /// If it cannot be sent now, or needs a capability that the client has not declared; [`RequestError::Reserved`] for
+    /// names of the protocol that other commands send.
     pub fn notify_custom(&mut self, method: &str, params: &dyn AnyParams) -> Result<(), RequestError> {
         self.run(|client, _, out| client.notify_custom(method, params, out))
     }

@@ -35,6 +35,9 @@ pub struct ServerConfig {
     pub capabilities: ServerCapabilities,
     /// Methods beyond the protocol's that the application answers.
     pub custom_methods: Vec<String>,
+    /// Whether the application answers requests of any method that the protocol does not define, as a proxy does.
+    /// Default: no; they are answered with [`METHOD_NOT_FOUND`](crate::rpc::code::METHOD_NOT_FOUND).
+    pub other_methods: bool,
     /// The eras to serve. Default: both.
     pub eras: Eras,
     /// Cache lifetime and scope of results that specify none (2026-07-28). Default: not cacheable.
@@ -73,6 +76,7 @@ impl ServerConfig {
             instructions: None,
             capabilities: ServerCapabilities::default(),
             custom_methods: Vec::new(),
+            other_methods: false,
             eras: Eras::Both,
             cache: CacheHint::default(),
             cache_by_method: BTreeMap::new(),
@@ -85,6 +89,11 @@ impl ServerConfig {
             subscription_access: None,
             limits: Limits::default(),
         }
+    }
+
+    /// Whether the application answers requests of a method that the protocol does not define.
+    pub(super) fn answers(&self, method: &str) -> bool {
+        self.other_methods || self.custom_methods.iter().any(|custom| custom == method)
     }
 
     /// Cache lifetime and scope for results of a method, if its results are cacheable.

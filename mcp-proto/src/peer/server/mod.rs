@@ -9,6 +9,7 @@ mod backlog;
 mod cancellation;
 mod commands;
 mod config;
+mod custom;
 mod dispatch;
 mod embedded_resources;
 mod event;

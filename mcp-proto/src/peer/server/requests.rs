@@ -25,7 +25,7 @@ impl Server {
         &mut self,
         now: Instant,
         related: Option<InboundId>,
-        request: OutgoingRequest<'_>,
+        mut request: OutgoingRequest<'_>,
         out: &mut dyn Outbox,
     ) -> Result<RequestId, RequestError> {
         if !matches!(self.phase, Phase::Open) {
@@ -46,9 +46,12 @@ impl Server {
         // Before the client is ready, it may only be sent pings.
         let ready = |session: &&Session| session.initialized || request.method == Ping::NAME;
         let session = self.session.as_ref().filter(ready).ok_or(RequestError::NotReady)?;
+        let revision = session.revision;
+        if request.info.is_none() {
+            request.info = MethodInfo::find(request.method, Direction::ServerToClient, revision);
+        }
         admit(session, &request)?;
 
-        let revision = session.revision;
         let number = self.outbound.mint();
         let mut entry = self.entry(now, &request);
         let entries = MetaEntries {

@@ -41,7 +41,7 @@ impl<'a> ServerCommands<'a> {
     }
 
     /// Runs a command that may write, and lets the transport act on it.
-    fn run<R>(&mut self, act: impl FnOnce(&mut Server, Instant, &mut dyn Outbox) -> R) -> R {
+    pub(super) fn run<R>(&mut self, act: impl FnOnce(&mut Server, Instant, &mut dyn Outbox) -> R) -> R {
         let ServerLoan { server, outbox } = self.transport.lend(self.now);
         let result = act(server, self.now, outbox);
         self.transport.settle(self.now);

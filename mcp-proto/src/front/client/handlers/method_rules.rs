@@ -109,7 +109,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
                 })),
             },
         );
-        self.handlers.insert(T::NAME, erased);
+        self.handlers.insert(T::NAME.into(), erased);
         self.declare_tasks();
         self
     }

@@ -59,7 +59,7 @@ pub use forwarded::{ProxyAddressError, TrustedProxies, TrustedProxy};
 pub use origin::{Hosts, Origins};
 pub use request_intake::{RequestHead, RequestIntake};
 pub use response::{BodyKind, Chunk, HttpResponse, ResponseHead, ResponseHeaders};
-pub use route::{ModernRequest, Post, RequestRoute};
+pub use route::{ModernRequest, Post, PostedNotification, RequestRoute};
 pub use session::{ConnectionId, PostOutcome, Session};
 pub use session_id::SessionId;
 pub use sessions::Sessions;

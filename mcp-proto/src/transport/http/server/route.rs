@@ -15,8 +15,8 @@ use crate::peer::Principal;
 use crate::peer::server::{Eras, unsupported_version};
 use crate::quota::BytePermit;
 use crate::rpc::{
-    self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Raw, Request, code,
-    find_members, unescape,
+    self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Notification, Raw, Request,
+    code, find_members, unescape,
 };
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
@@ -36,6 +36,9 @@ pub enum RequestRoute {
     Answer(HttpResponse),
     /// A modern request, for [`Exchange::open`](super::Exchange::open).
     Modern(ModernRequest),
+    /// A notification of the modern era, independent of any session. It is accepted whatever its effect: send its
+    /// [answer](PostedNotification::answer).
+    Notification(PostedNotification),
     /// A request for a new session, for [`Session::open`](super::Session::open).
     OpenSession(Post),
     /// A message of an existing session.
@@ -73,6 +76,7 @@ impl RequestRoute {
     pub(super) fn charge(mut self, body: Option<BytePermit>) -> Self {
         match &mut self {
             Self::Modern(ModernRequest { permit, .. })
+            | Self::Notification(PostedNotification { permit, .. })
             | Self::OpenSession(Post { permit, .. })
             | Self::Session { post: Post { permit, .. }, .. }
             | Self::LegacyPost { post: Post { permit, .. }, .. } => *permit = body,
@@ -140,6 +144,39 @@ impl ModernRequest {
     }
 }
 
+/// A notification of the modern era. The protocol defines none that a client posts.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#sending-messages-to-the-server>
+#[derive(Debug)]
+pub struct PostedNotification {
+    notification: Notification,
+    /// The permit for the body's bytes.
+    permit: Option<BytePermit>,
+}
+
+impl PostedNotification {
+    /// Its method.
+    pub fn method(&self) -> &str {
+        &self.notification.method
+    }
+
+    /// Its parameters, not decoded.
+    pub fn params(&self) -> Option<&Raw> {
+        self.notification.params.as_ref()
+    }
+
+    /// The message.
+    #[cfg(feature = "std")]
+    pub(crate) fn message(&self) -> &Notification {
+        &self.notification
+    }
+
+    /// The answer, which says only that it was received.
+    pub fn answer(&self) -> HttpResponse {
+        HttpResponse::empty(202)
+    }
+}
+
 /// A message posted by a client of the legacy era.
 #[derive(Debug)]
 pub struct Post {
@@ -194,12 +231,11 @@ fn route_frame(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<Reques
             }
             let modern = envelope.version.is_some() || kept.version.version().era() == Some(Era::Modern);
             if modern && setup.eras() != Eras::LegacyOnly {
-                // The modern era defines no notification that a client posts: it is accepted, without effect.
                 check_notification(&kept, &notification.method, &envelope)
                     .map_err(|what| mismatch_response(kept.version.version().error_id(), what))?;
                 check_spoken(setup, &envelope)?;
                 //= S3.6 "Notification accepted → 202 without body"
-                return Ok(RequestRoute::Answer(HttpResponse::empty(202)));
+                return Ok(RequestRoute::Notification(PostedNotification { notification, permit: None }));
             }
             route_to_session(setup, &kept, Frame::Single(Message::Notification(notification)).into())
         }

@@ -1,0 +1,187 @@
+//! Handlers of notifications, and of requests without a handler of their own.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::future::Future;
+
+use super::replies::reply;
+use super::{Context, Handler, HandlerMode, Router, RouterError};
+use crate::front::handler::notification_context::NotificationContext;
+use crate::front::handler::output::ResultOrInput;
+use crate::front::handler_error::IntoAnswer;
+use crate::front::notification_handlers::{NotificationHandlers, NotificationQueue};
+use crate::front::params::decode_as;
+use crate::front::reply::Reply;
+use crate::front::{CustomRequest, Notification};
+use crate::rpc::Raw;
+use crate::schema::{
+    self, Cancelled, CustomParams, CustomResult, Discover, EmptyResult, Initialize, Initialized, Method,
+    Notification as _, Progress, Revision, SubscriptionsListen,
+};
+
+/// The handlers of messages that the protocol does not define.
+pub(super) struct CustomHandlers<M: HandlerMode> {
+    fallback: Option<M::Handler<(String, Option<Raw>), Context>>,
+    notifications: NotificationHandlers<M, NotificationContext>,
+}
+
+impl<M: HandlerMode> CustomHandlers<M> {
+    pub(super) fn new() -> Self {
+        Self { fallback: None, notifications: NotificationHandlers::new() }
+    }
+
+    pub(super) fn has_fallback(&self) -> bool {
+        self.fallback.is_some()
+    }
+
+    /// Starts the fallback handler of a request, if there is one.
+    pub(super) fn fall_back(
+        &self,
+        method: &str,
+        params: Option<Raw>,
+        context: Context,
+    ) -> Option<M::HandlerFuture> {
+        Some(self.fallback.as_ref()?((method.into(), params), context))
+    }
+}
+
+impl<M: HandlerMode> Router<M> {
+    /// Sets the handler of requests that have no other: for proxies, which pass everything on.
+    ///
+    /// Without it, such requests are answered with [`METHOD_NOT_FOUND`](crate::rpc::code::METHOD_NOT_FOUND). Requests
+    /// of the protocol reach it only if their capability is [declared](Self::declare).
+    ///
+    /// ```
+    /// use mcp_proto::front::{Client, CustomRequest, HandlerError, Router};
+    ///
+    /// fn proxy(upstream: Client) -> Router {
+    ///     Router::new("proxy", "1.0.0").fallback(move |request: CustomRequest, _| {
+    ///         let upstream = upstream.clone();
+    ///         async move { Ok::<_, HandlerError>(upstream.request_custom(request.method, request.params).await?) }
+    ///     })
+    /// }
+    /// # drop(proxy);
+    /// ```
+    #[must_use]
+    pub fn fallback<F, H>(mut self, handler: H) -> Self
+    where
+        F: Future<Output: IntoAnswer<CustomResult>> + 'static,
+        H: Fn(CustomRequest, Context) -> F + Handler<M, CustomRequest, Context, F>,
+    {
+        let erased = handler.erase(
+            |(method, params): (String, Option<Raw>), context: &Context| match decode_as(&method, params) {
+                Ok(params) => Ok((CustomRequest::new(method, params), context.revision())),
+                Err(error) => Err(Reply::Error(error)),
+            },
+            |revision: Revision, output: F::Output| {
+                reply(output.into_answer().map(ResultOrInput::Result), revision)
+            },
+        );
+        self.custom.fallback = Some(erased);
+        self
+    }
+
+    /// Sets the handler of the client's notifications `N`.
+    ///
+    /// Handlers of notifications run one at a time for each connection, in the order of arrival. At most 256
+    /// notifications wait for that, and at most 16 MiB of them; the oldest are dropped, and
+    /// [`NotificationsDropped`](crate::peer::server::Diagnostic::NotificationsDropped) reports them. Notifications whose
+    /// parameters do not match `N` are ignored. Over HTTP, a client of 2026-07-28 gets the answer to its POST once the
+    /// handler has finished.
+    ///
+    /// Every notification is also an [event](crate::front::ServerEvent::Notification).
+    #[must_use]
+    pub fn notification<N, F, H>(mut self, handler: H) -> Self
+    where
+        N: schema::Notification,
+        F: Future<Output = ()> + 'static,
+        H: Fn(N::Params, NotificationContext) -> F + Handler<M, N::Params, NotificationContext, F>,
+    {
+        self.refuse_reserved(N::NAME);
+        let erased = handler.erase(decode_notification::<N::Params>, |(), ()| no_reply());
+        self.custom.notifications.insert(Cow::Borrowed(N::NAME), erased);
+        self
+    }
+
+    /// Sets the handler of the client's notifications of this name. As [`notification`](Self::notification) otherwise.
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    ///
+    /// let router = Router::new("printer", "1.0.0")
+    ///     .on_notification("com.example/paperAdded", async |params, _| println!("{:?}", params.extra));
+    /// assert!(router.check().is_ok());
+    /// ```
+    #[must_use]
+    pub fn on_notification<F, H>(mut self, name: impl Into<String>, handler: H) -> Self
+    where
+        F: Future<Output = ()> + 'static,
+        H: Fn(CustomParams, NotificationContext) -> F + Handler<M, CustomParams, NotificationContext, F>,
+    {
+        let name = name.into();
+        self.refuse_reserved(&name);
+        let erased = handler.erase(decode_notification::<CustomParams>, |(), ()| no_reply());
+        self.custom.notifications.insert(Cow::Owned(name), erased);
+        self
+    }
+
+    /// Sets the handler of the client's notifications that the protocol does not define and that have no other handler.
+    /// As [`notification`](Self::notification) otherwise.
+    #[must_use]
+    pub fn notification_fallback<F, H>(mut self, handler: H) -> Self
+    where
+        F: Future<Output = ()> + 'static,
+        H: Fn(Notification, NotificationContext) -> F + Handler<M, Notification, NotificationContext, F>,
+    {
+        let erased = handler.erase(
+            |notification: Notification, _: &NotificationContext| Ok((notification, ())),
+            |(), ()| no_reply(),
+        );
+        self.custom.notifications.set_fallback(erased);
+        self
+    }
+
+    /// Creates the queue of a connection's notifications that have handlers, if there are any.
+    pub(in crate::front) fn notification_queue(&self) -> Option<Box<NotificationQueue<NotificationContext>>> {
+        self.custom.notifications.queue()
+    }
+
+    /// Starts the handler of a notification, if there is one.
+    pub(in crate::front) fn start_notification(
+        &self,
+        notification: Notification,
+        context: NotificationContext,
+    ) -> Option<M::HandlerFuture> {
+        self.custom.notifications.start(notification, context)
+    }
+
+    /// Records the error for a handler that would never be called, because the machine handles the message itself.
+    pub(super) fn refuse_reserved(&mut self, name: &str) {
+        const RESERVED: [&str; 6] = [
+            Initialize::NAME,
+            Discover::NAME,
+            SubscriptionsListen::NAME,
+            Initialized::NAME,
+            Cancelled::NAME,
+            Progress::NAME,
+        ];
+        if RESERVED.contains(&name) {
+            self.record_error(RouterError::Reserved { name: name.into() });
+        }
+    }
+}
+
+/// Decodes the parameters of a notification; absent parameters count as an empty object.
+fn decode_notification<P: schema::Params>(
+    notification: Notification,
+    _: &NotificationContext,
+) -> Result<(P, ()), Reply> {
+    let params = decode_as(&notification.method, notification.params).map_err(Reply::Error)?;
+    Ok((params, ()))
+}
+
+/// Notifications get no answer.
+fn no_reply() -> Reply {
+    Reply::result(EmptyResult::new())
+}
