@@ -170,6 +170,6 @@ pub use {
     handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},
     handler::progress::Progress,
     handler::server_requests::{ElicitationCompletion, InputFuture},
-    router::{LiveRouter, Router, RouterError, ServedRouter, TemplateError},
+    router::{LimitedCall, LiveRouter, RateExceeded, Router, RouterError, ServedRouter, TemplateError},
     server::{ServerEvent, ServerHandle},
 };

@@ -11,11 +11,12 @@
 //!
 //! Every operation takes time logarithmic in the number of entries and owners.
 //!
-//! A [`ByteBudget`] limits the bytes that a server holds for its owners.
+//! A [`ByteBudget`] limits the bytes that a server holds for its owners, a [`RateLimiter`] how often they do something.
 
 mod byte_budget;
 mod fair_table;
 mod owner;
+mod rate_limiter;
 mod shares;
 
 use core::fmt;
@@ -23,6 +24,7 @@ use core::fmt;
 pub use byte_budget::{ByteAccount, ByteBudget, ByteLimits, BytePermit, BytePurpose, OverBudgetError};
 pub use fair_table::FairTable;
 pub use owner::QuotaOwner;
+pub use rate_limiter::{RateLimit, RateLimiter};
 pub use shares::{EvictionTarget, Shares};
 
 /// The owner has no room left: all its entries are in use or must be kept.

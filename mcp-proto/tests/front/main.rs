@@ -33,6 +33,7 @@ mod live_router;
 mod queues;
 mod quotas;
 mod request_context;
+mod rates;
 mod router_context;
 mod router_resources;
 mod router_state;

@@ -37,6 +37,9 @@ impl<M: HandlerMode> Router<M> {
                 Ok(context) => context,
                 Err(denied) => return Dispatch::Reply(denied),
             };
+            if let Err(exceeded) = self.check_rate(method, params.as_ref(), &context) {
+                return Dispatch::Reply(exceeded);
+            }
             return Dispatch::Handler(handler(params, context));
         }
         if let Some(service) = service
@@ -80,6 +83,9 @@ impl<M: HandlerMode> Router<M> {
             Ok(context) => context,
             Err(denied) => return Ok(Dispatch::Reply(denied)),
         };
+        if let Err(exceeded) = self.check_tool_rate(&call.name, &context) {
+            return Ok(Dispatch::Reply(exceeded));
+        }
         if let Err(reply) = self.check_arguments(&call, &context) {
             return Ok(Dispatch::Reply(reply));
         }

@@ -10,6 +10,7 @@ mod list_listeners;
 mod live;
 mod experimental;
 mod prompts;
+mod rates;
 mod registry;
 mod replies;
 mod resources;
@@ -62,6 +63,8 @@ use custom::CustomHandlers;
 pub use error::RouterError;
 pub(crate) use list_listeners::{ListListener, ListenerGuard};
 pub use live::LiveRouter;
+use rates::Rates;
+pub use rates::{LimitedCall, RateExceeded};
 use registry::Registry;
 use replies::reply;
 use schema_checks::InputChecks;
@@ -128,6 +131,7 @@ pub struct Router<M: HandlerMode = SendHandlers, S = ()> {
     headers: ToolHeaders,
     scopes: ToolScopes,
     input_checks: InputChecks,
+    rates: Rates,
     error: Option<RouterError>,
 }
 
@@ -196,6 +200,7 @@ impl<M: HandlerMode> Router<M> {
             headers: ToolHeaders::default(),
             scopes: ToolScopes::default(),
             input_checks: InputChecks::default(),
+            rates: Rates::default(),
             error: None,
         }
     }

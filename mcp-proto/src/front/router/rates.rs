@@ -1,0 +1,213 @@
+//! The rates of tool calls and completions.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::time::Duration;
+use std::sync::Mutex;
+
+use super::{Context, HandlerMode, Router};
+use crate::front::params::decode_params;
+use crate::front::reply::Reply;
+use crate::front::signal::lock;
+use crate::peer::Principal;
+use crate::quota::{QuotaOwner, RateLimit, RateLimiter};
+use crate::rpc::{Raw, code};
+use crate::schema::{CallTool, CallToolResult, Complete, Method as _};
+use crate::{HumanDuration, Instant, UnixTime};
+
+/// The default rate of completions: clients send one for each pause in typing, and no person types faster.
+const COMPLETIONS: RateLimit = RateLimit::per_second(20).burst(40);
+
+/// The rates of a router's requests.
+pub(super) struct Rates {
+    completions: Option<Mutex<RateLimiter>>,
+    tools: Option<Mutex<RateLimiter>>,
+    tool_limiter: Option<Box<ToolLimiter>>,
+}
+
+type ToolLimiter = dyn Fn(&LimitedCall<'_>) -> Result<(), RateExceeded> + Send + Sync;
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self { completions: Some(Mutex::new(RateLimiter::new(COMPLETIONS))), tools: None, tool_limiter: None }
+    }
+}
+
+/// A tool call, as a [limiter](Router::tool_limiter) sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LimitedCall<'a> {
+    /// The name of the tool.
+    pub tool: &'a str,
+    /// The owner whose quota the call uses: its principal, or the address it came from.
+    pub owner: &'a QuotaOwner,
+    /// The principal on whose behalf the call is made, if the transport knows one.
+    pub principal: Option<&'a Principal>,
+    /// The time of day of the call, from the clock of the server.
+    pub time: UnixTime,
+}
+
+/// Why a call is refused: the caller exceeds a rate. The model sees it as the text of a result with `isError`.
+///
+/// ```
+/// use core::time::Duration;
+/// use mcp_proto::front::RateExceeded;
+///
+/// assert_eq!(RateExceeded::from(Duration::from_secs(90)).to_string(), "too many calls: try again in 90 s");
+/// assert_eq!(RateExceeded::from("ten reports a day are enough").to_string(), "ten reports a day are enough");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateExceeded(String);
+
+impl From<Duration> for RateExceeded {
+    /// Asks to call again after this time.
+    fn from(wait: Duration) -> Self {
+        Self(alloc::format!("too many calls: try again in {}", HumanDuration(wait)))
+    }
+}
+
+impl From<String> for RateExceeded {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}
+
+impl From<&str> for RateExceeded {
+    fn from(message: &str) -> Self {
+        Self(message.into())
+    }
+}
+
+impl core::fmt::Display for RateExceeded {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Rates.
+///
+/// An owner's rate holds on all connections of the router together. The time is the time of day of the server's clock,
+/// which all connections share.
+impl<M: HandlerMode> Router<M> {
+    /// Limits how often each owner calls tools: its principal, or the address it came from. Default: no limit, because
+    /// what a call costs is known only to its author.
+    ///
+    /// A call beyond the rate is answered before its arguments are looked at, by a result with `isError` that says when
+    /// to call again: the model reads it. A call that the client repeats with the input that the server requested counts
+    /// again.
+    ///
+    /// ```
+    /// use mcp_proto::front::{NoArguments, Router};
+    /// use mcp_proto::quota::RateLimit;
+    /// use mcp_proto::schema::{Json, Tool};
+    ///
+    /// let router = Router::new("notes", "1.0.0")
+    ///     .tool_with(Tool::new("clear", "Deletes all notes", Json::empty_object()), async |NoArguments {}, _| "done")
+    ///     .tool_rate(RateLimit::per_second(20).burst(40));
+    /// # drop(router);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#security-considerations>
+    #[must_use]
+    pub fn tool_rate(mut self, limit: RateLimit) -> Self {
+        self.rates.tools = Some(Mutex::new(RateLimiter::new(limit)));
+        self
+    }
+
+    /// Sets a limiter of tool calls, for rates that differ by tool or caller, or that several servers share.
+    ///
+    /// It is called before the arguments of a call are looked at. If it returns an error (a time to wait, or a message),
+    /// the call is answered by a result with `isError` and that text. It must not block. It adds to
+    /// [`tool_rate`](Self::tool_rate).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use mcp_proto::front::{LimitedCall, NoArguments, Router};
+    /// use mcp_proto::schema::{Json, Tool};
+    ///
+    /// let router = Router::new("notes", "1.0.0")
+    ///     .tool_with(Tool::new("clear", "Deletes all notes", Json::empty_object()), async |NoArguments {}, _| "done")
+    ///     .tool_limiter(|call: &LimitedCall<'_>| match (call.tool, call.principal) {
+    ///         ("clear", None) => Err(Duration::from_secs(60)),
+    ///         _ => Ok(()),
+    ///     });
+    /// # drop(router);
+    /// ```
+    #[must_use]
+    pub fn tool_limiter<E: Into<RateExceeded>>(
+        mut self,
+        limiter: impl Fn(&LimitedCall<'_>) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Self {
+        self.rates.tool_limiter = Some(Box::new(move |call| limiter(call).map_err(Into::into)));
+        self
+    }
+
+    /// Sets how often each owner requests completions; `None` is no limit. Default: 20 a second, and 40 at once, which
+    /// is more than a person types.
+    ///
+    /// A request beyond the rate is answered by an error of the code [`INTERNAL_ERROR`](code::INTERNAL_ERROR). An empty
+    /// completion would be an answer: clients should cache those, and would go on to show that nothing fits.
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::quota::RateLimit;
+    ///
+    /// let router = Router::new("notes", "1.0.0").completion_rate(RateLimit::per_second(5));
+    /// # drop(router);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#security>
+    #[must_use]
+    pub fn completion_rate(mut self, limit: impl Into<Option<RateLimit>>) -> Self {
+        self.rates.completions = limit.into().map(|limit| Mutex::new(RateLimiter::new(limit)));
+        self
+    }
+
+    /// Checks the rate of a request that a handler of its method answers.
+    pub(super) fn check_rate(
+        &self,
+        method: &str,
+        params: Option<&Raw>,
+        context: &Context,
+    ) -> Result<(), Reply> {
+        match method {
+            //= S8.17 "rate limit"
+            Complete::NAME => match take(self.rates.completions.as_ref(), context) {
+                Ok(()) => Ok(()),
+                Err(wait) => {
+                    let wait = HumanDuration(wait);
+                    let message = alloc::format!("too many completion requests: try again in {wait}");
+                    Err(Reply::error(code::INTERNAL_ERROR, message))
+                }
+            },
+            CallTool::NAME if self.rates.tools.is_some() || self.rates.tool_limiter.is_some() => {
+                let call = decode_params::<CallTool>(params.cloned()).map_err(Reply::Error)?;
+                self.check_tool_rate(&call.name, context)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the rate of a tool call.
+    //= S8.8 "rate limit"
+    pub(super) fn check_tool_rate(&self, tool: &str, context: &Context) -> Result<(), Reply> {
+        let exceeded = match (take(self.rates.tools.as_ref(), context), &self.rates.tool_limiter) {
+            (Err(wait), _) => Err(RateExceeded::from(wait)),
+            (Ok(()), None) => return Ok(()),
+            (Ok(()), Some(limiter)) => limiter(&LimitedCall {
+                tool,
+                owner: &context.owner(),
+                principal: context.principal(),
+                time: context.connection().unix_time(),
+            }),
+        };
+        exceeded.map_err(|RateExceeded(message)| Reply::result(CallToolResult::error(message)))
+    }
+}
+
+/// Takes a token of the request's owner.
+fn take(limiter: Option<&Mutex<RateLimiter>>, context: &Context) -> Result<(), Duration> {
+    let Some(limiter) = limiter else { return Ok(()) };
+    let now = Instant::from_origin(context.connection().unix_time().since_epoch());
+    lock(limiter).try_take(&context.owner(), now)
+}

@@ -1,0 +1,151 @@
+//! The rates of tool calls and completions.
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use crate::common::front_http::HttpHarness;
+use crate::common::router::ServerHarness;
+use crate::common::tools::tool;
+use mcp_proto::front::{LimitedCall, NoArguments, Router};
+use mcp_proto::quota::RateLimit;
+use mcp_proto::rpc::code;
+use mcp_proto::schema::{Complete, CompleteParams, CompleteResult, Completion};
+use serde_json::{Value, json};
+
+fn completing() -> Router {
+    Router::new("typist", "1").completion(async |_: CompleteParams, _| vec!["rust".to_string()])
+}
+
+fn completion() -> Value {
+    json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "r"}})
+}
+
+fn tools() -> Router {
+    Router::new("tools", "1")
+        .tool_with(tool("work"), async |NoArguments {}, _| "done")
+        .tool_with(tool("rest"), async |NoArguments {}, _| "rested")
+}
+
+/// How many of `count` completions are answered by values.
+fn answered(s: &mut ServerHarness, count: usize) -> usize {
+    (0..count).filter(|_| s.request("completion/complete", completion())["result"].is_object()).count()
+}
+
+/// S8.17
+#[test]
+fn server_answers_forty_completions_at_once_and_twenty_a_second() {
+    for mut s in [ServerHarness::modern(completing()), ServerHarness::legacy(completing())] {
+        assert_eq!(answered(&mut s, 100), 40);
+        let error = s.error("completion/complete", completion());
+        assert_eq!(error["code"], code::INTERNAL_ERROR);
+        assert_eq!(error["message"], "too many completion requests: try again in 50 ms");
+        s.advance(Duration::from_millis(50));
+        assert_eq!(answered(&mut s, 10), 1);
+        s.advance(Duration::from_secs(1));
+        assert_eq!(answered(&mut s, 100), 20);
+    }
+}
+
+/// S8.17: a person who types is far below the rate.
+#[test]
+fn completions_within_the_rate_are_all_answered() {
+    let mut s = ServerHarness::modern(completing());
+    for _ in 0..200 {
+        assert_eq!(answered(&mut s, 1), 1);
+        s.advance(Duration::from_millis(50));
+    }
+}
+
+/// S8.17
+#[test]
+fn rate_of_completions_can_be_set_and_switched_off() {
+    let mut s = ServerHarness::modern(completing().completion_rate(RateLimit::per_second(3)));
+    assert_eq!(answered(&mut s, 10), 3);
+    let mut s = ServerHarness::modern(completing().completion_rate(None));
+    assert_eq!(answered(&mut s, 100), 100);
+}
+
+/// S8.17
+#[test]
+fn rate_holds_for_a_hand_written_handler_of_completions() {
+    let router = Router::new("typist", "1")
+        .handler::<Complete, _, _>(async |_, _| CompleteResult::new(Completion::new(vec!["rust".into()])));
+    assert_eq!(answered(&mut ServerHarness::modern(router), 100), 40);
+}
+
+/// S8.8
+#[test]
+fn call_beyond_the_rate_is_a_result_that_says_when_to_call_again() {
+    let router = || tools().tool_rate(RateLimit::per_second(2).burst(3));
+    for mut s in [ServerHarness::modern(router()), ServerHarness::legacy(router())] {
+        for _ in 0..3 {
+            assert_eq!(s.call("work", json!({}))["content"][0]["text"], "done");
+        }
+        let refused = s.call("rest", json!({}));
+        assert_eq!(refused["isError"], true);
+        assert_eq!(refused["content"][0]["text"], "too many calls: try again in 500 ms");
+        s.advance(Duration::from_millis(500));
+        assert!(s.call("work", json!({})).get("isError").is_none());
+        assert_eq!(s.call("work", json!({}))["isError"], true);
+    }
+}
+
+/// S8.8
+#[test]
+fn calls_of_tools_have_no_rate_by_default() {
+    let mut s = ServerHarness::modern(tools());
+    assert!((0..200).all(|_| s.call("work", json!({})).get("isError").is_none()));
+}
+
+/// S8.8
+#[test]
+fn limiter_sees_tool_and_time_and_its_message_reaches_the_model() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let router = tools().tool_limiter(move |call: &LimitedCall<'_>| {
+        log.lock().unwrap().push((call.tool.to_string(), call.time));
+        if call.tool == "work" { Err("no work on Sundays") } else { Ok(()) }
+    });
+    let mut s = ServerHarness::modern(router);
+    let refused = s.call("work", json!({}));
+    assert_eq!(
+        (&refused["isError"], &refused["content"][0]["text"]),
+        (&json!(true), &json!("no work on Sundays"))
+    );
+    s.advance(Duration::from_secs(7));
+    assert_eq!(s.call("rest", json!({}))["content"][0]["text"], "rested");
+    let seen = seen.lock().unwrap();
+    assert_eq!((seen[0].0.as_str(), seen[1].0.as_str(), seen.len()), ("work", "rest", 2));
+    assert_eq!(seen[1].1.saturating_since(seen[0].1), Duration::from_secs(7));
+}
+
+/// S8.8: a call that is refused costs neither validation nor the handler.
+#[test]
+fn call_beyond_the_rate_does_not_reach_its_handler() {
+    let runs = Arc::new(Mutex::new(0));
+    let count = runs.clone();
+    let router = Router::new("tools", "1")
+        .tool_with(tool("work"), move |NoArguments {}, _| {
+            *count.lock().unwrap() += 1;
+            async { "done" }
+        })
+        .tool_rate(RateLimit::per_second(1));
+    let mut s = ServerHarness::modern(router);
+    for _ in 0..10 {
+        s.call("work", json!({}));
+    }
+    assert_eq!(*runs.lock().unwrap(), 1);
+}
+
+/// S8.8: owners do not use up each other's rates, and no owner gains by another connection.
+#[test]
+fn rate_holds_for_each_address_over_all_its_connections() {
+    let mut web = HttpHarness::new(tools().tool_rate(RateLimit::per_second(1).burst(2)));
+    let mut called = |address: &str| {
+        web.client = address.parse().ok();
+        let answer = web.call("work", json!({})).json();
+        answer["result"].get("isError").is_none()
+    };
+    assert_eq!([called("192.0.2.1"), called("192.0.2.1"), called("192.0.2.1")], [true, true, false]);
+    assert_eq!([called("192.0.2.2"), called("192.0.2.2"), called("192.0.2.2")], [true, true, false]);
+}
