@@ -355,6 +355,47 @@ fn log_in(url: &str, tokens: &str) -> CommandOutput {
     block_on(login.or(late))
 }
 
+/// C12.25: a shell would cut the URL at its first `&`.
+#[cfg(unix)]
+#[test]
+fn login_opens_the_page_in_the_browser_without_a_shell() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = std::env::temp_dir().join(format!("mcp-cli-browser-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let (browser, opened) = (folder.join("browser"), folder.join("opened"));
+    assert!(std::process::Command::new("mkfifo").arg(&opened).status().unwrap().success());
+    std::fs::write(&browser, format!("#!/bin/sh\nprintf '%s\\n' \"$#\" \"$1\" > '{}'\n", opened.display()))
+        .unwrap();
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let town = block_on(AuthTestbed::new());
+    let (url, tokens) = (town.url(), folder.join("tokens"));
+    let late = async {
+        Timer::after(Duration::from_secs(20)).await;
+        panic!("no browser was opened after twenty seconds")
+    };
+    let login = async {
+        let mut command = Command::new(program());
+        command.args(["login", &url, "--tokens", tokens.to_str().unwrap()]).env("BROWSER", &browser);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        loop {
+            let line = lines.next().await.expect("the page is printed").unwrap();
+            if line.trim().starts_with("http://") {
+                let pipe = opened.clone();
+                let arguments = smol::unblock(move || std::fs::read_to_string(pipe).unwrap()).await;
+                break (line.trim().to_owned(), arguments);
+            }
+        }
+    };
+    let (printed, arguments) = block_on(login.or(late));
+    assert!(printed.contains('&'), "{printed}");
+    assert_eq!(arguments, format!("1\n{printed}\n"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// C12.2, C12.24, C12.25
 #[test]
 fn login_authorizes_the_other_commands_until_logout() {

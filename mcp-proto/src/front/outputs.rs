@@ -30,7 +30,12 @@ pub(crate) struct OutputChecker {
 }
 
 impl OutputChecker {
-    fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), OutputError> {
+    fn check(
+        &self,
+        tool: &str,
+        result: &CallToolResult,
+        is_legacy: impl FnOnce() -> bool,
+    ) -> Result<(), OutputError> {
         if self.off.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -48,7 +53,10 @@ impl OutputChecker {
                 schema
             }
         };
-        check(&schema, result)
+        check(&schema, result)?;
+        //= C9.7 "any JSON value in 26; object in 25"
+        let other = result.structured_content.as_ref().is_some_and(|json| !json.as_str().starts_with('{'));
+        if other && !result.failed() && is_legacy() { Err(OutputError::NotAnObject) } else { Ok(()) }
     }
 }
 
@@ -73,9 +81,11 @@ impl CalledTool {
     }
 }
 
-/// Learns output schemas from a list of tools, and checks the structured result of a tool call.
+/// Learns output schemas from a list of tools, and checks the structured result of a tool call. `is_legacy` says whether
+/// the server is of a legacy revision.
 pub(super) fn check_result<M: Method>(
     outputs: Option<&OutputChecker>,
+    is_legacy: impl FnOnce() -> bool,
     tool: &CalledTool,
     result: M::Result,
 ) -> Result<M::Result, Error> {
@@ -85,7 +95,7 @@ pub(super) fn check_result<M: Method>(
         lock(&outputs.schemas).learn(&listed.tools);
     }
     if let (Some(tool), Some(called)) = (&tool.0, any.downcast_ref::<CallToolResult>())
-        && let Err(fault) = outputs.check(tool, called)
+        && let Err(fault) = outputs.check(tool, called, is_legacy)
     {
         return Err(Error::Output {
             tool: String::from(&**tool),

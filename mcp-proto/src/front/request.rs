@@ -277,7 +277,8 @@ impl<M: Method> Call<M> {
 
     /// Decodes an outcome and checks its result.
     pub(super) fn decode_outcome(&self, outcome: Outcome) -> Result<M::Result, Error> {
-        check_result::<M>(self.link.outputs(), &self.tool, outcome.decode::<M>()?)
+        let is_legacy = || self.link.is_legacy();
+        check_result::<M>(self.link.outputs(), is_legacy, &self.tool, outcome.decode::<M>()?)
     }
 
     /// The id by which the machine knows the request.

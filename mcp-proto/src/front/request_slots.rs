@@ -228,4 +228,9 @@ pub(crate) trait RequestLink: Send + Sync {
     fn outputs(&self) -> Option<&OutputChecker> {
         None
     }
+
+    /// Whether the peer is known to be of a legacy revision.
+    fn is_legacy(&self) -> bool {
+        false
+    }
 }

@@ -72,6 +72,8 @@ pub(crate) enum Lookup {
 pub enum OutputError {
     /// The tool has an output schema, but the result has no structured content.
     Missing,
+    /// The structured content is not an object, as it must be up to 2025-11-25.
+    NotAnObject,
     /// The structured content does not match the schema, or cannot be checked.
     Value(CheckError),
     /// The schema cannot be used.
@@ -83,6 +85,9 @@ impl fmt::Display for OutputError {
         match self {
             Self::Missing => {
                 f.write_str("the tool has an output schema, but its result has no structured content")
+            }
+            Self::NotAnObject => {
+                f.write_str("the structured result of a server before 2026-07-28 must be an object")
             }
             Self::Value(error) => write!(f, "the structured result does not fit the output schema: {error}"),
             Self::Schema(error) => write!(f, "the structured result cannot be checked: {error}"),

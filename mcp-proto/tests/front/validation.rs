@@ -314,4 +314,22 @@ mod client {
         assert!(call(&mut s, json!({"content": [], "structuredContent": {"a": 1}})).is_ok());
         assert!(call(&mut s, json!({"content": [], "structuredContent": {}})).is_err());
     }
+
+    /// C9.7: any JSON value in 2026-07-28, only an object before.
+    #[test]
+    fn structured_results_of_a_legacy_server_are_objects() {
+        for (value, is_object) in [(json!([1]), false), (json!("a"), false), (json!({"a": 1}), true)] {
+            let result = json!({"content": [], "structuredContent": value});
+            let mut legacy = ClientHarness::legacy();
+            list(&mut legacy, json!({}));
+            match call(&mut legacy, result) {
+                Ok(_) => assert!(is_object, "{value}"),
+                Err(Error::Output { error: OutputError::NotAnObject, .. }) => assert!(!is_object, "{value}"),
+                Err(other) => panic!("{other}"),
+            }
+            let mut modern = ClientHarness::modern();
+            list(&mut modern, json!({}));
+            assert!(call(&mut modern, structured(value)).is_ok());
+        }
+    }
 }
