@@ -128,7 +128,7 @@ fn client_requests_log_messages_only_where_the_application_asks_for_them() {
     }
 }
 
-/// C1.4
+/// C1.4, C3.4
 #[test]
 fn written_notifications_have_no_id_and_received_ones_get_no_answer() {
     let mut config = config();

@@ -19,3 +19,4 @@ mod server_requests;
 mod slow;
 mod tasks;
 mod watch;
+mod wire_rules;

@@ -212,7 +212,7 @@ fn client_keeps_a_challenge_beside_an_error() {
     }
 }
 
-/// C4.3: the client sends no responses to a modern server, even to a request made before its era was known.
+/// C1.5, C4.3: the client sends no responses to a modern server, even to a request made before its era was known.
 #[test]
 fn client_does_not_answer_a_server_that_turns_out_to_be_modern() {
     for together in [false, true] {
