@@ -8,6 +8,7 @@ pub(crate) struct Headers<'h>(pub(crate) &'h HeaderMap);
 
 impl Fields for Headers<'_> {
     fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
+        //= S3.10 "Header names compared case-insensitively"
         for value in self.0.get_all(name) {
             show(value.as_bytes());
         }

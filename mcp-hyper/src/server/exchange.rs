@@ -207,6 +207,7 @@ enum RemainingBody {
     Unknown,
 }
 
+//= S3.16 "Client disconnect = cancel"
 /// The body of a response. Dropping it before its end tells the exchange that the client has disconnected.
 pub struct ResponseBody<H: HandlerMode = SendHandlers> {
     exchange: Option<TimedExchange<H>>,
