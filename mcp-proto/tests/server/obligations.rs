@@ -289,3 +289,46 @@ fn server_answers_a_ping_while_requests_are_unanswered() {
     assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": 3, "result": {}}));
     s.expect_silence();
 }
+
+/// S2.1: JSON of the application may have line breaks; a message has none.
+#[test]
+fn message_is_one_line_whatever_the_application_sends() {
+    let mut s = ServerHarness::new(config());
+    let request = call(&mut s, 1, json!({}));
+    let mut result = CallToolResult::text("two\nlines\r\u{2028}");
+    result.structured_content = Some(mcp_proto::schema::Json::new("{\n  \"a\":\r\n 1\n}").unwrap());
+    s.server.at(s.now).respond(request, Answer::Result(&result));
+    let mut out = Vec::new();
+    assert!(s.server.poll_transmit(&mut out));
+    assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 1, "{}", String::from_utf8_lossy(&out));
+    assert!(out.ends_with(b"\n") && !out.contains(&b'\r'));
+    let line: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(line["result"]["structuredContent"], json!({"a": 1}));
+    assert_eq!(line["result"]["content"][0]["text"], "two\nlines\r\u{2028}");
+}
+
+/// S8.15
+#[test]
+fn media_are_sent_in_base64_with_their_types() {
+    let mut s = ServerHarness::new(config());
+    let request = call(&mut s, 1, json!({}));
+    let mut result = CallToolResult::new();
+    let mut blob = BlobResourceContents::from_bytes("x:z", [0, 255]);
+    blob.mime_type = Some("application/octet-stream".into());
+    result.content = vec![
+        ContentBlock::image_bytes([1, 2, 3, 4], "image/png"),
+        ContentBlock::audio_bytes([255, 254], "audio/wav"),
+        ContentBlock::resource(TextResourceContents::new("x:y", "why")),
+        ContentBlock::resource(blob),
+    ];
+    s.server.at(s.now).respond(request, Answer::Result(&result));
+    assert_eq!(
+        s.line()["result"]["content"],
+        json!([
+            {"type": "image", "data": "AQIDBA==", "mimeType": "image/png"},
+            {"type": "audio", "data": "//4=", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "x:y", "text": "why"}},
+            {"type": "resource", "resource": {"uri": "x:z", "blob": "AP8=", "mimeType": "application/octet-stream"}},
+        ])
+    );
+}
