@@ -163,8 +163,8 @@ pub use handler::input_rounds::{SingleUse, StateId, StateUse, UsedStates};
 pub use handler::{arguments::DescribedArguments, json_schema::Structured};
 #[cfg(feature = "server")]
 pub use {
-    handler::arguments::{Arguments, NoArguments},
     attachments::Attachments,
+    handler::arguments::{Arguments, NoArguments},
     handler::context::Context,
     handler::notification_context::NotificationContext,
     handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},

@@ -12,7 +12,10 @@ use super::running_handlers::{LocalFuture, SendFuture};
 pub trait HandlerMode: sealed::Sealed + Sized + 'static {
     /// The type-erased handler of parameters `P` with a context `C`.
     #[doc(hidden)]
-    type Handler<P: 'static, C: 'static>: Deref<Target: Fn(P, C) -> Self::HandlerFuture> + Clone + 'static;
+    type Handler<P: 'static, C: 'static>: Deref<Target: Fn(P, C) -> Self::HandlerFuture>
+        + Clone
+        + Unpin
+        + 'static;
 
     /// The future of a running handler.
     #[doc(hidden)]

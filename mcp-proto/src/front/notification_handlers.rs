@@ -18,9 +18,20 @@ pub(super) struct NotificationHandlers<M: HandlerMode, C: 'static> {
     fallback: Option<M::Handler<Notification, C>>,
 }
 
+impl<M: HandlerMode, C: 'static> Clone for NotificationHandlers<M, C> {
+    fn clone(&self) -> Self {
+        Self { by_name: self.by_name.clone(), fallback: self.fallback.clone() }
+    }
+}
+
 impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {
     pub(super) fn new() -> Self {
         Self { by_name: BTreeMap::new(), fallback: None }
+    }
+
+    /// Whether the same notifications have handlers.
+    pub(super) fn handles_same(&self, other: &Self) -> bool {
+        self.fallback.is_some() == other.fallback.is_some() && self.by_name.keys().eq(other.by_name.keys())
     }
 
     pub(super) fn insert(&mut self, name: Cow<'static, str>, handler: M::Handler<Notification, C>) {

@@ -1,8 +1,8 @@
 //! The client's handlers for requests of the server.
 
-mod handled;
-mod experimental;
 mod custom;
+mod experimental;
+mod handled;
 mod method_rules;
 
 use alloc::borrow::Cow;

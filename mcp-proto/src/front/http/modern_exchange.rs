@@ -53,8 +53,7 @@ impl<H: HandlerMode> ModernExchange<H> {
             core::mem::take(&mut core.caller.attachments)
         });
         drop(attachments);
-        let driver =
-            ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
+        let driver = ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
         Self { driver, service: service.clone(), subscriber, closing: false, _registration: attendance }
     }
 

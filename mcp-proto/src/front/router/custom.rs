@@ -26,9 +26,20 @@ pub(super) struct CustomHandlers<M: HandlerMode> {
     notifications: NotificationHandlers<M, NotificationContext>,
 }
 
+impl<M: HandlerMode> Clone for CustomHandlers<M> {
+    fn clone(&self) -> Self {
+        Self { fallback: self.fallback.clone(), notifications: self.notifications.clone() }
+    }
+}
+
 impl<M: HandlerMode> CustomHandlers<M> {
     pub(super) fn new() -> Self {
         Self { fallback: None, notifications: NotificationHandlers::new() }
+    }
+
+    /// Whether the same notifications and requests have handlers.
+    pub(super) fn handles_same(&self, other: &Self) -> bool {
+        self.has_fallback() == other.has_fallback() && self.notifications.handles_same(&other.notifications)
     }
 
     pub(super) fn has_fallback(&self) -> bool {
@@ -46,7 +57,7 @@ impl<M: HandlerMode> CustomHandlers<M> {
     }
 }
 
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Sets the handler of requests that have no other: for proxies, which pass everything on.
     ///
     /// Without it, such requests are answered with [`METHOD_NOT_FOUND`](crate::rpc::code::METHOD_NOT_FOUND). Requests
@@ -67,9 +78,10 @@ impl<M: HandlerMode> Router<M> {
     pub fn fallback<F, H>(mut self, handler: H) -> Self
     where
         F: Future<Output: IntoAnswer<CustomResult>> + 'static,
-        H: Fn(CustomRequest, Context) -> F + Handler<M, CustomRequest, Context, F>,
+        H: Fn(CustomRequest, Context<S>) -> F + Handler<M, CustomRequest, Context<S>, F>,
     {
         let erased = handler.erase(
+            self.state.clone(),
             |(method, params): (String, Option<Raw>), context: &Context| match decode_as(&method, params) {
                 Ok(params) => Ok((CustomRequest::new(method, params), context.revision())),
                 Err(error) => Err(Reply::Error(error)),
@@ -96,10 +108,10 @@ impl<M: HandlerMode> Router<M> {
     where
         N: schema::Notification,
         F: Future<Output = ()> + 'static,
-        H: Fn(N::Params, NotificationContext) -> F + Handler<M, N::Params, NotificationContext, F>,
+        H: Fn(N::Params, NotificationContext<S>) -> F + Handler<M, N::Params, NotificationContext<S>, F>,
     {
         self.refuse_reserved(N::NAME);
-        let erased = handler.erase(decode_notification::<N::Params>, |(), ()| no_reply());
+        let erased = handler.erase(self.state.clone(), decode_notification::<N::Params>, |(), ()| no_reply());
         self.custom.notifications.insert(Cow::Borrowed(N::NAME), erased);
         self
     }
@@ -117,11 +129,13 @@ impl<M: HandlerMode> Router<M> {
     pub fn on_notification<F, H>(mut self, name: impl Into<String>, handler: H) -> Self
     where
         F: Future<Output = ()> + 'static,
-        H: Fn(CustomParams, NotificationContext) -> F + Handler<M, CustomParams, NotificationContext, F>,
+        H: Fn(CustomParams, NotificationContext<S>) -> F
+            + Handler<M, CustomParams, NotificationContext<S>, F>,
     {
         let name = name.into();
         self.refuse_reserved(&name);
-        let erased = handler.erase(decode_notification::<CustomParams>, |(), ()| no_reply());
+        let erased =
+            handler.erase(self.state.clone(), decode_notification::<CustomParams>, |(), ()| no_reply());
         self.custom.notifications.insert(Cow::Owned(name), erased);
         self
     }
@@ -132,9 +146,11 @@ impl<M: HandlerMode> Router<M> {
     pub fn notification_fallback<F, H>(mut self, handler: H) -> Self
     where
         F: Future<Output = ()> + 'static,
-        H: Fn(Notification, NotificationContext) -> F + Handler<M, Notification, NotificationContext, F>,
+        H: Fn(Notification, NotificationContext<S>) -> F
+            + Handler<M, Notification, NotificationContext<S>, F>,
     {
         let erased = handler.erase(
+            self.state.clone(),
             |notification: Notification, _: &NotificationContext| Ok((notification, ())),
             |(), ()| no_reply(),
         );

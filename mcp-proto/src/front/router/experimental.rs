@@ -5,7 +5,7 @@ use alloc::string::String;
 use super::{HandlerMode, Router, RouterError};
 use crate::schema::Json;
 
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Declares an experimental capability with its settings: a JSON object. Clients read it in
     /// [`ServerCapabilities::experimental`](crate::schema::ServerCapabilities::experimental); handlers read those of
     /// their client in [`Context::experimental`](super::Context::experimental).

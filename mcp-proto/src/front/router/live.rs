@@ -103,7 +103,7 @@ impl<M: HandlerMode, S: 'static> LiveRouter<M, S> {
     ///
     /// - a capability that was not declared before [`Router::live`], such as that of the first tool;
     /// - a change of what clients learn once: the name, instructions, capabilities and extensions, custom methods,
-    ///   cache hints, the task configuration;
+    ///   handlers of notifications, cache hints, the task configuration;
     /// - an update within `change`.
     pub fn update(&self, change: impl FnOnce(Router<M, S>) -> Router<M, S>) -> Result<(), RouterError> {
         let shared = &*self.shared;
@@ -141,6 +141,7 @@ impl<M: HandlerMode> Router<M> {
             ("task configuration", registry(self) == registry(before)),
             ("capabilities", self.capabilities == before.capabilities),
             ("custom methods", custom_methods(self) == custom_methods(before)),
+            ("notification handlers", self.custom.handles_same(&before.custom)),
             ("cache hints", self.cache_hints == before.cache_hints),
         ];
         match fixed.into_iter().find(|(_, same)| !same) {

@@ -1,7 +1,7 @@
 //! The rates of tool calls and completions.
 
-use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::time::Duration;
 use std::sync::Mutex;
 
@@ -18,18 +18,19 @@ use crate::{HumanDuration, Instant, UnixTime};
 /// The default rate of completions: clients send one for each pause in typing, and no person types faster.
 const COMPLETIONS: RateLimit = RateLimit::per_second(20).burst(40);
 
-/// The rates of a router's requests.
+/// The rates of a router's requests. Clones of a router share them.
+#[derive(Clone)]
 pub(super) struct Rates {
-    completions: Option<Mutex<RateLimiter>>,
-    tools: Option<Mutex<RateLimiter>>,
-    tool_limiter: Option<Box<ToolLimiter>>,
+    completions: Option<Arc<Mutex<RateLimiter>>>,
+    tools: Option<Arc<Mutex<RateLimiter>>>,
+    tool_limiter: Option<Arc<ToolLimiter>>,
 }
 
 type ToolLimiter = dyn Fn(&LimitedCall<'_>) -> Result<(), RateExceeded> + Send + Sync;
 
 impl Default for Rates {
     fn default() -> Self {
-        Self { completions: Some(Mutex::new(RateLimiter::new(COMPLETIONS))), tools: None, tool_limiter: None }
+        Self { completions: Some(shared_limiter(COMPLETIONS)), tools: None, tool_limiter: None }
     }
 }
 
@@ -88,7 +89,7 @@ impl core::fmt::Display for RateExceeded {
 ///
 /// An owner's rate holds on all connections of the router together. The time is the time of day of the server's clock,
 /// which all connections share.
-impl<M: HandlerMode> Router<M> {
+impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Limits how often each owner calls tools: its principal, or the address it came from. Default: no limit, because
     /// what a call costs is known only to its author.
     ///
@@ -110,7 +111,7 @@ impl<M: HandlerMode> Router<M> {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#security-considerations>
     #[must_use]
     pub fn tool_rate(mut self, limit: RateLimit) -> Self {
-        self.rates.tools = Some(Mutex::new(RateLimiter::new(limit)));
+        self.rates.tools = Some(shared_limiter(limit));
         self
     }
 
@@ -138,7 +139,7 @@ impl<M: HandlerMode> Router<M> {
         mut self,
         limiter: impl Fn(&LimitedCall<'_>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Self {
-        self.rates.tool_limiter = Some(Box::new(move |call| limiter(call).map_err(Into::into)));
+        self.rates.tool_limiter = Some(Arc::new(move |call| limiter(call).map_err(Into::into)));
         self
     }
 
@@ -159,7 +160,7 @@ impl<M: HandlerMode> Router<M> {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#security>
     #[must_use]
     pub fn completion_rate(mut self, limit: impl Into<Option<RateLimit>>) -> Self {
-        self.rates.completions = limit.into().map(|limit| Mutex::new(RateLimiter::new(limit)));
+        self.rates.completions = limit.into().map(shared_limiter);
         self
     }
 
@@ -172,7 +173,7 @@ impl<M: HandlerMode> Router<M> {
     ) -> Result<(), Reply> {
         match method {
             //= S8.17 "rate limit"
-            Complete::NAME => match take(self.rates.completions.as_ref(), context) {
+            Complete::NAME => match take(self.rates.completions.as_deref(), context) {
                 Ok(()) => Ok(()),
                 Err(wait) => {
                     let wait = HumanDuration(wait);
@@ -191,7 +192,7 @@ impl<M: HandlerMode> Router<M> {
     /// Checks the rate of a tool call.
     //= S8.8 "rate limit"
     pub(super) fn check_tool_rate(&self, tool: &str, context: &Context) -> Result<(), Reply> {
-        let exceeded = match (take(self.rates.tools.as_ref(), context), &self.rates.tool_limiter) {
+        let exceeded = match (take(self.rates.tools.as_deref(), context), &self.rates.tool_limiter) {
             (Err(wait), _) => Err(RateExceeded::from(wait)),
             (Ok(()), None) => return Ok(()),
             (Ok(()), Some(limiter)) => limiter(&LimitedCall {
@@ -203,6 +204,10 @@ impl<M: HandlerMode> Router<M> {
         };
         exceeded.map_err(|RateExceeded(message)| Reply::result(CallToolResult::error(message)))
     }
+}
+
+fn shared_limiter(limit: RateLimit) -> Arc<Mutex<RateLimiter>> {
+    Arc::new(Mutex::new(RateLimiter::new(limit)))
 }
 
 /// Takes a token of the request's owner.

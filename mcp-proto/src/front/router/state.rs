@@ -50,6 +50,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             prompts: self.prompts,
             methods: self.methods,
             custom_methods: self.custom_methods,
+            custom: self.custom,
             page_size: self.page_size,
             cache_hints: self.cache_hints,
             task_registry: self.task_registry,
@@ -59,6 +60,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             headers: self.headers,
             scopes: self.scopes,
             input_checks: self.input_checks,
+            rates: self.rates,
             error: self.error,
         }
     }
@@ -85,6 +87,7 @@ impl<M: HandlerMode, S> Clone for Router<M, S> {
             prompts: self.prompts.clone(),
             methods: self.methods.clone(),
             custom_methods: self.custom_methods.clone(),
+            custom: self.custom.clone(),
             page_size: self.page_size,
             cache_hints: self.cache_hints.clone(),
             task_registry: self.task_registry.clone(),
@@ -94,6 +97,7 @@ impl<M: HandlerMode, S> Clone for Router<M, S> {
             headers: self.headers.clone(),
             scopes: self.scopes.clone(),
             input_checks: self.input_checks.clone(),
+            rates: self.rates.clone(),
             error: self.error.clone(),
         }
     }

@@ -65,7 +65,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
         router: ServedRouter<H>,
         task_service: Option<Arc<TaskService>>,
     ) -> Self {
-        let notifications = router.notification_queue();
+        let notifications = router.router().notification_queue();
         let handles_notifications = notifications.is_some();
         if handles_notifications {
             shared.with(|core, _, _, _| core.notifications = notifications);
@@ -185,7 +185,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let begin = |core: &mut ServerCore| core.notifications.as_mut()?.begin();
         let Some((notification, context)) = self.shared.with(|core, _, _, _| begin(core)) else { return };
         // A handler that panics here is treated like one that panics later.
-        match catch_panic(|| self.router.start_notification(notification, context)) {
+        match catch_panic(|| self.router.router().start_notification(notification, context)) {
             Ok(Some(handler)) => {
                 self.running.start(InboundId::NO_REQUEST, SuspendableHandler::of_notification(handler));
             }

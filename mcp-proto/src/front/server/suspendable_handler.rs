@@ -27,7 +27,7 @@ impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
 
     /// Wraps the handler of a notification, which has no rounds.
     pub(super) fn of_notification(future: F) -> Self {
-        Self { future, context: None }
+        Self { future, context: None, state: None }
     }
 
     /// Returns the reply to a handler that waits and has not woken itself, if only the client can help.

@@ -3,6 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::future::Future;
 
 use super::{ClientContext, ClientHandlers, answer};
@@ -39,6 +40,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         let method = method.into();
         let name = method.clone();
         let erased = handler.erase(
+            Arc::default(),
             move |params: Option<Raw>, _: &ClientContext| match decode_as(&name, params) {
                 Ok(params) => Ok((params, ())),
                 Err(error) => Err(Reply::Error(error)),
@@ -59,6 +61,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         H: Fn(CustomRequest, ClientContext) -> F + Handler<M, CustomRequest, ClientContext, F>,
     {
         let erased = handler.erase(
+            Arc::default(),
             |(method, params): (String, Option<Raw>), _: &ClientContext| match decode_as(&method, params) {
                 Ok(params) => Ok((CustomRequest::new(method, params), ())),
                 Err(error) => Err(Reply::Error(error)),
@@ -85,7 +88,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         F: Future<Output = ()> + 'static,
         H: Fn(N::Params, ClientContext) -> F + Handler<M, N::Params, ClientContext, F>,
     {
-        let erased = handler.erase(decode_notification::<N::Params>, |(), ()| no_reply());
+        let erased = handler.erase(Arc::default(), decode_notification::<N::Params>, |(), ()| no_reply());
         self.notifications.insert(Cow::Borrowed(N::NAME), erased);
         self
     }
@@ -105,7 +108,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         F: Future<Output = ()> + 'static,
         H: Fn(CustomParams, ClientContext) -> F + Handler<M, CustomParams, ClientContext, F>,
     {
-        let erased = handler.erase(decode_notification::<CustomParams>, |(), ()| no_reply());
+        let erased = handler.erase(Arc::default(), decode_notification::<CustomParams>, |(), ()| no_reply());
         self.notifications.insert(Cow::Owned(name.into()), erased);
         self
     }
@@ -119,6 +122,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         H: Fn(Notification, ClientContext) -> F + Handler<M, Notification, ClientContext, F>,
     {
         let erased = handler.erase(
+            Arc::default(),
             |notification: Notification, _: &ClientContext| Ok((notification, ())),
             |(), ()| no_reply(),
         );
