@@ -14,6 +14,7 @@ use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_se
 use mcp_proto::front::{self, HandlerMode, NoArguments, Router, SendHandlers, ServedRouter};
 use mcp_proto::peer::Principal;
 use mcp_proto::schema::ServerCapability;
+use mcp_proto::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
 use serde_json::{Value, json};
@@ -448,7 +449,10 @@ pub fn router() -> (Router, ParkedHandlers) {
         .declare(ServerCapability::ResourcesSubscribe)
         .declare(ServerCapability::ResourcesListChanged)
         .declare(ServerCapability::Logging)
-        .extension("io.modelcontextprotocol/tasks", json!({}))
+        .declare(ServerCapability::TasksExtension)
+        .handler::<GetTask, _, _>(async |_, _| Err(no_task()))
+        .handler::<UpdateTask, _, _>(async |_, _| Err(no_task()))
+        .handler::<CancelTask, _, _>(async |_, _| Err(no_task()))
         .tool_with(tool("add"), async |Add { a, b }, _| (a + b).to_string())
         .tool_with(tool("work"), async |NoArguments {}, cx: front::Context| {
             cx.progress(1);
@@ -457,6 +461,10 @@ pub fn router() -> (Router, ParkedHandlers) {
         })
         .tool_with(tool("hold"), move |NoArguments {}, cx: front::Context| holding.park(cx));
     (router, held)
+}
+
+fn no_task() -> front::HandlerError {
+    front::HandlerError::invalid_params("there is no such task")
 }
 
 #[derive(serde::Deserialize)]

@@ -34,6 +34,7 @@ mod queues;
 mod quotas;
 mod rates;
 mod request_context;
+mod router_check;
 mod router_context;
 mod router_resources;
 mod router_state;

@@ -212,7 +212,10 @@ fn router_checks_names_at_registration() {
 fn router_refuses_a_duplicate_name() {
     let router = adder().tool_with(tool("add"), async |NoArguments {}, _| "");
     assert_eq!(router.check(), Err(RouterError::Duplicate { kind: "tool", name: "add".into() }));
-    assert_eq!(router.check().unwrap_err().to_string(), r#"the tool "add" is registered twice"#);
+    assert_eq!(
+        router.check().unwrap_err().to_string(),
+        r#"the tool "add" is registered twice: rename or remove one of them"#
+    );
 }
 
 /// S8.5

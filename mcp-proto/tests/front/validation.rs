@@ -160,7 +160,7 @@ mod router {
         let problem = router(tool(outside)).check().unwrap_err();
         assert_eq!(
             problem.to_string(),
-            r#"the input schema of the tool "t" is not usable: the schema refers to "https://example.com/a", which is not part of it"#
+            r#"the input schema of the tool "t" is not usable, correct it: the schema refers to "https://example.com/a", which is not part of it"#
         );
         let odd = tool(json!({"type": "object"})).with_output_schema(json!({"$schema": "urn:mine"}));
         assert_eq!(

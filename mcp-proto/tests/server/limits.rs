@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use mcp_proto::peer::server::{Answer, Event, ListKind, ServerConfig};
+use mcp_proto::peer::server::{Answer, Cancellation, Event, ListKind, ServerConfig};
 use serde_json::{Value, json};
 
 use crate::common::server::{ServerHarness, config};
@@ -217,7 +217,10 @@ fn unread_cancellation_reasons_are_truncated_to_the_limit() {
     for id in 0..5 {
         s.notify("notifications/cancelled", json!({"requestId": id, "reason": "x".repeat(4_000)}));
     }
-    let reason = |event| if let Event::Cancelled { reason, .. } = event { Some(reason) } else { None };
+    let reason = |event| match event {
+        Event::Cancelled { cancellation: Cancellation::Client { reason }, .. } => Some(reason),
+        _ => None,
+    };
     let reasons: Vec<_> = s.events().into_iter().filter_map(reason).collect();
     assert_eq!(reasons.len(), 5, "each is reported");
     assert!(reasons.iter().flatten().map(String::len).sum::<usize>() < 10_000);

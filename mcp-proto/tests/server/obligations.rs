@@ -1,7 +1,7 @@
 //! What a server never sends, and what it sends for nothing.
 
 use mcp_proto::peer::server::{Answer, Diagnostic, Event, ListKind};
-use mcp_proto::rpc::{ErrorObject, code};
+use mcp_proto::rpc::code;
 use mcp_proto::schema::{
     BlobResourceContents, CallToolResult, ContentBlock, CreateMessageParams, ElicitParams, ElicitSchema,
     IncludeContext, InputRequest, InputRequests, InputRequiredResult, SamplingMessage, ServerCapability,

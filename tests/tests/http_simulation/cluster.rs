@@ -33,7 +33,6 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(instances: Vec<FrontPeer>, ledger: Ledger, seed: u64) -> Self {
-        ledger.set_servers(instances.iter().map(|instance| instance.server.handle().clone()).collect());
         Self {
             instances,
             ledger,

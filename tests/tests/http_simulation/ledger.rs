@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use mcp_proto::UnixTime;
-use mcp_proto::front::http::HttpHandle;
+use mcp_proto::front::LiveRouter;
 use mcp_proto::front::tasks::{MemoryStore, StoreFuture, TaskPage, TaskRecord, TaskStore};
 use mcp_proto::peer::Principal;
-use mcp_proto::peer::server::ListKind;
+use mcp_proto::testing::SimulatedClock;
+
+use super::router::change_tools;
 
 /// State that survives a server; all instances of a server share it.
 #[derive(Clone, Debug, Default)]
@@ -24,11 +26,11 @@ pub struct Ledger {
     pub tasks: Arc<SharedStore>,
 }
 
-/// Version of the list of tools, and the servers that notify of its changes.
+/// Version of the list of tools, and the routers of the instances with their clocks.
 #[derive(Debug, Default)]
 struct ToolList {
     version: u64,
-    handles: Vec<HttpHandle>,
+    routers: Vec<(LiveRouter, Arc<SimulatedClock>)>,
 }
 
 impl Ledger {
@@ -37,20 +39,21 @@ impl Ledger {
         *self.runs.lock().unwrap().entry(n).or_default() += 1;
     }
 
-    /// Replaces the servers that notify of changes.
-    pub fn set_servers(&self, handles: Vec<HttpHandle>) {
-        self.tools.lock().unwrap().handles = handles;
+    /// Replaces the routers whose tools change.
+    pub fn set_routers(&self, routers: Vec<(LiveRouter, Arc<SimulatedClock>)>) {
+        let replaced = std::mem::replace(&mut self.tools.lock().unwrap().routers, routers);
+        drop(replaced);
     }
 
-    /// Changes the list of tools, if a server of this workspace cannotify of it.
+    /// Changes the list of tools, if a server of this workspace can notify of it.
     pub fn change_tools(&self) {
-        let handles = {
+        let routers = {
             let mut tools = self.tools.lock().unwrap();
-            tools.version += u64::from(!tools.handles.is_empty());
-            tools.handles.clone()
+            tools.version += u64::from(!tools.routers.is_empty());
+            tools.routers.clone()
         };
-        for handle in handles {
-            handle.list_changed(ListKind::Tools);
+        for (router, clock) in routers {
+            change_tools(&router, self, &clock);
         }
     }
 

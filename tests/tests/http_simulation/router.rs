@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
-use mcp_proto::front::{Context, HandlerError, ResultOrInput, Router, SendHandlers};
+use mcp_proto::front::{Context, HandlerError, LiveRouter, ResultOrInput, Router, ServedRouter};
 use mcp_proto::peer::server::{Eras, SealKey, Sealer};
 use mcp_proto::schema::{
-    CacheHint, CachedPage, CallToolParams, ElicitParams, ElicitSchema, ElicitValue, Era, InputRequiredResult,
-    ListRootsParams, ListTools, ListToolsResult, ServerCapability, StringSchema, TaskSupport, Tool,
-    ToolAnnotations, ToolExecution,
+    CacheHint, CallToolParams, ElicitParams, ElicitSchema, ElicitValue, Era, InputRequiredResult,
+    ListRootsParams, ListTools, StringSchema, Tool, ToolAnnotations,
 };
 use mcp_proto::testing::SimulatedClock;
 use mcp_proto::testing::http::{FrontPeer, HttpPeer, SimulationRng};
@@ -36,35 +35,61 @@ pub fn server(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> Box<d
     // Only their path identifies the instance of messages of HTTP+SSE, so it has one instance.
     let many = if legacy_sse { 1 } else { 2 };
     // Their random values must differ: between instances, and from those of earlier servers.
-    let instances = (0..many).map(|which| instance(eras, legacy_sse, ledger, (seed << 24) | (which << 60)));
-    Box::new(Cluster::new(instances.collect(), ledger.clone(), seed))
+    let mut routers = Vec::new();
+    let mut instances = Vec::new();
+    for which in 0..many {
+        let clock = Arc::new(SimulatedClock::default());
+        let router = router(ledger, &clock);
+        instances.push(instance(eras, legacy_sse, router.clone(), &clock, (seed << 24) | (which << 60)));
+        routers.push((router, clock));
+    }
+    ledger.set_routers(routers);
+    Box::new(Cluster::new(instances, ledger.clone(), seed))
 }
 
-fn instance(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> FrontPeer {
-    let clock = Arc::new(SimulatedClock::default());
-    let router = router(ledger, &clock);
-    let mut config = router.config();
+fn instance(
+    eras: Eras,
+    legacy_sse: bool,
+    router: LiveRouter,
+    clock: &Arc<SimulatedClock>,
+    seed: u64,
+) -> FrontPeer {
+    let router = ServedRouter::from(router);
+    let mut config = router.router().config();
     config.eras = eras;
     let mut config = HttpServerConfig::new(config);
     if legacy_sse {
         config.path = Some("/new".into());
         config.legacy_sse = Some(LegacyPaths { events: "/mcp".into(), messages: "/messages".into() });
     }
-    FrontPeer::new(router, config, clock, seed)
+    FrontPeer::new(router, config, clock.clone(), seed)
 }
 
-fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<SendHandlers> {
+fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> LiveRouter {
     let mut tasks = TaskConfig::default();
     tasks.store = ledger.tasks.clone();
     tasks.ttl = TASK_TTL;
-    let mut router = Router::new("simulated", "1")
-        .declare(ServerCapability::ToolsListChanged)
+    let router = Router::new("simulated", "1")
         .seal(Sealer::new(SealKey::new([7; 32]), []))
         .tasks(tasks)
         .cache::<ListTools>(CacheHint::private(LIST_TTL));
-    for tool in tools("Leaves a mark") {
+    with_tools(router, ledger, clock).live()
+}
+
+/// Replaces the tools by those of the ledger's version.
+pub fn change_tools(live: &LiveRouter, ledger: &Ledger, clock: &Arc<SimulatedClock>) {
+    let changed = live.update(|router| {
+        let removed = tools("").iter().fold(router, |router, tool| router.remove_tool(&tool.name));
+        with_tools(removed, ledger, clock)
+    });
+    changed.expect("valid tools");
+}
+
+fn with_tools(router: Router, ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router {
+    let description = format!("{VERSION_PREFIX}{}", ledger.version());
+    tools(&description).into_iter().fold(router, |router, tool| {
         let (ledger, clock) = (ledger.clone(), clock.clone());
-        router = match &*tool.name {
+        match &*tool.name {
             "form" => router.tool_with(tool, move |Arguments { n }, context: Context| {
                 form(n, ledger.clone(), clock.clone(), context)
             }),
@@ -79,16 +104,7 @@ fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<SendHandlers> 
                     plain(asks, call, ledger.clone(), clock.clone(), context)
                 })
             }
-        };
-    }
-    let ledger = ledger.clone();
-    router.handler::<ListTools, _, _>(move |_, _| {
-        let version = ledger.version();
-        let mut tools = tools(&format!("{VERSION_PREFIX}{version}"));
-        for job in tools.iter_mut().filter(|tool| tool.name == "job") {
-            job.execution.get_or_insert_with(ToolExecution::new).task_support = Some(TaskSupport::Optional);
         }
-        async move { CachedPage::new(LIST_TTL, ListToolsResult::new(tools)) }
     })
 }
 

@@ -101,6 +101,9 @@ use service::Service;
 /// Joins a router to a server handle and the driver of its sessions.
 ///
 /// `config` must be made from the router's [configuration](super::Router::config). One clock serves all of it.
+///
+/// Adapters call [`Router::check`](super::Router::check) and end with its error. An invalid router answers each request
+/// with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR).
 pub fn http_server<H: HandlerMode>(
     router: impl Into<ServedRouter<H>>,
     config: HttpServerConfig,

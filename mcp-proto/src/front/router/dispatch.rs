@@ -32,6 +32,10 @@ impl<M: HandlerMode> Router<M> {
         context: Context,
         service: Option<&Arc<TaskService>>,
     ) -> Dispatch<M::HandlerFuture> {
+        if let Some(error) = &self.error {
+            let message = alloc::format!("the router of this server is invalid: {error}");
+            return Dispatch::Reply(Reply::error(code::INTERNAL_ERROR, message));
+        }
         if let Some(handler) = self.methods.get(method) {
             let context = match self.check_call_scopes(method, params.as_ref(), context) {
                 Ok(context) => context,

@@ -6,6 +6,7 @@ use core::fmt;
 use super::TemplateError;
 use super::schema_checks::SchemaError;
 use super::tool_headers::ParamHeaderError;
+use crate::schema::ServerCapability;
 
 /// An invalid registration of a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +119,22 @@ pub enum RouterError {
     },
     /// An update of a live router was called within another one, on the same thread.
     NestedUpdate,
+    /// A registered item is hidden by a hand-written handler of a method that would list or use it.
+    Shadowed {
+        /// What kind of item it is.
+        kind: &'static str,
+        /// Its name, or its URI.
+        name: String,
+        /// The method.
+        method: &'static str,
+    },
+    /// A capability is declared, but a method that it requires has no handler.
+    Unanswered {
+        /// The capability.
+        capability: ServerCapability,
+        /// The method.
+        method: &'static str,
+    },
     /// Two registrations of one kind have the same name.
     Duplicate {
         /// What kind of item they are.
@@ -131,19 +148,30 @@ impl fmt::Display for RouterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ToolName { name } => {
-                write!(f, "the tool name {name:?} is not 1 to 128 characters of letters, digits, _, . and -")
+                write!(
+                    f,
+                    "the tool name {name:?} is not valid: use 1 to 128 letters, digits, _, . and -"
+                )
             }
             Self::InputSchema { tool } => {
-                write!(f, "the arguments of the tool {tool:?} are not a JSON object")
+                write!(
+                    f,
+                    "the input schema of the tool {tool:?} does not describe an object: give it the type \"object\", or \
+                     let the handler take a struct"
+                )
             }
             Self::Schema { tool, which, error } => {
-                write!(f, "the {which} schema of the tool {tool:?} is not usable: {error}")
+                write!(f, "the {which} schema of the tool {tool:?} is not usable, correct it: {error}")
             }
-            Self::ParamHeader { tool, error } => write!(f, "the tool {tool:?} cannot be offered: {error}"),
-            Self::PromptName => f.write_str("a prompt has no name"),
-            Self::Uri { uri } => write!(f, "the resource {uri:?} has no valid URI, such as note:///today"),
+            Self::ParamHeader { tool, error } => {
+                write!(f, "the tool {tool:?} has an invalid x-mcp-header mark: correct its input schema: {error}")
+            }
+            Self::PromptName => f.write_str("a prompt has an empty name: name it"),
+            Self::Uri { uri } => {
+                write!(f, "the resource {uri:?} has no valid URI: write one such as note:///today")
+            }
             Self::Template { template, error } => {
-                write!(f, "the URI template {template:?} is not usable: {error}")
+                write!(f, "the URI template {template:?} is not supported: {error}")
             }
             Self::NoTasks { tool } => {
                 write!(
@@ -151,9 +179,15 @@ impl fmt::Display for RouterError {
                     "the tool {tool:?} runs as a task, but the router runs no tasks: call `Router::tasks`"
                 )
             }
-            Self::Scope { tool, scope } => write!(f, "the scope {scope:?} of the tool {tool:?} is not valid"),
+            Self::Scope { tool, scope } => write!(
+                f,
+                "the scope {scope:?} of the tool {tool:?} is malformed: use printable ASCII without spaces, \" and \\"
+            ),
             Self::NoTool { tool } => {
-                write!(f, "scopes are set for the tool {tool:?}, which is not registered")
+                write!(
+                    f,
+                    "scopes are set for the tool {tool:?}, which is not registered: check its name, or register it"
+                )
             }
             Self::Extension { identifier } => {
                 write!(
@@ -189,7 +223,25 @@ impl fmt::Display for RouterError {
             Self::NestedUpdate => f.write_str(
                 "the router is being updated on this thread: make all changes in one call of `LiveRouter::update`",
             ),
-            Self::Duplicate { kind: what, name } => write!(f, "the {what} {name:?} is registered twice"),
+            Self::Shadowed { kind, name, method } => write!(
+                f,
+                "the handler of {method} hides the {kind} {name:?}: remove one of them, or change the list at run time \
+                 with `Router::live`"
+            ),
+            Self::Unanswered { capability, method } => {
+                let remedy = match capability {
+                    ServerCapability::Completions => "`Router::completion`",
+                    _ => "`Router::tasks`, or `Router::handler` for each of its methods,",
+                };
+                write!(
+                    f,
+                    "the capability {} is declared, but {method} has no handler: call {remedy} or do not declare it",
+                    capability.path()
+                )
+            }
+            Self::Duplicate { kind: what, name } => {
+                write!(f, "the {what} {name:?} is registered twice: rename or remove one of them")
+            },
         }
     }
 }

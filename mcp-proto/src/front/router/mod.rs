@@ -4,6 +4,7 @@ mod apps;
 mod cache;
 mod changes;
 mod custom;
+mod check;
 pub(super) mod dispatch;
 mod error;
 mod experimental;
@@ -374,15 +375,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// The capabilities that the server declares.
     pub fn capabilities(&self) -> &ServerCapabilities {
         &self.capabilities
-    }
-
-    /// Checks all registrations.
-    ///
-    /// # Errors
-    /// The first invalid registration.
-    pub fn check(&self) -> Result<(), RouterError> {
-        let missing = || self.missing_page().or_else(|| self.missing_tasks()).or_else(|| self.missing_tool());
-        self.error.clone().or_else(missing).map_or(Ok(()), Err)
     }
 
     pub(super) fn sealing(&self) -> &Arc<Sealing> {

@@ -61,7 +61,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Returns a tool that requires scopes but is not registered: most likely it has another name, and would run
     /// unprotected.
     pub(super) fn missing_tool(&self) -> Option<RouterError> {
-        let missing = self.scopes.0.keys().find(|tool| !self.tools.contains(tool))?;
+        // A handler of the method knows its own tools.
+        let mut tools = self.scopes.0.keys().filter(|_| !self.has_handler(CallTool::NAME));
+        let missing = tools.find(|tool| !self.tools.contains(tool))?;
         Some(RouterError::NoTool { tool: missing.clone() })
     }
 

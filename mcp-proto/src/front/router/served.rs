@@ -41,9 +41,13 @@ impl<M: HandlerMode> ServedRouter<M> {
 }
 
 impl<M: HandlerMode, S: 'static> Router<M, S> {
-    /// Removes the state's type.
+    /// Removes the state's type, and checks the router: an invalid one answers all requests with the error.
     pub(super) fn into_served(self) -> Router<M> {
-        self.replace_state(Arc::default())
+        let mut router = self.replace_state(Arc::default());
+        if let Err(error) = router.check() {
+            router.record_error(error);
+        }
+        router
     }
 }
 

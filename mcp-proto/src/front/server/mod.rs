@@ -38,6 +38,9 @@ pub use events::ServerEvent;
 /// The machine is made from the router's [configuration](super::Router::config). A router serves any number of
 /// connections: clone it, or share it as an `Arc`. The changes of a [live](super::LiveRouter) router are published to the
 /// client for as long as the driver exists.
+///
+/// Adapters call [`Router::check`](super::Router::check) and end with its error. An invalid router answers each request
+/// with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR).
 pub fn server<M, H>(
     machine: M,
     clock: Arc<dyn Clock>,

@@ -220,7 +220,9 @@ fn server_checks_the_scopes_of_a_tool_before_it_becomes_a_task() {
 fn custom_call_handler_does_not_bypass_tool_scopes() {
     use mcp_proto::schema::{CallTool, CallToolResult};
 
-    let router = router().0.handler::<CallTool, _, _>(async |_, _| CallToolResult::text("anything"));
+    let router = Router::new("a", "1")
+        .handler::<CallTool, _, _>(async |_, _| CallToolResult::text("anything"))
+        .tool_scopes("declared", ["notes:write"]);
     let mut web = HttpHarness::new(router);
     web.guard = Some(guard());
     web.token = Some("ada~mcp".into());
