@@ -37,6 +37,15 @@ use crate::schema::{CallToolResult, FormError, List};
 pub enum Error {
     /// The peer answered with an error.
     Peer(ErrorObject),
+    /// The result is of a type that a negotiated [extension](crate::schema::Extension) defines, and not the method's own.
+    ///
+    /// A [request by name](crate::front::Client::request_custom) returns such a result instead.
+    ExtensionResult {
+        /// Its `resultType`.
+        result_type: Box<str>,
+        /// The result, not decoded.
+        result: Raw,
+    },
     /// The server requires input before it answers (2026-07-28).
     ///
     /// The value is an [`InputRequiredResult`](crate::schema::InputRequiredResult), not decoded. Only for requests with
@@ -127,6 +136,7 @@ impl Error {
     pub fn origin(&self) -> ErrorOrigin {
         match self {
             Self::Peer(_)
+            | Self::ExtensionResult { .. }
             | Self::Invalid(_)
             | Self::Transport(_)
             | Self::Decode { .. }
@@ -248,6 +258,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Peer(error) => write!(f, "the peer answered with an error: {error}"),
+            Self::ExtensionResult { result_type, .. } => {
+                write!(f, "the result is of the type {result_type:?} of an extension")
+            }
             Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
             Self::Input(fault) => fault.fmt(f),
             Self::Task(report) => write!(f, "the server works on it as the task {:?}", report.id),
@@ -300,6 +313,7 @@ impl From<Outcome> for Error {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Result(_) => Self::Finished,
+            Outcome::ExtensionResult { result_type, result } => Self::ExtensionResult { result_type, result },
             Outcome::InputRequired(raw) => Self::InputRequired(raw),
             Outcome::Input(fault) => Self::Input(fault),
             Outcome::Task(report) => Self::Task(report),

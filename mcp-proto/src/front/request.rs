@@ -226,6 +226,8 @@ pub struct Call<M: Method> {
     id: RequestId,
     /// The called tool, against whose output schema the result is checked.
     tool: CalledTool,
+    /// Whether its result may be of any type.
+    by_name: bool,
     finished: bool,
     /// The length of the result in bytes, once it has arrived.
     received: usize,
@@ -245,6 +247,7 @@ impl<M: Method> Call<M> {
             link,
             id,
             tool: CalledTool::of::<M>(&params),
+            by_name: name.is_some(),
             finished: false,
             received: 0,
             method: PhantomData,
@@ -253,7 +256,8 @@ impl<M: Method> Call<M> {
 
     /// Follows a request with this id, whose result is checked like that of `called`.
     pub(super) fn from_id(link: Arc<dyn RequestLink>, id: RequestId, called: &CalledTool) -> Self {
-        Self { link, id, tool: called.clone(), finished: false, received: 0, method: PhantomData }
+        let tool = called.clone();
+        Self { link, id, tool, by_name: false, finished: false, received: 0, method: PhantomData }
     }
 
     /// The link and the called tool, for another request that continues this call.
@@ -269,7 +273,7 @@ impl<M: Method> Call<M> {
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let outcome = ready!(self.link.poll_outcome(self.id, cx.waker().clone()));
         self.finished = true;
-        if let Outcome::Result(raw) = &outcome {
+        if let Outcome::Result(raw) | Outcome::ExtensionResult { result: raw, .. } = &outcome {
             self.received = raw.as_bytes().len();
         }
         Poll::Ready(outcome)
@@ -279,6 +283,10 @@ impl<M: Method> Call<M> {
     pub(super) fn decode_outcome(&self, outcome: Outcome) -> Result<M::Result, Error> {
         let is_legacy = || self.link.is_legacy();
         check_result::<M>(self.link.outputs(), is_legacy, &self.tool, outcome.decode::<M>()?)
+        let outcome = match outcome {
+            Outcome::ExtensionResult { result, .. } if self.by_name => Outcome::Result(result),
+            outcome => outcome,
+        };
     }
 
     /// The id by which the machine knows the request.

@@ -11,6 +11,7 @@ mod declared;
 mod denial;
 mod encode;
 mod event_queue;
+pub(crate) mod extensions;
 mod inbound;
 mod input_error;
 mod options;

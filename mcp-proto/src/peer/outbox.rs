@@ -19,6 +19,8 @@ pub enum MessageKind<'a> {
         method: &'a str,
         /// Where its parameters lie in the outbox's buffer; empty if it has none.
         params: Range<usize>,
+        /// The parameter that identifies the subject of a request of an extension.
+        name_param: Option<&'a str>,
         /// The peer's request on whose behalf it is made, if any.
         related: Option<&'a Id>,
         /// The revision that it is encoded for.

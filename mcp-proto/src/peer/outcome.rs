@@ -17,6 +17,13 @@ use crate::schema::{ClientCapability, Method, Revision, ServerCapability};
 pub enum Outcome {
     /// The peer's result, not yet decoded: see [`Outcome::decode`].
     Result(Raw),
+    /// The server's result is of a type that a negotiated [extension](crate::schema::Extension) defines.
+    ExtensionResult {
+        /// Its `resultType`.
+        result_type: Box<str>,
+        /// The result, not decoded.
+        result: Raw,
+    },
     /// The server needs input first (2026-07-28): an [`InputRequiredResult`](crate::schema::InputRequiredResult). Only
     /// for requests made with [`InputMode::Manual`](crate::peer::InputMode::Manual).
     InputRequired(Raw),
@@ -56,7 +63,9 @@ impl Outcome {
     /// The size in bytes of its peer-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Result(raw) | Self::InputRequired(raw) => raw.as_bytes().len(),
+            Self::Result(raw) | Self::ExtensionResult { result: raw, .. } | Self::InputRequired(raw) => {
+                raw.as_bytes().len()
+            }
             Self::Error(error) => {
                 let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
                 error.message.len().saturating_add(data)
@@ -92,7 +101,9 @@ impl Outcome {
 impl MakeOwned for Outcome {
     fn make_owned(&mut self) {
         match self {
-            Self::Result(raw) | Self::InputRequired(raw) => *raw = raw.detached(),
+            Self::Result(raw) | Self::ExtensionResult { result: raw, .. } | Self::InputRequired(raw) => {
+                *raw = raw.detached();
+            }
             Self::Error(error) => error.make_owned(),
             _ => {}
         }
@@ -131,6 +142,9 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Result(_) => f.write_str("the peer answered"),
+            Self::ExtensionResult { result_type, .. } => {
+                write!(f, "the peer answered with a result of the type {result_type:?} of an extension")
+            }
             Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
             Self::Input(fault) => fault.fmt(f),
             Self::Task(report) => write!(f, "the server works on it as the task {:?}", report.id),
@@ -244,6 +258,13 @@ pub enum RequestError {
         /// The revision.
         revision: Revision,
     },
+    /// The message belongs to an extension that the other side does not declare, or the revision in use does not have.
+    Extension {
+        /// The method.
+        method: String,
+        /// The identifier of the extension.
+        extension: String,
+    },
     /// The name belongs to the protocol, whose rules a message by name alone would bypass.
     Reserved {
         /// The name.
@@ -286,6 +307,9 @@ impl fmt::Display for RequestError {
             }
             Self::Revision { method, revision } => {
                 write!(f, "{method} was not sent: revision {} has no such method", revision.as_str())
+            }
+            Self::Extension { method, extension } => {
+                write!(f, "{method} was not sent: the other side does not declare the extension {extension}")
             }
             Self::Reserved { method, instead } => {
                 write!(f, "{method} was not sent: the name belongs to the protocol; use {instead}")

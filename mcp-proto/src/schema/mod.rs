@@ -36,6 +36,7 @@ mod content;
 mod custom;
 mod elicitation;
 mod experimental;
+mod extension;
 mod extensions;
 mod form;
 mod format;
@@ -83,6 +84,7 @@ pub use elicitation::{
     ElicitAction, ElicitFormParams, ElicitMode, ElicitParams, ElicitResult, ElicitSchema, ElicitUrlParams,
     ElicitValue, ElicitationCompleteParams, UrlElicitationData,
 };
+pub use extension::{Extension, ExtensionMethod};
 pub use extensions::InvalidExtensionError;
 pub use form::{FieldError, FormError};
 pub use input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};

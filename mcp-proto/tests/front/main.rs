@@ -19,6 +19,7 @@ mod connection;
 mod contracts;
 mod custom;
 mod declared;
+mod extensions;
 mod forms;
 mod handlers;
 mod http_broadcasts;

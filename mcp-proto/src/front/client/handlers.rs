@@ -10,6 +10,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 
@@ -24,7 +25,7 @@ use crate::peer::{AnyResult, RequestId};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::legacy::ClientTaskRequests;
 use crate::schema::{
-    ClientCapabilities, ClientCapability, CreateMessage, Elicit, Json, ListRoots, Method, Revision,
+    ClientCapabilities, ClientCapability, CreateMessage, Elicit, Extension, Json, ListRoots, Method, Revision,
 };
 
 /// The handlers of a server's requests to its client: sampling, elicitation and roots.
@@ -53,6 +54,7 @@ pub struct ClientHandlers<M: HandlerMode = SendHandlers> {
     capabilities: ClientCapabilities,
     /// Those of them that the handlers can answer for.
     handled: ClientCapabilities,
+    extensions: Vec<Extension>,
     /// Whether the server's requests may become tasks.
     tasks: bool,
 }
@@ -85,6 +87,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
             notifications: NotificationHandlers::new(),
             capabilities: ClientCapabilities::new(),
             handled: ClientCapabilities::new(),
+            extensions: Vec::new(),
             tasks: false,
         }
     }

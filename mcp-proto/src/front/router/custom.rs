@@ -16,8 +16,8 @@ use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Notification};
 use crate::rpc::Raw;
 use crate::schema::{
-    self, Cancelled, CustomParams, CustomResult, Discover, EmptyResult, Initialize, Initialized, Method,
-    Notification as _, Progress, Revision, SubscriptionsListen,
+    self, Cancelled, CustomParams, CustomResult, Discover, EmptyResult, Extension, Initialize, Initialized,
+    Method, Notification as _, Progress, Revision, SubscriptionsListen,
 };
 
 /// The handlers of messages that the protocol does not define.
@@ -58,6 +58,37 @@ impl<M: HandlerMode> CustomHandlers<M> {
 }
 
 impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Registers an extension, and declares it. Its methods have handlers by [`handler`](Self::handler) or
+    /// [`custom`](Self::custom), which are called only for clients that declare the extension too. Only to those, every
+    /// handler may return a result of one of its types.
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::schema::{CustomResult, Extension, ExtensionMethod, ResultType};
+    ///
+    /// let printing = Extension::new("com.example/printing")?
+    ///     .with_method(ExtensionMethod::new("com.example/print").with_name_param("printer"))
+    ///     .with_result_type("com.example/queued");
+    /// let router = Router::new("printer", "1.0.0")
+    ///     .with_extension(printing)
+    ///     .custom("com.example/print", async |_params, _| {
+    ///         let mut queued = CustomResult::new();
+    ///         queued.result_type = Some(ResultType::Other("com.example/queued".into()));
+    ///         queued.extra.insert("position", 3);
+    ///         queued
+    ///     });
+    /// assert!(router.check().is_ok());
+    /// # Ok::<(), mcp_proto::schema::InvalidExtensionError>(())
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
+    #[must_use]
+    pub fn with_extension(mut self, extension: Extension) -> Self {
+        self.capabilities.declare_extensions([&extension]);
+        self.extensions.push(extension);
+        self
+    }
+
     /// Sets the handler of requests that have no other: for proxies, which pass everything on.
     ///
     /// Without it, such requests are answered with [`METHOD_NOT_FOUND`](crate::rpc::code::METHOD_NOT_FOUND). Requests

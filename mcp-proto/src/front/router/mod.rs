@@ -55,9 +55,10 @@ use super::tasks::TaskRegistry;
 use crate::peer::server::{ServerConfig, SubscriptionAccess};
 use crate::rpc::Raw;
 use crate::schema::{
-    CacheHint, CallToolParams, Complete, CompleteParams, CustomParams, EmptyResult, GetPromptParams,
-    Implementation, IntoResult, Json, Map, Meta, Method, MethodInfo, Prompt, ReadResourceParams, Resource,
-    ResourceTemplate, ResultFields, Revision, ServerCapabilities, ServerCapability, Tool,
+    CacheHint, CallToolParams, Complete, CompleteParams, CustomParams, EmptyResult, Extension,
+    GetPromptParams, Implementation, IntoResult, Json, Map, Meta, Method, MethodInfo, Prompt,
+    ReadResourceParams, Resource, ResourceTemplate, ResultFields, Revision, ServerCapabilities,
+    ServerCapability, Tool,
 };
 
 use custom::CustomHandlers;
@@ -121,6 +122,7 @@ pub struct Router<M: HandlerMode = SendHandlers, S = ()> {
     /// The methods among them that the protocol does not define.
     custom_methods: Vec<String>,
     custom: CustomHandlers<M>,
+    extensions: Vec<Extension>,
     page_size: usize,
     /// The cache hints by method name.
     cache_hints: BTreeMap<&'static str, CacheHint>,
@@ -193,6 +195,7 @@ impl<M: HandlerMode> Router<M> {
             methods: BTreeMap::new(),
             custom_methods: Vec::new(),
             custom: CustomHandlers::new(),
+            extensions: Vec::new(),
             page_size: DEFAULT_PAGE_SIZE,
             cache_hints: BTreeMap::new(),
             task_registry: None,
@@ -332,7 +335,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         self
     }
 
-    /// Declares an extension with its settings: an object.
+    /// Declares an extension with its settings: an object. To register its methods and result types as well, see
+    /// [`with_extension`](Self::with_extension).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extensions>
     #[must_use]
@@ -365,6 +369,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         config.instructions.clone_from(&self.instructions);
         config.capabilities = self.capabilities.clone();
         config.custom_methods.clone_from(&self.custom_methods);
+        config.extensions.clone_from(&self.extensions);
         config.other_methods = self.custom.has_fallback();
         config.cache_by_method.clone_from(&self.cache_hints);
         config.task_access = self.task_access();

@@ -115,6 +115,7 @@ impl Client {
             .revision()
             .filter(|_| matches!(self.connection.phase(), Phase::Ready))
             .ok_or(RequestError::NotReady)?;
+        self.admit_extension_notification(method)?;
         let needed =
             NotificationInfo::all().find(|info| info.name == method).and_then(|info| info.client_capability);
         if let Some(needed) = needed.filter(|needed| !self.config.capabilities.has(*needed)) {
@@ -239,6 +240,7 @@ impl Client {
 
     /// Checks that the server, as far as it is known, supports a method.
     pub(super) fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), RequestError> {
+        self.admit_extension_method(method)?;
         let (Some(info), Some(server)) = (info, &self.server) else { return Ok(()) };
         //= C2.14 "keep to the negotiated version"
         if !info.revisions.contains(server.revision) || !info.direction.includes(Direction::ClientToServer) {
@@ -303,7 +305,8 @@ impl Client {
             Ok(())
         })
         .map_err(|error| RequestError::Encode(error.to_string()))?;
-        out.commit(MessageKind::Request { id: number, method, params, related: None, revision });
+        let name_param = self.extension_name_param(method);
+        out.commit(MessageKind::Request { id: number, method, params, name_param, related: None, revision });
         entry.task.requested = asked;
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);

@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::CacheConfig;
 use crate::Limits;
 use crate::peer::{Conduct, TaskMode};
-use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, Revision};
+use crate::schema::{ClientCapabilities, Era, Extension, Implementation, LoggingLevel, Revision};
 
 use super::WatchConfig;
 
@@ -29,6 +29,8 @@ pub struct ClientConfig {
     pub send_info: bool,
     /// The capabilities offered to the server. Declare only those that the application serves; the default is none.
     pub capabilities: ClientCapabilities,
+    /// The extensions that the client supports, which it declares in addition to `capabilities`. Default: none.
+    pub extensions: Vec<Extension>,
     /// Methods beyond the protocol's that the application answers, for servers of 2025-11-25 and earlier: newer ones
     /// send no requests. Default: none. A request of any other method is answered with
     /// [`METHOD_NOT_FOUND`](crate::rpc::code::METHOD_NOT_FOUND).
@@ -83,6 +85,7 @@ impl ClientConfig {
             info,
             send_info: true,
             capabilities: ClientCapabilities::default(),
+            extensions: Vec::new(),
             custom_methods: Vec::new(),
             other_methods: false,
             era_policy: EraPolicy::Auto,

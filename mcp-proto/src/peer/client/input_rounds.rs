@@ -395,7 +395,14 @@ impl Client {
         };
         out.commit_retry(
             number,
-            MessageKind::Request { id: wire, method: info.name, params, related: None, revision },
+            MessageKind::Request {
+                id: wire,
+                method: info.name,
+                params,
+                name_param: None,
+                related: None,
+                revision,
+            },
         );
         self.outbound.resume(number, now);
         round.count = round.count.saturating_add(1);

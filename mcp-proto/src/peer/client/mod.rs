@@ -21,6 +21,7 @@ mod connection;
 mod detect;
 mod event;
 mod exchange_answers;
+mod extensions;
 mod external_handshake;
 pub(crate) mod handshake;
 mod input_requests;
@@ -106,7 +107,8 @@ pub struct Client {
 
 impl Client {
     /// Creates a client that has not requested its link yet: `poll_link` starts it.
-    pub(crate) fn new(config: ClientConfig) -> Self {
+    pub(crate) fn new(mut config: ClientConfig) -> Self {
+        config.capabilities.declare_extensions(&config.extensions);
         let limits = config.limits;
         Self {
             detect: EraDetection::new(&config),

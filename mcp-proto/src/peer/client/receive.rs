@@ -292,7 +292,7 @@ impl Client {
             Ok(ResultType::InputRequired) if info.is_none_or(|info| info.input_required) => {
                 Outcome::InputRequired(result)
             }
-            Ok(other) => Outcome::Invalid(InvalidAnswerError::ResultType(other.as_str().into())),
+            Ok(other) => self.extension_outcome(other, result),
             Err(error) => Outcome::Invalid(InvalidAnswerError::Malformed(error.to_string())),
         }
     }
@@ -480,9 +480,14 @@ impl Client {
             params.write_params(buffer, revision, entries)
         });
         match written {
-            Ok(params) => {
-                out.commit(MessageKind::Request { id: number, method, params, related: None, revision })
-            }
+            Ok(params) => out.commit(MessageKind::Request {
+                id: number,
+                method,
+                params,
+                name_param: None,
+                related: None,
+                revision,
+            }),
             Err(error) => {
                 self.fail_connect(ConnectError::Unexpected { during: method, reason: error.to_string() })
             }

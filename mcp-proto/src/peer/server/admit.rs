@@ -7,6 +7,7 @@
 //! | names any other version | -32022 with the versions spoken |
 //! | names a version and no capabilities | -32602 |
 //! | names a method that its revision lacks, or whose capability is not declared | -32601 |
+//! | names a method of an extension that the client does not declare | -32021 |
 //! | `initialize` without modern metadata | the handshake |
 //! | bare, after the handshake | served at the negotiated revision |
 //! | bare, before it | `ping` is answered, anything else is -32602 and names the missing keys |
@@ -32,7 +33,7 @@ use crate::schema::{
 
 use super::event::RequestContext;
 use super::session::Session;
-use super::{Eras, ServerConfig};
+use super::{Eras, ServerConfig, extensions};
 
 /// A request that was admitted.
 #[derive(Debug)]
@@ -231,8 +232,10 @@ pub(super) fn admit(
         Some(session) if method != Discover::NAME || config.eras == Eras::LegacyOnly => {
             admit_legacy(config, session, method, &keys)
         }
-        None if config.eras == Eras::LegacyOnly => find_method(config, method, Revision::LATEST_LEGACY)
-            .and(Err(ErrorObject::new(code::INVALID_REQUEST, "the first request must be initialize"))),
+        None if config.eras == Eras::LegacyOnly => {
+            find_method(config, method, Revision::LATEST_LEGACY, &ClientCapabilities::default())
+                .and(Err(ErrorObject::new(code::INVALID_REQUEST, "the first request must be initialize")))
+        }
         _ => Err(missing_key_error(&keys)),
     }
 }
@@ -287,7 +290,7 @@ fn admit_modern(
     if let Some(last) = last {
         *last = sender.into_cached(keys);
     }
-    let info = find_method(config, method, context.revision)?;
+    let info = find_method(config, method, context.revision, &context.client_capabilities)?;
     Ok(AdmittedRequest::Request(RequestDetails { info, stored_bytes: keys.bytes(), context }))
 }
 
@@ -297,7 +300,7 @@ fn admit_legacy(
     method: &str,
     keys: &MetaKeys<'_>,
 ) -> Result<AdmittedRequest, ErrorObject> {
-    let info = find_method(config, method, session.revision)?;
+    let info = find_method(config, method, session.revision, &session.capabilities)?;
     Ok(AdmittedRequest::Request(RequestDetails {
         info,
         stored_bytes: keys.bytes(),
@@ -318,10 +321,13 @@ fn find_method(
     config: &ServerConfig,
     method: &str,
     revision: Revision,
+    declared: &ClientCapabilities,
 ) -> Result<Option<&'static MethodInfo>, ErrorObject> {
     match MethodInfo::find(method, Direction::ClientToServer, revision) {
         Some(info) if info.server_allows(&config.capabilities, revision) => Ok(Some(info)),
-        None if config.answers(method) => Ok(None),
+        None if extensions::admit_method(config, method, revision, declared)? || config.answers(method) => {
+            Ok(None)
+        }
         //= S1.11 "-32601 method"
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, format!("unknown method {method:?}"))),
     }

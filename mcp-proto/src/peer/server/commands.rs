@@ -13,11 +13,11 @@ use crate::schema::{
 };
 
 use super::input_rules::{check_content, required_capabilities};
-use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server};
+use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server, ServerConfig, extensions};
 
 /// The answer to a request.
 pub enum Answer<'a> {
-    /// The method's result, or an extension's result of its own kind. Fields that the revision lacks are left out;
+    /// The method's result, or one of a type that a registered [extension](crate::schema::Extension) defines. Fields that the revision lacks are left out;
     /// fields that a modern result must have are added.
     Result(&'a dyn AnyResult),
     /// A request for the client's input: only for modern requests to call a tool, get a prompt or read a resource.
@@ -36,11 +36,13 @@ impl Server {
         self.send_last_progress(request, out);
         let Some((id, served)) = self.take(request) else { return };
         let written = match answer {
-            Answer::Result(result) => check_result_kind(&served, result.result_type())
+            Answer::Result(result) => check_result_kind(&self.config, &served, result.result_type())
                 .and_then(|()| self.write_result(&id, &served, result, None, out)),
-            Answer::InputRequired(required) => check_input_allowed(&served, required).and_then(|()| {
-                self.write_result(&id, &served, required, Some(&ResultType::InputRequired), out)
-            }),
+            Answer::InputRequired(required) => {
+                check_input_allowed(&self.config, &served, required).and_then(|()| {
+                    self.write_result(&id, &served, required, Some(&ResultType::InputRequired), out)
+                })
+            }
             Answer::Error(error) => {
                 //= C1.12 "own (app) codes SHOULD lie outside -32768…-32000"
                 //= S1.10 "own codes outside -32768…-32000"
@@ -130,8 +132,12 @@ impl Server {
 /// Checks that a request may be answered by asking for this input.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#supported-requests>
-fn check_input_allowed(served: &PendingRequest, required: &InputRequiredResult) -> Result<(), ErrorObject> {
-    check_result_kind(served, Some(&ResultType::InputRequired))?;
+fn check_input_allowed(
+    config: &ServerConfig,
+    served: &PendingRequest,
+    required: &InputRequiredResult,
+) -> Result<(), ErrorObject> {
+    check_result_kind(config, served, Some(&ResultType::InputRequired))?;
     let asks = required.input_requests.as_ref().is_some_and(|requests| !requests.is_empty());
     //= S4.2 "≥1 of inputRequests, requestState"
     if !(asks || required.request_state.is_some()) {
@@ -183,7 +189,11 @@ pub(super) fn required_capability(request: &InputRequest) -> Option<ClientCapabi
 /// Checks that a request may be answered by a result of this kind.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#result-types>
-fn check_result_kind(served: &PendingRequest, kind: Option<&ResultType>) -> Result<(), ErrorObject> {
+fn check_result_kind(
+    config: &ServerConfig,
+    served: &PendingRequest,
+    kind: Option<&ResultType>,
+) -> Result<(), ErrorObject> {
     let possible = match (kind, served.era) {
         (None | Some(ResultType::Complete), _) => true,
         (Some(_), Era::Legacy) => false,
@@ -196,7 +206,9 @@ fn check_result_kind(served: &PendingRequest, kind: Option<&ResultType>) -> Resu
             }
             true
         }
-        (Some(ResultType::Other(_)), Era::Modern) => true,
+        (Some(ResultType::Other(name)), Era::Modern) => {
+            return extensions::admit_result_type(config, served, name);
+        }
     };
     let refused = || ErrorObject::new(code::INTERNAL_ERROR, "the method cannot have a result of this type");
     possible.then_some(()).ok_or_else(refused)

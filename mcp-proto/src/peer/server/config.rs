@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use crate::Limits;
 use crate::peer::{CacheHint, Conduct, Principal};
-use crate::schema::{Implementation, MethodInfo, Revision, ServerCapabilities};
+use crate::schema::{Extension, Implementation, MethodInfo, Revision, ServerCapabilities};
 
 use super::SubscriptionAccess;
 
@@ -33,6 +33,9 @@ pub struct ServerConfig {
     pub instructions: Option<String>,
     /// The capabilities offered to clients. A method whose capability is missing is answered as unknown.
     pub capabilities: ServerCapabilities,
+    /// The extensions that the server supports, which it declares in addition to `capabilities`. The application answers
+    /// requests of their methods. Default: none.
+    pub extensions: Vec<Extension>,
     /// Methods beyond the protocol's that the application answers.
     pub custom_methods: Vec<String>,
     /// Whether the application answers requests of any method that the protocol does not define, as a proxy does.
@@ -75,6 +78,7 @@ impl ServerConfig {
             send_info: true,
             instructions: None,
             capabilities: ServerCapabilities::default(),
+            extensions: Vec::new(),
             custom_methods: Vec::new(),
             other_methods: false,
             eras: Eras::Both,

@@ -4,7 +4,7 @@ use crate::peer::reserved;
 use crate::peer::{AnyParams, InboundId, Outbox, RequestError};
 use crate::schema::Revision;
 
-use super::{Eras, Phase, Server, ServerCommands};
+use super::{Eras, Phase, Server, ServerCommands, extensions};
 
 impl ServerCommands<'_> {
     /// Sends the client a notification whose name the protocol does not define: with `request`, on the stream of that
@@ -17,7 +17,8 @@ impl ServerCommands<'_> {
     /// If it cannot be sent now: [`Answered`](RequestError::Answered) once the request is over,
     /// [`NotReady`](RequestError::NotReady) without a session that is ready, [`Overloaded`](RequestError::Overloaded)
     /// while the client reads nothing. [`Reserved`](RequestError::Reserved) for names of the protocol, which other
-    /// commands send.
+    /// commands send; [`Extension`](RequestError::Extension) for notifications of a registered extension that the client
+    /// does not declare.
     pub fn notify_custom(
         &mut self,
         request: Option<InboundId>,
@@ -43,6 +44,7 @@ impl Server {
         let (id, revision) = match request {
             Some(request) => {
                 let (id, served) = self.inbound.get(request).ok_or(RequestError::Answered)?;
+                extensions::admit_notification(&self.config, method, served.revision, &served.capabilities)?;
                 (Some(id.clone()), served.revision)
             }
             None if self.config.eras == Eras::ModernOnly => {
@@ -50,7 +52,14 @@ impl Server {
             }
             None => {
                 let session = self.session.as_ref().filter(|session| session.initialized);
-                (None, session.map(|session| session.revision).ok_or(RequestError::NotReady)?)
+                let session = session.ok_or(RequestError::NotReady)?;
+                extensions::admit_notification(
+                    &self.config,
+                    method,
+                    session.revision,
+                    &session.capabilities,
+                )?;
+                (None, session.revision)
             }
         };
         let limit = self.config.limits.queued_bytes;

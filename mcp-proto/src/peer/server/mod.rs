@@ -14,6 +14,7 @@ mod dispatch;
 mod embedded_resources;
 mod event;
 mod input_rules;
+mod extensions;
 mod notify;
 mod prepared_config;
 mod progress;

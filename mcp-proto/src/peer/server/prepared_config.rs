@@ -15,7 +15,12 @@ pub(crate) struct PreparedConfig {
 }
 
 impl PreparedConfig {
-    pub(crate) fn new(config: Arc<ServerConfig>) -> Self {
+    pub(crate) fn new(mut config: Arc<ServerConfig>) -> Self {
+        if !config.extensions.is_empty() {
+            let mut declared = ServerConfig::clone(&config);
+            declared.capabilities.declare_extensions(&declared.extensions);
+            config = Arc::new(declared);
+        }
         let info = config
             .send_info
             .then(|| Json::encode(&At(&config.info, Revision::LATEST)).ok())

@@ -17,7 +17,7 @@ use crate::schema::{
 };
 
 use super::input_rules::check_content;
-use super::{Eras, Phase, Server, Session};
+use super::{Eras, Phase, Server, Session, extensions};
 
 impl Server {
     /// Sends a request to the client of a legacy session, on the stream of `related` where that is unanswered.
@@ -51,6 +51,7 @@ impl Server {
             request.info = MethodInfo::find(request.method, Direction::ServerToClient, revision);
         }
         admit(session, &request)?;
+        extensions::admit_request(&self.config, request.method)?;
 
         let number = self.outbound.mint();
         let mut entry = self.entry(now, &request);
@@ -64,7 +65,14 @@ impl Server {
         })
         .map_err(|error| RequestError::Encode(error.to_string()))?;
         let related = related.and_then(|related| self.inbound.get(related)).map(|(id, _)| id);
-        out.commit(MessageKind::Request { id: number, method: request.method, params, related, revision });
+        out.commit(MessageKind::Request {
+            id: number,
+            method: request.method,
+            params,
+            name_param: None,
+            related,
+            revision,
+        });
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);
         Ok(RequestId::new(number))

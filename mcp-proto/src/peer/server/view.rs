@@ -54,7 +54,8 @@ impl<'a> ServerCommands<'a> {
     ///
     /// An answer that the protocol does not allow for this request is replaced by an error: -32603 for one that does
     /// not encode or is of a kind that is not possible there, -32021 for one that asks for input of a kind that the
-    /// client did not declare, or makes a task for a client that did not declare tasks.
+    /// client did not declare, makes a task for a client that did not declare tasks, or is of a type of an extension that
+    /// the client did not declare.
     /// [`Diagnostic::AnswerReplaced`](super::Diagnostic::AnswerReplaced) reports it.
     pub fn respond(&mut self, request: InboundId, answer: Answer<'_>) {
         self.run(|server, _, out| server.respond(request, answer, out));

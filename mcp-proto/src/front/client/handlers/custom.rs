@@ -14,9 +14,34 @@ use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Handler, HandlerMode, Notification};
 use crate::peer::client::Client;
 use crate::rpc::Raw;
-use crate::schema::{self, CustomParams, CustomResult, EmptyResult, MethodInfo};
+use crate::schema::{self, CustomParams, CustomResult, EmptyResult, Extension, MethodInfo};
 
 impl<M: HandlerMode> ClientHandlers<M> {
+    /// Registers an extension, and declares it. The client sends its messages to servers that declare it too, and
+    /// accepts results of its types from them:
+    /// [`Error::ExtensionResult`](crate::front::Error::ExtensionResult), or the result itself of a
+    /// [request by name](crate::front::Client::request_custom).
+    ///
+    /// ```
+    /// use mcp_proto::front::ClientHandlers;
+    /// use mcp_proto::schema::{Extension, ExtensionMethod};
+    ///
+    /// let printing = Extension::new("com.example/printing")?
+    ///     .with_method(ExtensionMethod::new("com.example/print").with_name_param("printer"))
+    ///     .with_result_type("com.example/queued");
+    /// let handlers = ClientHandlers::new().with_extension(printing);
+    /// assert!(handlers.capabilities().has_extension("com.example/printing"));
+    /// # Ok::<(), mcp_proto::schema::InvalidExtensionError>(())
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
+    #[must_use]
+    pub fn with_extension(mut self, extension: Extension) -> Self {
+        self.capabilities.declare_extensions([&extension]);
+        self.extensions.push(extension);
+        self
+    }
+
     /// Sets the handler of a request that the protocol does not define, from servers of 2025-11-25 and earlier: newer
     /// ones send no requests. It takes the parameters undecoded and returns the result.
     ///
@@ -130,10 +155,11 @@ impl<M: HandlerMode> ClientHandlers<M> {
         self
     }
 
-    /// Makes a machine pass on the requests that have handlers here.
+    /// Registers the extensions with a machine, and makes it pass on the requests that have handlers here.
     pub(in crate::front::client) fn register(&self, client: &mut Client) {
         let is_defined = |name: &str| MethodInfo::all().any(|info| info.name == name);
         let custom = self.handlers.keys().filter(|name| !is_defined(name));
+        client.add_extensions(self.extensions.iter().cloned());
         client.answer_custom(custom.map(|name| name.clone().into_owned()), self.fallback.is_some());
     }
 

@@ -252,8 +252,10 @@ impl Client {
         };
         match self.era() {
             Some(Era::Modern) => {
-                let may =
-                    entry.info.is_some_and(|info| info.can_be_task) && entry.task.mode != TaskMode::Never;
+                // The tasks extension is negotiated like any other; requests that may become tasks declare it.
+                let may = entry.info.is_some_and(|info| info.can_be_task)
+                    && entry.task.mode != TaskMode::Never
+                    && self.server_declares_tasks();
                 let is = may && matches!(result_type(result.as_str()), Ok(ResultType::Task));
                 //= C14.1 "be ready for CallToolResult or CreateTaskResult for any tools/call"
                 is.then(|| of(TaskSnapshot::read(result)))

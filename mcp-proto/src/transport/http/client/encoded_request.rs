@@ -21,11 +21,17 @@ pub(super) struct EncodedRequest {
 }
 
 impl EncodedRequest {
-    /// Wraps an encoded request; `params` is where its parameters lie in `body`.
-    pub(super) fn new(body: Bytes, params: Range<usize>, method: &str, revision: Revision) -> Self {
+    /// Wraps an encoded request; `params` is where its parameters lie in `body`. `name_param` is the parameter that
+    /// identifies its subject, if an extension defines the method.
+    pub(super) fn new(
+        body: Bytes,
+        params: Range<usize>,
+        (method, name_param): (&str, Option<&str>),
+        revision: Revision,
+    ) -> Self {
         let info = MethodInfo::find(method, Direction::ClientToServer, revision);
         let encoded = Self { body, params, subject: None, arguments: None };
-        let Some(subject) = info.and_then(|info| info.subject) else { return encoded };
+        let Some(subject) = info.and_then(|info| info.subject).or(name_param) else { return encoded };
         let [subject, arguments] = find_members(encoded.params(), [subject, "arguments"]);
         Self { subject, arguments, ..encoded }
     }

@@ -262,9 +262,9 @@ impl Outbox for HttpOutbox {
         let body = Bytes::from(mem::take(&mut self.scratch));
         self.bytes = self.bytes.saturating_add(body.len());
         self.peer_output.push_back(match about {
-            MessageKind::Request { id, method, params, revision, .. } => {
+            MessageKind::Request { id, method, params, name_param, revision, .. } => {
+                let encoded = EncodedRequest::new(body, params, (method, name_param), revision);
                 //= C4.3 "Body is one request or one notification (no batch, no response)"
-                let encoded = EncodedRequest::new(body, params, method, revision);
                 PeerOutput::Request { id, wire_id: id, method: method.into(), revision, encoded }
             }
             MessageKind::Notification { method, revision, .. } => PeerOutput::Post(OneWayMessage {

@@ -5,8 +5,10 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Limits;
+use crate::peer::extensions;
 use crate::peer::server::{Eras, PreparedConfig, ServerConfig};
 use crate::quota::ByteLimits;
+use crate::schema::Direction;
 
 use super::{Hosts, Origins};
 
@@ -166,6 +168,12 @@ impl Setup {
     #[must_use]
     pub fn config(&self) -> &HttpServerConfig {
         &self.0.config
+    }
+
+    /// Returns the parameter that `Mcp-Name` mirrors, if an extension defines the method.
+    pub(super) fn name_param(&self, method: &str) -> Option<&str> {
+        let extensions = &self.0.config.server.extensions;
+        extensions::find_method(extensions, method, Direction::ClientToServer)?.1.name_param()
     }
 
     pub(super) fn eras(&self) -> Eras {

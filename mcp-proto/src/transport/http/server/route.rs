@@ -272,7 +272,8 @@ fn route_request(setup: &Setup, kept: RetainedHead, request: Request) -> Result<
         .map_err(|error| HttpResponse::error(400, id, &error))?;
     let eras = setup.eras();
     if eras != Eras::LegacyOnly && envelope.version.is_some() {
-        check_headers(&kept, &request.method, &envelope).map_err(|what| mismatch_response(id, what))?;
+        let name_param = setup.name_param(&request.method);
+        check_headers(&kept, &request, name_param, &envelope).map_err(|what| mismatch_response(id, what))?;
         if &*request.method == SubscriptionsListen::NAME && kept.accepts == AcceptedTypes::Json {
             let what = "the answer is text/event-stream";
             return Err(HttpResponse::refusal(406, id, code::INVALID_REQUEST, what));
@@ -415,21 +416,35 @@ impl<'a> MirroredParams<'a> {
     }
 }
 
+/// Returns the member `name` of an object if it is a string.
+fn member_text<'a>(object: &'a Raw, name: &str) -> Option<Cow<'a, str>> {
+    let [member] = find_members(object.as_bytes(), [name]);
+    unescape(object.as_bytes().get(member?)?)
+}
+
 /// Returns the value if it is a string.
 fn text_value(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     unescape(raw?.get().as_bytes())
 }
 
 //= S3.8 "Missing/mismatching MCP-Protocol-Version, Mcp-Method, Mcp-Name"
-/// Checks that the headers of a request match its body.
+/// Checks that the headers of a request match its body. `name_param` is the parameter that `Mcp-Name` mirrors, if an
+/// extension defines the method.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation>
-fn check_headers(kept: &RetainedHead, method: &str, envelope: &MirroredParams<'_>) -> Result<(), String> {
+fn check_headers(
+    kept: &RetainedHead,
+    request: &Request,
+    name_param: Option<&str>,
+    envelope: &MirroredParams<'_>,
+) -> Result<(), String> {
+    let method = &*request.method;
     if let Some(version) = text_value(envelope.version) {
         check_equal(&kept.version, header::PROTOCOL_VERSION, &version, Encoding::Plain)?;
     }
     check_equal(&kept.method, header::METHOD, method, Encoding::Plain)?;
-    match envelope.mirrored_name(method) {
+    let of_extension = || member_text(request.params.as_ref()?, name_param?);
+    match envelope.mirrored_name(method).or_else(of_extension) {
         Some(name) => check_equal(&kept.name, header::NAME, &name, Encoding::MaybeBase64),
         // The body lacks a required member, which is reported as such.
         None => Ok(()),
