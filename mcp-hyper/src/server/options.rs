@@ -165,6 +165,25 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
+    /// Serves clients of 2025-11-25 and earlier without sessions: any instance answers any request, so that instances
+    /// need neither a common store nor a balancer that tells sessions apart. Default: with sessions.
+    ///
+    /// These clients then get no subscriptions, changed lists, log messages or requests such as elicitation; a router
+    /// that [declares](Router::check_stateless) any of that is refused when the server starts.
+    /// [`HttpServerConfig::stateless`] has the details.
+    ///
+    /// ```
+    /// use mcp_hyper::ServerOptions;
+    /// use mcp_hyper::mcp_proto::front::Router;
+    ///
+    /// let options = ServerOptions::new(Router::new("notes", "1.0.0")).stateless();
+    /// # drop(options);
+    /// ```
+    pub fn stateless(mut self) -> Self {
+        self.config.stateless = true;
+        self
+    }
+
     /// Changes the limits on connections and streams.
     pub fn limits(mut self, change: impl FnOnce(&mut ServerLimits)) -> Self {
         change(&mut self.limits);
@@ -290,7 +309,9 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// Returns a service to embed in another server, and its driver. Poll the driver for as long as the service is
     /// used.
     pub fn service(self) -> (HttpService<H>, ServiceDriver<H>) {
-        let problem = self.router.router().check().err();
+        let router = self.router.router();
+        let checked = if self.config.stateless { router.check_stateless() } else { router.check() };
+        let problem = checked.err();
         let clock = Arc::new(RuntimeClock::new(self.timers));
         let close_timeout = self.config.server.close_timeout;
         let (server, driver) = http_server(self.router, self.config, clock.clone(), Arc::new(SystemEntropy));

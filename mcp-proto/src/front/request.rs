@@ -281,12 +281,12 @@ impl<M: Method> Call<M> {
 
     /// Decodes an outcome and checks its result.
     pub(super) fn decode_outcome(&self, outcome: Outcome) -> Result<M::Result, Error> {
-        let is_legacy = || self.link.is_legacy();
-        check_result::<M>(self.link.outputs(), is_legacy, &self.tool, outcome.decode::<M>()?)
         let outcome = match outcome {
             Outcome::ExtensionResult { result, .. } if self.by_name => Outcome::Result(result),
             outcome => outcome,
         };
+        let is_legacy = || self.link.is_legacy();
+        check_result::<M>(self.link.outputs(), is_legacy, &self.tool, outcome.decode::<M>()?)
     }
 
     /// The id by which the machine knows the request.

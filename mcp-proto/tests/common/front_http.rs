@@ -57,6 +57,11 @@ impl<H: HandlerMode> HttpHarness<H> {
         router.router().check().unwrap();
         let mut config = HttpServerConfig::new(router.router().config());
         change(&mut config);
+        Self::of(router, config)
+    }
+
+    /// One of several servers of a router.
+    pub fn of(router: impl Into<ServedRouter<H>>, config: HttpServerConfig) -> Self {
         let clock = Arc::new(TestClock::default());
         let (server, driver) =
             http_server(router, config, clock.clone(), Arc::new(CountingEntropy::default()));

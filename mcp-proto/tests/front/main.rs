@@ -27,6 +27,7 @@ mod http_budget;
 mod http_closing;
 mod http_modern;
 mod http_sessions;
+mod http_stateless;
 mod http_threads;
 mod lenient;
 mod live_router;

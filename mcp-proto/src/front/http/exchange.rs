@@ -261,6 +261,12 @@ impl<H: HandlerMode> HttpExchange<H> {
                     Err(answer) => Stage::Answer(answer),
                 }
             }
+            RequestRoute::Stateless(post) => {
+                let post = post.on_behalf_of(self.principal.clone());
+                let router = ServedRouter::unchanging(self.router.clone());
+                let caller = self.caller.clone();
+                Stage::Modern(ModernExchange::start_stateless(&self.service, router, post, caller))
+            }
             RequestRoute::OpenSession(post) => {
                 let (owner, principal) = (self.owner().clone(), self.principal.clone());
                 Stage::Answer(self.service.open_session(post, owner, principal))

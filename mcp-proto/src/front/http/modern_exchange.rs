@@ -1,4 +1,4 @@
-//! The exchange of a 2026-07-28 request, which owns the request's handler.
+//! The exchange of a request without a session, which owns the request's handler.
 
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
@@ -11,10 +11,11 @@ use crate::front::handler::caller::Caller;
 use crate::front::router::ServedRouter;
 use crate::front::server::{ServerCore, ServerDriver};
 use crate::front::shared::{Core as _, Shared};
+use crate::front::signal::Signal;
 use crate::inline_map::InlineMap;
 use crate::peer::server::Topic;
 use crate::schema::{Method, SubscriptionsListen};
-use crate::transport::http::server::{Exchange, ModernRequest};
+use crate::transport::http::server::{Exchange, ModernRequest, StatelessPost};
 
 pub(super) struct ModernExchange<H: HandlerMode> {
     driver: ServerDriver<Exchange, H>,
@@ -43,6 +44,28 @@ impl<H: HandlerMode> ModernExchange<H> {
             (exchange, topics)
         };
         let (exchange, subscriber) = if listens { service.hub.open(&signal, open) } else { (open().0, None) };
+        Self::run(service, router, caller, signal, exchange, subscriber)
+    }
+
+    /// Starts the exchange of a legacy client's requests without a session.
+    pub(super) fn start_stateless(
+        service: &Arc<Service>,
+        router: ServedRouter<H>,
+        post: StatelessPost,
+        caller: Caller,
+    ) -> Self {
+        let exchange = Exchange::open_stateless(&service.setup, post, service.now());
+        Self::run(service, router, caller, Arc::default(), exchange, None)
+    }
+
+    fn run(
+        service: &Arc<Service>,
+        router: ServedRouter<H>,
+        caller: Caller,
+        signal: Arc<Signal>,
+        exchange: Exchange,
+        subscriber: Option<Subscriber>,
+    ) -> Self {
         let attendance = service.register_exchange(signal.clone());
         let mut core = ServerCore::default();
         core.caller = caller;

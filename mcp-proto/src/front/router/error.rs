@@ -135,6 +135,11 @@ pub enum RouterError {
         /// The method.
         method: &'static str,
     },
+    /// The router declares what legacy clients get only in a session, and is served without sessions.
+    NeedsSession {
+        /// The capability.
+        capability: ServerCapability,
+    },
     /// Two registrations of one kind have the same name.
     Duplicate {
         /// What kind of item they are.
@@ -242,6 +247,13 @@ impl fmt::Display for RouterError {
             Self::Duplicate { kind: what, name } => {
                 write!(f, "the {what} {name:?} is registered twice: rename or remove one of them")
             },
+            Self::NeedsSession { capability } => {
+                write!(
+                    f,
+                    "the router declares {}, which needs sessions: serve it with sessions, or do not declare it",
+                    capability.path()
+                )
+            }
         }
     }
 }

@@ -3,8 +3,8 @@
 mod apps;
 mod cache;
 mod changes;
-mod custom;
 mod check;
+mod custom;
 pub(super) mod dispatch;
 mod error;
 mod experimental;
@@ -23,6 +23,7 @@ mod scopes;
 mod sealing;
 mod served;
 mod state;
+mod stateless;
 mod subscriptions;
 mod task_tool;
 mod tasks;

@@ -307,7 +307,7 @@ fn admit_legacy(
         context: RequestContext {
             era: Era::Legacy,
             revision: session.revision,
-            client_info: Some(session.info.clone()),
+            client_info: (!session.stateless).then(|| session.info.clone()),
             client_capabilities: session.capabilities.clone(),
             principal: None,
             progress_token: decode_member::<Id>(keys.progress),

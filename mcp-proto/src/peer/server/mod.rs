@@ -13,8 +13,8 @@ mod custom;
 mod dispatch;
 mod embedded_resources;
 mod event;
-mod input_rules;
 mod extensions;
+mod input_rules;
 mod notify;
 mod prepared_config;
 mod progress;
@@ -220,6 +220,12 @@ impl Server {
     /// Sets the principal of later requests.
     pub(crate) fn set_principal(&mut self, principal: Option<Principal>) {
         self.principal = principal;
+    }
+
+    /// Serves the next message as one of a legacy client without a session.
+    #[cfg(feature = "http")]
+    pub(crate) fn set_stateless(&mut self, revision: Revision) {
+        self.session = Some(Session::stateless(revision));
     }
 
     // --- Outputs ---

@@ -43,9 +43,16 @@ impl Server {
         if self.config.eras == Eras::ModernOnly {
             return Err(RequestError::Revision { method: request.method.into(), revision: Revision::LATEST });
         }
+        let session = self.session.as_ref().ok_or(RequestError::NotReady)?;
+        if session.stateless {
+            // Its client declares nothing, and there is no stream for a reply.
+            admit(session, &request)?;
+            return Err(RequestError::NotReady);
+        }
         // Before the client is ready, it may only be sent pings.
-        let ready = |session: &&Session| session.initialized || request.method == Ping::NAME;
-        let session = self.session.as_ref().filter(ready).ok_or(RequestError::NotReady)?;
+        if !(session.initialized || request.method == Ping::NAME) {
+            return Err(RequestError::NotReady);
+        }
         let revision = session.revision;
         if request.info.is_none() {
             request.info = MethodInfo::find(request.method, Direction::ServerToClient, revision);

@@ -28,6 +28,8 @@ pub struct Session {
     /// Whether the client has sent a request: it has received the answer to `initialize`, even if `initialized` is
     /// missing.
     pub(super) has_requested: bool,
+    /// Whether it stands for a single message without a session, of a client that is not known.
+    pub(super) stateless: bool,
 }
 
 impl Session {
@@ -51,6 +53,21 @@ impl Session {
             initialized: false,
             log_level: None,
             has_requested: false,
+            stateless: false,
+        }
+    }
+
+    /// The state of a single message of this revision.
+    #[cfg(feature = "http")]
+    pub(super) fn stateless(revision: Revision) -> Self {
+        Self {
+            revision,
+            info: Arc::new(Implementation::new("unknown", "unknown")),
+            capabilities: Arc::default(),
+            initialized: false,
+            log_level: None,
+            has_requested: false,
+            stateless: true,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::peer::extensions;
 use crate::peer::server::{Eras, PreparedConfig, ServerConfig};
 use crate::quota::ByteLimits;
 use crate::schema::Direction;
+use crate::schema::ServerCapabilities;
 
 use super::{Hosts, Origins};
 
@@ -88,6 +89,20 @@ pub struct HttpServerConfig {
     pub resume_grace: Duration,
     /// The endpoints for clients of 2024-11-05. Default: none, such clients are not served.
     pub legacy_sse: Option<LegacyPaths>,
+    /// Whether clients of 2025-11-25 and earlier are served without sessions, for deployments whose instances share
+    /// nothing and may end after each request. Default: no.
+    ///
+    /// `initialize` is answered without `Mcp-Session-Id`, and each later POST on its own, by any instance, at the
+    /// revision of its `MCP-Protocol-Version` (2025-03-26 without one). The client's information and capabilities are
+    /// then unknown. A disconnect cancels the request. GET and DELETE are answered with 405, and
+    /// [`legacy_sse`](Self::legacy_sse) is not served.
+    ///
+    /// Not available to these clients, and not declared to them: subscriptions, changed lists, log messages, requests to
+    /// the client such as elicitation, and resuming a stream. `Router::check_stateless` finds what a router declares of
+    /// that. Requests of 2026-07-28 have no sessions anyway; nothing changes for them.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
+    pub stateless: bool,
 }
 
 impl HttpServerConfig {
@@ -110,6 +125,7 @@ impl HttpServerConfig {
             stored_bytes: 1024 * 1024,
             resume_grace: Duration::from_secs(30),
             legacy_sse: None,
+            stateless: false,
         }
     }
 
@@ -140,6 +156,18 @@ impl Default for LegacyPaths {
     }
 }
 
+/// The capabilities that need no session.
+fn without_sessions(mut capabilities: ServerCapabilities) -> ServerCapabilities {
+    for list in [&mut capabilities.tools, &mut capabilities.prompts].into_iter().flatten() {
+        list.list_changed = None;
+    }
+    if let Some(resources) = &mut capabilities.resources {
+        (resources.list_changed, resources.subscribe) = (None, None);
+    }
+    capabilities.logging = None;
+    capabilities
+}
+
 /// A configuration prepared for use, shared by all exchanges and sessions of one server.
 #[derive(Clone, Debug)]
 pub struct Setup(Arc<SharedSetup>);
@@ -149,7 +177,7 @@ struct SharedSetup {
     config: HttpServerConfig,
     /// The server configuration for exchanges, restricted to the modern era.
     modern: PreparedConfig,
-    /// The server configuration for sessions, restricted to the legacy era.
+    /// The server configuration for sessions, or for single requests without them, restricted to the legacy era.
     legacy: PreparedConfig,
 }
 
@@ -157,10 +185,13 @@ impl Setup {
     /// Prepares a configuration.
     #[must_use]
     pub fn new(config: HttpServerConfig) -> Self {
-        let of = |eras| {
-            PreparedConfig::new(Arc::new(ServerConfig { eras, ..ServerConfig::clone(&config.server) }))
+        let of = |eras, capabilities| {
+            let server = ServerConfig { eras, capabilities, ..ServerConfig::clone(&config.server) };
+            PreparedConfig::new(Arc::new(server))
         };
-        let (modern, legacy) = (of(Eras::ModernOnly), of(Eras::LegacyOnly));
+        let all = config.server.capabilities.clone();
+        let to_legacy = if config.stateless { without_sessions(all.clone()) } else { all.clone() };
+        let (modern, legacy) = (of(Eras::ModernOnly, all), of(Eras::LegacyOnly, to_legacy));
         Self(Arc::new(SharedSetup { config, modern, legacy }))
     }
 

@@ -1,4 +1,4 @@
-//! The server's side of one exchange of the modern era.
+//! The server's side of one exchange without a session.
 
 use alloc::string::String;
 use core::fmt;
@@ -11,9 +11,10 @@ use crate::rpc::ErrorObject;
 
 use super::output::{ExchangeOutput, Stage};
 use super::response::{Chunk, ResponseHead};
-use super::{ModernRequest, Setup};
+use super::{ModernRequest, Setup, StatelessPost};
 
-/// A modern-era request on the server, from its admission to the end of its answer.
+/// A request on the server that has no session, from its admission to the end of its answer: one of the modern era, or
+/// one of the legacy era on a [stateless](super::HttpServerConfig::stateless) server.
 ///
 /// If the first output is the response, the answer is one JSON value; otherwise it is an event stream. The client's
 /// disconnect cancels the request.
@@ -59,6 +60,32 @@ impl Exchange {
         exchange
     }
 
+    /// Opens an exchange for requests of a legacy client on a [stateless](super::HttpServerConfig::stateless) server.
+    ///
+    /// The answer has no session id, and the client's disconnect cancels the requests.
+    #[must_use]
+    pub fn open_stateless(setup: &Setup, post: StatelessPost, now: Instant) -> Self {
+        let StatelessPost { frame, revision, accepts, principal, permit } = post;
+        let mut exchange = Self {
+            setup: setup.clone(),
+            server: Server::from_prepared(setup.legacy()),
+            output: ExchangeOutput::new(accepts, permit.as_ref().map(BytePermit::account)),
+            queued_before: 0,
+            waiting_since: None,
+            comment_at: None,
+            body: permit,
+        };
+        exchange.server.set_principal(principal);
+        if let Some(revision) = revision {
+            exchange.server.set_stateless(revision);
+        }
+        // The status of an error of the legacy era is that of a result.
+        exchange.output.stage = Stage::Handling;
+        exchange.run(now, |server, out| server.handle_frame(now, frame, out));
+        exchange.comment_at = exchange.next_comment(now);
+        exchange
+    }
+
     /// Returns the server's commands, executed at `now`.
     pub fn at(&mut self, now: Instant) -> ServerCommands<'_> {
         ServerCommands::new(self, now)
@@ -72,7 +99,9 @@ impl Exchange {
     }
 
     fn settle(&mut self, now: Instant) {
-        if self.server.is_closed() {
+        // The requests of a legacy batch may all be cancelled by a later message of it.
+        let unanswerable = self.server.session().is_some() && self.server.unanswered() == 0;
+        if self.server.is_closed() || unanswerable {
             self.output.end();
         }
         let queued = self.output.queued();

@@ -8,6 +8,7 @@
 //! intake.finish()                 → RequestRoute:
 //!     Answer                      send it
 //!     Modern                      Exchange::open; then send its head and body, until it ends
+//!     Stateless                   Exchange::open_stateless; the same
 //!     OpenSession                 Session::open, stored by its id; send the answer
 //!     Session                     find the session; Session::handle_post
 //!     Listen, Delete              find the session; Session::listen, Session::delete
@@ -36,6 +37,7 @@
 //! | `initialize` without a version in `_meta` | a new session |
 //! | any other request with a session id | in that session, or 404 |
 //! | any other request | 400 |
+//! | either, on a [stateless](HttpServerConfig::stateless) server | an exchange |
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
@@ -52,6 +54,7 @@ mod route;
 mod session;
 mod session_id;
 mod sessions;
+mod stateless;
 
 pub use config::{HttpServerConfig, LegacyPaths, Setup};
 pub use exchange::Exchange;
@@ -63,5 +66,6 @@ pub use route::{ModernRequest, Post, PostedNotification, RequestRoute};
 pub use session::{ConnectionId, PostOutcome, Session};
 pub use session_id::SessionId;
 pub use sessions::Sessions;
+pub use stateless::StatelessPost;
 #[cfg(feature = "auth")]
 pub(crate) use {head::unknown_request_id, response::RETRY_AFTER_SECS, response::WWW_AUTHENTICATE};

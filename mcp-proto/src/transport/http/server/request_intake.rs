@@ -115,7 +115,8 @@ impl RequestIntake {
         }
         let (path, query) = head.path.split_once('?').unwrap_or((head.path, ""));
         let place = endpoint_kind(setup, path).ok_or_else(|| refuse(404, "there is nothing at this path"))?;
-        let old = setup.eras() != Eras::ModernOnly && version.version().era() != Some(Era::Modern);
+        let sessions = setup.eras() != Eras::ModernOnly && !config.stateless;
+        let old = sessions && version.version().era() != Some(Era::Modern);
         //= S3.1 "Single endpoint, POST (25: and GET)"
         let verb = match (head.method, place) {
             ("POST", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents | EndpointKind::Messages) => {
@@ -313,7 +314,7 @@ enum EndpointKind {
 
 fn endpoint_kind(setup: &Setup, path: &str) -> Option<EndpointKind> {
     let config = setup.config();
-    let legacy = config.legacy_sse.as_ref().filter(|_| setup.eras() != Eras::ModernOnly);
+    let legacy = config.legacy_sse.as_ref().filter(|_| setup.eras() != Eras::ModernOnly && !config.stateless);
     let endpoint = config.path.as_deref() == Some(path);
     match legacy {
         Some(legacy) if legacy.events == path => {

@@ -26,6 +26,7 @@ use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
 
 use super::head::{AcceptedTypes, RetainedHead, SingleHeader, VersionHeader};
+use super::stateless::{self, StatelessPost};
 use super::{HttpResponse, SessionId, Setup};
 
 /// Where a complete request goes.
@@ -39,6 +40,9 @@ pub enum RequestRoute {
     /// A notification of the modern era, independent of any session. It is accepted whatever its effect: send its
     /// [answer](PostedNotification::answer).
     Notification(PostedNotification),
+    /// A message of a legacy client on a [stateless](super::HttpServerConfig::stateless) server, for
+    /// [`Exchange::open_stateless`](super::Exchange::open_stateless).
+    Stateless(StatelessPost),
     /// A request for a new session, for [`Session::open`](super::Session::open).
     OpenSession(Post),
     /// A message of an existing session.
@@ -77,6 +81,7 @@ impl RequestRoute {
         match &mut self {
             Self::Modern(ModernRequest { permit, .. })
             | Self::Notification(PostedNotification { permit, .. })
+            | Self::Stateless(StatelessPost { permit, .. })
             | Self::OpenSession(Post { permit, .. })
             | Self::Session { post: Post { permit, .. }, .. }
             | Self::LegacyPost { post: Post { permit, .. }, .. } => *permit = body,
@@ -281,7 +286,7 @@ fn route_request(setup: &Setup, kept: RetainedHead, request: Request) -> Result<
         let parts = envelope.parts(request.params.as_ref());
         return Ok(route_modern(kept, request, parts));
     }
-    if eras != Eras::ModernOnly && &*request.method == Initialize::NAME {
+    if eras != Eras::ModernOnly && &*request.method == Initialize::NAME && !setup.config().stateless {
         return Ok(RequestRoute::OpenSession(Post {
             content: Frame::Single(Message::Request(request)).into(),
             accepts: kept.accepts,
@@ -334,6 +339,7 @@ fn route_to_session(
     }
     match kept.session {
         _ if setup.eras() == Eras::ModernOnly => refuse("there are no sessions here"),
+        _ if setup.config().stateless => stateless::route(version, post),
         Some(Some(id)) => Ok(RequestRoute::Session { id, post }),
         Some(None) => Err(HttpResponse::unknown_session(post.request_id())),
         None => {
