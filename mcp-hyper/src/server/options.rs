@@ -6,6 +6,7 @@ use std::sync::Arc;
 use mcp_proto::front::http::{HttpServer, http_server};
 use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter};
 use mcp_proto::peer::Principal;
+use mcp_proto::quota::RateLimit;
 use mcp_proto::transport::http::server::TrustedProxies;
 use mcp_proto::transport::http::server::{HttpServerConfig, TrustedProxy};
 
@@ -181,6 +182,26 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// ```
     pub fn stateless(mut self) -> Self {
         self.config.stateless = true;
+        self
+    }
+
+    /// Limits how often each client sends a request: by its principal or, without one, its address. Requests beyond the
+    /// rate get 429 with `Retry-After` before their bodies are read. Default: no limit.
+    ///
+    /// Behind a proxy, name it in [`trusted_proxies`](Self::trusted_proxies): otherwise all clients share one rate.
+    /// [`HttpServerConfig::request_rate`] has the details.
+    ///
+    /// ```
+    /// use mcp_hyper::ServerOptions;
+    /// use mcp_hyper::mcp_proto::front::Router;
+    /// use mcp_hyper::mcp_proto::quota::RateLimit;
+    ///
+    /// let options =
+    ///     ServerOptions::new(Router::new("notes", "1.0.0")).request_rate(RateLimit::per_second(50).burst(200));
+    /// # drop(options);
+    /// ```
+    pub fn request_rate(mut self, limit: RateLimit) -> Self {
+        self.config.request_rate = Some(limit);
         self
     }
 

@@ -3,13 +3,22 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use crate::common::front_http::HttpHarness;
+use crate::common::front_http::{HttpHarness, field};
 use crate::common::router::ServerHarness;
 use crate::common::tools::tool;
+use mcp_proto::Instant;
 use mcp_proto::front::{LimitedCall, NoArguments, Router};
+use mcp_proto::peer::client::{ClientConfig, Diagnostic, Event};
+use mcp_proto::peer::{Outcome, RequestOptions};
 use mcp_proto::quota::RateLimit;
 use mcp_proto::rpc::code;
-use mcp_proto::schema::{Complete, CompleteParams, CompleteResult, Completion};
+use mcp_proto::schema::{
+    CallTool, CallToolParams, Complete, CompleteParams, CompleteResult, Completion, Implementation,
+};
+use mcp_proto::testing::SimulatedClock;
+use mcp_proto::testing::http::{FrontPeer, HttpPair};
+use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig};
+use mcp_proto::transport::http::server::HttpServerConfig;
 use serde_json::{Value, json};
 
 fn completing() -> Router {
@@ -148,4 +157,81 @@ fn rate_holds_for_each_address_over_all_its_connections() {
     };
     assert_eq!([called("192.0.2.1"), called("192.0.2.1"), called("192.0.2.1")], [true, true, false]);
     assert_eq!([called("192.0.2.2"), called("192.0.2.2"), called("192.0.2.2")], [true, true, false]);
+}
+
+// --- HTTP requests ---
+
+fn limited() -> HttpHarness {
+    HttpHarness::configured(tools(), |config| config.request_rate = Some(RateLimit::per_minute(30).burst(3)))
+}
+
+#[test]
+fn request_beyond_the_rate_gets_429_before_its_body() {
+    let mut web = limited();
+    for _ in 0..3 {
+        assert_eq!(web.call("work", json!({})).head().status, 200);
+    }
+    let mut refused = web.send("POST", &[("mcp-protocol-version", "2026-07-28")], "");
+    assert!(!refused.exchange.wants_body());
+    let head = refused.head();
+    assert_eq!((head.status, field(&head, "retry-after")), (429, Some("2")));
+    let error = refused.json();
+    assert_eq!((&error["error"]["code"], error.get("id")), (&json!(code::INTERNAL_ERROR), None));
+    assert_eq!(error["error"]["message"], "too many requests: try again in 2 s");
+    let error = web.send("POST", &[], "").json();
+    assert_eq!(error["id"], Value::Null, "errors of earlier revisions have an id");
+    assert_eq!(web.send("GET", &[], "").head().status, 429);
+    web.advance(Duration::from_secs(2));
+    assert_eq!(web.call("work", json!({})).head().status, 200);
+    assert_eq!(web.call("work", json!({})).head().status, 429);
+}
+
+#[test]
+fn owners_have_request_rates_of_their_own() {
+    let mut web = limited();
+    let mut statuses = |address: &str| -> Vec<u16> {
+        web.client = address.parse().ok();
+        (0..4).map(|_| web.call("work", json!({})).head().status).collect()
+    };
+    assert_eq!(statuses("192.0.2.1"), [200, 200, 200, 429]);
+    assert_eq!(statuses("192.0.2.2"), [200, 200, 200, 429]);
+    assert_eq!(statuses("2001:db8::1"), [200, 200, 200, 429]);
+    assert_eq!(statuses("2001:db8::2"), [429; 4], "a customer has a whole network of addresses");
+}
+
+#[test]
+fn requests_have_no_rate_by_default() {
+    let mut web = HttpHarness::new(tools());
+    assert!((0..300).all(|_| web.call("work", json!({})).head().status == 200));
+}
+
+/// A client of this crate waits as long as it is told, and then sends the call again.
+#[test]
+fn client_of_this_crate_repeats_calls_beyond_the_rate() {
+    let router = tools();
+    let mut config = HttpServerConfig::new(router.config());
+    config.request_rate = Some(RateLimit::per_second(1).burst(2));
+    let peer = FrontPeer::new(router, config, Arc::new(SimulatedClock::default()), 7);
+    let client = ClientConfig::new(Implementation::new("client", "1.0"));
+    let client =
+        HttpClient::new(HttpClientConfig::new(client, "http://localhost:3000/mcp"), Instant::ORIGIN).unwrap();
+    let mut pair = HttpPair::new(client, Box::new(peer), 7);
+    pair.advance(Duration::from_secs(1));
+    for _ in 0..4 {
+        let now = pair.now();
+        let params = CallToolParams::new("work");
+        pair.client.at(now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
+    }
+    pair.advance(Duration::from_secs(30));
+    let (mut results, mut delays) = (0, 0);
+    while let Some(event) = pair.client.poll_event() {
+        match event {
+            Event::Outcome { outcome: Outcome::Result(_), .. } => results += 1,
+            Event::Outcome { outcome, .. } => panic!("{outcome:?}"),
+            Event::Diagnostic(Diagnostic::RequestDelayed { .. }) => delays += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(results, 4);
+    assert!(delays > 0);
 }

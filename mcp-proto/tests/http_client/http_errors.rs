@@ -130,6 +130,30 @@ fn request_that_may_not_be_repeated_shows_when_the_server_is_back() {
     });
 }
 
+#[test]
+fn client_repeats_a_call_that_was_not_accepted() {
+    modern(config(), |wire| {
+        let call = |wire: &mut ClientWire, reissue| {
+            let options = RequestOptions::default().reissue(reissue);
+            wire.client.at(wire.now).request::<CallTool>(&CallToolParams::new("pay"), options).unwrap()
+        };
+        call(wire, ReissuePolicy::WhereSafe);
+        refuse_busy(wire, "tools/call", 429, &[("retry-after", "3")]);
+        assert_eq!(wire.advance_to_timeout(), Duration::from_secs(3));
+        wire.expect("tools/call");
+
+        // The error says when to try again, whether the body has a JSON-RPC error or not.
+        let body = json!({"jsonrpc": "2.0", "error": {"code": -32603, "message": "too many requests"}});
+        let request = call(wire, ReissuePolicy::Never);
+        let first = wire.expect("tools/call");
+        let headers = [("content-type", "application/json"), ("retry-after", "3")];
+        wire.reply(&first, 429, &headers, &body.to_string());
+        let Outcome::Transport(error) = wire.outcome(request) else { panic!() };
+        assert_eq!(error.retry_after, Some(Duration::from_secs(3)));
+        assert_eq!(error.to_string(), "HTTP status 429 (retry after 3 s): too many requests");
+    });
+}
+
 // --- Responses in another form ---
 
 #[test]

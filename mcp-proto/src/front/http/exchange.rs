@@ -19,7 +19,7 @@ use crate::quota::QuotaOwner;
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::server::{
     Chunk, ConnectionId, HttpResponse, PostOutcome, RequestHead, RequestIntake, RequestRoute, ResponseHead,
-    Session, SessionId,
+    Session, SessionId, unknown_request_id,
 };
 use crate::{Bytes, Instant};
 
@@ -85,20 +85,12 @@ impl<H: HandlerMode> HttpExchange<H> {
     ) -> Self {
         let attachments = Attachments::new();
         let caller = Caller { owner: head.owner(principal.as_ref()), access, attachments };
-        let stage = match RequestIntake::new(&service.setup, head) {
-            _ if service.is_closing() => Stage::Answer(closing_answer()),
-            Ok(mut intake) => {
-                let params = intake.tool().and_then(|tool| router.param_headers(&tool));
-                if let Some(params) = params {
-                    intake.retain_params(params, head.fields);
-                }
-                // Only requests with a body have a deadline.
-                let timeout = service.setup.config().body_timeout;
-                let deadline = if intake.wants_body() { service.now().after(timeout) } else { None };
-                let intake = intake.charge(&service.account(&caller.owner));
-                Stage::Request { intake, deadline }
-            }
-            Err(answer) => Stage::Answer(answer),
+        let stage = if service.is_closing() {
+            Stage::Answer(closing_answer())
+        } else if let Err(wait) = service.count_request(&caller.owner) {
+            Stage::Answer(HttpResponse::too_many_requests(unknown_request_id(head.fields), wait))
+        } else {
+            Self::take_in(service, router, head, &caller)
         };
         let service = service.clone();
         let mut exchange = Self { service, router, caller, principal, stage, waker: None };
@@ -108,6 +100,23 @@ impl<H: HandlerMode> HttpExchange<H> {
             exchange.handle_body_end();
         }
         exchange
+    }
+
+    /// Checks the head of a request, and prepares to receive its body.
+    fn take_in(service: &Service, router: &Router<H>, head: &RequestHead<'_>, caller: &Caller) -> Stage<H> {
+        let mut intake = match RequestIntake::new(&service.setup, head) {
+            Ok(intake) => intake,
+            Err(answer) => return Stage::Answer(answer),
+        };
+        let params = intake.tool().and_then(|tool| router.param_headers(&tool));
+        if let Some(params) = params {
+            intake.retain_params(params, head.fields);
+        }
+        // Only requests with a body have a deadline.
+        let timeout = service.setup.config().body_timeout;
+        let deadline = if intake.wants_body() { service.now().after(timeout) } else { None };
+        let intake = intake.charge(&service.account(&caller.owner));
+        Stage::Request { intake, deadline }
     }
 
     /// Creates an exchange with its answer, independent of the request.

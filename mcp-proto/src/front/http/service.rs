@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::sync::Mutex;
 
 use super::hub::Hub;
@@ -15,7 +16,7 @@ use crate::front::signal::{Signal, lock};
 use crate::front::tasks::TaskService;
 use crate::front::{Clock, HandlerMode};
 use crate::peer::Principal;
-use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner};
+use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner, RateLimiter};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::transport::http::server::{
     ConnectionId, HttpResponse, HttpServerConfig, Post, Session, SessionId, Sessions, Setup,
@@ -36,6 +37,7 @@ pub(super) struct Service {
     bytes: Mutex<ByteBudget>,
     /// The registration with a live router.
     _listening: Option<ListenerGuard>,
+    request_rate: Option<Mutex<RateLimiter>>,
 }
 
 /// The exchanges that run handlers, which are woken when the server closes.
@@ -65,6 +67,7 @@ impl Service {
     ) -> Self {
         let sessions = Sessions::new(config.max_sessions);
         let bytes = Mutex::new(ByteBudget::new(config.byte_limits));
+        let request_rate = config.request_rate.map(|limit| Mutex::new(RateLimiter::new(limit)));
         let hub = Arc::<Hub>::default();
         let hub_listener = Arc::downgrade(&hub);
         let listening = router.listen(hub_listener);
@@ -85,11 +88,21 @@ impl Service {
             table: Mutex::new(SessionTable { sessions, new_sessions: Vec::new(), closed_to_new: false }),
             bytes,
             _listening: listening,
+            request_rate,
         }
     }
 
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    /// Counts a request of an owner.
+    ///
+    /// # Errors
+    /// If it exceeds its rate: the time until it may send one.
+    pub(super) fn count_request(&self, owner: &QuotaOwner) -> Result<(), Duration> {
+        let now = self.now();
+        self.request_rate.as_ref().map_or(Ok(()), |limiter| lock(limiter).try_take(owner, now))
     }
 
     /// The account of an owner in the byte budget.

@@ -6,7 +6,7 @@
 //! | -32020 to a tool call (2026-07-28) | the client lists the tools again, then resends it |
 //! | -32022 with the very version of the request (2026-07-28) | it is resent |
 //! | the session is lost (legacy) | the client opens a new session, then resends it |
-//! | 429 or 503 with `Retry-After`, if it is repeatable before its deadline | it is resent after that delay, a limited number of times |
+//! | 429 with `Retry-After`, or 503 if it is repeatable, before its deadline | it is resent after that delay, a limited number of times |
 //! | another status without an answer | it is resolved with that status |
 //! | it was not sent | it is resent after a delay, a limited number of times |
 //! | the stream broke off after an event with an id (legacy) | the client requests the rest of the stream |
@@ -286,6 +286,13 @@ impl HttpClient {
             ExchangeOutcome::Answer { http, answer: Err(_), .. } if http.needs_authorization => {
                 self.resolve_refused(now, number, generation, http);
             }
+            // Refused before the request was read: the error of the exchange says when to try again.
+            ExchangeOutcome::Answer { http, answer: Err(error), has_request_id: false }
+                if http.status == 429 =>
+            {
+                let detail = TransportError::excerpt(&error.message);
+                self.resolve_refused(now, number, generation, TransportError { detail, ..http });
+            }
             ExchangeOutcome::Answer { http, answer: Err(error), has_request_id: own } => {
                 if !self.handle_protocol_error(now, number, generation, http.status, &error, own) {
                     if (200..300).contains(&http.status) {
@@ -428,10 +435,16 @@ impl HttpClient {
     /// Resends a request after the delay in `Retry-After`. Returns whether it will be resent.
     ///
     /// <https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3>
+    /// <https://www.rfc-editor.org/rfc/rfc6585#section-4>
     fn honor_retry_after(&mut self, now: Instant, number: i64, http: &TransportError) -> bool {
         let (429 | 503, Some(pause)) = (http.status, http.retry_after) else { return false };
         let in_time = self.peer.deadline_of(number).is_none_or(|deadline| now + pause < deadline);
-        if !in_time || !self.is_repeatable(number, false) {
+        // 429 is the answer to a request that was not accepted; behind 503, part of the work may have been done.
+        let may_repeat = match http.status {
+            429 => self.peer.sent_request(number).is_some_and(|(_, wish)| wish != ReissuePolicy::Never),
+            _ => self.is_repeatable(number, false),
+        };
+        if !in_time || !may_repeat {
             return false;
         }
         let attempts = self.config.backoff.attempts;

@@ -7,7 +7,7 @@ use core::time::Duration;
 use crate::Limits;
 use crate::peer::extensions;
 use crate::peer::server::{Eras, PreparedConfig, ServerConfig};
-use crate::quota::ByteLimits;
+use crate::quota::{ByteLimits, RateLimit};
 use crate::schema::Direction;
 use crate::schema::ServerCapabilities;
 
@@ -68,6 +68,25 @@ pub struct HttpServerConfig {
     /// They cover request bodies, stored events and queued answers. Requests beyond them are refused with 503 and
     /// `Retry-After`.
     pub byte_limits: ByteLimits,
+    /// How often each [owner](crate::quota::QuotaOwner) may send a request: its principal, or its address. Default: no
+    /// limit, because clients behind a proxy that is not [trusted](super::TrustedProxies) share one address, and only
+    /// the author knows what a request costs.
+    ///
+    /// Each HTTP request counts, of any method: a notification and the answer to a server's request too. One beyond the
+    /// rate is refused with 429 and `Retry-After` before its body is read. Clients of this crate send it again by
+    /// themselves, within limits; other clients mostly report the status.
+    ///
+    /// ```
+    /// # use mcp_proto::transport::http::server::HttpServerConfig;
+    /// # use mcp_proto::peer::server::ServerConfig;
+    /// # use mcp_proto::schema::Implementation;
+    /// use mcp_proto::quota::RateLimit;
+    ///
+    /// # let server = ServerConfig::new(Implementation::new("weather", "1.0.0"));
+    /// let mut config = HttpServerConfig::new(server);
+    /// config.request_rate = Some(RateLimit::per_second(50).burst(200));
+    /// ```
+    pub request_rate: Option<RateLimit>,
     /// The maximum number of sessions. Default 10,000.
     ///
     /// An owner who opens one more loses its own oldest idle session; others lose one only to an
@@ -119,6 +138,7 @@ impl HttpServerConfig {
             body_bytes: 4 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
             byte_limits: ByteLimits::default(),
+            request_rate: None,
             max_sessions: 10_000,
             session_idle: Duration::from_secs(30 * 60),
             stored_events: 1024,

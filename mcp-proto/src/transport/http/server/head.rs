@@ -111,7 +111,6 @@ impl RetainedHead {
 }
 
 /// Returns the id of an error that answers a request whose body was not read.
-#[cfg(feature = "auth")]
 pub(crate) fn unknown_request_id(fields: &dyn Fields) -> ErrorId<'static> {
     SingleHeader::read(fields, crate::transport::http::header::PROTOCOL_VERSION).version().error_id()
 }

@@ -59,6 +59,7 @@ mod stateless;
 pub use config::{HttpServerConfig, LegacyPaths, Setup};
 pub use exchange::Exchange;
 pub use forwarded::{ProxyAddressError, TrustedProxies, TrustedProxy};
+pub(crate) use head::unknown_request_id;
 pub use origin::{Hosts, Origins};
 pub use request_intake::{RequestHead, RequestIntake};
 pub use response::{BodyKind, Chunk, HttpResponse, ResponseHead, ResponseHeaders};
@@ -68,4 +69,4 @@ pub use session_id::SessionId;
 pub use sessions::Sessions;
 pub use stateless::StatelessPost;
 #[cfg(feature = "auth")]
-pub(crate) use {head::unknown_request_id, response::RETRY_AFTER_SECS, response::WWW_AUTHENTICATE};
+pub(crate) use {response::RETRY_AFTER_SECS, response::WWW_AUTHENTICATE};

@@ -5,6 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+#[cfg(feature = "std")]
+use core::time::Duration;
 
 use bytes::Bytes;
 
@@ -142,6 +144,14 @@ impl HttpResponse {
     /// Returns the answer to a request for which the byte budget has no room.
     pub(super) fn over_budget(id: ErrorId<'_>) -> Self {
         Self::error(503, id, &over_budget()).with_header("retry-after", RETRY_AFTER_SECS)
+    }
+
+    /// Returns the refusal of a request whose owner exceeds its rate; there is room again after `wait`.
+    #[cfg(feature = "std")]
+    pub(crate) fn too_many_requests(id: ErrorId<'_>, wait: Duration) -> Self {
+        let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1);
+        let what = format!("too many requests: try again in {seconds} s");
+        Self::refusal(429, id, code::INTERNAL_ERROR, what).with_header("retry-after", format!("{seconds}"))
     }
 
     /// Returns the answer to a malformed message. `unnamed` is the id of an error whose request could not be read.
