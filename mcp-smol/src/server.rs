@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_io::Timer;
 use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
 use mcp_proto::adapter::{self, Clock as _, SystemClock};
-use mcp_proto::front::{HandlerMode, RouterError, SendHandlers, ServedRouter, ServerHandle};
+use mcp_proto::front::{Attachments, HandlerMode, RouterError, SendHandlers, ServedRouter, ServerHandle};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::{CloseReason, ServerConfig};
 use mcp_proto::transport::StreamServer;
@@ -161,6 +161,10 @@ impl<R, W, H: HandlerMode> ServerDriver<R, W, H> {
             final_writes: None,
         };
         (handle, driver)
+    }
+
+    fn attach(&mut self, attachments: Attachments) {
+        self.front.attach(attachments);
     }
 }
 

@@ -288,3 +288,32 @@ fn dropping_a_request_cancels_its_handler() {
         serving.await.unwrap();
     });
 }
+
+#[test]
+fn handlers_read_the_values_that_the_application_attached() {
+    #[derive(Debug, PartialEq)]
+    struct Address(&'static str);
+
+    let router = || {
+        Router::new("test", "1.0.0").tool_with(tool("whoami"), async |NoArguments {}, cx: Context| {
+            format!("{:?} {:?}", cx.attachments().get::<Address>(), cx.attachments().get::<u32>())
+        })
+    };
+    for mode in [EraPolicy::ModernOnly, EraPolicy::LegacyOnly] {
+        run(async {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let options =
+                ServerOptions::new(router()).attach(Address("a")).attach(Address("b")).attach(7_u32);
+            let (_, driver) = options.stream(theirs.clone(), theirs);
+            let serving = smol::spawn(driver);
+            let options = ClientOptions::new("test", "1").era_policy(mode);
+            let (client, driver) = options.connect_stream(ours.clone(), ours);
+            let driving = smol::spawn(driver);
+            let answer = client.call_tool("whoami", json!({})).await.unwrap();
+            assert_eq!(answer.text_content(), r#"Some(Address("b")) Some(7)"#);
+            client.close().await;
+            driving.await.unwrap();
+            serving.await.unwrap();
+        });
+    }
+}

@@ -1,10 +1,11 @@
 //! Options of a server, and the streams it is served over.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter, ServerHandle};
+use mcp_proto::front::{Attachments, HandlerMode, SendHandlers, ServedRouter, ServerHandle};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ServerConfig;
 
@@ -34,13 +35,15 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     router: ServedRouter<H>,
     config: ServerConfig,
     principal: Option<Principal>,
+    attachments: Attachments,
 }
 
 impl<H: HandlerMode> ServerOptions<H> {
     /// Options with the router's own [configuration](mcp_proto::front::Router::config).
     pub fn new(router: impl Into<ServedRouter<H>>) -> Self {
         let router = router.into();
-        Self { config: router.router().config(), router, principal: None }
+        let attachments = Attachments::new();
+        Self { config: router.router().config(), router, principal: None, attachments }
     }
 
     /// Changes the configuration.
@@ -54,6 +57,32 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// principal's tasks and states to all others.
     pub fn principal(mut self, principal: Principal) -> Self {
         self.principal = Some(principal);
+        self
+    }
+
+    /// Attaches a value to each request, in place of one of the same type. Handlers read it with
+    /// [`Context::attachments`](mcp_proto::front::Context::attachments). A stream of this crate knows nothing about its
+    /// other end; the code that accepted the connection attaches what it knows:
+    ///
+    /// ```no_run
+    /// use std::net::SocketAddr;
+    ///
+    /// use mcp_proto::front::{Context, NoArguments, Router};
+    /// use mcp_proto::schema::{Json, Tool};
+    /// use mcp_smol::ServerOptions;
+    ///
+    /// # async fn example(listener: smol::net::TcpListener) -> std::io::Result<()> {
+    /// let tool = Tool::new("whoami", "Tells your address", Json::empty_object());
+    /// let router = Router::new("mirror", "1.0.0").tool_with(tool, async |NoArguments {}, cx: Context| {
+    ///     format!("{:?}", cx.attachments().get::<SocketAddr>())
+    /// });
+    /// let (client, address) = listener.accept().await?;
+    /// let (_, driver) = ServerOptions::new(router).attach(address).stream(client.clone(), client);
+    /// driver.await
+    /// # }
+    /// ```
+    pub fn attach<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.attachments.insert(value);
         self
     }
 
@@ -73,7 +102,10 @@ impl<H: HandlerMode> ServerOptions<H> {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        ServerDriver::start(self.router, self.config, self.principal, reader, writer)
+        let Self { router, config, principal, attachments } = self;
+        let (handle, mut driver) = ServerDriver::start(router, config, principal, reader, writer);
+        driver.attach(attachments);
+        (handle, driver)
     }
 }
 
