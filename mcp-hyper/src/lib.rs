@@ -78,6 +78,8 @@ pub use mcp_proto::{
 #[cfg(feature = "tls")]
 pub use futures_rustls::rustls;
 pub use runtime::{Endpoint, Runtime, Smol, Stream};
+#[cfg(all(feature = "server", feature = "tls"))]
+pub use server::TlsPeer;
 #[cfg(feature = "client")]
 pub use {
     client::{

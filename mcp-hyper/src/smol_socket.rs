@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
@@ -22,8 +22,16 @@ impl<T> SmolSocket<T> {
 
 impl SmolSocket<TcpStream> {
     /// The peer's address, unless it has disconnected already.
-    pub(crate) fn peer_address(&self) -> Option<IpAddr> {
-        self.0.get_ref().peer_addr().ok().map(|address| address.ip())
+    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
+        self.0.get_ref().peer_addr().ok()
+    }
+}
+
+#[cfg(unix)]
+impl SmolSocket<UnixStream> {
+    /// The peer's address, which has a path if the peer has bound its socket to one.
+    pub(crate) fn peer_address(&self) -> Option<std::os::unix::net::SocketAddr> {
+        self.0.get_ref().peer_addr().ok()
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_io::Async;
 use futures_lite::{AsyncRead, AsyncWrite};
+use mcp_proto::front::Attachments;
 
 use crate::smol_socket::SmolSocket;
 use crate::time::{Alarm, Timers};
@@ -56,6 +57,14 @@ pub trait Listener {
         let _ = io;
         None
     }
+
+    /// What handlers can learn about the connection, in
+    /// [`Context::attachments`](mcp_proto::front::Context::attachments). Default: nothing. smol's listening sockets
+    /// attach the address of the other end, a [`std::net::SocketAddr`] or a `std::os::unix::net::SocketAddr`.
+    fn attachments(io: &Self::Io) -> Attachments {
+        let _ = io;
+        Attachments::new()
+    }
 }
 
 impl Listener for Async<std::net::TcpListener> {
@@ -66,7 +75,11 @@ impl Listener for Async<std::net::TcpListener> {
     }
 
     fn peer_address(io: &Self::Io) -> Option<IpAddr> {
-        io.peer_address()
+        io.peer_address().map(|address| address.ip())
+    }
+
+    fn attachments(io: &Self::Io) -> Attachments {
+        io.peer_address().map_or_else(Attachments::new, |address| Attachments::new().with(address))
     }
 }
 
@@ -79,7 +92,11 @@ impl Listener for async_net::TcpListener {
     }
 
     fn peer_address(io: &Self::Io) -> Option<IpAddr> {
-        io.peer_address()
+        io.peer_address().map(|address| address.ip())
+    }
+
+    fn attachments(io: &Self::Io) -> Attachments {
+        io.peer_address().map_or_else(Attachments::new, |address| Attachments::new().with(address))
     }
 }
 
@@ -91,6 +108,10 @@ impl Listener for async_net::unix::UnixListener {
         let listener: Arc<Async<std::os::unix::net::UnixListener>> = self.clone().into();
         let (stream, _) = ready!(poll_until(&listener, cx, |listener| listener.accept()))?;
         Poll::Ready(Async::new(stream).map(SmolSocket::new))
+    }
+
+    fn attachments(io: &Self::Io) -> Attachments {
+        io.peer_address().map_or_else(Attachments::new, |address| Attachments::new().with(address))
     }
 }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_lite::{AsyncRead, AsyncWrite};
 use hyper::server::conn::{http1, http2};
-use mcp_proto::front::SendHandlers;
+use mcp_proto::front::{Attachments, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
 use super::limits::HEADERS;
@@ -43,6 +43,8 @@ pub struct Connection<Io, H: ServerMode = SendHandlers> {
     service: HttpService<H>,
     /// The client's address.
     peer: Option<IpAddr>,
+    /// The values to attach to each request.
+    attachments: Attachments,
     monitor: Arc<ConnectionMonitor>,
     alarm: Alarm,
     _entry: RegistryEntry,
@@ -70,7 +72,12 @@ enum Stage<Io, H: ServerMode> {
 }
 
 impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io, H> {
-    pub(super) fn new(service: HttpService<H>, io: Io, peer: Option<IpAddr>) -> Self {
+    pub(super) fn new(
+        service: HttpService<H>,
+        io: Io,
+        peer: Option<IpAddr>,
+        attachments: Attachments,
+    ) -> Self {
         let shared = service.shared();
         let watch = Arc::new(ConnectionMonitor::new(shared.limits.clone(), shared.clock.timers().clone()));
         let entry = shared.registry.register(&QuotaOwner::from_client(None, peer), watch.clone());
@@ -79,7 +86,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
             watch.note_read();
         }
         let stage = Stage::Handshaking { io, preface: Preface::default() };
-        Self { stage, service, peer, monitor: watch, alarm: Alarm::default(), _entry: entry }
+        Self { stage, service, peer, attachments, monitor: watch, alarm: Alarm::default(), _entry: entry }
     }
 
     /// Advances the connection's current stage. Ready when the connection has ended.
@@ -90,6 +97,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                     if io.is_handshaking() {
                         ready!(io.poll_handshake(cx)).map_err(ConnectionError::Handshake)?;
                         self.monitor.note_handshake();
+                        io.attach_peer(&mut self.attachments);
                     }
                     let beginning = ready!(preface.poll_read(io, || self.monitor.note_read(), cx));
                     let beginning = beginning.map_err(ConnectionError::Io)?;
@@ -134,7 +142,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         if limits.headers != HEADERS {
             builder.max_headers(limits.headers);
         }
-        let service = ConnectionService::new(self.service.clone(), self.peer, self.monitor.clone(), None);
+        let service = self.connection_service(None);
         Stage::Http1(Box::pin(builder.serve_connection(HyperIo(socket), service)))
     }
 
@@ -150,15 +158,15 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
             .max_send_buf_size(BUFFER)
             .keep_alive_interval(limits.ping_interval)
             .keep_alive_timeout(limits.write_timeout);
-        let service = ConnectionService::new(
-            self.service.clone(),
-            self.peer,
-            self.monitor.clone(),
-            Some(queue.clone()),
-        );
+        let service = self.connection_service(Some(queue.clone()));
         let connection = Box::pin(builder.serve_connection(HyperIo(socket), service));
         let streams = Streams::new(queue, self.monitor.timers().clone(), limits.write_timeout);
         Stage::Http2 { connection, streams }
+    }
+
+    fn connection_service(&self, queue: Option<Queue<H::Task>>) -> ConnectionService<H> {
+        let (service, attachments) = (self.service.clone(), self.attachments.clone());
+        ConnectionService::new(service, self.peer, attachments, self.monitor.clone(), queue)
     }
 
     /// Stops accepting requests on this connection.

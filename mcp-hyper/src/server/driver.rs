@@ -14,7 +14,7 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
 use mcp_proto::front::http::HttpServerDriver;
-use mcp_proto::front::{HandlerMode, RouterError, SendHandlers};
+use mcp_proto::front::{Attachments, HandlerMode, RouterError, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
 use super::accept::{Listener, RetryingListener};
@@ -219,7 +219,8 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
                     let peer = L::peer_address(&io);
                     let shared = self.service.shared();
                     if shared.registry.has_room(&QuotaOwner::from_client(None, peer)) {
-                        begin(&self.service, &self.spawn, &self.connections, io, peer);
+                        let attachments = L::attachments(&io);
+                        begin(&self.service, &self.spawn, &self.connections, io, peer, attachments);
                     } else if self.parked.len() < shared.limits.connections.div_ceil(8) {
                         self.parked.push_back((io, peer));
                         if shared.registry.poll_fewer(shared.limits.connections, cx).is_ready() {
@@ -243,7 +244,8 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
             && shared.registry.poll_fewer(shared.limits.connections, cx).is_ready()
             && let Some((io, peer)) = parked.pop_front()
         {
-            begin(service, spawn, connections, io, peer);
+            let attachments = L::attachments(&io);
+            begin(service, spawn, connections, io, peer, attachments);
         }
     }
 }
@@ -255,8 +257,9 @@ fn begin<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode>(
     connections: &FuturesUnordered<Connection<Io, H>>,
     io: Io,
     peer: Option<IpAddr>,
+    attachments: Attachments,
 ) {
-    let connection = service.connection_from(io, peer);
+    let connection = service.connection_with(io, peer, attachments);
     match spawn {
         Some(spawn) => spawn(connection),
         None => connections.push(connection),

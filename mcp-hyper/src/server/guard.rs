@@ -10,18 +10,19 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures_util::future::Either;
+use http::header::AUTHORIZATION;
 use http::request::Parts;
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::auth::{Fetch, FetchPolicy, Now};
-use mcp_proto::front::HandlerMode;
 use mcp_proto::front::guard::{FetchResponse, Guard, GuardDecision, PendingVerification};
 use mcp_proto::front::http::HttpExchange;
+use mcp_proto::front::{Attachments, HandlerMode};
 use mcp_proto::transport::http::server::{HttpResponse, RequestHead};
 
 use self::fetching::FetchFn;
 pub(super) use self::fetching::Fetcher;
 use super::options::ServerOptions;
-use super::service::{HttpService, RequestFields, head};
+use super::service::{HttpService, RequestFields, head, with_head};
 use crate::client::auth::fetch::fetch_once;
 use crate::time::{Alarm, RuntimeClock};
 
@@ -119,8 +120,10 @@ pub(super) struct UnverifiedRequest<H: HandlerMode>(Box<Inner<H>>);
 
 struct Inner<H: HandlerMode> {
     check: TokenCheck,
-    parts: Parts,
+    /// The head, until the exchange has it.
+    parts: Option<Parts>,
     client: Option<IpAddr>,
+    attachments: Attachments,
     service: HttpService<H>,
     alarm: Alarm,
     until: Option<Instant>,
@@ -132,15 +135,17 @@ impl<H: HandlerMode> UnverifiedRequest<H> {
         check: TokenCheck,
         parts: Parts,
         client: Option<IpAddr>,
+        attachments: Attachments,
         service: HttpService<H>,
     ) -> Self {
         let until = service.shared().clock.after(VERIFY_TIMEOUT);
-        Self(Box::new(Inner { check, parts, client, service, alarm: Alarm::default(), until }))
+        let (parts, alarm) = (Some(parts), Alarm::default());
+        Self(Box::new(Inner { check, parts, client, attachments, service, alarm, until }))
     }
 
     /// Polls the verification; ready with the exchange that serves the request.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
-        let Inner { check, parts, client, service, alarm, until } = &mut *self.0;
+        let Inner { check, parts, client, attachments, service, alarm, until } = &mut *self.0;
         let shared = service.shared();
         let verified = match Pin::new(check).poll(cx) {
             Poll::Ready(verified) => verified,
@@ -149,10 +154,15 @@ impl<H: HandlerMode> UnverifiedRequest<H> {
                 Err(HttpResponse::empty(503))
             }
         };
+        let Some(mut parts) = parts.take() else { return Poll::Pending };
         let exchange = match verified {
             Ok(authorized) => {
-                let fields = RequestFields::of(parts);
-                shared.server.exchange_for(&head(parts, &fields, *client), authorized)
+                let fields = RequestFields::of(&parts);
+                let exchange = shared.server.exchange_for(&head(&parts, &fields, *client), authorized);
+                // The token is meant for the server alone.
+                parts.headers.remove(AUTHORIZATION);
+                parts.headers.remove("dpop");
+                exchange.with_attachments(with_head(std::mem::take(attachments), parts, *client))
             }
             Err(answer) => shared.server.answered_exchange(answer),
         };

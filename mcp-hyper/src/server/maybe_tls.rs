@@ -9,6 +9,8 @@ use futures_lite::{AsyncRead, AsyncWrite};
 #[cfg_attr(not(feature = "tls"), path = "maybe_tls/plain.rs")]
 mod encrypted;
 
+#[cfg(feature = "tls")]
+pub use encrypted::TlsPeer;
 pub(super) use encrypted::{MaybeTlsStream, Tls};
 
 /// A bidirectional byte stream.

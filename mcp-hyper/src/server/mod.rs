@@ -27,6 +27,8 @@ pub use driver::{ConnectionTask, ServerDriver, ServerError, ServiceDriver};
 pub use entropy::SystemEntropy;
 pub use exchange::{ResponseBody, ResponseFuture};
 pub use limits::ServerLimits;
+#[cfg(feature = "tls")]
+pub use maybe_tls::TlsPeer;
 pub use monitor::ConnectionLimit;
 pub use options::ServerOptions;
 pub use service::{HttpService, PeerAddress};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::request::Parts;
-use mcp_proto::front::HandlerMode;
 use mcp_proto::front::http::HttpExchange;
+use mcp_proto::front::{Attachments, HandlerMode};
 use mcp_proto::transport::http::server::RequestHead;
 
 use super::service::HttpService;
@@ -44,7 +44,13 @@ impl Fetcher {
 pub(super) struct UnverifiedRequest<H: HandlerMode>(Infallible, PhantomData<H>);
 
 impl<H: HandlerMode> UnverifiedRequest<H> {
-    pub(super) fn new(check: Infallible, _: Parts, _: Option<IpAddr>, _: HttpService<H>) -> Self {
+    pub(super) fn new(
+        check: Infallible,
+        _: Parts,
+        _: Option<IpAddr>,
+        _: Attachments,
+        _: HttpService<H>,
+    ) -> Self {
         match check {}
     }
 

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use mcp_proto::front::http::HttpServer;
-use mcp_proto::front::{HandlerMode, SendHandlers};
+use mcp_proto::front::{Attachments, HandlerMode, SendHandlers};
 use mcp_proto::peer::Principal;
 use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{RequestHead, TrustedProxies};
@@ -55,8 +55,13 @@ use crate::time::RuntimeClock;
 /// Clones share the server.
 pub struct HttpService<H: HandlerMode = SendHandlers>(Arc<ServiceState<H>>);
 
-/// Request extension with the client's address. An application sets it on requests that it passes to [`HttpService`] as
-/// a [`Service`]. Requests without it share one quota.
+/// A client's address.
+///
+/// As an extension of a request that an application passes to [`HttpService`] as a [`Service`], it is the address that
+/// the request came from. Requests without it share one quota.
+///
+/// Handlers read it, as the server determined it with the headers of trusted proxies, from
+/// [`Context::attachments`](mcp_proto::front::Context::attachments).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddress(pub IpAddr);
 
@@ -93,6 +98,7 @@ impl<H: HandlerMode> HttpService<H> {
         &self,
         request: Request<B>,
         peer: Option<IpAddr>,
+        attachments: Attachments,
         attached: ConnectionHooks,
     ) -> ResponseFuture<B, H> {
         let shared = &*self.0;
@@ -102,11 +108,13 @@ impl<H: HandlerMode> HttpService<H> {
         //= S10.9 "Inbound requests all verified"
         if let Some(check) = shared.guard.check(&head, &shared.clock) {
             let client = head.client;
-            let unverified = UnverifiedRequest::new(check, parts, client, self.clone());
+            let unverified = UnverifiedRequest::new(check, parts, client, attachments, self.clone());
             return ResponseFuture::unverified(body, unverified, attached);
         }
         let principal = shared.principal.as_ref().and_then(|principal| principal(&parts));
+        let client = head.client;
         let exchange = shared.server.exchange(&head, principal);
+        let exchange = exchange.with_attachments(with_head(attachments, parts, client));
         ResponseFuture::new(body, exchange, shared.clock.clone(), attached)
     }
 }
@@ -125,12 +133,54 @@ impl<H: ServerMode> HttpService<H> {
     }
 
     /// Serves one connection from the address `peer`, otherwise like [`connection`](Self::connection).
+    ///
+    /// [`connection_with`](Self::connection_with) also lets handlers read more about the connection.
     pub fn connection_from<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
         &self,
         io: Io,
         peer: Option<IpAddr>,
     ) -> Connection<Io, H> {
-        Connection::new(self.clone(), io, peer)
+        self.connection_with(io, peer, Attachments::new())
+    }
+
+    /// Serves one connection like [`connection_from`](Self::connection_from), and attaches values to each of its
+    /// requests. Handlers read them, and those that the server attaches, with
+    /// [`Context::attachments`](mcp_proto::front::Context::attachments):
+    ///
+    /// ```no_run
+    /// use std::net::SocketAddr;
+    ///
+    /// use mcp_hyper::mcp_proto::front::{Attachments, Context};
+    /// use mcp_hyper::{HttpService, http};
+    ///
+    /// async fn accept(service: HttpService, listener: smol::net::TcpListener) -> std::io::Result<()> {
+    ///     let (client, address) = listener.accept().await?;
+    ///     let attachments = Attachments::new().with(address);
+    ///     let connection = service.connection_with(client, Some(address.ip()), attachments);
+    ///     smol::spawn(connection).detach();
+    ///     Ok(())
+    /// }
+    ///
+    /// async fn handler(cx: Context) -> String {
+    ///     let head = cx.attachments().get::<http::request::Parts>();
+    ///     let agent = head.and_then(|head| head.headers.get("user-agent"));
+    ///     format!("{agent:?} from {:?}", cx.attachments().get::<SocketAddr>())
+    /// }
+    /// ```
+    ///
+    /// The server itself attaches to each request
+    ///
+    /// - its head, as [`http::request::Parts`], with the extensions that layers before have added. Where the server
+    ///   [requires tokens](mcp_proto::front::guard), the headers `Authorization` and `DPoP` are removed;
+    /// - the client's address behind [trusted proxies](super::ServerOptions::trusted_proxies), as [`PeerAddress`];
+    /// - over TLS, the client's certificates, as `TlsPeer`.
+    pub fn connection_with<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
+        &self,
+        io: Io,
+        peer: Option<IpAddr>,
+        attachments: Attachments,
+    ) -> Connection<Io, H> {
+        Connection::new(self.clone(), io, peer, attachments)
     }
 }
 
@@ -153,7 +203,7 @@ impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
 
     fn call(&self, request: Request<B>) -> Self::Future {
         let peer = request.extensions().get::<PeerAddress>().map(|peer| peer.0);
-        self.exchange(request, peer, ConnectionHooks::default())
+        self.exchange(request, peer, Attachments::new(), ConnectionHooks::default())
     }
 }
 
@@ -161,6 +211,8 @@ impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
 pub(super) struct ConnectionService<H: ServerMode> {
     service: HttpService<H>,
     peer: Option<IpAddr>,
+    /// The values to attach to each request.
+    attachments: Attachments,
     monitor: Arc<ConnectionMonitor>,
     /// Receives the streams of an HTTP/2 connection.
     queue: Option<Queue<H::Task>>,
@@ -170,10 +222,11 @@ impl<H: ServerMode> ConnectionService<H> {
     pub(super) fn new(
         service: HttpService<H>,
         peer: Option<IpAddr>,
+        attachments: Attachments,
         watch: Arc<ConnectionMonitor>,
         queue: Option<Queue<H::Task>>,
     ) -> Self {
-        Self { service, peer, monitor: watch, queue }
+        Self { service, peer, attachments, monitor: watch, queue }
     }
 }
 
@@ -190,8 +243,17 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
             pace
         });
         let attached = ConnectionHooks { exchange_guard: Some(busy), body_demand: pace };
-        self.service.exchange(request, self.peer, attached)
+        self.service.exchange(request, self.peer, self.attachments.clone(), attached)
     }
+}
+
+/// Attaches the head of a request and the client's address.
+pub(super) fn with_head(mut attachments: Attachments, head: Parts, client: Option<IpAddr>) -> Attachments {
+    if let Some(client) = client {
+        attachments.insert(PeerAddress(client));
+    }
+    attachments.insert(head);
+    attachments
 }
 
 /// A borrowed view of a request's head, for the state machine.

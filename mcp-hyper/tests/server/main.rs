@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod attachments;
 mod embedding;
 mod exchanges;
 mod http2;

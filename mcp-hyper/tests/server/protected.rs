@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use mcp_hyper::ServerOptions;
 use mcp_hyper::mcp_proto::auth::server::{Access, JwtConfig, PresentedToken, Protection, VerifyError};
 use mcp_hyper::mcp_proto::auth::{Es256, Requirement, Signer as _};
 use mcp_hyper::mcp_proto::front::guard::{FetchResponse, Guard, JwtVerifier};
@@ -18,6 +17,7 @@ use mcp_hyper::mcp_proto::front::http::HttpServer;
 use mcp_hyper::mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_hyper::mcp_proto::peer::Principal;
 use mcp_hyper::mcp_proto::schema::Tool;
+use mcp_hyper::{ServerOptions, http};
 use serde_json::{Value, json};
 
 use crate::common::server::{
@@ -29,6 +29,12 @@ fn tools() -> Router {
     router(&HandlerLog::default())
         .tool_with(Tool::new("who", "", json!({ "type": "object" })), async |NoArguments {}, cx: Context| {
             cx.access().map_or_else(String::new, |access| access.principal.as_str().to_owned())
+        })
+        .tool_with(Tool::new("head", "", json!({ "type": "object" })), async |NoArguments {}, cx: Context| {
+            let head = cx.attachments().get::<http::request::Parts>().unwrap();
+            ["authorization", "dpop", "host"]
+                .map(|name| head.headers.contains_key(name).to_string())
+                .join(" ")
         })
         .tool_with(
             Tool::new("write", "", json!({ "type": "object" })),
@@ -169,6 +175,8 @@ fn server_verifies_tokens_by_the_keys_of_their_issuer() {
     assert_eq!((head.status, requirement(&head).scope.unwrap().to_string()), (403, "mcp write".to_owned()));
     let more = token(1, &issuer.url, &server.url, "mcp write");
     assert_eq!(text(&server.call("write", Some(&more)).1), "written");
+    // Handlers see the head of the request, but not the token.
+    assert_eq!(text(&server.call("head", Some(&more)).1), "false false true");
     let asked = issuer.asked.load(SeqCst);
 
     for bad in [

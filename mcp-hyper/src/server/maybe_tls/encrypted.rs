@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::task::ready;
 
 use futures_rustls::rustls::ServerConfig;
+use futures_rustls::rustls::pki_types::CertificateDer;
 use futures_rustls::server::TlsStream;
 use futures_rustls::{Accept, TlsAcceptor};
-use mcp_proto::front::HandlerMode;
+use mcp_proto::front::{Attachments, HandlerMode};
 
 use super::*;
 use crate::server::ServerOptions;
@@ -43,6 +44,17 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> MaybeTlsStream<Io> {
         Poll::Ready(Ok(()))
     }
 
+    /// Attaches what the handshake tells about the client.
+    pub(in crate::server) fn attach_peer(&self, attachments: &mut Attachments) {
+        if let Self::Tls(io) = self {
+            let (_, connection) = io.get_ref();
+            attachments.insert(TlsPeer {
+                server_name: connection.server_name().map(str::to_owned),
+                certificates: connection.peer_certificates().unwrap_or_default().to_vec(),
+            });
+        }
+    }
+
     pub(super) fn stream(&mut self) -> io::Result<Pin<&mut dyn Duplex>> {
         match self {
             Self::Plain(io) => Ok(Pin::new(io)),
@@ -50,6 +62,19 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> MaybeTlsStream<Io> {
             Self::Tls(io) => Ok(Pin::new(&mut **io)),
         }
     }
+}
+
+/// The client of an encrypted connection, as its TLS handshake describes it.
+///
+/// Handlers read it from [`Context::attachments`](mcp_proto::front::Context::attachments).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TlsPeer {
+    /// The name of the server that the client asked for (SNI).
+    pub server_name: Option<String>,
+    /// The client's certificates, its own first; empty if it presented none. They are valid as far as the
+    /// configuration's client verifier has checked them.
+    pub certificates: Vec<CertificateDer<'static>>,
 }
 
 impl<H: HandlerMode> ServerOptions<H> {

@@ -1,5 +1,7 @@
 //! Stands in for `encrypted` without the feature `tls`: the stream itself.
 
+use mcp_proto::front::Attachments;
+
 use super::*;
 
 /// Uninhabited, as this build has no TLS.
@@ -19,6 +21,8 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> MaybeTlsStream<Io> {
     pub(in crate::server) fn poll_handshake(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
+
+    pub(in crate::server) fn attach_peer(&self, _: &mut Attachments) {}
 
     pub(super) fn stream(&mut self) -> io::Result<Pin<&mut dyn Duplex>> {
         Ok(Pin::new(&mut self.0))
