@@ -4,11 +4,16 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+#[cfg(feature = "client")]
+use super::ClientCapabilities;
+use super::Meta;
+#[cfg(feature = "server")]
+use super::ServerCapabilities;
 use super::extensions::InvalidExtensionError;
 use super::json::Json;
+#[cfg(any(feature = "client", feature = "server"))]
 use super::map::Map;
 use super::method::Direction;
-use super::{ClientCapabilities, Meta, ServerCapabilities};
 
 /// An extension of the protocol: its identifier, settings, methods, notifications and result types.
 ///
@@ -123,6 +128,7 @@ impl Extension {
     }
 
     /// Declares it in the `extensions` of capabilities.
+    #[cfg(any(feature = "client", feature = "server"))]
     fn declare(&self, extensions: &mut Option<Map<Json>>) {
         extensions.get_or_insert_default().insert(self.identifier.as_str(), self.settings.clone());
     }
@@ -170,6 +176,7 @@ impl ExtensionMethod {
     }
 }
 
+#[cfg(feature = "client")]
 impl ClientCapabilities {
     /// Declares extensions with their settings.
     pub(crate) fn declare_extensions<'a>(&mut self, extensions: impl IntoIterator<Item = &'a Extension>) {
@@ -177,6 +184,7 @@ impl ClientCapabilities {
     }
 }
 
+#[cfg(feature = "server")]
 impl ServerCapabilities {
     /// Declares extensions with their settings.
     pub(crate) fn declare_extensions<'a>(&mut self, extensions: impl IntoIterator<Item = &'a Extension>) {

@@ -3,7 +3,7 @@
 use crate::common::client::{ClientHarness, config};
 use mcp_proto::peer::client::{Diagnostic, Event};
 use mcp_proto::rpc::Id;
-use mcp_proto::schema::{ListRootsResult, Root};
+use mcp_proto::schema::{CustomResult, ListRootsResult, Root};
 use serde_json::json;
 
 /// C7.10
@@ -31,6 +31,31 @@ fn client_answers_declared_requests_of_a_legacy_server_and_refuses_others() {
     for method in ["sampling/createMessage", "elicitation/create", "nonsense"] {
         s.send(&json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": {}}));
         assert_eq!(s.line()["error"]["code"], -32601, "{method}");
+    }
+}
+
+/// The application answers the custom methods that it names, or all of them.
+#[test]
+fn client_passes_custom_requests_of_a_legacy_server_to_the_application() {
+    let mut named = config();
+    named.custom_methods.push("com.example/confirm".into());
+    let mut other = config();
+    other.other_methods = true;
+    for (config, method) in [(named, "com.example/confirm"), (other, "com.example/anything")] {
+        let mut s = ClientHarness::legacy(config);
+        s.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"pages": 3}}));
+        let asked = s.take_events().into_iter().find_map(|event| match event {
+            Event::CustomRequest { id, method: of, params } if *of == *method => Some((id, params)),
+            _ => None,
+        });
+        let (id, params) = asked.unwrap();
+        assert_eq!(params.unwrap().as_str(), r#"{"pages":3}"#);
+        let mut result = CustomResult::new();
+        result.extra.insert("by", "ann");
+        s.client.at(s.now).respond(id, Ok(&result));
+        assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": 1, "result": {"by": "ann"}}));
+        s.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "roots/list"}));
+        assert_eq!(s.line()["error"]["code"], -32601, "undeclared");
     }
 }
 

@@ -64,8 +64,10 @@ pub fn with_request_meta(mut params: Value) -> Value {
 }
 
 pub fn discover_result() -> Value {
+    let mut capabilities = server_capabilities();
+    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
     json!({
-        "resultType": "complete", "supportedVersions": [MODERN], "capabilities": server_capabilities(),
+        "resultType": "complete", "supportedVersions": [MODERN], "capabilities": capabilities,
         "ttlMs": 0, "cacheScope": "private",
         "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "scripted", "version": "1"}},
     })

@@ -83,7 +83,7 @@ fn client_queries_and_cancels_a_task_by_its_identifier() {
 /// C2.9
 #[test]
 fn client_sends_no_task_request_to_a_server_without_tasks() {
-    let mut s = ClientHarness::modern(config());
+    let mut s = super::without_tasks();
     for command in [TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel] {
         let refused = s.client.at(s.now).task("task-1", command, RequestOptions::default());
         assert!(matches!(refused, Err(RequestError::Capability { .. })), "{refused:?}");

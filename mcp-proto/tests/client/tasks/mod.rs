@@ -22,6 +22,17 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
 
 // --- Messages of a server ---
 
+/// A client of a modern server that does not declare the tasks extension.
+pub(crate) fn without_tasks() -> ClientHarness {
+    let mut s = ClientHarness::open(config());
+    let probe = s.expect("server/discover");
+    let mut discovered = crate::common::messages::discover_result();
+    discovered["capabilities"]["extensions"] = json!({"com.example/other": {}});
+    s.answer(&probe, discovered);
+    s.take_events();
+    s
+}
+
 pub(crate) fn task(status: &str) -> Value {
     json!({
         "resultType": "complete", "taskId": "task-1", "status": status, "createdAt": "2026-01-01T00:00:00Z",

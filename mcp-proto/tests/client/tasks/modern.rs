@@ -91,6 +91,19 @@ fn unexpected_task_is_an_invalid_result() {
     s.expect_silence();
 }
 
+/// C1.8: a value of an extension that the server never declared.
+#[test]
+fn task_of_a_server_that_does_not_declare_tasks_is_an_invalid_result() {
+    let mut s = super::without_tasks();
+    let (call, line) = call(&mut s, "slow", RequestOptions::default());
+    s.answer(&line["id"], created());
+    assert!(
+        matches!(s.outcome(call), Outcome::Invalid(InvalidAnswerError::ResultType(kind)) if kind == "task")
+    );
+    s.advance(Duration::from_secs(60));
+    s.expect_silence();
+}
+
 /// C14.4
 #[test]
 fn client_sends_the_answers_of_the_application_to_the_task() {
