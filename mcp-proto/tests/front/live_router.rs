@@ -56,7 +56,7 @@ fn drain(exchange: &mut TestExchange) -> Vec<String> {
     notified(|| exchange.try_message())
 }
 
-/// S7.5, S8.2
+/// S5.7
 #[test]
 fn update_reaches_every_connection_of_every_transport_once() {
     let live = one_of_each().live();

@@ -90,7 +90,7 @@ impl<H: HandlerMode> HttpExchange<H> {
         } else if let Err(wait) = service.count_request(&caller.owner) {
             Stage::Answer(HttpResponse::too_many_requests(unknown_request_id(head.fields), wait))
         } else {
-            Self::take_in(service, router, head, &caller)
+            Self::take_in(service, &router, head, &caller)
         };
         let service = service.clone();
         let mut exchange = Self { service, router, caller, principal, stage, waker: None };
