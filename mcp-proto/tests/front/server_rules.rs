@@ -1,4 +1,4 @@
-//! Rules that a router enforces for its server: what it declares, lists and accepts at registration.
+//! Rules that a router enforces: declared capabilities, lists and registrations.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -61,7 +61,7 @@ fn handler_of_a_method_declares_the_capability_of_the_method() {
     assert_eq!(declared(server().custom("com.example/x", async |_, _| EmptyResult::new())), json!({}));
 }
 
-/// R5: what is not declared is not answered.
+/// R5: a method without its capability is unknown.
 #[test]
 fn server_answers_no_method_whose_capability_it_does_not_declare() {
     for mut s in [ServerHarness::modern(server()), ServerHarness::legacy(server())] {

@@ -1,4 +1,4 @@
-//! What a server never sends, and what it sends for nothing.
+//! Messages that a server must not send, and their allowed counterparts.
 
 use mcp_proto::peer::server::{Answer, Diagnostic, Event, ListKind};
 use mcp_proto::rpc::code;

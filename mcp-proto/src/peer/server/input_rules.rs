@@ -1,4 +1,4 @@
-//! Rules for what a server may ask of its client, beyond the types of the parameters.
+//! Content rules for input requests and server requests, beyond the types of their parameters.
 
 use alloc::format;
 use alloc::string::{String, ToString};

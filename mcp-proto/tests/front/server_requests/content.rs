@@ -1,4 +1,4 @@
-//! What a handler may request of a client, and clients that give no answer.
+//! Content that handlers cannot request of a client, and clients that give no answer.
 
 use mcp_proto::schema::IncludeContext;
 

@@ -233,7 +233,7 @@ fn legacy_task_of_another_principal_does_not_exist() {
     let id = begin_legacy(&mut s, "hold");
     stranger_sees_nothing(&mut s, &id);
     act_as(&mut s, Some("alice"));
-    assert_eq!(get(&mut s, &json!(id))["status"], "working", "nobody else has cancelled it");
+    assert_eq!(get(&mut s, &json!(id))["status"], "working", "no other principal has cancelled it");
     assert_eq!(s.result("tasks/list", json!({}))["tasks"][0]["taskId"], id);
     gate.open(text("done"));
     assert_eq!(s.line()["params"]["status"], "completed");
