@@ -50,6 +50,9 @@ impl AuthClient {
         if !step_up && again && self.tokens.origin() == Some(TokenOrigin::Grant) {
             return RetryDecision::Fail(final_error());
         }
+        if let (true, Some(scopes)) = (step_up, &asked.scopes) {
+            self.step_ups.note(scopes);
+        }
         let purpose = self.flow_purpose(now, refused, step_up);
         self.begin_flow(now, purpose, asked);
         RetryDecision::Wait
@@ -67,10 +70,14 @@ impl AuthClient {
         }
     }
 
-    /// Whether another grant could add the required scopes.
-    fn can_step_up(&self, asked: &AccessRequirement) -> bool {
-        asked.scopes.is_some()
-            && (self.tokens.current().is_none() || !self.tokens.allows_scopes(asked.scopes.as_ref()))
+    /// Whether another grant could add the required scopes, and was not requested too often.
+    fn can_step_up(&mut self, asked: &AccessRequirement) -> bool {
+        let Self { step_ups, tokens, config, .. } = self;
+        let Some(scopes) = &asked.scopes else { return false };
+        step_ups.forget_granted(|scopes| tokens.current().is_some() && tokens.allows_scopes(Some(scopes)));
+        //= C12.16 "few retries; track per resource+operation"
+        step_ups.count(scopes) < config.step_ups
+            && (tokens.current().is_none() || !tokens.allows_scopes(Some(scopes)))
     }
 
     /// Makes the request wait for the current flow, and adds its requirement.

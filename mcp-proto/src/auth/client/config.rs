@@ -77,7 +77,8 @@ pub struct AuthConfig {
     pub lease_poll: Duration,
     /// Maximum bytes of a document. Default 256 KiB.
     pub document_bytes: usize,
-    /// Maximum number of authorizations for one request. Default 3, as each may open a page.
+    /// Maximum number of authorizations for one request, and of those for the same missing scopes until they are granted
+    /// or the application calls [`login`](super::AuthClient::login). Default 3, as each may open a page.
     pub step_ups: u32,
     /// Maximum number of times that one request is sent again. Default 6: for authorizations and nonces.
     pub resends: u32,

@@ -41,6 +41,7 @@ mod register;
 mod renew;
 mod rng;
 mod save;
+mod step_ups;
 mod steps;
 mod token_state;
 
@@ -75,6 +76,7 @@ use event_queue::EventQueue;
 use fetching::Fetcher;
 use flow::{AccessRequirement, DiscoveredServer, FlowPurpose, FlowStep, Flows};
 use rng::SeededRng;
+use step_ups::StepUps;
 use token_state::TokenState;
 
 /// OAuth client for one server and one account at it.
@@ -110,6 +112,7 @@ pub struct AuthClient {
     /// The name of this process in leases.
     lease_holder: String,
     tokens: TokenState,
+    step_ups: StepUps,
     nonces: Nonces,
     /// The authorization server that was discovered last.
     discovered: Option<Arc<DiscoveredServer>>,
@@ -145,6 +148,7 @@ impl AuthClient {
             lease_holder: rng.next_text(),
             rng,
             tokens: TokenState::new(provided_key),
+            step_ups: StepUps::default(),
             nonces: Nonces::default(),
             discovered: None,
             flows: Flows::default(),
@@ -179,6 +183,7 @@ impl AuthClient {
 
     /// Obtains a new token even if there is one. [`Event::Ready`] or [`Event::Failed`] reports the result.
     pub fn login(&mut self, now: Now) {
+        self.step_ups.clear();
         match self.flows.current() {
             None => self.begin_flow(now, FlowPurpose::Login, AccessRequirement::default()),
             Some(flow) if flow.purpose == FlowPurpose::Login => {}
@@ -189,6 +194,7 @@ impl AuthClient {
     /// Removes the record and revokes the token. Waiting requests fail first. [`Event::LoggedOut`] reports the end, after
     /// [`Event::RemovalFailed`] if the store could not remove the record.
     pub fn logout(&mut self, now: Now) {
+        self.step_ups.clear();
         self.tokens.end_context();
         let leaving = self.flows.is_logout();
         if self.flows.take_queued().is_some() | (!leaving && self.drop_flow()) {

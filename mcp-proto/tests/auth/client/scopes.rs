@@ -116,3 +116,31 @@ fn client_limits_the_authorizations_of_one_request() {
     assert_eq!(host.call(&mut world), Outcome::Failed(error));
     assert_eq!(host.pages(), 3);
 }
+
+/// C12.16: what was requested in vain is not requested again and again.
+#[test]
+fn client_limits_the_authorizations_for_the_same_scopes() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.issuer().grants_only = Some("mcp:basic".into());
+    let refused =
+        |scope: &str| Outcome::Failed(AuthError::InsufficientScope { scopes: Some(Scopes::parse(scope)) });
+    world.scope = Some("mcp:admin".into());
+    for pages in [3, 4, 4, 4] {
+        assert_eq!(host.call(&mut world), refused("mcp:admin"));
+        assert_eq!(host.pages(), pages);
+    }
+    // Another operation needs other scopes.
+    world.scope = Some("mcp:write".into());
+    assert_eq!(host.call(&mut world), refused("mcp:write"));
+    assert_eq!(host.pages(), 7);
+    // The user logs in, and the authorization server grants the scopes.
+    host.machine.login(host.now);
+    host.settle(&mut world);
+    world.issuer().grants_only = None;
+    world.scope = Some("mcp:admin".into());
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    // From now on there is no page for them.
+    let pages = host.pages();
+    assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    assert_eq!(host.pages(), pages);
+}
