@@ -51,9 +51,9 @@ pub struct ClientHandlers<M: HandlerMode = SendHandlers> {
     fallback: Option<M::Handler<(String, Option<Raw>), ClientContext>>,
     notifications: NotificationHandlers<M, ClientContext>,
     /// The capabilities of the registered handlers, and those that the application declares.
-    capabilities: ClientCapabilities,
+    declared: ClientCapabilities,
     /// Those of them that the handlers can answer for.
-    handled: ClientCapabilities,
+    capabilities: ClientCapabilities,
     extensions: Vec<Extension>,
     /// Whether the server's requests may become tasks.
     tasks: bool,
@@ -85,8 +85,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
             handlers: BTreeMap::new(),
             fallback: None,
             notifications: NotificationHandlers::new(),
+            declared: ClientCapabilities::new(),
             capabilities: ClientCapabilities::new(),
-            handled: ClientCapabilities::new(),
             extensions: Vec::new(),
             tasks: false,
         }
@@ -106,7 +106,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         H: Fn(<CreateMessage as Method>::Params, ClientContext) -> F
             + Handler<M, <CreateMessage as Method>::Params, ClientContext, F>,
     {
-        self.capabilities = self.capabilities.with(ClientCapability::Sampling);
+        self.declared = self.declared.with(ClientCapability::Sampling);
         self.checked_handler::<CreateMessage, F, H>(handler)
     }
 
@@ -129,7 +129,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
             + Handler<M, <Elicit as Method>::Params, ClientContext, F>,
     {
         //= C10.1 "Capability declared with ≥1 of `form`,`url`"
-        self.capabilities = self.capabilities.with(ClientCapability::ElicitationForm);
+        self.declared = self.declared.with(ClientCapability::ElicitationForm);
         self.checked_handler::<Elicit, F, H>(handler)
     }
 
@@ -144,14 +144,14 @@ impl<M: HandlerMode> ClientHandlers<M> {
         H: Fn(<ListRoots as Method>::Params, ClientContext) -> F
             + Handler<M, <ListRoots as Method>::Params, ClientContext, F>,
     {
-        self.capabilities = self.capabilities.with(ClientCapability::Roots);
+        self.declared = self.declared.with(ClientCapability::Roots);
         self.checked_handler::<ListRoots, F, H>(handler)
     }
 
     /// Declares that the roots may change: [`Client::roots_changed`](super::Client::roots_changed) reports each change.
     #[must_use]
     pub fn roots_change(mut self) -> Self {
-        self.capabilities = self.capabilities.with(ClientCapability::RootsListChanged);
+        self.declared = self.declared.with(ClientCapability::RootsListChanged);
         self.note_handled();
         self
     }
@@ -183,7 +183,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         if self.handlers.contains_key(Elicit::NAME) {
             requests.elicitation.get_or_insert_default().create = present();
         }
-        let tasks = self.capabilities.tasks.get_or_insert_default();
+        let tasks = self.declared.tasks.get_or_insert_default();
         tasks.list = present();
         tasks.cancel = present();
         tasks.requests = Some(requests);
@@ -229,14 +229,14 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// [`tasks`](Self::tasks) is set: without them the client would refuse what it declares.
     #[must_use]
     pub fn declare(mut self, change: impl FnOnce(&mut ClientCapabilities)) -> Self {
-        change(&mut self.capabilities);
+        change(&mut self.declared);
         self.note_handled();
         self
     }
 
     /// The capabilities that the client must declare: those that its handlers can answer for.
     pub fn capabilities(&self) -> &ClientCapabilities {
-        &self.handled
+        &self.capabilities
     }
 
     pub(super) fn start(

@@ -7,7 +7,7 @@ use crate::schema::{CreateMessage, Elicit, ListRoots, Method};
 impl<M: HandlerMode> ClientHandlers<M> {
     /// Computes the capabilities that the client declares: without those whose requests would find no handler.
     pub(super) fn note_handled(&mut self) {
-        let mut handled = self.capabilities.clone();
+        let mut handled = self.declared.clone();
         //= C1.17 "declare only what the client really handles"
         //= C11.1 "Declare `sampling` (and `sampling.tools`, `sampling.context`) only if handled"
         if !self.has_handler(CreateMessage::NAME) {
@@ -22,6 +22,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
         if !self.tasks {
             handled.tasks = None;
         }
-        self.handled = handled;
+        self.capabilities = handled;
     }
 }
