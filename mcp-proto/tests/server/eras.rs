@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use mcp_proto::peer::server::{Answer, Cancellation, Diagnostic, Eras, Event, ListKind};
+use mcp_proto::peer::server::{Answer, Diagnostic, Eras, Event, ListKind};
 use mcp_proto::peer::{LostReason, Outcome, RequestError, RequestOptions};
 use mcp_proto::rpc::{ErrorObject, Id};
 use mcp_proto::schema::{
@@ -264,7 +264,7 @@ fn server_sends_nothing_more_for_a_cancelled_request() {
     let request = s.request();
     s.notify("notifications/cancelled", json!({"requestId": 1, "reason": "enough"}));
     assert!(
-        matches!(&s.events()[..], [Event::Cancelled { id, cancellation: Cancellation::Client { reason: Some(reason) } }] if *id == request && reason == "enough")
+        matches!(&s.events()[..], [Event::Cancelled { id, cancellation }] if *id == request && cancellation.reason() == Some("enough"))
     );
     assert!(!s.server.at(s.now).progress(request, &ProgressParams::new(0, 1)));
     s.server.at(s.now).respond(request, Answer::Result(&CallToolResult::text("late")));
