@@ -7,9 +7,9 @@ use core::fmt;
 
 /// Values that the adapter, or the code around it, attaches to a request for its handler: at most one of each type.
 ///
-/// Handlers read them with [`Context::attachments`](super::Context::attachments). They are what is known about the
-/// request beside the protocol, such as the headers of the HTTP request and the address of the client; the extensions
-/// of the protocol are something else ([`Context::extension`](super::Context::extension)).
+/// Handlers read them with [`Context::attachments`](super::Context::attachments). Examples are the headers of the
+/// HTTP request and the address of the client. Extensions of the protocol are something else:
+/// [`Context::extension`](super::Context::extension).
 ///
 /// Clones share the values. An empty collection takes no memory.
 ///

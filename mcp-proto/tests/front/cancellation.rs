@@ -52,7 +52,7 @@ fn handler_and_application_learn_the_reason_of_a_cancellation() {
         assert_eq!(cx.cancellation(), None);
         s.notify("notifications/cancelled", json!({"requestId": id, "reason": "the user pressed stop"}));
         assert_eq!(ready(poll(&mut cancelled)), client("the user pressed stop"));
-        // Also for those who ask later.
+        // A later call returns it too.
         assert_eq!(ready(poll(&mut boxed(cx.cancelled()))), client("the user pressed stop"));
         assert_eq!(cx.cancellation().unwrap().reason(), Some("the user pressed stop"));
         let events = events.drain();

@@ -71,7 +71,7 @@ fn log_messages_do_not_wait_for_a_stream() {
     let mut web = HttpHarness::new(router().0);
     let session = web.open();
     web.post_request(&session, "logging/setLevel", json!({"level": "debug"})).message();
-    web.server.log(LoggingLevel::Error, None, "nobody reads");
+    web.server.log(LoggingLevel::Error, None, "unread");
     web.poll_driver();
     let mut stream = web.get(&session, None);
     assert_eq!(next(&mut web, &mut stream), None);

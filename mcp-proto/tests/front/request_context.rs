@@ -1,4 +1,4 @@
-//! What a handler knows about its request beside the parameters: `_meta` and the adapter's attachments.
+//! A request beside its parameters: `_meta` and the adapter's attachments.
 
 use core::future::pending as never;
 use std::sync::atomic::{AtomicUsize, Ordering};

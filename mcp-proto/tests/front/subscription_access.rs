@@ -65,7 +65,7 @@ fn server_refuses_the_subscription_of_a_legacy_client_like_an_unknown_resource()
     let error = s.error("resources/subscribe", json!({"uri": "mail:///bob"}));
     assert_eq!((&error["code"], &error["data"]), (&json!(-32002), &json!({"uri": "mail:///bob"})));
     assert_eq!(s.result("resources/subscribe", json!({"uri": "mail:///public"})), json!({}));
-    // Unsubscribing from what was refused does nothing.
+    // Unsubscribing from a refused resource does nothing.
     s.result("resources/unsubscribe", json!({"uri": "mail:///bob"}));
     let subscribed = |event: &ServerEvent| match event {
         ServerEvent::Subscribed { uri } => uri == "mail:///public",

@@ -44,7 +44,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> MaybeTlsStream<Io> {
         Poll::Ready(Ok(()))
     }
 
-    /// Attaches what the handshake tells about the client.
+    /// Attaches the client's certificates and the server's name from the handshake.
     pub(in crate::server) fn attach_peer(&self, attachments: &mut Attachments) {
         if let Self::Tls(io) = self {
             let (_, connection) = io.get_ref();

@@ -7,9 +7,9 @@ impl Context {
     /// The values that the adapter attached to the request, by their types.
     ///
     /// Over HTTP they belong to the request that carried this one: in a legacy session to its POST. `mcp-hyper` attaches
-    /// the head of the HTTP request and the address of the client; code around an adapter can attach more. Unlike
-    /// [`meta`](Self::meta), they are not the client's claims, except for what the client sends, such as headers. A
-    /// handler of a task reads those of the call that became the task.
+    /// the head of the HTTP request and the address of the client; code around an adapter can attach more. Headers are the
+    /// client's claims, like [`meta`](Self::meta); an address is not. A handler of a task reads the values of the call
+    /// that became the task.
     ///
     /// ```
     /// use std::net::SocketAddr;

@@ -131,7 +131,7 @@ impl<H: HandlerMode> HttpServer<H> {
     /// `principal` is the authenticated principal of the request, or `None` where the server does not distinguish
     /// users. Sessions, request states and tasks of one principal are unknown to every other.
     ///
-    /// [`HttpExchange::with_attachments`] lets handlers read more of what is known about the request.
+    /// [`HttpExchange::with_attachments`] adds values for its handlers, such as its head.
     pub fn exchange(&self, head: &RequestHead<'_>, principal: Option<Principal>) -> HttpExchange<H> {
         HttpExchange::new(&self.handle.service, self.router.router(), head, principal, Default::default())
     }

@@ -27,8 +27,7 @@ pub enum Cancellation {
     /// The connection or the session was closed, or failed.
     Closed(CloseReason),
     /// The request was answered, or its task has ended without being cancelled. Only
-    /// [`Context`](crate::front::Context) reports this.
-    #[cfg_attr(not(feature = "std"), doc(hidden))]
+    /// the contexts of handlers report this.
     Answered,
 }
 
