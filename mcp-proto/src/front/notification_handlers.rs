@@ -8,9 +8,10 @@ use super::queue::Queue;
 use super::{HandlerMode, Notification};
 use crate::schema;
 
-/// The maximum number of notifications that wait for their handlers. The maximum number of bytes is that of each queue
-/// of the front.
+/// The maximum number of notifications of a connection that wait for their handlers.
 const MAX_WAITING: usize = 256;
+/// The maximum number of bytes of them, unless one alone is longer.
+const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
 /// The handlers of notifications, by name; `C` is their context.
 pub(super) struct NotificationHandlers<M: HandlerMode, C: 'static> {
@@ -48,7 +49,7 @@ impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {
         Some(handler(notification, context))
     }
 
-    /// The fallback handles what the protocol does not define.
+    /// The fallback, for a notification that the protocol does not define.
     fn fallback_of(&self, notification: &Notification) -> Option<&M::Handler<Notification, C>> {
         self.fallback.as_ref().filter(|_| !is_defined(&notification.method))
     }
@@ -61,7 +62,7 @@ impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {
         Some(Box::new(NotificationQueue {
             names: self.by_name.keys().cloned().collect(),
             others: self.fallback.is_some(),
-            waiting: Queue::with_items(MAX_WAITING),
+            waiting: Queue::with_limits(MAX_WAITING, MAX_WAITING_BYTES),
             is_running: false,
         }))
     }

@@ -16,6 +16,7 @@ pub(crate) struct Queue<T> {
     items: VecDeque<(T, usize)>,
     bytes: usize,
     most_items: usize,
+    most_bytes: usize,
     missed: u64,
 }
 
@@ -26,14 +27,19 @@ impl<T> Queue<T> {
 
     /// Creates a queue of at most `most_items` items.
     pub(crate) fn with_items(most_items: usize) -> Self {
-        Self { items: VecDeque::new(), bytes: 0, most_items, missed: 0 }
+        Self::with_limits(most_items, MAX_BYTES)
+    }
+
+    /// Creates a queue of at most `most_items` items and `most_bytes` bytes.
+    pub(crate) fn with_limits(most_items: usize, most_bytes: usize) -> Self {
+        Self { items: VecDeque::new(), bytes: 0, most_items, most_bytes, missed: 0 }
     }
 
     pub(crate) fn push(&mut self, item: T, bytes: usize) {
         self.items.push_back((item, bytes));
         self.bytes = self.bytes.saturating_add(bytes);
         // The newest item is kept, however long it is.
-        while self.items.len() > self.most_items || (self.bytes > MAX_BYTES && self.items.len() > 1) {
+        while self.items.len() > self.most_items || (self.bytes > self.most_bytes && self.items.len() > 1) {
             self.pop();
             self.missed = self.missed.saturating_add(1);
         }

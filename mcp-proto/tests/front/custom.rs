@@ -256,6 +256,27 @@ fn client_drops_the_oldest_notifications_while_a_handler_waits() {
     assert_eq!(dropped, 300 - 256);
 }
 
+/// Long notifications are bounded by their bytes.
+#[test]
+fn client_drops_notifications_beyond_a_mebibyte() {
+    let handlers = ClientHandlers::new()
+        .on_notification("com.example/long", async |_, _| core::future::pending::<()>().await);
+    let mut client = ClientHarness::modern_with(handlers);
+    let mut events = client.client.events();
+    let long = json!({"text": "x".repeat(300 * 1024)});
+    for _ in 0..6 {
+        client.receive(&[notification("com.example/long", long.clone())]);
+    }
+    let mut dropped = 0;
+    while let Poll::Ready(Some(event)) = poll(&mut Box::pin(events.next())) {
+        if let Event::Diagnostic(mcp_proto::peer::client::Diagnostic::NotificationsDropped { count }) = event
+        {
+            dropped += count;
+        }
+    }
+    assert_eq!(dropped, 2, "one runs, three wait");
+}
+
 // --- The server ---
 
 /// A server whose handlers record what they see.

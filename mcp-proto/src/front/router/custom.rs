@@ -128,7 +128,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Sets the handler of the client's notifications `N`.
     ///
     /// Handlers of notifications run one at a time for each connection, in the order of arrival. At most 256
-    /// notifications wait for that, and at most 16 MiB of them; the oldest are dropped, and
+    /// notifications wait for that, and at most 1 MiB of them; the oldest are dropped, and
     /// [`NotificationsDropped`](crate::peer::server::Diagnostic::NotificationsDropped) reports them. Notifications whose
     /// parameters do not match `N` are ignored. Over HTTP, a client of 2026-07-28 gets the answer to its POST once the
     /// handler has finished.

@@ -100,7 +100,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// Sets the handler of the server's notifications `N`.
     ///
     /// Handlers of notifications run one at a time, in the order of arrival. At most 256 notifications wait for that,
-    /// and at most 16 MiB of them; the oldest are dropped, and
+    /// and at most 1 MiB of them; the oldest are dropped, and
     /// [`NotificationsDropped`](crate::peer::client::Diagnostic::NotificationsDropped) reports them. Notifications whose
     /// parameters do not match `N` are ignored.
     ///
