@@ -96,6 +96,21 @@ object! {
     }
 }
 
+impl ElicitSchema {
+    /// Creates a form without fields, which the user only accepts or declines.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{ElicitParams, ElicitSchema};
+    ///
+    /// let question = ElicitParams::form("Delete everything?", ElicitSchema::empty());
+    /// # drop(question);
+    /// ```
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::new(Map::new())
+    }
+}
+
 impl ElicitParams {
     /// Asks the user to fill in a form.
     pub fn form(message: impl Into<String>, schema: impl Into<ElicitSchema>) -> Self {
