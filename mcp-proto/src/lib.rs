@@ -81,7 +81,7 @@
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
 //! | `schemars` | no | input schemas of typed tool handlers, derived from their argument types |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
-//! | `testing` | no | `testing`: two peers on a simulated clock and network |
+//! | `testing` | no | `testing`: a router and a client, or two machines, on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |
 //!
 //! Without `std` the crate needs only `alloc`.

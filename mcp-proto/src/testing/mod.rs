@@ -1,7 +1,15 @@
-//! Two peers joined on a simulated clock and network, for tests of the peers and of applications.
+//! Peers joined on a simulated clock and network, for tests of applications and of the peers themselves.
 //!
-//! [`Pair`] joins them by a byte stream, `http::HttpPair` by HTTP. `SimulatedClock` and `CountingEntropy` make a driver
-//! or an HTTP server of the front reproducible (feature `std`).
+//! # Testing a server
+//!
+//! `pair` joins a router and a client in one line, by a byte stream or by HTTP (feature `std`):
+//!
+#![cfg_attr(feature = "std", doc = include_str!("router_pair.md"))]
+//!
+//! # Testing a machine
+//!
+//! [`Pair`] joins two machines by a byte stream, `http::HttpPair` joins them by HTTP. `SimulatedClock` and
+//! `CountingEntropy` make a driver or an HTTP server of the front reproducible.
 //!
 //! ```
 //! use mcp_proto::peer::RequestOptions;
@@ -33,6 +41,10 @@ mod clock;
 #[cfg(feature = "http")]
 pub mod http;
 mod network;
+#[cfg(feature = "std")]
+mod router_pair;
+#[cfg(feature = "std")]
+mod simulated_task;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -48,6 +60,8 @@ use crate::transport::{StreamClient, StreamServer};
 pub use clock::{CountingEntropy, SimulatedClock};
 pub use network::Network;
 use network::Pipe;
+#[cfg(feature = "std")]
+pub use router_pair::{RouterPair, pair};
 
 /// A client and a server, with the network between them.
 ///

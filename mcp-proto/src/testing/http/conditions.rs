@@ -103,6 +103,8 @@ pub enum TruncationReport {
 pub struct NetworkConditions {
     /// The time that a request, or a part of an answer, is in transit.
     pub latency: RangeInclusive<Duration>,
+    /// The maximum number of bytes of a body that arrive at once, in every exchange without a random one.
+    pub chunk: Option<NonZeroUsize>,
     /// The rate of [`Fault::Refused`].
     pub refused: u16,
     /// The rate of [`Fault::Lost`].
@@ -131,6 +133,7 @@ impl NetworkConditions {
     /// Conditions under which everything arrives, after a millisecond.
     pub const RELIABLE: Self = Self {
         latency: Duration::from_millis(1)..=Duration::from_millis(1),
+        chunk: None,
         refused: 0,
         lost: 0,
         headless: 0,
@@ -149,7 +152,7 @@ impl NetworkConditions {
         let mut plan = ExchangePlan {
             request: dice.duration_in(&self.latency),
             answer: dice.duration_in(&self.latency),
-            chunk: dice.chance(self.chunked).then(|| dice.size_up_to(40)),
+            chunk: dice.chance(self.chunked).then(|| dice.size_up_to(40)).or(self.chunk),
             duplicate_after: dice.chance(self.duplicated).then(|| dice.duration_in(&self.latency)),
             buffered: dice.chance(self.buffered),
             idle_timeout: dice

@@ -3,11 +3,9 @@
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
-use alloc::task::Wake;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use bytes::Bytes;
 
@@ -16,35 +14,10 @@ use crate::Instant;
 use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use crate::front::{HandlerMode, SendHandlers, ServedRouter};
 use crate::peer::Principal;
+use crate::testing::simulated_task::SimulatedTask;
 use crate::testing::{CountingEntropy, SimulatedClock};
 use crate::transport::http::client::HttpRequest;
 use crate::transport::http::server::{HttpServerConfig, RequestHead};
-
-/// Whether a task was woken since it was last polled.
-struct WakeFlag(AtomicBool);
-
-impl Wake for WakeFlag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
-/// A task of the simulated executor.
-struct SimulatedTask {
-    woken: Arc<WakeFlag>,
-    waker: Waker,
-}
-
-impl SimulatedTask {
-    fn new() -> Self {
-        let woken = Arc::new(WakeFlag(AtomicBool::new(true)));
-        Self { waker: Waker::from(woken.clone()), woken }
-    }
-
-    fn take_woken(&self) -> bool {
-        self.woken.0.swap(false, Ordering::AcqRel)
-    }
-}
 
 struct RunningExchange<H: HandlerMode> {
     exchange: HttpExchange<H>,
@@ -139,7 +112,7 @@ impl<H: HandlerMode> FrontPeer<H> {
                 && self.task.take_woken()
             {
                 moved = true;
-                if driver.poll(&mut Context::from_waker(&self.task.waker)).is_ready() {
+                if driver.poll(&mut Context::from_waker(self.task.waker())).is_ready() {
                     self.driver = None;
                 }
             }
@@ -167,7 +140,7 @@ impl<H: HandlerMode> FrontPeer<H> {
 impl<H: HandlerMode> RunningExchange<H> {
     /// Takes the available part of the answer; ready at its end.
     fn poll(&mut self, number: u64, out: &mut VecDeque<(u64, HttpOutput)>) -> Poll<()> {
-        let mut cx = Context::from_waker(&self.task.waker);
+        let mut cx = Context::from_waker(self.task.waker());
         if !self.has_head {
             let Poll::Ready(head) = self.exchange.poll_head(&mut cx) else { return Poll::Pending };
             self.has_head = true;
@@ -216,12 +189,12 @@ impl<H: HandlerMode> HttpPeer for FrontPeer<H> {
         self.clock.set(now);
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
         if self.driver.as_ref().is_some_and(|driver| is_due(driver.next_timeout())) {
-            self.task.waker.wake_by_ref();
+            self.task.wake();
         }
         for running in self.exchanges.values_mut() {
             if is_due(running.exchange.next_timeout()) {
                 running.exchange.handle_timeout();
-                running.task.waker.wake_by_ref();
+                running.task.wake();
             }
         }
         self.poll_woken();

@@ -40,7 +40,10 @@
 //! # Ok::<(), mcp_proto::transport::http::client::UrlError>(())
 //! ```
 
+mod client_side;
 mod conditions;
+#[cfg(feature = "std")]
+mod driven_client;
 #[cfg(feature = "std")]
 mod front_peer;
 
@@ -61,7 +64,10 @@ use crate::Instant;
 use crate::transport::http::client::{Action, HttpClient, HttpRequest};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
+pub use client_side::HttpClientSide;
 pub use conditions::{ExchangePlan, Fault, NetworkConditions, SimulationRng, TruncationReport};
+#[cfg(feature = "std")]
+pub(super) use driven_client::DrivenClient;
 #[cfg(feature = "std")]
 pub use front_peer::FrontPeer;
 
@@ -98,9 +104,9 @@ pub enum HttpOutput {
 /// An HTTP client and a server, with the network between them.
 ///
 /// The test plays the applications; time passes by [`advance`](Self::advance) and [`step`](Self::step).
-pub struct HttpPair {
+pub struct HttpPair<C: HttpClientSide = HttpClient> {
     /// The client.
-    pub client: HttpClient,
+    pub client: C,
     /// The conditions of the network. They may be changed at any time.
     pub conditions: NetworkConditions,
     /// The plans of the client's exchanges with these numbers, which override the conditions.
@@ -169,10 +175,10 @@ enum ResponsePart {
     End(ExchangeEnd),
 }
 
-impl HttpPair {
+impl<C: HttpClientSide> HttpPair<C> {
     /// Creates the pair on a network that delivers everything after a millisecond. The network's random choices follow
     /// from the seed.
-    pub fn new(client: HttpClient, server: Box<dyn HttpPeer>, seed: u64) -> Self {
+    pub fn new(client: C, server: Box<dyn HttpPeer>, seed: u64) -> Self {
         Self {
             client,
             conditions: NetworkConditions::RELIABLE,
@@ -207,7 +213,7 @@ impl HttpPair {
     }
 
     /// Replaces the client by another one. The exchanges of the previous client break.
-    pub fn reconnect(&mut self, client: HttpClient) {
+    pub fn reconnect(&mut self, client: C) {
         self.note(|| "another client".into());
         let exchanges: Vec<ExchangeId> = self.exchanges.keys().copied().collect();
         for exchange in exchanges {
@@ -569,7 +575,7 @@ impl HttpPair {
     }
 }
 
-impl core::fmt::Debug for HttpPair {
+impl<C: HttpClientSide> core::fmt::Debug for HttpPair<C> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("HttpPair")
             .field("now", &self.now)
