@@ -187,7 +187,7 @@ fn invalid_router_panics() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A property of a handler: whatever a client sends, the sum is right or the model reads why there is none.
+    /// A property of a handler: for all arguments, the sum is right or the model reads the error.
     #[test]
     fn handler_adds_any_two_numbers_or_reports_overflow(a: i64, b: i64, seed: u64) {
         let mut pair = testing::pair(router()).seed(seed);

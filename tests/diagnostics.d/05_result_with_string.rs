@@ -11,7 +11,7 @@ struct Greet {
 fn main() {
     let router = Router::new("greeter", "1.0.0").tool("greet", "Greets", async |greet: Greet, _: Context| {
         if greet.name.is_empty() {
-            return Err("who is to be greeted?".to_string());
+            return Err("the name is empty".to_string());
         }
         Ok(format!("Hello, {}!", greet.name))
     });
