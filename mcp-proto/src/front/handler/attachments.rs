@@ -3,7 +3,7 @@
 use super::context::Context;
 use crate::front::Attachments;
 
-impl Context {
+impl<S> Context<S> {
     /// The values that the adapter attached to the request, by their types.
     ///
     /// Over HTTP they belong to the request that carried this one: in a legacy session to its POST. `mcp-hyper` attaches

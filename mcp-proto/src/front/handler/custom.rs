@@ -11,7 +11,7 @@ use crate::front::{Error, Request};
 use crate::peer::{AnyParams, RequestError};
 use crate::schema::{CustomMethod, Era, Notification, meta};
 
-impl Context {
+impl<S> Context<S> {
     /// Sends a request by its name to the client, where the revision lets servers do that (2025-11-25 and earlier).
     /// `params` is any value that serializes to a JSON object, or to `null` for none.
     ///

@@ -3,7 +3,7 @@
 use super::context::Context;
 use crate::schema::Json;
 
-impl Context {
+impl<S> Context<S> {
     /// The settings of an experimental capability, if the client declares it with this request or with its session. The
     /// server declares its own with [`Router::experimental`](crate::front::Router::experimental).
     ///

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::context::Context;
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams};
 
-impl Context {
+impl<S> Context<S> {
     /// Logs like [`log`](Self::log) under the name of a logger, which tells the client the part of the server that the
     /// message comes from.
     ///

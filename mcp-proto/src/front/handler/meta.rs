@@ -3,7 +3,7 @@
 use super::context::Context;
 use crate::schema::Meta;
 
-impl Context {
+impl<S> Context<S> {
     /// The `_meta` of the request, in either era: the protocol's own keys and those of applications. It is empty if the
     /// request has none.
     ///
