@@ -56,7 +56,7 @@ fn drain(exchange: &mut TestExchange) -> Vec<String> {
     notified(|| exchange.try_message())
 }
 
-/// S5.7
+/// S5.7, S8.1
 #[test]
 fn update_reaches_every_connection_of_every_transport_once() {
     let live = one_of_each().live();
@@ -148,6 +148,7 @@ fn failed_update_changes_nothing() {
     assert_eq!(notified(|| client.try_line()), ["notifications/tools/list_changed"]);
 }
 
+/// S8.2
 #[test]
 fn first_item_of_a_kind_needs_a_capability_that_was_declared_before() {
     let live = Router::new("empty", "1").live();
@@ -159,6 +160,7 @@ fn first_item_of_a_kind_needs_a_capability_that_was_declared_before() {
 
     let live = Router::new("empty", "1").declare(ServerCapability::Tools).live();
     let mut client = ServerHarness::legacy(live.clone());
+    assert_eq!(client.result("tools/list", json!({}))["tools"], json!([]));
     live.update(|router| with_tool(router, "first")).unwrap();
     assert_eq!(client.line()["method"], "notifications/tools/list_changed");
     assert_eq!(names(&client.result("tools/list", json!({}))), ["first"]);
@@ -294,7 +296,7 @@ fn running_handlers_and_tasks_outlive_their_tool() {
     assert_eq!(client.error("tools/call", json!({"name": "work"}))["code"], -32602);
 }
 
-/// S3.9, S8.9
+/// S3.8
 #[test]
 fn server_checks_the_headers_of_the_present_tool() {
     let live = one_of_each().live();

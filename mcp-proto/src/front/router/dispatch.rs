@@ -52,6 +52,7 @@ impl<M: HandlerMode> Router<M> {
             return Dispatch::Handler(M::wrap_future(answering));
         }
         let declared = |capability| self.capabilities.has(capability);
+        //= S8.2 "Declared capability → list method answered (empty list allowed)"
         let dispatched = match method {
             CallTool::NAME if declared(ServerCapability::Tools) => self.call_tool(params, context, service),
             //= S8.2 "Declared capability → list method answered (empty list allowed)"

@@ -118,6 +118,7 @@ impl<M: HandlerMode, S: 'static> LiveRouter<M, S> {
         drop(updating);
         // The last request may drop handlers, which is done outside the locks.
         drop((before, replaced));
+        //= S5.7 "list_changed emitted if declared"
         shared.listeners.publish(&lists);
         Ok(())
     }

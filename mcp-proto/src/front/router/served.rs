@@ -20,6 +20,7 @@ impl<M: HandlerMode> ServedRouter<M> {
     /// The present contents of the router, for a server's [configuration](Router::config) and for
     /// [checks](Router::check).
     pub fn router(&self) -> Arc<Router<M>> {
+        //= S8.1 "Lists do not vary per connection"
         match &self.0 {
             Contents::Static(router) => router.clone(),
             Contents::Live(live) => live.router(),
