@@ -55,7 +55,7 @@ struct PacedRequest<R> {
     replaced: u64,
 }
 
-/// What is left of a request's reports.
+/// The remaining reports of a request that is over.
 #[derive(Debug)]
 pub(crate) struct RemainingProgress<R> {
     /// The report that was waiting, and its size in bytes.

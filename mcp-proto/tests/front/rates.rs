@@ -205,7 +205,7 @@ fn requests_have_no_rate_by_default() {
     assert!((0..300).all(|_| web.call("work", json!({})).head().status == 200));
 }
 
-/// A client of this crate waits as long as it is told, and then sends the call again.
+/// A client of this crate waits for the time in `Retry-After`, and then sends the call again.
 #[test]
 fn client_of_this_crate_repeats_calls_beyond_the_rate() {
     let router = tools();

@@ -117,8 +117,8 @@ pub struct HttpServerConfig {
     /// [`legacy_sse`](Self::legacy_sse) is not served.
     ///
     /// Not available to these clients, and not declared to them: subscriptions, changed lists, log messages, requests to
-    /// the client such as elicitation, and resuming a stream. `Router::check_stateless` finds what a router declares of
-    /// that. Requests of 2026-07-28 have no sessions anyway; nothing changes for them.
+    /// the client such as elicitation, and resuming a stream. `Router::check_stateless` finds a router that declares one of
+    /// them. Requests of 2026-07-28 have no sessions anyway; nothing changes for them.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
     pub stateless: bool,
