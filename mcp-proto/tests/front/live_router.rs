@@ -56,6 +56,24 @@ fn drain(exchange: &mut TestExchange) -> Vec<String> {
     notified(|| exchange.try_message())
 }
 
+/// S5.1, S5.8
+#[test]
+fn live_router_notifies_the_subscribers_of_a_resource_over_every_transport() {
+    let live = one_of_each().declare(ServerCapability::ResourcesSubscribe).live();
+    let mut legacy = ServerHarness::legacy_shared(live.clone(), LEGACY, json!({}));
+    legacy.result("resources/subscribe", json!({"uri": "a:first"}));
+    let mut web = HttpHarness::new(live.clone());
+    let mut listener =
+        web.ask("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": ["a:first"]}}));
+    assert_eq!(listener.message()["method"], "notifications/subscriptions/acknowledged");
+
+    live.resource_updated("a:first");
+    live.resource_updated("a:second");
+    let expected = ["notifications/resources/updated"];
+    assert_eq!(notified(|| legacy.try_line()), expected);
+    assert_eq!(drain(&mut listener), expected);
+}
+
 /// S5.7, S8.1
 #[test]
 fn update_reaches_every_connection_of_every_transport_once() {

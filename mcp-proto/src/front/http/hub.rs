@@ -15,7 +15,7 @@ use super::broadcast::{Broadcast, BroadcastQueue};
 use super::events::HttpServerEvent;
 use crate::Instant;
 use crate::front::events::{EventSource, Listeners, QueuedEvent};
-use crate::front::router::ListListener;
+use crate::front::router::ChangeListener;
 use crate::front::signal::{Signal, Wakers, lock};
 use crate::inline_map::InlineMap;
 use crate::peer::server::{ListKind, ServerCommands, ServerTransport, Topic};
@@ -145,10 +145,6 @@ impl Hub {
         Subscriber { hub: self.clone(), key, mailbox, topics }
     }
 
-    pub(super) fn resource_updated(&self, uri: &str) {
-        self.publish(&Topic::Resource(uri.into()), None);
-    }
-
     pub(super) fn task_updated(&self, params: &TaskUpdatedParams) {
         let topic = Topic::Task(params.task_id.as_str().into());
         self.publish(&topic, Some(&Arc::new(params.clone())));
@@ -265,9 +261,13 @@ impl Drop for Subscriber {
     }
 }
 
-impl ListListener for Hub {
+impl ChangeListener for Hub {
     fn list_changed(&self, list: ListKind) {
         self.publish(&Topic::List(list), None);
+    }
+
+    fn resource_updated(&self, uri: &str) {
+        self.publish(&Topic::Resource(uri.into()), None);
     }
 }
 

@@ -85,7 +85,7 @@ use core::fmt;
 
 use super::entropy::Entropy;
 use super::events::Events;
-use super::router::{ListListener as _, ServedRouter};
+use super::router::{ChangeListener as _, ServedRouter};
 use super::{Clock, HandlerMode, SendHandlers};
 use crate::peer::Principal;
 use crate::peer::server::ListKind;

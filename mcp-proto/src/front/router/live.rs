@@ -8,7 +8,7 @@ use core::fmt;
 use core::mem;
 use std::sync::Mutex;
 
-use super::list_listeners::ListListeners;
+use super::change_listeners::ChangeListeners;
 use super::update_lock::UpdateLock;
 use super::{HandlerMode, Router, RouterError, SendHandlers};
 use crate::front::signal::lock;
@@ -78,7 +78,7 @@ pub struct LiveRouter<M: HandlerMode = SendHandlers, S = ()> {
 pub(super) struct LiveState<M: HandlerMode> {
     current: Mutex<Arc<Router<M>>>,
     updates: UpdateLock,
-    pub(super) listeners: Arc<ListListeners>,
+    pub(super) listeners: Arc<ChangeListeners>,
 }
 
 impl<M: HandlerMode> LiveState<M> {
@@ -119,8 +119,20 @@ impl<M: HandlerMode, S: 'static> LiveRouter<M, S> {
         // The last request may drop handlers, which is done outside the locks.
         drop((before, replaced));
         //= S5.7 "list_changed emitted if declared"
-        shared.listeners.publish(&lists);
+        if !lists.is_empty() {
+            shared.listeners.publish(|server| lists.iter().for_each(|list| server.list_changed(*list)));
+        }
         Ok(())
+    }
+
+    /// Notifies the clients that are subscribed to a resource, over every connection and transport, that it has changed.
+    ///
+    /// The capability must have been [declared](Router::declare).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#subscriptions>
+    pub fn resource_updated(&self, uri: impl AsRef<str>) {
+        let uri = uri.as_ref();
+        self.shared.listeners.publish(|server| server.resource_updated(uri));
     }
 
     pub(super) fn into_shared(self) -> Arc<LiveState<M>> {

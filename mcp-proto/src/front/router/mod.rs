@@ -2,13 +2,13 @@
 
 mod apps;
 mod cache;
+mod change_listeners;
 mod changes;
 mod check;
 mod custom;
 pub(super) mod dispatch;
 mod error;
 mod experimental;
-mod list_listeners;
 mod live;
 mod prompts;
 mod rates;
@@ -62,9 +62,9 @@ use crate::schema::{
     ServerCapability, Tool,
 };
 
+pub(crate) use change_listeners::{ChangeListener, ListenerGuard};
 use custom::CustomHandlers;
 pub use error::RouterError;
-pub(crate) use list_listeners::{ListListener, ListenerGuard};
 pub use live::LiveRouter;
 use rates::Rates;
 pub use rates::{LimitedCall, RateExceeded};

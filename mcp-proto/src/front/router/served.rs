@@ -3,7 +3,7 @@
 use alloc::sync::{Arc, Weak};
 use core::fmt;
 
-use super::list_listeners::{ListListener, ListenerGuard};
+use super::change_listeners::{ChangeListener, ListenerGuard};
 use super::live::{LiveRouter, LiveState};
 use super::{HandlerMode, Router, SendHandlers};
 
@@ -33,7 +33,7 @@ impl<M: HandlerMode> ServedRouter<M> {
     }
 
     /// Makes `listener` publish the changes of a live router until the returned value is dropped.
-    pub(crate) fn listen(&self, listener: Weak<dyn ListListener>) -> Option<ListenerGuard> {
+    pub(crate) fn listen(&self, listener: Weak<dyn ChangeListener>) -> Option<ListenerGuard> {
         match &self.0 {
             Contents::Static(_) => None,
             Contents::Live(live) => Some(live.listeners.add(listener)),

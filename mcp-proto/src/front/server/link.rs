@@ -8,7 +8,7 @@ use crate::UnixTime;
 use crate::front::Error;
 use crate::front::handler::connection::HandlerConnection;
 use crate::front::request_slots::{FollowKind, RequestLink};
-use crate::front::router::ListListener;
+use crate::front::router::ChangeListener;
 use crate::front::shared::Shared;
 use crate::peer::server::{ListKind, ServerCommands, ServerTransport};
 use crate::peer::{AnyParams, InboundId, Outcome, OutgoingRequest, RequestError, RequestId};
@@ -54,9 +54,13 @@ impl RequestLink for ServerLink {
     }
 }
 
-impl<M: ServerTransport + Send> ListListener for Shared<ServerCore, M> {
+impl<M: ServerTransport + Send> ChangeListener for Shared<ServerCore, M> {
     fn list_changed(&self, list: ListKind) {
         self.command(|_, machine, now, _| ServerCommands::new(machine, now).list_changed(list));
+    }
+
+    fn resource_updated(&self, uri: &str) {
+        self.command(|_, machine, now, _| ServerCommands::new(machine, now).resource_updated(uri));
     }
 }
 

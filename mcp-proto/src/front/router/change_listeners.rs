@@ -1,4 +1,4 @@
-//! The servers that publish the changed lists of a live router.
+//! The servers that publish the changes of a live router.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
@@ -8,24 +8,26 @@ use std::sync::Mutex;
 use crate::front::signal::lock;
 use crate::peer::server::ListKind;
 
-/// A server that notifies its clients of changed lists.
-pub(crate) trait ListListener: Send + Sync {
+/// A server that notifies its clients of changes.
+pub(crate) trait ChangeListener: Send + Sync {
     fn list_changed(&self, list: ListKind);
+
+    fn resource_updated(&self, uri: &str);
 }
 
 /// The servers of a live router.
 #[derive(Default)]
-pub(super) struct ListListeners(Mutex<Entries>);
+pub(super) struct ChangeListeners(Mutex<Entries>);
 
 #[derive(Default)]
 struct Entries {
-    listeners: BTreeMap<u64, Weak<dyn ListListener>>,
+    listeners: BTreeMap<u64, Weak<dyn ChangeListener>>,
     next: u64,
 }
 
-impl ListListeners {
+impl ChangeListeners {
     /// Adds a server until the returned value is dropped.
-    pub(super) fn add(self: &Arc<Self>, listener: Weak<dyn ListListener>) -> ListenerGuard {
+    pub(super) fn add(self: &Arc<Self>, listener: Weak<dyn ChangeListener>) -> ListenerGuard {
         let mut entries = lock(&self.0);
         let key = entries.next;
         entries.next = key.saturating_add(1);
@@ -34,22 +36,17 @@ impl ListListeners {
     }
 
     /// Notifies all servers, outside the lock.
-    pub(super) fn publish(&self, lists: &[ListKind]) {
-        if lists.is_empty() {
-            return;
-        }
+    pub(super) fn publish(&self, publish: impl Fn(&dyn ChangeListener)) {
         let listeners: Vec<_> = lock(&self.0).listeners.values().filter_map(Weak::upgrade).collect();
         for listener in listeners {
-            for list in lists {
-                listener.list_changed(*list);
-            }
+            publish(&*listener);
         }
     }
 }
 
 /// The registration of a server with its live router.
 pub(crate) struct ListenerGuard {
-    listeners: Arc<ListListeners>,
+    listeners: Arc<ChangeListeners>,
     key: u64,
 }
 
