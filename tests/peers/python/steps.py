@@ -9,10 +9,11 @@ ERAS = ("auto", "modern", "legacy")
 
 
 def command_line(eras=ERAS):
-    """Reads `[--era ERA] [--lists] -- COMMAND ARGS…`."""
+    """Reads `[--era ERA] [--lists] [--stateless] -- COMMAND ARGS…`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--era", choices=eras, default=eras[0])
     parser.add_argument("--lists", action="store_true", help="only connect and list: for servers that are not the demo")
+    parser.add_argument("--stateless", action="store_true", help="of a notebook: leave out what needs a session")
     parser.add_argument("command", nargs="+", help="the server, after --")
     return parser.parse_args()
 

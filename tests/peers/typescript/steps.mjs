@@ -4,10 +4,14 @@
 import assert from 'node:assert/strict';
 import { parseArgs } from 'node:util';
 
-/** Reads `[--era ERA] [--lists] -- COMMAND ARGS…`. */
+/** Reads `[--era ERA] [--lists] [--stateless] -- COMMAND ARGS…`. */
 export function commandLine(eras) {
     const { values, positionals } = parseArgs({
-        options: { era: { type: 'string', default: eras[0] }, lists: { type: 'boolean', default: false } },
+        options: {
+            era: { type: 'string', default: eras[0] },
+            lists: { type: 'boolean', default: false },
+            stateless: { type: 'boolean', default: false }
+        },
         allowPositionals: true
     });
     if (!eras.includes(values.era) || positionals.length === 0) {
