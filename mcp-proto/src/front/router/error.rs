@@ -114,7 +114,7 @@ pub enum RouterError {
     },
     /// An update of a live router changes something that clients learn once.
     Fixed {
-        /// What it changes.
+        /// The changed part.
         what: &'static str,
     },
     /// An update of a live router was called within another one, on the same thread.

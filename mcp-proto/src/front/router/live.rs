@@ -20,7 +20,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Makes the router changeable while it serves. It declares `listChanged` for tools, prompts and resources, each
     /// if it is declared.
     ///
-    /// Clients learn the capabilities once: [declare](Self::declare) here what is registered later.
+    /// Clients learn the capabilities once: [declare](Self::declare) those of later registrations before this call.
     ///
     /// ```
     /// use mcp_proto::front::{NoArguments, Router};
@@ -99,7 +99,8 @@ impl<M: HandlerMode, S: 'static> LiveRouter<M, S> {
     /// meanwhile. A handler may update its own router.
     ///
     /// # Errors
-    /// The first invalid registration. Then nothing changes and nobody is notified. Other errors are
+    /// The first invalid registration. On any error the router stays as it is, and no client is notified. Other errors
+    /// are
     ///
     /// - a capability that was not declared before [`Router::live`], such as that of the first tool;
     /// - a change of what clients learn once: the name, instructions, capabilities and extensions, custom methods,
