@@ -9,7 +9,7 @@ use super::reply::Reply;
 use super::running_handlers::{LocalFuture, SendFuture};
 
 /// Whether handlers, and so the driver that runs them, may move between threads: [`SendHandlers`] or [`LocalHandlers`].
-pub trait HandlerMode: sealed::Sealed + Sized + 'static {
+pub trait HandlerMode: sealed::Sealed + Clone + Sized + 'static {
     /// The type-erased handler of parameters `P` with a context `C`.
     #[doc(hidden)]
     type Handler<P: 'static, C: 'static>: Deref<Target: Fn(P, C) -> Self::HandlerFuture>

@@ -34,23 +34,23 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         F: Future<Output: ResourceOutput> + 'static,
         H: Fn(String, Context<S>) -> F + Handler<M, String, Context<S>, F>,
     {
-        self.capabilities = self.capabilities.with_apps();
+        self.contents.capabilities = self.contents.capabilities.with_apps();
         self.resource(Resource::page(uri, name), handler)
     }
 
     //= S11.12 "Tool `_meta.ui.resourceUri` → `ui://` resource with mimeType text/html;profile=mcp-app"
     /// Returns the error for a tool whose page is not registered or has the wrong media type.
     pub(super) fn missing_page(&self) -> Option<RouterError> {
-        self.tools.iter().find_map(|entry| {
+        self.contents.tools.iter().find_map(|entry| {
             let uri = entry.item.page()?;
-            let page = self.resources.get(&uri).and_then(|entry| entry.item.mime_type.as_deref());
+            let page = self.contents.resources.get(&uri).and_then(|entry| entry.item.mime_type.as_deref());
             let there = page == Some(apps::MEDIA_TYPE) || (page.is_none() && self.serves_by_template(&uri));
             (!there).then(|| RouterError::Page { tool: entry.item.name.clone(), uri })
         })
     }
 
     fn serves_by_template(&self, uri: &str) -> bool {
-        let mut templates = self.templates.iter();
+        let mut templates = self.contents.templates.iter();
         templates.any(|entry| {
             entry.item.0.mime_type.as_deref() == Some(apps::MEDIA_TYPE) && entry.item.1.matches(uri).is_some()
         })

@@ -23,7 +23,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
     #[must_use]
     pub fn cache<T: Method<Result: crate::schema::Cacheable>>(mut self, hint: CacheHint) -> Self {
-        self.cache_hints.insert(T::NAME, hint);
+        self.contents.cache_hints.insert(T::NAME, hint);
         self
     }
 }

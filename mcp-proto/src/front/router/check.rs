@@ -28,21 +28,21 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     pub fn check(&self) -> Result<(), RouterError> {
         let missing = || self.missing_page().or_else(|| self.missing_tasks()).or_else(|| self.missing_tool());
         let handlers = || self.shadowed_item().or_else(|| self.unanswered_capability());
-        self.error.clone().or_else(missing).or_else(handlers).map_or(Ok(()), Err)
+        self.contents.error.clone().or_else(missing).or_else(handlers).map_or(Ok(()), Err)
     }
 
     /// Whether a hand-written handler answers a method.
     pub(super) fn has_handler(&self, method: &str) -> bool {
-        self.methods.contains_key(method)
+        self.contents.methods.contains_key(method)
     }
 
     /// Returns an item that the router never lists or uses, because a handler of the method does it instead.
     fn shadowed_item(&self) -> Option<RouterError> {
-        let tool = self.tools.iter().next().map(|entry| entry.item.name.as_str());
-        let prompt = self.prompts.iter().next().map(|entry| entry.item.name.as_str());
-        let resource = self.resources.iter().next().map(|entry| entry.item.uri.as_str());
-        let template = self.templates.iter().next().map(|entry| entry.item.0.uri_template.as_str());
-        let task_tool = self.task_tools.keys().next().map(|name| name.as_str());
+        let tool = self.contents.tools.iter().next().map(|entry| entry.item.name.as_str());
+        let prompt = self.contents.prompts.iter().next().map(|entry| entry.item.name.as_str());
+        let resource = self.contents.resources.iter().next().map(|entry| entry.item.uri.as_str());
+        let template = self.contents.templates.iter().next().map(|entry| entry.item.0.uri_template.as_str());
+        let task_tool = self.contents.task_tools.keys().next().map(|name| name.as_str());
         let items: [(_, Option<&str>, &[&'static str]); 5] = [
             ("tool", tool, &[ListTools::NAME, CallTool::NAME]),
             ("prompt", prompt, &[ListPrompts::NAME, GetPrompt::NAME]),
@@ -69,7 +69,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Returns a capability that is declared although a method that it requires has no handler. The router itself
     /// answers those of tools, prompts and resources; the server those of logging and subscriptions.
     fn unanswered_capability(&self) -> Option<RouterError> {
-        let tasks = self.task_registry.is_some();
+        let tasks = self.contents.task_registry.is_some();
         let capabilities: [(_, bool, &[&'static str]); 5] = [
             (ServerCapability::Completions, false, &[Complete::NAME]),
             (ServerCapability::Tasks, tasks, &[legacy::GetTask::NAME, legacy::TaskResult::NAME]),
@@ -80,7 +80,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let unanswered =
             |methods: &[&'static str]| methods.iter().find(|method| !self.has_handler(method)).copied();
         let declared = |(capability, answered, methods): (ServerCapability, bool, &[&'static str])| {
-            let unanswered = unanswered(methods).filter(|_| !answered && self.capabilities.has(capability));
+            let unanswered =
+                unanswered(methods).filter(|_| !answered && self.contents.capabilities.has(capability));
             unanswered.map(|method| RouterError::Unanswered { capability, method })
         };
         capabilities.into_iter().find_map(declared)

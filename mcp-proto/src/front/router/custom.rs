@@ -84,8 +84,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
     #[must_use]
     pub fn with_extension(mut self, extension: Extension) -> Self {
-        self.capabilities.declare_extensions([&extension]);
-        self.extensions.push(extension);
+        self.contents.capabilities.declare_extensions([&extension]);
+        self.contents.extensions.push(extension);
         self
     }
 
@@ -121,7 +121,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
                 reply(output.into_answer().map(ResultOrInput::Result), revision)
             },
         );
-        self.custom.fallback = Some(erased);
+        self.contents.custom.fallback = Some(erased);
         self
     }
 
@@ -143,7 +143,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     {
         self.refuse_reserved(N::NAME);
         let erased = handler.erase(self.state.clone(), decode_notification::<N::Params>, |(), ()| no_reply());
-        self.custom.notifications.insert(Cow::Borrowed(N::NAME), erased);
+        self.contents.custom.notifications.insert(Cow::Borrowed(N::NAME), erased);
         self
     }
 
@@ -167,7 +167,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         self.refuse_reserved(&name);
         let erased =
             handler.erase(self.state.clone(), decode_notification::<CustomParams>, |(), ()| no_reply());
-        self.custom.notifications.insert(Cow::Owned(name), erased);
+        self.contents.custom.notifications.insert(Cow::Owned(name), erased);
         self
     }
 
@@ -185,13 +185,13 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             |notification: Notification, _: &NotificationContext| Ok((notification, ())),
             |(), ()| no_reply(),
         );
-        self.custom.notifications.set_fallback(erased);
+        self.contents.custom.notifications.set_fallback(erased);
         self
     }
 
     /// Creates the queue of a connection's notifications that have handlers, if there are any.
     pub(in crate::front) fn notification_queue(&self) -> Option<Box<NotificationQueue<NotificationContext>>> {
-        self.custom.notifications.queue()
+        self.contents.custom.notifications.queue()
     }
 
     /// Starts the handler of a notification, if there is one.
@@ -200,7 +200,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         notification: Notification,
         context: NotificationContext,
     ) -> Option<M::HandlerFuture> {
-        self.custom.notifications.start(notification, context)
+        self.contents.custom.notifications.start(notification, context)
     }
 
     /// Records the error for a handler that would never be called, because the machine handles the message itself.

@@ -32,11 +32,11 @@ impl<M: HandlerMode> Router<M> {
         context: Context,
         service: Option<&Arc<TaskService>>,
     ) -> Dispatch<M::HandlerFuture> {
-        if let Some(error) = &self.error {
+        if let Some(error) = &self.contents.error {
             let message = alloc::format!("the router of this server is invalid: {error}");
             return Dispatch::Reply(Reply::error(code::INTERNAL_ERROR, message));
         }
-        if let Some(handler) = self.methods.get(method) {
+        if let Some(handler) = self.contents.methods.get(method) {
             let context = match self.check_call_scopes(method, params.as_ref(), context) {
                 Ok(context) => context,
                 Err(denied) => return Dispatch::Reply(denied),
@@ -47,11 +47,12 @@ impl<M: HandlerMode> Router<M> {
             return Dispatch::Handler(handler(params, context));
         }
         if let Some(service) = service
-            && let Some(answering) = tasks::answer(service, method, params.as_ref(), &context, self.page_size)
+            && let Some(answering) =
+                tasks::answer(service, method, params.as_ref(), &context, self.contents.page_size)
         {
             return Dispatch::Handler(M::wrap_future(answering));
         }
-        let declared = |capability| self.capabilities.has(capability);
+        let declared = |capability| self.contents.capabilities.has(capability);
         //= S8.2 "Declared capability → list method answered (empty list allowed)"
         let dispatched = match method {
             CallTool::NAME if declared(ServerCapability::Tools) => self.call_tool(params, context, service),
@@ -67,10 +68,12 @@ impl<M: HandlerMode> Router<M> {
             GetPrompt::NAME if declared(ServerCapability::Prompts) => self.get_prompt(params, context),
             //= S8.2 "Declared capability → list method answered (empty list allowed)"
             ListPrompts::NAME if declared(ServerCapability::Prompts) => self.list_prompts(params),
-            _ => self.custom.fall_back(method, params, context).map(Dispatch::Handler).ok_or_else(|| {
-                let message = alloc::format!("this server has no method {method}");
-                ErrorObject::new(code::METHOD_NOT_FOUND, message)
-            }),
+            _ => self.contents.custom.fall_back(method, params, context).map(Dispatch::Handler).ok_or_else(
+                || {
+                    let message = alloc::format!("this server has no method {method}");
+                    ErrorObject::new(code::METHOD_NOT_FOUND, message)
+                },
+            ),
         };
         dispatched.unwrap_or_else(|error| Dispatch::Reply(Reply::Error(error)))
     }
@@ -83,7 +86,7 @@ impl<M: HandlerMode> Router<M> {
     ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let call = decode_params::<CallTool>(params)?;
         //= S8.7 "Unknown tool/malformed → protocol error"
-        let Some(entry) = self.tools.get(&call.name) else { return Err(unknown_tool(&call.name)) };
+        let Some(entry) = self.contents.tools.get(&call.name) else { return Err(unknown_tool(&call.name)) };
         let context = match self.check_scopes(&call.name, context) {
             Ok(context) => context,
             Err(denied) => return Ok(Dispatch::Reply(denied)),
@@ -106,10 +109,11 @@ impl<M: HandlerMode> Router<M> {
         context: Context,
     ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let read = decode_params::<ReadResource>(params)?;
-        if let Some(entry) = self.resources.get(&read.uri) {
+        if let Some(entry) = self.contents.resources.get(&read.uri) {
             return Ok(Dispatch::Handler((entry.handler)(read, context)));
         }
-        let matched = self.templates.iter().find_map(|entry| Some((entry, entry.item.1.matches(&read.uri)?)));
+        let matched =
+            self.contents.templates.iter().find_map(|entry| Some((entry, entry.item.1.matches(&read.uri)?)));
         match matched {
             Some((entry, variables)) => {
                 Ok(Dispatch::Handler((entry.handler)((read.uri, variables), context)))
@@ -126,7 +130,7 @@ impl<M: HandlerMode> Router<M> {
     ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let get = decode_params::<GetPrompt>(params)?;
         //= S8.14 "-32602 for unknown name/missing argument"
-        let Some(entry) = self.prompts.get(&get.name) else {
+        let Some(entry) = self.contents.prompts.get(&get.name) else {
             return Err(ErrorObject::new(
                 code::INVALID_PARAMS,
                 alloc::format!("there is no prompt {:?}", get.name),
@@ -146,7 +150,7 @@ impl<M: HandlerMode> Router<M> {
     //= S8.1 "Lists do not vary per connection"
     fn list_tools(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let params = decode_params::<ListTools>(params)?;
-        let (page, next) = self.tools.page(params.cursor.as_deref(), self.page_size)?;
+        let (page, next) = self.contents.tools.page(params.cursor.as_deref(), self.contents.page_size)?;
         let mut result = ListToolsResult::new(page.into_iter().cloned().collect::<Vec<_>>());
         result.next_cursor = next;
         Ok(Dispatch::Reply(Reply::result(result)))
@@ -154,7 +158,7 @@ impl<M: HandlerMode> Router<M> {
 
     fn list_resources(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let params = decode_params::<ListResources>(params)?;
-        let (page, next) = self.resources.page(params.cursor.as_deref(), self.page_size)?;
+        let (page, next) = self.contents.resources.page(params.cursor.as_deref(), self.contents.page_size)?;
         let mut result = ListResourcesResult::new(page.into_iter().cloned().collect::<Vec<_>>());
         result.next_cursor = next;
         Ok(Dispatch::Reply(Reply::result(result)))
@@ -162,7 +166,7 @@ impl<M: HandlerMode> Router<M> {
 
     fn list_templates(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let params = decode_params::<ListResourceTemplates>(params)?;
-        let (page, next) = self.templates.page(params.cursor.as_deref(), self.page_size)?;
+        let (page, next) = self.contents.templates.page(params.cursor.as_deref(), self.contents.page_size)?;
         let templates: Vec<_> = page.into_iter().map(|(template, _)| template.clone()).collect();
         let mut result = ListResourceTemplatesResult::new(templates);
         result.next_cursor = next;
@@ -171,7 +175,7 @@ impl<M: HandlerMode> Router<M> {
 
     fn list_prompts(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let params = decode_params::<ListPrompts>(params)?;
-        let (page, next) = self.prompts.page(params.cursor.as_deref(), self.page_size)?;
+        let (page, next) = self.contents.prompts.page(params.cursor.as_deref(), self.contents.page_size)?;
         let mut result = ListPromptsResult::new(page.into_iter().cloned().collect::<Vec<_>>());
         result.next_cursor = next;
         Ok(Dispatch::Reply(Reply::result(result)))

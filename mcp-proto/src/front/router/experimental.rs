@@ -25,7 +25,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         if !settings.is_object() {
             self.record_error(RouterError::Experimental { name: name.clone() });
         }
-        self.capabilities.experimental.get_or_insert_default().insert(name, settings);
+        self.contents.capabilities.experimental.get_or_insert_default().insert(name, settings);
         self
     }
 }

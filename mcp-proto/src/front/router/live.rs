@@ -46,7 +46,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             (ServerCapability::Prompts, ServerCapability::PromptsListChanged),
             (ServerCapability::Resources, ServerCapability::ResourcesListChanged),
         ] {
-            if self.capabilities.has(capability) {
+            if self.contents.capabilities.has(capability) {
                 self = self.declare(changes);
             }
         }
@@ -144,19 +144,22 @@ impl<M: HandlerMode, S: 'static> LiveRouter<M, S> {
 impl<M: HandlerMode> Router<M> {
     /// Checks that nothing differs from `before` that clients and servers learn once.
     fn check_fixed(&self, before: &Self) -> Result<(), RouterError> {
-        if let Some(capability) = gained_capability(&self.capabilities, &before.capabilities) {
+        if let Some(capability) =
+            gained_capability(&self.contents.capabilities, &before.contents.capabilities)
+        {
             return Err(RouterError::Undeclared { capability });
         }
-        let custom_methods = |router: &Self| router.custom_methods.iter().cloned().collect::<BTreeSet<_>>();
-        let registry = |router: &Self| router.task_registry.as_ref().map(Arc::as_ptr);
+        let custom_methods =
+            |router: &Self| router.contents.custom_methods.iter().cloned().collect::<BTreeSet<_>>();
+        let registry = |router: &Self| router.contents.task_registry.as_ref().map(Arc::as_ptr);
         let fixed = [
-            ("name and version", self.info == before.info),
-            ("instructions", self.instructions == before.instructions),
+            ("name and version", self.contents.info == before.contents.info),
+            ("instructions", self.contents.instructions == before.contents.instructions),
             ("task configuration", registry(self) == registry(before)),
-            ("capabilities", self.capabilities == before.capabilities),
+            ("capabilities", self.contents.capabilities == before.contents.capabilities),
             ("custom methods", custom_methods(self) == custom_methods(before)),
-            ("notification handlers", self.custom.handles_same(&before.custom)),
-            ("cache hints", self.cache_hints == before.cache_hints),
+            ("notification handlers", self.contents.custom.handles_same(&before.contents.custom)),
+            ("cache hints", self.contents.cache_hints == before.contents.cache_hints),
         ];
         match fixed.into_iter().find(|(_, same)| !same) {
             Some((what, _)) => Err(RouterError::Fixed { what }),
@@ -166,11 +169,11 @@ impl<M: HandlerMode> Router<M> {
 
     /// The lists whose items differ from those of `before`.
     fn changed_lists(&self, before: &Self) -> Vec<ListKind> {
-        let resources =
-            self.resources.same_items(&before.resources) && self.templates.same_items(&before.templates);
+        let resources = self.contents.resources.same_items(&before.contents.resources)
+            && self.contents.templates.same_items(&before.contents.templates);
         let lists = [
-            (ListKind::Tools, self.tools.same_items(&before.tools)),
-            (ListKind::Prompts, self.prompts.same_items(&before.prompts)),
+            (ListKind::Tools, self.contents.tools.same_items(&before.contents.tools)),
+            (ListKind::Prompts, self.contents.prompts.same_items(&before.contents.prompts)),
             (ListKind::Resources, resources),
         ];
         lists.into_iter().filter(|(_, same)| !same).map(|(list, _)| list).collect()

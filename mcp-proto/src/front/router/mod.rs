@@ -5,6 +5,7 @@ mod cache;
 mod change_listeners;
 mod changes;
 mod check;
+mod contents;
 mod custom;
 pub(super) mod dispatch;
 mod error;
@@ -35,8 +36,6 @@ mod typed_tools;
 mod update_lock;
 mod uri;
 
-use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -52,31 +51,21 @@ use super::handler_error::IntoAnswer;
 use super::mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
 use super::params::{decode_as, decode_params};
 use super::reply::Reply;
-use super::tasks::TaskRegistry;
-use crate::peer::server::{ServerConfig, SubscriptionAccess};
+use crate::peer::server::ServerConfig;
 use crate::rpc::Raw;
 use crate::schema::{
-    CacheHint, CallToolParams, Complete, CompleteParams, CustomParams, EmptyResult, Extension,
-    GetPromptParams, Implementation, IntoResult, Json, Map, Meta, Method, MethodInfo, Prompt,
-    ReadResourceParams, Resource, ResourceTemplate, ResultFields, Revision, ServerCapabilities,
-    ServerCapability, Tool,
+    Complete, CompleteParams, CustomParams, EmptyResult, Implementation, IntoResult, Json, Map, Meta, Method,
+    MethodInfo, ResultFields, Revision, ServerCapabilities, ServerCapability,
 };
 
 pub(crate) use change_listeners::{ChangeListener, ListenerGuard};
-use custom::CustomHandlers;
+use contents::RouterContents;
 pub use error::RouterError;
 pub use live::LiveRouter;
-use rates::Rates;
 pub use rates::{LimitedCall, RateExceeded};
-use registry::Registry;
 use replies::reply;
-use schema_checks::InputChecks;
-use scopes::ToolScopes;
 pub use served::ServedRouter;
-use task_tool::TaskTool;
-use tool_headers::ToolHeaders;
 pub use uri::TemplateError;
-use uri::UriTemplate;
 
 /// The default number of items on a page: clients that read only one page still see all items of most servers.
 const DEFAULT_PAGE_SIZE: usize = 1000;
@@ -112,38 +101,8 @@ const DEFAULT_PAGE_SIZE: usize = 1000;
 pub struct Router<M: HandlerMode = SendHandlers, S = ()> {
     /// The state that completes the contexts of the handlers that are registered next.
     state: Arc<S>,
-    info: Implementation,
-    instructions: Option<String>,
-    capabilities: ServerCapabilities,
-    tools: Registry<Tool, M::Handler<CallToolParams, Context>>,
-    resources: Registry<Resource, M::Handler<ReadResourceParams, Context>>,
-    templates: Registry<TemplateEntry, M::Handler<TemplateMatch, Context>>,
-    prompts: Registry<Prompt, M::Handler<GetPromptParams, Context>>,
-    methods: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
-    /// The methods among them that the protocol does not define.
-    custom_methods: Vec<String>,
-    custom: CustomHandlers<M>,
-    extensions: Vec<Extension>,
-    page_size: usize,
-    /// The cache hints by method name.
-    cache_hints: BTreeMap<&'static str, CacheHint>,
-    /// The task registry, and the tools whose calls become tasks.
-    task_registry: Option<Arc<TaskRegistry>>,
-    task_tools: Arc<BTreeMap<String, TaskTool>>,
-    sealing: Arc<Sealing>,
-    subscription_access: Option<SubscriptionAccess>,
-    headers: ToolHeaders,
-    scopes: ToolScopes,
-    input_checks: InputChecks,
-    rates: Rates,
-    error: Option<RouterError>,
+    contents: RouterContents<M>,
 }
-
-/// A template in its listed form, and parsed for matching.
-type TemplateEntry = (ResourceTemplate, UriTemplate);
-
-/// A URI that a template matches, with its variables.
-type TemplateMatch = (String, Map<String>);
 
 impl Router<SendHandlers> {
     /// Creates a server of this name and version that offers nothing yet. Its handlers must be `Send`, and it can be
@@ -183,31 +142,7 @@ impl Router<LocalHandlers> {
 impl<M: HandlerMode> Router<M> {
     /// Creates a server that describes itself by `info` and offers nothing yet.
     pub fn with_info(info: Implementation) -> Self {
-        Self {
-            state: Arc::default(),
-            sealing: Arc::new(Sealing::new(info.name.clone())),
-            info,
-            instructions: None,
-            capabilities: ServerCapabilities::new(),
-            tools: Registry::new(),
-            resources: Registry::new(),
-            templates: Registry::new(),
-            prompts: Registry::new(),
-            methods: BTreeMap::new(),
-            custom_methods: Vec::new(),
-            custom: CustomHandlers::new(),
-            extensions: Vec::new(),
-            page_size: DEFAULT_PAGE_SIZE,
-            cache_hints: BTreeMap::new(),
-            task_registry: None,
-            task_tools: Arc::default(),
-            subscription_access: None,
-            headers: ToolHeaders::default(),
-            scopes: ToolScopes::default(),
-            input_checks: InputChecks::default(),
-            rates: Rates::default(),
-            error: None,
-        }
+        Self { state: Arc::default(), contents: RouterContents::new(info) }
     }
 }
 
@@ -215,7 +150,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Sets the instructions that tell the model how to use the server.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
-        self.instructions = Some(instructions.into());
+        self.contents.instructions = Some(instructions.into());
         self
     }
 
@@ -238,7 +173,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
                 reply(output.into_complete_result().map(ResultOrInput::Result), revision)
             },
         );
-        self.methods.insert(Complete::NAME.into(), erased);
+        self.contents.methods.insert(Complete::NAME.into(), erased);
         //= S8.17 "completions capability"
         //= R5 "derived from what is registered"
         self.declare(ServerCapability::Completions)
@@ -278,9 +213,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
                 reply(answer.map(ResultOrInput::<T::Result>::Result), revision)
             },
         );
-        self.methods.insert(T::NAME.into(), erased);
+        self.contents.methods.insert(T::NAME.into(), erased);
         if !MethodInfo::all().any(|info| info.name == T::NAME) {
-            self.custom_methods.push(T::NAME.into());
+            self.contents.custom_methods.push(T::NAME.into());
         }
         //= R5 "raw handlers checked"
         match T::INFO.server_capability {
@@ -322,8 +257,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             },
         );
         self.refuse_reserved(&method);
-        self.custom_methods.push(method.clone());
-        self.methods.insert(method.into(), erased);
+        self.contents.custom_methods.push(method.clone());
+        self.contents.methods.insert(method.into(), erased);
         self
     }
 
@@ -332,7 +267,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Examples: lists change, resources can be subscribed to, the server logs.
     #[must_use]
     pub fn declare(mut self, capability: ServerCapability) -> Self {
-        self.capabilities = self.capabilities.with(capability);
+        self.contents.capabilities = self.contents.capabilities.with(capability);
         self
     }
 
@@ -346,14 +281,14 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         if !Meta::is_extension(&identifier) {
             self.record_error(RouterError::Extension { identifier: identifier.clone() });
         }
-        self.capabilities.extensions.get_or_insert_default().insert(identifier, settings);
+        self.contents.capabilities.extensions.get_or_insert_default().insert(identifier, settings);
         self
     }
 
     /// Sets the number of items on one page of a list. Default 1,000.
     #[must_use]
     pub fn page_size(mut self, items: usize) -> Self {
-        self.page_size = items;
+        self.contents.page_size = items;
         self
     }
 
@@ -361,44 +296,47 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 
     /// The server's name, version and description.
     pub fn info(&self) -> &Implementation {
-        &self.info
+        &self.contents.info
     }
 
     /// Returns the configuration of a machine for this router, with the default of every other option.
     pub fn config(&self) -> ServerConfig {
-        let mut config = ServerConfig::new(self.info.clone());
-        config.instructions.clone_from(&self.instructions);
-        config.capabilities = self.capabilities.clone();
-        config.custom_methods.clone_from(&self.custom_methods);
-        config.extensions.clone_from(&self.extensions);
-        config.other_methods = self.custom.has_fallback();
-        config.cache_by_method.clone_from(&self.cache_hints);
+        let mut config = ServerConfig::new(self.contents.info.clone());
+        config.instructions.clone_from(&self.contents.instructions);
+        config.capabilities = self.contents.capabilities.clone();
+        config.custom_methods.clone_from(&self.contents.custom_methods);
+        config.extensions.clone_from(&self.contents.extensions);
+        config.other_methods = self.contents.custom.has_fallback();
+        config.cache_by_method.clone_from(&self.contents.cache_hints);
         config.task_access = self.task_access();
-        config.subscription_access.clone_from(&self.subscription_access);
+        config.subscription_access.clone_from(&self.contents.subscription_access);
         config
     }
 
     /// The capabilities that the server declares.
     pub fn capabilities(&self) -> &ServerCapabilities {
-        &self.capabilities
+        &self.contents.capabilities
     }
 
     pub(super) fn sealing(&self) -> &Arc<Sealing> {
-        &self.sealing
+        &self.contents.sealing
     }
 
     fn record_error(&mut self, problem: RouterError) {
-        self.error.get_or_insert(problem);
+        self.contents.error.get_or_insert(problem);
     }
 }
 
 impl<M: HandlerMode, S> fmt::Debug for Router<M, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router")
-            .field("info", &self.info)
-            .field("tools", &self.tools.iter().map(|entry| &entry.item.name).collect::<Vec<_>>())
-            .field("resources", &self.resources.iter().map(|entry| &entry.item.uri).collect::<Vec<_>>())
-            .field("prompts", &self.prompts.iter().map(|entry| &entry.item.name).collect::<Vec<_>>())
+            .field("info", &self.contents.info)
+            .field("tools", &self.contents.tools.iter().map(|entry| &entry.item.name).collect::<Vec<_>>())
+            .field(
+                "resources",
+                &self.contents.resources.iter().map(|entry| &entry.item.uri).collect::<Vec<_>>(),
+            )
+            .field("prompts", &self.contents.prompts.iter().map(|entry| &entry.item.name).collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

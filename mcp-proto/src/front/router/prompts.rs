@@ -81,7 +81,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         if prompt.name.is_empty() {
             self.record_error(RouterError::PromptName);
         }
-        if let Err(name) = self.prompts.insert(prompt.name.clone(), prompt, handler) {
+        if let Err(name) = self.contents.prompts.insert(prompt.name.clone(), prompt, handler) {
             self.record_error(RouterError::Duplicate { kind: "prompt", name });
         }
         //= R5 "derived from what is registered"

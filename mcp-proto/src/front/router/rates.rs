@@ -111,7 +111,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#security-considerations>
     #[must_use]
     pub fn tool_rate(mut self, limit: RateLimit) -> Self {
-        self.rates.tools = Some(shared_limiter(limit));
+        self.contents.rates.tools = Some(shared_limiter(limit));
         self
     }
 
@@ -139,7 +139,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         mut self,
         limiter: impl Fn(&LimitedCall<'_>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Self {
-        self.rates.tool_limiter = Some(Arc::new(move |call| limiter(call).map_err(Into::into)));
+        self.contents.rates.tool_limiter = Some(Arc::new(move |call| limiter(call).map_err(Into::into)));
         self
     }
 
@@ -160,7 +160,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#security>
     #[must_use]
     pub fn completion_rate(mut self, limit: impl Into<Option<RateLimit>>) -> Self {
-        self.rates.completions = limit.into().map(shared_limiter);
+        self.contents.rates.completions = limit.into().map(shared_limiter);
         self
     }
 
@@ -173,7 +173,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ) -> Result<(), Reply> {
         match method {
             //= S8.17 "rate limit"
-            Complete::NAME => match take(self.rates.completions.as_deref(), context) {
+            Complete::NAME => match take(self.contents.rates.completions.as_deref(), context) {
                 Ok(()) => Ok(()),
                 Err(wait) => {
                     let wait = HumanDuration(wait);
@@ -181,7 +181,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
                     Err(Reply::error(code::INTERNAL_ERROR, message))
                 }
             },
-            CallTool::NAME if self.rates.tools.is_some() || self.rates.tool_limiter.is_some() => {
+            CallTool::NAME
+                if self.contents.rates.tools.is_some() || self.contents.rates.tool_limiter.is_some() =>
+            {
                 let call = decode_params::<CallTool>(params.cloned()).map_err(Reply::Error)?;
                 self.check_tool_rate(&call.name, context)
             }
@@ -192,16 +194,17 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Checks the rate of a tool call.
     //= S8.8 "rate limit"
     pub(super) fn check_tool_rate(&self, tool: &str, context: &Context) -> Result<(), Reply> {
-        let exceeded = match (take(self.rates.tools.as_deref(), context), &self.rates.tool_limiter) {
-            (Err(wait), _) => Err(RateExceeded::from(wait)),
-            (Ok(()), None) => return Ok(()),
-            (Ok(()), Some(limiter)) => limiter(&LimitedCall {
-                tool,
-                owner: &context.owner(),
-                principal: context.principal(),
-                time: context.connection().unix_time(),
-            }),
-        };
+        let exceeded =
+            match (take(self.contents.rates.tools.as_deref(), context), &self.contents.rates.tool_limiter) {
+                (Err(wait), _) => Err(RateExceeded::from(wait)),
+                (Ok(()), None) => return Ok(()),
+                (Ok(()), Some(limiter)) => limiter(&LimitedCall {
+                    tool,
+                    owner: &context.owner(),
+                    principal: context.principal(),
+                    time: context.connection().unix_time(),
+                }),
+            };
         exceeded.map_err(|RateExceeded(message)| Reply::result(CallToolResult::error(message)))
     }
 }

@@ -4,9 +4,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 
+use super::contents::TemplateMatch;
 use super::replies::reply;
 use super::uri::{self, UriTemplate};
-use super::{Context, Router, RouterError, TemplateMatch, from_strings};
+use super::{Context, Router, RouterError, from_strings};
 use crate::front::handler::arguments::Arguments;
 use crate::front::handler::output::ResourceOutput;
 use crate::front::params::params_error;
@@ -46,7 +47,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         if !uri::is_uri(&resource.uri) {
             self.record_error(RouterError::Uri { uri: resource.uri.clone() });
         }
-        if let Err(name) = self.resources.insert(resource.uri.clone(), resource, erased) {
+        if let Err(name) = self.contents.resources.insert(resource.uri.clone(), resource, erased) {
             self.record_error(RouterError::Duplicate { kind: "resource", name });
         }
         //= R5 "derived from what is registered"
@@ -111,7 +112,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         match UriTemplate::parse(&template.uri_template) {
             Ok(matcher) => {
                 let key = template.uri_template.clone();
-                if let Err(name) = self.templates.insert(key, (template, matcher), erased) {
+                if let Err(name) = self.contents.templates.insert(key, (template, matcher), erased) {
                     self.record_error(RouterError::Duplicate { kind: "resource template", name });
                 }
             }

@@ -26,19 +26,19 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// its output schema before they are sent.
     #[must_use]
     pub fn schema_bounds(mut self, bounds: Bounds) -> Self {
-        self.input_checks.bounds = bounds;
+        self.contents.input_checks.bounds = bounds;
         self
     }
 
     pub(super) fn add_input_check(&mut self, tool: &Tool) {
         if let Some(schema) = self.compile(tool, "input", &tool.input_schema) {
-            Arc::make_mut(&mut self.input_checks.schemas).insert(tool.name.clone(), schema);
+            Arc::make_mut(&mut self.contents.input_checks.schemas).insert(tool.name.clone(), schema);
         }
     }
 
     pub(super) fn remove_input_check(&mut self, tool: &str) {
-        if self.input_checks.schemas.contains_key(tool) {
-            Arc::make_mut(&mut self.input_checks.schemas).remove(tool);
+        if self.contents.input_checks.schemas.contains_key(tool) {
+            Arc::make_mut(&mut self.contents.input_checks.schemas).remove(tool);
         }
     }
 
@@ -48,7 +48,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     }
 
     fn compile(&mut self, tool: &Tool, which: &'static str, schema: &Json) -> Option<Arc<Schema>> {
-        match Schema::compile(schema, &self.input_checks.bounds) {
+        match Schema::compile(schema, &self.contents.input_checks.bounds) {
             Ok(schema) => Some(Arc::new(schema)),
             Err(error) => {
                 self.record_error(RouterError::Schema { tool: tool.name.clone(), which, error });
@@ -59,7 +59,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 
     //= S8.8 "Validate inputs"
     pub(super) fn check_arguments(&self, call: &CallToolParams, context: &Context) -> Result<(), Reply> {
-        let Some(schema) = self.input_checks.schemas.get(&call.name) else { return Ok(()) };
+        let Some(schema) = self.contents.input_checks.schemas.get(&call.name) else { return Ok(()) };
         let checked = match &call.arguments {
             Some(arguments) => schema.check(arguments),
             None => schema.check(&Json::empty_object()),

@@ -45,7 +45,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let tool = tool.into();
         match parse_scopes(scopes) {
             Ok(scopes) => {
-                Arc::make_mut(&mut self.scopes.0).insert(tool, Arc::new(scopes));
+                Arc::make_mut(&mut self.contents.scopes.0).insert(tool, Arc::new(scopes));
             }
             Err(scope) => self.record_error(RouterError::Scope { tool, scope }),
         }
@@ -53,8 +53,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     }
 
     pub(super) fn remove_scopes(&mut self, tool: &str) {
-        if self.scopes.0.contains_key(tool) {
-            Arc::make_mut(&mut self.scopes.0).remove(tool);
+        if self.contents.scopes.0.contains_key(tool) {
+            Arc::make_mut(&mut self.contents.scopes.0).remove(tool);
         }
     }
 
@@ -62,8 +62,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// unprotected.
     pub(super) fn missing_tool(&self) -> Option<RouterError> {
         // A handler of the method knows its own tools.
-        let mut tools = self.scopes.0.keys().filter(|_| !self.has_handler(CallTool::NAME));
-        let missing = tools.find(|tool| !self.tools.contains(tool))?;
+        let mut tools = self.contents.scopes.0.keys().filter(|_| !self.has_handler(CallTool::NAME));
+        let missing = tools.find(|tool| !self.contents.tools.contains(tool))?;
         Some(RouterError::NoTool { tool: missing.clone() })
     }
 
@@ -74,7 +74,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         params: Option<&Raw>,
         context: Context,
     ) -> Result<Context, Reply> {
-        if method != CallTool::NAME || self.scopes.0.is_empty() {
+        if method != CallTool::NAME || self.contents.scopes.0.is_empty() {
             return Ok(context);
         }
         let call = decode_params::<CallTool>(params.cloned()).map_err(Reply::Error)?;
@@ -84,7 +84,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     //= S8.8 "access control"
     /// Checks that the token of a call grants the scopes of its tool.
     pub(super) fn check_scopes(&self, tool: &str, context: Context) -> Result<Context, Reply> {
-        let Some(scopes) = self.scopes.0.get(tool) else { return Ok(context) };
+        let Some(scopes) = self.contents.scopes.0.get(tool) else { return Ok(context) };
         let revision = context.revision();
         context.declare(scopes).map_err(|denied| denied.into_reply(|uri| resource_not_found(uri, revision)))
     }

@@ -28,14 +28,14 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// ```
     #[must_use]
     pub fn seal(mut self, sealer: Sealer) -> Self {
-        Arc::make_mut(&mut self.sealing).set_sealer(sealer);
+        Arc::make_mut(&mut self.contents.sealing).set_sealer(sealer);
         self
     }
 
     /// Sets the lifetime of a request state, which is the time that a client has for its answers. Default ten minutes.
     #[must_use]
     pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
-        Arc::make_mut(&mut self.sealing).lifetime = lifetime;
+        Arc::make_mut(&mut self.contents.sealing).lifetime = lifetime;
         self
     }
 
@@ -45,7 +45,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// With a store, a client that loses the connection while it sends its answers must start its request over.
     #[must_use]
     pub fn single_use(mut self, store: Arc<dyn SingleUse>) -> Self {
-        Arc::make_mut(&mut self.sealing).single_use = Some(store);
+        Arc::make_mut(&mut self.contents.sealing).single_use = Some(store);
         self
     }
 }

@@ -39,31 +39,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     }
 
     pub(super) fn replace_state<T>(self, state: Arc<T>) -> Router<M, T> {
-        Router {
-            state,
-            info: self.info,
-            instructions: self.instructions,
-            capabilities: self.capabilities,
-            tools: self.tools,
-            resources: self.resources,
-            templates: self.templates,
-            prompts: self.prompts,
-            methods: self.methods,
-            custom_methods: self.custom_methods,
-            custom: self.custom,
-            extensions: self.extensions,
-            page_size: self.page_size,
-            cache_hints: self.cache_hints,
-            task_registry: self.task_registry,
-            task_tools: self.task_tools,
-            sealing: self.sealing,
-            subscription_access: self.subscription_access,
-            headers: self.headers,
-            scopes: self.scopes,
-            input_checks: self.input_checks,
-            rates: self.rates,
-            error: self.error,
-        }
+        Router { state, contents: self.contents }
     }
 }
 
@@ -77,30 +53,6 @@ impl<M: HandlerMode> Router<M> {
 impl<M: HandlerMode, S> Clone for Router<M, S> {
     /// Clones share handlers, state, tasks and the keys of request states.
     fn clone(&self) -> Self {
-        Self {
-            state: self.state.clone(),
-            info: self.info.clone(),
-            instructions: self.instructions.clone(),
-            capabilities: self.capabilities.clone(),
-            tools: self.tools.clone(),
-            resources: self.resources.clone(),
-            templates: self.templates.clone(),
-            prompts: self.prompts.clone(),
-            methods: self.methods.clone(),
-            custom_methods: self.custom_methods.clone(),
-            custom: self.custom.clone(),
-            extensions: self.extensions.clone(),
-            page_size: self.page_size,
-            cache_hints: self.cache_hints.clone(),
-            task_registry: self.task_registry.clone(),
-            task_tools: self.task_tools.clone(),
-            sealing: self.sealing.clone(),
-            subscription_access: self.subscription_access.clone(),
-            headers: self.headers.clone(),
-            scopes: self.scopes.clone(),
-            input_checks: self.input_checks.clone(),
-            rates: self.rates.clone(),
-            error: self.error.clone(),
-        }
+        Self { state: self.state.clone(), contents: self.contents.clone() }
     }
 }

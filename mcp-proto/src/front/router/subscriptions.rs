@@ -34,7 +34,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         mut self,
         allows: impl Fn(&str, Option<&Principal>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.subscription_access = Some(SubscriptionAccess::new(allows));
+        self.contents.subscription_access = Some(SubscriptionAccess::new(allows));
         self
     }
 }

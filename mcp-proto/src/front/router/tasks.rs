@@ -38,7 +38,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     #[must_use]
     pub fn tasks(mut self, config: TaskConfig) -> Self {
         let listing = config.listing;
-        self.task_registry = Some(Arc::new(TaskRegistry::new(config)));
+        self.contents.task_registry = Some(Arc::new(TaskRegistry::new(config)));
         let mut router = self
             .declare(ServerCapability::TasksExtension)
             .declare(ServerCapability::Tasks)
@@ -46,7 +46,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         if listing == TaskListing::Shown {
             router = router.declare(ServerCapability::TasksList);
         }
-        let requests = &mut router.capabilities.tasks.get_or_insert_default().requests;
+        let requests = &mut router.contents.capabilities.tasks.get_or_insert_default().requests;
         let tools = &mut requests.get_or_insert_default().tools;
         tools.get_or_insert_default().call = Some(Json::empty_object());
         router
@@ -150,7 +150,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         add: impl FnOnce(Self, Tool) -> Self,
     ) -> Self {
         let settings = TaskTool { choice, trigger: begins };
-        Arc::make_mut(&mut self.task_tools).insert(tool.name.clone(), settings);
+        Arc::make_mut(&mut self.contents.task_tools).insert(tool.name.clone(), settings);
         let support = match choice {
             TaskChoice::Optional => TaskSupport::Optional,
             TaskChoice::Required => TaskSupport::Required,
@@ -161,17 +161,18 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 
     /// Returns a tool that runs as a task although the router has no tasks.
     pub(super) fn missing_tasks(&self) -> Option<RouterError> {
-        let tool = self.task_tools.keys().next().filter(|_| self.task_registry.is_none())?;
+        let tool =
+            self.contents.task_tools.keys().next().filter(|_| self.contents.task_registry.is_none())?;
         Some(RouterError::NoTasks { tool: tool.clone() })
     }
 
     pub(crate) fn task_registry(&self) -> Option<&Arc<TaskRegistry>> {
-        self.task_registry.as_ref()
+        self.contents.task_registry.as_ref()
     }
 
     /// The check which principal may listen for which task.
     pub(super) fn task_access(&self) -> Option<TaskAccess> {
-        let registry = self.task_registry.clone()?;
+        let registry = self.contents.task_registry.clone()?;
         Some(TaskAccess::new(move |task, principal| registry.is_watchable(task, principal)))
     }
 
@@ -182,8 +183,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         context: &Context,
         service: Option<&Arc<TaskService>>,
     ) -> Result<Option<Dispatch<M::HandlerFuture>>, ErrorObject> {
-        let task = self.task_tools.get(&call.name);
-        if task.is_none() && self.task_registry.is_none() {
+        let task = self.contents.task_tools.get(&call.name);
+        if task.is_none() && self.contents.task_registry.is_none() {
             return Ok(None);
         }
         let choice = task.map(|task| task.choice);
@@ -235,7 +236,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         // the call.
         let needed = ClientCapability::TasksExtension;
         //= S11.1 "CreateTaskResult only to a client that declared the extension on that request; else -32021"
-        let possible = self.task_registry.is_some()
+        let possible = self.contents.task_registry.is_some()
             && match context.era() {
                 Era::Modern => context.client_capabilities().has(needed),
                 Era::Legacy => legacy::GetTask::INFO.exists_in(context.revision()) && asked.is_some(),
@@ -271,7 +272,7 @@ impl<M: HandlerMode> TaskHandlers for ServedRouter<M> {
     fn begin_task(&self, work: TaskWork, context: Context) -> M::HandlerFuture {
         match work {
             TaskWork::Detached(rest) => M::wrap_future(begin_detached(rest, context)),
-            TaskWork::Call(call) => match self.router().tools.get(&call.name) {
+            TaskWork::Call(call) => match self.router().contents.tools.get(&call.name) {
                 Some(entry) => (entry.handler)(call, context),
                 None => M::wrap_future(Box::pin(core::future::ready(Reply::Error(unknown_tool(&call.name))))),
             },

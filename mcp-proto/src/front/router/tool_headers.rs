@@ -31,6 +31,6 @@ impl ToolHeaders {
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// The parameters of a tool that clients repeat as HTTP headers, if it has any.
     pub(crate) fn param_headers(&self, tool: &str) -> Option<&ParamHeaders> {
-        self.headers.0.get(tool)
+        self.contents.headers.0.get(tool)
     }
 }

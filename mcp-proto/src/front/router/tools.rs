@@ -79,10 +79,10 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         }
         self.add_input_check(&tool);
         //= S8.9 "x-mcp-header constraints (C4)"
-        if let Err(error) = self.headers.add(&tool) {
+        if let Err(error) = self.contents.headers.add(&tool) {
             self.record_error(RouterError::ParamHeader { tool: tool.name.clone(), error });
         }
-        if let Err(name) = self.tools.insert(tool.name.clone(), tool, handler) {
+        if let Err(name) = self.contents.tools.insert(tool.name.clone(), tool, handler) {
             self.record_error(RouterError::Duplicate { kind: "tool", name });
         }
         //= R5 "derived from what is registered"
