@@ -87,17 +87,20 @@ fn uri(name: &str) -> String {
 
 async fn add_note(note: Note, cx: Context<State>) -> Result<String, HandlerError> {
     let (notebook, live) = (cx.state(), cx.state().live()?);
-    let replaced = notebook.notes().insert(note.name.clone(), note.text);
-    if replaced.is_some() {
-        live.resource_updated(uri(&note.name));
-    } else {
-        let is_first = notebook.notes().len() == 1;
+    let is_known = notebook.notes().contains_key(&note.name);
+    if !is_known {
+        let is_first = notebook.notes().is_empty();
+        // Fails if the name does not fit into a URI. Then nothing has changed.
         live.update(|router| {
             let router = router.resource(Resource::new(uri(&note.name), &note.name), read_note);
             if is_first { router.enable_tool("remove_note") } else { router }
         })
         .map_err(HandlerError::new)?;
         notebook.added.fetch_add(1, Ordering::Relaxed);
+    }
+    notebook.notes().insert(note.name.clone(), note.text);
+    if is_known {
+        live.resource_updated(uri(&note.name));
     }
     // A notification of this server's own, on the stream of the request.
     cx.notify_custom("com.example/saved", json!({ "name": note.name }))?;
@@ -196,14 +199,15 @@ async fn rename(params: CustomParams, cx: Context<State>) -> Result<CustomResult
         return Err(HandlerError::new("`note` and `to` are names"));
     };
     let (notebook, live) = (cx.state(), cx.state().live()?);
-    let Some(text) = notebook.notes().remove(&note) else {
-        return Err(HandlerError::new(format!("there is no note {note:?}")));
-    };
-    notebook.notes().insert(to.clone(), text);
     live.update(|router| {
         router.remove_resource(&uri(&note)).resource(Resource::new(uri(&to), &to), read_note)
     })
     .map_err(HandlerError::new)?;
+    let mut notes = notebook.notes();
+    if let Some(text) = notes.remove(&note) {
+        notes.insert(to, text);
+    }
+    drop(notes);
     Ok(CustomResult::new())
 }
 

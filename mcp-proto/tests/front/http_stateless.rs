@@ -1,7 +1,7 @@
 //! Legacy clients of a server over HTTP without sessions.
 
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router, RouterError};
 use mcp_proto::peer::client::{ClientConfig, EraPolicy, State};
@@ -76,6 +76,24 @@ fn initialize_is_answered_without_a_session() {
         let ready = notification("notifications/initialized", json!({}));
         assert_eq!(post(&web, Some(version), &ready).head().status, 202);
     }
+}
+
+#[test]
+fn notification_without_a_session_reaches_its_handler() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = seen.clone();
+    let router = router().0.on_notification("com.example/touched", move |params, _| {
+        notes.lock().unwrap().push(params.extra.get("page").unwrap().as_str().to_owned());
+        async {}
+    });
+    let web = HttpHarness::configured(router, |config| config.stateless = true);
+    for page in [1, 2] {
+        let touched = notification("com.example/touched", json!({"page": page}));
+        assert_eq!(post(&web, Some("2025-11-25"), &touched).head().status, 202);
+    }
+    let unknown = notification("com.example/unknown", json!({}));
+    assert_eq!(post(&web, Some("2025-11-25"), &unknown).head().status, 202);
+    assert_eq!(*seen.lock().unwrap(), ["1", "2"]);
 }
 
 /// Two instances that share nothing but the router: each request may reach either.

@@ -1,4 +1,4 @@
-//! The running handler of a posted notification of 2026-07-28.
+//! The running handler of a posted notification that belongs to no session.
 
 use core::future::Future;
 use core::pin::Pin;

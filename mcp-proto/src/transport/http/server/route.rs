@@ -37,7 +37,8 @@ pub enum RequestRoute {
     Answer(HttpResponse),
     /// A modern request, for [`Exchange::open`](super::Exchange::open).
     Modern(ModernRequest),
-    /// A notification of the modern era, independent of any session. It is accepted whatever its effect: send its
+    /// A notification of the modern era or on a [stateless](super::HttpServerConfig::stateless) server, independent of any
+    /// session. It is accepted whatever its effect: send its
     /// [answer](PostedNotification::answer).
     Notification(PostedNotification),
     /// A message of a legacy client on a [stateless](super::HttpServerConfig::stateless) server, for
@@ -149,7 +150,7 @@ impl ModernRequest {
     }
 }
 
-/// A notification of the modern era. The protocol defines none that a client posts.
+/// A notification that belongs to no session. The modern era defines none that a client posts.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#sending-messages-to-the-server>
 #[derive(Debug)]
@@ -160,6 +161,10 @@ pub struct PostedNotification {
 }
 
 impl PostedNotification {
+    pub(super) fn new(notification: Notification) -> Self {
+        Self { notification, permit: None }
+    }
+
     /// Its method.
     pub fn method(&self) -> &str {
         &self.notification.method
@@ -240,7 +245,7 @@ fn route_frame(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<Reques
                     .map_err(|what| mismatch_response(kept.version.version().error_id(), what))?;
                 check_spoken(setup, &envelope)?;
                 //= S3.6 "Notification accepted → 202 without body"
-                return Ok(RequestRoute::Notification(PostedNotification { notification, permit: None }));
+                return Ok(RequestRoute::Notification(PostedNotification::new(notification)));
             }
             route_to_session(setup, &kept, Frame::Single(Message::Notification(notification)).into())
         }

@@ -7,7 +7,7 @@ use crate::schema::{Initialize, Method as _, Revision};
 
 use super::HttpResponse;
 use super::head::{AcceptedTypes, VersionHeader};
-use super::route::{Post, PostContent, RequestRoute};
+use super::route::{Post, PostContent, PostedNotification, RequestRoute};
 
 /// The revision of a request without `MCP-Protocol-Version`.
 ///
@@ -50,8 +50,8 @@ pub(super) fn route(version: VersionHeader, post: Post) -> Result<RequestRoute, 
         Frame::Single(Message::Request(request)) if &*request.method == Initialize::NAME => None,
         Frame::Single(Message::Request(_)) => Some(revision_of(version)),
         // There is no session that it could change, and no other request that it could cancel.
-        Frame::Single(Message::Notification(_)) => {
-            return Ok(RequestRoute::Answer(HttpResponse::empty(202)));
+        Frame::Single(Message::Notification(notification)) => {
+            return Ok(RequestRoute::Notification(PostedNotification::new(notification.clone())));
         }
         Frame::Single(Message::Response(_)) => return refuse("this server sends no requests"),
         Frame::Batch(batch) => {
