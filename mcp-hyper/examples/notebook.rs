@@ -9,11 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use mcp_hyper::{CallToolResult, Context, HandlerError, Router, ServerOptions};
+use mcp_hyper::{CallToolResult, Context, HandlerError, LiveRouter, Router, ServerOptions};
 use mcp_proto::Instant;
-use mcp_proto::front::{
-    LimitedCall, LiveRouter, NoArguments, NotificationContext, Progress, SendHandlers, Structured,
-};
+use mcp_proto::front::{LimitedCall, NoArguments, NotificationContext, Progress, SendHandlers, Structured};
 use mcp_proto::quota::{RateLimit, RateLimiter};
 use mcp_proto::schema::{
     CompleteParams, CustomParams, CustomResult, Extension, ExtensionMethod, LoggingLevel, Prompt,

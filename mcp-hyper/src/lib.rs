@@ -90,7 +90,7 @@ pub use {
 };
 #[cfg(feature = "server")]
 pub use {
-    mcp_proto::{Context, Router},
+    mcp_proto::{Context, LiveRouter, Router},
     server::{
         Connection, ConnectionError, ConnectionLimit, ConnectionTask, HttpService, Listener, PeerAddress,
         ResponseBody, ResponseFuture, ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions,

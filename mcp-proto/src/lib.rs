@@ -161,7 +161,7 @@ pub use bytes::Bytes;
 #[cfg(all(feature = "std", feature = "client"))]
 pub use front::{Client, ClientContext, ClientHandlers};
 #[cfg(all(feature = "std", feature = "server"))]
-pub use front::{Context, Router};
+pub use front::{Context, LiveRouter, Router};
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
 pub use front::{Error, HandlerError};
 pub use limits::Limits;

@@ -113,6 +113,6 @@ pub use {
 };
 #[cfg(feature = "server")]
 pub use {
-    mcp_proto::{Context, Router},
+    mcp_proto::{Context, LiveRouter, Router},
     server::{ServerDriver, ServerOptions, SystemEntropy, serve, serve_stdio},
 };

@@ -23,7 +23,7 @@ mod principal;
 pub(crate) mod progress_pacer;
 #[cfg(feature = "client")]
 pub(crate) mod related;
-mod reserved;
+pub(crate) mod reserved;
 #[cfg(feature = "server")]
 pub mod server;
 mod task;

@@ -51,7 +51,7 @@ pub(super) fn check_client_notification(method: &str) -> Result<(), RequestError
 ///
 /// # Errors
 /// [`RequestError::Reserved`] if another command sends it.
-pub(super) fn check_server_notification(method: &str) -> Result<(), RequestError> {
+pub(crate) fn check_server_notification(method: &str) -> Result<(), RequestError> {
     check(
         method,
         match method {

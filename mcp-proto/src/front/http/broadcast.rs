@@ -9,10 +9,11 @@ use serde::Serialize;
 use super::{HttpHandle, HttpServer};
 use crate::Instant;
 use crate::front::{Error, HandlerMode};
+use crate::peer::reserved::check_server_notification;
 use crate::peer::server::{ServerCommands, ServerTransport};
 use crate::peer::{AnyParams, RequestError};
 use crate::rpc::Raw;
-use crate::schema::{CustomParams, Json, LoggingLevel, LoggingMessageParams, Notification, NotificationInfo};
+use crate::schema::{CustomParams, Json, LoggingLevel, LoggingMessageParams, Notification};
 
 /// The number of messages that wait for the driver in one session.
 const MAX_MESSAGES: usize = 256;
@@ -69,7 +70,8 @@ impl BroadcastQueue {
                     }
                 }
                 Broadcast::Notification { method, params, .. } => {
-                    ServerCommands::new(machine, now).notify_session_by_name(method, params);
+                    // A session that cannot have it yet, or any more, is left out.
+                    let _ = ServerCommands::new(machine, now).notify_custom(None, method, params);
                 }
             }
         }
@@ -140,10 +142,7 @@ impl HttpHandle {
 
     fn broadcast(&self, method: &str, params: Result<Raw, serde_json::Error>) -> Result<(), Error> {
         let unencodable = |error: serde_json::Error| RequestError::Encode(error.to_string());
-        if NotificationInfo::all().any(|info| info.name == method) {
-            let message = alloc::format!("{method} is a notification of the protocol");
-            return Err(RequestError::Encode(message).into());
-        }
+        check_server_notification(method)?;
         let raw = params.map_err(unencodable)?;
         let bytes = raw.as_bytes().len();
         let params = match raw.as_str() {

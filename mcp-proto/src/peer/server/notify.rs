@@ -99,17 +99,6 @@ impl Server {
         info.revisions.contains(revision) && self.notify(info.name, None, params, revision, out)
     }
 
-    /// Sends a notification that the protocol does not define, and that belongs to no open request, in a legacy session.
-    pub(crate) fn notify_session_by_name(
-        &mut self,
-        method: &str,
-        params: &dyn AnyParams,
-        out: &mut dyn Outbox,
-    ) -> bool {
-        let Some(session) = self.session.as_ref().filter(|session| session.initialized) else { return false };
-        self.notify(method, None, params, session.revision, out)
-    }
-
     /// Notifies the client that the interaction with a page is complete.
     pub(crate) fn elicitation_complete(&mut self, id: &str, out: &mut dyn Outbox) -> bool {
         let revision = match self.session.as_ref().filter(|session| session.initialized) {

@@ -124,10 +124,6 @@ impl<'a> ServerCommands<'a> {
         self.run(|server, _, out| server.notify_session(info, params, out))
     }
 
-    pub(crate) fn notify_session_by_name(&mut self, method: &str, params: &dyn AnyParams) -> bool {
-        self.run(|server, _, out| server.notify_session_by_name(method, params, out))
-    }
-
     /// Notifies the client that an interaction with a page is complete. `id` is the elicitation's. Returns whether it
     /// was sent: only in a session of 2025-11-25, never by modern servers, whose clients ask again.
     ///
