@@ -19,7 +19,7 @@ use crate::quota::QuotaOwner;
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::server::{
     Chunk, ConnectionId, HttpResponse, PostOutcome, RequestHead, RequestIntake, RequestRoute, ResponseHead,
-    Session, SessionId, unknown_request_id,
+    Session, SessionId,
 };
 use crate::{Bytes, Instant};
 
@@ -88,7 +88,7 @@ impl<H: HandlerMode> HttpExchange<H> {
         let stage = if service.is_closing() {
             Stage::Answer(closing_answer())
         } else if let Err(wait) = service.count_request(&caller.owner) {
-            Stage::Answer(HttpResponse::too_many_requests(unknown_request_id(head.fields), wait))
+            Stage::Answer(HttpResponse::too_many_requests(head, wait))
         } else {
             Self::take_in(service, &router, head, &caller)
         };

@@ -10,7 +10,7 @@ mod custom;
 pub(super) mod dispatch;
 mod error;
 mod experimental;
-mod live;
+mod live_router;
 mod prompts;
 mod rates;
 mod registry;
@@ -61,7 +61,7 @@ use crate::schema::{
 pub(crate) use change_listeners::{ChangeListener, ListenerGuard};
 use contents::RouterContents;
 pub use error::RouterError;
-pub use live::LiveRouter;
+pub use live_router::LiveRouter;
 pub use rates::{LimitedCall, RateExceeded};
 use replies::reply;
 pub use served::ServedRouter;

@@ -4,7 +4,7 @@ use alloc::sync::{Arc, Weak};
 use core::fmt;
 
 use super::change_listeners::{ChangeListener, ListenerGuard};
-use super::live::{LiveRouter, LiveState};
+use super::live_router::{LiveRouter, LiveState};
 use super::{HandlerMode, Router, SendHandlers};
 
 /// A router as servers hold it, whatever the type of its state. Everything that serves takes

@@ -59,6 +59,7 @@ mod stateless;
 pub use config::{HttpServerConfig, LegacyPaths, Setup};
 pub use exchange::Exchange;
 pub use forwarded::{ProxyAddressError, TrustedProxies, TrustedProxy};
+#[cfg(feature = "auth")]
 pub(crate) use head::unknown_request_id;
 pub use origin::{Hosts, Origins};
 pub use request_intake::{RequestHead, RequestIntake};

@@ -5,7 +5,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-#[cfg(feature = "std")]
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +13,8 @@ use crate::peer::Denial;
 use crate::rpc::{EnvelopeKind, ErrorId, ErrorObject, Id, Malformed, code, write};
 use crate::transport::http::header;
 
+use super::head::unknown_request_id;
+use super::request_intake::RequestHead;
 use crate::quota::OverBudgetError;
 
 /// The headers of an HTTP response.
@@ -146,9 +147,10 @@ impl HttpResponse {
         Self::error(503, id, &over_budget()).with_header("retry-after", RETRY_AFTER_SECS)
     }
 
-    /// Returns the refusal of a request whose owner exceeds its rate; there is room again after `wait`.
-    #[cfg(feature = "std")]
-    pub(crate) fn too_many_requests(id: ErrorId<'_>, wait: Duration) -> Self {
+    /// Returns the refusal of a request, before its body is read, whose owner exceeds its rate. There is room again after
+    /// `wait`, which `Retry-After` repeats in seconds.
+    pub fn too_many_requests(head: &RequestHead<'_>, wait: Duration) -> Self {
+        let id = unknown_request_id(head.fields);
         let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1);
         let what = format!("too many requests: try again in {seconds} s");
         Self::refusal(429, id, code::INTERNAL_ERROR, what).with_header("retry-after", format!("{seconds}"))
