@@ -88,6 +88,21 @@ fn client_handlers_answer_over_each_transport_in_each_era() {
 }
 
 #[test]
+fn pair_takes_a_live_router_with_a_state() {
+    let live = Router::new("notes", "1")
+        .with_state(String::from("kept"))
+        .tool_with(tool("read"), async |NoArguments {}, cx: Context<String>| cx.state().clone())
+        .live();
+    let changing = live.clone();
+    let mut pair = testing::pair(live);
+    let before = pair.run(async |client| client.call_tool("read", json!({})).await).unwrap();
+    assert_eq!(before.text_content(), "kept");
+    changing.update(|router| router.remove_tool("read")).unwrap();
+    let after = pair.run(async |client| client.list_tools().await).unwrap();
+    assert!(after.is_empty());
+}
+
+#[test]
 fn handlers_of_a_local_pair_need_not_be_send() {
     let count = Rc::new(Cell::new(0));
     let counted = count.clone();

@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::{Link, PairOptions};
 use crate::Instant;
 use crate::adapter;
-use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, Router};
+use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, ServedRouter};
 use crate::testing::SimulatedClock;
 use crate::testing::http::{DrivenClient, FrontPeer, HttpPair, NetworkConditions};
 use crate::transport::http::client::{HttpClient, HttpClientConfig};
@@ -24,13 +24,13 @@ pub(super) struct HttpLink<H: HandlerMode> {
 
 impl<H: HandlerMode> HttpLink<H> {
     pub(super) fn connect<M: HandlerMode>(
-        router: Arc<Router<M>>,
+        router: ServedRouter<M>,
         handlers: ClientHandlers<H>,
         options: PairOptions,
         clock: Arc<SimulatedClock>,
     ) -> (Client, Self) {
         let PairOptions { client, network, seed, .. } = options;
-        let config = HttpServerConfig::new(router.config());
+        let config = HttpServerConfig::new(router.router().config());
         let server = FrontPeer::new(router, config, clock.clone(), seed);
         let mut config = HttpClientConfig::new(client, URL);
         config.seed = seed;

@@ -18,7 +18,7 @@ use self::http_link::HttpLink;
 use self::stream_link::StreamLink;
 use super::simulated_task::SimulatedTask;
 use super::{CountingEntropy, Network, SimulatedClock};
-use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, Router, SendHandlers};
+use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, SendHandlers, ServedRouter};
 use crate::peer::client::{ClientConfig, EraPolicy};
 use crate::schema::Implementation;
 
@@ -49,11 +49,11 @@ const QUOTED: usize = 8;
 /// ```
 ///
 /// # Panics
-/// If the router is invalid ([`Router::check`]).
+/// If the router is invalid ([`Router::check`](crate::front::Router::check)).
 #[track_caller]
-pub fn pair<M: HandlerMode>(router: impl Into<Arc<Router<M>>>) -> RouterPair<M> {
+pub fn pair<M: HandlerMode>(router: impl Into<ServedRouter<M>>) -> RouterPair<M> {
     let router = router.into();
-    if let Err(error) = router.check() {
+    if let Err(error) = router.router().check() {
         panic!("the router is invalid: {error}");
     }
     RouterPair {
@@ -102,7 +102,7 @@ pub fn pair<M: HandlerMode>(router: impl Into<Arc<Router<M>>>) -> RouterPair<M> 
 /// assert!(matches!(outcome, Err(Error::TimedOut { .. })));
 /// ```
 pub struct RouterPair<M: HandlerMode = SendHandlers, H: HandlerMode = SendHandlers> {
-    router: Arc<Router<M>>,
+    router: ServedRouter<M>,
     /// The handlers of the next connection.
     handlers: Option<ClientHandlers<H>>,
     options: PairOptions,
@@ -247,7 +247,7 @@ impl<M: HandlerMode, H: HandlerMode> RouterPair<M, H> {
 }
 
 fn connect<M: HandlerMode, H: HandlerMode>(
-    router: &Arc<Router<M>>,
+    router: &ServedRouter<M>,
     handlers: ClientHandlers<H>,
     options: &PairOptions,
     clock: &Arc<SimulatedClock>,

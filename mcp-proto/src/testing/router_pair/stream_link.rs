@@ -9,7 +9,7 @@ use core::task::{Context, Poll};
 use super::{Link, PairOptions};
 use crate::Instant;
 use crate::adapter::{self, ClientDriver, ServerDriver};
-use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, Router};
+use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, ServedRouter};
 use crate::peer::client::LinkAction;
 use crate::testing::network::Pipe;
 use crate::testing::simulated_task::SimulatedTask;
@@ -17,7 +17,7 @@ use crate::testing::{CountingEntropy, Network, SimulatedClock};
 use crate::transport::{StreamClient, StreamServer};
 
 pub(super) struct StreamLink<M: HandlerMode, H: HandlerMode> {
-    router: Arc<Router<M>>,
+    router: ServedRouter<M>,
     clock: Arc<SimulatedClock>,
     entropy: Arc<CountingEntropy>,
     network: Network,
@@ -34,7 +34,7 @@ pub(super) struct StreamLink<M: HandlerMode, H: HandlerMode> {
 
 impl<M: HandlerMode, H: HandlerMode> StreamLink<M, H> {
     pub(super) fn connect(
-        router: Arc<Router<M>>,
+        router: ServedRouter<M>,
         handlers: ClientHandlers<H>,
         options: PairOptions,
         clock: Arc<SimulatedClock>,
@@ -139,7 +139,7 @@ impl<M: HandlerMode, H: HandlerMode> StreamLink<M, H> {
             LinkAction::Open => {
                 self.to_server.clear();
                 self.to_client.clear();
-                let machine = StreamServer::new(self.router.config());
+                let machine = StreamServer::new(self.router.router().config());
                 let (_, server) =
                     adapter::server(machine, self.clock.clone(), self.entropy.clone(), self.router.clone());
                 self.server = Some(server);
