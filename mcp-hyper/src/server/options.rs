@@ -170,7 +170,7 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// need neither a common store nor a balancer that tells sessions apart. Default: with sessions.
     ///
     /// These clients then get no subscriptions, changed lists, log messages or requests such as elicitation; a router
-    /// that [declares](Router::check_stateless) any of that is refused when the server starts.
+    /// that [declares](mcp_proto::front::Router::check_stateless) any of that is refused when the server starts.
     /// [`HttpServerConfig::stateless`] has the details.
     ///
     /// ```

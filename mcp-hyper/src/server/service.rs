@@ -171,7 +171,7 @@ impl<H: ServerMode> HttpService<H> {
     /// The server itself attaches to each request
     ///
     /// - its head, as [`http::request::Parts`], with the extensions that layers before have added. Where the server
-    ///   [requires tokens](mcp_proto::front::guard), the headers `Authorization` and `DPoP` are removed;
+    ///   requires tokens (`mcp_proto::front::guard`), the headers `Authorization` and `DPoP` are removed;
     /// - the client's address behind [trusted proxies](super::ServerOptions::trusted_proxies), as [`PeerAddress`];
     /// - over TLS, the client's certificates, as `TlsPeer`.
     pub fn connection_with<Io: AsyncRead + AsyncWrite + Unpin + 'static>(

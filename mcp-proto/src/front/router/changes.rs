@@ -6,7 +6,7 @@ use super::{HandlerMode, Router, RouterError};
 
 /// Removed and disabled items.
 impl<M: HandlerMode, S: 'static> Router<M, S> {
-    /// Removes a tool with its [scopes](Self::tool_scopes).
+    /// Removes a tool with its scopes (`Router::tool_scopes`).
     ///
     /// A tool that is registered again under the same name takes the same place in the list.
     ///
