@@ -84,8 +84,9 @@ impl<M: HandlerMode> Router<M> {
         context: Context,
         service: Option<&Arc<TaskService>>,
     ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
+        //= S8.7 "malformed → protocol error"
         let call = decode_params::<CallTool>(params)?;
-        //= S8.7 "Unknown tool/malformed → protocol error"
+        //= S8.7 "Unknown tool"
         let Some(entry) = self.contents.tools.get(&call.name) else { return Err(unknown_tool(&call.name)) };
         let context = match self.check_scopes(&call.name, context) {
             Ok(context) => context,

@@ -352,6 +352,7 @@ impl<H: TaskHandlers> TaskRun<H> {
                 }
                 Some(_) => failed("a task cannot have a result of this type".into()),
             },
+            //= S1.10 "Emit only defined codes of -32020…-32099; not -32002/-32042"
             Reply::Error(error) | Reply::Denied(error, _) => {
                 StoredTaskState::Failed(adapt_error(error, revision))
             }

@@ -32,8 +32,8 @@ impl Server {
         if self.subscriptions.get(request).is_some() {
             return;
         }
-        //= S1.1 "Answers carry the same id"
         self.send_last_progress(request, out);
+        //= S1.1 "Answers carry the same id"
         let Some((id, served)) = self.take(request) else { return };
         let written = match answer {
             Answer::Result(result) => check_result_kind(&self.config, &served, result.result_type())

@@ -21,9 +21,6 @@ use super::{Diagnostic, ListKind, Server, Session, Topic};
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl Server {
-    //= S6.2 "stop after completion"
-    //= S6.2 "only active token"
-    //= S6.2 "value strictly rising"
     /// Logs, on behalf of a request or of the connection.
     pub(crate) fn log(
         &mut self,

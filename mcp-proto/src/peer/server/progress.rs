@@ -17,8 +17,11 @@ impl Server {
         params: &ProgressParams,
         out: &mut dyn Outbox,
     ) -> bool {
+        //= S6.2 "stop after completion"
         let Some((_, served)) = self.inbound.get_mut(request) else { return false };
+        //= S6.2 "only active token"
         let Some(token) = served.progress_token.clone() else { return false };
+        //= S6.2 "value strictly rising"
         if served.progress.as_ref().is_some_and(|last| !exceeds(&params.progress, last)) {
             return false;
         }

@@ -118,8 +118,9 @@ impl Server {
         });
         if written.is_ok() && !self.is_closed() {
             let params = CancelledParams::request(id.clone());
-            // Its content always encodes.
+            //= S5.3 "Every listen notification has subscriptionId in `_meta`"
             let meta = Some(&listen.meta);
+            // Its content always encodes.
             //= S5.5 "notifications/cancelled from a server only for a listen request"
             let _ = write_notification(Cancelled::NAME, Some(&id), &params, listen.revision, meta, out);
         }

@@ -9,6 +9,7 @@ use super::HttpResponse;
 use super::head::{AcceptedTypes, VersionHeader};
 use super::route::{Post, PostContent, PostedNotification, RequestRoute};
 
+//= S3.18 "others may assume 2025-03-26"
 /// The revision of a request without `MCP-Protocol-Version`.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header>
