@@ -439,6 +439,7 @@ fn handler_cannot_notify_after_its_answer() {
     assert!(matches!(late, Err(Error::NotSent(RequestError::Answered))), "{late:?}");
 }
 
+/// S1.9, S5.1
 #[test]
 fn server_sends_requests_by_name_to_legacy_clients_only() {
     let router = || {

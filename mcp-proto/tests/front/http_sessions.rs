@@ -49,6 +49,7 @@ fn unknown_session_has_status_404_and_a_missing_one_400() {
     assert_eq!(web.send("POST", &headers, &body).head().status, 400);
 }
 
+/// S3.20
 #[test]
 fn sessions_are_independent() {
     let mut web = HttpHarness::new(router().0);

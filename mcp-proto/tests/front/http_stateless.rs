@@ -114,6 +114,7 @@ fn any_instance_answers_any_request() {
     }
 }
 
+/// S3.18, S3.19
 #[test]
 fn request_without_a_version_is_one_of_2025_03_26() {
     let web = stateless();

@@ -7,9 +7,9 @@ use crate::common::front_http::{HttpHarness, field};
 use crate::common::router::ServerHarness;
 use crate::common::tools::tool;
 use mcp_proto::Instant;
-use mcp_proto::front::{LimitedCall, NoArguments, Router};
+use mcp_proto::front::{Context, LimitedCall, NoArguments, Router};
 use mcp_proto::peer::client::{ClientConfig, Diagnostic, Event};
-use mcp_proto::peer::{Outcome, RequestOptions};
+use mcp_proto::peer::{Outcome, Principal, RequestOptions};
 use mcp_proto::quota::RateLimit;
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
@@ -52,6 +52,22 @@ fn server_answers_forty_completions_at_once_and_twenty_a_second() {
         assert_eq!(answered(&mut s, 10), 1);
         s.advance(Duration::from_secs(1));
         assert_eq!(answered(&mut s, 100), 20);
+    }
+}
+
+/// S8.17: the handler knows who asks, so it can omit what this client may not know.
+#[test]
+fn handler_of_completions_sees_the_principal() {
+    let router = Router::new("typist", "1").completion(async |_: CompleteParams, cx: Context| {
+        cx.principal().map(|principal| principal.as_str().to_string()).into_iter().collect::<Vec<String>>()
+    });
+    let mut web = HttpHarness::new(router);
+    for (name, values) in
+        [(None, json!([])), (Some("alice"), json!(["alice"])), (Some("bob"), json!(["bob"]))]
+    {
+        web.principal = name.map(Principal::new);
+        let answer = web.ask("completion/complete", completion()).json();
+        assert_eq!(answer["result"]["completion"]["values"], values, "{answer}");
     }
 }
 

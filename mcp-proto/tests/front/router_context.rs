@@ -4,6 +4,7 @@ use core::future::pending as never;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::common::messages::{request, with_request_meta};
 use crate::common::polling::{WakeCounter, boxed, pending, poll, poll_with, ready};
 use crate::common::router::ServerHarness;
 use crate::common::tools::tool;
@@ -110,7 +111,7 @@ fn handler_logs_to_clients_that_set_a_level() {
     s.expect_silence();
 }
 
-/// S6.1
+/// S2.3, S6.1
 #[test]
 fn cancellation_drops_the_handler_and_the_server_sends_nothing_more() {
     struct OnDrop(Arc<AtomicBool>);
@@ -293,6 +294,7 @@ fn server_continues_after_its_handle_was_dropped() {
     assert_eq!(s.call("quick", json!({}))["content"][0]["text"], "quick");
 }
 
+/// S1.9, S2.2
 #[test]
 fn server_refuses_to_send_a_request_that_the_revision_lacks() {
     let (router, contexts) = held();
@@ -300,4 +302,22 @@ fn server_refuses_to_send_a_request_that_the_revision_lacks() {
     hold(&mut s, json!({}));
     let refused = ready(poll(&mut take(&contexts).request::<ListRoots>(ListRootsParams::new()))).unwrap_err();
     assert!(matches!(refused, Error::NotSent(RequestError::Revision { .. })), "{refused}");
+}
+
+/// S1.9, S2.2: a session of the same connection does not let a modern request make the server send one.
+#[test]
+fn server_sends_no_request_for_a_modern_request_beside_a_session() {
+    let (router, contexts) = held();
+    let mut s = ServerHarness::legacy_with(router, "2025-11-25", json!({"roots": {}}));
+    s.send_message(&request(&json!("m"), "tools/call", with_request_meta(json!({"name": "hold"}))));
+    let of_modern = take(&contexts);
+    let refused = ready(poll(&mut of_modern.request::<ListRoots>(ListRootsParams::new()))).unwrap_err();
+    assert!(matches!(refused, Error::NotSent(RequestError::Revision { .. })), "{refused}");
+    s.expect_silence();
+
+    hold(&mut s, json!({}));
+    let of_session = take(&contexts);
+    let mut asked = of_session.request::<ListRoots>(ListRootsParams::new());
+    pending(poll(&mut asked));
+    assert_eq!(s.line()["method"], "roots/list", "a request of the session may");
 }

@@ -56,6 +56,17 @@ fn unknown_tool_is_a_protocol_error() {
 
 /// S8.7
 #[test]
+fn malformed_call_is_a_protocol_error() {
+    for mut s in [ServerHarness::modern(adder()), ServerHarness::legacy(adder())] {
+        for call in [json!({}), json!({"name": 7}), json!({"name": "add", "arguments": [2, 3]})] {
+            assert_eq!(s.error("tools/call", call.clone())["code"], code::INVALID_PARAMS, "{call}");
+        }
+        assert_eq!(s.call("add", json!({"a": 2, "b": 3}))["content"][0]["text"], "5");
+    }
+}
+
+/// S8.7
+#[test]
 fn invalid_arguments_are_reported_to_the_model_at_revisions_that_require_it() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
         let mut s = ServerHarness::legacy_with(adder(), version, json!({}));
@@ -77,7 +88,7 @@ fn client_calls_a_tool_without_arguments() {
     assert_eq!(s.call("ping", json!({"what": "ever"}))["content"][0]["text"], "pong");
 }
 
-/// F96
+/// F96, S8.7
 #[test]
 fn error_of_a_tool_is_reported_to_the_model() {
     let router = Router::new("files", "1")
@@ -221,9 +232,19 @@ fn router_refuses_a_duplicate_name() {
 /// S8.5
 #[test]
 fn input_schema_is_an_object() {
-    let router = Router::new("x", "1")
-        .tool_with(Tool::new("t", "", Json::from("no schema")), async |NoArguments {}, _| "");
-    assert_eq!(router.check(), Err(RouterError::InputSchema { tool: "t".into() }));
+    let router = |schema: Json| {
+        Router::new("x", "1").tool_with(Tool::new("t", "", schema), async |NoArguments {}, _| "")
+    };
+    let others =
+        [json!("no schema"), json!([]), json!({"type": "string"}), json!({"type": ["object", "null"]})];
+    for schema in others {
+        let checked = router(schema.clone().into()).check();
+        assert_eq!(checked, Err(RouterError::InputSchema { tool: "t".into() }), "{schema}");
+    }
+    // Arguments are always objects, so the router adds the type that an author omits.
+    let mut s = ServerHarness::modern(router(json!({"properties": {}}).into()));
+    let listed = s.result("tools/list", json!({}));
+    assert_eq!(listed["tools"][0]["inputSchema"], json!({"type": "object", "properties": {}}));
 }
 
 /// Pain 22

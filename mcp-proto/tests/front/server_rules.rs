@@ -26,7 +26,7 @@ fn server() -> Router {
     Router::new("s", "1")
 }
 
-/// R5: each registration declares its capability, and nothing else does.
+/// R5, S8.17: each registration declares its capability, and nothing else does.
 #[test]
 fn each_registration_declares_its_own_capability() {
     assert_eq!(declared(server()), json!({}));
@@ -61,7 +61,7 @@ fn handler_of_a_method_declares_the_capability_of_the_method() {
     assert_eq!(declared(server().custom("com.example/x", async |_, _| EmptyResult::new())), json!({}));
 }
 
-/// R5: a method without its capability is unknown.
+/// R5, S1.19, S8.17: a method without its capability is unknown.
 #[test]
 fn server_answers_no_method_whose_capability_it_does_not_declare() {
     for mut s in [ServerHarness::modern(server()), ServerHarness::legacy(server())] {

@@ -343,7 +343,7 @@ fn client_that_accepts_only_events_gets_its_response_as_an_event() {
     );
 }
 
-/// D9: the result ends a subscription without a cancellation.
+/// S5.3, S5.4, D9: the result ends a subscription without a cancellation.
 #[test]
 fn a_subscription_is_a_stream_that_ends_with_its_result() {
     let setup = setup();
@@ -370,6 +370,24 @@ fn a_subscription_is_a_stream_that_ends_with_its_result() {
         (end.len(), &end[0]["id"], &end[0]["result"]["resultType"]),
         (1, &json!("l"), &json!("complete"))
     );
+}
+
+/// S5.4: an abrupt end sends no result.
+#[test]
+fn subscription_whose_stream_breaks_or_whose_server_is_aborted_has_no_result() {
+    let setup = setup();
+    for aborted in [false, true] {
+        let params = json!({"notifications": {"toolsListChanged": true}});
+        let mut exchange = modern("l", "subscriptions/listen", params).exchange(&setup);
+        assert_eq!(read(&mut exchange).messages().len(), 1, "the acknowledgement");
+        if aborted {
+            exchange.at(NOW).abort(LostReason::DriverDropped);
+        } else {
+            exchange.handle_disconnect(NOW);
+        }
+        exchange.at(NOW).list_changed(ListKind::Tools);
+        assert_eq!((exchange.poll_body(), exchange.is_closed()), (Chunk::End, true), "{aborted}");
+    }
 }
 
 #[test]
@@ -400,6 +418,7 @@ fn aborted_exchange_is_answered_by_an_error() {
     assert_eq!(whole.json()["error"]["code"], -32603);
 }
 
+/// S8.18
 #[test]
 fn server_sends_log_messages_only_to_clients_that_set_a_level() {
     let setup = setup();

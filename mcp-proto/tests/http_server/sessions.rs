@@ -187,7 +187,7 @@ fn server_cancels_its_request_on_the_stream_of_the_request() {
     assert_eq!(messages[1]["params"], json!({"requestId": messages[0]["id"], "reason": "never mind"}));
 }
 
-/// S3.23
+/// S3.23, S6.1
 #[test]
 fn notification_cancels_a_request_and_a_disconnect_does_not() {
     let mut client = SessionClient::at("2025-06-18");

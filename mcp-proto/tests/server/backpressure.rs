@@ -86,6 +86,7 @@ fn requests_queue_behind_those_that_are_held() {
     assert_eq!(dispatched(&mut s), ["1", "2"]);
 }
 
+/// S1.20
 #[test]
 fn server_handles_pings_cancellations_and_responses_while_it_holds_requests() {
     let mut s = legacy(small());

@@ -50,7 +50,7 @@ fn discovery_lists_modern_versions_capabilities_and_instructions() {
     assert!(result["ttlMs"].is_u64() && result["cacheScope"].is_string());
 }
 
-/// S1.7, S1.8
+/// S1.6, S1.7, S1.8
 #[test]
 fn modern_request_does_not_depend_on_earlier_requests() {
     let info = "io.modelcontextprotocol/clientInfo";
@@ -302,6 +302,8 @@ fn server_logs_for_a_modern_request_only_at_its_level() {
     s.modern(1, "tools/call", json!({"name": "t"}));
     let silent = s.request();
     assert!(!s.server.at(s.now).log(Some(silent), &message(LoggingLevel::Emergency)));
+    assert!(!s.server.at(s.now).log(None, &message(LoggingLevel::Emergency)));
+    s.expect_silence();
     s.modern(2, "tools/call", json!({"name": "t", "_meta": {"io.modelcontextprotocol/logLevel": "warning"}}));
     let request = s.request();
     assert!(!s.server.at(s.now).log(Some(request), &message(LoggingLevel::Info)));
@@ -356,21 +358,25 @@ fn server_acknowledges_a_subscription_first_and_sends_only_requested_changes() {
     assert!(matches!(&s.events()[..], [Event::Unsubscribed { uri }] if uri == "a://b"));
 }
 
-/// S5.4, S5.5, R4
+/// S1.2, S1.3, S5.3, S5.4, S5.5, R4
 #[test]
 fn closing_server_ends_its_subscriptions_by_result_and_notification() {
+    let subscription = "io.modelcontextprotocol/subscriptionId";
     let mut s = ServerHarness::new(config());
     s.modern(5, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     s.line();
     s.server.at(s.now).close();
     let result = s.line();
     assert_eq!((&result["id"], &result["result"]["resultType"]), (&json!(5), &json!("complete")));
-    assert_eq!(result["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5);
+    let meta = &result["result"]["_meta"];
+    assert_eq!(meta[subscription], 5);
+    assert_eq!(meta["io.modelcontextprotocol/serverInfo"]["name"], "test-server");
     let cancelled = s.line();
     assert_eq!(
         (&cancelled["method"], &cancelled["params"]["requestId"]),
         (&json!("notifications/cancelled"), &json!(5))
     );
+    assert_eq!(cancelled["params"]["_meta"][subscription], 5);
     assert!(s.server.is_closed());
 }
 
@@ -392,7 +398,7 @@ fn a_legacy_session_subscribes_to_single_resources() {
     assert_eq!(s.line()["method"], "notifications/tools/list_changed");
 }
 
-/// S1.9, S1.18
+/// S1.9, S1.18, S1.19
 #[test]
 fn server_sends_only_declared_requests_and_only_to_a_ready_legacy_client() {
     let mut s = ServerHarness::new(config());
@@ -428,7 +434,7 @@ fn request_of_the_server_times_out_and_is_cancelled() {
     assert!(matches!(&s.events()[..], [Event::Outcome { outcome: Outcome::TimedOut { .. }, .. }]));
 }
 
-/// S4.1, S4.2, S4.3, S1.6
+/// S1.2, S1.6, S4.1, S4.2, S4.3
 #[test]
 fn server_requires_input_only_for_allowed_methods_and_declared_capabilities() {
     let mut requests = InputRequests::new();

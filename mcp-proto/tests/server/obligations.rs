@@ -65,6 +65,10 @@ fn server_ignores_a_malformed_cancellation() {
         assert!(!s.events().iter().any(cancelled));
         s.server.at(s.now).respond(request, Answer::Result(&CallToolResult::text("done")));
         assert_eq!(s.line()["result"]["content"][0]["text"], "done");
+        // Nor does one do anything that arrives after the answer.
+        s.notify("notifications/cancelled", json!({"requestId": 5}));
+        s.expect_silence();
+        assert!(!s.events().iter().any(cancelled));
     }
 }
 
@@ -236,7 +240,7 @@ fn server_reports_embedded_resources_that_it_does_not_declare() {
     assert!(!reports(true, vec![text(), blob()]));
 }
 
-/// S5.7, S5.8: without the capability there is neither the method nor the notification.
+/// S1.19, S5.7, S5.8: without the capability there is neither the method nor the notification.
 #[test]
 fn server_neither_subscribes_nor_notifies_without_the_capability() {
     let plain = || {

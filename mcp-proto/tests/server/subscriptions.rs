@@ -122,7 +122,7 @@ fn only_clients_with_the_extension_subscribe_to_tasks() {
     assert_eq!(error["data"]["requiredCapabilities"]["extensions"], json!({TASKS: {}}));
 }
 
-/// S11.10
+/// S5.3, S11.10
 #[test]
 fn server_reports_a_task_to_subscriptions_that_name_it() {
     let mut s = with_tasks();

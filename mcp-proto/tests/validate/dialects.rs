@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// C1.23
+/// C1.23, S1.13
 #[test]
 fn schema_without_dialect_is_2020_12() {
     let schema = schema(json!({"prefixItems": [{"type": "string"}], "items": false}));

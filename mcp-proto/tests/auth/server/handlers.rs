@@ -179,7 +179,7 @@ fn handler_that_requires_an_invalid_scope_fails() {
     assert_eq!(answer["result"]["isError"], true, "{answer}");
 }
 
-/// S10.4
+/// S8.8, S10.4
 #[test]
 fn server_checks_the_scopes_of_a_tool_before_it_starts() {
     let (router, begun) = router();
@@ -200,7 +200,7 @@ fn server_checks_the_scopes_of_a_tool_before_it_starts() {
     assert_eq!(begun.load(Ordering::Relaxed), 1);
 }
 
-/// S10.4
+/// S8.8, S10.4
 #[test]
 fn server_checks_the_scopes_of_a_tool_before_it_becomes_a_task() {
     let call = json!({"name": "bake", "arguments": {}});
@@ -215,7 +215,7 @@ fn server_checks_the_scopes_of_a_tool_before_it_becomes_a_task() {
     assert_eq!(caller.json()["result"]["resultType"], "task");
 }
 
-/// A handler that replaces the router's own does not bypass the scopes of tools.
+/// S8.8: a handler that replaces the router's own does not bypass the scopes of tools.
 #[test]
 fn custom_call_handler_does_not_bypass_tool_scopes() {
     use mcp_proto::schema::{CallTool, CallToolResult};

@@ -114,6 +114,22 @@ fn protocol_error_fails_a_task() {
     assert!(failed.get("result").is_none());
 }
 
+/// S1.10
+#[test]
+fn error_of_a_task_has_a_code_that_the_revision_allows() {
+    for (given, sent) in [(-32_002, -32_602), (-32_042, -32_603), (-32_050, -32_603), (4711, 4711)] {
+        let (mut s, gate) = modern();
+        let id = begin(&mut s, "hold")["taskId"].clone();
+        gate.open(Err(ErrorObject::new(given, "no such job")));
+        let failed = get(&mut s, &id);
+        assert_eq!(
+            (&failed["status"], &failed["error"]["code"]),
+            (&json!("failed"), &json!(sent)),
+            "{given}"
+        );
+    }
+}
+
 /// S11.4
 #[test]
 fn panic_fails_only_its_task() {
