@@ -5,14 +5,14 @@ use core::time::Duration;
 use crate::common::client::{ClientHarness, config};
 use mcp_proto::peer::client::{CloseReason, Diagnostic, Event, Keepalive, LinkAction, State};
 use mcp_proto::peer::{
-    InputMode, InvalidAnswerError, LostReason, Outcome, ProgressOption, RequestError, RequestId,
-    RequestOptions, RequiredCapability,
+    InputMode, InvalidAnswerError, LostReason, Outcome, OutgoingRequest, ProgressOption, RequestError,
+    RequestId, RequestOptions, RequiredCapability,
 };
 use mcp_proto::rpc::ErrorObject;
 use mcp_proto::schema::{
-    CallTool, CallToolParams, Complete, ListRootsResult, ListTools, LoggingLevel, PaginatedParams, Ping,
-    Root, ServerCapability, SetLoggingLevel, SubscriptionFilter, SubscriptionsListen,
-    SubscriptionsListenParams,
+    CallTool, CallToolParams, Complete, CustomParams, ListRootsResult, ListTools, LoggingLevel,
+    PaginatedParams, Ping, Root, ServerCapability, SetLoggingLevel, SubscriptionFilter, SubscriptionsListen,
+    SubscriptionsListenParams, UnsupportedVersionData,
 };
 use serde_json::{Value, json};
 
@@ -131,6 +131,18 @@ fn client_accepts_input_required_only_for_methods_that_allow_it() {
         .request::<ListTools>(&PaginatedParams::default(), RequestOptions::default())
         .unwrap();
     let id = s.expect("tools/list");
+    s.answer(&id, json!({"resultType": "input_required", "requestState": "x"}));
+    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswerError::ResultType(_))));
+}
+
+/// C5.1: nor for methods that the protocol does not define.
+#[test]
+fn client_does_not_accept_input_required_for_a_custom_method() {
+    let mut s = ClientHarness::modern(config());
+    let params = CustomParams::new();
+    let custom = OutgoingRequest::custom("com.example/print", &params, RequestOptions::default());
+    let request = s.client.at(s.now).send(custom).unwrap();
+    let id = s.expect("com.example/print");
     s.answer(&id, json!({"resultType": "input_required", "requestState": "x"}));
     assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswerError::ResultType(_))));
 }
@@ -507,4 +519,50 @@ fn client_sends_the_log_level_with_each_modern_request_or_once_to_a_legacy_serve
     assert_eq!((&line["method"], &line["params"]["level"]), (&json!("logging/setLevel"), &json!("warning")));
     legacy.answer(&line["id"], json!({}));
     assert!(legacy.take_events().is_empty());
+}
+
+/// C1.11
+#[test]
+fn unsupported_version_error_names_the_supported_and_the_requested_versions() {
+    let mut s = ClientHarness::modern(config());
+    let (request, id) = call(&mut s, RequestOptions::default());
+    s.answer_error(&id, -32022, Some(json!({"supported": ["2025-11-25"], "requested": "2026-07-28"})));
+    let Outcome::Error(error) = s.outcome(request) else { panic!("another outcome") };
+    assert_eq!(error.code, -32022);
+    let data: UnsupportedVersionData = error.data.unwrap().decode().unwrap();
+    assert_eq!(data.supported, ["2025-11-25"]);
+    assert_eq!(data.requested.as_deref(), Some("2026-07-28"));
+}
+
+/// C3.2, C6.2: a notification belongs to the subscription that it names; one that names none belongs to none.
+#[test]
+fn client_assigns_a_notification_to_the_subscription_that_it_names() {
+    let mut s = ClientHarness::modern(config());
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let options = RequestOptions::default();
+        let request = s.client.at(s.now).request::<SubscriptionsListen>(&listen_params(), options).unwrap();
+        open.push((request, s.expect("subscriptions/listen")));
+    }
+    let owner = |s: &mut ClientHarness, meta: Value| {
+        s.notify("notifications/tools/list_changed", json!({"_meta": meta}));
+        let owners: Vec<Option<RequestId>> = s
+            .take_events()
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Notification { subscription, .. } => Some(subscription),
+                _ => None,
+            })
+            .collect();
+        let [owner] = owners[..] else { panic!("{owners:?}") };
+        owner
+    };
+    for (request, id) in open.iter().rev() {
+        assert_eq!(owner(&mut s, json!({"io.modelcontextprotocol/subscriptionId": id})), Some(*request));
+    }
+    let (_, other) = call(&mut s, RequestOptions::default());
+    for id in [other, json!(99), json!("x"), json!({}), Value::Null] {
+        assert_eq!(owner(&mut s, json!({"io.modelcontextprotocol/subscriptionId": id})), None, "{id}");
+    }
+    assert_eq!(owner(&mut s, json!({})), None);
 }

@@ -289,7 +289,7 @@ impl Client {
                 Outcome::Result(result)
             }
             //= C5.1 "`input_required` accepted only for tools/call, prompts/get, resources/read"
-            Ok(ResultType::InputRequired) if info.is_none_or(|info| info.input_required) => {
+            Ok(ResultType::InputRequired) if info.is_some_and(|info| info.input_required) => {
                 Outcome::InputRequired(result)
             }
             Ok(other) => self.extension_outcome(other, result),
