@@ -82,6 +82,9 @@ pub fn connect(command: Command) -> (Client, ClientDriver<ChildLink>) {
 /// Talks to a server over a stream that is open already, such as both halves of a socket, with default
 /// [options](ClientOptions).
 ///
+/// The application opens the stream. The first message on it is the client's: nothing else is exchanged before. As on
+/// the standard streams of a process, there is one message per line.
+///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// smol::block_on(async {

@@ -44,14 +44,24 @@ fn discovered(request: &Value) -> String {
     answer(request, result)
 }
 
+/// The metadata of a request is the same on every stream.
+#[track_caller]
+fn assert_metadata(request: &Value) {
+    let meta = &request["params"]["_meta"];
+    assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28", "{request}");
+    assert!(meta["io.modelcontextprotocol/clientCapabilities"].is_object(), "{request}");
+}
+
 /// Answers every call with its number until the client closes; returns the count of calls.
 async fn serve<S: futures_lite::AsyncRead + futures_lite::AsyncWrite + Unpin>(stream: S) -> usize {
     let (reader, mut writer) = futures_lite::io::split(stream);
     let mut reader = BufReader::new(reader);
     let probe = ask(&mut reader).await.unwrap();
+    assert_metadata(&probe);
     writer.write_all(discovered(&probe).as_bytes()).await.unwrap();
     let mut calls = 0;
     while let Some(request) = ask(&mut reader).await {
+        assert_metadata(&request);
         calls += 1;
         let result =
             json!({ "resultType": "complete", "content": [{ "type": "text", "text": calls.to_string() }] });
@@ -96,6 +106,19 @@ fn tcp_socket_carries_a_session() {
         driver.await.unwrap();
         assert_eq!(server.await, 1);
     });
+}
+
+/// C3.8
+#[test]
+fn documentation_says_how_a_connection_on_a_stream_is_established() {
+    let source = include_str!("../src/client.rs");
+    let (before, _) = source.split_once("pub fn connect_stream<").expect("the function");
+    let docs = before.rsplit("\n}\n").next().unwrap_or_default();
+    for words in
+        ["a stream that is open already", "one message per line", "The first message on it is the client's"]
+    {
+        assert!(docs.contains(words), "{words}: {docs}");
+    }
 }
 
 /// revisions.md A1, S3
