@@ -81,7 +81,7 @@ fn typed(args: &[&str], typed: &str) -> CommandOutput {
     CommandOutput { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// C5.2, C10.4
+/// C5.2, C10.4, C1.6
 #[test]
 fn elicitation_reaches_the_terminal_in_both_eras() {
     let program = program();

@@ -212,6 +212,7 @@ object! {
         }
         optional {
             /// The requested revision.
+            //= C1.11 "`data.requested`"
             requested: Option<String> = "requested";
         }
     }

@@ -12,7 +12,7 @@ use mcp_proto::schema::{
     ClientCapability, Complete, CompleteParams, Era, GetPrompt, GetPromptParams, ListPrompts,
     ListResourceTemplates, ListResources, ListTools, LoggingLevel, Meta, Method, ReadResource,
     ReadResourceParams, RootsListChanged, ServerCapability, SetLoggingLevel, SetLoggingLevelParams,
-    SubscribeResource, SubscribeResourceParams,
+    SubscribeResource, SubscribeResourceParams, UnsubscribeResource, UnsubscribeResourceParams,
 };
 use serde_json::{Value, json};
 
@@ -100,7 +100,13 @@ fn client_sends_only_requests_whose_capability_the_server_declares() {
 fn client_does_not_subscribe_without_the_subscribe_capability() {
     let mut s = connected(Era::Legacy, config(), json!({"resources": {}}));
     let subscribe = SubscribeResourceParams::new("file:///a");
-    assert_eq!(refused::<SubscribeResource>(&mut s, &subscribe), Some(ServerCapability::ResourcesSubscribe));
+    let unsubscribe = UnsubscribeResourceParams::new("file:///a");
+    let needed = Some(ServerCapability::ResourcesSubscribe);
+    assert_eq!(refused::<SubscribeResource>(&mut s, &subscribe), needed);
+    assert_eq!(refused::<UnsubscribeResource>(&mut s, &unsubscribe), needed);
+    let mut s = connected(Era::Legacy, config(), json!({"resources": {"subscribe": true}}));
+    assert_eq!(refused::<SubscribeResource>(&mut s, &subscribe), None);
+    assert_eq!(refused::<UnsubscribeResource>(&mut s, &unsubscribe), None);
 }
 
 /// C9.15
@@ -195,6 +201,27 @@ fn client_does_not_send_metadata_under_an_invalid_key() {
     }
 }
 
+/// C1.19, C1.14: what the protocol says under its own keys is not the application's to say.
+#[test]
+fn application_cannot_replace_the_metadata_of_the_protocol() {
+    let keys = ["protocolVersion", "clientCapabilities", "clientInfo", "logLevel"]
+        .map(|name| format!("io.modelcontextprotocol/{name}"));
+    let own: Meta = keys.iter().map(|key| (key.as_str(), "own".into())).collect();
+    let mut by_params = mcp_proto::schema::ListToolsParams::new();
+    by_params.meta = own.clone();
+    let by_options = RequestOptions::default().meta(own);
+    for (params, options) in [(by_params, RequestOptions::default()), (Default::default(), by_options)] {
+        let mut s = ClientHarness::modern(config());
+        s.client.at(s.now).request::<ListTools>(&params, options).unwrap();
+        let line = s.line();
+        let meta = &line["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28", "{line}");
+        assert!(meta["io.modelcontextprotocol/clientCapabilities"].is_object(), "{line}");
+        assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "test-client", "{line}");
+        assert_eq!(meta.get("io.modelcontextprotocol/logLevel"), None, "{line}");
+    }
+}
+
 /// C2.15
 #[test]
 fn client_does_not_cancel_an_initialize_that_times_out() {
@@ -213,6 +240,20 @@ fn client_does_not_cancel_an_initialize_that_times_out() {
     let error = s.connect_error();
     assert!(matches!(error, ConnectError::TimedOut { .. }), "{error:?}");
     assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
+}
+
+/// C2.15
+#[test]
+fn closing_client_does_not_cancel_its_initialize() {
+    let mut legacy = config();
+    legacy.era_policy = EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(legacy);
+    s.expect("initialize");
+    s.client.at(s.now).close();
+    s.expect_silence();
+    assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
+    s.advance(Duration::from_secs(600));
+    s.expect_silence();
 }
 
 /// C7.11

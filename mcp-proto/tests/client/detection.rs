@@ -89,6 +89,21 @@ fn any_error_that_is_not_modern_leads_to_the_handshake() {
     }
 }
 
+/// C1.10: the answer to the probe says the same whichever of these codes it has.
+#[test]
+fn probe_gives_no_meaning_to_codes_of_older_implementations() {
+    for code in -32019..=-32000 {
+        let mut s = ClientHarness::open(config());
+        let id = s.expect("server/discover");
+        s.answer_error(&id, code, None);
+        let id = s.expect("initialize");
+        s.answer(&id, initialize_result(LEGACY));
+        s.expect("notifications/initialized");
+        s.expect_silence();
+        assert_eq!(s.client.peer().known_era().unwrap().era, Era::Legacy, "{code}");
+    }
+}
+
 #[test]
 fn an_error_without_id_answers_the_probe() {
     for text in [
@@ -224,7 +239,7 @@ fn client_does_not_speak_the_other_era_once_the_era_is_known() {
     assert!(matches!(refused, Err(RequestError::Revision { .. })));
 }
 
-/// C1.11; A1, S1: -32020 makes no sense on a stream, but only a modern server knows it.
+/// C1.11, C2.5; A1, S1: -32020 makes no sense on a stream, but only a modern server knows it.
 #[test]
 fn header_mismatch_answering_the_probe_makes_the_server_modern_without_capabilities() {
     let mut s = ClientHarness::open(config());

@@ -203,7 +203,7 @@ fn client_does_not_send_requests_reserved_for_servers() {
     s.expect_silence();
 }
 
-/// Contract 9
+/// Contract 9; C1.18
 #[test]
 fn client_survives_malformed_metadata_and_tokens() {
     let mut s = ClientHarness::modern(config());

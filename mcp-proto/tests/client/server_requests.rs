@@ -6,7 +6,7 @@ use mcp_proto::rpc::Id;
 use mcp_proto::schema::{CustomResult, ListRootsResult, Root};
 use serde_json::json;
 
-/// C7.10
+/// C7.10, C1.6
 #[test]
 fn client_answers_a_ping_at_once() {
     let mut s = ClientHarness::legacy(config());

@@ -138,6 +138,26 @@ fn watches_share_a_listen_request_and_report_their_own_changes() {
     assert_eq!(watch_events(&mut s), [(again, "on".into())]);
 }
 
+/// C6.1, C6.2: a notification that names another subscription, or none, is no change for a watch.
+#[test]
+fn watch_ignores_notifications_of_no_subscription_of_its_own() {
+    let mut s = ClientHarness::modern(config());
+    let tools = watch(&mut s, WatchFilter::new().tools());
+    let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
+    acknowledge(&mut s, &listen, json!({"toolsListChanged": true}));
+    assert_eq!(watch_events(&mut s), [(tools, "on".into())]);
+    notify(&mut s, &json!(99), "tools/list_changed", json!({}));
+    s.notify("notifications/tools/list_changed", json!({}));
+    let events = s.take_events();
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert!(
+        events.iter().all(|event| matches!(event, Event::Notification { subscription: None, .. })),
+        "{events:?}"
+    );
+    notify(&mut s, &listen, "tools/list_changed", json!({}));
+    assert_eq!(watch_events(&mut s), [(tools, "tools".into())]);
+}
+
 /// C3.2, C6.2, C6.6: a change during the replacement of the listen request is reported, by the old request or by the
 /// new one.
 #[test]
@@ -162,6 +182,8 @@ fn replacing_the_listen_request_loses_no_change() {
     s.expect_silence();
     assert_eq!(words(watch_events(&mut s)), ["on"]);
     // Late notifications of the first request belong to no open request.
+    notify(&mut s, &first, "tools/list_changed", json!({}));
+    assert!(matches!(s.take_events()[..], [Event::Notification { subscription: None, .. }]));
     notify(&mut s, &second, "resources/list_changed", json!({}));
     assert_eq!(words(watch_events(&mut s)), ["resources"]);
     // The filter shrinks, and the client tells the server so.

@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use crate::common::client::{ClientHarness, config};
 use crate::tasks::{INTERVAL, created};
 use mcp_proto::peer::client::{WatchFilter, WatchStart};
-use mcp_proto::peer::{ProgressOption, RequestOptions};
+use mcp_proto::peer::{ProgressOption, RequestError, RequestOptions};
 use mcp_proto::schema::{
-    CallTool, CallToolParams, ClientCapability, GetPrompt, GetPromptParams, ListResources, ListTools,
-    ReadResource, ReadResourceParams,
+    CallTool, CallToolParams, ClientCapability, GetPrompt, GetPromptParams, Json, ListResources, ListTools,
+    ReadResource, ReadResourceParams, SubscribeResource, SubscribeResourceParams, UnsubscribeResource,
+    UnsubscribeResourceParams,
 };
 use serde_json::{Value, json};
 
@@ -112,5 +113,27 @@ fn listen_request_names_exactly_the_watched_changes() {
     // Without a watch there is no such request, and `resources/subscribe` is of other revisions.
     let mut s = ClientHarness::modern(config());
     s.advance(Duration::from_secs(60));
+    let options = RequestOptions::default;
+    let params = SubscribeResourceParams::new("file:///a");
+    let refused = s.client.at(s.now).request::<SubscribeResource>(&params, options());
+    assert!(matches!(refused, Err(RequestError::Revision { .. })), "{refused:?}");
+    let params = UnsubscribeResourceParams::new("file:///a");
+    let refused = s.client.at(s.now).request::<UnsubscribeResource>(&params, options());
+    assert!(matches!(refused, Err(RequestError::Revision { .. })), "{refused:?}");
     s.expect_silence();
+}
+
+/// C3.1: also where the application's own JSON has line breaks.
+#[test]
+fn client_writes_each_message_on_one_line() {
+    let mut s = ClientHarness::modern(config());
+    let arguments = Json::new("{\r\n  \"text\": \"a\\nb\",\n  \"list\": [\n1,\r2]\n}").unwrap();
+    let params = CallToolParams::new("slow").with_arguments(arguments);
+    s.client.at(s.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
+    let mut out = Vec::new();
+    assert!(s.client.poll_transmit(&mut out));
+    let breaks = out.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
+    assert!(breaks == 1 && out.ends_with(b"\n"), "{}", String::from_utf8_lossy(&out));
+    let line: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(line["params"]["arguments"], json!({"text": "a\nb", "list": [1, 2]}));
 }

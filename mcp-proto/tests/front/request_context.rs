@@ -55,7 +55,7 @@ fn check(cx: &Context) {
     assert_eq!(meta.get("com.example/shard").unwrap().as_str(), "7");
 }
 
-/// C1.21
+/// C1.21, C1.18
 #[test]
 fn handler_reads_the_metadata_of_its_request() {
     let (router, contexts) = held();

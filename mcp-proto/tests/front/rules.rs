@@ -310,7 +310,7 @@ fn conversation(own: &str, server: Value) -> Vec<String> {
     wrote
 }
 
-/// C1.16
+/// C1.16, C1.18
 #[test]
 fn names_of_client_and_server_change_no_behaviour() {
     let plain = conversation("a", json!({"name": "b", "version": "1"}));
@@ -362,6 +362,30 @@ fn error_of_a_tool_names_the_extension_that_the_client_must_declare() {
 
     let mut s = ServerHarness::legacy(router());
     assert_eq!(s.error("tools/call", call)["code"], code::INVALID_REQUEST);
+}
+
+/// C2.9: the answer to a client without the extension is of the core protocol.
+#[test]
+fn tool_reverts_to_the_core_protocol_without_the_extension() {
+    let router = || {
+        Router::new("charts", "1.0.0").extension("com.example/charts", json!({})).tool_with(
+            tool("chart"),
+            async |NoArguments {}, cx: Context| {
+                if cx.extension("com.example/charts").is_some() { "a chart" } else { "a table" }
+            },
+        )
+    };
+    let call = json!({"name": "chart", "arguments": {}});
+    let declared = json!({"extensions": {"com.example/charts": {}}});
+    let other = json!({"extensions": {"com.example/other": {}}});
+    for (mut s, expected) in [
+        (ServerHarness::modern_with(router(), declared), "a chart"),
+        (ServerHarness::modern_with(router(), other), "a table"),
+        (ServerHarness::modern(router()), "a table"),
+        (ServerHarness::legacy(router()), "a table"),
+    ] {
+        assert_eq!(s.result("tools/call", call.clone())["content"][0]["text"], expected);
+    }
 }
 
 /// C2.9

@@ -443,3 +443,15 @@ fn closing_client_aborts_the_handshake() {
         assert_eq!(wire.closed(), Some(CloseReason::Done));
     });
 }
+
+/// C2.15: the exchange ends, and no notification says so.
+#[test]
+fn closing_client_does_not_cancel_its_initialize() {
+    scenario(legacy_config(), |wire| {
+        let initialize = wire.expect("initialize");
+        wire.client.at(wire.now).close();
+        wire.expect_abort(&initialize);
+        wire.expect_silence();
+        assert_eq!(wire.closed(), Some(CloseReason::Done));
+    });
+}

@@ -12,6 +12,7 @@ mod legacy;
 mod legacy_sse;
 mod lenient;
 mod modern;
+mod notifications;
 mod parked;
 mod reconnects;
 mod regressions;

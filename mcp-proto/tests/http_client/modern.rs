@@ -328,8 +328,11 @@ fn caller_decides_whether_a_lost_request_is_repeated() {
         let request = wire.client.at(wire.now).request::<CallTool>(&call("pay"), always).unwrap();
         let first = wire.expect("tools/call");
         wire.stream(&first);
+        wire.body(&first, "id: 7\ndata:\n\n");
         wire.end(&first);
         let second = wire.expect("tools/call");
+        assert_ne!(second.id(), first.id());
+        assert_eq!(second.header("last-event-id"), None, "event ids mean nothing in this revision");
         wire.answer(&second, json!({"content": []}));
         wire.result(request);
 

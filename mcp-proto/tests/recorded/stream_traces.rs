@@ -217,13 +217,13 @@ fn session(mode: EraPolicy, eras: Eras, era: Era) -> String {
     t.out
 }
 
-/// C9.14
+/// C9.14, C3.1
 #[test]
 fn peers_of_2026_07_28_send_the_recorded_lines() {
     check("stream_2026-07-28.txt", &session(EraPolicy::Auto, Eras::Both, Era::Modern));
 }
 
-/// C2.10
+/// C2.10, C3.1
 #[test]
 fn peers_of_2025_11_25_send_the_recorded_lines() {
     check("stream_2025-11-25.txt", &session(EraPolicy::LegacyOnly, Eras::Both, Era::Legacy));

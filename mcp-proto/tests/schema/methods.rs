@@ -112,6 +112,7 @@ fn only_initialize_cannot_be_cancelled() {
     assert_eq!(never, ["initialize"]);
 }
 
+/// C5.1
 #[test]
 fn only_three_methods_may_ask_for_input() {
     let asking: Vec<_> = MethodInfo::all().filter(|info| info.input_required).map(|info| info.name).collect();

@@ -1,8 +1,8 @@
 //! Rules that types do not express: trace context, extensions, sampling conversations, base64.
 
 use mcp_proto::schema::{
-    ClientCapabilities, ContentBlock, CreateMessageParams, CreateMessageResult, Json, Meta, SamplingError,
-    ServerCapabilities, TraceContext, TraceError, apps, meta, tasks,
+    ClientCapabilities, ContentBlock, CreateMessageParams, CreateMessageResult, Extension, Json, Meta,
+    SamplingError, ServerCapabilities, TraceContext, TraceError, apps, meta, tasks,
 };
 use serde_json::{Value, json};
 
@@ -98,6 +98,7 @@ fn invalid_trace_context_is_read_as_absent() {
 fn extension_identifier_requires_a_prefix_and_a_name() {
     for good in ["com.example/charts", tasks::EXTENSION, apps::EXTENSION, "example/x", "a-b.c1/d_e.f"] {
         assert!(Meta::is_extension(good), "{good}");
+        assert!(Extension::new(good).is_ok(), "{good}");
         assert!(ClientCapabilities::new().with_extension(good, Json::empty_object()).is_ok());
     }
     for bad in [
@@ -111,6 +112,7 @@ fn extension_identifier_requires_a_prefix_and_a_name() {
         "com.example/-x",
     ] {
         assert!(!Meta::is_extension(bad), "{bad}");
+        assert_eq!(Extension::new(bad).unwrap_err().identifier, bad);
         let refused = ServerCapabilities::new().with_extension(bad, Json::empty_object());
         assert_eq!(refused.unwrap_err().identifier, bad);
     }

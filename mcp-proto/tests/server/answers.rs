@@ -171,7 +171,7 @@ fn error_at(s: &mut ServerHarness, code: i64) -> Value {
     s.code()
 }
 
-/// S1.10
+/// S1.10, C1.12
 #[test]
 fn server_replaces_codes_that_the_modern_revision_forbids() {
     let mut s = ServerHarness::new(config());

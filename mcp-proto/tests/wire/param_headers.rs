@@ -251,7 +251,7 @@ fn headers_encode_text_that_a_header_cannot_carry() {
     }
 }
 
-/// R6, C4.10: integers, of at most 53 bits.
+/// R6, C4.10, C4.11: integers, of at most 53 bits.
 #[test]
 fn headers_mirror_only_integers_of_53_bits() {
     let schema = one(json!({"type": "integer", "x-mcp-header": "A"}));

@@ -220,6 +220,7 @@ fn check_result_kind(
 pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorObject {
     let differences = revision.differences();
     //= S1.10 "Emit only defined codes of -32020…-32099; not -32002/-32042"
+    //= C1.12 "Never emit -32002 or -32042, nor any undefined code in -32020…-32099"
     error.code = match error.code {
         //= S8.12 "Unknown resource → -32002"
         code::RESOURCE_NOT_FOUND => differences.resource_not_found_code,

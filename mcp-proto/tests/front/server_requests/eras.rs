@@ -30,7 +30,7 @@ fn same_handler_sends_a_request_to_a_legacy_client() {
     );
 }
 
-/// S4.1, C5.1: the front's own client and server, in either era, over two buffers.
+/// S4.1, C5.1, C1.6: the front's own client and server, in either era, over two buffers.
 #[test]
 fn handler_gets_answers_from_clients_of_either_era() {
     for mode in [EraPolicy::ModernOnly, EraPolicy::LegacyOnly] {

@@ -134,6 +134,7 @@ fn detection_retries_once_if_a_server_refuses_the_version_that_it_lists() {
     assert_eq!(run.probe(discovered(&["2026-07-28"])), MODERN);
 }
 
+/// C2.5
 #[test]
 fn detection_retries_a_header_mismatch_once_and_then_blames_a_proxy() {
     for status in [200, 400, 403, 500] {
@@ -147,7 +148,7 @@ fn detection_retries_a_header_mismatch_once_and_then_blames_a_proxy() {
     assert_eq!(run.probe(discovered(&["2026-07-28"])), MODERN);
 }
 
-/// A0.5.
+/// A0.5, C2.5
 #[test]
 fn detection_retries_a_missing_capability_once_if_the_client_has_it() {
     let needs =
