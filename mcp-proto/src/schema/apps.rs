@@ -84,10 +84,14 @@ impl Tool {
 
     /// URI of the tool's page; `None` if it has no page or the URI is not a `ui:` URI.
     pub fn page(&self) -> Option<String> {
-        let nested = self.meta.get(META).and_then(|ui| ui.decode::<ToolUi>().ok()?.resource_uri);
-        let uri = nested.or_else(|| self.meta.get(FLAT)?.decode().ok())?;
         //= C14.11 "read `_meta.ui.resourceUri` (`ui://`)"
-        is_page_uri(&uri).then_some(uri)
+        self.named_page().filter(|uri| is_page_uri(uri))
+    }
+
+    /// The URI that the tool names as its page, whatever its scheme.
+    pub(crate) fn named_page(&self) -> Option<String> {
+        let nested = self.meta.get(META).and_then(|ui| ui.decode::<ToolUi>().ok()?.resource_uri);
+        nested.or_else(|| self.meta.get(FLAT)?.decode().ok())
     }
 
     /// Whether the model may call the tool; some tools exist for their page alone.

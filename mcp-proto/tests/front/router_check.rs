@@ -60,6 +60,17 @@ fn router_reports_items_that_a_handler_hides() {
     assert_eq!(failing!(tasks, GetTask).check(), shadowed("task tool", "t", GetTask::NAME));
 }
 
+/// S11.12: a page is at a `ui:` URI; a resource of its media type at another URI is none.
+#[test]
+fn router_refuses_a_tool_whose_page_has_another_scheme() {
+    for uri in ["https://clock.example/page.html", "ui:clock/page"] {
+        let router = empty()
+            .page(uri, "clock", async |_, _| "<p>")
+            .tool_with(tool("clock").with_page(uri), async |NoArguments {}, _| "nine");
+        assert_eq!(router.check(), Err(RouterError::Page { tool: "clock".into(), uri: uri.into() }), "{uri}");
+    }
+}
+
 #[test]
 fn router_accepts_handlers_that_hide_nothing() {
     let by_hand = failing!(failing!(empty(), ListTools), CallTool);

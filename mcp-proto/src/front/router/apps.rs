@@ -39,12 +39,13 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     }
 
     //= S11.12 "Tool `_meta.ui.resourceUri` → `ui://` resource with mimeType text/html;profile=mcp-app"
-    /// Returns the error for a tool whose page is not registered or has the wrong media type.
+    /// Returns the error for a tool whose page has no `ui:` URI, is not registered or has the wrong media type.
     pub(super) fn missing_page(&self) -> Option<RouterError> {
         self.contents.tools.iter().find_map(|entry| {
-            let uri = entry.item.page()?;
+            let uri = entry.item.named_page()?;
             let page = self.contents.resources.get(&uri).and_then(|entry| entry.item.mime_type.as_deref());
-            let there = page == Some(apps::MEDIA_TYPE) || (page.is_none() && self.serves_by_template(&uri));
+            let there = apps::is_page_uri(&uri)
+                && (page == Some(apps::MEDIA_TYPE) || (page.is_none() && self.serves_by_template(&uri)));
             (!there).then(|| RouterError::Page { tool: entry.item.name.clone(), uri })
         })
     }

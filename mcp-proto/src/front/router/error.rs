@@ -90,7 +90,7 @@ pub enum RouterError {
         /// The method.
         name: String,
     },
-    /// The page of a tool is not a registered resource with the media type of pages.
+    /// The page of a tool is not a registered resource at a `ui:` URI with the media type of pages.
     ///
     /// <https://modelcontextprotocol.io/extensions/apps/overview>
     Page {
@@ -209,7 +209,7 @@ impl fmt::Display for RouterError {
             Self::Page { tool, uri } => {
                 write!(
                     f,
-                    "the page {uri:?} of the tool {tool:?} is not registered: register it with `Router::page`"
+                    "the page {uri:?} of the tool {tool:?} is not registered at a ui:// URI: register it with `Router::page`"
                 )
             }
             Self::NotRegistered { kind, name } => {
