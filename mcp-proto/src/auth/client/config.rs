@@ -43,8 +43,8 @@ pub struct AuthConfig {
     pub redirect_uri: String,
     /// Whether issuers get redirect URIs of their own below that one. Default: they share it.
     pub redirect_paths: RedirectPaths,
-    /// The resource to request tokens for, instead of the one in the server's metadata or the server's URL. Metadata that
-    /// names this resource is accepted, whatever the server's URL is. Default: none.
+    /// The resource to request tokens for, instead of the one in the server's metadata or the server's URL: a URL without
+    /// fragment. Metadata that names this resource is accepted, whatever the server's URL is. Default: none.
     pub resource: Option<String>,
     /// Whether the server's metadata may name its URL with one slash more or less at the end. Default: it may, and
     /// [`Event::Tolerated`](super::Event::Tolerated) says so.
@@ -154,8 +154,11 @@ impl AuthConfig {
         if self.preregistrations.iter().filter_map(Preregistration::issuer).any(|issuer| !is_issuer(issuer)) {
             return Err(AuthConfigError::Issuer);
         }
-        if let Some(resource) = &self.resource {
-            canonical_resource(resource).map_err(|_| AuthConfigError::Resource)?;
+        //= C12.11 "no fragment"
+        if let Some(resource) = &self.resource
+            && (canonical_resource(resource).is_err() || resource.contains('#'))
+        {
+            return Err(AuthConfigError::Resource);
         }
         if let Some(url) = &self.client_id_document {
             let path = UriStr::new(url).ok().filter(|url| url.scheme_str() == "https").map(UriStr::path_str);
@@ -479,7 +482,7 @@ pub enum LegacyDiscovery {
 pub enum AuthConfigError {
     /// Tokens may not be sent to the server's URL: it must be `https`, or `http` on loopback.
     Server(FetchPolicyError),
-    /// The configured resource is not a URL.
+    /// The configured resource is not a URL, or has a fragment.
     Resource,
     /// The redirect URI is neither `https` nor `http` on loopback.
     RedirectUri,
@@ -497,7 +500,7 @@ impl fmt::Display for AuthConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Server(error) => write!(f, "tokens may not be sent to the server: {error}"),
-            Self::Resource => f.write_str("the configured resource is not a URL"),
+            Self::Resource => f.write_str("the configured resource is not a URL without a fragment"),
             Self::RedirectUri => f.write_str("the redirect URI is neither https nor http on loopback"),
             Self::ClientIdDocument => {
                 f.write_str("the URL of the client's metadata document is not https with a path")

@@ -1,7 +1,8 @@
 //! Which authorization server a server trusts, and which document says so.
 
 use mcp_proto::auth::client::{
-    AuthError, Deviation, Event, LegacyDiscovery, RefusedRequest, RetryDecision, TrailingSlash,
+    AuthClient, AuthConfigError, AuthError, Deviation, Event, LegacyDiscovery, RefusedRequest, RetryDecision,
+    TrailingSlash,
 };
 use mcp_proto::auth::{FetchPolicyError, IssuerMatch};
 use serde_json::json;
@@ -120,6 +121,32 @@ fn application_can_configure_the_resource_of_tokens() {
     let (mut world, mut host) = (World::new(), Host::new(config, 1));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     assert_eq!(world.issuer().pages[0]["resource"], "https://mcp.example.com");
+}
+
+/// C12.11: a server that does not name itself is named by the canonical form of its URL, with its whole path.
+#[test]
+fn client_names_the_server_by_its_canonical_url() {
+    for (url, resource) in [
+        ("HTTPS://MCP.Example.com:443/mcp", SERVER),
+        ("https://mcp.example.com/", "https://mcp.example.com"),
+        ("https://mcp.example.com/mcp/files", "https://mcp.example.com/mcp/files"),
+    ] {
+        let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
+        host.machine = AuthClient::new(config(), url, [1; 32]).unwrap();
+        host.machine.login(host.now);
+        host.settle(&mut world);
+        let issuer = world.issuer();
+        assert_eq!(issuer.pages[0]["resource"], resource, "{url}");
+        assert_eq!(issuer.requests[0]["resource"], resource, "{url}");
+    }
+}
+
+/// C12.11: a resource has no fragment.
+#[test]
+fn configuration_refuses_a_resource_with_a_fragment() {
+    let mut config = config();
+    config.resource = Some("https://mcp.example.com/mcp#part".into());
+    assert_eq!(AuthClient::new(config, SERVER, [1; 32]).err(), Some(AuthConfigError::Resource));
 }
 
 /// C12.5: the three places of an issuer with a path, and the two of one without.
@@ -299,7 +326,7 @@ fn client_does_not_take_an_html_page_for_metadata() {
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
 }
 
-/// C12.26: every URL is checked before it is fetched, whichever document names it.
+/// C12.23, C12.26: every URL is checked before it is fetched, whichever document names it.
 #[test]
 fn client_fetches_no_url_of_private_networks() {
     for url in [
