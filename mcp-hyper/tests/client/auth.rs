@@ -20,7 +20,7 @@ use smol::channel::{Receiver, unbounded};
 use smol::future::{or, poll_once};
 
 use crate::common::auth_testbed::{AuthTestbed, PathGate, agree, ok, visit};
-use crate::common::client::{call, connect, modern, run};
+use crate::common::client::{call, connect, legacy, modern, run};
 
 /// A user who is shown pages; the pages arrive at the receiver.
 fn interactive_login() -> (Authorization, Receiver<AuthorizationPage>) {
@@ -88,6 +88,49 @@ fn client_sends_every_request_with_the_token_once_the_user_agreed() {
             );
         }
         assert!(seen.iter().all(|seen| !seen.path.contains("token-")), "never in a URL");
+    });
+}
+
+/// C12.12: whatever the method of the HTTP request.
+#[test]
+fn client_sends_every_request_of_a_session_with_the_token() {
+    use serde_json::{Value, json};
+
+    run(async {
+        let town = AuthTestbed::with(|seen| {
+            if seen.path != "/mcp" || seen.header("authorization").is_none() {
+                return None;
+            }
+            let asked: Value = serde_json::from_str(&seen.body).unwrap_or_default();
+            match (&*seen.method, asked["method"].as_str()) {
+                ("DELETE", _) => Some((200, String::new(), String::new())),
+                (_, Some("initialize")) => {
+                    let result = json!({
+                        "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                        "serverInfo": {"name": "town", "version": "1"},
+                    });
+                    let (status, headers, body) =
+                        ok(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }));
+                    Some((status, format!("{headers}mcp-session-id: session-1\r\n"), body))
+                }
+                (_, Some("notifications/initialized")) => Some((202, String::new(), String::new())),
+                _ => None,
+            }
+        })
+        .await;
+        let (authorization, pages) = interactive_login();
+        let (client, driver) = connect(legacy().authorization(authorization), &town.url());
+        let called = smol::spawn({
+            let client = client.clone();
+            async move { call(&client).await }
+        });
+        agree(&pages.recv().await.unwrap().url).await;
+        assert_eq!(called.await.unwrap(), "done");
+        client.close().await;
+        driver.await.unwrap();
+        let asked = town.requests_to("/mcp");
+        assert_eq!(asked.last().unwrap().method, "DELETE");
+        assert!(asked[1..].iter().all(|asked| asked.header("authorization") == Some("Bearer token-1")));
     });
 }
 

@@ -146,7 +146,7 @@ fn text(body: &str) -> String {
     body["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
 }
 
-/// The server discovers and fetches the keys that verify tokens: S10.1 to S10.4 over real sockets.
+/// The server discovers and fetches the keys that verify tokens: S10.1 to S10.4 and S10.7 over real sockets.
 #[test]
 fn server_verifies_tokens_by_the_keys_of_their_issuer() {
     let issuer = Issuer::start(1);

@@ -105,7 +105,7 @@ fn cancelled_request_does_not_hold_back_the_array_of_its_batch() {
     s.expect_silence();
 }
 
-/// D3, contract 9: the responses in the batch resolve their requests, so that no caller waits in vain.
+/// R1, D3, contract 9: the responses in the batch resolve their requests, so that no caller waits in vain.
 #[test]
 fn client_accepts_responses_and_refuses_requests_of_a_batch_at_other_revisions() {
     let mut s = ClientHarness::legacy_at(with_roots(), "2025-06-18");

@@ -60,6 +60,27 @@ fn sessions_are_independent() {
     assert_eq!(web.post_request(&other, "ping", json!({})).message()["result"], json!({}));
 }
 
+/// S10.9, S3.20: nobody can guess the id of a session.
+#[test]
+fn sessions_have_identifiers_of_128_random_bits() {
+    use crate::common::polling::CountingEntropy;
+    use mcp_proto::adapter::Entropy as _;
+    use mcp_proto::transport::http::server::SessionId;
+
+    // The server draws from the same sequence.
+    let drawn = |start| {
+        let mut bytes = [0_u8; 16];
+        CountingEntropy::new(start).fill(&mut bytes);
+        SessionId::from_entropy(bytes).to_string()
+    };
+    let mut web = HttpHarness::new(router().0);
+    let ids = [web.open(), web.open()];
+    assert_ne!(ids[0], ids[1]);
+    for id in ids {
+        assert!(id.len() == 32 && (1..1000).any(|start| drawn(start) == id), "{id}");
+    }
+}
+
 /// S3.23
 #[test]
 fn disconnect_does_not_cancel_the_request_of_a_session() {

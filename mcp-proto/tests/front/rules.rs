@@ -66,6 +66,46 @@ fn client_does_not_send_a_model_response_that_violates_the_tool_choice() {
     }
 }
 
+/// R9: nor does it send the call again with such a response.
+#[test]
+fn client_retries_no_call_with_a_model_response_that_violates_the_tool_choice() {
+    for (mode, calls, goes_out) in
+        [("required", true, true), ("required", false, false), ("none", true, false), ("none", false, true)]
+    {
+        let handlers = ClientHandlers::new()
+            .sampling(move |_, _| async move {
+                if calls {
+                    says(SamplingBlock::ToolUse(ToolUseContent::new("1", "add", Json::empty_object())))
+                } else {
+                    says("I would rather not.")
+                }
+            })
+            .declare(|declared| {
+                *declared = declared.clone().with(mcp_proto::schema::ClientCapability::SamplingTools);
+            });
+        let mut s = ClientHarness::modern_with(handlers);
+        let mut call = s.client.call_tool("think", json!({}));
+        pending(poll(&mut call));
+        let first = s.line();
+        let params = json!({
+            "messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 1,
+            "tools": [{"name": "add", "inputSchema": {"type": "object"}}], "toolChoice": {"mode": mode},
+        });
+        let required = json!({
+            "resultType": "input_required", "requestState": "S",
+            "inputRequests": {"a": {"method": "sampling/createMessage", "params": params}},
+        });
+        s.receive(&[answer(&first["id"], required)]);
+        if goes_out {
+            let again = s.line();
+            assert_eq!(again["params"]["inputResponses"]["a"]["model"], "a model", "{mode} {calls}: {again}");
+        } else {
+            s.expect_silence();
+            assert!(ready(poll(&mut call)).is_err(), "{mode} {calls}");
+        }
+    }
+}
+
 /// C11.3: the token limit is for the handler to apply.
 #[test]
 fn handler_receives_the_token_limit() {

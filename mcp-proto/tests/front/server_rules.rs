@@ -62,6 +62,27 @@ fn handler_of_a_method_declares_the_capability_of_the_method() {
 }
 
 /// R5, S1.19, S8.17: a method without its capability is unknown.
+/// R5: so does the handshake of earlier revisions.
+#[test]
+fn handshake_declares_what_is_registered() {
+    let initialized = |router: Router| {
+        let info = json!({"name": "t", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        ServerHarness::unintroduced(router).result("initialize", params)["capabilities"].clone()
+    };
+    assert_eq!(initialized(server()), json!({}));
+    let all = server()
+        .tool_with(tool("t"), async |NoArguments {}, _| "")
+        .prompt(Prompt::new("p"), async |Any {}, _| "")
+        .resource(Resource::new("x:y", "y"), async |_, _| "")
+        .completion(async |_, _| Vec::<String>::new());
+    assert_eq!(initialized(all), json!({"tools": {}, "prompts": {}, "resources": {}, "completions": {}}));
+    let raw = server().handler::<ReadResource, _, _>(async |_, _| {
+        Cached::new(CacheHint::none(), ReadResourceResult::new(Vec::new()))
+    });
+    assert_eq!(initialized(raw), json!({"resources": {}}));
+}
+
 #[test]
 fn server_answers_no_method_whose_capability_it_does_not_declare() {
     for mut s in [ServerHarness::modern(server()), ServerHarness::legacy(server())] {

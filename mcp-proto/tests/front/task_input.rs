@@ -142,6 +142,30 @@ fn task_does_not_request_undeclared_input() {
     assert_eq!((&task["status"], &task["result"]["isError"]), (&json!("completed"), &json!(true)));
 }
 
+/// S9.1: a task requests no secret either.
+#[test]
+fn task_requests_no_secret_by_a_form() {
+    use mcp_proto::schema::{ElicitParams, ElicitSchema, StringSchema};
+
+    let router = Router::new("curious", "1").tasks(TaskConfig::default()).task_tool(
+        tool("login"),
+        TaskChoice::Optional,
+        async |NoArguments {}, cx: Context| {
+            let form = ElicitSchema::new([("password", StringSchema::new().into())]);
+            match cx.elicit("login", ElicitParams::form("Log in.", form)).await {
+                Ok(_) => "asked".to_owned(),
+                Err(error) => error.to_string(),
+            }
+        },
+    );
+    let mut s = ServerHarness::modern_with(router, capabilities());
+    let id = begin(&mut s, "login");
+    let task = get(&mut s, &id);
+    assert_eq!((&task["status"], keys(&task)), (&json!("completed"), vec![]));
+    let said = task["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("elicit_url"), "{said}");
+}
+
 #[test]
 fn cancelled_task_has_no_input_requests() {
     let mut s = modern();

@@ -9,7 +9,7 @@ use mcp_proto::transport::http::Verb;
 use super::config;
 use super::sim::{Host, ISSUER, Outcome, SERVER, UserAction, World};
 
-/// C12.2, C12.11, C12.12: the whole way, in the order of the specification.
+/// C12.2, C12.7, C12.11, C12.12: the whole way, in the order of the specification.
 #[test]
 fn client_opens_a_page_after_a_refusal_and_repeats_the_request_with_a_token() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));

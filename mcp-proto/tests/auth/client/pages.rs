@@ -34,7 +34,7 @@ fn client_opens_no_page_without_pkce() {
     }
 }
 
-/// C12.25.
+/// C12.23, C12.25.
 #[test]
 fn client_opens_only_pages_with_safe_urls() {
     for url in [
@@ -235,21 +235,23 @@ fn client_compares_the_issuer_of_a_redirect_exactly() {
     }
 }
 
-/// C12.10, C12.29: text of another issuer is not shown.
+/// C12.10, C12.29: text of another issuer is not shown, nor text whose issuer is unknown.
 #[test]
 fn client_does_not_show_the_error_of_another_issuer() {
-    let mut world = World::new();
-    let (mut host, back) = open(&mut world);
-    let state = Redirect::parse(&back).state.unwrap();
-    let mut redirect =
-        Redirect::parse("?error=please_call&error_description=+44+20+7946&iss=https://evil.example");
-    redirect.state = Some(state);
-    let finished = host.machine.finish(host.now, redirect);
-    host.show(&finished);
-    assert_eq!(finished, Err(FinishError::Failed(AuthError::RedirectIssuerMismatch)));
-    host.drive(&mut world);
-    assert_eq!(host.events.last(), Some(&Event::Failed(AuthError::RedirectIssuerMismatch)));
-    assert!(!host.shown.contains("7946") && !host.shown.contains("please_call"));
+    for iss in ["&iss=https://evil.example", "&iss=", ""] {
+        let mut world = World::new();
+        let (mut host, back) = open(&mut world);
+        let state = Redirect::parse(&back).state.unwrap();
+        let query = format!("?error=please_call&error_description=+44+20+7946{iss}");
+        let mut redirect = Redirect::parse(&query);
+        redirect.state = Some(state);
+        let finished = host.machine.finish(host.now, redirect);
+        host.show(&finished);
+        assert_eq!(finished, Err(FinishError::Failed(AuthError::RedirectIssuerMismatch)), "{iss}");
+        host.drive(&mut world);
+        assert_eq!(host.events.last(), Some(&Event::Failed(AuthError::RedirectIssuerMismatch)));
+        assert!(!host.shown.contains("7946") && !host.shown.contains("please_call"));
+    }
 }
 
 #[test]

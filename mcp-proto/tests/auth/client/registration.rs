@@ -317,7 +317,7 @@ fn unknown_client_registers_again() {
     assert_eq!(world.issuer().registrations.len(), 3);
 }
 
-/// The metadata names the method to send a client secret; the default is the header.
+/// C12.27: the metadata names the method to send a client secret; the default is the header.
 #[test]
 fn client_sends_its_secret_by_the_method_of_the_metadata() {
     for (takes, header, form, name) in [

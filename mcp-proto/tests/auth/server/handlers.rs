@@ -94,6 +94,7 @@ fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"))
 }
 
+/// S10.3, S10.9
 #[test]
 fn server_refuses_a_request_without_a_token() {
     let mut web = web("");
@@ -106,7 +107,7 @@ fn server_refuses_a_request_without_a_token() {
     assert_eq!((head.status, demand(&head).error.as_deref()), (401, Some("invalid_token")));
 }
 
-/// S10.3
+/// S10.3, S10.9
 #[test]
 fn server_checks_every_request_of_either_era() {
     let mut web = web("ada~mcp");
@@ -317,7 +318,7 @@ fn handler_can_deny_a_request_without_a_guard() {
     assert_eq!(caller.json()["error"]["message"], "not you");
 }
 
-/// S10.9
+/// S9.3, S10.9
 #[test]
 fn session_id_is_no_credential() {
     let mut web = web("ada~mcp");
@@ -352,7 +353,7 @@ fn task_belongs_to_the_principal_that_started_it() {
     assert_eq!(answer["result"]["taskId"], task, "{answer}");
 }
 
-/// S10.9
+/// S9.3, S10.9
 #[cfg(feature = "seal")]
 #[test]
 fn sealed_state_is_valid_only_for_its_principal() {

@@ -108,7 +108,7 @@ fn checker_refuses_an_inactive_or_foreign_token() {
     }
 }
 
-/// A client on its own behalf is not the user of the same name.
+/// S9.3: a client on its own behalf is not the user of the same name.
 #[test]
 fn checker_distinguishes_clients_from_users() {
     let mut machine = active();

@@ -123,7 +123,7 @@ impl CheckAndVerify for JwtChecker {
 
 // --- Claims ---
 
-/// S10.2
+/// S9.3, S10.2
 #[test]
 fn token_of_a_trusted_issuer_has_its_permissions() {
     let access = good(fixed().check_and_verify(at(0), &signed(1, &header(), &claims())));

@@ -84,14 +84,23 @@ fn call_cancelled_before_its_response_leaves_no_task() {
     assert!(!gate.has_begun() || gate.dropped() == 1);
 }
 
-/// S11.9
+/// S11.9, S10.9
 #[test]
 fn tasks_have_identifiers_of_128_random_bits() {
+    use crate::common::polling::CountingEntropy;
+    use mcp_proto::adapter::Entropy as _;
+
+    // The server draws from the same sequence.
+    let drawn = |start| {
+        let mut bytes = [0_u8; 16];
+        CountingEntropy::new(start).fill(&mut bytes);
+        bytes.map(|byte| format!("{byte:02x}")).concat()
+    };
     let (mut s, _gate) = modern();
     let ids: Vec<Value> = (0..3).map(|_| begin(&mut s, "hold")["taskId"].clone()).collect();
     for id in &ids {
         let id = id.as_str().unwrap();
-        assert!(id.len() == 32 && id.chars().all(|c| c.is_ascii_hexdigit()), "{id}");
+        assert!(id.len() == 32 && (1..1000).any(|start| drawn(start) == id), "{id}");
     }
     assert!(ids[0] != ids[1] && ids[1] != ids[2]);
 }

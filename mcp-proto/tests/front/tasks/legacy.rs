@@ -111,6 +111,21 @@ fn client_cancels_a_legacy_task_once() {
     assert_eq!(get(&mut s, &json!(id))["status"], "cancelled");
 }
 
+/// S11.11: a task that has ended stays as it is.
+#[test]
+fn client_cannot_cancel_a_legacy_task_that_has_ended() {
+    let failure = Err(ErrorObject::new(-32603, "no such job"));
+    for (verdict, status) in [(text("done"), "completed"), (failure, "failed")] {
+        let (mut s, gate) = legacy();
+        let id = begin_legacy(&mut s, "hold");
+        gate.open(verdict);
+        assert_eq!(s.line()["params"]["status"], status);
+        assert_eq!(s.error("tasks/cancel", json!({"taskId": id}))["code"], -32602, "{status}");
+        assert_eq!(get(&mut s, &json!(id))["status"], status);
+        s.expect_silence();
+    }
+}
+
 /// S11.11
 #[test]
 fn an_unknown_task_is_an_invalid_parameter_to_legacy_clients() {
@@ -187,6 +202,10 @@ fn server_lists_legacy_tasks_if_configured() {
     assert_eq!(s.error("tasks/list", json!({"cursor": "nonesuch"}))["code"], -32602);
     gate.open(text("done"));
     assert_eq!(s.line()["params"]["status"], "completed");
+    while s.try_line().is_some() {}
+    // They have ended, and can still be fetched.
+    let page = s.result("tasks/list", json!({}));
+    assert_eq!((listed(&page), &page["tasks"][0]["status"]), (ids[..2].to_vec(), &json!("completed")));
 }
 
 /// S11.11: a server that cannot distinguish its clients lists nothing.

@@ -247,6 +247,23 @@ fn subscriptions_receive_every_change_of_a_task() {
     s.expect_silence();
 }
 
+/// S11.10: progress and logs are not sent on the stream of a subscription to the task either.
+#[test]
+fn subscription_to_a_task_receives_no_progress_and_no_logs() {
+    let (mut s, gate) = modern();
+    let meta = |token: &str| json!({"progressToken": token, "io.modelcontextprotocol/logLevel": "debug"});
+    let id = s.result("tools/call", json!({"name": "hold", "_meta": meta("p")}))["taskId"].clone();
+    s.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}, "_meta": meta("q")}));
+    assert_eq!(s.line()["params"]["notifications"]["taskIds"], json!([id]));
+    let cx = gate.context();
+    cx.progress(Progress::new(1));
+    cx.log(LoggingLevel::Error, "hot");
+    s.expect_silence();
+    cx.status("halfway");
+    assert_eq!(s.line()["method"], "notifications/tasks");
+    s.expect_silence();
+}
+
 /// S11.6
 #[test]
 fn client_that_does_not_declare_tasks_may_not_subscribe_to_them() {
