@@ -84,13 +84,17 @@ impl Root {
 
     /// Checks that the root may be sent to a server.
     ///
-    /// It must be a `file:` URI of this machine without `.` and `..` in any encoding. The front checks the roots that
+    /// It must be a `file://` URI of this machine without `.` and `..` in any encoding. The front checks the roots that
     /// handlers return.
     ///
     /// # Errors
     /// The first rule that the URI breaks.
     pub fn check(&self) -> Result<(), RootError> {
-        segments(&self.uri).map(drop)
+        segments(&self.uri)?;
+        //= C11.7 "Roots: `file://` URIs only"
+        let complete =
+            self.uri.get(.."file://".len()).is_some_and(|start| start.eq_ignore_ascii_case("file://"));
+        if complete { Ok(()) } else { Err(RootError::Scheme) }
     }
 
     /// Whether `uri` is this root or lies within it.
@@ -147,7 +151,7 @@ fn segments(uri: &str) -> Result<Vec<Vec<u8>>, RootError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RootError {
-    /// Its scheme is not `file:`.
+    /// It does not start with `file://`.
     Scheme,
     /// It names another machine.
     Host,
@@ -160,7 +164,7 @@ pub enum RootError {
 impl fmt::Display for RootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Scheme => "the root is not a `file:` URI",
+            Self::Scheme => "the root is not a `file://` URI",
             Self::Host => "the root's URI names another machine: leave the host out",
             Self::NotAbsolute => "the root's path is not absolute, or not a valid URI path",
             Self::Traversal => "the root's path contains `.`, `..`, or a name with a separator or NUL",

@@ -15,6 +15,7 @@ mod backpressure;
 mod cancellation;
 mod capabilities;
 mod client;
+mod client_rules;
 mod connection;
 mod contracts;
 mod custom;

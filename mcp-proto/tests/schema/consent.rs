@@ -356,6 +356,8 @@ fn root_must_be_a_local_file_uri_without_traversal() {
     for (uri, fault) in [
         ("https://example.com/", RootError::Scheme),
         ("/home/me", RootError::Scheme),
+        ("FILE:/home", RootError::Scheme),
+        ("file:/home", RootError::Scheme),
         ("file://server/share", RootError::Host),
         ("file:relative", RootError::NotAbsolute),
         ("file://", RootError::NotAbsolute),
@@ -369,7 +371,8 @@ fn root_must_be_a_local_file_uri_without_traversal() {
     ] {
         assert_eq!(Root::new(uri).check(), Err(fault), "{uri}");
     }
-    for uri in ["file:///home/me", "FILE:/home", "file://localhost/home", "file:///a/...", "file:///a/..b"] {
+    for uri in ["file:///home/me", "FILE:///home", "file://localhost/home", "file:///a/...", "file:///a/..b"]
+    {
         assert_eq!(Root::new(uri).check(), Ok(()), "{uri}");
     }
 }

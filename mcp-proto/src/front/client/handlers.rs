@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 
+use self::method_rules::AnswerRule;
 use crate::front::handler_error::IntoAnswer;
 use crate::front::mode::HandlerContext;
 use crate::front::notification_handlers::NotificationHandlers;
@@ -133,8 +134,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
         self.checked_handler::<Elicit, F, H>(handler)
     }
 
-    /// Sets the handler of requests for the roots that the server may work in (`roots/list`). They are `file:` URIs of
-    /// directories that the user has approved; others are not sent ([`Root::check`](crate::schema::Root::check)).
+    /// Sets the handler of requests for the roots that the server may work in (`roots/list`). They are `file://` URIs
+    /// of directories that the user has approved; others are not sent ([`Root::check`](crate::schema::Root::check)).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
     #[must_use]
@@ -202,7 +203,9 @@ impl<M: HandlerMode> ClientHandlers<M> {
 
     /// Sets the handler of any method. Declare the capability that it requires with [`declare`](Self::declare).
     ///
-    /// A method that the protocol does not define reaches the client from servers of 2025-11-25 and earlier.
+    /// A method that the protocol does not define reaches the client from servers of 2025-11-25 and earlier. Requests
+    /// and answers of [`sampling`](Self::sampling), [`elicitation`](Self::elicitation) and [`roots`](Self::roots) are
+    /// checked here too.
     #[must_use]
     pub fn handler<T, F, H>(mut self, handler: H) -> Self
     where
@@ -212,11 +215,11 @@ impl<M: HandlerMode> ClientHandlers<M> {
     {
         let erased = handler.erase(
             Arc::default(),
-            |params: Option<Raw>, _: &ClientContext| match decode_params::<T>(params) {
-                Ok(params) => Ok((params, ())),
-                Err(error) => Err(Reply::Error(error)),
+            |params: Option<Raw>, _: &ClientContext| {
+                let rule = AnswerRule::of(T::NAME, params.as_ref()).map_err(Reply::Error)?;
+                Ok((decode_params::<T>(params).map_err(Reply::Error)?, rule))
             },
-            |(), output: F::Output| answer(output),
+            |rule: AnswerRule, output: F::Output| answer(&rule, output),
         );
         self.handlers.insert(T::NAME.into(), erased);
         self.declare_tasks();
@@ -255,10 +258,13 @@ impl<M: HandlerMode> ClientHandlers<M> {
     }
 }
 
-/// The reply to a request, from the output of its handler.
-fn answer<R: AnyResult + Send + 'static>(output: impl IntoAnswer<R>) -> Reply {
+/// The reply to a request, from the output of its handler, if that satisfies the rule.
+fn answer<R: AnyResult + Send + 'static>(rule: &AnswerRule, output: impl IntoAnswer<R>) -> Reply {
     match output.into_answer() {
-        Ok(result) => Reply::result(result),
+        Ok(result) => match rule.check(&result) {
+            Ok(()) => Reply::result(result),
+            Err(error) => Reply::Error(error),
+        },
         Err(error) => Reply::Error(error.into_object(|uri| {
             ErrorObject::new(code::INTERNAL_ERROR, format!("there is no resource {uri}"))
         })),

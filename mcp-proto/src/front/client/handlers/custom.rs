@@ -6,6 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 
+use super::method_rules::AnswerRule;
 use super::{ClientContext, ClientHandlers, answer};
 use crate::front::handler_error::IntoAnswer;
 use crate::front::notification_handlers::NotificationQueue;
@@ -66,11 +67,11 @@ impl<M: HandlerMode> ClientHandlers<M> {
         let name = method.clone();
         let erased = handler.erase(
             Arc::default(),
-            move |params: Option<Raw>, _: &ClientContext| match decode_as(&name, params) {
-                Ok(params) => Ok((params, ())),
-                Err(error) => Err(Reply::Error(error)),
+            move |params: Option<Raw>, _: &ClientContext| {
+                let rule = AnswerRule::of(&name, params.as_ref()).map_err(Reply::Error)?;
+                Ok((decode_as(&name, params).map_err(Reply::Error)?, rule))
             },
-            |(), output: F::Output| answer(output),
+            |rule: AnswerRule, output: F::Output| answer(&rule, output),
         );
         self.handlers.insert(Cow::Owned(method), erased);
         self
@@ -91,7 +92,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
                 Ok(params) => Ok((CustomRequest::new(method, params), ())),
                 Err(error) => Err(Reply::Error(error)),
             },
-            |(), output: F::Output| answer(output),
+            |(), output: F::Output| answer(&AnswerRule::None, output),
         );
         self.fallback = Some(erased);
         self

@@ -1,8 +1,10 @@
 //! Checks of a server's requests before their handlers run, and of the handlers' answers.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::future::Future;
 
 use super::{ClientContext, ClientHandlers};
@@ -11,8 +13,11 @@ use crate::front::handler_error::IntoAnswer;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
 use crate::front::{Handler, HandlerMode};
+use crate::peer::AnyResult;
 use crate::rpc::{ErrorObject, Raw, code};
-use crate::schema::{CreateMessage, Elicit, ElicitFormParams, ElicitParams, ListRoots, Method, ToolRule};
+use crate::schema::{
+    CreateMessage, Elicit, ElicitFormParams, ElicitParams, ListRoots, Method, Revision, ToolRule,
+};
 
 /// A method with rules that its types do not express.
 pub(super) trait MethodRules: Method {
@@ -82,6 +87,49 @@ impl MethodRules for ListRoots {
         //= C11.7 "Roots: `file://` URIs only"
         result.roots.iter().try_for_each(|root| root.check().map_err(|fault| failed(&fault)))
     }
+}
+
+/// The rule for the answer to a request whose handler was registered by its method or name.
+pub(super) enum AnswerRule {
+    None,
+    Sampling(<CreateMessage as MethodRules>::Rule),
+    Elicitation(Box<<Elicit as MethodRules>::Rule>),
+    Roots,
+}
+
+impl AnswerRule {
+    /// Checks a request before its handler runs. Returns the rule for its answer.
+    pub(super) fn of(method: &str, params: Option<&Raw>) -> Result<Self, ErrorObject> {
+        let params = params.cloned();
+        match method {
+            CreateMessage::NAME => {
+                CreateMessage::check_request(&decode_params::<CreateMessage>(params)?).map(Self::Sampling)
+            }
+            Elicit::NAME => {
+                let form = Elicit::check_request(&decode_params::<Elicit>(params)?)?;
+                Ok(Self::Elicitation(Box::new(form)))
+            }
+            ListRoots::NAME => Ok(Self::Roots),
+            _ => Ok(Self::None),
+        }
+    }
+
+    /// Checks an answer before it is sent.
+    pub(super) fn check(&self, result: &dyn AnyResult) -> Result<(), ErrorObject> {
+        match self {
+            Self::None => Ok(()),
+            Self::Sampling(rule) => CreateMessage::check_response(rule, &typed::<CreateMessage>(result)?),
+            Self::Elicitation(form) => Elicit::check_response(form, &typed::<Elicit>(result)?),
+            Self::Roots => ListRoots::check_response(&(), &typed::<ListRoots>(result)?),
+        }
+    }
+}
+
+/// The result of a method, from a value that may be of another type.
+fn typed<T: Method>(result: &dyn AnyResult) -> Result<T::Result, ErrorObject> {
+    let mut text = Vec::new();
+    let written = result.write_result(&mut text, Revision::LATEST, None);
+    written.and_then(|()| serde_json::from_slice(&text)).map_err(|fault| failed(&fault))
 }
 
 impl<M: HandlerMode> ClientHandlers<M> {
