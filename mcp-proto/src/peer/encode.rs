@@ -80,15 +80,18 @@ pub struct MetaEntries<'a> {
     pub(crate) options: Option<&'a Meta>,
 }
 
-impl MetaEntries<'_> {
-    /// Whether the protocol, rather than the caller, sets the value of `key`.
-    fn is_reserved(&self, key: &str) -> bool {
-        match key {
-            meta::PROTOCOL_VERSION | meta::CLIENT_CAPABILITIES | meta::CLIENT_INFO | meta::LOG_LEVEL => true,
-            meta::PROGRESS_TOKEN => self.progress.is_some(),
-            _ => false,
-        }
-    }
+/// Whether the protocol, rather than the caller, sets the value of `key`.
+fn is_reserved(key: &str) -> bool {
+    // A progress token of the caller's could equal that of another request.
+    //= C7.8 "unique over active requests"
+    matches!(
+        key,
+        meta::PROTOCOL_VERSION
+            | meta::CLIENT_CAPABILITIES
+            | meta::CLIENT_INFO
+            | meta::LOG_LEVEL
+            | meta::PROGRESS_TOKEN
+    )
 }
 
 struct MergedMeta<'a> {
@@ -119,11 +122,11 @@ impl MergedMeta<'_> {
             entry(out, meta::PROGRESS_TOKEN, &token)?;
         }
         let chosen = entries.options.into_iter().flat_map(Meta::iter);
-        for (key, value) in chosen.clone().filter(|(key, _)| !entries.is_reserved(key)) {
+        for (key, value) in chosen.clone().filter(|(key, _)| !is_reserved(key)) {
             chosen_entry(out, key, value)?;
         }
         let overridden: BTreeSet<&str> = chosen.map(|(key, _)| key).collect();
-        let own = self.own.iter().filter(|(key, _)| !entries.is_reserved(key) && !overridden.contains(key));
+        let own = self.own.iter().filter(|(key, _)| !is_reserved(key) && !overridden.contains(key));
         for (key, value) in own {
             chosen_entry(out, key, value)?;
         }

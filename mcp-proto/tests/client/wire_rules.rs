@@ -4,12 +4,12 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use crate::common::client::{ClientHarness, config};
-use crate::tasks::{INTERVAL, created};
+use crate::tasks::{INTERVAL, created, declared};
 use mcp_proto::peer::client::{WatchFilter, WatchStart};
 use mcp_proto::peer::{ProgressOption, RequestError, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapability, GetPrompt, GetPromptParams, Json, ListResources, ListTools,
-    ReadResource, ReadResourceParams, SubscribeResource, SubscribeResourceParams, UnsubscribeResource,
+    Meta, ReadResource, ReadResourceParams, SubscribeResource, SubscribeResourceParams, UnsubscribeResource,
     UnsubscribeResourceParams,
 };
 use serde_json::{Value, json};
@@ -41,7 +41,24 @@ fn requests_in_flight_have_ids_and_progress_tokens_of_their_own() {
     }
 }
 
-/// C1.14, C1.15, C1.17: the requests of the application, and those that the client makes by itself.
+/// C7.8: the application's metadata sets no progress token: it would not be unique.
+#[test]
+fn metadata_of_the_application_sets_no_progress_token() {
+    let mut meta = Meta::new();
+    meta.insert("progressToken", json!(1));
+    for mut s in [ClientHarness::modern(config()), ClientHarness::legacy(config())] {
+        for (progress, has_one) in [(ProgressOption::Always, true), (ProgressOption::Never, false)] {
+            for _ in 0..2 {
+                let options = RequestOptions::default().progress(progress).meta(meta.clone());
+                let line = call(&mut s, options);
+                let token = line["params"]["_meta"].get("progressToken");
+                assert_eq!(token, has_one.then_some(&line["id"]), "{line}");
+            }
+        }
+    }
+}
+
+/// C1.14, C1.15, C1.17, C14.1: the requests of the application, and those that the client makes by itself.
 #[test]
 fn each_kind_of_modern_request_carries_the_metadata() {
     let mut config = config();
@@ -85,6 +102,7 @@ fn each_kind_of_modern_request_carries_the_metadata() {
         assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28", "{line}");
         assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"]["roots"], json!({}), "{line}");
         assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "test-client", "{line}");
+        assert!(declared(line).is_object(), "{line}");
     }
 }
 

@@ -300,7 +300,7 @@ impl Client {
         let params = write::request(out.buffer(), &Id::Number(number), method, |buffer| {
             let start = buffer.len();
             write_params(buffer, revision, entries)?;
-            asked = self.tasks.support.request_task(entry.info, entry.task.mode, buffer, start);
+            asked = self.tasks.support.request_task(entry.info, revision, entry.task.mode, buffer, start)?;
             entry.stored_params = goes_round.then(|| store_params(buffer, start, revision));
             Ok(())
         })

@@ -2,8 +2,8 @@
 
 use mcp_proto::front::{ClientHandlers, Error, Event as FrontEvent, HandlerError, ToolCallOutcome};
 use mcp_proto::rpc::code;
-use mcp_proto::schema::ElicitResult;
 use mcp_proto::schema::tasks::TaskStatus;
+use mcp_proto::schema::{ClientCapability, ElicitResult};
 use serde_json::{Value, json};
 
 use super::*;
@@ -65,6 +65,51 @@ fn dropping_a_call_cancels_its_task() {
     let id = front.expect("tools/call");
     front.answer(&id, created());
     drop(call);
+    front.expect("tasks/cancel");
+}
+
+/// C14.5: cancellation is cooperative: the task may complete nevertheless.
+#[test]
+fn cancelled_task_may_still_complete() {
+    let mut front = front(ClientHandlers::new());
+    let task_handle = front.client.resume_task("task-1");
+    let mut cancel = boxed(task_handle.cancel());
+    pending(poll(&mut cancel));
+    let id = front.expect("tasks/cancel");
+    front.answer(&id, json!({"resultType": "complete"}));
+    assert!(ready(poll(&mut cancel)).is_ok());
+    drop(cancel);
+
+    let mut wait = boxed(task_handle.wait());
+    pending(poll(&mut wait));
+    let id = front.expect("tasks/get");
+    front.answer(&id, task("working"));
+    pending(poll(&mut wait));
+    front.advance(INTERVAL);
+    let id = front.expect("tasks/get");
+    front.answer(&id, completed());
+    assert_eq!(ready(poll(&mut wait)).unwrap().text_content(), "done");
+    front.expect_silence();
+}
+
+/// C14.4: an unsafe page that a task asks for reaches no handler either.
+#[test]
+fn unsafe_page_of_a_task_never_reaches_the_handler() {
+    let handlers = ClientHandlers::new()
+        .elicitation(async |_, _| -> ElicitResult { panic!("not to be called") })
+        .declare(|declared| *declared = declared.clone().with(ClientCapability::ElicitationUrl));
+    let mut front = front(handlers);
+    let mut call = boxed(front.client.call_tool("slow", json!({})));
+    pending(poll(&mut call));
+    let id = front.expect("tools/call");
+    front.answer(&id, created());
+    pending(poll(&mut call));
+    front.advance(INTERVAL);
+    let id = front.expect("tasks/get");
+    let page = json!({"mode": "url", "message": "m", "url": "javascript:alert(1)", "elicitationId": "e"});
+    let requests = json!({"page": {"method": "elicitation/create", "params": page}});
+    front.answer(&id, with(task("input_required"), "inputRequests", requests));
+    assert!(matches!(ready(poll(&mut call)), Err(Error::Input(_))));
     front.expect("tasks/cancel");
 }
 

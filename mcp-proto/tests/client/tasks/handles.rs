@@ -80,6 +80,26 @@ fn client_queries_and_cancels_a_task_by_its_identifier() {
     assert!(matches!(s.outcome(cancel), Outcome::Result(_)));
 }
 
+/// C14.1: a request about a task declares the extension, even where calls may not become tasks.
+#[test]
+fn each_request_about_a_task_declares_the_extension() {
+    for mode in [TaskMode::Await, TaskMode::Never] {
+        let mut config = config();
+        config.tasks = mode;
+        let mut s = ClientHarness::modern(config);
+        for (command, method) in [
+            (TaskCommand::Follow, "tasks/get"),
+            (TaskCommand::Status, "tasks/get"),
+            (TaskCommand::Cancel, "tasks/cancel"),
+        ] {
+            s.client.at(s.now).task("task-1", command, RequestOptions::default()).unwrap();
+            let line = s.line();
+            assert_eq!(line["method"], method);
+            assert!(declared(&line).is_object(), "{mode:?}: {line}");
+        }
+    }
+}
+
 /// C2.9
 #[test]
 fn client_sends_no_task_request_to_a_server_without_tasks() {

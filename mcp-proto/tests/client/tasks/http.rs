@@ -68,7 +68,7 @@ fn client_repeats_a_poll_that_fails_with_a_server_error() {
     });
 }
 
-/// R7: over HTTP too, a call that requests a task is not cancelled by notification.
+/// C14.5, R7: over HTTP too, a call that requests a task is not cancelled by notification.
 #[test]
 fn legacy_call_cancelled_over_http_before_its_task_exists_cancels_the_task_later() {
     let mut config = crate::common::http_client::config();

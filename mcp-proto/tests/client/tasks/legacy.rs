@@ -24,6 +24,7 @@ fn legacy_call_requests_a_task_only_if_server_and_tool_allow_it() {
         ("optional", TaskMode::Never, false),
         ("required", TaskMode::Await, true),
         ("required", TaskMode::Handle, true),
+        ("required", TaskMode::Never, false),
     ];
     for (tool, mode, asks) in cases {
         let (_, line) = call(&mut s, tool, RequestOptions::default().task(mode));
@@ -34,6 +35,29 @@ fn legacy_call_requests_a_task_only_if_server_and_tool_allow_it() {
         let mut s = legacy_with(capabilities);
         let (_, line) = call(&mut s, "required", RequestOptions::default().task(TaskMode::Handle));
         assert!(line["params"].get("task").is_none(), "{line}");
+    }
+}
+
+/// C14.7: the application's own request for a task obeys the same rules.
+#[test]
+fn client_sends_no_task_of_the_application_where_none_is_allowed() {
+    let with_tasks = legacy_capabilities();
+    for (capabilities, tool, allowed) in [
+        (json!({"tools": {}}), "required", false),
+        (json!({"tools": {}, "tasks": {"requests": {}}}), "required", false),
+        (with_tasks.clone(), "plain", false),
+        (with_tasks.clone(), "forbidden", false),
+        (with_tasks.clone(), "unheard-of", false),
+        (with_tasks, "optional", true),
+    ] {
+        let mut s = legacy_with(capabilities);
+        let params = json!({"name": tool, "task": {"ttl": 60000}}).to_string();
+        let params: CallToolParams = serde_json::from_str(&params).unwrap();
+        let sent = s.client.at(s.now).request::<CallTool>(&params, RequestOptions::default());
+        assert_eq!(matches!(sent, Err(RequestError::Encode(_))), !allowed, "{tool}: {sent:?}");
+        let line = s.try_line();
+        assert_eq!(line.is_some_and(|line| line["params"]["task"]["ttl"] == 60000), allowed, "{tool}");
+        s.expect_silence();
     }
 }
 
@@ -151,6 +175,7 @@ fn legacy_call_cancelled_before_its_task_exists_cancels_the_task_later() {
     assert!(s.take_events().iter().all(|event| !matches!(event, Event::Outcome { .. })));
 }
 
+/// C14.5
 #[test]
 fn legacy_call_that_times_out_before_its_task_exists_sends_no_cancellation() {
     let mut s = legacy();

@@ -196,6 +196,7 @@ fn client_cancels_a_task_by_a_cancel_request() {
     s.client.at(s.now).cancel(request, Some("enough"));
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     let line = s.line();
+    assert!(declared(&line).is_object(), "{line}");
     assert_eq!((&line["method"], &line["params"]["taskId"]), (&json!("tasks/cancel"), &json!("task-1")));
     // The client stops polling it, whatever the server does with the cancellation.
     s.answer_error(&line["id"], code::INVALID_PARAMS, None);
@@ -278,6 +279,7 @@ fn client_accepts_a_task_status_whose_result_type_is_task() {
     result(s.outcome(request));
 }
 
+/// C14.5
 #[test]
 fn task_outlives_request_timeouts_but_not_its_hard_timeout() {
     let mut s = ClientHarness::modern(config());

@@ -187,6 +187,9 @@ impl Client {
             self.perform_task(now, number, out);
             return Ok(());
         }
+        // Even where calls may not become tasks: the server refuses a command of a client that does not declare them.
+        //= C14.1 "Declare `io.modelcontextprotocol/tasks` on each request"
+        let options = &RequestOptions { task: Some(TaskMode::Await), ..options.clone() };
         let entry = self.entry(now, Some(info), options);
         self.transmit(number, entry, info.name, &write_of(&TaskIdParams::new(id)), options, out)
     }

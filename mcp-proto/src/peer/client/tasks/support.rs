@@ -58,26 +58,45 @@ impl ToolTaskSupport {
     }
 
     /// Adds a request for a task to the parameters of a request, which start at `start` in `out`, if it is a tool call
-    /// that should become a task. Returns whether it was added.
+    /// that should become a task. Returns whether the call requests a task.
+    ///
+    /// # Errors
+    /// If the application requests a task itself, and the server does not run the tool as a task.
     pub(in crate::peer::client) fn request_task(
         &self,
         info: Option<&MethodInfo>,
+        revision: Revision,
         mode: TaskMode,
         out: &mut Vec<u8>,
         start: usize,
-    ) -> bool {
+    ) -> Result<bool, serde_json::Error> {
         let is_call = info.is_some_and(|info| info.name == CallTool::NAME);
-        //= C14.7 "Experimental 2025 tasks: only with capability"
-        if !is_call || !self.is_offered || mode == TaskMode::Never {
-            return false;
+        if !is_call || revision != Revision::V2025_11_25 {
+            return Ok(false);
         }
         let params = out.get(start..).unwrap_or_default();
         let params = core::str::from_utf8(params).unwrap_or_default();
-        let Ok([name, task]) = read_members(params, ["name", "task"]) else { return false };
-        if task.is_some() {
-            return true;
+        let Ok([name, task]) = read_members(params, ["name", "task"]) else { return Ok(false) };
+        let by_application = task.is_some();
+        //= C14.7 "Experimental 2025 tasks: only with capability"
+        if !self.is_offered {
+            return if by_application {
+                Err(refusal("the server runs no calls as tasks"))
+            } else {
+                Ok(false)
+            };
         }
         let support = decode_member(name).and_then(|JsonStr(name)| self.tools.get(&*name));
+        if by_application {
+            //= C14.7 "taskSupport absent/forbidden → no task"
+            return match support {
+                Some(_) => Ok(mode != TaskMode::Never),
+                None => Err(refusal("the server has listed no such tool that runs as a task")),
+            };
+        }
+        if mode == TaskMode::Never {
+            return Ok(false);
+        }
         //= C14.7 "taskSupport absent/forbidden → no task, required → task"
         let wanted = match support {
             Some(TaskSupport::Required) => true,
@@ -88,6 +107,10 @@ impl ToolTaskSupport {
             out.pop();
             out.extend_from_slice(br#","task":{}}"#);
         }
-        wanted
+        Ok(wanted)
     }
+}
+
+fn refusal(reason: &'static str) -> serde_json::Error {
+    serde::ser::Error::custom(reason)
 }
