@@ -45,6 +45,7 @@ fn interactive_login() -> (Authorization, Receiver<AuthorizationPage>) {
     (authorization, opened)
 }
 
+/// C8.2
 #[test]
 fn client_shows_no_private_answer_after_a_login_or_a_logout() {
     run(async {
@@ -85,7 +86,7 @@ fn client_shows_no_private_answer_after_a_login_or_a_logout() {
     });
 }
 
-/// The headers are known only when a request is sent, and none is sent while the cache serves a result.
+/// C8.2: the headers are known only when a request is sent, and none is sent while the cache serves a result.
 #[test]
 fn client_caches_nothing_private_while_the_application_changes_headers() {
     run(async {

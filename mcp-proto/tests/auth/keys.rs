@@ -98,6 +98,7 @@ fn debug_output_hides_a_key() {
     assert_eq!(format!("{:?}", key().with_key_id("k")), "Es256(..)");
 }
 
+/// C14.8
 #[test]
 fn assertion_identifies_the_client_for_five_minutes() {
     let key = key().with_key_id("key 1");

@@ -290,6 +290,7 @@ fn client_drops_a_late_response_to_a_cancelled_request() {
     s.expect_silence();
 }
 
+/// C7.6
 #[test]
 fn a_request_cancelled_before_it_was_sent_never_goes_out() {
     let mut s = ClientHarness::open(config());

@@ -75,6 +75,43 @@ fn client_refuses_an_undeclared_elicitation_mode_or_tools() {
     let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
     s.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "elicitation/create", "params": form}));
     s.expect_silence();
+    let reached = s.take_events().iter().filter(|event| matches!(event, Event::Request { .. })).count();
+    assert_eq!(reached, 1, "the form alone");
+}
+
+/// C10.1, C10.3: a request without a mode is one for a form.
+#[test]
+fn client_that_declares_pages_alone_refuses_forms() {
+    let mut config = config();
+    config.capabilities = serde_json::from_str(r#"{"elicitation":{"url":{}}}"#).unwrap();
+    let mut s = ClientHarness::legacy(config);
+    let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+    let page = json!({"mode": "url", "message": "m", "url": "https://example.com", "elicitationId": "e"});
+    let mut named = form.clone();
+    named["mode"] = json!("form");
+    for (params, accepted) in [(form, false), (named, false), (page, true)] {
+        s.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params}));
+        let code = s.try_line().map(|line| line["error"]["code"].clone());
+        assert_eq!(code, (!accepted).then(|| json!(-32602)), "{params}");
+        let reached = s.take_events().iter().any(|event| matches!(event, Event::Request { .. }));
+        assert_eq!(reached, accepted, "{params}");
+    }
+}
+
+/// C11.3: a choice of tools needs the capability as the tools do.
+#[test]
+fn client_refuses_an_undeclared_tool_choice() {
+    let params = json!({"messages": [], "maxTokens": 1, "toolChoice": {"mode": "auto"}});
+    for (capabilities, accepted) in [(r#"{"sampling":{}}"#, false), (r#"{"sampling":{"tools":{}}}"#, true)] {
+        let mut config = config();
+        config.capabilities = serde_json::from_str(capabilities).unwrap();
+        let mut s = ClientHarness::legacy(config);
+        s.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": params}));
+        let code = s.try_line().map(|line| line["error"]["code"].clone());
+        assert_eq!(code, (!accepted).then(|| json!(-32602)));
+        let reached = s.take_events().iter().any(|event| matches!(event, Event::Request { .. }));
+        assert_eq!(reached, accepted);
+    }
 }
 
 /// C1.5, C3.2

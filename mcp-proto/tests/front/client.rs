@@ -183,7 +183,7 @@ fn caller_can_cancel_a_call_with_a_reason() {
     );
 }
 
-/// C7.2
+/// C7.2, C9.8
 #[test]
 fn request_can_have_its_own_timeout() {
     let mut s = ClientHarness::modern();
@@ -333,6 +333,28 @@ fn list_reads_all_pages_and_takes_the_empty_string_as_a_cursor() {
     s.answer(&line["id"], page(&["c"], Value::Null));
     let tools = ready(poll(&mut list)).unwrap();
     assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+}
+
+/// C9.1: a cursor goes back as it came, whatever it holds.
+#[test]
+fn cursor_returns_unchanged_in_both_eras() {
+    let long = "x".repeat(5000);
+    let cursors = [" ", "0", "null", "a%2Fb+c==", "\u{0}\n\"\\é\u{1f600}", long.as_str()];
+    for mut s in [ClientHarness::modern(), ClientHarness::legacy()] {
+        let mut list = s.client.list_tools();
+        pending(poll(&mut list));
+        let mut id = s.expect("tools/list");
+        for cursor in cursors {
+            s.answer(&id, page(&["a"], json!(cursor)));
+            pending(poll(&mut list));
+            let line = s.line();
+            assert_eq!(line["params"]["cursor"], json!(cursor));
+            id = line["id"].clone();
+        }
+        s.answer(&id, json!({"resultType": "complete", "tools": []}));
+        assert_eq!(ready(poll(&mut list)).unwrap().len(), cursors.len());
+        s.expect_silence();
+    }
 }
 
 /// C8.6

@@ -1,9 +1,10 @@
 //! What a client declares, and what it understands of the server's errors.
 
-use crate::common::front::ClientHarness;
+use crate::common::front::{ClientHarness, config};
 use crate::common::messages::error_with;
 use crate::common::polling::{pending, poll, ready};
 use mcp_proto::front::{ClientHandlers, Error};
+use mcp_proto::peer::client::EraPolicy;
 use mcp_proto::schema::{
     ClientCapability, CreateMessageResult, ElicitResult, ListRootsResult, Role, SamplingContent,
 };
@@ -66,6 +67,35 @@ fn each_request_declares_the_capabilities_that_have_handlers() {
     let form = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
     let mut s = ClientHarness::modern_with(form);
     assert_eq!(declared(&mut s), json!({"elicitation": {"form": {}}}));
+    let pages = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
+    let mut s = ClientHarness::modern_with(everything(pages));
+    assert_eq!(declared(&mut s), json!({"elicitation": {"form": {}, "url": {}}}));
+}
+
+/// C11.1, C10.1: the same in the handshake of earlier revisions.
+#[test]
+fn handshake_declares_the_capabilities_that_have_handlers() {
+    let sampling = || {
+        ClientHandlers::new().sampling(async |_, _| {
+            CreateMessageResult::new(Role::Assistant, SamplingContent::from("Hello"), "none")
+        })
+    };
+    let form = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
+    for (handlers, expected) in [
+        (everything(ClientHandlers::new()), json!({})),
+        (sampling(), json!({"sampling": {}})),
+        (everything(sampling()), json!({"sampling": {"context": {}, "tools": {}}})),
+        (form, json!({"elicitation": {"form": {}}})),
+    ] {
+        let mut config = config();
+        config.era_policy = EraPolicy::LegacyOnly;
+        let mut s = ClientHarness::open(config, handlers);
+        let mut initialize = s.line();
+        assert_eq!(initialize["method"], "initialize");
+        let declared = &mut initialize["params"]["capabilities"];
+        declared.as_object_mut().unwrap().remove("extensions");
+        assert_eq!(*declared, expected);
+    }
 }
 
 /// C1.13
@@ -91,7 +121,7 @@ fn client_recognises_a_missing_resource_by_the_codes_of_all_revisions() {
     assert!(!Error::Cancelled.is_resource_not_found());
 }
 
-/// C9.2
+/// C9.1, C9.2
 #[test]
 fn list_may_fit_on_one_page() {
     let mut s = ClientHarness::modern();

@@ -26,6 +26,7 @@ fn tolerated(events: &mut Events<Event>) -> Vec<Leniency> {
     found
 }
 
+/// C9.1
 #[test]
 fn repeated_empty_cursor_ends_the_list() {
     for (pages, names) in [
@@ -52,6 +53,7 @@ fn repeated_empty_cursor_ends_the_list() {
     }
 }
 
+/// C9.1
 #[test]
 fn repeated_empty_cursor_is_an_error_for_a_strict_client() {
     let mut strict = config();

@@ -188,7 +188,7 @@ fn closing_client_lets_requests_finish() {
     });
 }
 
-/// C4.24
+/// C7.6, C4.24
 #[test]
 fn client_cancels_a_request_by_a_notification() {
     legacy(config(), |wire, _| {

@@ -106,7 +106,7 @@ fn client_omits_and_reports_a_tool_that_cannot_be_called() {
     });
 }
 
-/// C4.13
+/// C9.1, C4.13
 #[test]
 fn client_repeats_a_call_after_a_header_mismatch_once_it_has_listed_the_tools() {
     modern(config(), |wire| {

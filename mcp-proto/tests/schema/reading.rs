@@ -184,6 +184,7 @@ fn tool_without_input_schema_accepts_any_object() {
     assert_eq!(odd.tools.invalid().len(), 1);
 }
 
+/// C9.11
 #[test]
 fn resource_contents_are_text_or_blob_by_their_field() {
     let text =
@@ -194,6 +195,7 @@ fn resource_contents_are_text_or_blob_by_their_field() {
     assert!(matches!(&result.contents[2], ResourceContents::Unknown(_)));
 }
 
+/// C9.11
 #[test]
 fn sampling_content_is_one_block_or_a_list() {
     let one: SamplingMessage = round_trip(r#"{"role":"user","content":{"type":"text","text":"a"}}"#);

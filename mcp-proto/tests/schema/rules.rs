@@ -308,15 +308,15 @@ fn bytes_survive_base64_and_invalid_base64_is_an_error() {
     let bytes: Vec<u8> = (0..=255).collect();
     let ContentBlock::Image(mut image) = ContentBlock::image_bytes(&bytes, "image/png") else { panic!() };
     assert_eq!(image.bytes().unwrap(), bytes);
-    let ContentBlock::Audio(audio) = ContentBlock::audio_bytes(&bytes, "audio/wav") else { panic!() };
+    let ContentBlock::Audio(mut audio) = ContentBlock::audio_bytes(&bytes, "audio/wav") else { panic!() };
     assert_eq!(audio.bytes().unwrap(), bytes);
-    let blob = mcp_proto::schema::BlobResourceContents::from_bytes("x:y", &bytes);
+    let mut blob = mcp_proto::schema::BlobResourceContents::from_bytes("x:y", &bytes);
     assert_eq!(blob.bytes().unwrap(), bytes);
     // Base64 without padding is accepted.
     image.data = "aGk".into();
     assert_eq!(image.bytes().unwrap(), b"hi");
     for bad in ["aGk=\n", "a", "####", "aGk==", "YWJj-_", "aGl="] {
-        image.data = bad.into();
-        assert!(image.bytes().is_err(), "{bad:?}");
+        (image.data, audio.data, blob.blob) = (bad.into(), bad.into(), bad.into());
+        assert!(image.bytes().is_err() && audio.bytes().is_err() && blob.bytes().is_err(), "{bad:?}");
     }
 }

@@ -149,7 +149,7 @@ fn display_name_prefers_the_title_then_the_annotations_title() {
     assert_eq!(Resource::new("a:b", "name").display_name(), "name");
 }
 
-/// D7
+/// C10.1, D7
 #[test]
 fn empty_capabilities_mean_form_mode_and_sampling_without_tools() {
     let declared: ClientCapabilities = serde_json::from_str(r#"{"sampling":{},"elicitation":{}}"#).unwrap();

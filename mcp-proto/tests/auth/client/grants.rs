@@ -63,6 +63,11 @@ fn client_can_authenticate_by_a_signed_assertion() {
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     let request = world.issuer().requests[0].clone();
     assert!(!request.contains_key("client_id"));
+    assert!(!request.contains_key("client_secret") && world.issuer().authorizations[0].is_none());
+    assert_eq!((&*request["grant_type"], &*request["resource"]), ("client_credentials", SERVER));
+    let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+    assert_eq!(request["client_assertion_type"], kind);
+    assert_eq!((host.pages(), world.count("/register")), (0, 0));
     let (_, claims) = claims(&request["client_assertion"]);
     assert_eq!((claims["sub"].as_str(), claims["aud"].as_str()), (Some("machine"), Some(ISSUER)));
     host.keeps_secrets(&world);
@@ -175,6 +180,35 @@ fn identity_provider_can_decide_in_place_of_the_user() {
     }
 }
 
+/// C14.9, C14.10: both requests name the resource as it names itself, and the client is the authorization server's.
+#[test]
+fn identity_provider_learns_the_resource_of_the_metadata() {
+    let named = "https://MCP.example.com/mcp";
+    let place = ProviderLocation::TokenEndpoint(format!("{IDP}/token"));
+    let (mut world, mut host) = (world_with_client(), Host::new(with(enterprise(place), password()), 1));
+    provider(&mut world);
+    world.describe(json!({ "resource": named }));
+    host.assertion = Ok(Secret::new("assert-id-token-1"));
+    host.holds = true;
+    host.machine.login(host.now);
+    host.drive(&mut world);
+    let mut exchange = None;
+    while let Some(fetch) = host.held.pop_front() {
+        if fetch.url == format!("{IDP}/token") {
+            exchange = Some(members(&fetch.body));
+        }
+        host.exchange(&mut world, &fetch);
+        host.drive(&mut world);
+    }
+    assert_eq!(exchange.unwrap()["resource"], named);
+    let request = &world.issuer().requests[0];
+    assert_eq!((&*request["grant_type"], &*request["resource"]), (JWT_BEARER, named));
+    // machine:secret-of-machine
+    let header = "Basic bWFjaGluZTpzZWNyZXQtb2YtbWFjaGluZQ==";
+    assert_eq!(world.issuer().authorizations[0].as_deref(), Some(header));
+}
+
+/// C14.9
 #[test]
 fn client_does_not_use_a_wrong_token_type_of_the_identity_provider() {
     let place = ProviderLocation::TokenEndpoint(format!("{IDP}/token"));

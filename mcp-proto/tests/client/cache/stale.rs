@@ -21,7 +21,7 @@ fn stale_methods(events: &[Event]) -> Vec<&str> {
     stale
 }
 
-/// C8.4: with `stale_if_error`, a stale result is better than none.
+/// C7.1, C8.4: with `stale_if_error`, a stale result is better than none.
 #[test]
 fn client_uses_a_stale_result_if_the_server_fails() {
     let mut s = ClientHarness::modern(tolerant());

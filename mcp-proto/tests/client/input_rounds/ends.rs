@@ -60,6 +60,7 @@ fn unknown_input_request_ends_the_request_without_asking_the_application() {
     }
 }
 
+/// C10.1
 #[test]
 fn input_request_without_its_capability_ends_the_request() {
     let mut config = config();
@@ -72,6 +73,31 @@ fn input_request_without_its_capability_ends_the_request() {
         match s.outcome(request) {
             Outcome::Input(InputError::Undeclared { key, needed: missing, .. }) => {
                 assert_eq!((&*key, missing), ("k", needed));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(input_requests(&mut s).is_empty());
+        s.expect_silence();
+    }
+}
+
+/// C11.3
+#[test]
+fn sampling_with_undeclared_tools_ends_the_request() {
+    let mut config = config();
+    config.capabilities = config.capabilities.with(ClientCapability::Sampling);
+    let mut s = ClientHarness::modern(config);
+    for (field, value) in [
+        ("tools", json!([{"name": "t", "inputSchema": {"type": "object"}}])),
+        ("toolChoice", json!({"mode": "auto"})),
+    ] {
+        let mut params = json!({"messages": [], "maxTokens": 1});
+        params[field] = value;
+        let (request, id) = call(&mut s, RequestOptions::default());
+        require(&mut s, &id, &json!({"k": {"method": "sampling/createMessage", "params": params}}));
+        match s.outcome(request) {
+            Outcome::Input(InputError::Undeclared { needed, .. }) => {
+                assert_eq!(needed, ClientCapability::SamplingTools);
             }
             other => panic!("{other:?}"),
         }
