@@ -4,9 +4,11 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 
+use super::params::decode_as;
 use super::queue::Queue;
+use super::reply::Reply;
 use super::{HandlerMode, Notification};
-use crate::schema;
+use crate::schema::{self, EmptyResult};
 
 /// The maximum number of notifications of a connection that wait for their handlers.
 const MAX_WAITING: usize = 256;
@@ -66,6 +68,20 @@ impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {
             is_running: false,
         }))
     }
+}
+
+/// Decodes the parameters of a notification for its handler; absent parameters count as an empty object.
+pub(super) fn decode_notification<P: schema::Params, C>(
+    notification: Notification,
+    _: &C,
+) -> Result<(P, ()), Reply> {
+    let params = decode_as(&notification.method, notification.params).map_err(Reply::Error)?;
+    Ok((params, ()))
+}
+
+/// The reply of a notification's handler, which is dropped: notifications get no answer.
+pub(super) fn no_reply() -> Reply {
+    Reply::result(EmptyResult::new())
 }
 
 /// Whether a revision of the protocol defines a notification of this name.

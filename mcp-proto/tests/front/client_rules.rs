@@ -1,16 +1,224 @@
 //! Rules of a client for whatever a server sends: contents that it does not know, and handlers set by their method.
 
+use std::sync::{Arc, Mutex};
+
 use crate::common::front::ClientHarness;
-use crate::common::messages::request;
+use crate::common::messages::{answer, request};
 use crate::common::polling::{pending, poll, ready};
-use mcp_proto::front::{ClientHandlers, Error};
-use mcp_proto::peer::InputError;
-use mcp_proto::rpc::code;
+use mcp_proto::front::{ClientHandlers, Error, HandlerError};
+use mcp_proto::peer::{InputError, RequestError};
+use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
-    ClientCapability, ContentBlock, CreateMessage, CreateMessageResult, CustomResult, Elicit, ElicitResult,
-    ListRoots, ListRootsResult, ResourceContents, Root,
+    ClientCapability, ContentBlock, CreateMessage, CreateMessageResult, CustomResult, Elicit, ElicitMode,
+    ElicitResult, Json, ListRoots, ListRootsResult, ResourceContents, Role, Root, SamplingBlock,
+    SamplingContent, ToolUseContent,
 };
 use serde_json::{Value, json};
+
+fn says(content: impl Into<SamplingContent>) -> CreateMessageResult {
+    CreateMessageResult::new(Role::Assistant, content, "a model")
+}
+
+// --- Requests of a server ---
+
+/// C11.4
+#[test]
+fn invalid_conversation_never_reaches_the_sampling_handler() {
+    let handlers =
+        ClientHandlers::new().sampling(async |_, _| -> CreateMessageResult { panic!("not to be called") });
+    let handlers = handlers.declare(|declared| {
+        *declared = declared.clone().with(ClientCapability::SamplingTools);
+    });
+    let mut s = ClientHarness::legacy_with(handlers);
+    let result = json!({"type": "tool_result", "toolUseId": "1", "content": []});
+    let params = json!({"messages": [{"role": "user", "content": result}], "maxTokens": 1});
+    s.receive(&[request(&json!(1), "sampling/createMessage", params)]);
+    let line = s.line();
+    assert_eq!(line["error"]["code"], code::INVALID_PARAMS);
+    assert!(line["error"]["message"].as_str().unwrap().contains("\"1\""), "{line}");
+}
+
+/// R9
+#[test]
+fn client_does_not_send_a_model_response_that_violates_the_tool_choice() {
+    let handlers = ClientHandlers::new()
+        .sampling(async |_, _| {
+            says(SamplingBlock::ToolUse(ToolUseContent::new("1", "add", Json::empty_object())))
+        })
+        .declare(|declared| {
+            *declared = declared.clone().with(ClientCapability::SamplingTools);
+        });
+    let mut s = ClientHarness::legacy_with(handlers);
+    for (mode, goes_out) in [("auto", true), ("required", true), ("none", false)] {
+        let params = json!({
+            "messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 1,
+            "tools": [{"name": "add", "inputSchema": {"type": "object"}}], "toolChoice": {"mode": mode},
+        });
+        s.receive(&[request(&json!(mode), "sampling/createMessage", params)]);
+        let line = s.line();
+        assert_eq!(line["result"].is_object(), goes_out, "{line}");
+        if !goes_out {
+            assert_eq!(line["error"]["code"], code::INTERNAL_ERROR);
+        }
+    }
+}
+
+/// R9: nor does it send the call again with such a response.
+#[test]
+fn client_retries_no_call_with_a_model_response_that_violates_the_tool_choice() {
+    for (mode, calls, goes_out) in
+        [("required", true, true), ("required", false, false), ("none", true, false), ("none", false, true)]
+    {
+        let handlers = ClientHandlers::new()
+            .sampling(move |_, _| async move {
+                if calls {
+                    says(SamplingBlock::ToolUse(ToolUseContent::new("1", "add", Json::empty_object())))
+                } else {
+                    says("I would rather not.")
+                }
+            })
+            .declare(|declared| {
+                *declared = declared.clone().with(ClientCapability::SamplingTools);
+            });
+        let mut s = ClientHarness::modern_with(handlers);
+        let mut call = s.client.call_tool("think", json!({}));
+        pending(poll(&mut call));
+        let first = s.line();
+        let params = json!({
+            "messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 1,
+            "tools": [{"name": "add", "inputSchema": {"type": "object"}}], "toolChoice": {"mode": mode},
+        });
+        let required = json!({
+            "resultType": "input_required", "requestState": "S",
+            "inputRequests": {"a": {"method": "sampling/createMessage", "params": params}},
+        });
+        s.receive(&[answer(&first["id"], required)]);
+        if goes_out {
+            let again = s.line();
+            assert_eq!(again["params"]["inputResponses"]["a"]["model"], "a model", "{mode} {calls}: {again}");
+        } else {
+            s.expect_silence();
+            assert!(ready(poll(&mut call)).is_err(), "{mode} {calls}");
+        }
+    }
+}
+
+/// C11.3: the token limit is for the handler to apply.
+#[test]
+fn handler_receives_the_token_limit() {
+    let handlers =
+        ClientHandlers::new().sampling(async |params, _| says(params.max_tokens.to_string().as_str()));
+    let mut s = ClientHarness::legacy_with(handlers);
+    let params = json!({"messages": [], "maxTokens": 77});
+    s.receive(&[request(&json!(1), "sampling/createMessage", params)]);
+    assert_eq!(s.line()["result"]["content"]["text"], "77");
+}
+
+/// C11.2, C11.6
+#[test]
+fn user_can_refuse_a_sampling_request() {
+    let handlers =
+        ClientHandlers::new().sampling(async |_, _| -> Result<CreateMessageResult, HandlerError> {
+            Err(ErrorObject::new(code::USER_REJECTED, "User rejected sampling request").into())
+        });
+    let mut s = ClientHarness::legacy_with(handlers);
+    s.receive(&[request(&json!(1), "sampling/createMessage", json!({"messages": [], "maxTokens": 1}))]);
+    assert_eq!(s.line()["error"]["code"], -1);
+}
+
+/// C10.6, C13.3
+#[test]
+fn unsafe_page_never_reaches_the_handler() {
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let seen = shown.clone();
+    let handlers = ClientHandlers::new()
+        .elicitation(move |params, _| {
+            let seen = seen.clone();
+            async move {
+                seen.lock().unwrap().push(params.message().to_string());
+                ElicitResult::new(mcp_proto::schema::ElicitAction::Accept)
+            }
+        })
+        .declare(|declared| {
+            *declared = declared.clone().with(ClientCapability::ElicitationUrl);
+        });
+    let mut s = ClientHarness::legacy_with(handlers);
+    for (url, goes_on) in
+        [("https://example.com/a", true), ("javascript:alert(1)", false), ("file:///etc/passwd", false)]
+    {
+        let params = json!({"mode": "url", "message": url, "url": url, "elicitationId": "e"});
+        s.receive(&[request(&json!(url), "elicitation/create", params)]);
+        let line = s.line();
+        let expected = if goes_on { Value::Null } else { json!(code::INVALID_PARAMS) };
+        assert_eq!(line["error"]["code"], expected, "{line}");
+    }
+    assert_eq!(*shown.lock().unwrap(), ["https://example.com/a"]);
+}
+
+/// C10.2, C10.4
+#[test]
+fn handler_knows_the_server_and_can_decline_or_cancel() {
+    let handlers = ClientHandlers::new().elicitation(async |params, cx| {
+        assert_eq!(params.mode(), ElicitMode::Form);
+        assert_eq!(cx.server().unwrap().implementation.as_ref().unwrap().name, "scripted");
+        match params.message() {
+            "decline" => ElicitResult::decline(),
+            "cancel" => ElicitResult::cancel(),
+            _ => std::future::pending().await,
+        }
+    });
+    let mut s = ClientHarness::legacy_with(handlers);
+    let form =
+        |message: &str| json!({"message": message, "requestedSchema": {"type": "object", "properties": {}}});
+    for action in ["decline", "cancel"] {
+        s.receive(&[request(&json!(action), "elicitation/create", form(action))]);
+        assert_eq!(s.line()["result"], json!({"action": action}));
+    }
+    // An unanswered request delays no other.
+    s.receive(&[
+        request(&json!("open"), "elicitation/create", form("…")),
+        request(&json!(2), "ping", json!({})),
+    ]);
+    assert_eq!(s.line()["id"], 2);
+    s.expect_silence();
+}
+
+/// C11.7
+#[test]
+fn client_does_not_send_invalid_roots() {
+    for (uri, told) in [
+        ("file:///project", true),
+        ("https://example.com/", false),
+        ("file:/project", false),
+        ("file:///a/%2e%2e/b", false),
+    ] {
+        let handlers = ClientHandlers::new()
+            .roots(move |_, _| async move { ListRootsResult::new(vec![Root::new(uri)]) });
+        let mut s = ClientHarness::legacy_with(handlers);
+        s.receive(&[request(&json!(1), "roots/list", json!({}))]);
+        let line = s.line();
+        assert_eq!(line["result"].is_object(), told, "{line}");
+        assert!(told || line["error"]["code"] == code::INTERNAL_ERROR, "{line}");
+    }
+}
+
+/// C11.8
+#[test]
+fn client_reports_new_roots_if_it_declared_that() {
+    let roots = || ClientHandlers::new().roots(async |_, _| ListRootsResult::new(vec![]));
+    let mut s = ClientHarness::legacy_with(roots().roots_change());
+    s.client.roots_changed().unwrap();
+    s.expect("notifications/roots/list_changed");
+
+    let mut s = ClientHarness::legacy_with(roots());
+    assert!(matches!(s.client.roots_changed(), Err(Error::NotSent(RequestError::Capability { .. }))));
+    s.expect_silence();
+
+    // Modern servers request the roots again each time.
+    let mut s = ClientHarness::modern_with(roots().roots_change());
+    s.client.roots_changed().unwrap();
+    s.expect_silence();
+}
 
 // --- Results ---
 

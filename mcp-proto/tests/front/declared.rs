@@ -1,4 +1,4 @@
-//! What a client declares, and what it understands of the server's errors.
+//! What a client declares, and how it reports the errors of a server.
 
 use crate::common::front::{ClientHarness, config};
 use crate::common::messages::error_with;

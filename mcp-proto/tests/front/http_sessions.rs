@@ -60,7 +60,7 @@ fn sessions_are_independent() {
     assert_eq!(web.post_request(&other, "ping", json!({})).message()["result"], json!({}));
 }
 
-/// S10.9, S3.20: nobody can guess the id of a session.
+/// S10.9, S3.20: the id of a session cannot be guessed.
 #[test]
 fn sessions_have_identifiers_of_128_random_bits() {
     use crate::common::polling::CountingEntropy;

@@ -1,4 +1,4 @@
-//! The context of a handler: what it can do on behalf of its request.
+//! The context of a handler: the commands and getters of its request.
 
 use core::future::pending as never;
 use std::sync::atomic::{AtomicBool, Ordering};

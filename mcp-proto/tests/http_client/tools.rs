@@ -197,7 +197,7 @@ fn caller_can_cancel_a_call_that_waits_for_the_tools() {
     });
 }
 
-/// C4.11, R6: an argument that cannot be a header is told before anything is sent.
+/// C4.11, R6: an argument that cannot be a header is refused before anything is sent.
 #[test]
 fn client_refuses_an_argument_that_cannot_be_a_header() {
     modern(config(), |wire| {

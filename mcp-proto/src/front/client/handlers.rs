@@ -108,7 +108,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
             + Handler<M, <CreateMessage as Method>::Params, ClientContext, F>,
     {
         self.declared = self.declared.with(ClientCapability::Sampling);
-        self.checked_handler::<CreateMessage, F, H>(handler)
+        self.handler::<CreateMessage, F, H>(handler)
     }
 
     /// Sets the handler of requests for input by a form (`elicitation/create`). To accept requests by URL as well,
@@ -131,7 +131,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
     {
         //= C10.1 "Capability declared with ≥1 of `form`,`url`"
         self.declared = self.declared.with(ClientCapability::ElicitationForm);
-        self.checked_handler::<Elicit, F, H>(handler)
+        self.handler::<Elicit, F, H>(handler)
     }
 
     /// Sets the handler of requests for the roots that the server may work in (`roots/list`). They are `file://` URIs
@@ -146,7 +146,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
             + Handler<M, <ListRoots as Method>::Params, ClientContext, F>,
     {
         self.declared = self.declared.with(ClientCapability::Roots);
-        self.checked_handler::<ListRoots, F, H>(handler)
+        self.handler::<ListRoots, F, H>(handler)
     }
 
     /// Declares that the roots may change: [`Client::roots_changed`](super::Client::roots_changed) reports each change.

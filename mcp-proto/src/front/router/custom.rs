@@ -10,14 +10,16 @@ use super::{Context, Handler, HandlerMode, Router, RouterError};
 use crate::front::handler::notification_context::NotificationContext;
 use crate::front::handler::output::ResultOrInput;
 use crate::front::handler_error::IntoAnswer;
-use crate::front::notification_handlers::{NotificationHandlers, NotificationQueue};
+use crate::front::notification_handlers::{
+    NotificationHandlers, NotificationQueue, decode_notification, no_reply,
+};
 use crate::front::params::decode_as;
 use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Notification};
 use crate::rpc::Raw;
 use crate::schema::{
-    self, Cancelled, CustomParams, CustomResult, Discover, EmptyResult, Extension, Initialize, Initialized,
-    Method, Notification as _, Progress, Revision, SubscriptionsListen,
+    self, Cancelled, CustomParams, CustomResult, Discover, Extension, Initialize, Initialized, Method,
+    Notification as _, Progress, Revision, SubscriptionsListen,
 };
 
 /// The handlers of messages that the protocol does not define.
@@ -142,7 +144,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         H: Fn(N::Params, NotificationContext<S>) -> F + Handler<M, N::Params, NotificationContext<S>, F>,
     {
         self.refuse_reserved(N::NAME);
-        let erased = handler.erase(self.state.clone(), decode_notification::<N::Params>, |(), ()| no_reply());
+        let erased = handler.erase(self.state.clone(), decode_notification, |(), ()| no_reply());
         self.contents.custom.notifications.insert(Cow::Borrowed(N::NAME), erased);
         self
     }
@@ -165,8 +167,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     {
         let name = name.into();
         self.refuse_reserved(&name);
-        let erased =
-            handler.erase(self.state.clone(), decode_notification::<CustomParams>, |(), ()| no_reply());
+        let erased = handler.erase(self.state.clone(), decode_notification, |(), ()| no_reply());
         self.contents.custom.notifications.insert(Cow::Owned(name), erased);
         self
     }
@@ -217,18 +218,4 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             self.record_error(RouterError::Reserved { name: name.into() });
         }
     }
-}
-
-/// Decodes the parameters of a notification; absent parameters count as an empty object.
-fn decode_notification<P: schema::Params>(
-    notification: Notification,
-    _: &NotificationContext,
-) -> Result<(P, ()), Reply> {
-    let params = decode_as(&notification.method, notification.params).map_err(Reply::Error)?;
-    Ok((params, ()))
-}
-
-/// Notifications get no answer.
-fn no_reply() -> Reply {
-    Reply::result(EmptyResult::new())
 }

@@ -1,4 +1,4 @@
-//! A live router after random updates behaves as a router that is built anew.
+//! A live router after random updates behaves as a router that was built with the same contents.
 
 use crate::common::messages::LEGACY;
 use crate::common::router::ServerHarness;
@@ -95,7 +95,7 @@ impl Model {
         }
     }
 
-    /// The router with these items, built anew.
+    /// Builds a router with these items.
     fn router(&self) -> Router {
         let router = self.tools.listed().fold(empty(), |router, name| add(router, Kind::Tool, name));
         let router = self.prompts.listed().fold(router, |router, name| add(router, Kind::Prompt, name));

@@ -9,13 +9,13 @@ use core::future::Future;
 use super::method_rules::AnswerRule;
 use super::{ClientContext, ClientHandlers, answer};
 use crate::front::handler_error::IntoAnswer;
-use crate::front::notification_handlers::NotificationQueue;
+use crate::front::notification_handlers::{NotificationQueue, decode_notification, no_reply};
 use crate::front::params::decode_as;
 use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Handler, HandlerMode, Notification};
 use crate::peer::client::Client;
 use crate::rpc::Raw;
-use crate::schema::{self, CustomParams, CustomResult, EmptyResult, Extension, MethodInfo};
+use crate::schema::{self, CustomParams, CustomResult, Extension, MethodInfo};
 
 impl<M: HandlerMode> ClientHandlers<M> {
     /// Registers an extension, and declares it. The client sends its messages to servers that declare it too, and
@@ -114,7 +114,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         F: Future<Output = ()> + 'static,
         H: Fn(N::Params, ClientContext) -> F + Handler<M, N::Params, ClientContext, F>,
     {
-        let erased = handler.erase(Arc::default(), decode_notification::<N::Params>, |(), ()| no_reply());
+        let erased = handler.erase(Arc::default(), decode_notification, |(), ()| no_reply());
         self.notifications.insert(Cow::Borrowed(N::NAME), erased);
         self
     }
@@ -134,7 +134,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         F: Future<Output = ()> + 'static,
         H: Fn(CustomParams, ClientContext) -> F + Handler<M, CustomParams, ClientContext, F>,
     {
-        let erased = handler.erase(Arc::default(), decode_notification::<CustomParams>, |(), ()| no_reply());
+        let erased = handler.erase(Arc::default(), decode_notification, |(), ()| no_reply());
         self.notifications.insert(Cow::Owned(name.into()), erased);
         self
     }
@@ -177,18 +177,4 @@ impl<M: HandlerMode> ClientHandlers<M> {
     ) -> Option<M::HandlerFuture> {
         self.notifications.start(notification, context)
     }
-}
-
-/// Decodes the parameters of a notification; absent parameters count as an empty object.
-fn decode_notification<P: schema::Params>(
-    notification: Notification,
-    _: &ClientContext,
-) -> Result<(P, ()), Reply> {
-    let params = decode_as(&notification.method, notification.params).map_err(Reply::Error)?;
-    Ok((params, ()))
-}
-
-/// Notifications get no answer.
-fn no_reply() -> Reply {
-    Reply::result(EmptyResult::new())
 }
