@@ -14,7 +14,7 @@ use mcp_proto::transport::http::server::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::common::http_server::{SessionClient, config, events, post, result, setup};
+use crate::common::http_server::{SessionClient, config_with, events, post, result, setup};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -200,9 +200,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_request_ends_once_and_no_message_is_sent_twice(steps in steps(), version in 0..3usize) {
+    fn every_request_ends_once_and_no_message_is_sent_twice(
+        steps in steps(),
+        version in 0..3usize,
+        progress_out in prop_oneof![Just(1), Just(50), Just(u32::MAX)],
+    ) {
         let version = ["2025-03-26", "2025-06-18", "2025-11-25"][version];
-        let mut config = config();
+        let mut config = config_with(|server| server.limits.progress_out = progress_out);
         config.stored_events = 20;
         let mut walk = SessionHarness {
             client: SessionClient::with(config, version),
@@ -284,7 +288,7 @@ proptest! {
 /// A client that cannot be told apart from one that reads slowly, on a stream of which much is kept.
 #[test]
 fn session_bounds_its_output_for_clients_that_do_not_read() {
-    let mut config = crate::common::http_server::config_with(|server| {
+    let mut config = config_with(|server| {
         server.limits.queued_bytes = 10_000;
         server.limits.reply_bytes = 10_000;
     });
