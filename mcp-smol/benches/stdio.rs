@@ -1,0 +1,176 @@
+//! Cost of a `tools/call` between a client and its child process over pipes, both on this machine.
+//!
+//! `cargo bench -p mcp-smol --bench stdio`. The program starts itself as the child. With `--repeat N "row"` it makes N
+//! calls of that row, for a profiler: the difference between runs of 2 N and N calls, divided by N, is the cost of one.
+//! `strace -f -c` counts the system calls of both processes in this way.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a benchmark")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::VecDeque;
+use std::env;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use futures_lite::future::{or, pending, poll_once};
+use mcp_proto::front::{NoArguments, Router};
+use mcp_proto::peer::client::EraPolicy;
+use mcp_proto::schema::Tool;
+use mcp_smol::{Client, ClientOptions, Command, mcp_proto};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// About 100 bytes, as in the other benchmarks.
+const MESSAGE: &str = "The quick brown fox jumps over the lazy dog, then turns around and looks at the dog once more.";
+/// Rounds of each row; the table shows their medians.
+const ROUNDS: usize = 9;
+/// Calls per round.
+const CALLS: usize = 2_000;
+
+struct Row {
+    name: &'static str,
+    server: &'static str,
+    era: EraPolicy,
+    in_flight: usize,
+}
+
+const fn row(name: &'static str, server: &'static str, era: EraPolicy, in_flight: usize) -> Row {
+    Row { name, server, era, in_flight }
+}
+
+const ROWS: &[Row] = &[
+    row("sequential, legacy", "serve_stdio", EraPolicy::LegacyOnly, 1),
+    row("sequential, modern", "serve_stdio", EraPolicy::ModernOnly, 1),
+    row("64 in flight, legacy", "serve_stdio", EraPolicy::LegacyOnly, 64),
+    row("64 in flight, modern", "serve_stdio", EraPolicy::ModernOnly, 64),
+];
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--server", name] => serve(name),
+        ["--repeat", calls, name] => {
+            let row = ROWS.iter().find(|row| row.name == name).expect("a row's name");
+            run(row, async |client| call(&client, row.in_flight, calls.parse().expect("a number")).await);
+        }
+        _ => measure(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Echo {
+    message: String,
+}
+
+#[derive(Serialize)]
+struct EchoArguments {
+    message: &'static str,
+}
+
+fn serve(name: &str) {
+    let tool = |name| Tool::new(name, "", json!({ "type": "object" }));
+    let router = Router::new("echo", "1.0.0")
+        .tool_with(tool("echo"), async |Echo { message }, _| message)
+        .tool_with(tool("allocations"), async |NoArguments {}, _| ALLOCATOR.count().to_string());
+    match name {
+        "serve_stdio" => smol::block_on(mcp_smol::serve_stdio(router)),
+        name => panic!("no such server: {name}"),
+    }
+    .unwrap();
+}
+
+/// Starts the row's server and runs `work` with its client.
+fn run<T>(row: &Row, work: impl AsyncFnOnce(Client) -> T) -> T {
+    let server = Command::new(env::current_exe().unwrap()).args(["--server", row.server]);
+    let (client, driver) = ClientOptions::new("benchmark", "1.0.0").era_policy(row.era).connect(server);
+    let work = async {
+        client.ready().await.unwrap();
+        let result = work(client.clone()).await;
+        client.close().await;
+        result
+    };
+    smol::block_on(or(work, async {
+        driver.await.unwrap();
+        pending().await
+    }))
+}
+
+async fn call(client: &Client, in_flight: usize, calls: usize) {
+    let mut requests = VecDeque::with_capacity(in_flight);
+    for left in (0..calls + in_flight - 1).rev() {
+        if left + 1 >= in_flight {
+            let mut request = client.call_tool("echo", EchoArguments { message: MESSAGE });
+            if in_flight == 1 {
+                request.await.unwrap();
+                continue;
+            }
+            assert!(poll_once(&mut request).await.is_none());
+            requests.push_back(request);
+        }
+        if requests.len() == in_flight || left + 1 < in_flight {
+            requests.pop_front().unwrap().await.unwrap();
+        }
+    }
+}
+
+/// Allocations of the client and the server so far.
+async fn allocations(client: &Client) -> u64 {
+    let server = client.call_tool("allocations", json!({})).await.unwrap();
+    ALLOCATOR.count() + server.text_content().parse::<u64>().unwrap()
+}
+
+fn measure() {
+    println!("{:32} {:>10} {:>10} {:>12}", "tools/call", "calls/s", "µs", "allocations");
+    for row in ROWS {
+        run(row, async |client| {
+            call(&client, row.in_flight, CALLS).await;
+            // The counting call has a cost of its own.
+            let before = allocations(&client).await;
+            let counting = allocations(&client).await - before;
+            let before = allocations(&client).await;
+            call(&client, row.in_flight, CALLS).await;
+            let allocations = allocations(&client).await - before - counting;
+            let mut times = Vec::new();
+            for _ in 0..ROUNDS {
+                let start = Instant::now();
+                call(&client, row.in_flight, CALLS).await;
+                times.push(start.elapsed().as_secs_f64() / CALLS as f64);
+            }
+            times.sort_by(f64::total_cmp);
+            let time = times[ROUNDS / 2];
+            let allocations = allocations as f64 / CALLS as f64;
+            println!("{:32} {:>10.0} {:>10.1} {allocations:>12.1}", row.name, 1.0 / time, time * 1e6);
+        });
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator(AtomicU64::new(0));
+
+struct CountingAllocator(AtomicU64);
+
+impl CountingAllocator {
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
