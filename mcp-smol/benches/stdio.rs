@@ -12,23 +12,31 @@ use std::env;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use futures_lite::future::{or, pending, poll_once};
+use futures_lite::future::poll_once;
 use mcp_proto::front::{NoArguments, Router};
 use mcp_proto::peer::client::EraPolicy;
 use mcp_proto::schema::Tool;
 use mcp_smol::{Client, ClientOptions, Command, mcp_proto};
+#[cfg(feature = "tokio")]
+use mcp_smol::{Runtime, ServerOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// About 100 bytes, as in the other benchmarks.
-const MESSAGE: &str = "The quick brown fox jumps over the lazy dog, then turns around and looks at the dog once more.";
+const MESSAGE: &str =
+    "The quick brown fox jumps over the lazy dog, then turns around and looks at the dog once more.";
 /// Rounds of each row; the table shows their medians.
 const ROUNDS: usize = 9;
 /// Calls per round.
 const CALLS: usize = 2_000;
 
+/// The server on tokio, whose client is on tokio too.
+#[cfg(feature = "tokio")]
+const TOKIO: &str = "serve_stdio on tokio";
+
 struct Row {
     name: &'static str,
+    /// The function that serves.
     server: &'static str,
     era: EraPolicy,
     in_flight: usize,
@@ -43,6 +51,18 @@ const ROWS: &[Row] = &[
     row("sequential, modern", "serve_stdio", EraPolicy::ModernOnly, 1),
     row("64 in flight, legacy", "serve_stdio", EraPolicy::LegacyOnly, 64),
     row("64 in flight, modern", "serve_stdio", EraPolicy::ModernOnly, 64),
+    row("sequential, legacy, run_stdio", "run_stdio", EraPolicy::LegacyOnly, 1),
+    row("sequential, modern, run_stdio", "run_stdio", EraPolicy::ModernOnly, 1),
+    row("64 in flight, legacy, run_stdio", "run_stdio", EraPolicy::LegacyOnly, 64),
+    row("64 in flight, modern, run_stdio", "run_stdio", EraPolicy::ModernOnly, 64),
+    #[cfg(feature = "tokio")]
+    row("sequential, legacy, tokio", TOKIO, EraPolicy::LegacyOnly, 1),
+    #[cfg(feature = "tokio")]
+    row("sequential, modern, tokio", TOKIO, EraPolicy::ModernOnly, 1),
+    #[cfg(feature = "tokio")]
+    row("64 in flight, legacy, tokio", TOKIO, EraPolicy::LegacyOnly, 64),
+    #[cfg(feature = "tokio")]
+    row("64 in flight, modern, tokio", TOKIO, EraPolicy::ModernOnly, 64),
 ];
 
 fn main() {
@@ -74,6 +94,12 @@ fn serve(name: &str) {
         .tool_with(tool("allocations"), async |NoArguments {}, _| ALLOCATOR.count().to_string());
     match name {
         "serve_stdio" => smol::block_on(mcp_smol::serve_stdio(router)),
+        "run_stdio" => mcp_smol::run_stdio(router),
+        #[cfg(feature = "tokio")]
+        TOKIO => on_tokio(async {
+            let (_, driver) = ServerOptions::new(router).runtime(Runtime::Tokio).stdio()?;
+            driver.await
+        }),
         name => panic!("no such server: {name}"),
     }
     .unwrap();
@@ -82,17 +108,26 @@ fn serve(name: &str) {
 /// Starts the row's server and runs `work` with its client.
 fn run<T>(row: &Row, work: impl AsyncFnOnce(Client) -> T) -> T {
     let server = Command::new(env::current_exe().unwrap()).args(["--server", row.server]);
-    let (client, driver) = ClientOptions::new("benchmark", "1.0.0").era_policy(row.era).connect(server);
+    let options = ClientOptions::new("benchmark", "1.0.0").era_policy(row.era);
+    #[cfg(feature = "tokio")]
+    let options = if row.server == TOKIO { options.runtime(Runtime::Tokio) } else { options };
+    let (client, driver) = options.connect(server);
     let work = async {
         client.ready().await.unwrap();
         let result = work(client.clone()).await;
         client.close().await;
         result
     };
-    smol::block_on(or(work, async {
-        driver.await.unwrap();
-        pending().await
-    }))
+    #[cfg(feature = "tokio")]
+    if row.server == TOKIO {
+        return on_tokio(driver.run_until(work));
+    }
+    smol::block_on(driver.run_until(work))
+}
+
+#[cfg(feature = "tokio")]
+fn on_tokio<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 async fn call(client: &Client, in_flight: usize, calls: usize) {

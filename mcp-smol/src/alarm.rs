@@ -1,49 +1,49 @@
-//! A machine's next timeout, on the timer of the reactor.
+//! A driver's next timeout, on the timer of the reactor.
 
 use std::fmt;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use async_io::Timer;
-use futures_lite::Stream as _;
 use mcp_proto::Instant;
-use mcp_proto::adapter::{Clock, SystemClock};
+use mcp_proto::adapter::{Clock as _, SystemClock};
 
-/// A timer that is reset only when the deadline has changed.
+use crate::reactor::{Reactor, Timer};
+
+/// A timer that is set again only if it would fire too late.
+///
+/// Deadlines move with each request, mostly to later times. A timer that fires early costs one poll; setting one costs
+/// a wake-up of the reactor.
 pub(crate) struct Alarm {
-    clock: Arc<SystemClock>,
-    deadline: Option<Instant>,
+    clock: SystemClock,
+    /// When the timer fires.
+    armed: Option<Instant>,
     timer: Timer,
 }
 
 impl Alarm {
-    pub(crate) fn new(clock: Arc<SystemClock>) -> Self {
-        Self { clock, deadline: None, timer: Timer::never() }
+    pub(crate) fn new(reactor: Reactor, clock: SystemClock) -> Self {
+        Self { clock, armed: None, timer: Timer::new(reactor) }
     }
 
     /// Ready once the clock has reached `deadline`.
     pub(crate) fn poll_until(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.deadline != deadline {
-            self.deadline = deadline;
-            match deadline {
-                // A deadline far beyond the life of the process never fires.
-                Some(deadline) => self.timer.set_after(deadline.saturating_since(self.clock.now())),
-                None => self.timer = Timer::never(),
+        let Some(deadline) = deadline else { return Poll::Pending };
+        loop {
+            if self.armed.is_none_or(|armed| armed > deadline) {
+                let left = deadline.saturating_since(self.clock.now());
+                if left.is_zero() {
+                    return Poll::Ready(());
+                }
+                self.armed = Some(deadline);
+                self.timer.set(left);
             }
+            ready!(self.timer.poll(cx));
+            self.armed = None;
         }
-        let has_fired = Pin::new(&mut self.timer).poll_next(cx).is_ready();
-        if has_fired {
-            // The machine may still want the same deadline if its clock reads slightly less: set the timer again then.
-            self.deadline = None;
-            return Poll::Ready(());
-        }
-        Poll::Pending
     }
 }
 
 impl fmt::Debug for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Alarm").field("deadline", &self.deadline).finish_non_exhaustive()
+        f.debug_struct("Alarm").field("armed", &self.armed).finish_non_exhaustive()
     }
 }

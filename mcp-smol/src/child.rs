@@ -16,6 +16,7 @@ use futures_lite::future::or;
 use crate::killer::Killer;
 use crate::os::ProcessTree;
 use crate::pipe::{ChildStdin, ChildStdout};
+use crate::reactor::{Reactor, poll_at_intervals};
 use crate::shutdown::{self, ShutdownStep, ShutdownTimeouts};
 use crate::stderr::Stderr;
 
@@ -117,6 +118,11 @@ impl Process {
         }
     }
 
+    /// What its timers run on.
+    pub(crate) fn reactor(&self) -> Reactor {
+        self.tree.as_ref().map_or(Reactor::Thread, ProcessTree::reactor)
+    }
+
     /// Makes `killer` cut the shutdown steps short.
     pub(crate) fn set_killer(&mut self, killer: &Killer) {
         self.killer = killer.clone();
@@ -174,7 +180,8 @@ impl Drop for Process {
         let (hand_over, taken) = mpsc::sync_channel::<(ProcessTree, Stderr)>(1);
         let end = move || {
             if let Ok((mut tree, _stderr)) = taken.recv() {
-                async_io::block_on(shutdown::end_tree(&mut tree, times, &Killer::default()));
+                tree.leave_runtime();
+                poll_at_intervals(shutdown::end_tree(&mut tree, times, &Killer::default()));
                 tree.reap_blocking();
             }
         };

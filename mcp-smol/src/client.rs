@@ -6,11 +6,10 @@ mod options;
 mod stream;
 
 use std::fmt;
-use std::future::Future;
-use std::io;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::adapter::{self, SystemClock};
@@ -20,8 +19,8 @@ use mcp_proto::peer::client::{CloseReason, LinkAction};
 use mcp_proto::transport::StreamClient;
 
 use crate::alarm::Alarm;
-use crate::reactor::start_reactor;
-use crate::{Command, Killer};
+use crate::repoll::Repoll;
+use crate::{Command, Killer, Runtime};
 
 pub use child::ChildLink;
 use link::{Link, LinkEvent};
@@ -57,24 +56,8 @@ const ROUNDS: usize = 4;
 /// # }
 /// ```
 ///
-/// The driver is an ordinary future. Without an executor to spawn it on, run it beside the code that uses the client:
-///
-/// ```no_run
-/// # use mcp_smol::Command;
-/// use futures_lite::future;
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let (client, driver) = mcp_smol::connect(Command::new("my-server"));
-/// let tools = async {
-///     let tools = client.list_tools().await;
-///     client.close().await;
-///     tools
-/// };
-/// let (tools, _) = future::block_on(future::zip(tools, driver));
-/// println!("{} tools", tools?.len());
-/// # Ok(())
-/// # }
-/// ```
+/// The driver is an ordinary future. Without an executor to spawn it on, run it beside the code that uses the client: see
+/// [`ClientDriver::run_until`].
 pub fn connect(command: Command) -> (Client, ClientDriver<ChildLink>) {
     ClientOptions::default().connect(command)
 }
@@ -113,12 +96,18 @@ where
 /// Dropping it ends the connection at once, and the child process as described at [`Process`](crate::Process).
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ClientDriver<L, H: HandlerMode = SendHandlers> {
+    connection: Connection<L, H>,
+    repoll: Repoll,
+    /// The runtime, until the driver is polled.
+    unstarted: Option<Runtime>,
+}
+
+struct Connection<L, H: HandlerMode> {
     front: adapter::ClientDriver<StreamClient, H>,
     link: L,
+    clock: SystemClock,
     alarm: Alarm,
     wire: options::Tap,
-    /// Error that kept the driver from doing anything.
-    startup_error: Option<io::Error>,
     /// Unwritten bytes of output at the last poll.
     unwritten: usize,
 }
@@ -126,21 +115,24 @@ pub struct ClientDriver<L, H: HandlerMode = SendHandlers> {
 impl<H: HandlerMode> ClientDriver<ChildLink, H> {
     /// A handle that kills the server at once, for programs that cannot wait for the shutdown steps.
     pub fn killer(&self) -> Killer {
-        self.link.killer()
+        self.connection.link.killer()
     }
 }
 
 impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
     fn start(options: ClientOptions<H>, link: L) -> (Client, Self) {
-        let ClientOptions { mut config, handlers, wire, .. } = options;
+        let ClientOptions { mut config, handlers, wire, runtime, .. } = options;
         config.capabilities = handlers.capabilities().clone();
         config.can_reopen = link.can_reopen();
-        let clock = Arc::new(SystemClock::new());
-        let problem = start_reactor().err();
-        let (client, front) = adapter::client(StreamClient::new(config), clock.clone(), handlers);
-        (client, Self { front, link, alarm: Alarm::new(clock), wire, startup_error: problem, unwritten: 0 })
+        let clock = SystemClock::new();
+        let (client, front) = adapter::client(StreamClient::new(config), Arc::new(clock), handlers);
+        let alarm = Alarm::new(runtime.into(), clock);
+        let connection = Connection { front, link, clock, alarm, wire, unwritten: 0 };
+        (client, Self { connection, repoll: Repoll::new(), unstarted: Some(runtime) })
     }
+}
 
+impl<L: Link, H: HandlerMode> Connection<L, H> {
     /// Carries out the machine's actions on the link. Ready if there were any, as more may follow.
     fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self { front, link, wire, unwritten, .. } = self;
@@ -172,7 +164,7 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
 
     /// Hands the link's input to the machine. Ready if there was any.
     fn poll_link(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.link.poll_event(cx).map(|event| {
+        self.link.poll_event(cx, &self.clock).map(|event| {
             if let LinkEvent::Input(bytes) = &event {
                 self.wire.show(WireDirection::Received, bytes);
             }
@@ -184,40 +176,89 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
             });
         })
     }
+
+    /// Wakes `task` instead of its own waker if there is more to do than fits into one poll.
+    fn poll(&mut self, cx: &mut Context<'_>, task: &Waker) -> Poll<Result<(), Error>> {
+        for _ in 0..ROUNDS {
+            // All three in every round, so that reading waits neither for writing nor for the machine.
+            self.link.poll_write(cx, &self.clock);
+            let acted = self.poll_machine(cx);
+            let event = self.poll_link(cx);
+            if acted.is_ready() || event.is_ready() {
+                continue;
+            }
+            if let Some(closed) = self.front.closed()
+                && self.link.is_closed()
+            {
+                self.front.handle_link_down();
+                return Poll::Ready(match closed {
+                    CloseReason::Done => Ok(()),
+                    closed => Err(Error::Closed(closed)),
+                });
+            }
+            let deadline = [self.front.next_timeout(), self.link.deadline()].into_iter().flatten().min();
+            if self.alarm.poll_until(deadline, cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        task.wake_by_ref();
+        Poll::Pending
+    }
 }
 
 impl<L: Link + Unpin, H: HandlerMode> Future for ClientDriver<L, H> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        if let Some(error) = this.startup_error.take() {
+        let Self { connection, repoll, unstarted } = &mut *self;
+        if let Some(runtime) = unstarted.take()
+            && let Err(error) = runtime.start()
+        {
             let reason = format!("could not start the I/O reactor: {error}");
-            this.front.lock(|machine, now| machine.at(now).abort(LostReason::Failed(reason)));
+            connection.front.lock(|machine, now| machine.at(now).abort(LostReason::Failed(reason)));
         }
-        for _ in 0..ROUNDS {
-            // All three in every round, so that reading waits neither for writing nor for the machine.
-            this.link.poll_write(cx);
-            let acted = this.poll_machine(cx);
-            let event = this.poll_link(cx);
-            if acted.is_ready() || event.is_ready() {
-                continue;
-            }
-            if let Some(closed) = this.front.closed()
-                && this.link.is_closed()
-            {
-                this.front.handle_link_down();
-                return Poll::Ready(match closed {
-                    CloseReason::Done => Ok(()),
-                    closed => Err(Error::Closed(closed)),
-                });
-            }
-            if this.alarm.poll_until(this.front.next_timeout(), cx).is_pending() {
-                return Poll::Pending;
-            }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        let task = cx.waker();
+        repoll.poll(cx, |cx| connection.poll(cx, task))
+    }
+}
+
+impl<L: Link + Unpin, H: HandlerMode> ClientDriver<L, H> {
+    /// Runs the driver beside `work` on the task that awaits this, until `work` is done; then drops the driver, which
+    /// ends the connection unless `work` has closed it.
+    ///
+    /// It saves system calls where `work` and the driver would otherwise be tasks of one thread: a request of `work` is
+    /// sent, and an answer is passed on, before the executor next looks for I/O.
+    ///
+    /// ```no_run
+    /// use mcp_smol::Command;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (client, driver) = mcp_smol::connect(Command::new("my-server"));
+    /// let tools = smol::block_on(driver.run_until(async {
+    ///     let tools = client.list_tools().await;
+    ///     client.close().await;
+    ///     tools
+    /// }));
+    /// println!("{} tools", tools?.len());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run_until<T>(self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let mut driver = Some(self);
+        let mut repoll = Repoll::new();
+        poll_fn(|cx| {
+            repoll.poll(cx, |cx| {
+                if let Some(running) = &mut driver
+                    && Pin::new(running).poll(cx).is_ready()
+                {
+                    // The requests of `work` have failed, or will.
+                    driver = None;
+                }
+                work.as_mut().poll(cx)
+            })
+        })
+        .await
     }
 }
 

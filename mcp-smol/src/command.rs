@@ -12,7 +12,7 @@ use crate::child::{Child, Process};
 use crate::environment::Environment;
 use crate::os::ProcessTree;
 use crate::pipe::{ChildStdin, ChildStdout};
-use crate::reactor::start_reactor;
+use crate::reactor::Runtime;
 use crate::shutdown::ShutdownTimeouts;
 use crate::spawn_error::SpawnError;
 use crate::stderr::Stderr;
@@ -126,8 +126,12 @@ impl Command {
     ///
     /// [`SpawnError`] says which program was looked for, where, and why it could not be started.
     pub fn spawn(&self) -> Result<Child, SpawnError> {
+        self.spawn_on(Runtime::default())
+    }
+
+    pub(crate) fn spawn_on(&self, runtime: Runtime) -> Result<Child, SpawnError> {
         let environment = self.child_environment();
-        self.try_spawn(&environment).map_err(|error| {
+        self.try_spawn(&environment, runtime).map_err(|error| {
             let path =
                 environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value.as_os_str());
             SpawnError::explain(&self.program, &self.args, self.directory.as_deref(), path, error)
@@ -146,8 +150,8 @@ impl Command {
         self.directory.as_ref()
     }
 
-    fn try_spawn(&self, environment: &[(OsString, OsString)]) -> io::Result<Child> {
-        start_reactor()?;
+    fn try_spawn(&self, environment: &[(OsString, OsString)], runtime: Runtime) -> io::Result<Child> {
+        runtime.start()?;
         let mut command = process::Command::new(self.resolved_program(environment));
         command.args(&self.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
@@ -158,8 +162,8 @@ impl Command {
 
         let mut child = command.spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let mut tree = ProcessTree::new(child);
-        match adopt(pipes, self.stderr_bytes) {
+        let mut tree = ProcessTree::new(child, runtime);
+        match adopt(pipes, self.stderr_bytes, runtime) {
             Ok((stdin, stdout, stderr)) => {
                 Ok(Child { stdin, stdout, process: Process::new(tree, stderr, self.shutdown) })
             }
@@ -192,11 +196,19 @@ impl Command {
 
 type Pipes = (Option<process::ChildStdin>, Option<process::ChildStdout>, Option<process::ChildStderr>);
 
-fn adopt(pipes: Pipes, stderr_bytes: usize) -> io::Result<(ChildStdin, ChildStdout, Stderr)> {
+fn adopt(
+    pipes: Pipes,
+    stderr_bytes: usize,
+    runtime: Runtime,
+) -> io::Result<(ChildStdin, ChildStdout, Stderr)> {
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
         return Err(io::Error::other("the child has no pipes"));
     };
-    Ok((ChildStdin::new(stdin)?, ChildStdout::new(stdout)?, Stderr::new(stderr, stderr_bytes)?))
+    Ok((
+        ChildStdin::new(runtime, stdin)?,
+        ChildStdout::new(runtime, stdout)?,
+        Stderr::new(runtime, stderr, stderr_bytes)?,
+    ))
 }
 
 fn is_path(name: &OsStr) -> bool {

@@ -106,6 +106,11 @@ impl<R, W> Io<R, W> {
         self.outgoing.len() - self.written
     }
 
+    /// The halves.
+    pub(crate) fn streams(&mut self) -> (&mut R, &mut W) {
+        (&mut self.reader, &mut self.writer)
+    }
+
     /// Returns the halves. Unwritten output is lost.
     pub fn into_inner(self) -> (R, W) {
         (self.reader, self.writer)

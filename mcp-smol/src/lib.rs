@@ -60,6 +60,9 @@
     allow(dead_code, unreachable_pub, reason = "one role alone does not use all that both share")
 )]
 
+#[cfg(not(any(feature = "smol", feature = "tokio")))]
+compile_error!("no runtime chosen: enable the feature `smol`, `tokio` or both");
+
 #[cfg(not(any(feature = "client", feature = "server")))]
 compile_error!("no role chosen: enable the feature `client`, `server` or both");
 
@@ -76,14 +79,16 @@ mod pipe;
 mod preview;
 mod pump;
 mod reactor;
-#[cfg(unix)]
-mod ready_io;
+mod repoll;
 #[cfg(feature = "server")]
 mod server;
 mod shutdown;
 mod spawn_error;
 mod stderr;
 mod stdio;
+mod threaded;
+#[cfg(unix)]
+mod watch;
 
 pub use mcp_proto;
 #[doc(no_inline)]
@@ -100,6 +105,8 @@ pub use io::Io;
 pub use killer::Killer;
 pub use pipe::{ChildStdin, ChildStdout};
 pub use preview::{CommandPreview, Risk};
+pub use reactor::Runtime;
+#[cfg(feature = "smol")]
 pub use reactor::start_reactor;
 pub use shutdown::{ShutdownStep, ShutdownTimeouts};
 pub use spawn_error::{SpawnError, SpawnErrorKind};
@@ -114,5 +121,5 @@ pub use {
 #[cfg(feature = "server")]
 pub use {
     mcp_proto::{Context, LiveRouter, Router},
-    server::{ServerDriver, ServerOptions, SystemEntropy, serve, serve_stdio},
+    server::{ServerDriver, ServerOptions, StdioServer, SystemEntropy, run_stdio, serve, serve_stdio},
 };

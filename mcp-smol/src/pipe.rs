@@ -7,26 +7,28 @@ use std::task::{Context, Poll};
 
 use futures_lite::{AsyncRead, AsyncWrite};
 
+use crate::Runtime;
+
 /// Writes to the child's standard input.
 ///
 /// [`close`](futures_lite::AsyncWriteExt::close), or dropping it, sends the end of file that asks a server to exit. A
 /// write after the child has exited fails with [`io::ErrorKind::BrokenPipe`].
 #[derive(Debug)]
-pub struct ChildStdin(Option<os::Pipe<process::ChildStdin>>);
+pub struct ChildStdin(Option<os::Writer>);
 
 /// Reads the child's standard output.
 #[derive(Debug)]
-pub struct ChildStdout(os::Pipe<process::ChildStdout>);
+pub struct ChildStdout(os::Reader);
 
 impl ChildStdin {
-    pub(crate) fn new(pipe: process::ChildStdin) -> io::Result<Self> {
-        Ok(Self(Some(os::pipe(pipe)?)))
+    pub(crate) fn new(runtime: Runtime, pipe: process::ChildStdin) -> io::Result<Self> {
+        Ok(Self(Some(os::writer(runtime, pipe)?)))
     }
 }
 
 impl ChildStdout {
-    pub(crate) fn new(pipe: process::ChildStdout) -> io::Result<Self> {
-        Ok(Self(os::pipe(pipe)?))
+    pub(crate) fn new(runtime: Runtime, pipe: process::ChildStdout) -> io::Result<Self> {
+        Ok(Self(os::reader(runtime, pipe)?))
     }
 }
 
@@ -65,30 +67,31 @@ impl AsyncWrite for ChildStdin {
 
 #[cfg(unix)]
 mod os {
-    use std::os::fd::AsFd;
-
-    use async_io::Async;
-
     use super::*;
-    use crate::ready_io::ReadyIo;
+    use crate::watch::{Direction, Watch};
 
-    pub(super) type Pipe<T> = ReadyIo<T>;
+    pub(super) type Reader = Watch;
+    pub(super) type Writer = Watch;
 
     /// Makes this process's end non-blocking. The child does not notice: its end has flags of its own.
-    pub(super) fn pipe<T: AsFd>(pipe: T) -> io::Result<Pipe<T>> {
-        Ok(ReadyIo::new(Async::new(pipe)?))
+    pub(super) fn reader(runtime: Runtime, pipe: process::ChildStdout) -> io::Result<Reader> {
+        Watch::nonblocking(runtime, pipe.into(), Direction::Read)
     }
 
-    pub(super) fn poll_read<T: AsFd>(
-        pipe: &mut Pipe<T>,
+    pub(super) fn writer(runtime: Runtime, pipe: process::ChildStdin) -> io::Result<Writer> {
+        Watch::nonblocking(runtime, pipe.into(), Direction::Write)
+    }
+
+    pub(super) fn poll_read(
+        pipe: &mut Reader,
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         pipe.poll_read(cx, buffer)
     }
 
-    pub(super) fn poll_write<T: AsFd>(
-        pipe: &mut Pipe<T>,
+    pub(super) fn poll_write(
+        pipe: &mut Writer,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
@@ -96,44 +99,45 @@ mod os {
     }
 
     /// Does nothing: pipes are not buffered.
-    pub(super) fn poll_flush<T>(_: &mut Pipe<T>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(super) fn poll_flush(_: &mut Writer, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 }
 
 #[cfg(windows)]
 mod os {
-    use blocking::Unblock;
-
     use super::*;
+    use crate::threaded::{ThreadReader, ThreadWriter};
 
     /// Anonymous pipes cannot be polled on Windows.
-    pub(super) type Pipe<T> = Unblock<T>;
+    pub(super) type Reader = ThreadReader<process::ChildStdout>;
+    pub(super) type Writer = ThreadWriter<process::ChildStdin>;
 
-    pub(super) fn pipe<T>(pipe: T) -> io::Result<Pipe<T>> {
-        Ok(Unblock::new(pipe))
+    pub(super) fn reader(_: Runtime, pipe: process::ChildStdout) -> io::Result<Reader> {
+        Ok(ThreadReader::new(pipe))
     }
 
-    pub(super) fn poll_read<T: io::Read + Send + 'static>(
-        pipe: &mut Pipe<T>,
+    pub(super) fn writer(_: Runtime, pipe: process::ChildStdin) -> io::Result<Writer> {
+        Ok(ThreadWriter::new(pipe))
+    }
+
+    pub(super) fn poll_read(
+        pipe: &mut Reader,
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         Pin::new(pipe).poll_read(cx, buffer)
     }
 
-    pub(super) fn poll_write<T: io::Write + Send + 'static>(
-        pipe: &mut Pipe<T>,
+    pub(super) fn poll_write(
+        pipe: &mut Writer,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         Pin::new(pipe).poll_write(cx, bytes)
     }
 
-    pub(super) fn poll_flush<T: io::Write + Send + 'static>(
-        pipe: &mut Pipe<T>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    pub(super) fn poll_flush(pipe: &mut Writer, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(pipe).poll_flush(cx)
     }
 }

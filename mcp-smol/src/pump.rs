@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use async_io::Timer;
 use bytes::Bytes;
-use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
+use futures_lite::{AsyncRead, AsyncWrite};
+use mcp_proto::Instant;
+use mcp_proto::adapter::{Clock as _, SystemClock};
 
 use crate::Io;
 
@@ -27,7 +27,11 @@ enum SendState {
     Open,
     Closing,
     Closed,
-    Failed { error: Option<io::Error>, patience: Timer },
+    /// The reason, until it is reported; and how long to wait for more input.
+    Failed {
+        error: Option<io::Error>,
+        deadline: Option<Instant>,
+    },
 }
 
 /// Why reading has ended.
@@ -56,6 +60,11 @@ impl<R, W> Pump<R, W> {
         Self { io: Io::new(reader, writer), sending: SendState::Open }
     }
 
+    /// The reader and the writer.
+    pub(crate) fn streams(&mut self) -> (&mut R, &mut W) {
+        self.io.streams()
+    }
+
     /// Closes the writing direction once its buffer is written.
     pub(crate) fn close_write(&mut self) {
         if let SendState::Open = self.sending {
@@ -71,6 +80,14 @@ impl<R, W> Pump<R, W> {
     /// Whether the writing direction was closed by [`close_write`](Self::close_write), not by a failure.
     pub(crate) fn is_half_closed(&self) -> bool {
         matches!(self.sending, SendState::Closed)
+    }
+
+    /// When reading ends because writing has failed.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self.sending {
+            SendState::Failed { deadline, .. } => deadline,
+            SendState::Open | SendState::Closing | SendState::Closed => None,
+        }
     }
 
     /// Bytes not yet written.
@@ -89,29 +106,33 @@ impl<R, W> Pump<R, W> {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
     /// Continues writing. [`poll_read`](Self::poll_read) reports a failure once reading has ended.
-    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, clock: &SystemClock) {
         let written = match self.sending {
             SendState::Open => self.io.poll_write(cx),
             SendState::Closing => self.io.poll_close(cx).map_ok(|()| self.sending = SendState::Closed),
             SendState::Closed | SendState::Failed { .. } => return,
         };
         if let Poll::Ready(Err(error)) = written {
-            self.sending = SendState::Failed { error: Some(error), patience: Timer::after(READ_GRACE) };
+            self.sending = SendState::Failed { error: Some(error), deadline: Some(clock.now() + READ_GRACE) };
         }
     }
 
-    /// Received bytes; `Err` once no more will come.
-    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, ReadEnd>> {
+    /// Received bytes; `Err` once no more will come. To be polled at the [deadline](Self::deadline) too.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        clock: &SystemClock,
+    ) -> Poll<Result<Bytes, ReadEnd>> {
         let end = match self.io.poll_read(cx) {
             Poll::Ready(Ok(bytes)) if bytes.is_empty() => ReadEnd::Eof,
             Poll::Ready(Ok(bytes)) => return Poll::Ready(Ok(bytes)),
             Poll::Ready(Err(error)) => ReadEnd::Read(error),
             Poll::Pending => match &mut self.sending {
-                SendState::Failed { patience, .. } => match Pin::new(patience).poll_next(cx) {
-                    Poll::Ready(_) => ReadEnd::Eof,
-                    Poll::Pending => return Poll::Pending,
-                },
-                SendState::Open | SendState::Closing | SendState::Closed => return Poll::Pending,
+                SendState::Failed { deadline, .. } if deadline.is_some_and(|end| end <= clock.now()) => {
+                    *deadline = None;
+                    ReadEnd::Eof
+                }
+                _ => return Poll::Pending,
             },
         };
         // The first failure explains the later ones.

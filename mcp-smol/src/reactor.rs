@@ -1,70 +1,58 @@
-//! Starts async-io's reactor at a point where a failure can be returned.
-//!
-//! The reactor starts on first use. If the system has no file descriptors left, it panics in the thread that uses
-//! it and in the helper thread `async-io`, which never runs again.
+//! What waits for I/O and time on behalf of a driver.
 
-use std::future::Future as _;
+#[cfg(feature = "smol")]
+mod smol;
+mod timer;
+
 use std::io;
-use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
-use std::task::{Context, Waker};
-use std::time::Duration;
 
-use async_io::Timer;
+#[cfg(feature = "smol")]
+pub use smol::start_reactor;
+pub(crate) use timer::{Timer, poll_at_intervals, sleep};
 
-/// Starts the reactor for all I/O and timers of this crate, unless it is running.
+/// The runtime that a driver's pipes, sockets, processes and timers use, chosen by
+/// [`ClientOptions::runtime`](crate::ClientOptions::runtime) and
+/// [`ServerOptions::runtime`](crate::ServerOptions::runtime).
 ///
-/// Every function of this crate that returns an error calls this first. A program that may start without free file
-/// descriptors calls it at the beginning of `main`, before any other part of smol (`smol::block_on`, `smol::spawn`),
-/// which would panic.
-///
-/// # Errors
-///
-/// The system's error if the process or the system has no file descriptors left. The call may be repeated.
-///
-/// ```
-/// fn main() -> std::io::Result<()> {
-///     mcp_smol::start_reactor()?;
-///     futures_lite::future::block_on(async {
-///         // …
-///         Ok(())
-///     })
-/// }
-/// ```
-pub fn start_reactor() -> io::Result<()> {
-    static STARTED: Mutex<bool> = Mutex::new(false);
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    if !*started {
-        check_descriptors()?;
-        // Setting a timer is the first use of the reactor.
-        let mut timer = Timer::after(Duration::from_secs(1));
-        let _ = Pin::new(&mut timer).poll(&mut Context::from_waker(Waker::noop()));
-        *started = true;
-    }
-    Ok(())
+/// The default is [`Smol`](Self::Smol) if the feature `smol` is enabled, whether or not the code runs inside of tokio.
+/// Functions without options use the default. The choice does not affect streams that the application brings: they use
+/// the runtime that they were made for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Runtime {
+    /// async-io: works under any executor.
+    #[cfg(feature = "smol")]
+    #[default]
+    Smol,
+    /// tokio: the calls and drivers must run inside of a tokio runtime, whose I/O and time drivers are enabled. tokio
+    /// panics if they are not.
+    #[cfg(feature = "tokio")]
+    #[cfg_attr(not(feature = "smol"), default)]
+    Tokio,
 }
 
-/// Fails unless as many descriptors are free as the reactor opens: event queue, timer, wake-up, and one spare.
-#[cfg(unix)]
-fn check_descriptors() -> io::Result<()> {
-    use std::fs::File;
-    use std::io::ErrorKind;
-
-    let mut reserved: [Option<File>; 4] = Default::default();
-    for place in &mut reserved {
-        match File::open("/dev/null") {
-            Ok(file) => *place = Some(file),
-            // A sandbox without this file says nothing about descriptors.
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+impl Runtime {
+    /// Checks that it is running, and starts it if it can be started.
+    pub(crate) fn start(self) -> io::Result<()> {
+        match self {
+            #[cfg(feature = "smol")]
+            Self::Smol => start_reactor(),
+            #[cfg(feature = "tokio")]
+            Self::Tokio => tokio::runtime::Handle::try_current().map(drop).map_err(io::Error::other),
         }
     }
-    Ok(())
 }
 
-#[cfg(not(unix))]
-fn check_descriptors() -> io::Result<()> {
-    Ok(())
+/// The source of readiness and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reactor {
+    Runtime(Runtime),
+    /// A thread that polls its future at intervals, by [`poll_at_intervals`].
+    Thread,
+}
+
+impl From<Runtime> for Reactor {
+    fn from(runtime: Runtime) -> Self {
+        Self::Runtime(runtime)
+    }
 }

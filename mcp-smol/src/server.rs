@@ -1,35 +1,28 @@
 //! Servers: a [`Router`](mcp_proto::front::Router) answers requests and a driver moves its bytes.
 
+mod connection;
 mod entropy;
 mod options;
+mod own_thread;
 
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use async_io::Timer;
-use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
-use mcp_proto::adapter::{self, Clock as _, SystemClock};
-use mcp_proto::front::{Attachments, HandlerMode, RouterError, SendHandlers, ServedRouter, ServerHandle};
-use mcp_proto::peer::Principal;
-use mcp_proto::peer::server::{CloseReason, ServerConfig};
-use mcp_proto::transport::StreamServer;
+use futures_lite::{AsyncRead, AsyncWrite};
+use mcp_proto::adapter::SystemClock;
+use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter, ServerHandle};
 
+use crate::Runtime;
 use crate::alarm::Alarm;
-use crate::pump::{Pump, ReadEnd};
-use crate::reactor::start_reactor;
+use crate::repoll::Repoll;
 
+use connection::Connection;
 pub use entropy::SystemEntropy;
 pub use options::ServerOptions;
-
-/// Rounds per poll before the driver yields to other tasks. Each round reads at most one block of 64 KiB.
-const ROUNDS: usize = 4;
-/// How long the driver waits for a client that does not read the last answers.
-const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+pub use own_thread::{StdioServer, run_stdio};
 
 /// Serves this process's standard input and output until the client closes them. This is all of a server's `main`:
 ///
@@ -54,6 +47,8 @@ const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// ```
 ///
 /// (Input schemas from argument types are the feature `schemars`.)
+///
+/// A program that does nothing else can do without an executor and its reactor: [`run_stdio`] needs half of the time.
 ///
 /// Only messages reach standard output, even if other code prints; see [`stdio`](crate::stdio()). When the input ends,
 /// handlers have [`ServerConfig::close_timeout`] to finish, and their answers are written before this returns.
@@ -114,124 +109,24 @@ where
 /// nothing at all for [`ServerConfig::write_timeout`], the driver ends the connection.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServerDriver<R, W, H: HandlerMode = SendHandlers> {
-    front: adapter::ServerDriver<StreamServer, H>,
-    pump: Pump<R, W>,
+    connection: Connection<R, W, H>,
     alarm: Alarm,
-    /// Error that kept the driver from serving anything.
+    repoll: Repoll,
+    /// The runtime, until the driver is polled.
+    unstarted: Option<Runtime>,
+    /// Error that keeps the driver from serving anything.
     startup_error: Option<io::Error>,
-    /// Why reading has ended.
-    end: Option<ReadEnd>,
-    /// Whether the machine accepts more input.
-    wants_read: bool,
-    /// Unwritten bytes of output at the last poll.
-    unwritten: usize,
-    final_writes: Option<FinalWrites>,
-}
-
-/// Progress of writing the last answers.
-struct FinalWrites {
-    unwritten: usize,
-    /// Restarts whenever the client has read some of them.
-    patience: Timer,
 }
 
 impl<R, W, H: HandlerMode> ServerDriver<R, W, H> {
-    fn start(
-        router: ServedRouter<H>,
-        config: ServerConfig,
-        principal: Option<Principal>,
-        reader: R,
-        writer: W,
-    ) -> (ServerHandle, Self) {
-        let invalid = |error: RouterError| io::Error::new(io::ErrorKind::InvalidInput, error);
-        let problem = router.router().check().map_err(invalid).and_then(|()| start_reactor()).err();
-        let clock = Arc::new(SystemClock::new());
-        let mut machine = StreamServer::new(config);
-        machine.at(clock.now()).set_principal(principal);
-        let (handle, front) = adapter::server(machine, clock.clone(), Arc::new(SystemEntropy), router);
-        let pump = Pump::new(reader, writer);
-        let driver = Self {
-            front,
-            pump,
-            alarm: Alarm::new(clock),
-            startup_error: problem,
-            end: None,
-            wants_read: true,
-            unwritten: 0,
-            final_writes: None,
-        };
-        (handle, driver)
-    }
-
-    fn attach(&mut self, attachments: Attachments) {
-        self.front.attach(attachments);
-    }
-}
-
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> ServerDriver<R, W, H> {
-    /// Moves output from the machine to the stream. Ready if there was any.
-    fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { front, pump, wants_read, unwritten, .. } = self;
-        front.poll(cx, |machine, now| {
-            let left = pump.unwritten();
-            if std::mem::replace(unwritten, left) > left {
-                machine.handle_written(now);
-            }
-            machine.handle_timeout(now);
-            *wants_read = machine.wants_read();
-            let transmitted = pump.outgoing().is_some_and(|outgoing| machine.poll_transmit(outgoing));
-            if transmitted {
-                *unwritten = pump.unwritten();
-            }
-            if transmitted { Poll::Ready(()) } else { Poll::Pending }
-        })
-    }
-
-    /// Hands the client's input to the machine. Ready if there was any.
-    fn poll_client(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.end.is_some() || self.final_writes.is_some() {
-            return Poll::Pending;
-        }
-        // The window of held requests is full. A later read reports a failed write.
-        if !self.wants_read && !self.pump.has_closed() {
-            return Poll::Pending;
-        }
-        match ready!(self.pump.poll_read(cx)) {
-            Ok(bytes) => self.front.lock(|machine, now| machine.handle_input(now, bytes)),
-            Err(end) => {
-                let detail = end.to_string();
-                self.front.lock(|machine, now| machine.handle_eof(now, &detail));
-                self.end = Some(end);
-            }
-        }
-        Poll::Ready(())
-    }
-
-    /// The connection is over: writes the remaining output for as long as the client reads it, then closes.
-    fn poll_final_writes(&mut self, closed: CloseReason, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let unwritten = self.pump.unwritten();
-        let parting = self
-            .final_writes
-            .get_or_insert_with(|| FinalWrites { unwritten, patience: Timer::after(FINAL_WRITE_TIMEOUT) });
-        if parting.unwritten != unwritten {
-            parting.unwritten = unwritten;
-            parting.patience.set_after(FINAL_WRITE_TIMEOUT);
-        }
-        if unwritten == 0 {
-            self.pump.close_write();
-            self.pump.poll_write(cx);
-        }
-        if !self.pump.has_closed() {
-            ready!(Pin::new(&mut parting.patience).poll_next(cx));
-            let error = io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answers");
-            return Poll::Ready(Err(error));
-        }
-        Poll::Ready(match (self.end.take(), closed) {
-            (Some(ReadEnd::Read(error)), _) => Err(error),
-            (Some(ReadEnd::Write(_)), _) => Ok(()),
-            (_, CloseReason::Lost(lost)) => Err(io::Error::other(lost)),
-            (_, _) => Ok(()),
-        })
+    fn start(options: ServerOptions<H>, reader: R, writer: W) -> (ServerHandle, Self) {
+        let runtime = options.runtime;
+        let startup_error = options.check().err();
+        let clock = SystemClock::new();
+        let (handle, connection) = Connection::new(options, clock, reader, writer);
+        let alarm = Alarm::new(runtime.into(), clock);
+        let repoll = Repoll::new();
+        (handle, Self { connection, alarm, repoll, unstarted: Some(runtime), startup_error })
     }
 }
 
@@ -239,32 +134,27 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Future for Ser
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        if let Some(problem) = this.startup_error.take() {
-            return Poll::Ready(Err(problem));
+        let Self { connection, alarm, repoll, unstarted, startup_error } = &mut *self;
+        if let Some(error) = startup_error.take() {
+            return Poll::Ready(Err(error));
         }
-        for _ in 0..ROUNDS {
-            // All three in every round, so that reading waits neither for writing nor for the machine.
-            this.pump.poll_write(cx);
-            let acted = this.poll_machine(cx);
-            let happened = this.poll_client(cx);
-            if acted.is_ready() || happened.is_ready() {
-                continue;
-            }
-            if let Some(closed) = this.front.closed() {
-                return this.poll_final_writes(closed, cx);
-            }
-            if this.alarm.poll_until(this.front.next_timeout(), cx).is_pending() {
-                return Poll::Pending;
-            }
+        if let Some(runtime) = unstarted.take() {
+            runtime.start()?;
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        let task = cx.waker();
+        repoll.poll(cx, |cx| {
+            loop {
+                if let Poll::Ready(result) = connection.poll(cx, task) {
+                    return Poll::Ready(result);
+                }
+                ready!(alarm.poll_until(connection.deadline(), cx));
+            }
+        })
     }
 }
 
 impl<R, W, H: HandlerMode> fmt::Debug for ServerDriver<R, W, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerDriver").field("front", &self.front).finish_non_exhaustive()
+        f.debug_struct("ServerDriver").field("front", &self.connection.front).finish_non_exhaustive()
     }
 }

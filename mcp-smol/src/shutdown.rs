@@ -4,11 +4,11 @@ use std::future::poll_fn;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use async_io::Timer;
 use futures_lite::future;
 
 use crate::killer::Killer;
 use crate::os::ProcessTree;
+use crate::reactor::{Reactor, sleep};
 
 /// Time limits of the steps of [`Process::shutdown`](crate::Process::shutdown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(crate) async fn end_tree(
 }
 
 async fn end_leader(tree: &mut ProcessTree, times: ShutdownTimeouts, killer: &Killer) -> ShutdownStep {
-    if future::poll_once(wait_exit(tree)).await == Some(true) {
+    if tree.has_exited() {
         return ShutdownStep::AlreadyExited;
     }
     if exits_in_time(tree, times.close, killer).await {
@@ -91,19 +91,17 @@ async fn wait_exit(tree: &mut ProcessTree) -> bool {
 }
 
 async fn exits_in_time(tree: &mut ProcessTree, time: Duration, killer: &Killer) -> bool {
+    let reactor = tree.reactor();
     future::or(wait_exit(tree), async {
-        sleep_or_killed(time, killer).await;
+        sleep_or_killed(reactor, time, killer).await;
         false
     })
     .await
 }
 
 /// Waits for a duration, or until the killer fires.
-async fn sleep_or_killed(time: Duration, killer: &Killer) {
-    let timer = async {
-        Timer::after(time).await;
-    };
-    future::or(poll_fn(|cx| killer.poll(cx)), timer).await;
+async fn sleep_or_killed(reactor: Reactor, time: Duration, killer: &Killer) {
+    future::or(poll_fn(|cx| killer.poll(cx)), sleep(reactor, time)).await;
 }
 
 /// Polls until the tree is over: members of a group that are not our children cannot be waited for.
@@ -117,7 +115,7 @@ async fn tree_ends_in_time(tree: &mut ProcessTree, time: Duration, killer: &Kill
         if left.is_zero() || killer.is_killed() {
             return false;
         }
-        sleep_or_killed(pause.min(left), killer).await;
+        sleep_or_killed(tree.reactor(), pause.min(left), killer).await;
         pause = (pause * 2).min(LONGEST);
     }
     true

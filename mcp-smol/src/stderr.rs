@@ -15,12 +15,14 @@ use futures_lite::Stream;
 use drain::Drain;
 use ring::Ring;
 
+use crate::Runtime;
+
 /// The end of a child's standard error.
 ///
 /// The thread that waits for I/O on behalf of the process (that of smol's `block_on`, or the `async-io` thread) reads
 /// the pipe as soon as it has data, whether or not any task polls or holds a handle of the child. So a child that
-/// floods its standard error never blocks on it, and no task or thread is spawned for it. (On Windows, where such
-/// pipes cannot be polled, a thread reads it.) Memory stays within [`Command::stderr_bytes`].
+/// floods its standard error never blocks on it, and no task or thread is spawned for it. (On
+/// tokio, a task of the runtime reads it; on Windows, where such pipes cannot be polled, a thread.) Memory stays within [`Command::stderr_bytes`].
 ///
 /// Servers log to standard error, so output there does not mean a failure; it is worth quoting after another
 /// operation has failed. (Specification 2026-07-28, basic/transports/stdio.)
@@ -35,9 +37,9 @@ pub struct Stderr {
 }
 
 impl Stderr {
-    pub(crate) fn new(pipe: ChildStderr, capacity: usize) -> io::Result<Self> {
+    pub(crate) fn new(runtime: Runtime, pipe: ChildStderr, capacity: usize) -> io::Result<Self> {
         let ring = Arc::new(Mutex::new(Ring::new(capacity)));
-        let drain = Drain::new(pipe, ring.clone())?;
+        let drain = Drain::new(runtime, pipe, ring.clone())?;
         Ok(Self { ring, drain })
     }
 

@@ -7,8 +7,10 @@ use std::task::{Context, Poll};
 
 use futures_lite::{AsyncRead, AsyncWrite};
 
+use crate::Runtime;
+
 #[cfg(unix)]
-mod unix;
+pub(crate) mod unix;
 #[cfg(windows)]
 mod windows;
 
@@ -44,8 +46,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// non-blocking would affect the parent process, which shares them, even after this process has ended. So on Linux
 /// the crate opens a pipe a second time through `/proc`, and it reads and writes sockets with a flag not to block in
 /// each call. Files, terminals and other descriptors that cannot be polled, pipes on other systems or without access
-/// to `/proc`, and everything on Windows go through a thread of the `blocking` pool, which costs a thread switch per
-/// read and write.
+/// to `/proc`, and everything on Windows go through a thread each, which costs a thread switch per read and write.
 ///
 /// Specification 2026-07-28, basic/transports/stdio.
 ///
@@ -62,13 +63,33 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// # }
 /// ```
 pub fn stdio() -> io::Result<(Stdin, Stdout)> {
+    stdio_on(Runtime::default())
+}
+
+/// [`stdio`] on a runtime.
+pub(crate) fn stdio_on(runtime: Runtime) -> io::Result<(Stdin, Stdout)> {
     take(|| {
-        let streams = os::open()?;
-        //= S2.1 "Only MCP messages on stdout"
-        //= S2.1 "logs to stderr"
-        os::redirect()?;
-        Ok(streams)
+        runtime.start()?;
+        let (source, sink) = os::streams(os::open()?, runtime)?;
+        redirect()?;
+        Ok((Stdin(source), Stdout(Some(sink))))
     })
+}
+
+/// Takes the descriptors like [`stdio`], to use them without a runtime.
+#[cfg(all(unix, feature = "server"))]
+pub(crate) fn stdio_descriptors() -> io::Result<os::Descriptors> {
+    take(|| {
+        let descriptors = os::open()?;
+        redirect()?;
+        Ok(descriptors)
+    })
+}
+
+//= S2.1 "Only MCP messages on stdout"
+//= S2.1 "logs to stderr"
+fn redirect() -> io::Result<()> {
+    os::redirect()
 }
 
 /// Like [`stdio`], but leaves the descriptors 0 and 1 in place.
@@ -79,21 +100,20 @@ pub fn stdio() -> io::Result<(Stdin, Stdout)> {
 ///
 /// As [`stdio`].
 pub fn stdio_shared() -> io::Result<(Stdin, Stdout)> {
-    take(os::open)
+    take(|| {
+        let runtime = Runtime::default();
+        runtime.start()?;
+        let (source, sink) = os::streams(os::open()?, runtime)?;
+        Ok((Stdin(source), Stdout(Some(sink))))
+    })
 }
 
-fn take(open: impl FnOnce() -> io::Result<(os::Source, os::Sink)>) -> io::Result<(Stdin, Stdout)> {
+fn take<T>(open: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     if TAKEN.swap(true, Ordering::AcqRel) {
         let error = "standard input and output are already taken";
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, error));
     }
-    match open() {
-        Ok((source, sink)) => Ok((Stdin(source), Stdout(Some(sink)))),
-        Err(error) => {
-            TAKEN.store(false, Ordering::Release);
-            Err(error)
-        }
-    }
+    open().inspect_err(|_| TAKEN.store(false, Ordering::Release))
 }
 
 impl AsyncRead for Stdin {

@@ -79,7 +79,7 @@ fn driver_runs_on_an_unrelated_executor() {
 fn the_driver_can_be_spawned_on_an_executor_with_many_threads() {
     run(async {
         let (client, driver) = mcp_smol::connect(script("modern; ask; text hello; ask"));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         assert_eq!(call(&client).await.unwrap(), "hello");
         client.close().await;
         driver.await.unwrap();
@@ -106,7 +106,7 @@ fn handlers_that_are_not_send_run_on_a_local_executor() {
     let (client, driver) = ClientOptions::new("test", "1").handlers(handlers).connect(server);
     let executor = smol::LocalExecutor::new();
     run(executor.run(async {
-        let driver = executor.spawn(driver);
+        let driver = executor.spawn(common::in_runtime(driver));
         assert_eq!(call(&client).await.unwrap(), "seen");
         client.close().await;
         driver.await.unwrap();
@@ -124,7 +124,7 @@ fn client_restarts_a_server_that_dies_on_the_probe_and_speaks_legacy() {
             scratch.0.display()
         );
         let (client, driver) = mcp_smol::connect(script(&body));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         assert_eq!(call(&client).await.unwrap(), "hello");
         assert_eq!(client.server().unwrap().era, Era::Legacy);
         assert!(client.known_era().unwrap().probe_breaks_server);
@@ -144,7 +144,7 @@ fn flooding_server_does_not_deadlock_a_writing_client() {
             text done; cat >/dev/null"
         );
         let (client, driver) = mcp_smol::connect(script(&body));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         client.ready().await.unwrap();
         let result = client.call_tool("tool", json!({ "text": "x".repeat(10_000_000) })).await.unwrap();
         assert_eq!(result.text_content(), "done");
@@ -163,7 +163,7 @@ fn client_kills_a_server_that_ignores_closed_input_and_sigterm() {
         let (client, driver) = ClientOptions::new("test", "1")
             .configure(|config| config.close_timeout = Duration::from_millis(100))
             .connect(script(&body).shutdown(times(100, 100)));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         client.ready().await.unwrap();
         let pid = pid(&file);
         assert!(runs(pid));
@@ -185,7 +185,7 @@ fn close_waits_until_a_stubborn_server_is_reaped_with_a_detached_driver() {
             let (client, driver) = ClientOptions::new("test", "1")
                 .configure(|config| config.close_timeout = Duration::from_millis(100))
                 .connect(script(&body).shutdown(times(100, 100)));
-            smol::spawn(driver).detach();
+            common::spawn(driver).detach();
             client.ready().await.unwrap();
             let pid = pid(&file);
             assert!(runs(pid));
@@ -199,7 +199,7 @@ fn close_waits_until_a_stubborn_server_is_reaped_with_a_detached_driver() {
 fn close_returns_at_once_when_the_driver_was_dropped() {
     run(async {
         let (client, driver) = mcp_smol::connect(script("modern; sleep 60"));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         client.ready().await.unwrap();
         driver.cancel().await;
         assert_eq!(
@@ -219,7 +219,7 @@ fn server_gets_the_shutdown_time_of_its_command() {
         let (client, driver) = ClientOptions::new("test", "1")
             .configure(|config| config.close_timeout = Duration::from_millis(50))
             .connect(script(&body).shutdown(times(10_000, 10)));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         client.ready().await.unwrap();
         assert_eq!(client.close().await, CloseReason::Done);
         driver.await.unwrap();
@@ -236,7 +236,7 @@ fn dropping_the_last_client_ends_the_process_in_an_orderly_way() {
             "modern; ask; text hello; cat >&2; echo bye >{}",
             file.display()
         )));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         call(&client).await.unwrap();
         drop(client);
         driver.await.unwrap();
@@ -251,7 +251,7 @@ fn dropping_the_driver_ends_the_process_and_the_calls() {
         let file = scratch.0.join("pid");
         let (client, driver) =
             mcp_smol::connect(script(&format!("echo $$ >{}; modern; sleep 60", file.display())));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         client.ready().await.unwrap();
         let waiting = client.call_tool("tool", json!({})).start().unwrap();
         driver.cancel().await;
@@ -267,7 +267,7 @@ fn dropping_the_driver_ends_the_process_and_the_calls() {
 fn errors_quote_exit_status_and_standard_error_of_a_dead_server() {
     run(async {
         let (client, driver) = mcp_smol::connect(script("modern; ask; echo 'out of memory' >&2; exit 7"));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         let error = call(&client).await.unwrap_err().to_string();
         for part in ["exit status: 7", "by itself", "out of memory"] {
             assert!(error.contains(part), "{part:?} is missing in: {error}");
@@ -281,7 +281,7 @@ fn errors_quote_exit_status_and_standard_error_of_a_dead_server() {
 fn server_that_cannot_start_fails_every_call_with_its_command_line() {
     run(async {
         let (client, driver) = mcp_smol::connect(Command::new("no-such-server-anywhere").arg("--stdio"));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         let error = call(&client).await.unwrap_err().to_string();
         assert!(error.contains("no-such-server-anywhere --stdio") && error.contains("PATH"), "{error}");
         assert!(driver.await.is_err());
@@ -297,7 +297,7 @@ fn descendants_of_a_dead_server_do_not_keep_the_connection_open() {
             "modern; ask; sleep 60 & echo $! >{}; exit 3",
             file.display()
         )));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         let error = call(&client).await.unwrap_err().to_string();
         assert!(error.contains("exit status: 3"), "{error}");
         assert!(driver.await.is_err());
@@ -311,7 +311,7 @@ fn client_still_reads_from_a_server_that_closed_its_input() {
     run(async {
         let (client, driver) =
             mcp_smol::connect(script("modern; ask; exec 0<&-; sleep 0.3; text late; sleep 0.1; exit 4"));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         client.ready().await.unwrap();
         let first = client.call_tool("tool", json!({})).start().unwrap();
         smol::Timer::after(Duration::from_millis(100)).await;
@@ -327,7 +327,7 @@ fn client_still_reads_from_a_server_that_closed_its_input() {
 fn call_to_a_silent_server_times_out() {
     run(async {
         let (client, driver) = mcp_smol::connect(script("modern; cat >/dev/null"));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         client.ready().await.unwrap();
         let start = Instant::now();
         let error =
@@ -353,7 +353,7 @@ fn observers_see_the_wire_and_standard_error() {
             })
             .on_stderr(move |line| log.lock().unwrap().push(line.text))
             .connect(script("echo starting >&2; modern; ask; text hello; ask; echo leaving >&2"));
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         call(&client).await.unwrap();
         client.close().await;
         driver.await.unwrap();
@@ -375,9 +375,9 @@ fn killer_ends_a_server_that_ignores_closed_input_and_sigterm() {
     run(async {
         let (client, driver) = mcp_smol::connect(script(&deaf).shutdown(times(60_000, 60_000)));
         let killer = driver.killer();
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         client.ready().await.unwrap();
-        let closing = smol::spawn(async move { client.close().await });
+        let closing = common::spawn(async move { client.close().await });
         // The shutdown steps have begun; they would take two minutes.
         Timer::after(Duration::from_millis(20)).await;
         killer.kill();
@@ -395,7 +395,7 @@ fn killer_ends_an_open_connection_and_starts_no_other_server() {
     run(async {
         let (client, driver) = mcp_smol::connect(script("trap '' TERM; modern; while :; do sleep 1; done"));
         let killer = driver.killer();
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         client.ready().await.unwrap();
         killer.kill();
         assert!(matches!(driver.await, Err(Error::Closed(CloseReason::Lost(_)))));

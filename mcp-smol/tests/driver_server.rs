@@ -76,10 +76,10 @@ fn client_and_server_communicate_in_both_eras() {
     ] {
         run(async {
             let (ours, theirs) = UnixStream::pair().unwrap();
-            let serving = smol::spawn(mcp_smol::serve(router(), theirs.clone(), theirs));
+            let serving = common::spawn(mcp_smol::serve(router(), theirs.clone(), theirs));
             let options = ClientOptions::new("test", "1").era_policy(mode);
             let (client, driver) = options.connect_stream(ours.clone(), ours);
-            let driver = smol::spawn(driver);
+            let driver = common::spawn(driver);
             assert_eq!(client.ready().await.unwrap().era, era);
             assert_eq!(client.list_tools().await.unwrap().len(), 2);
             assert_eq!(client.call_tool("hello", json!({})).await.unwrap().text_content(), "hello");
@@ -98,7 +98,7 @@ fn one_router_serves_many_clients_at_once() {
             let (ours, theirs) = UnixStream::pair().unwrap();
             let serving = mcp_smol::serve(router.clone(), theirs.clone(), theirs);
             let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
-            smol::spawn(async move {
+            common::spawn(async move {
                 let call = async {
                     let text = client.call_tool("nap", json!({ "ms": 50 })).await.unwrap().text_content();
                     client.close().await;
@@ -130,9 +130,9 @@ fn handlers_that_are_not_send_are_served_on_a_local_executor() {
             }
         });
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let serving = executor.spawn(mcp_smol::serve(router, theirs.clone(), theirs));
+        let serving = executor.spawn(common::in_runtime(mcp_smol::serve(router, theirs.clone(), theirs)));
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
-        let driver = executor.spawn(driver);
+        let driver = executor.spawn(common::in_runtime(driver));
         for number in 1..=3 {
             let text = client.call_tool("count", json!({})).await.unwrap().text_content();
             assert_eq!(text, number.to_string());
@@ -225,10 +225,10 @@ fn handle_notifies_clients_of_changes_and_closes() {
     run(async {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (handle, serving) = ServerOptions::new(router()).stream(theirs.clone(), theirs);
-        let serving = smol::spawn(serving);
+        let serving = common::spawn(serving);
         let options = ClientOptions::new("test", "1").era_policy(EraPolicy::LegacyOnly);
         let (client, driver) = options.connect_stream(ours.clone(), ours);
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         let mut events = client.events();
         client.call_tool("hello", json!({})).await.unwrap();
         handle.list_changed(ListKind::Tools);
@@ -272,9 +272,9 @@ fn dropping_a_request_cancels_its_handler() {
             }
         });
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let serving = smol::spawn(mcp_smol::serve(router, theirs.clone(), theirs));
+        let serving = common::spawn(mcp_smol::serve(router, theirs.clone(), theirs));
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         let mut call = client.call_tool("hang", json!({})).start().unwrap();
         assert!(call.progress().await.is_some());
         drop(call);
@@ -305,10 +305,10 @@ fn handlers_read_the_values_that_the_application_attached() {
             let options =
                 ServerOptions::new(router()).attach(Address("a")).attach(Address("b")).attach(7_u32);
             let (_, driver) = options.stream(theirs.clone(), theirs);
-            let serving = smol::spawn(driver);
+            let serving = common::spawn(driver);
             let options = ClientOptions::new("test", "1").era_policy(mode);
             let (client, driver) = options.connect_stream(ours.clone(), ours);
-            let driving = smol::spawn(driver);
+            let driving = common::spawn(driver);
             let answer = client.call_tool("whoami", json!({})).await.unwrap();
             assert_eq!(answer.text_content(), r#"Some(Address("b")) Some(7)"#);
             client.close().await;

@@ -79,9 +79,9 @@ async fn call(client: &Client) -> Result<String, Error> {
 fn unix_socket_carries_a_session_until_close_ends_both_sides() {
     run(async {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let server = smol::spawn(serve(theirs));
+        let server = common::spawn(serve(theirs));
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         for number in 1..=100 {
             assert_eq!(call(&client).await.unwrap(), number.to_string());
         }
@@ -97,10 +97,10 @@ fn tcp_socket_carries_a_session() {
     run(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = smol::spawn(async move { serve(listener.accept().await.unwrap().0).await });
+        let server = common::spawn(async move { serve(listener.accept().await.unwrap().0).await });
         let ours = TcpStream::connect(address).await.unwrap();
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         assert_eq!(call(&client).await.unwrap(), "1");
         drop(client);
         driver.await.unwrap();
@@ -127,8 +127,8 @@ fn client_does_not_reopen_a_stream_that_ends_on_the_probe() {
     run(async {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
-        let driver = smol::spawn(driver);
-        let server = smol::spawn(async move {
+        let driver = common::spawn(driver);
+        let server = common::spawn(async move {
             ask(&mut BufReader::new(theirs)).await.unwrap();
         });
         let error = call(&client).await.unwrap_err().to_string();
@@ -143,8 +143,8 @@ fn call_fails_if_the_server_ends_in_the_middle_of_a_line() {
     run(async {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
-        let driver = smol::spawn(driver);
-        let server = smol::spawn(async move {
+        let driver = common::spawn(driver);
+        let server = common::spawn(async move {
             let mut theirs = BufReader::new(theirs);
             let probe = ask(&mut theirs).await.unwrap();
             theirs.get_mut().write_all(discovered(&probe).as_bytes()).await.unwrap();
@@ -178,7 +178,7 @@ fn connection_fails_in_time_if_the_server_never_reads() {
                 }
             })
             .connect_stream(ours.clone(), ours);
-        let driver = smol::spawn(driver);
+        let driver = common::spawn(driver);
         client.ready().await.unwrap();
         let _kept = server.join().unwrap();
         let large = json!({ "text": "x".repeat(8_000_000) });
@@ -209,6 +209,7 @@ fn driver_yields_to_other_tasks_during_a_flood() {
     let (client, mut driver) =
         mcp_smol::connect_stream(EndlessReader(read.clone()), futures_lite::io::sink());
     let mut cx = Context::from_waker(Waker::noop());
+    let _entered = common::enter();
     for polls in 1..=10 {
         assert!(Pin::new(&mut driver).poll(&mut cx).is_pending());
         let read = read.load(Ordering::Relaxed);

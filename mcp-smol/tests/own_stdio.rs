@@ -29,17 +29,20 @@ mod unix {
     use std::time::{Duration, Instant};
 
     use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _};
-    use mcp_proto::front::Router;
+    use mcp_proto::front::{Router, ServerHandle};
     use mcp_proto::schema::Tool;
     use mcp_smol::{Io, ServerOptions};
     use serde::Deserialize;
     use serde_json::{Value, json};
 
-    use crate::common::{Scratch, line, run};
+    use crate::common::{Scratch, enter, eventually, in_runtime, line, run};
 
     const ROLE: &str = "MCP_SMOL_TEST_ROLE";
     /// Makes the tests of slow clients use the default limits and hundreds of megabytes.
     const FULL_SIZE: &str = "MCP_SMOL_TEST_FULL_SIZE";
+
+    /// Gives the server two tools of one name.
+    const INVALID_ROUTER: &str = "MCP_SMOL_TEST_INVALID_ROUTER";
 
     fn is_full_size() -> bool {
         env::var_os(FULL_SIZE).is_some()
@@ -57,16 +60,17 @@ mod unix {
 
     pub(crate) fn main() {
         match env::var(ROLE).as_deref() {
-            Ok("echo") => run(echo(mcp_smol::stdio().unwrap())),
-            Ok("echo shared") => run(echo(mcp_smol::stdio_shared().unwrap())),
+            Ok("echo") => run(async { echo(mcp_smol::stdio().unwrap()).await }),
+            Ok("echo shared") => run(async { echo(mcp_smol::stdio_shared().unwrap()).await }),
             Ok("noisy") => noisy(),
             Ok("close") => close(),
             Ok("twice") => twice(),
             Ok("flags") => flags(),
-            Ok("server") => server_of_echoes(),
+            Ok("server") => serve(Server::Driver),
+            Ok("server on its own thread") => serve(Server::OwnThread),
             Ok(role) => panic!("no such role: {role}"),
             Err(_) => {
-                let tests: [(&str, fn()); 10] = [
+                let tests: [(&str, fn()); 16] = [
                     ("pipes_carry_megabytes_both_ways", pipes_carry_megabytes_both_ways),
                     ("sockets_carry_megabytes_both_ways", sockets_carry_megabytes_both_ways),
                     ("files_can_be_read_and_written", files_can_be_read_and_written),
@@ -83,6 +87,21 @@ mod unix {
                         "client_that_reads_slowly_gets_every_answer",
                         client_that_reads_slowly_gets_every_answer,
                     ),
+                    (
+                        "server_answers_over_pipes_sockets_and_files",
+                        server_answers_over_pipes_sockets_and_files,
+                    ),
+                    ("handler_is_woken_by_another_thread", handler_is_woken_by_another_thread),
+                    ("handle_closes_the_server", handle_closes_the_server),
+                    (
+                        "server_gives_up_a_client_that_does_not_read_its_last_answers",
+                        server_gives_up_a_client_that_does_not_read_its_last_answers,
+                    ),
+                    (
+                        "client_that_disconnects_without_reading_is_no_error",
+                        client_that_disconnects_without_reading_is_no_error,
+                    ),
+                    ("server_rejects_an_invalid_router", server_rejects_an_invalid_router),
                 ];
                 for (name, test) in tests {
                     test();
@@ -137,6 +156,7 @@ mod unix {
     }
 
     fn twice() {
+        let _entered = enter();
         let taken = mcp_smol::stdio().unwrap();
         assert_eq!(mcp_smol::stdio().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         drop(taken);
@@ -154,17 +174,44 @@ mod unix {
             if cfg!(target_os = "linux") {
                 let names = fs::read_dir("/proc/self/task").unwrap().flatten();
                 let names = names.map(|thread| fs::read_to_string(thread.path().join("comm")).unwrap());
-                assert!(!names.into_iter().any(|name| name.starts_with("blocking")), "they are polled");
+                assert!(!names.into_iter().any(|name| name.starts_with("mcp-")), "they are polled");
             }
         });
     }
 
-    /// A server whose tools return their argument, or as many bytes as requested.
-    fn server_of_echoes() {
+    /// Both kinds of server on standard streams.
+    #[derive(Clone, Copy)]
+    enum Server {
+        Driver,
+        OwnThread,
+    }
+
+    const SERVERS: [(Server, &str); 2] =
+        [(Server::Driver, "server"), (Server::OwnThread, "server on its own thread")];
+
+    /// The exit status of a server whose client did not read its last answers, and of one with an invalid router.
+    const TIMED_OUT: i32 = 3;
+    const INVALID: i32 = 4;
+
+    /// A server whose tools return their argument, at once or from another thread, or as many bytes as requested.
+    fn serve(kind: Server) {
         let tool = |name| Tool::new(name, "", json!({ "type": "object" }));
-        let router = Router::new("echoes", "1")
+        let (quit, quits) = mpsc::channel();
+        let mut router = Router::new("echoes", "1")
             .tool_with(tool("echo"), async |Echo { text }, _| text)
-            .tool_with(tool("fill"), async |Fill { bytes }, _| "x".repeat(bytes));
+            .tool_with(tool("fill"), async |Fill { bytes }, _| "x".repeat(bytes))
+            .tool_with(tool("later"), async |Echo { text }, _| {
+                let (sender, receiver) = smol::channel::bounded(1);
+                thread::spawn(move || sender.send_blocking(text).unwrap());
+                receiver.recv().await.unwrap()
+            })
+            .tool_with(tool("quit"), move |Echo { text }, _| {
+                quit.send(()).unwrap();
+                async move { text }
+            });
+        if env::var_os(INVALID_ROUTER).is_some() {
+            router = router.tool_with(tool("echo"), async |Echo { text }, _| text);
+        }
         let options = ServerOptions::new(router).configure(|config| {
             if !is_full_size() {
                 config.limits.message_bytes = 2_000_000;
@@ -172,8 +219,31 @@ mod unix {
                 config.limits.reply_bytes = 2_000_000;
             }
         });
-        let (_, driver) = options.stdio().unwrap();
-        smol::block_on(driver).unwrap();
+        let close = move |handle: ServerHandle| {
+            thread::spawn(move || {
+                if quits.recv().is_ok() {
+                    smol::block_on(handle.close());
+                }
+            });
+        };
+        let served = match kind {
+            Server::Driver => smol::block_on(in_runtime(async {
+                let (handle, driver) = options.stdio().unwrap();
+                close(handle);
+                driver.await
+            })),
+            Server::OwnThread => {
+                let (handle, server) = options.blocking_stdio().unwrap();
+                close(handle);
+                server.run()
+            }
+        };
+        std::process::exit(match served.map_err(|error| error.kind()) {
+            Ok(()) => 0,
+            Err(io::ErrorKind::TimedOut) => TIMED_OUT,
+            Err(io::ErrorKind::InvalidInput) => INVALID,
+            Err(kind) => panic!("{kind}"),
+        });
     }
 
     // Tests of the client.
@@ -338,9 +408,9 @@ mod unix {
     }
 
     /// Writes the requests while a reader that starts late reads the answers at a pace.
-    fn converse(requests: Vec<String>, late: Duration, bytes_per_second: usize) {
+    fn converse(role: &str, requests: Vec<String>, late: Duration, bytes_per_second: usize) {
         let count = requests.len();
-        let mut child = server("server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = server(role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (mut to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let writing = thread::spawn(move || {
             // The requests end long before the last answer.
@@ -382,15 +452,116 @@ mod unix {
     fn client_that_reads_late_gets_every_answer() {
         let (bytes, late) = if is_full_size() { (5_000_000, 2000) } else { (200_000, 300) };
         let text = json!({ "text": "x".repeat(bytes) });
-        let requests = (0..40).map(|id| call(id, "echo", &text)).collect();
-        converse(requests, Duration::from_millis(late), usize::MAX);
+        for (_, role) in SERVERS {
+            let requests = (0..40).map(|id| call(id, "echo", &text)).collect();
+            converse(role, requests, Duration::from_millis(late), usize::MAX);
+        }
     }
 
     /// All calls arrive in one read, and their answers exceed the queue limit.
     fn client_that_reads_slowly_gets_every_answer() {
         let (bytes, pace) = if is_full_size() { (5_000_000, 10_000_000) } else { (200_000, 12_000_000) };
         let size = json!({ "bytes": bytes });
-        let requests = (0..60).map(|id| call(id, "fill", &size)).collect();
-        converse(requests, Duration::ZERO, pace);
+        for (_, role) in SERVERS {
+            let requests = (0..60).map(|id| call(id, "fill", &size)).collect();
+            converse(role, requests, Duration::ZERO, pace);
+        }
+    }
+
+    /// The exit status of a child, which it must reach within ten seconds.
+    fn status(child: &mut Child) -> Option<i32> {
+        let child = std::cell::RefCell::new(child);
+        eventually("the server ends", || child.borrow_mut().try_wait().unwrap().is_some());
+        child.borrow_mut().wait().unwrap().code()
+    }
+
+    /// C3.1, S2.4
+    fn server_answers_over_pipes_sockets_and_files() {
+        let requests: String = (0..3).map(|id| call(id, "echo", &json!({ "text": "hello" }))).collect();
+        for (_, role) in SERVERS {
+            let mut child = server(role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            child.stdin.take().unwrap().write_all(requests.as_bytes()).unwrap();
+            assert_eq!(read_answers(child.stdout.take().unwrap(), usize::MAX), [0, 1, 2]);
+            assert_eq!(status(&mut child), Some(0));
+
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let stdin = OwnedFd::from(theirs.try_clone().unwrap());
+            let mut child = server(role).stdin(stdin).stdout(OwnedFd::from(theirs)).spawn().unwrap();
+            (&ours).write_all(requests.as_bytes()).unwrap();
+            ours.shutdown(std::net::Shutdown::Write).unwrap();
+            assert_eq!(read_answers(&ours, usize::MAX), [0, 1, 2]);
+            assert_eq!(status(&mut child), Some(0));
+
+            let scratch = Scratch::new("own-stdio-server");
+            let input = scratch.file("in", &requests, 0o644);
+            let output = scratch.0.join("out");
+            let mut child = server(role)
+                .stdin(File::open(input).unwrap())
+                .stdout(File::create(&output).unwrap())
+                .spawn()
+                .unwrap();
+            assert_eq!(status(&mut child), Some(0));
+            assert_eq!(read_answers(File::open(output).unwrap(), usize::MAX), [0, 1, 2]);
+        }
+    }
+
+    fn handler_is_woken_by_another_thread() {
+        for (_, role) in SERVERS {
+            let mut child = server(role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            // The input stays open: only the wake can lead to the answer.
+            let mut to = child.stdin.take().unwrap();
+            to.write_all(call(7, "later", &json!({ "text": "hello" })).as_bytes()).unwrap();
+            let mut answer = String::new();
+            io::BufRead::read_line(&mut io::BufReader::new(child.stdout.take().unwrap()), &mut answer)
+                .unwrap();
+            assert!(answer.contains("hello"), "{answer}");
+            drop(to);
+            assert_eq!(status(&mut child), Some(0));
+        }
+    }
+
+    /// C3.5
+    fn handle_closes_the_server() {
+        for (_, role) in SERVERS {
+            let mut child = server(role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let mut to = child.stdin.take().unwrap();
+            to.write_all(call(7, "quit", &json!({ "text": "bye" })).as_bytes()).unwrap();
+            assert_eq!(status(&mut child), Some(0));
+            let mut answer = String::new();
+            child.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
+            assert!(answer.contains("bye"), "{answer}");
+        }
+    }
+
+    fn server_gives_up_a_client_that_does_not_read_its_last_answers() {
+        for (_, role) in SERVERS {
+            let mut child = server(role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let fill = call(7, "fill", &json!({ "bytes": 1_000_000 }));
+            child.stdin.take().unwrap().write_all(fill.as_bytes()).unwrap();
+            assert_eq!(status(&mut child), Some(TIMED_OUT));
+        }
+    }
+
+    fn client_that_disconnects_without_reading_is_no_error() {
+        for (_, role) in SERVERS {
+            let mut child = server(role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            drop(child.stdout.take());
+            let fill = call(7, "fill", &json!({ "bytes": 1_000_000 }));
+            child.stdin.take().unwrap().write_all(fill.as_bytes()).unwrap();
+            assert_eq!(status(&mut child), Some(0));
+        }
+    }
+
+    fn server_rejects_an_invalid_router() {
+        for (_, role) in SERVERS {
+            let mut command = server(role);
+            let mut child = command
+                .env(INVALID_ROUTER, "1")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            assert_eq!(status(&mut child), Some(INVALID));
+        }
     }
 }

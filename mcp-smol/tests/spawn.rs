@@ -10,6 +10,7 @@ use futures_lite::AsyncReadExt as _;
 use mcp_smol::{Command, Environment, SpawnError, SpawnErrorKind};
 
 fn failure(command: &Command) -> SpawnError {
+    let _entered = common::enter();
     command.spawn().expect_err("the command fails to start")
 }
 

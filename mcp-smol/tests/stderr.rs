@@ -46,6 +46,7 @@ fn exit_report_quotes_standard_error() {
 fn child_that_floods_standard_error_continues_without_a_poll() {
     let scratch = common::Scratch::new("flood");
     let done = scratch.0.join("done");
+    let _entered = common::enter();
     let child = sh("head -c 10000000 /dev/zero >&2; : > \"$0\"").arg(&done).spawn().unwrap();
     eventually("the flood is over", || done.exists());
     drop(child);
@@ -63,6 +64,7 @@ fn tail_is_current_even_before_the_pipe_is_drained() {
         }
     }
 
+    let _entered = common::enter();
     let child = sh("read go; echo last words >&2").spawn().unwrap();
     let hold_up = Arc::new(BlockingWaker(Barrier::new(2), Barrier::new(2)));
     let mut timer = Timer::after(Duration::ZERO);

@@ -96,7 +96,7 @@ fn a_child_can_be_driven_on_a_local_executor() {
     let tasks = [0, 1].map(|_| {
         let here = here.clone();
         executor.spawn(async move {
-            talk_to_a_child().await;
+            common::in_runtime(talk_to_a_child()).await;
             drop(here);
         })
     });
@@ -116,7 +116,7 @@ fn a_child_can_be_driven_by_executor_threads() {
         let (executor, stopped) = (executor.clone(), stopped.clone());
         std::thread::spawn(move || future::block_on(executor.run(async { stopped.recv().await.is_err() })))
     });
-    let tasks: Vec<_> = (0..8).map(|_| executor.spawn(talk_to_a_child())).collect();
+    let tasks: Vec<_> = (0..8).map(|_| executor.spawn(common::in_runtime(talk_to_a_child()))).collect();
     future::block_on(bounded(async {
         for task in tasks {
             task.await;

@@ -6,15 +6,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use async_io::Timer;
 use bytes::Bytes;
 use futures_lite::Stream as _;
 use futures_lite::future::or;
+use mcp_proto::Instant;
+use mcp_proto::adapter::{Clock as _, SystemClock};
 
 use super::link::{Link, LinkEvent};
 use super::options::StderrSink;
 use crate::pump::{Pump, ReadEnd};
-use crate::{ChildStdin, ChildStdout, Command, Exit, Killer, Process, StderrLines};
+use crate::reactor::sleep;
+use crate::{ChildStdin, ChildStdout, Command, Exit, Killer, Process, Runtime, StderrLines};
 
 /// How long an exiting process may take between the end of its output and its exit.
 const EXIT_FOLLOWS: Duration = Duration::from_millis(500);
@@ -30,6 +32,7 @@ const QUOTED: usize = 2048;
 /// A client's link to a child process.
 pub struct ChildLink {
     command: Command,
+    runtime: Runtime,
     state: State,
     stderr: Option<StderrSink>,
     lines: Option<StderrLines>,
@@ -51,8 +54,8 @@ type Ending = Pin<Box<dyn Future<Output = Exit> + Send>>;
 struct OpenChild {
     pump: Pump<ChildStdout, ChildStdin>,
     process: Process,
-    /// Runs once the process has exited, while no output arrives.
-    silence: Option<Timer>,
+    /// When its output counts as ended, once the process has exited and no more output arrives.
+    silence: Option<Instant>,
 }
 
 /// What to do after a process has exited.
@@ -65,8 +68,8 @@ enum ExitAction {
 }
 
 impl ChildLink {
-    pub(super) fn new(command: Command, stderr: Option<StderrSink>) -> Self {
-        Self { command, state: State::Closed, stderr, lines: None, killer: Killer::default() }
+    pub(super) fn new(command: Command, runtime: Runtime, stderr: Option<StderrSink>) -> Self {
+        Self { command, runtime, state: State::Closed, stderr, lines: None, killer: Killer::default() }
     }
 
     pub(super) fn killer(&self) -> Killer {
@@ -78,7 +81,7 @@ impl ChildLink {
             self.state = State::Opening(Err(KILLED.to_owned()));
             return;
         }
-        self.state = State::Opening(match self.command.spawn() {
+        self.state = State::Opening(match self.command.spawn_on(self.runtime) {
             Ok(mut child) => {
                 child.process.set_killer(&self.killer);
                 self.lines = self.stderr.is_some().then(|| child.process.stderr().lines());
@@ -119,13 +122,11 @@ impl ChildLink {
 /// Waits for the exit of a process whose output has ended.
 async fn await_exit(open: OpenChild) -> Exit {
     let OpenChild { pump, mut process, .. } = open;
+    let reactor = process.reactor();
     let exit = async {
         let _ = process.wait().await;
     };
-    let patience = async {
-        Timer::after(EXIT_FOLLOWS).await;
-    };
-    or(exit, patience).await;
+    or(exit, sleep(reactor, EXIT_FOLLOWS)).await;
     drop(pump);
     process.shutdown().await
 }
@@ -166,13 +167,21 @@ impl Link for ChildLink {
         }
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>) {
+    fn poll_write(&mut self, cx: &mut Context<'_>, clock: &SystemClock) {
         if let State::Open(open) = &mut self.state {
-            open.pump.poll_write(cx);
+            open.pump.poll_write(cx, clock);
         }
     }
 
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<LinkEvent> {
+    fn deadline(&self) -> Option<Instant> {
+        match &self.state {
+            State::Open(open) => [open.pump.deadline(), open.silence].into_iter().flatten().min(),
+            State::Closing(pump, _) => pump.deadline(),
+            State::Closed | State::Opening(_) | State::Ending(..) => None,
+        }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>, clock: &SystemClock) -> Poll<LinkEvent> {
         self.show_stderr(cx);
         let is_over = matches!(
             self.state,
@@ -204,7 +213,7 @@ impl Link for ChildLink {
                     }
                 }
                 State::Closing(pump, ending) => {
-                    if let Poll::Ready(Ok(bytes)) = pump.poll_read(cx) {
+                    if let Poll::Ready(Ok(bytes)) = pump.poll_read(cx, clock) {
                         return Poll::Ready(LinkEvent::Input(bytes));
                     }
                     let exit = ready!(ending.as_mut().poll(cx));
@@ -213,7 +222,7 @@ impl Link for ChildLink {
                     return Poll::Ready(LinkEvent::Ended(describe(exit, &ReadEnd::Eof)));
                 }
                 State::Open(open) => {
-                    let end = match ready!(open.poll_read(cx)) {
+                    let end = match ready!(open.poll_read(cx, clock)) {
                         Ok(bytes) => return Poll::Ready(LinkEvent::Input(bytes)),
                         Err(end) => end,
                     };
@@ -244,21 +253,21 @@ impl Link for ChildLink {
 }
 
 impl OpenChild {
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, ReadEnd>> {
-        let read = self.pump.poll_read(cx);
+    fn poll_read(&mut self, cx: &mut Context<'_>, clock: &SystemClock) -> Poll<Result<Bytes, ReadEnd>> {
+        let read = self.pump.poll_read(cx, clock);
         if read.is_ready() {
             if let Some(silence) = &mut self.silence {
-                silence.set_after(SILENCE);
+                *silence = clock.now() + SILENCE;
             }
             return read;
         }
         // Other processes may hold its output open without writing to it.
         if self.silence.is_none() && matches!(self.process.poll_wait(cx), Poll::Ready(Ok(_))) {
-            self.silence = Some(Timer::after(SILENCE));
+            self.silence = Some(clock.now() + SILENCE);
         }
-        match &mut self.silence {
-            Some(silence) => Pin::new(silence).poll_next(cx).map(|_| Err(ReadEnd::Eof)),
-            None => Poll::Pending,
+        match self.silence {
+            Some(silence) if silence <= clock.now() => Poll::Ready(Err(ReadEnd::Eof)),
+            Some(_) | None => Poll::Pending,
         }
     }
 }

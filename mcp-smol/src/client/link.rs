@@ -3,6 +3,8 @@
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use mcp_proto::Instant;
+use mcp_proto::adapter::SystemClock;
 
 /// A connection to a server that can be opened, written to, read from and closed.
 pub trait Link {
@@ -25,10 +27,13 @@ pub trait Link {
     fn unwritten(&self) -> usize;
 
     /// Continues writing. [`LinkEvent::Ended`] reports a failure once reading has ended.
-    fn poll_write(&mut self, cx: &mut Context<'_>);
+    fn poll_write(&mut self, cx: &mut Context<'_>, clock: &SystemClock);
 
-    /// The next event.
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<LinkEvent>;
+    /// The next event. To be polled at the [deadline](Self::deadline) too.
+    fn poll_event(&mut self, cx: &mut Context<'_>, clock: &SystemClock) -> Poll<LinkEvent>;
+
+    /// When an event is due, whatever else happens.
+    fn deadline(&self) -> Option<Instant>;
 
     /// Whether it is closed and its process, if any, is gone.
     fn is_closed(&self) -> bool;

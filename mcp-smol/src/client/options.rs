@@ -9,7 +9,7 @@ use mcp_proto::peer::client::{self, ClientConfig, ConnectTimeouts, KnownEra};
 use mcp_proto::schema::Implementation;
 
 use super::{ChildLink, ClientDriver, StreamLink};
-use crate::{Command, StderrLine};
+use crate::{Command, Runtime, StderrLine};
 
 /// Options of a client: its name, its handlers and the eras it speaks.
 ///
@@ -39,6 +39,7 @@ pub struct ClientOptions<H: HandlerMode = SendHandlers> {
     pub(super) handlers: ClientHandlers<H>,
     pub(super) wire: Tap,
     pub(super) stderr: Option<StderrSink>,
+    pub(super) runtime: Runtime,
 }
 
 pub(super) type StderrSink = Box<dyn FnMut(StderrLine) + Send>;
@@ -88,7 +89,8 @@ impl From<ClientConfig> for ClientOptions {
     /// The capabilities of the configuration are replaced by those of the [handlers](ClientOptions::handlers); the
     /// kind of link determines whether it can be reopened.
     fn from(config: ClientConfig) -> Self {
-        Self { config, handlers: ClientHandlers::new(), wire: Tap::default(), stderr: None }
+        let runtime = Runtime::default();
+        Self { config, handlers: ClientHandlers::new(), wire: Tap::default(), stderr: None, runtime }
     }
 }
 
@@ -121,8 +123,14 @@ impl<H: HandlerMode> ClientOptions<H> {
     /// Handlers for the server's requests; the client declares their capabilities. The driver is not `Send` if the
     /// handlers are [`LocalHandlers`](mcp_proto::front::LocalHandlers).
     pub fn handlers<T: HandlerMode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T> {
-        let Self { config, wire, stderr, .. } = self;
-        ClientOptions { config, handlers, wire, stderr }
+        let Self { config, wire, stderr, runtime, .. } = self;
+        ClientOptions { config, handlers, wire, stderr, runtime }
+    }
+
+    /// Sets the runtime of the child process, its pipes and the driver's timers. Default: [`Runtime::default`].
+    pub fn runtime(mut self, runtime: Runtime) -> Self {
+        self.runtime = runtime;
+        self
     }
 
     /// Changes any other part of the configuration.
@@ -151,7 +159,7 @@ impl<H: HandlerMode> ClientOptions<H> {
 
     /// Starts a server as a child process and talks to it; see [`connect`](crate::connect).
     pub fn connect(mut self, command: Command) -> (Client, ClientDriver<ChildLink, H>) {
-        let link = ChildLink::new(command, self.stderr.take());
+        let link = ChildLink::new(command, self.runtime, self.stderr.take());
         ClientDriver::start(self, link)
     }
 

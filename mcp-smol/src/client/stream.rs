@@ -3,6 +3,8 @@
 use std::task::{Context, Poll, ready};
 
 use futures_lite::{AsyncRead, AsyncWrite};
+use mcp_proto::Instant;
+use mcp_proto::adapter::SystemClock;
 
 use super::link::{Link, LinkEvent};
 use crate::pump::Pump;
@@ -66,16 +68,23 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link for StreamLink<R, W> {
         }
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>) {
+    fn poll_write(&mut self, cx: &mut Context<'_>, clock: &SystemClock) {
         if let State::Opening(pump) | State::Open(pump) = &mut self.0 {
-            pump.poll_write(cx);
+            pump.poll_write(cx, clock);
         }
     }
 
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<LinkEvent> {
+    fn deadline(&self) -> Option<Instant> {
+        match &self.0 {
+            State::Open(pump) => pump.deadline(),
+            State::Waiting(..) | State::Opening(_) | State::Closed { .. } => None,
+        }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>, clock: &SystemClock) -> Poll<LinkEvent> {
         match &mut self.0 {
             State::Open(pump) => {
-                let read = ready!(pump.poll_read(cx));
+                let read = ready!(pump.poll_read(cx, clock));
                 Poll::Ready(match read {
                     Ok(bytes) => LinkEvent::Input(bytes),
                     Err(end) => {

@@ -16,11 +16,19 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, test_kill_process_group, waitid,
 };
 
+use crate::Runtime;
+use crate::reactor::Reactor;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::watch::{Direction, Watch};
+
 /// The child and all its descendants that have not left its group.
 #[derive(Debug)]
 pub(crate) struct ProcessTree {
     leader: process::Child,
     group: Pid,
+    reactor: Reactor,
+    /// The leader's status, once it is a zombie.
+    exited: Option<ExitStatus>,
     exit_watch: Option<ExitWatch>,
     /// Once the leader is reaped, its id is free as soon as the group is empty.
     reaped: Option<ExitStatus>,
@@ -36,9 +44,20 @@ impl ProcessTree {
         command.process_group(0);
     }
 
-    pub(crate) fn new(leader: process::Child) -> Self {
+    pub(crate) fn new(leader: process::Child, runtime: Runtime) -> Self {
         let group = Pid::from_child(&leader);
-        Self { leader, group, exit_watch: None, reaped: None, is_released: false }
+        let reactor = runtime.into();
+        Self { leader, group, reactor, exited: None, exit_watch: None, reaped: None, is_released: false }
+    }
+
+    pub(crate) fn reactor(&self) -> Reactor {
+        self.reactor
+    }
+
+    /// Goes on without a runtime; see [`poll_at_intervals`](crate::reactor::poll_at_intervals).
+    pub(crate) fn leave_runtime(&mut self) {
+        self.reactor = Reactor::Thread;
+        self.exit_watch = None;
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -47,29 +66,50 @@ impl ProcessTree {
 
     /// Ready once the leader has exited. It stays a zombie until [`reap`](Self::reap).
     pub(crate) fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
-        if let Some(status) = self.reaped {
-            return Poll::Ready(Ok(status));
-        }
         loop {
-            match waitid(
-                WaitId::Pid(self.group),
-                WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG,
-            ) {
-                Ok(Some(status)) => return Poll::Ready(Ok(exit_status(&status))),
-                Ok(None) => {}
-                Err(Errno::INTR) => continue,
+            // The system is asked only when the watch says that the status may have changed.
+            if let Some(watch) = &mut self.exit_watch
+                && self.exited.is_none()
+                && self.reaped.is_none()
+            {
+                ready!(watch.poll(cx))?;
+            }
+            if let Some(status) = self.exit_status()? {
+                return Poll::Ready(Ok(status));
+            }
+            match self.reactor {
+                Reactor::Runtime(runtime) if self.exit_watch.is_none() => {
+                    self.exit_watch = Some(ExitWatch::new(self.group, runtime)?);
+                }
+                Reactor::Runtime(_) => {}
+                Reactor::Thread => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Whether the leader has exited, asked of the system.
+    pub(crate) fn has_exited(&mut self) -> bool {
+        match self.exit_status() {
+            Ok(status) => status.is_some(),
+            Err(_) => self.is_over(),
+        }
+    }
+
+    /// The leader's status, if it has exited.
+    fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
+        const OPTIONS: WaitIdOptions =
+            WaitIdOptions::EXITED.union(WaitIdOptions::NOWAIT).union(WaitIdOptions::NOHANG);
+        if self.exited.is_none() && self.reaped.is_none() {
+            match rustix::io::retry_on_intr(|| waitid(WaitId::Pid(self.group), OPTIONS)) {
+                Ok(status) => self.exited = status.as_ref().map(exit_status),
                 Err(error) => {
                     // Other code has reaped it (a handler of SIGCHLD, or SIGCHLD is ignored): the id is no longer ours.
                     self.is_released = true;
-                    return Poll::Ready(Err(error.into()));
+                    return Err(error.into());
                 }
             }
-            let watch = match &mut self.exit_watch {
-                Some(watch) => watch,
-                none => none.insert(ExitWatch::new(self.group)?),
-            };
-            ready!(watch.poll(cx))?;
         }
+        Ok(self.reaped.or(self.exited))
     }
 
     /// Sends SIGTERM to the whole group.
@@ -165,7 +205,7 @@ fn exit_status(status: &WaitIdStatus) -> ExitStatus {
 #[derive(Debug)]
 enum ExitWatch {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    Handle(async_io::Async<std::os::fd::OwnedFd>),
+    Handle(Watch),
     /// Used by kernels, sandboxes and systems without process handles.
     Thread(Arc<Mutex<ExitState>>),
 }
@@ -177,10 +217,11 @@ struct ExitState {
 }
 
 impl ExitWatch {
-    fn new(leader: Pid) -> io::Result<Self> {
+    #[cfg_attr(not(any(target_os = "linux", target_os = "android")), expect(unused_variables))]
+    fn new(leader: Pid, runtime: Runtime) -> io::Result<Self> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Ok(handle) = rustix::process::pidfd_open(leader, rustix::process::PidfdFlags::empty())
-            && let Ok(handle) = async_io::Async::new_nonblocking(handle)
+            && let Ok(handle) = Watch::new(runtime, handle, Direction::Read)
         {
             return Ok(Self::Handle(handle));
         }
@@ -210,7 +251,7 @@ impl ExitWatch {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Handle(handle) => handle.poll_readable(cx),
+            Self::Handle(handle) => handle.poll_ready(cx),
             Self::Thread(seen) => {
                 let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
                 if seen.exited {
@@ -228,8 +269,10 @@ impl ExitWatch {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
+    use std::future::{Future, poll_fn};
     use std::process::{Command, Stdio};
+
+    use futures_lite::future;
 
     use super::*;
 
@@ -237,7 +280,14 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null());
         ProcessTree::prepare(&mut command);
-        ProcessTree::new(command.spawn().unwrap())
+        ProcessTree::new(command.spawn().unwrap(), Runtime::default())
+    }
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        #[cfg(feature = "smol")]
+        return async_io::block_on(future);
+        #[cfg(not(feature = "smol"))]
+        return tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future);
     }
 
     /// C3.5
@@ -245,9 +295,21 @@ mod tests {
     fn tree_notices_an_exit_without_process_handles() {
         let mut tree = spawn("exit 7");
         tree.exit_watch = Some(ExitWatch::thread(tree.group).unwrap());
-        let status = async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
+        let status = block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
         assert_eq!(status.code(), Some(7));
         assert_eq!(tree.reap(), Some(status));
+    }
+
+    /// C3.5
+    #[test]
+    fn tree_notices_an_exit_without_a_runtime() {
+        let mut tree = spawn("exit 7");
+        assert!(
+            block_on(future::poll_once(poll_fn(|cx| tree.poll_exit(cx)))).is_none_or(|exit| exit.is_ok())
+        );
+        tree.leave_runtime();
+        let status = crate::reactor::poll_at_intervals(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
+        assert_eq!(status.code(), Some(7));
     }
 
     /// C3.5
@@ -255,7 +317,7 @@ mod tests {
     fn status_before_reaping_equals_the_reaped_status() {
         for script in ["exit 0", "exit 255", "kill -KILL $$", "kill -TERM $$"] {
             let mut tree = spawn(script);
-            let seen = async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
+            let seen = block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
             assert_eq!(tree.reap(), Some(seen), "{script}");
         }
     }
@@ -265,7 +327,7 @@ mod tests {
     fn tree_does_not_signal_a_child_reaped_by_other_code() {
         let mut tree = spawn("exit 0");
         tree.leader.wait().unwrap();
-        assert!(async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).is_err());
+        assert!(block_on(poll_fn(|cx| tree.poll_exit(cx))).is_err());
         assert!(tree.is_over());
     }
 
@@ -278,7 +340,7 @@ mod tests {
         let mut member = member.process_group(tree.id() as i32).spawn().unwrap();
         waitid(WaitId::Pid(Pid::from_child(&member)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
         tree.kill();
-        async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
+        block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
         assert!(!tree.is_over(), "its leader is not reaped");
         tree.reap();
         assert!(tree.is_over());
@@ -292,7 +354,7 @@ mod tests {
         let mut member = Command::new("sleep");
         let mut member = member.arg("1000").process_group(tree.id() as i32).spawn().unwrap();
         tree.leader.kill().unwrap();
-        async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
+        block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
         tree.reap();
         assert!(!tree.is_over());
         tree.kill();

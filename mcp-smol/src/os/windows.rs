@@ -2,16 +2,22 @@
 //! **Untested**: written against the documentation, not yet run on Windows.
 
 use std::io;
-use std::os::windows::io::{AsHandle as _, AsRawHandle as _, OwnedHandle};
+use std::os::windows::io::AsRawHandle as _;
 use std::os::windows::process::CommandExt as _;
 use std::process::{self, ExitStatus};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use async_io::os::windows::Waitable;
 use win32job::{ExtendedLimitInfo, Job};
+
+use crate::Runtime;
+use crate::reactor::{Reactor, Timer};
 
 /// `CREATE_NO_WINDOW`: no console window appears for a console program.
 const NO_WINDOW: u32 = 0x0800_0000;
+
+/// How often to look whether the leader has exited: no safe function waits for a process on every runtime.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The child and every process it has started since it was assigned to its job.
 #[derive(Debug)]
@@ -20,7 +26,9 @@ pub(crate) struct ProcessTree {
     /// Closing it kills every process in it, so a tree ends with this process at the latest. `None` if the system
     /// refused one.
     job: Option<Job>,
-    exited: Option<Waitable<OwnedHandle>>,
+    reactor: Reactor,
+    /// Runs until the next look at the leader.
+    look: Option<Timer>,
     reaped: bool,
 }
 
@@ -32,13 +40,28 @@ impl ProcessTree {
         command.creation_flags(NO_WINDOW);
     }
 
-    pub(crate) fn new(leader: process::Child) -> Self {
+    pub(crate) fn new(leader: process::Child, runtime: Runtime) -> Self {
         // Processes that it starts before this assignment escape. To prevent that, the child would have to be created
         // suspended, and std cannot resume it.
         let job = Job::create_with_limit_info(ExtendedLimitInfo::new().limit_kill_on_job_close())
             .ok()
             .filter(|job| job.assign_process(leader.as_raw_handle() as isize).is_ok());
-        Self { leader, job, exited: None, reaped: false }
+        Self { leader, job, reactor: runtime.into(), look: None, reaped: false }
+    }
+
+    pub(crate) fn reactor(&self) -> Reactor {
+        self.reactor
+    }
+
+    /// Goes on without a runtime; see [`poll_at_intervals`](crate::reactor::poll_at_intervals).
+    pub(crate) fn leave_runtime(&mut self) {
+        self.reactor = Reactor::Thread;
+        self.look = None;
+    }
+
+    /// Whether the leader has exited, asked of the system.
+    pub(crate) fn has_exited(&mut self) -> bool {
+        self.leader.try_wait().map_or(true, |status| status.is_some())
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -51,11 +74,13 @@ impl ProcessTree {
             if let Some(status) = self.leader.try_wait()? {
                 return Poll::Ready(Ok(status));
             }
-            let exited = match &mut self.exited {
-                Some(exited) => exited,
-                none => none.insert(Waitable::new(self.leader.as_handle().try_clone_to_owned()?)?),
-            };
-            ready!(exited.poll_ready(cx))?;
+            match &mut self.look {
+                Some(look) => ready!(look.poll(cx)),
+                none => *none = Some(Timer::new(self.reactor)),
+            }
+            if let Some(look) = &mut self.look {
+                look.set(LOOK_AGAIN);
+            }
         }
     }
 

@@ -10,7 +10,9 @@ use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ServerConfig;
 
 use super::ServerDriver;
-use crate::{Stdin, Stdout, stdio};
+use super::own_thread::StdioServer;
+use crate::stdio::stdio_on;
+use crate::{Runtime, Stdin, Stdout};
 
 /// Options for serving a router: configuration beyond the router's own, and a handle for the application.
 ///
@@ -32,10 +34,11 @@ use crate::{Stdin, Stdout, stdio};
 /// ```
 #[must_use = "options do nothing until something is served with them"]
 pub struct ServerOptions<H: HandlerMode = SendHandlers> {
-    router: ServedRouter<H>,
-    config: ServerConfig,
-    principal: Option<Principal>,
-    attachments: Attachments,
+    pub(super) router: ServedRouter<H>,
+    pub(super) config: ServerConfig,
+    pub(super) principal: Option<Principal>,
+    pub(super) attachments: Attachments,
+    pub(super) runtime: Runtime,
 }
 
 impl<H: HandlerMode> ServerOptions<H> {
@@ -43,7 +46,8 @@ impl<H: HandlerMode> ServerOptions<H> {
     pub fn new(router: impl Into<ServedRouter<H>>) -> Self {
         let router = router.into();
         let attachments = Attachments::new();
-        Self { config: router.router().config(), router, principal: None, attachments }
+        let runtime = Runtime::default();
+        Self { config: router.router().config(), router, principal: None, attachments, runtime }
     }
 
     /// Changes the configuration.
@@ -86,14 +90,46 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
+    /// Sets the runtime of the driver's timers, and of standard input and output. Default: [`Runtime::default`].
+    pub fn runtime(mut self, runtime: Runtime) -> Self {
+        self.runtime = runtime;
+        self
+    }
+
     /// Serves this process's standard input and output, which it [takes](crate::stdio()).
     ///
     /// # Errors
     ///
     /// As [`stdio`](crate::stdio()).
     pub fn stdio(self) -> io::Result<(ServerHandle, ServerDriver<Stdin, Stdout, H>)> {
-        let (stdin, stdout) = stdio()?;
+        let (stdin, stdout) = stdio_on(self.runtime)?;
         Ok(self.stream(stdin, stdout))
+    }
+
+    /// Serves this process's standard input and output, which it [takes](crate::stdio()), on a thread of its own: see
+    /// [`run_stdio`](crate::run_stdio). No runtime is needed.
+    ///
+    /// ```no_run
+    /// use mcp_proto::front::Router;
+    /// use mcp_smol::ServerOptions;
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let (handle, server) = ServerOptions::new(Router::new("notes", "1.0.0")).blocking_stdio()?;
+    /// # drop(handle);
+    /// server.run()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`stdio`](crate::stdio()).
+    pub fn blocking_stdio(self) -> io::Result<(ServerHandle, StdioServer<H>)> {
+        StdioServer::start(self)
+    }
+
+    /// The error of an invalid router.
+    pub(super) fn check(&self) -> io::Result<()> {
+        self.router.router().check().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
     }
 
     /// Serves one client over a stream.
@@ -102,10 +138,7 @@ impl<H: HandlerMode> ServerOptions<H> {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let Self { router, config, principal, attachments } = self;
-        let (handle, mut driver) = ServerDriver::start(router, config, principal, reader, writer);
-        driver.attach(attachments);
-        (handle, driver)
+        ServerDriver::start(self, reader, writer)
     }
 }
 

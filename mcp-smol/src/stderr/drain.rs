@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::lock;
 use super::ring::Ring;
+use crate::Runtime;
 
 #[cfg(unix)]
 pub(super) use unix::Drain;
@@ -14,14 +15,14 @@ pub(super) use windows::Drain;
 
 #[cfg(unix)]
 mod unix {
-    use std::pin::Pin;
+    #[cfg(feature = "smol")]
     use std::sync::Weak;
-    use std::task::{Context, Poll, Wake, Waker};
-
-    use async_io::Async;
-    use futures_lite::AsyncRead;
+    use std::task::{Context, Poll};
+    #[cfg(feature = "smol")]
+    use std::task::{Wake, Waker};
 
     use super::*;
+    use crate::watch::{Direction, Watch};
 
     /// Large enough to take short output in one read, small enough for the stack.
     const CHUNK: usize = 8 * 1024;
@@ -29,87 +30,140 @@ mod unix {
     /// 64 KiB.
     const READS: usize = 8;
 
-    /// The pipe, and a waker that reads it: readiness of the pipe triggers the read, without a task.
+    /// The pipe, which is read whenever it is readable: by a waker on async-io, without a task; by a task on tokio.
     #[derive(Clone)]
     pub(in super::super) struct Drain(Arc<Source>);
 
     struct Source {
-        pipe: Mutex<Option<Async<ChildStderr>>>,
+        pipe: Mutex<Option<Watch>>,
         ring: Arc<Mutex<Ring>>,
         /// The only waker used: a pipe's readiness has room for one, and a second would displace it.
+        #[cfg(feature = "smol")]
         waker: Waker,
+        #[cfg(feature = "tokio")]
+        task: Mutex<Option<tokio::task::AbortHandle>>,
     }
 
     /// Weak, as the pipe holds its waker: the descriptor is closed with the last handle.
+    #[cfg(feature = "smol")]
     struct Readable(Weak<Source>);
 
+    #[cfg(feature = "smol")]
     impl Wake for Readable {
         fn wake(self: Arc<Self>) {
             if let Some(source) = self.0.upgrade() {
-                source.read();
+                source.read_and_watch();
             }
         }
     }
 
     impl Drain {
-        pub(in super::super) fn new(pipe: ChildStderr, ring: Arc<Mutex<Ring>>) -> io::Result<Self> {
-            let pipe = Mutex::new(Some(Async::new(pipe)?));
+        pub(in super::super) fn new(
+            runtime: Runtime,
+            pipe: ChildStderr,
+            ring: Arc<Mutex<Ring>>,
+        ) -> io::Result<Self> {
+            let pipe = Mutex::new(Some(Watch::nonblocking(runtime, pipe.into(), Direction::Read)?));
+            #[cfg_attr(not(feature = "smol"), expect(unused_variables))]
             let source = Arc::new_cyclic(|source| Source {
                 pipe,
                 ring,
+                #[cfg(feature = "smol")]
                 waker: Waker::from(Arc::new(Readable(source.clone()))),
+                #[cfg(feature = "tokio")]
+                task: Mutex::default(),
             });
-            source.read();
+            match runtime {
+                #[cfg(feature = "smol")]
+                Runtime::Smol => source.read_and_watch(),
+                #[cfg(feature = "tokio")]
+                Runtime::Tokio => {
+                    let weak = Arc::downgrade(&source);
+                    let drained = std::future::poll_fn(move |cx| match weak.upgrade() {
+                        Some(source) => source.poll_drained(cx),
+                        None => Poll::Ready(()),
+                    });
+                    *lock(&source.task) = Some(tokio::spawn(drained).abort_handle());
+                }
+            }
             Ok(Self(source))
         }
 
+        /// Reads the available bytes, for which the reactor may not have called the waker yet.
         pub(in super::super) fn catch_up(&self) {
-            self.0.read();
+            let _ = self.0.read(|pipe, chunk| match rustix::io::read(pipe.fd(), chunk) {
+                Err(rustix::io::Errno::AGAIN) => Poll::Pending,
+                read => Poll::Ready(read.map_err(io::Error::from)),
+            });
         }
     }
 
     impl Source {
         /// Reads the available bytes, without blocking, and registers the waker for more.
-        fn read(&self) {
+        #[cfg(feature = "smol")]
+        fn read_and_watch(&self) {
+            let mut cx = Context::from_waker(&self.waker);
+            if self.read(|pipe, chunk| pipe.poll_read(&mut cx, chunk)).is_pending() {
+                return;
+            }
+            // More is available. The next event comes at once, but only once the waker is registered, and that happens
+            // only after the current event, which is already past, has been consumed.
+            while let Some(pipe) = lock(&self.pipe).as_mut()
+                && let Poll::Ready(Ok(())) = pipe.poll_ready(&mut cx)
+            {}
+        }
+
+        /// Ready once the pipe has ended.
+        #[cfg(feature = "tokio")]
+        fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
+            if self.read(|pipe, chunk| pipe.poll_read(cx, chunk)).is_pending() {
+                return Poll::Pending;
+            }
+            if lock(&self.pipe).is_none() {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+
+        /// Reads by `read` until it is pending, up to a limit. Ready if more may follow at once, or at the end.
+        fn read(&self, mut read: impl FnMut(&mut Watch, &mut [u8]) -> Poll<io::Result<usize>>) -> Poll<()> {
             let mut wakers = Vec::new();
+            let mut chunk = [0; CHUNK];
+            let mut polled = Poll::Ready(());
             {
                 let mut pipe = lock(&self.pipe);
-                let Some(source) = pipe.as_mut() else { return };
-                if !self.read_some(source, &mut wakers) {
-                    *pipe = None;
-                    wakers.append(&mut lock(&self.ring).close());
+                for _ in 0..READS {
+                    let Some(source) = pipe.as_mut() else { break };
+                    match read(source, &mut chunk) {
+                        Poll::Pending => {
+                            polled = Poll::Pending;
+                            break;
+                        }
+                        Poll::Ready(Ok(length @ 1..)) => {
+                            wakers
+                                .append(&mut lock(&self.ring).push(chunk.get(..length).unwrap_or_default()));
+                        }
+                        Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Poll::Ready(Ok(0) | Err(_)) => {
+                            *pipe = None;
+                            wakers.append(&mut lock(&self.ring).close());
+                        }
+                    }
                 }
             }
             for (_, waker) in wakers {
                 waker.wake();
             }
+            polled
         }
+    }
 
-        /// Whether more may come.
-        fn read_some(&self, pipe: &mut Async<ChildStderr>, wakers: &mut Vec<(u64, Waker)>) -> bool {
-            let mut cx = Context::from_waker(&self.waker);
-            let mut chunk = [0; CHUNK];
-            for _ in 0..READS {
-                match Pin::new(&mut *pipe).poll_read(&mut cx, &mut chunk) {
-                    Poll::Pending => return true,
-                    Poll::Ready(Ok(0)) => return false,
-                    Poll::Ready(Ok(length)) => {
-                        if let Some(bytes) = chunk.get(..length) {
-                            wakers.append(&mut lock(&self.ring).push(bytes));
-                        }
-                    }
-                    Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Poll::Ready(Err(_)) => return false,
-                }
-            }
-            // More is available. The next event comes at once, but only once the waker is registered, and that happens
-            // only after the current event, which is already past, has been consumed.
-            loop {
-                match pipe.poll_readable(&mut cx) {
-                    Poll::Pending => return true,
-                    Poll::Ready(Ok(())) => {}
-                    Poll::Ready(Err(_)) => return false,
-                }
+    #[cfg(feature = "tokio")]
+    impl Drop for Source {
+        fn drop(&mut self) {
+            if let Some(task) = lock(&self.task).take() {
+                task.abort();
             }
         }
     }
@@ -126,7 +180,11 @@ mod windows {
     pub(in super::super) struct Drain;
 
     impl Drain {
-        pub(in super::super) fn new(mut pipe: ChildStderr, ring: Arc<Mutex<Ring>>) -> io::Result<Self> {
+        pub(in super::super) fn new(
+            _: Runtime,
+            mut pipe: ChildStderr,
+            ring: Arc<Mutex<Ring>>,
+        ) -> io::Result<Self> {
             let read = move || {
                 let mut chunk = [0; 8 * 1024];
                 loop {

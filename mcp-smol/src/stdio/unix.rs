@@ -6,35 +6,71 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use async_io::Async;
-use blocking::Unblock;
 use futures_lite::{AsyncRead, AsyncWrite};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::net::{RecvFlags, SendFlags};
 
-use crate::reactor::start_reactor;
-use crate::ready_io::ReadyIo;
+use crate::Runtime;
+use crate::threaded::{ThreadReader, ThreadWriter};
+use crate::watch::{Direction, Watch};
 
 /// Descriptors below this are the standard streams, which other code uses by number.
 const FIRST_OTHER: i32 = 3;
 
-/// One direction of a standard stream.
+/// This process's own copy of the descriptor of a standard stream.
 #[derive(Debug)]
-pub(super) enum Channel {
-    /// Opened a second time, so non-blocking only for this process.
-    Pipe(ReadyIo<OwnedFd>),
-    /// Each call carries a flag not to block.
-    Socket(ReadyIo<OwnedFd>),
-    /// Blocks a thread.
-    Other(Unblock<File>),
+pub(crate) struct Descriptor {
+    pub(crate) fd: OwnedFd,
+    pub(crate) kind: Kind,
 }
 
-pub(super) type Source = Channel;
-pub(super) type Sink = Channel;
+/// How a descriptor is used without setting the flags that it shares with other processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A pipe opened a second time, so non-blocking only for this process.
+    Pipe,
+    /// Each call carries a flag not to block.
+    Socket,
+    /// Operations block.
+    Other,
+}
 
-pub(super) fn open() -> io::Result<(Source, Sink)> {
-    start_reactor()?;
-    Ok((channel(rustix::stdio::stdin(), OFlags::RDONLY)?, channel(rustix::stdio::stdout(), OFlags::WRONLY)?))
+/// One direction of a standard stream.
+#[derive(Debug)]
+pub(super) enum Channel<T> {
+    Watched(Watch, Kind),
+    /// Blocks a thread.
+    Threaded(T),
+}
+
+pub(super) type Source = Channel<ThreadReader<File>>;
+pub(super) type Sink = Channel<ThreadWriter<File>>;
+
+pub(crate) type Descriptors = (Descriptor, Descriptor);
+
+/// Opens standard input and output.
+pub(super) fn open() -> io::Result<Descriptors> {
+    let stdin = descriptor(rustix::stdio::stdin(), OFlags::RDONLY)?;
+    Ok((stdin, descriptor(rustix::stdio::stdout(), OFlags::WRONLY)?))
+}
+
+/// Makes streams of the descriptors, on a runtime.
+pub(super) fn streams((stdin, stdout): Descriptors, runtime: Runtime) -> io::Result<(Source, Sink)> {
+    let source = channel(stdin, runtime, Direction::Read, ThreadReader::new)?;
+    Ok((source, channel(stdout, runtime, Direction::Write, ThreadWriter::new)?))
+}
+
+fn channel<T>(
+    descriptor: Descriptor,
+    runtime: Runtime,
+    direction: Direction,
+    threaded: impl FnOnce(File) -> T,
+) -> io::Result<Channel<T>> {
+    let Descriptor { fd, kind } = descriptor;
+    Ok(match kind {
+        Kind::Pipe | Kind::Socket => Channel::Watched(Watch::new(runtime, fd, direction)?, kind),
+        Kind::Other => Channel::Threaded(threaded(File::from(fd))),
+    })
 }
 
 /// Redirects descriptors 0 and 1 to `/dev/null` and standard error.
@@ -45,19 +81,16 @@ pub(super) fn redirect() -> io::Result<()> {
     Ok(())
 }
 
-fn channel(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<Channel> {
+fn descriptor(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<Descriptor> {
     let kind = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode);
     if kind == FileType::Fifo
-        && let Some(pipe) = reopen(fd, access)
-        && let Ok(pipe) = Async::new_nonblocking(pipe)
+        && let Some(fd) = reopen(fd, access)
     {
-        return Ok(Channel::Pipe(ReadyIo::new(pipe)));
+        return Ok(Descriptor { fd, kind: Kind::Pipe });
     }
-    let own = rustix::io::fcntl_dupfd_cloexec(fd, FIRST_OTHER)?;
-    Ok(match kind {
-        FileType::Socket => Channel::Socket(ReadyIo::new(Async::new_nonblocking(own)?)),
-        _ => Channel::Other(Unblock::new(File::from(own))),
-    })
+    let fd = rustix::io::fcntl_dupfd_cloexec(fd, FIRST_OTHER)?;
+    let kind = if kind == FileType::Socket { Kind::Socket } else { Kind::Other };
+    Ok(Descriptor { fd, kind })
 }
 
 /// Opens the same pipe again, with flags of its own. Fails if it belongs to another user, or if its other end is
@@ -76,45 +109,58 @@ fn reopen(_: BorrowedFd<'_>, _: OFlags) -> Option<OwnedFd> {
     None
 }
 
-impl AsyncRead for Channel {
+/// Reads once, without blocking if the kind of descriptor allows that.
+pub(crate) fn read(fd: BorrowedFd<'_>, kind: Kind, buffer: &mut [u8]) -> rustix::io::Result<usize> {
+    match kind {
+        Kind::Pipe | Kind::Other => rustix::io::read(fd, buffer),
+        Kind::Socket => Ok(rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT)?.1),
+    }
+}
+
+/// Writes once, without blocking if the kind of descriptor allows that.
+pub(crate) fn write(fd: BorrowedFd<'_>, kind: Kind, bytes: &[u8]) -> rustix::io::Result<usize> {
+    match kind {
+        Kind::Pipe | Kind::Other => rustix::io::write(fd, bytes),
+        Kind::Socket => rustix::net::send(fd, bytes, SendFlags::DONTWAIT),
+    }
+}
+
+impl AsyncRead for Source {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         match &mut *self {
-            Self::Pipe(pipe) => pipe.poll_read(cx, buffer),
-            Self::Socket(socket) => socket
-                .poll_read_with(cx, |fd| Ok(rustix::net::recv(fd, &mut *buffer, RecvFlags::DONTWAIT)?.1)),
-            Self::Other(other) => Pin::new(other).poll_read(cx, buffer),
+            Self::Watched(watch, kind) => {
+                watch.poll_with(cx, buffer.len(), |fd| read(fd, *kind, &mut *buffer))
+            }
+            Self::Threaded(reader) => Pin::new(reader).poll_read(cx, buffer),
         }
     }
 }
 
-impl AsyncWrite for Channel {
+impl AsyncWrite for Sink {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut *self {
-            Self::Pipe(pipe) => pipe.poll_write(cx, bytes),
-            Self::Socket(socket) => {
-                socket.poll_write_with(cx, |fd| rustix::net::send(fd, bytes, SendFlags::DONTWAIT))
-            }
-            Self::Other(other) => Pin::new(other).poll_write(cx, bytes),
+            Self::Watched(watch, kind) => watch.poll_with(cx, bytes.len(), |fd| write(fd, *kind, bytes)),
+            Self::Threaded(writer) => Pin::new(writer).poll_write(cx, bytes),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
-            // Neither is buffered.
-            Self::Pipe(_) | Self::Socket(_) => Poll::Ready(Ok(())),
-            Self::Other(other) => Pin::new(other).poll_flush(cx),
+            // Neither pipes nor sockets are buffered.
+            Self::Watched(..) => Poll::Ready(Ok(())),
+            Self::Threaded(writer) => Pin::new(writer).poll_flush(cx),
         }
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
             // Dropping closes them. Shutting a socket down would end it for every process that shares it.
-            Self::Pipe(_) | Self::Socket(_) => Poll::Ready(Ok(())),
-            Self::Other(other) => Pin::new(other).poll_close(cx),
+            Self::Watched(..) => Poll::Ready(Ok(())),
+            Self::Threaded(writer) => Pin::new(writer).poll_close(cx),
         }
     }
 }

@@ -3,13 +3,20 @@
 
 use std::io;
 
-use blocking::Unblock;
+use crate::Runtime;
+use crate::threaded::{ThreadReader, ThreadWriter};
 
-pub(super) type Source = Unblock<io::Stdin>;
-pub(super) type Sink = Unblock<io::Stdout>;
+pub(super) type Source = ThreadReader<io::Stdin>;
+pub(super) type Sink = ThreadWriter<io::Stdout>;
 
-pub(super) fn open() -> io::Result<(Source, Sink)> {
-    Ok((Unblock::new(io::stdin()), Unblock::new(io::stdout())))
+pub(crate) type Descriptors = ();
+
+pub(super) fn open() -> io::Result<Descriptors> {
+    Ok(())
+}
+
+pub(super) fn streams((): Descriptors, _: Runtime) -> io::Result<(Source, Sink)> {
+    Ok((ThreadReader::new(io::stdin()), ThreadWriter::new(io::stdout())))
 }
 
 pub(super) fn redirect() -> io::Result<()> {

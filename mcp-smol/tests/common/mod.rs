@@ -25,8 +25,50 @@ pub fn run<T>(future: impl Future<Output = T>) -> T {
     smol::block_on(bounded(future))
 }
 
+/// Spawns a future on smol's threads.
+pub fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> smol::Task<T> {
+    smol::spawn(in_runtime(future))
+}
+
+/// Runs a future inside of the crate's default runtime, on whatever executor polls it: async-io needs nothing.
+#[cfg(feature = "smol")]
+pub async fn in_runtime<T>(future: impl Future<Output = T>) -> T {
+    future.await
+}
+
+/// Enters the crate's default runtime for this scope.
+#[cfg(feature = "smol")]
+pub fn enter() -> impl Sized {}
+
+/// Runs a future inside of the crate's default runtime, on whatever executor polls it.
+#[cfg(not(feature = "smol"))]
+pub async fn in_runtime<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|cx| {
+        let _entered = enter();
+        future.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// Enters the crate's default runtime for this scope: tokio, on a thread of its own.
+#[cfg(not(feature = "smol"))]
+pub fn enter() -> impl Sized {
+    use std::sync::OnceLock;
+
+    static RUNTIME: OnceLock<tokio::runtime::Handle> = OnceLock::new();
+    let start = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let handle = runtime.handle().clone();
+        std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+        handle
+    };
+    RUNTIME.get_or_init(start).enter()
+}
+
+/// Limits a future to ten seconds.
 pub async fn bounded<T>(future: impl Future<Output = T>) -> T {
-    or(future, async {
+    or(in_runtime(future), async {
         Timer::after(Duration::from_secs(10)).await;
         panic!("still not done after ten seconds")
     })
