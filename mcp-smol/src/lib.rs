@@ -27,6 +27,7 @@
 //! | start a server as a child process | [`connect`], or [`ClientOptions::connect`] with options |
 //! | connect to a server over a socket | [`connect_stream`] |
 //! | serve on this process's standard streams | [`serve_stdio`], or [`ServerOptions::stdio`] with options |
+//! | the same on a thread of its own, faster and without a runtime | [`run_stdio`], or [`ServerOptions::blocking_stdio`] |
 //! | serve on a socket | [`serve`] |
 //! | show a user the command before it runs | [`Command::preview`] |
 //! | run a child without MCP | [`Command`] → [`Child`], its [`Stderr`], its [`Exit`]; or a [`SpawnError`] |
@@ -34,8 +35,8 @@
 //! | read and write at the same time in one poll | [`Io`], over any pair of reader and writer or any one stream |
 //!
 //! MCP itself is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`]. The drivers here move bytes,
-//! read the clock and open and close links. They spawn no tasks and need no particular executor ([`async_io`] provides
-//! readiness and timers, on a thread of its own where none of its `block_on` runs).
+//! read the clock and open and close links. They need no particular executor: async-io provides readiness and timers, on
+//! a thread of its own where none of its `block_on` runs. With `Runtime::Tokio` tokio provides them.
 //!
 //! # Features
 //!
@@ -43,6 +44,8 @@
 //! |---|---|
 //! | `client` (default) | clients of child processes and sockets |
 //! | `server` (default) | servers on standard streams and sockets |
+//! | `smol` (default) | readiness and timers by async-io, under any executor |
+//! | `tokio` | the same by tokio: the [`Runtime`] to choose, and the default without `smol` |
 //! | `schemars` | input schemas of typed tool handlers, from the argument's type |
 //!
 //! # Systems
