@@ -51,7 +51,7 @@ pub use own_thread::{StdioServer, run_stdio};
 /// A program that does nothing else can do without an executor and its reactor: [`run_stdio`] needs half of the time.
 ///
 /// Only messages reach standard output, even if other code prints; see [`stdio`](crate::stdio()). When the input ends,
-/// handlers have [`ServerConfig::close_timeout`] to finish, and their answers are written before this returns.
+/// handlers have [`ServerConfig::close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) to finish, and their answers are written before this returns.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ where
 /// # Errors
 ///
 /// - [`io::ErrorKind::InvalidInput`] if the [router is invalid](mcp_proto::front::Router::check), before it serves anything;
-/// - the error of [`start_reactor`] if no file descriptors are left;
+/// - the error of [`start_reactor`](crate::start_reactor) if no file descriptors are left;
 /// - errors of reading and writing, among them [`io::ErrorKind::TimedOut`] if the client does not read its answers.
 ///
 /// A client that disconnects without reading its answers is not an error.
@@ -106,7 +106,7 @@ where
 /// While more than [`Limits::queued_bytes`](mcp_proto::Limits::queued_bytes) of answers are unread, no further handler
 /// runs and further requests are held. Once those fill [`Limits::message_bytes`](mcp_proto::Limits::message_bytes), the
 /// driver stops reading from the client. Responses and cancellations up to that point are handled. If the client reads
-/// nothing at all for [`ServerConfig::write_timeout`], the driver ends the connection.
+/// nothing at all for [`ServerConfig::write_timeout`](mcp_proto::peer::server::ServerConfig::write_timeout), the driver ends the connection.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServerDriver<R, W, H: HandlerMode = SendHandlers> {
     connection: Connection<R, W, H>,

@@ -67,6 +67,21 @@ fn client_gets_its_answer_and_close_lets_the_server_exit_by_itself() {
 }
 
 #[test]
+fn driver_runs_beside_the_work_that_uses_its_client() {
+    let (client, driver) = mcp_smol::connect(script("modern; ask; text hello; ask"));
+    let work = async {
+        let text = call(&client).await.unwrap();
+        assert_eq!(client.close().await, CloseReason::Done);
+        text
+    };
+    assert_eq!(run(driver.run_until(work)), "hello");
+
+    // The server ends first: the work goes on, and sees its request fail.
+    let (client, driver) = mcp_smol::connect(script("modern; ask; exit 7"));
+    assert!(run(driver.run_until(async { call(&client).await })).is_err());
+}
+
+#[test]
 fn driver_runs_on_an_unrelated_executor() {
     let (client, driver) = mcp_smol::connect(script("legacy; ask; text hello; ask"));
     let worker = std::thread::spawn(|| future::block_on(bounded(driver)));
