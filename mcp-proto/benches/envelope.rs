@@ -1,16 +1,18 @@
-//! Speed of reading an envelope compared with its theoretical limit, the UTF-8 check, and with serde_json's
-//! `&RawValue`.
+//! Speed of reading an envelope compared with its theoretical limit, the UTF-8 check, and with serde_json: an envelope
+//! of `&RawValue`, and a whole `Value`.
 //!
-//! `cargo bench -p mcp-proto --bench envelope`; an argument selects the rows whose names contain it.
+//! `cargo bench -p mcp-proto --bench envelope`; arguments as in [`rows::measure_row`].
 
 mod measure;
+mod rows;
 
 use std::hint::black_box;
 
 use bytes::Bytes;
 use mcp_proto::rpc::{Frame, Message, read};
-use measure::measure;
+use rows::measure_row;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
@@ -29,8 +31,8 @@ struct Peer<'a> {
 
 fn main() {
     println!(
-        "{:24} {:>8} {:>18} {:>18} {:>12}",
-        "ns/allocations", "UTF-8", "ours", "serde_json", "serde ÷ ours"
+        "{:24} {:>8} {:>18} {:>18} {:>18} {:>8} {:>8}",
+        "ns/allocations", "UTF-8", "ours", "RawValue", "Value", "× raw", "× value"
     );
     let call = r#"{"jsonrpc":"2.0","id":12345,"method":"tools/call","params":{"name":"echo","arguments":{"message":"The quick brown fox jumps over the lazy dog"},"_meta":{"progressToken":12345}}}"#;
     row("tools/call request", call);
@@ -78,9 +80,6 @@ fn structured(length: usize) -> String {
 }
 
 fn row(name: &str, message: &str) {
-    if std::env::args().skip(1).any(|wanted| !wanted.starts_with('-') && !name.contains(&wanted)) {
-        return;
-    }
     // A line as the framing returns it: a slice of the chunk that was read.
     let chunk = Bytes::from(format!("{message}\n"));
     let line = chunk.slice(..message.len());
@@ -96,14 +95,23 @@ fn row(name: &str, message: &str) {
         let envelope: Peer<'_> = serde_json::from_slice(black_box(&line)).unwrap();
         black_box(&envelope);
     };
-    let [utf8, ours, peer] = measure([&mut utf8, &mut ours, &mut peer]);
+    let mut value = || {
+        let value: Value = serde_json::from_slice(black_box(&line)).unwrap();
+        black_box(&value);
+    };
+    let candidates: [(&str, &mut dyn FnMut()); 4] =
+        [("limit", &mut utf8), ("ours", &mut ours), ("peer", &mut peer), ("value", &mut value)];
+    let Some([utf8, ours, peer, value]) = measure_row(name, candidates) else { return };
     println!(
-        "{name:24} {:>8.0} {:>14.0}/{:<3} {:>14.0}/{:<3} {:>12.2}",
+        "{name:24} {:>8.0} {:>14.0}/{:<3} {:>14.0}/{:<3} {:>12.0}/{:<5} {:>8.2} {:>8.2}",
         utf8.nanoseconds,
         ours.nanoseconds,
         ours.allocations,
         peer.nanoseconds,
         peer.allocations,
+        value.nanoseconds,
+        value.allocations,
         peer.nanoseconds / ours.nanoseconds,
+        value.nanoseconds / ours.nanoseconds,
     );
 }

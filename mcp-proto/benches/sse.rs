@@ -3,9 +3,12 @@
 //! The theoretical limit is a search for line breaks in the chunks; `sse-core` is another sans-IO decoder. Both
 //! decoders share the chunks, and copy only if they must.
 //!
-//! `cargo bench -p mcp-proto --bench sse`
+//! `cargo bench -p mcp-proto --bench sse`; arguments as in [`rows::measure_row`]. Run it with
+//! `MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_` at 1 GiB: the page faults of buffers that the allocator maps
+//! anew look like super-linear growth.
 
 mod measure;
+mod rows;
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -13,6 +16,7 @@ use std::num::NonZeroUsize;
 use bytes::Bytes;
 use mcp_proto::codec::sse::{Sse, write};
 use measure::measure;
+use rows::measure_row;
 use sse_core::SseDecoder;
 
 const KIB: usize = 1024;
@@ -31,7 +35,9 @@ fn main() {
     for chunk in [64 * KIB, KIB, 16] {
         row(&format!("mix of 120 B, 1 KB, 64 KB, {chunk} B chunks"), &mix, chunk);
     }
-    growth();
+    if std::env::args().all(|argument| argument != "--repeat") {
+        growth();
+    }
 }
 
 struct Stream {
@@ -42,12 +48,12 @@ struct Stream {
 /// A mix of events with the same number of bytes for each length: about 6 MB, more than the caches of a core hold.
 fn events(lengths: &[usize]) -> Stream {
     let longest = lengths.iter().copied().max().unwrap_or_default();
+    let text: Vec<u8> = (b'a'..=b'z').cycle().take(longest).collect();
     let mut stream = Stream { bytes: Vec::new(), events: 0 };
     while stream.bytes.len() < 6_000_000 {
         for &length in lengths {
             for _ in 0..longest / length {
-                let data: Vec<u8> = (0..length - 8).map(|n| b'a' + (n % 26) as u8).collect();
-                write::event(&mut stream.bytes, None, None, &data);
+                write::event(&mut stream.bytes, None, None, &text[..length - 8]);
                 stream.events += 1;
             }
         }
@@ -88,7 +94,9 @@ fn row(name: &str, stream: &Stream, size: usize) {
             }
         }
     };
-    let [limit, decode, peer] = measure([&mut limit, &mut decode, &mut peer]);
+    let candidates: [(&str, &mut dyn FnMut()); 3] =
+        [("limit", &mut limit), ("ours", &mut decode), ("peer", &mut peer)];
+    let Some([limit, decode, peer]) = measure_row(name, candidates) else { return };
     let speed = |nanoseconds: f64| stream.bytes.len() as f64 / nanoseconds;
     println!(
         "{name:34} {:>10.1} {:>10.1} {:>10.1} {:>7.2} {:>7.1} {:>9.1} {:>12}",
