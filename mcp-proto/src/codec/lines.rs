@@ -1,12 +1,12 @@
 //! Newline framing, as in the stdio transport.
 
-use alloc::collections::VecDeque;
-use core::ops::Range;
+use alloc::vec::Vec;
 
 use bytes::{Buf, Bytes};
 use memchr::{memchr, memrchr};
 
 use super::BYTE_ORDER_MARK;
+use super::chunks::Chunks;
 use super::partial::Partial;
 
 /// Splits a byte stream into lines; the stream may arrive in pieces of any size.
@@ -34,12 +34,7 @@ use super::partial::Partial;
 /// ```
 #[derive(Debug)]
 pub struct Lines {
-    /// The chunk that is being searched.
-    front: Bytes,
-    /// How far `front` has been searched.
-    at: usize,
-    /// The chunks behind `front`.
-    chunks: VecDeque<Bytes>,
+    chunks: Chunks,
     /// The beginning of the line whose end has not arrived.
     partial: Partial,
     /// Whether a line has ended: until then, a byte order mark may come.
@@ -69,9 +64,7 @@ impl Lines {
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self {
-            front: Bytes::new(),
-            at: 0,
-            chunks: VecDeque::new(),
+            chunks: Chunks::default(),
             partial: Partial::new(max_bytes),
             started: false,
             plain: false,
@@ -79,60 +72,46 @@ impl Lines {
     }
 
     /// Appends a chunk of the stream. Several chunks may wait for [`poll_line`](Self::poll_line).
+    #[inline]
     pub fn handle_input(&mut self, chunk: Bytes) {
-        if self.at >= self.front.len() && self.chunks.is_empty() {
-            self.front = chunk;
-            self.at = 0;
-        } else if !chunk.is_empty() {
-            self.chunks.push_back(chunk);
-        }
+        self.chunks.push(chunk);
     }
 
     /// The next line that has ended, if any.
+    #[inline]
     #[must_use]
     pub fn poll_line(&mut self) -> Option<Line> {
         loop {
-            let start = self.at;
-            let rest = self.front.get(start..).unwrap_or_default();
+            let rest = self.chunks.rest();
             let Some(length) = memchr(b'\n', rest) else {
-                self.next_chunk()?;
+                if !rest.is_empty() {
+                    self.plain = false;
+                    self.partial.push(rest);
+                }
+                if !self.chunks.next() {
+                    return None;
+                }
                 continue;
             };
-            let end = start.saturating_add(length);
-            self.at = end.saturating_add(1);
-            if !self.plain || length > self.partial.max_bytes() {
-                match self.end_of_line(start..end) {
-                    Some(line) => return Some(line),
-                    None => continue,
-                }
-            }
-            if let Some(length) = content(rest.get(..length).unwrap_or_default()) {
-                return Some(Line::Whole(self.front.slice(start..start.saturating_add(length))));
+            let line = if self.plain && length <= self.partial.max_bytes() {
+                let text = content(rest.get(..length).unwrap_or_default());
+                text.map(|length| Line::Whole(self.chunks.slice(0..length)))
+            } else {
+                self.end_of_line(length)
+            };
+            self.chunks.advance(length.saturating_add(1));
+            if line.is_some() {
+                return line;
             }
         }
     }
 
-    /// Moves the rest of the front chunk into the unfinished line, and advances to the next chunk.
-    fn next_chunk(&mut self) -> Option<()> {
-        let mut piece = core::mem::take(&mut self.front);
-        piece.advance(self.at.min(piece.len()));
-        self.at = 0;
-        if !piece.is_empty() {
-            self.plain = false;
-            self.partial.push(&piece);
-        }
-        self.front = self.chunks.pop_front()?;
-        Some(())
-    }
-
-    /// Ends a line that crosses chunks, is over-long or is the stream's first.
-    #[cold]
-    fn end_of_line(&mut self, piece: Range<usize>) -> Option<Line> {
-        let piece = self.front.slice(piece);
+    /// Ends a line that crosses chunks, is over-long or is the stream's first, `length` bytes into the front chunk.
+    fn end_of_line(&mut self, length: usize) -> Option<Line> {
         let line = if self.partial.len() == 0 {
-            self.partial.limit(piece)
+            self.partial.limit(self.chunks.slice(0..length))
         } else {
-            self.partial.push(&piece);
+            self.partial.push(self.chunks.rest().get(..length).unwrap_or_default());
             self.partial.take()
         };
         self.plain = true;
@@ -144,41 +123,31 @@ impl Lines {
     /// That text is a last line that lacks its newline, or one that was cut off. Lines that ended before can still be
     /// polled.
     pub fn handle_eof(&mut self) -> Option<Line> {
-        let mut rest = Self::new(self.partial.max_bytes());
-        rest.started = self.started;
+        let mut last = Self::new(self.partial.max_bytes());
+        last.started = self.started;
+        let mut pieces = Vec::new();
         loop {
-            let (mut chunk, last) = match self.chunks.pop_back() {
-                Some(chunk) => (chunk, false),
-                None => {
-                    let front = core::mem::take(&mut self.front);
-                    (front.slice(core::mem::take(&mut self.at).min(front.len())..), true)
-                }
+            let Some(mut chunk) = self.chunks.pop_back() else {
+                core::mem::swap(&mut last.partial, &mut self.partial);
+                break;
             };
             if let Some(newline) = memrchr(b'\n', &chunk) {
-                rest.started = true;
-                rest.chunks.push_front(chunk.split_off(newline.saturating_add(1)));
-                if last {
-                    self.front = chunk;
-                } else {
-                    self.chunks.push_back(chunk);
-                }
+                last.started = true;
+                pieces.push(chunk.split_off(newline.saturating_add(1)));
+                self.chunks.push(chunk);
                 break;
             }
-            rest.chunks.push_front(chunk);
-            if last {
-                core::mem::swap(&mut rest.partial, &mut self.partial);
-                break;
-            }
+            pieces.push(chunk);
         }
-        rest.chunks.push_back(Bytes::from_static(b"\n"));
-        rest.poll_line()
+        pieces.into_iter().rev().for_each(|piece| last.chunks.push(piece));
+        last.chunks.push(Bytes::from_static(b"\n"));
+        last.poll_line()
     }
 
     /// The number of bytes held: input not yet polled, and the line that has not ended.
     #[must_use]
     pub fn buffered(&self) -> usize {
-        let partial = self.partial.buffered().saturating_add(self.front.len().saturating_sub(self.at));
-        self.chunks.iter().fold(partial, |sum, chunk| sum.saturating_add(chunk.len()))
+        self.partial.buffered().saturating_add(self.chunks.bytes())
     }
 
     /// Strips the byte order mark and the carriage return; `None` for a blank line.
@@ -197,6 +166,7 @@ impl Lines {
 }
 
 /// The length of a line without its carriage return; `None` if it is blank.
+#[inline]
 fn content(line: &[u8]) -> Option<usize> {
     let text = line.strip_suffix(b"\r").unwrap_or(line);
     (!text.iter().all(u8::is_ascii_whitespace)).then_some(text.len())
@@ -213,7 +183,7 @@ mod tests {
         for _ in 0..9 {
             lines.handle_input(Bytes::from_static(b"x"));
             assert_eq!(lines.poll_line(), None);
-            assert!(lines.front.is_empty() && lines.chunks.is_empty());
+            assert!(lines.chunks.is_empty());
         }
     }
 }

@@ -4,16 +4,15 @@ mod line;
 pub mod write;
 
 use alloc::borrow::Cow;
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::ops::Range;
 use core::time::Duration;
 
 use bytes::Bytes;
 use memchr::memchr2;
 
 use super::Line;
+use super::chunks::Chunks;
 use super::partial::Partial;
 use line::{ByteStep, Field, LineEnd, PartialLine};
 
@@ -51,15 +50,17 @@ const FIELD_BYTES: usize = 4096;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sse {
-    /// The chunk that is being searched.
-    front: Bytes,
-    /// How far `front` has been searched.
-    at: usize,
-    /// The chunks behind `front`.
-    chunks: VecDeque<Bytes>,
-    line: PartialLine,
+    chunks: Chunks,
     /// Whether the last line ended with a carriage return, to which a line feed may belong.
     after_carriage_return: bool,
+    event: PartialEvent,
+    at_eof: bool,
+}
+
+/// The event that has not ended, and what the events before it leave behind.
+#[derive(Clone, Debug)]
+struct PartialEvent {
+    line: PartialLine,
     /// The value of a field other than `data`, on the line that has not ended.
     value: Vec<u8>,
     data: Data,
@@ -72,7 +73,6 @@ pub struct Sse {
     /// The last id of the events that have ended.
     id: String,
     retry: Option<Duration>,
-    at_eof: bool,
 }
 
 /// The data of the event that has not ended.
@@ -82,7 +82,7 @@ enum Data {
     None,
     /// One line, within the limit, in one piece.
     Slice(Bytes),
-    /// The contents of [`Sse::joined`].
+    /// The contents of [`PartialEvent::joined`].
     Joined,
 }
 
@@ -118,19 +118,9 @@ impl Sse {
     #[must_use]
     pub fn new(event_bytes: usize) -> Self {
         Self {
-            front: Bytes::new(),
-            at: 0,
-            chunks: VecDeque::new(),
-            line: PartialLine::FIRST,
+            chunks: Chunks::default(),
             after_carriage_return: false,
-            value: Vec::new(),
-            data: Data::None,
-            joined: Partial::new(event_bytes),
-            name: Cow::Borrowed(""),
-            next_id: String::new(),
-            has_id: false,
-            id: String::new(),
-            retry: None,
+            event: PartialEvent::new(Partial::new(event_bytes)),
             at_eof: false,
         }
     }
@@ -139,15 +129,10 @@ impl Sse {
     ///
     /// Several chunks may wait for [`poll_item`](Self::poll_item). Chunks after [`handle_eof`](Self::handle_eof) are
     /// discarded.
+    #[inline]
     pub fn handle_input(&mut self, chunk: Bytes) {
-        if self.at_eof || chunk.is_empty() {
-            return;
-        }
-        if self.at >= self.front.len() && self.chunks.is_empty() {
-            self.front = chunk;
-            self.at = 0;
-        } else {
-            self.chunks.push_back(chunk);
+        if !self.at_eof {
+            self.chunks.push(chunk);
         }
     }
 
@@ -155,36 +140,36 @@ impl Sse {
     #[must_use]
     pub fn poll_item(&mut self) -> Option<SseItem> {
         loop {
-            let start = self.at;
-            let rest = self.front.get(start..).unwrap_or_default();
+            let rest = self.chunks.rest();
             // Most lines of data are followed by a blank line: a search would cost more than this comparison.
             let blank = (rest.first() == Some(&b'\n')).then_some(0);
             let Some(length) = blank.or_else(|| memchr2(b'\n', b'\r', rest)) else {
                 self.next_chunk()?;
                 continue;
             };
-            let end = start.saturating_add(length);
-            self.at = end.saturating_add(1);
+            let mut end = length.saturating_add(1);
             let returned = core::mem::take(&mut self.after_carriage_return);
             if rest.get(length) == Some(&b'\r') {
-                match rest.get(length.saturating_add(1)) {
-                    Some(b'\n') => self.at = end.saturating_add(2),
+                match rest.get(end) {
+                    Some(b'\n') => end = end.saturating_add(1),
                     Some(_) => {}
                     None => self.after_carriage_return = true,
                 }
             } else if returned && length == 0 {
+                self.chunks.advance(end);
                 continue;
             }
-            if !self.line.has_started() {
-                if length == 0 {
-                    if let Some(item) = self.end_of_event() {
-                        return Some(item);
-                    }
-                } else {
-                    self.whole_line(start..end);
-                }
-            } else if let Some(item) = self.end_of_line(start..end) {
-                return Some(item);
+            let item = if self.event.line.has_started() {
+                self.event.end_of_line(rest.get(..length).unwrap_or_default())
+            } else if length == 0 {
+                self.event.end()
+            } else {
+                self.event.whole_line(&self.chunks, length);
+                None
+            };
+            self.chunks.advance(end);
+            if item.is_some() {
+                return item;
             }
         }
     }
@@ -198,18 +183,18 @@ impl Sse {
             return None;
         }
         // Counts the remaining data without holding it.
-        let counting = Partial::counting(self.joined.len());
-        let joined = core::mem::replace(&mut self.joined, counting);
+        let counting = Partial::counting(self.event.joined.len());
+        let joined = core::mem::replace(&mut self.event.joined, counting);
         let mut rest = Self { at_eof: false, ..self.clone() };
-        self.joined = joined;
+        self.event.joined = joined;
         while rest.poll_item().is_some() {}
-        if self.at >= self.front.len() && self.chunks.is_empty() {
-            self.discard();
+        if self.chunks.is_empty() {
+            self.event.discard();
         }
-        let lost = match &rest.data {
+        let lost = match &rest.event.data {
             Data::None => 0,
             Data::Slice(data) => data.len(),
-            Data::Joined => rest.joined.len(),
+            Data::Joined => rest.event.joined.len(),
         };
         (lost > 0).then_some(lost)
     }
@@ -220,46 +205,64 @@ impl Sse {
     /// sent no id or an empty one. Invalid UTF-8 in it is replaced.
     #[must_use]
     pub fn last_event_id(&self) -> Option<&str> {
-        (!self.id.is_empty()).then_some(self.id.as_str())
+        (!self.event.id.is_empty()).then_some(self.event.id.as_str())
     }
 
     /// The reconnection delay that the server last requested.
     #[must_use]
     pub fn retry(&self) -> Option<Duration> {
-        self.retry
+        self.event.retry
     }
 
     /// The number of bytes held: input not yet polled, and the event that has not ended.
     #[must_use]
     pub fn buffered(&self) -> usize {
+        self.event.buffered().saturating_add(self.chunks.bytes())
+    }
+
+    /// Moves the rest of the front chunk into the unfinished line, and advances to the next chunk.
+    #[inline]
+    fn next_chunk(&mut self) -> Option<()> {
+        let rest = self.chunks.rest();
+        if !rest.is_empty() {
+            self.after_carriage_return = false;
+            self.event.extend_line(rest);
+        }
+        if self.chunks.next() {
+            return Some(());
+        }
+        if self.at_eof {
+            self.event.discard();
+        }
+        None
+    }
+}
+
+impl PartialEvent {
+    fn new(joined: Partial) -> Self {
+        Self {
+            line: PartialLine::FIRST,
+            value: Vec::new(),
+            data: Data::None,
+            joined,
+            name: Cow::Borrowed(""),
+            next_id: String::new(),
+            has_id: false,
+            id: String::new(),
+            retry: None,
+        }
+    }
+
+    /// The number of bytes held.
+    fn buffered(&self) -> usize {
         let data = match &self.data {
             Data::None => 0,
             Data::Slice(data) => data.len(),
             Data::Joined => self.joined.buffered(),
         };
-        let held = data
-            .saturating_add(self.value.len())
+        data.saturating_add(self.value.len())
             .saturating_add(self.name.len())
             .saturating_add(self.next_id.len())
-            .saturating_add(self.front.len().saturating_sub(self.at));
-        self.chunks.iter().fold(held, |sum, chunk| sum.saturating_add(chunk.len()))
-    }
-
-    /// Moves the rest of the front chunk into the unfinished line, and advances to the next chunk.
-    fn next_chunk(&mut self) -> Option<()> {
-        let chunk = core::mem::take(&mut self.front);
-        if let Some(piece) = chunk.get(core::mem::take(&mut self.at)..).filter(|piece| !piece.is_empty()) {
-            self.after_carriage_return = false;
-            self.extend_line(piece);
-        }
-        if self.chunks.is_empty() {
-            if self.at_eof {
-                self.discard();
-            }
-            return None;
-        }
-        self.front = self.chunks.pop_front()?;
-        Some(())
     }
 
     /// Drops the unfinished event.
@@ -273,36 +276,31 @@ impl Sse {
         self.has_id = false;
     }
 
-    /// Processes a line that lies in one chunk and is not blank.
-    fn whole_line(&mut self, line: Range<usize>) {
-        let text = self.front.get(line.clone()).unwrap_or_default();
-        let (field, skipped) = Field::of_line(text);
-        let value = line.start.saturating_add(skipped).min(line.end)..line.end;
+    /// Processes the next line of `chunks`, of `length` bytes, if it is not blank.
+    #[inline]
+    fn whole_line(&mut self, chunks: &Chunks, length: usize) {
+        let line = chunks.rest().get(..length).unwrap_or_default();
+        let (field, skipped) = Field::of_line(line);
+        let value = line.get(skipped..).unwrap_or_default();
         match field {
             None => {}
             Some(Field::Data) => {
                 if matches!(self.data, Data::None) && value.len() <= self.joined.max_bytes() {
-                    self.data = Data::Slice(self.front.slice(value));
+                    self.data = Data::Slice(chunks.slice(skipped.min(length)..length));
                 } else {
                     self.begin_data();
-                    self.joined.push(self.front.get(value).unwrap_or_default());
+                    self.joined.push(value);
                 }
             }
-            Some(field) => {
-                let front = self.front.clone();
-                self.set(field, front.get(value).unwrap_or_default());
-            }
+            Some(field) => self.set(field, value),
         }
     }
 
     /// Processes the end of a line that crosses chunks, or of the first line.
-    #[cold]
-    fn end_of_line(&mut self, piece: Range<usize>) -> Option<SseItem> {
-        let chunk = core::mem::take(&mut self.front);
-        self.extend_line(chunk.get(piece).unwrap_or_default());
-        self.front = chunk;
+    fn end_of_line(&mut self, piece: &[u8]) -> Option<SseItem> {
+        self.extend_line(piece);
         match core::mem::take(&mut self.line).end() {
-            LineEnd::Blank => return self.end_of_event(),
+            LineEnd::Blank => return self.end(),
             LineEnd::Bare(field) => {
                 self.begin_value(field);
                 self.end_value(field);
@@ -314,7 +312,18 @@ impl Sse {
     }
 
     /// Adds a piece to the unfinished line.
-    fn extend_line(&mut self, mut piece: &[u8]) {
+    #[inline]
+    fn extend_line(&mut self, piece: &[u8]) {
+        if let PartialLine::Value(Field::Data) = self.line {
+            // In small chunks, most pieces lie within a line of data.
+            self.joined.push(piece);
+        } else {
+            self.step_line(piece);
+        }
+    }
+
+    /// Adds a piece to the unfinished line byte by byte, up to its value.
+    fn step_line(&mut self, mut piece: &[u8]) {
         while let Some((byte, rest)) = piece.split_first() {
             match self.line.step(*byte) {
                 ByteStep::Taken => {}
@@ -383,7 +392,9 @@ impl Sse {
         }
     }
 
-    fn end_of_event(&mut self) -> Option<SseItem> {
+    /// Ends the event.
+    #[inline]
+    fn end(&mut self) -> Option<SseItem> {
         if core::mem::take(&mut self.has_id) {
             core::mem::swap(&mut self.id, &mut self.next_id);
             self.next_id.clear();
