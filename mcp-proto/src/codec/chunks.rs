@@ -62,6 +62,12 @@ impl Chunks {
         })
     }
 
+    /// Whether no chunk is held, consumed or not.
+    #[inline]
+    pub(super) fn is_released(&self) -> bool {
+        self.front.is_empty()
+    }
+
     /// Whether everything has been consumed.
     pub(super) fn is_empty(&self) -> bool {
         self.at >= self.front.len() && self.queue.is_empty()

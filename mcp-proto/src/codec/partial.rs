@@ -62,16 +62,27 @@ impl Partial {
         }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, piece: &[u8]) {
+        match &mut self.state {
+            State::Buffered(held)
+                if held.len().saturating_add(piece.len()) <= self.max_bytes.min(held.capacity()) =>
+            {
+                held.extend_from_slice(piece);
+            }
+            _ => self.push_outgrowing(piece),
+        }
+    }
+
+    /// Appends a piece for which the buffer or the limit has no room.
+    fn push_outgrowing(&mut self, piece: &[u8]) {
         match &mut self.state {
             State::Buffered(held) => {
                 let length = held.len().saturating_add(piece.len());
                 if length <= self.max_bytes {
-                    if length > held.capacity() {
-                        // Twice the required capacity, so that the copies made by growing stay linear.
-                        let wanted = length.saturating_mul(2).max(self.longest).min(self.max_bytes);
-                        held.reserve(wanted.saturating_sub(held.len()));
-                    }
+                    // Twice the required capacity, so that the copies made by growing stay linear.
+                    let wanted = length.saturating_mul(2).max(self.longest).min(self.max_bytes);
+                    held.reserve(wanted.saturating_sub(held.len()));
                     held.extend_from_slice(piece);
                     return;
                 }

@@ -92,6 +92,12 @@ impl PartialLine {
         !matches!(self, Self::Name(_, 0))
     }
 
+    /// Whether the next bytes of the line are data.
+    #[inline]
+    pub(super) fn is_data(&self) -> bool {
+        matches!(self, Self::Value(Field::Data))
+    }
+
     /// Consumes one byte.
     pub(super) fn step(&mut self, byte: u8) -> ByteStep {
         match self {

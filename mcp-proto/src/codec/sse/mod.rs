@@ -18,6 +18,8 @@ use line::{ByteStep, Field, LineEnd, PartialLine};
 
 /// The longest value of a field other than `data`, in bytes: ids travel back in a header, where no server accepts more.
 const FIELD_BYTES: usize = 4096;
+/// The longest chunk, in bytes, that is searched before it is queued: a break in it is then searched for again.
+const SMALL_CHUNK_BYTES: usize = 256;
 
 /// Splits an event stream into events; the stream may arrive in pieces of any size.
 ///
@@ -131,14 +133,30 @@ impl Sse {
     /// discarded.
     #[inline]
     pub fn handle_input(&mut self, chunk: Bytes) {
-        if !self.at_eof {
-            self.chunks.push(chunk);
+        if self.at_eof {
+            return;
         }
+        // Most small chunks lie within a line of data.
+        if chunk.len() <= SMALL_CHUNK_BYTES
+            && self.chunks.is_released()
+            && self.event.line.is_data()
+            && !chunk.is_empty()
+            && memchr2(b'\n', b'\r', &chunk).is_none()
+        {
+            self.event.joined.push(&chunk);
+            return;
+        }
+        self.chunks.push(chunk);
     }
 
     /// The next event that has ended, if any.
+    #[inline]
     #[must_use]
     pub fn poll_item(&mut self) -> Option<SseItem> {
+        if self.chunks.is_released() && !self.at_eof { None } else { self.next_item() }
+    }
+
+    fn next_item(&mut self) -> Option<SseItem> {
         loop {
             let rest = self.chunks.rest();
             // Most lines of data are followed by a blank line: a search would cost more than this comparison.
@@ -314,8 +332,7 @@ impl PartialEvent {
     /// Adds a piece to the unfinished line.
     #[inline]
     fn extend_line(&mut self, piece: &[u8]) {
-        if let PartialLine::Value(Field::Data) = self.line {
-            // In small chunks, most pieces lie within a line of data.
+        if self.line.is_data() {
             self.joined.push(piece);
         } else {
             self.step_line(piece);
