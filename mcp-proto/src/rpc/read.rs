@@ -51,6 +51,7 @@ fn not_a_message(offset: usize, kind: InvalidMessageKind) -> ScanError {
     ScanError { offset, kind: MalformedKind::NotAMessage(kind) }
 }
 
+#[inline]
 fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
     //= C1.22 "JSON-RPC text is UTF-8"
     if let Err(error) = core::str::from_utf8(frame) {
@@ -139,7 +140,7 @@ impl Parts {
         Ok(parts)
     }
 
-    fn message(self, frame: &Bytes, max_depth: usize) -> Result<Message, ScanError> {
+    fn message(&self, frame: &Bytes, max_depth: usize) -> Result<Message, ScanError> {
         if let Some((name, offset)) = self.duplicate {
             return Err(not_a_message(offset, InvalidMessageKind::Duplicate(name)));
         }
@@ -168,19 +169,20 @@ impl Parts {
         })
     }
 
-    fn response(self, frame: &Bytes, max_depth: usize) -> Result<Response, ScanError> {
+    #[inline]
+    fn response(&self, frame: &Bytes, max_depth: usize) -> Result<Response, ScanError> {
         let null = |value: &Value| value.shape == Shape::Null;
         let mut deviation = None;
         let mut exact = true;
         let id = match self.id.filter(|id| !null(id)) {
-            Some(value) => Some(match (read_id(&value, frame), value.integral_float(frame)) {
-                (Ok(id), _) => id,
-                (Err(stop), Some(number)) => {
+            Some(value) => Some(match read_id(&value, frame) {
+                Ok(id) => id,
+                Err(stop) => {
+                    let Some(number) = value.integral_float(frame) else { return Err(stop) };
                     exact = false;
                     deviation = Some(stop);
                     Id::Number(number)
                 }
-                (Err(stop), None) => return Err(stop),
             }),
             None => None,
         };
@@ -212,6 +214,7 @@ impl Parts {
 }
 
 /// Unescapes a member's name.
+#[inline]
 pub(super) fn member_name<'a>(name: &Value, text: &'a [u8]) -> Result<Cow<'a, [u8]>, ScanError> {
     match name.shape {
         Shape::String { escaped: true } => match name.unescaped(text) {

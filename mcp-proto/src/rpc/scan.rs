@@ -406,9 +406,14 @@ impl Value {
 
     /// The value as an integer of 64 bits, if it is one.
     pub(super) fn integer(&self, text: &[u8]) -> Option<i64> {
-        match self.shape {
-            Shape::Number => core::str::from_utf8(self.of(text)).ok()?.parse().ok(),
-            _ => None,
-        }
+        let (Shape::Number, number) = (self.shape, self.of(text)) else { return None };
+        let digits = number.strip_prefix(b"-");
+        let negative = digits.is_some();
+        digits.unwrap_or(number).iter().try_fold(0i64, |sum, byte| {
+            let digit = i64::from(byte.checked_sub(b'0').filter(|digit| *digit <= 9)?);
+            let sum = sum.checked_mul(10)?;
+            // Downwards for negative numbers: the smallest one has no positive counterpart.
+            if negative { sum.checked_sub(digit) } else { sum.checked_add(digit) }
+        })
     }
 }
