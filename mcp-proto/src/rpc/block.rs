@@ -24,8 +24,8 @@ pub(super) struct Marks {
     pub(super) brackets: u64,
     /// Control characters other than whitespace, and backslashes, outside of strings.
     pub(super) strays: u64,
-    /// Whether the block lies within a string and has no escapes: the string is probably long.
-    pub(super) within_string: bool,
+    /// Whether the block ends within a string that is probably long: its last 16 bytes have no quotes or escapes.
+    pub(super) in_long_string: bool,
 }
 
 impl Carry {
@@ -34,19 +34,21 @@ impl Carry {
     pub(super) fn marks(&mut self, block: &[u8; BLOCK]) -> Marks {
         let mut quotes = gather(block, |byte| byte == b'"');
         let brackets = gather(block, |byte| byte | 0x20 == b'{' || byte | 0x20 == b'}');
-        let stray =
-            |byte: u8| byte == b'\\' || (byte < b' ' && byte != b'\n' && byte != b'\r' && byte != b'\t');
         let mut strays = 0;
         let mut escapes = 0;
-        if block.iter().fold(false, |any, byte| any | stray(*byte)) || self.escaped != 0 {
-            strays = gather(block, stray);
+        // Few blocks have any; whitespace other than spaces is told apart only then.
+        let any = block.iter().fold(false, |any, byte| any | (*byte == b'\\' || *byte < b' '));
+        if any || self.escaped != 0 {
+            strays = gather(block, |byte| {
+                byte == b'\\' || (byte < b' ' && byte != b'\n' && byte != b'\r' && byte != b'\t')
+            });
             escapes = self.escapes(gather(block, |byte| byte == b'\\'));
             quotes &= !escapes;
         }
         let strings = parity(quotes) ^ self.in_string;
-        let within_string = quotes | escapes | self.escaped == 0 && self.in_string != 0;
         self.in_string = 0u64.wrapping_sub(strings >> 63);
-        Marks { brackets: brackets & !strings, strays: strays & !strings, within_string }
+        let in_long_string = (quotes | escapes) >> 48 == 0 && self.in_string != 0 && self.escaped == 0;
+        Marks { brackets: brackets & !strings, strays: strays & !strings, in_long_string }
     }
 
     /// The mask of escaped bytes: those behind a backslash that is not escaped itself.

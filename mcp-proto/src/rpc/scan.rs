@@ -267,8 +267,8 @@ impl<'a> Cursor<'a> {
                 return Err(self.stop("no control character outside of a string"));
             }
             self.at = self.at.saturating_add(BLOCK.min(rest.len()));
-            if marks.within_string {
-                // Probably a long string: `memchr2` finds its end much faster.
+            if marks.in_long_string {
+                // `memchr2` finds its end much faster.
                 let rest = self.text.get(self.at..).unwrap_or_default();
                 self.at = self.at.saturating_add(memchr2(b'"', b'\\', rest).unwrap_or(rest.len()));
             }
