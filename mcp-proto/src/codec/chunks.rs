@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 /// A queue of chunks. The first one is consumed from its beginning.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +39,21 @@ impl Chunks {
         self.front.slice(self.at.saturating_add(range.start)..self.at.saturating_add(range.end))
     }
 
+    /// Consumes `bytes` bytes of [`rest`](Self::rest) and returns the first `kept` of them, without copying.
+    #[inline]
+    pub(super) fn take(&mut self, kept: usize, bytes: usize) -> Bytes {
+        let start = self.at;
+        self.at = start.saturating_add(bytes);
+        if self.at < self.front.len() {
+            return self.front.slice(start..start.saturating_add(kept));
+        }
+        // The last part of a chunk takes the chunk along: no reference is counted.
+        let mut part = core::mem::take(&mut self.front);
+        part.advance(start.min(part.len()));
+        part.truncate(kept);
+        part
+    }
+
     /// Consumes the next bytes of the front chunk.
     #[inline]
     pub(super) fn advance(&mut self, bytes: usize) {
@@ -49,7 +64,7 @@ impl Chunks {
     #[inline]
     pub(super) fn next(&mut self) -> bool {
         self.at = 0;
-        self.front = if self.queue.is_empty() { Bytes::new() } else { self.queue.pop_front().unwrap_or_default() };
+        self.front = self.queue.pop_front().unwrap_or_default();
         !self.front.is_empty()
     }
 

@@ -63,12 +63,7 @@ impl Lines {
     /// A splitter for lines of up to `max_bytes` bytes, counted without `\n`.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
-        Self {
-            chunks: Chunks::default(),
-            partial: Partial::new(max_bytes),
-            started: false,
-            plain: false,
-        }
+        Self { chunks: Chunks::default(), partial: Partial::new(max_bytes), started: false, plain: false }
     }
 
     /// Appends a chunk of the stream. Several chunks may wait for [`poll_line`](Self::poll_line).
@@ -93,15 +88,18 @@ impl Lines {
                 }
                 continue;
             };
-            let line = if self.plain && length <= self.partial.max_bytes() {
-                let text = content(rest.get(..length).unwrap_or_default());
-                text.map(|length| Line::Whole(self.chunks.slice(0..length)))
+            let consumed = length.saturating_add(1);
+            if self.plain && length <= self.partial.max_bytes() {
+                if let Some(kept) = content(rest.get(..length).unwrap_or_default()) {
+                    return Some(Line::Whole(self.chunks.take(kept, consumed)));
+                }
+                self.chunks.advance(consumed);
             } else {
-                self.end_of_line(length)
-            };
-            self.chunks.advance(length.saturating_add(1));
-            if line.is_some() {
-                return line;
+                let line = self.end_of_line(length);
+                self.chunks.advance(consumed);
+                if line.is_some() {
+                    return line;
+                }
             }
         }
     }
