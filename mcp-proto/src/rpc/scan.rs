@@ -417,3 +417,71 @@ impl Value {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::{String, ToString};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Objects and arrays of strings that are shorter and longer than a block, with escapes anywhere.
+    fn containers() -> impl Strategy<Value = String> {
+        let string = proptest::collection::vec(
+            prop_oneof![
+                8 => prop::sample::select(&["\\\"", "\\\\", "{", "]", "a", "\\n", "é"][..]).prop_map(String::from),
+                2 => (0usize..150).prop_map(|length| "x".repeat(length)),
+            ],
+            0..12,
+        );
+        let leaf = string.prop_map(|parts| format!("\"{}\"", parts.concat()));
+        let value = leaf.prop_recursive(4, 24, 5, |inner| {
+            let items = proptest::collection::vec(inner, 0..5);
+            prop_oneof![
+                items.clone().prop_map(|items| format!("[{}]", items.join(", "))),
+                items.prop_map(|items| format!(
+                    "{{{}}}",
+                    items
+                        .iter()
+                        .map(|item| format!("\"n\":{item}"))
+                        .collect::<alloc::vec::Vec<_>>()
+                        .join(",\n")
+                )),
+            ]
+        });
+        value.prop_map(|value| format!("[{value}]"))
+    }
+
+    fn scanned(text: &str, mode: ScanMode) -> Result<Value, ScanError> {
+        Cursor::new(text.as_bytes(), 0, mode).value()
+    }
+
+    const STRICT: ScanMode = ScanMode::Strict { max_depth: MAX_DEPTH };
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn scan_in_blocks_finds_the_end_that_a_scan_by_bytes_finds(text in containers(), cut in any::<prop::sample::Index>()) {
+            let followed = format!("{text}]\"}}");
+            let found = scanned(&followed, STRICT).unwrap();
+            prop_assert_eq!(found.end, text.len());
+            prop_assert_eq!(scanned(&followed, ScanMode::Lenient).unwrap(), found);
+            let cut = cut.index(text.len());
+            if let Some(part) = text.get(..cut).filter(|part| !part.is_empty()) {
+                prop_assert_eq!(scanned(part, STRICT).unwrap_err().kind, MalformedKind::Truncated);
+            }
+        }
+
+        #[test]
+        fn integers_are_those_that_the_standard_library_reads(text in "-?(0|[1-9][0-9]{0,20})", near in -3i128..4) {
+            for text in [text, (i128::from(i64::MAX) + near).to_string(), (i128::from(i64::MIN) + near).to_string()] {
+                let value = scanned(&text, STRICT).unwrap();
+                prop_assert_eq!(value.integer(text.as_bytes()), text.parse().ok());
+            }
+            prop_assert_eq!(scanned("1.0", STRICT).unwrap().integer(b"1.0"), None);
+        }
+    }
+}
