@@ -3,9 +3,9 @@
 //! The theoretical limit is a search for line breaks in the chunks; `sse-core` is another sans-IO decoder. Both
 //! decoders share the chunks, and copy only if they must.
 //!
-//! `cargo bench -p mcp-proto --bench sse`; arguments as in [`rows::measure_row`]. Run it with
-//! `MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_` at 1 GiB: the page faults of buffers that the allocator maps
-//! anew look like super-linear growth.
+//! `cargo bench -p mcp-proto --bench sse`; arguments as in [`rows::measure_row`]. Run it with `MALLOC_MMAP_MAX_=0` and
+//! `MALLOC_TRIM_THRESHOLD_=4294967296`: otherwise glibc maps each large buffer anew, and the page faults look like
+//! super-linear growth.
 
 mod measure;
 mod rows;

@@ -27,7 +27,7 @@ impl Chunks {
         }
     }
 
-    /// What is left of the front chunk.
+    /// The bytes of the front chunk that are not consumed.
     #[inline]
     pub(super) fn rest(&self) -> &[u8] {
         self.front.get(self.at..).unwrap_or_default()
@@ -60,7 +60,7 @@ impl Chunks {
         self.at = self.at.saturating_add(bytes);
     }
 
-    /// Drops what is left of the front chunk and proceeds to the next one; returns whether there is one.
+    /// Drops the front chunk and proceeds to the next one; returns whether there is one.
     #[inline]
     pub(super) fn next(&mut self) -> bool {
         self.at = 0;

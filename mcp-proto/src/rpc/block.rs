@@ -36,7 +36,7 @@ impl Carry {
         let brackets = gather(block, |byte| byte | 0x20 == b'{' || byte | 0x20 == b'}');
         let mut strays = 0;
         let mut escapes = 0;
-        // Few blocks have any; whitespace other than spaces is told apart only then.
+        // Few blocks have such bytes; only those blocks pay for the exact comparison.
         let any = block.iter().fold(false, |any, byte| any | (*byte == b'\\' || *byte < b' '));
         if any || self.escaped != 0 {
             strays = gather(block, |byte| {

@@ -59,7 +59,7 @@ pub struct Sse {
     at_eof: bool,
 }
 
-/// The event that has not ended, and what the events before it leave behind.
+/// The event that has not ended, and the id and delay that the events before it set.
 #[derive(Clone, Debug)]
 struct PartialEvent {
     line: PartialLine,
