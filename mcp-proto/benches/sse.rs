@@ -15,7 +15,6 @@ use std::num::NonZeroUsize;
 
 use bytes::Bytes;
 use mcp_proto::codec::sse::{Sse, write};
-use measure::measure;
 use rows::measure_row;
 use sse_core::SseDecoder;
 
@@ -35,9 +34,7 @@ fn main() {
     for chunk in [64 * KIB, KIB, 16] {
         row(&format!("mix of 120 B, 1 KB, 64 KB, {chunk} B chunks"), &mix, chunk);
     }
-    if std::env::args().all(|argument| argument != "--repeat") {
-        growth();
-    }
+    growth();
 }
 
 struct Stream {
@@ -127,13 +124,17 @@ fn growth() {
             }
             black_box(data);
         };
-        let costs = measure([&mut limit, &mut || ours(&chunks)]).map(|cost| cost.nanoseconds);
+        let name = format!("one event of {mebibytes} MiB in 1 KiB chunks");
+        let mut decode = || ours(&chunks);
+        let candidates: [(&str, &mut dyn FnMut()); 2] = [("limit", &mut limit), ("ours", &mut decode)];
+        let Some(costs) = measure_row(&name, candidates) else { continue };
+        let costs = costs.map(|cost| cost.nanoseconds);
         let exponents =
             before.map_or([1.0; 2], |before: [f64; 2]| [0, 1].map(|n| (costs[n] / before[n]).log2()));
         let speed = |nanoseconds: f64| stream.len() as f64 / nanoseconds;
         println!(
             "{:34} {:>10.1} {:>10.1} {:>9.2} {:>9.2}",
-            format!("one event of {mebibytes} MiB in 1 KiB chunks"),
+            name,
             speed(costs[0]),
             speed(costs[1]),
             exponents[0],
