@@ -237,12 +237,15 @@ fn raw(value: &Value, frame: &Bytes) -> Raw {
 }
 
 fn text(value: &Value, frame: &Bytes, otherwise: InvalidMessageKind) -> Result<Text, ScanError> {
-    let Shape::String { .. } = value.shape else { return Err(not_a_message(value.start, otherwise)) };
-    match value.unescaped(frame) {
-        Some(Cow::Borrowed(_)) => Ok(Text::from_scan(frame.slice(value.inside()))),
-        Some(Cow::Owned(text)) => Ok(Text::from(text)),
-        None => Err(not_a_string(value)),
+    let Shape::String { escaped } = value.shape else { return Err(not_a_message(value.start, otherwise)) };
+    if escaped {
+        return value.unescaped(frame).map(|text| Text::from(&*text)).ok_or_else(|| not_a_string(value));
     }
+    let text = frame.slice(value.inside());
+    if text.iter().any(|byte| *byte < b' ') {
+        return Err(not_a_string(value));
+    }
+    Ok(Text::from_scan(text))
 }
 
 /// Converts a value to an id.
