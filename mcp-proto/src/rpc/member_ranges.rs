@@ -2,6 +2,9 @@
 
 use core::ops::Range;
 
+#[cfg(feature = "client")]
+use memchr::memchr_iter;
+
 use super::read::member_name;
 use super::scan::{Cursor, ScanMode};
 
@@ -26,6 +29,17 @@ pub(crate) fn find_members<const N: usize>(object: &[u8], names: [&str; N]) -> [
         }
     }
     found
+}
+
+/// Whether JSON text that this side has encoded may have a member `name` on some level: without this name before a
+/// colon, it has none.
+#[cfg(feature = "client")]
+pub(crate) fn may_have_member(json: &[u8], name: &str) -> bool {
+    memchr_iter(b':', json).any(|colon| {
+        let quoted = json.get(..colon).and_then(|before| before.strip_suffix(b"\""));
+        let before = quoted.and_then(|before| before.strip_suffix(name.as_bytes()));
+        before.is_some_and(|before| before.ends_with(b"\""))
+    })
 }
 
 #[cfg(test)]
@@ -53,5 +67,13 @@ mod tests {
         for text in ["", "[\"uri\",1]", "null", "{}", "{\"uri\""] {
             assert_eq!(found(text, ["uri"]), [None], "{text}");
         }
+    }
+
+    #[test]
+    #[cfg(feature = "client")]
+    fn member_is_suspected_on_every_level_but_not_in_text() {
+        let suspected = |json: &str| may_have_member(json.as_bytes(), "task");
+        assert!(suspected(r#"{"name":"a","task":{}}"#) && suspected(r#"{"arguments":{"task":1}}"#));
+        assert!(!suspected(r#"{"name":"task","other_task":1}"#) && !suspected(r#"{"text":"\"task\":"}"#));
     }
 }

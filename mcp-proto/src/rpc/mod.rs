@@ -6,6 +6,8 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic>
 
 mod block;
+#[cfg(feature = "server")]
+mod check;
 mod error;
 mod id;
 mod malformed;
@@ -13,6 +15,7 @@ mod member_ranges;
 pub(crate) mod members;
 mod message;
 mod pending;
+mod plain;
 mod raw;
 mod read;
 mod recover;
@@ -20,10 +23,14 @@ mod scan;
 mod text;
 pub mod write;
 
+#[cfg(feature = "server")]
+pub(crate) use check::check_object;
 pub use error::{ErrorObject, code};
 pub use id::Id;
 pub use malformed::{EnvelopeKind, InvalidMessageKind, Malformed, MalformedKind, Recovered};
 pub(crate) use member_ranges::find_members;
+#[cfg(feature = "client")]
+pub(crate) use member_ranges::may_have_member;
 pub(crate) use members::{JsonStr, decode_member, first_member, read_members};
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
 pub use pending::Pending;

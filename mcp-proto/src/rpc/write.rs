@@ -6,6 +6,7 @@ use core::ops::Range;
 use memchr::memchr2;
 use serde::Serialize;
 
+use super::plain::is_plain;
 use super::{ErrorObject, Id, Raw};
 
 /// The id of an error response.
@@ -107,7 +108,7 @@ pub fn error(out: &mut Vec<u8>, id: ErrorId<'_>, error: &ErrorObject) -> Result<
         //= C1.9 "code integer, message string"
         json(out, &error.code)?;
         out.extend_from_slice(br#","message":"#);
-        json(out, &error.message)?;
+        text(out, &error.message)?;
         if let Some(data) = &error.data {
             out.extend_from_slice(br#","data":"#);
             raw(out, data)?;
@@ -137,6 +138,17 @@ fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), ser
     serde_json::to_vec(value).map(|json| out.extend_from_slice(&json))
 }
 
+/// Appends a text as a JSON string.
+pub(crate) fn text(out: &mut Vec<u8>, text: &str) -> Result<(), serde_json::Error> {
+    if !is_plain(text.as_bytes()) {
+        return json(out, text);
+    }
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+    Ok(())
+}
+
 /// Checks that a raw value is valid JSON throughout, and appends it unchanged.
 ///
 /// # Errors
@@ -154,7 +166,7 @@ fn call(
 ) -> Result<Range<usize>, serde_json::Error> {
     const PARAMS: &[u8] = br#","params":"#;
     out.extend_from_slice(br#""method":"#);
-    json(out, method)?;
+    text(out, method)?;
     let without = out.len();
     out.extend_from_slice(PARAMS);
     let start = out.len();
