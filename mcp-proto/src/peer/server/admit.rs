@@ -32,6 +32,7 @@ use crate::schema::{
 };
 
 use super::event::RequestContext;
+use super::known_meta::{FoundMeta, KnownMeta, find_meta};
 use super::session::Session;
 use super::{Eras, ServerConfig, extensions};
 
@@ -90,6 +91,33 @@ impl MetaKeys<'_> {
     fn bytes(&self) -> usize {
         let values = [self.version, self.capabilities, self.info, self.level, self.progress];
         values.into_iter().flatten().fold(0, |sum, value| sum.saturating_add(value.get().len()))
+    }
+
+    /// The length of the progress token.
+    fn progress_bytes(&self) -> usize {
+        self.progress.map_or(0, |token| token.get().len())
+    }
+
+    /// Whether there is no key but the progress token's.
+    fn names_no_sender(&self) -> bool {
+        [self.version, self.capabilities, self.info, self.level].iter().all(Option::is_none)
+    }
+}
+
+/// The `_meta` of a request, of which the protocol's keys are read.
+#[derive(Default)]
+struct RequestMeta<'a> {
+    /// Its text, if a later request can be compared with it.
+    text: Option<&'a str>,
+    keys: MetaKeys<'a>,
+    progress_token: Option<Id>,
+    /// The length of the keys' values.
+    stored_bytes: usize,
+}
+
+impl<'a> RequestMeta<'a> {
+    fn new(text: Option<&'a str>, keys: MetaKeys<'a>) -> Self {
+        Self { text, progress_token: decode_member(keys.progress), stored_bytes: keys.bytes(), keys }
     }
 }
 
@@ -171,6 +199,28 @@ impl SenderInfo {
 }
 
 impl SenderInfo {
+    /// Admits a request of this sender.
+    fn admit(
+        &self,
+        config: &ServerConfig,
+        method: &str,
+        progress_token: Option<Id>,
+        stored_bytes: usize,
+    ) -> Result<AdmittedRequest, ErrorObject> {
+        let context = RequestContext {
+            era: Era::Modern,
+            revision: self.revision,
+            client_info: self.info.clone(),
+            //= S1.6 "never rely on undeclared or earlier-declared capabilities"
+            client_capabilities: self.capabilities.clone(),
+            principal: None,
+            progress_token,
+            log_level: self.log_level,
+        };
+        let info = find_method(config, method, context.revision, &context.client_capabilities)?;
+        Ok(AdmittedRequest::Request(RequestDetails { info, stored_bytes, context }))
+    }
+
     /// Stores the raw text that it was decoded from, if that is short enough to be cached.
     fn into_cached(mut self, keys: &MetaKeys<'_>) -> Option<Self> {
         if self.text.is_empty() {
@@ -196,21 +246,38 @@ fn invalid_params(what: impl Into<String>) -> ErrorObject {
 pub(super) fn admit(
     config: &ServerConfig,
     session: Option<&Session>,
-    last: Option<&mut Option<SenderInfo>>,
+    mut last: Option<&mut Option<KnownMeta>>,
     method: &str,
     params: Option<&Raw>,
     meta: Option<&Raw>,
     place: BatchPosition,
 ) -> Result<AdmittedRequest, ErrorObject> {
-    let keys = keys(params, meta)?;
+    let known = last.as_deref().and_then(Option::as_ref);
+    let request = match find_meta(known, params, meta) {
+        FoundMeta::Known { progress_token, token_bytes } => {
+            let stored_bytes = token_bytes.saturating_add(known.map_or(0, |known| known.bytes));
+            match known.and_then(|known| known.sender.as_ref()) {
+                Some(_) if place == BatchPosition::Batch => return Err(modern_in_batch()),
+                Some(sender) => return sender.admit(config, method, progress_token, stored_bytes),
+                None => RequestMeta { progress_token, stored_bytes, ..RequestMeta::default() },
+            }
+        }
+        FoundMeta::Absent => RequestMeta::default(),
+        FoundMeta::Other(meta) => RequestMeta::new(Some(meta), keys(params, Some(meta))?),
+        FoundMeta::Unclear => RequestMeta::new(None, keys(params, None)?),
+    };
+    let keys = &request.keys;
     let modern = keys.version.is_some() || (keys.capabilities.is_some() && session.is_none());
     if modern && config.eras != Eras::LegacyOnly {
         return match place {
-            BatchPosition::Single => admit_modern(config, last, method, &keys),
-            BatchPosition::Batch => {
-                Err(ErrorObject::new(code::INVALID_REQUEST, "the revision of this request has no batches"))
-            }
+            BatchPosition::Single => admit_modern(config, last, method, request),
+            BatchPosition::Batch => Err(modern_in_batch()),
         };
+    }
+    if let (Some(last), Some(text)) = (&mut last, request.text)
+        && keys.names_no_sender()
+    {
+        **last = KnownMeta::new(text, 0, None);
     }
     if method == Initialize::NAME {
         return match (config.eras, place) {
@@ -230,21 +297,25 @@ pub(super) fn admit(
     }
     match session {
         Some(session) if method != Discover::NAME || config.eras == Eras::LegacyOnly => {
-            admit_legacy(config, session, method, &keys)
+            admit_legacy(config, session, method, request)
         }
         None if config.eras == Eras::LegacyOnly => {
             find_method(config, method, Revision::LATEST_LEGACY, &ClientCapabilities::default())
                 .and(Err(ErrorObject::new(code::INVALID_REQUEST, "the first request must be initialize")))
         }
-        _ => Err(missing_key_error(&keys)),
+        _ => Err(missing_key_error(keys)),
     }
 }
 
+fn modern_in_batch() -> ErrorObject {
+    ErrorObject::new(code::INVALID_REQUEST, "the revision of this request has no batches")
+}
+
 /// The values of the protocol's keys in `_meta`.
-fn keys<'a>(params: Option<&'a Raw>, meta: Option<&'a Raw>) -> Result<MetaKeys<'a>, ErrorObject> {
+fn keys<'a>(params: Option<&'a Raw>, meta: Option<&'a str>) -> Result<MetaKeys<'a>, ErrorObject> {
     let Some(params) = params else { return Ok(MetaKeys::default()) };
     // An error in `_meta` is reported at its position in the parameters, as on every transport.
-    if let Some(Ok(keys)) = meta.map(|meta| by_name(&mut serde_json::Deserializer::from_str(meta.as_str()))) {
+    if let Some(Ok(keys)) = meta.map(|meta| by_name(&mut serde_json::Deserializer::from_str(meta))) {
         return Ok(keys);
     }
     // Serde would accept an array as members in order.
@@ -268,49 +339,41 @@ fn version_of(params: &Raw) -> Option<String> {
 //= S1.7 "No reliance on earlier requests of the same connection"
 fn admit_modern(
     config: &ServerConfig,
-    mut last: Option<&mut Option<SenderInfo>>,
+    mut last: Option<&mut Option<KnownMeta>>,
     method: &str,
-    keys: &MetaKeys<'_>,
+    request: RequestMeta<'_>,
 ) -> Result<AdmittedRequest, ErrorObject> {
-    let remembered = last.as_deref_mut().and_then(Option::take);
-    let sender = match remembered.filter(|last| last.matches_keys(keys)) {
+    let RequestMeta { text, keys, progress_token, stored_bytes } = request;
+    let remembered = last.as_deref_mut().and_then(Option::take).and_then(|known| known.sender);
+    let sender = match remembered.filter(|last| last.matches_keys(&keys)) {
         Some(last) => last,
-        None => SenderInfo::decode(config, keys)?,
+        None => SenderInfo::decode(config, &keys)?,
     };
-    let context = RequestContext {
-        era: Era::Modern,
-        revision: sender.revision,
-        client_info: sender.info.clone(),
-        //= S1.6 "never rely on undeclared or earlier-declared capabilities"
-        client_capabilities: sender.capabilities.clone(),
-        principal: None,
-        progress_token: decode_member::<Id>(keys.progress),
-        log_level: sender.log_level,
-    };
-    if let Some(last) = last {
-        *last = sender.into_cached(keys);
+    let admitted = sender.admit(config, method, progress_token, stored_bytes);
+    if let (Some(last), Some(text)) = (last, text) {
+        let bytes = stored_bytes.saturating_sub(keys.progress_bytes());
+        *last = sender.into_cached(&keys).and_then(|sender| KnownMeta::new(text, bytes, Some(sender)));
     }
-    let info = find_method(config, method, context.revision, &context.client_capabilities)?;
-    Ok(AdmittedRequest::Request(RequestDetails { info, stored_bytes: keys.bytes(), context }))
+    admitted
 }
 
 fn admit_legacy(
     config: &ServerConfig,
     session: &Session,
     method: &str,
-    keys: &MetaKeys<'_>,
+    request: RequestMeta<'_>,
 ) -> Result<AdmittedRequest, ErrorObject> {
     let info = find_method(config, method, session.revision, &session.capabilities)?;
     Ok(AdmittedRequest::Request(RequestDetails {
         info,
-        stored_bytes: keys.bytes(),
+        stored_bytes: request.stored_bytes,
         context: RequestContext {
             era: Era::Legacy,
             revision: session.revision,
             client_info: (!session.stateless).then(|| session.info.clone()),
             client_capabilities: session.capabilities.clone(),
             principal: None,
-            progress_token: decode_member::<Id>(keys.progress),
+            progress_token: request.progress_token,
             log_level: session.log_level,
         },
     }))

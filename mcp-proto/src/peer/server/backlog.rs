@@ -170,7 +170,7 @@ impl Server {
         //= S1.20 "ping answered promptly"
         if held_elsewhere
             || is_duplicate
-            || &*request.method == Ping::NAME
+            || request.method == *Ping::NAME
             || (self.backlog.is_empty() && !self.is_congested(out))
         {
             return ArrivalAction::Dispatch;

@@ -64,7 +64,7 @@ impl Server {
     ) -> Result<AdmittedRequest, ErrorObject> {
         // Held requests are served after the end of the input; a subscription would never end.
         let held = matches!(self.phase, Phase::Finishing { serves_backlog: true, .. })
-            && &*request.method != SubscriptionsListen::NAME;
+            && request.method != *SubscriptionsListen::NAME;
         if !(matches!(self.phase, Phase::Open) || held) {
             return Err(ErrorObject::new(code::INTERNAL_ERROR, "the server is closing"));
         }
@@ -72,7 +72,7 @@ impl Server {
         admit(
             &self.config,
             self.session.as_ref(),
-            self.caches_sender.then_some(&mut self.last_sender),
+            self.caches_sender.then_some(&mut self.last_meta),
             &request.method,
             request.params.as_ref(),
             meta,

@@ -15,6 +15,7 @@ mod embedded_resources;
 mod event;
 mod extensions;
 mod input_rules;
+mod known_meta;
 mod notify;
 mod prepared_config;
 mod progress;
@@ -108,8 +109,8 @@ pub struct Server {
     principal: Option<Principal>,
     /// Whether the sender of a modern request is cached for the next one, which most likely has the same sender.
     caches_sender: bool,
-    /// The sender of the last modern request.
-    last_sender: Option<admit::SenderInfo>,
+    /// The `_meta` of the last request, and its sender.
+    last_meta: Option<known_meta::KnownMeta>,
     inbound: Inbound<PendingRequest>,
     /// The sum of the `stored_bytes` of all pending requests.
     stored_bytes: usize,
@@ -146,7 +147,7 @@ impl Server {
             session: None,
             principal: None,
             caches_sender: false,
-            last_sender: None,
+            last_meta: None,
             inbound: Inbound::new(limits.requests_in.saturating_add(limits.subscriptions)),
             stored_bytes: 0,
             backlog: Backlog::default(),
