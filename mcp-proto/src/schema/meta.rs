@@ -1,10 +1,11 @@
 //! `_meta`: metadata attached to a message or an object.
 
-use serde::de::MapAccess;
+use serde::de::{Deserializer, MapAccess};
 use serde::ser::{SerializeMap, Serializer};
 
 use super::capabilities::ClientCapabilities;
 use super::json::Json;
+use super::lazy_map::LazyMap;
 use super::lifecycle::Implementation;
 use super::logging::LoggingLevel;
 use super::map::{Iter, Map, read_knowing};
@@ -66,27 +67,27 @@ const FREQUENT: &[&str] = &[PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_INFO, CLIEN
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Meta(Map<Json>);
+pub struct Meta(LazyMap);
 
 impl Meta {
     /// Creates an empty `_meta`.
     pub const fn new() -> Self {
-        Self(Map::new())
+        Self(LazyMap::new())
     }
 
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&Json> {
-        self.0.get(key)
+        self.0.get().get(key)
     }
 
     /// Sets the value of `key` and returns the old one.
     pub fn insert(&mut self, key: impl Into<alloc::string::String>, value: impl Into<Json>) -> Option<Json> {
-        self.0.insert(key, value)
+        self.0.get_mut().insert(key, value)
     }
 
     /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Json> {
-        self.0.remove(key)
+        self.0.get_mut().remove(key)
     }
 
     /// Whether there are no entries.
@@ -96,12 +97,12 @@ impl Meta {
 
     /// Number of entries.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.get().len()
     }
 
     /// Iterates over the entries, in order.
     pub fn iter(&self) -> Iter<'_, Json> {
-        self.0.iter()
+        self.0.get().iter()
     }
 
     /// Iterates over the entries that are written at a revision: all except reserved keys that it does not have.
@@ -210,13 +211,13 @@ fn is_label(label: &str) -> bool {
 
 impl From<Map<Json>> for Meta {
     fn from(entries: Map<Json>) -> Self {
-        Self(entries)
+        Self(entries.into())
     }
 }
 
 impl<K: Into<alloc::string::String>> FromIterator<(K, Json)> for Meta {
     fn from_iter<I: IntoIterator<Item = (K, Json)>>(entries: I) -> Self {
-        Self(entries.into_iter().collect())
+        Self(entries.into_iter().collect::<Map<Json>>().into())
     }
 }
 
@@ -227,10 +228,21 @@ impl Optional for Meta {
 }
 
 impl Read for Meta {
+    const EXPECTED: &'static str = Entries::EXPECTED;
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
+        LazyMap::read(deserializer).map(|read| read.map(Self))
+    }
+}
+
+/// The entries of an object that is `_meta`; `null` has none.
+pub(super) struct Entries(pub(super) Map<Json>);
+
+impl Read for Entries {
     const EXPECTED: &'static str = "an object";
 
     fn from_null() -> ReadResult<Self> {
-        Ok(Self::new())
+        Ok(Self(Map::new()))
     }
 
     fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {

@@ -42,6 +42,8 @@ mod form;
 mod format;
 mod input;
 mod json;
+#[cfg_attr(not(feature = "std"), path = "eager_map.rs")]
+mod lazy_map;
 mod lifecycle;
 mod list;
 mod logging;

@@ -173,8 +173,10 @@ pub(crate) fn read_or_keep<'de, T: Read, D: Deserializer<'de>>(
     deserializer: D,
     unknown: impl FnOnce(Json) -> T,
 ) -> Result<ReadResult<T>, D::Error> {
-    let read = read_shape(deserializer)?;
-    Ok(Ok(read.unwrap_or_else(|unexpected| unknown(unexpected.json))))
+    match read_shape(deserializer)? {
+        Err(unexpected) => Ok(Ok(unknown(unexpected.json))),
+        read => Ok(read),
+    }
 }
 
 /// Reads the first field `name` of the object `text`. Reading stops there.

@@ -1,0 +1,40 @@
+//! The entries of `_meta` without `std`, which has the lock that [`LazyMap`] needs to be parsed later.
+
+use serde::de::Deserializer;
+
+use super::json::Json;
+use super::map::Map;
+use super::meta::Entries;
+use super::read::{ReadResult, read_shape};
+
+/// The entries of `_meta`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct LazyMap(Map<Json>);
+
+impl LazyMap {
+    pub(super) const fn new() -> Self {
+        Self(Map::new())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn get(&self) -> &Map<Json> {
+        &self.0
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut Map<Json> {
+        &mut self.0
+    }
+
+    pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
+        read_shape::<Entries, _>(deserializer).map(|read| read.map(|entries| Self(entries.0)))
+    }
+}
+
+impl From<Map<Json>> for LazyMap {
+    fn from(entries: Map<Json>) -> Self {
+        Self(entries)
+    }
+}

@@ -1,0 +1,93 @@
+//! An object of JSON values that is parsed when it is first looked at.
+
+use core::fmt;
+use std::sync::OnceLock;
+
+use memchr::memchr;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+
+use super::json::Json;
+use super::map::Map;
+use super::meta::Entries;
+use super::read::{Read, ReadResult, read_shape};
+
+/// The entries of `_meta`: those of the map, or of the text while there is one.
+#[derive(Clone, Default)]
+pub(super) struct LazyMap {
+    map: Map<Json>,
+    text: Option<UnparsedMap>,
+}
+
+/// An object as read, with at least one member and without escapes.
+#[derive(Clone)]
+struct UnparsedMap {
+    text: Json,
+    parsed: OnceLock<Map<Json>>,
+}
+
+impl UnparsedMap {
+    fn parse(text: &Json) -> Map<Json> {
+        let read = Entries::read(&mut serde_json::Deserializer::from_str(text.as_str()));
+        // Valid JSON without escapes always parses: the default is never used.
+        read.ok().and_then(Result::ok).map(|entries| entries.0).unwrap_or_default()
+    }
+}
+
+impl LazyMap {
+    pub(super) const fn new() -> Self {
+        Self { map: Map::new(), text: None }
+    }
+
+    /// Whether there are no entries. Does not parse them.
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_none() && self.map.is_empty()
+    }
+
+    pub(super) fn get(&self) -> &Map<Json> {
+        match &self.text {
+            Some(unparsed) => unparsed.parsed.get_or_init(|| UnparsedMap::parse(&unparsed.text)),
+            None => &self.map,
+        }
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut Map<Json> {
+        if let Some(UnparsedMap { text, parsed }) = self.text.take() {
+            self.map = parsed.into_inner().unwrap_or_else(|| UnparsedMap::parse(&text));
+        }
+        &mut self.map
+    }
+
+    /// Checks that the value is valid JSON, and leaves an object unparsed.
+    pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
+        let text = Json::deserialize(deserializer)?;
+        let members = text.as_str().strip_prefix('{').map(str::trim_ascii_start);
+        match members {
+            // Only the parser tells whether the escapes of a name are valid.
+            Some(members) if !members.starts_with('}') && memchr(b'\\', members.as_bytes()).is_none() => {
+                Ok(Ok(Self { map: Map::new(), text: Some(UnparsedMap { text, parsed: OnceLock::new() }) }))
+            }
+            _ => read_shape::<Entries, _>(&mut serde_json::Deserializer::from_str(text.as_str()))
+                .map(|read| read.map(|entries| Self::from(entries.0)))
+                .map_err(D::Error::custom),
+        }
+    }
+}
+
+impl From<Map<Json>> for LazyMap {
+    fn from(map: Map<Json>) -> Self {
+        Self { map, text: None }
+    }
+}
+
+impl PartialEq for LazyMap {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl fmt::Debug for LazyMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
