@@ -8,7 +8,7 @@ use serde::ser::Serializer;
 
 use super::read::{Read, ReadResult, peek};
 use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::Raw;
+use crate::rpc::{Raw, find_members};
 
 /// Kind of a result: its `resultType`.
 ///
@@ -70,7 +70,11 @@ impl ResultType {
     /// # Errors
     /// If it is not an object, or its `resultType` is not a string.
     pub fn from_result(raw: &Raw) -> Result<Self, serde_json::Error> {
-        result_type(raw.as_str())
+        let [kind] = find_members(raw.as_bytes(), ["resultType"]);
+        match kind.and_then(|kind| raw.as_bytes().get(kind)) {
+            Some(b"\"complete\"") => Ok(Self::Complete),
+            _ => result_type(raw.as_str()),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::rpc::{
 use crate::schema::{
     Cancelled, CancelledParams, Discover, ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era,
     Initialize, InitializeParams, Initialized, Method, Notification, Progress, ResultType, Revision,
-    SetLoggingLevel, SetLoggingLevelParams, result_type, tasks::GetTask,
+    SetLoggingLevel, SetLoggingLevelParams, tasks::GetTask,
 };
 
 use super::detect::{DetectAction, HandshakeRequest};
@@ -281,7 +281,7 @@ impl Client {
             return Outcome::Result(result);
         }
         let info = entry.info;
-        match result_type(result.as_str()) {
+        match ResultType::from_result(&result) {
             //= C1.7 "A result without `resultType` is treated as `"complete"`"
             Ok(ResultType::Complete) => Outcome::Result(result),
             // Some servers mark the answer to `tasks/get` with the type of a task instead of `complete`.
