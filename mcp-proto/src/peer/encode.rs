@@ -54,7 +54,7 @@ fn entry<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) -> Res
     if out.last() != Some(&b'{') {
         out.push(b',');
     }
-    write::json(out, name)?;
+    write::text(out, name)?;
     out.push(b':');
     write::json(out, value)
 }
@@ -245,7 +245,10 @@ impl<R: ResultFields> AnyResult for R {
     ) -> Result<(), serde_json::Error> {
         match stamp {
             None => write::json(out, &At(self, revision)),
-            Some(stamp) => write::json(out, &ResultWithDefaults { result: self, revision, stamp }),
+            Some(stamp) => {
+                write::json(out, &ResultWithDefaults { result: self, revision, stamp })?;
+                MetaWithDefaults { own: self.meta(), stamp }.append(out)
+            }
         }
     }
 
@@ -254,6 +257,7 @@ impl<R: ResultFields> AnyResult for R {
     }
 }
 
+/// A result without its `_meta`.
 struct ResultWithDefaults<'a, R> {
     result: &'a R,
     revision: Revision,
@@ -281,14 +285,11 @@ impl<R: ResultFields> Serialize for ResultWithDefaults<'_, R> {
         if let Some(scope) = scope {
             map.serialize_entry("cacheScope", scope.as_str())?;
         }
-        let stamped = MetaWithDefaults { own: self.result.meta(), stamp };
-        if !stamped.is_empty() {
-            map.serialize_entry("_meta", &stamped)?;
-        }
         map.end()
     }
 }
 
+/// The `_meta` of a result.
 struct MetaWithDefaults<'a> {
     own: &'a Meta,
     stamp: ResultDefaults<'a>,
@@ -298,25 +299,30 @@ impl MetaWithDefaults<'_> {
     fn is_empty(&self) -> bool {
         self.own.is_empty() && self.stamp.server_info.is_none() && self.stamp.subscription.is_none()
     }
-}
 
-impl Serialize for MetaWithDefaults<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+    /// Appends the entries, if there are any, to the result that ends `out`.
+    fn append(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        // Reopens the object, which has a `resultType`.
+        out.pop();
+        out.extend_from_slice(b",\"_meta\":{");
         if let Some(info) = self.stamp.server_info {
-            map.serialize_entry(meta::SERVER_INFO, info)?;
+            entry(out, meta::SERVER_INFO, info)?;
         }
         if let Some(subscription) = self.stamp.subscription {
-            map.serialize_entry(meta::SUBSCRIPTION_ID, subscription)?;
+            entry(out, meta::SUBSCRIPTION_ID, subscription)?;
         }
         let stamped = |key: &str| {
             (key == meta::SERVER_INFO && self.stamp.server_info.is_some())
                 || (key == meta::SUBSCRIPTION_ID && self.stamp.subscription.is_some())
         };
         for (key, value) in self.own.iter().filter(|(key, _)| !stamped(key)) {
-            map.serialize_entry(key, value)?;
+            entry(out, key, value)?;
         }
-        map.end()
+        out.extend_from_slice(b"}}");
+        Ok(())
     }
 }
 

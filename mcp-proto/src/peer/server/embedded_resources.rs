@@ -2,14 +2,15 @@
 
 use alloc::vec::Vec;
 
-use memchr::memmem;
+use memchr::memchr_iter;
 
 use super::Server;
 use crate::rpc::{decode_member, read_members};
 use crate::schema::{CallTool, Method as _, MethodInfo, ServerCapability};
 
-/// The text that every encoded embedded resource contains. Within a JSON string its quotes would be escaped.
-const MARK: &[u8] = br#""type":"resource""#;
+/// The text that every encoded embedded resource contains, before and from its colon on. Within a JSON string its
+/// quotes would be escaped.
+const MARK: (&[u8], &[u8]) = (br#""type""#, br#":"resource""#);
 
 /// Finds embedded resources in the results of one method.
 #[derive(Clone, Copy)]
@@ -39,9 +40,16 @@ impl ResourceProbe {
     /// Whether an encoded result has a content block that embeds a resource.
     pub(super) fn embeds_resource(self, result: &[u8]) -> bool {
         self.is_active
-            && memmem::find(result, MARK).is_some()
+            && has_mark(result)
             && content(result).is_some_and(|blocks| blocks.iter().any(|block| block.kind == Some("resource")))
     }
+}
+
+fn has_mark(result: &[u8]) -> bool {
+    memchr_iter(b':', result).any(|colon| {
+        let (before, behind) = result.split_at_checked(colon).unwrap_or_default();
+        before.ends_with(MARK.0) && behind.starts_with(MARK.1)
+    })
 }
 
 fn content(result: &[u8]) -> Option<Vec<Block<'_>>> {
