@@ -132,14 +132,17 @@ impl<K: Ord, V> InlineMap<K, V> {
     }
 
     pub(crate) fn pop_first(&mut self) -> Option<(K, V)> {
-        let popped = self.only.take().or_else(|| self.tree.pop_first());
+        if self.only.is_some() {
+            return self.only.take();
+        }
+        let popped = self.tree.pop_first();
         self.shrink();
         popped
     }
 
-    /// Frees the tree's memory when a single entry is left: a `BTreeMap` keeps a node even when it is empty.
+    /// Frees the tree's memory when a single entry is left in it: a `BTreeMap` keeps a node even when it is empty.
     fn shrink(&mut self) {
-        if self.only.is_none() && self.tree.len() <= 1 {
+        if self.tree.len() == 1 {
             self.only = mem::take(&mut self.tree).pop_first();
         }
     }
@@ -218,8 +221,8 @@ impl<T> InlineQueue<T> {
     }
 
     pub(crate) fn pop_front(&mut self) -> Option<T> {
-        if let Some(first) = self.first.take() {
-            return Some(first);
+        if self.first.is_some() {
+            return self.first.take();
         }
         let item = self.rest.pop_front()?;
         if self.rest.is_empty() {

@@ -47,16 +47,11 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut C, &mut M, Instant, &mut Wakers) -> R) -> R {
         // The adapter supplies the clock: it is read outside the lock, like all foreign code.
         let now = self.clock.now();
-        let mut wakers = Wakers::default();
-        let result = {
-            let mut state = lock(&self.state);
-            let State { core, machine } = &mut *state;
-            let result = act(core, machine, now, &mut wakers);
-            core.drain(machine, &mut wakers);
+        self.update(|core, machine, wakers| {
+            let result = act(core, machine, now, wakers);
+            core.drain(machine, wakers);
             result
-        };
-        wakers.release();
-        result
+        })
     }
 
     /// Like [`with`](Self::with), on behalf of a handle: wakes the driver to carry out the machine's output.
@@ -69,8 +64,9 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
     /// Like [`with`](Self::with), on behalf of the driver: if `act` has no work left, stores `waker` under the same
     /// lock, so that no command is missed in between.
     pub(crate) fn park<R>(&self, waker: &Waker, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
+        let now = self.clock.now();
         let left = waker.clone();
-        let (polled, rest) = self.with(|core, machine, now, wakers| {
+        let (polled, rest) = self.update(|core, machine, wakers| {
             let polled = act(machine, now);
             core.drain(machine, wakers);
             if polled.is_ready() {
@@ -94,6 +90,23 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
 }
 
 impl<C, M: ?Sized> Shared<C, M> {
+    /// Runs `act`, which causes no events, under the lock, then calls the collected wakers outside the lock.
+    pub(crate) fn update<R>(&self, act: impl FnOnce(&mut C, &mut M, &mut Wakers) -> R) -> R {
+        let mut wakers = Wakers::default();
+        let result = {
+            let mut state = lock(&self.state);
+            let State { core, machine } = &mut *state;
+            act(core, machine, &mut wakers)
+        };
+        wakers.release();
+        result
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
     /// The time of day.
     pub(crate) fn unix_time(&self) -> UnixTime {
         self.clock.unix_time()

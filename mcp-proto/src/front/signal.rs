@@ -75,9 +75,10 @@ impl Wakers {
 
     /// Calls the wakers. No lock may be held.
     pub(crate) fn release(self) {
-        for waker in self.due.first.into_iter().chain(self.due.rest) {
+        if let Some(waker) = self.due.first {
             waker.wake();
         }
+        self.due.rest.into_iter().for_each(Waker::wake);
     }
 }
 

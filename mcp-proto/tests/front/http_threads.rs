@@ -117,9 +117,9 @@ fn exchange_reports_a_change_published_just_before_it_returns_pending() {
     let filter = json!({"resourceSubscriptions": ["note:///a"]});
     let mut caller = web.ask("subscriptions/listen", json!({"notifications": filter}));
     assert_eq!(caller.message()["method"], "notifications/subscriptions/acknowledged");
-    let (handle, clock) = (web.server.handle().clone(), web.clock.clone());
-    // After the handlers were polled, and before the waker is stored.
-    web.clock.meanwhile(move || clock.meanwhile(move || handle.resource_updated("note:///a")));
+    let handle = web.server.handle().clone();
+    // The poll reads the clock after the handlers were polled, and before the waker is stored.
+    web.clock.meanwhile(move || handle.resource_updated("note:///a"));
     assert_eq!(caller.message()["method"], "notifications/resources/updated");
 }
 

@@ -93,8 +93,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     }
 
     fn run_handlers(&mut self) {
-        let (work, server, now) =
-            self.shared.with(|core, _, now, _| (core.take_work(), core.server.clone(), now));
+        let (work, server) = self.shared.update(|core, _, _| (core.take_work(), core.server.clone()));
         let mut replies: InlineQueue<(InboundId, Reply)> = InlineQueue::default();
         for item in work {
             match item {
@@ -102,7 +101,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
                 ClientWork::Stop(id) => self.running.stop(id),
                 ClientWork::Start { id, method, params, on_behalf_of: of } => {
                     let context = ClientContext::new(server.clone(), of);
-                    self.take_request(now, id, &method, params, context, &mut replies);
+                    self.take_request(id, &method, params, context, &mut replies);
                 }
             }
         }
@@ -122,7 +121,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
                 if received.is_empty() {
                     return replies.push_back((id, reply));
                 }
-                let moment = Timestamps { now, unix: shared.unix_time() };
+                let moment = Timestamps { now: shared.now(), unix: shared.unix_time() };
                 match received.finish(moment, id, reply) {
                     Ok(waiting) => waiting.into_iter().for_each(|waiting| replies.push_back(waiting)),
                     Err(reply) => replies.push_back((id, reply)),
@@ -166,7 +165,6 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     /// Answers a request of the server, or starts its handler.
     fn take_request(
         &mut self,
-        now: Instant,
         id: InboundId,
         method: &str,
         params: Option<Raw>,
@@ -175,7 +173,8 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     ) {
         let received = match self.handlers.accepts_tasks(context.server()) {
             true => {
-                let (moment, handlers) = (Timestamps { now, unix: self.shared.unix_time() }, &self.handlers);
+                let moment = Timestamps { now: self.shared.now(), unix: self.shared.unix_time() };
+                let handlers = &self.handlers;
                 let offers = |method: &str| handlers.has_handler(method);
                 self.client_tasks.receive(moment, id, method, params.as_ref(), offers)
             }

@@ -149,7 +149,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     /// too many answers unread, so that results do not accumulate.
     fn run_handlers(&mut self) {
         let (work, mut congested) =
-            self.shared.with(|core, machine, _, _| (core.take_work(), machine.is_congested()));
+            self.shared.update(|core, machine, _| (core.take_work(), machine.is_congested()));
         for item in work {
             match item {
                 ServerWork::Start(request) => {

@@ -39,11 +39,11 @@ impl RequestLink for ServerLink {
     }
 
     fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {
-        self.connection.with(|core, _, _, wakers| core.slots.poll_progress(request, waker, wakers))
+        self.connection.update(|core, _, wakers| core.slots.poll_progress(request, waker, wakers))
     }
 
     fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome> {
-        self.connection.with(|core, _, _, wakers| core.slots.poll_outcome(request, waker, wakers))
+        self.connection.update(|core, _, wakers| core.slots.poll_outcome(request, waker, wakers))
     }
 
     fn abandon(&self, request: RequestId, reason: Option<&str>) {
