@@ -108,6 +108,8 @@ extern crate std;
     allow(dead_code, reason = "not every feature uses all of it")
 )]
 mod inline_map;
+#[cfg(feature = "server")]
+mod lazy_box;
 mod limits;
 mod time;
 #[cfg_attr(

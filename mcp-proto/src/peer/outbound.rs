@@ -179,7 +179,7 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { entries: Pending::new(), by_wire_id: BTreeMap::new(), next: 1, error_without_id: None }
     }
 

@@ -1,5 +1,6 @@
 //! Pacing of progress reports, the newest kept.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
@@ -37,6 +38,12 @@ impl ProgressRate {
 #[derive(Debug)]
 pub(crate) struct ProgressPacer<K, R> {
     rate: ProgressRate,
+    /// `None` before the first report: most connections and exchanges have none.
+    paced: Option<Box<PacedRequests<K, R>>>,
+}
+
+#[derive(Debug)]
+struct PacedRequests<K, R> {
     requests: BTreeMap<K, PacedRequest<R>>,
     /// The requests with a waiting report, by the time at which it passes.
     due: BTreeSet<(Instant, K)>,
@@ -66,7 +73,7 @@ pub(crate) struct RemainingProgress<R> {
 
 impl<K: Ord + Copy, R> ProgressPacer<K, R> {
     pub(crate) fn new(rate: ProgressRate) -> Self {
-        Self { rate, requests: BTreeMap::new(), due: BTreeSet::new(), bytes: 0 }
+        Self { rate, paced: None }
     }
 
     /// Returns the report if it passes now; otherwise it waits.
@@ -75,16 +82,17 @@ impl<K: Ord + Copy, R> ProgressPacer<K, R> {
         if self.rate.is_unlimited() {
             return Some(report);
         }
-        let paced = self.requests.entry(key).or_insert_with(|| PacedRequest {
+        let PacedRequests { requests, due, bytes: total } = &mut **self.paced.get_or_insert_default();
+        let paced = requests.entry(key).or_insert_with(|| PacedRequest {
             window_end: now + window,
             passed: 0,
             waiting: None,
             replaced: 0,
         });
         if let Some((_, replaced)) = paced.waiting.take() {
-            self.bytes = self.bytes.saturating_sub(replaced);
+            *total = total.saturating_sub(replaced);
             paced.replaced = paced.replaced.saturating_add(1);
-            self.due.remove(&(paced.window_end, key));
+            due.remove(&(paced.window_end, key));
         }
         if paced.window_end <= now {
             paced.window_end = now + window;
@@ -94,39 +102,42 @@ impl<K: Ord + Copy, R> ProgressPacer<K, R> {
             paced.passed = paced.passed.saturating_add(1);
             return Some(report);
         }
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.due.insert((paced.window_end, key));
+        *total = total.saturating_add(bytes);
+        due.insert((paced.window_end, key));
         paced.waiting = Some((report, bytes));
         None
     }
 
     /// Takes a waiting report whose time has come, with its size in bytes.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(K, R, usize)> {
-        let &(at, key) = self.due.first().filter(|(at, _)| *at <= now)?;
-        self.due.remove(&(at, key));
-        let paced = self.requests.get_mut(&key)?;
+        let PacedRequests { requests, due, bytes: total } = self.paced.as_deref_mut()?;
+        let &(at, key) = due.first().filter(|(at, _)| *at <= now)?;
+        due.remove(&(at, key));
+        let paced = requests.get_mut(&key)?;
         paced.window_end = now + self.rate.window;
         paced.passed = 1;
         let (report, bytes) = paced.waiting.take()?;
-        self.bytes = self.bytes.saturating_sub(bytes);
+        *total = total.saturating_sub(bytes);
         Some((key, report, bytes))
     }
 
     /// Removes a request that is over; `None` if it had no reports.
     pub(crate) fn remove(&mut self, key: K) -> Option<RemainingProgress<R>> {
-        let PacedRequest { window_end, waiting, replaced, .. } = self.requests.remove(&key)?;
+        let PacedRequests { requests, due, bytes: total } = self.paced.as_deref_mut()?;
+        let PacedRequest { window_end, waiting, replaced, .. } = requests.remove(&key)?;
         if let Some((_, bytes)) = &waiting {
-            self.bytes = self.bytes.saturating_sub(*bytes);
-            self.due.remove(&(window_end, key));
+            *total = total.saturating_sub(*bytes);
+            due.remove(&(window_end, key));
         }
         Some(RemainingProgress { last: waiting, replaced })
     }
 
     /// Takes any waiting report.
     pub(crate) fn pop(&mut self) -> Option<(K, R)> {
-        let (_, key) = self.due.pop_first()?;
-        let (report, bytes) = self.requests.get_mut(&key)?.waiting.take()?;
-        self.bytes = self.bytes.saturating_sub(bytes);
+        let PacedRequests { requests, due, bytes: total } = self.paced.as_deref_mut()?;
+        let (_, key) = due.pop_first()?;
+        let (report, bytes) = requests.get_mut(&key)?.waiting.take()?;
+        *total = total.saturating_sub(bytes);
         Some((key, report))
     }
 
@@ -137,11 +148,17 @@ impl<K: Ord + Copy, R> ProgressPacer<K, R> {
 
     /// When the next waiting report passes.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.due.first().map(|(at, _)| *at)
+        self.paced.as_ref()?.due.first().map(|(at, _)| *at)
     }
 
     /// The size in bytes of all waiting reports.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.paced.as_ref().map_or(0, |paced| paced.bytes)
+    }
+}
+
+impl<K, R> Default for PacedRequests<K, R> {
+    fn default() -> Self {
+        Self { requests: BTreeMap::new(), due: BTreeSet::new(), bytes: 0 }
     }
 }

@@ -48,8 +48,8 @@ impl<T, K> Default for Pending<T, K> {
 impl<T, K: Ord + Clone> Pending<T, K> {
     /// An empty table.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self { entries: InlineMap::new(), deadlines: InlineMap::new(), next: None }
     }
 
     /// Adds an entry. Returns the value that it replaces.

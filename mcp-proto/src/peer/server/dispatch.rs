@@ -16,6 +16,7 @@ use crate::schema::{
 use super::admit::{AdmittedRequest, BatchPosition, RequestDetails, admit};
 use super::event::RequestContext;
 use super::session::Session;
+use super::subscriptions::Subscriptions;
 use super::{Diagnostic, Event, PendingRequest, Phase, Server};
 
 impl Server {
@@ -105,7 +106,8 @@ impl Server {
         };
         // The event `Initialized` follows once the client is ready: bounded like all other events.
         self.check_event_room(0)?;
-        for uri in self.subscriptions.forget_session() {
+        let unused = self.subscriptions.used_mut().map(Subscriptions::forget_session);
+        for uri in unused.into_iter().flatten() {
             self.report_unsubscribed(uri);
         }
         self.session = Some(session);

@@ -34,6 +34,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::Instant;
+use crate::lazy_box::{Initial, LazyBox};
 use crate::peer::batch::{BatchId, Batches};
 use crate::peer::event_queue::{EventQueue, Pressure};
 use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
@@ -115,10 +116,10 @@ pub struct Server {
     /// The sum of the `stored_bytes` of all pending requests.
     stored_bytes: usize,
     backlog: Backlog,
-    subscriptions: Subscriptions,
+    subscriptions: LazyBox<Subscriptions>,
     /// When to retry change notifications that found no room.
     notify_again_at: Option<Instant>,
-    outbound: Outbound,
+    outbound: LazyBox<Outbound>,
     batches: Batches,
     /// The progress reports to the client, by its requests.
     sent_progress: ProgressPacer<InboundId, ProgressParams>,
@@ -127,6 +128,14 @@ pub struct Server {
     events: EventQueue<Event>,
     /// Notifications to the client that were not sent because it does not read.
     unsent_notifications: u64,
+}
+
+impl Initial for Outbound {
+    const INITIAL: &'static Self = &Self::new();
+
+    fn initial() -> Self {
+        Self::new()
+    }
 }
 
 impl Server {
@@ -151,9 +160,9 @@ impl Server {
             inbound: Inbound::new(limits.requests_in.saturating_add(limits.subscriptions)),
             stored_bytes: 0,
             backlog: Backlog::default(),
-            subscriptions: Subscriptions::default(),
+            subscriptions: LazyBox::new(),
             notify_again_at: None,
-            outbound: Outbound::new(),
+            outbound: LazyBox::new(),
             batches: Batches::default(),
             sent_progress: ProgressPacer::new(ProgressRate::spaced(limits.progress_out)),
             received_progress: ProgressPacer::new(ProgressRate::per_second(limits.progress_in)),
@@ -292,7 +301,7 @@ impl Server {
     }
 
     fn resolve_outbound(&mut self, lost: &LostReason) {
-        while let Some((number, _)) = self.outbound.pop() {
+        while let Some((number, _)) = self.outbound.used_mut().and_then(Outbound::pop) {
             self.resolve(number, Outcome::Lost(lost.clone()));
         }
     }

@@ -89,7 +89,7 @@ impl Server {
         let recovered = &malformed.recovered;
         let number = recovered.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
         let (Some(number), true) = (number, malformed.may_be_answer()) else { return false };
-        if self.outbound.remove(number).is_none() {
+        if self.outbound.used_mut().and_then(|outbound| outbound.remove(number)).is_none() {
             return false;
         }
         let invalid = match malformed.kind {
@@ -126,7 +126,7 @@ impl Server {
 
     /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
-        while let Some(expired) = self.outbound.pop_expired(now) {
+        while let Some(expired) = self.outbound.used_mut().and_then(|outbound| outbound.pop_expired(now)) {
             out.cancel(expired.number, Some("timed out"));
             self.resolve(expired.number, expired.outcome());
         }

@@ -128,7 +128,7 @@ impl Server {
 
     /// Removes a subscription from the index, and reports the resources without subscribers to the application.
     pub(super) fn forget_subscription(&mut self, subscription: InboundId) -> Option<ListenRequest> {
-        let (listen, unused) = self.subscriptions.unlisten(subscription)?;
+        let (listen, unused) = self.subscriptions.used_mut()?.unlisten(subscription)?;
         for uri in unused {
             self.report_unsubscribed(uri);
         }

@@ -8,6 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::inline_map::InlineMap;
+use crate::lazy_box::Initial;
 use crate::peer::InboundId;
 use crate::peer::topic::{ListKind, Topic};
 use crate::rpc::{ErrorObject, Id};
@@ -44,7 +45,7 @@ impl ListenRequest {
 }
 
 /// The subscriptions of one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Subscriptions {
     listens: InlineMap<InboundId, ListenRequest>,
     subscribers: InlineMap<Topic, InlineMap<Subscriber, ()>>,
@@ -55,7 +56,25 @@ pub(super) struct Subscriptions {
     changed: InlineMap<Topic, ()>,
 }
 
+impl Initial for Subscriptions {
+    const INITIAL: &'static Self = &Self::new();
+
+    fn initial() -> Self {
+        Self::new()
+    }
+}
+
 impl Subscriptions {
+    const fn new() -> Self {
+        Self {
+            listens: InlineMap::new(),
+            subscribers: InlineMap::new(),
+            pairs: 0,
+            bytes: 0,
+            changed: InlineMap::new(),
+        }
+    }
+
     /// The number of listen requests.
     pub(super) fn listen_count(&self) -> usize {
         self.listens.len()

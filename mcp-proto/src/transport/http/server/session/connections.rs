@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::inline_map::InlineMap;
+use crate::lazy_box::{Initial, LazyBox};
 use crate::rpc::Pending;
 use crate::transport::http::server::response::{Chunk, HttpResponse, ResponseHead};
 
@@ -89,28 +90,54 @@ pub(super) enum TakenPart {
 
 #[derive(Debug)]
 pub(super) struct Connections {
-    open: Pending<Connection, ConnectionId>,
+    /// The state while there are connections: an idle session has none.
+    table: LazyBox<ConnectionTable>,
     next: u64,
+    keepalive: Duration,
+    write_timeout: Duration,
+}
+
+#[derive(Debug)]
+struct ConnectionTable {
+    open: Pending<Connection, ConnectionId>,
     /// The connections with new output.
     readable: InlineMap<ConnectionId, ()>,
     queued: usize,
     /// The total length of the parts taken last.
     taken_bytes: usize,
-    keepalive: Duration,
-    write_timeout: Duration,
+}
+
+impl Initial for ConnectionTable {
+    const INITIAL: &'static Self = &Self::new();
+
+    fn initial() -> Self {
+        Self::new()
+    }
+}
+
+impl ConnectionTable {
+    const fn new() -> Self {
+        Self { open: Pending::new(), readable: InlineMap::new(), queued: 0, taken_bytes: 0 }
+    }
+
+    fn subtract_queued(&mut self, connection: &Connection) {
+        self.taken_bytes = self.taken_bytes.saturating_sub(connection.taken_bytes);
+        self.queued = self.queued.saturating_sub(connection.queued());
+    }
+
+    fn schedule(&mut self, id: ConnectionId, write_timeout: Duration) {
+        let Some(connection) = self.open.get(id) else { return };
+        let deadline = match connection.waiting_since {
+            Some(since) => Some(since + write_timeout),
+            None => connection.keepalive_at,
+        };
+        self.open.set_deadline(id, deadline);
+    }
 }
 
 impl Connections {
     pub(super) fn new(keepalive: Duration, write_timeout: Duration) -> Self {
-        Self {
-            open: Pending::new(),
-            next: 1,
-            readable: InlineMap::new(),
-            queued: 0,
-            taken_bytes: 0,
-            keepalive,
-            write_timeout,
-        }
+        Self { table: LazyBox::new(), next: 1, keepalive, write_timeout }
     }
 
     /// Opens a connection fed by `stream`. Its first keep-alive is due after `patience`.
@@ -126,66 +153,82 @@ impl Connections {
             waiting_since: None,
             keepalive_at: now.after(patience),
         };
-        self.open.insert(id, None, connection);
-        self.schedule(id);
+        self.table.open.insert(id, None, connection);
+        self.table.schedule(id, self.write_timeout);
         id
     }
 
     pub(super) fn set_head(&mut self, id: ConnectionId, head: ResponseHead) {
-        if let Some(connection) = self.open.get_mut(id) {
+        let Some(table) = self.table.used_mut() else { return };
+        if let Some(connection) = table.open.get_mut(id) {
             connection.head = Some(head);
-            self.readable.insert(id, ());
+            table.readable.insert(id, ());
         }
     }
 
     pub(super) fn send(&mut self, id: ConnectionId, number: u64, bytes: Bytes, now: Instant) {
         let quiet_until = now.after(self.keepalive);
-        let Some(connection) = self.open.get_mut(id).filter(|connection| !connection.ended) else { return };
-        self.queued = self.queued.saturating_add(bytes.len());
+        let Some(table) = self.table.used_mut() else { return };
+        let Some(connection) = table.open.get_mut(id).filter(|connection| !connection.ended) else { return };
+        table.queued = table.queued.saturating_add(bytes.len());
         connection.queue.push_back((number, bytes));
         connection.waiting_since.get_or_insert(now);
         connection.keepalive_at = quiet_until;
-        self.readable.insert(id, ());
-        self.schedule(id);
+        table.readable.insert(id, ());
+        table.schedule(id, self.write_timeout);
     }
 
     /// Ends a connection once its queued bytes are taken.
     pub(super) fn end(&mut self, id: ConnectionId, now: Instant) {
-        let Some(connection) = self.open.get_mut(id) else { return };
+        let Some(table) = self.table.used_mut() else { return };
+        let Some(connection) = table.open.get_mut(id) else { return };
         connection.ended = true;
         connection.waiting_since.get_or_insert(now);
-        self.readable.insert(id, ());
-        self.schedule(id);
+        table.readable.insert(id, ());
+        table.schedule(id, self.write_timeout);
     }
 
     /// Ends a connection and discards its queued bytes: another connection has replaced it.
     pub(super) fn discard_queued(&mut self, id: ConnectionId, now: Instant) {
-        if let Some(connection) = self.open.get_mut(id) {
+        if let Some(table) = self.table.used_mut()
+            && let Some(connection) = table.open.get_mut(id)
+        {
             let bytes = connection.queued();
             connection.queue.clear();
-            self.queued = self.queued.saturating_sub(bytes);
+            table.queued = table.queued.saturating_sub(bytes);
         }
         self.end(id, now);
     }
 
     /// Removes a connection; returns its response stream.
     pub(super) fn remove(&mut self, id: ConnectionId) -> Option<u64> {
-        let connection = self.open.remove(id)?;
-        self.readable.remove(&id);
-        self.subtract_queued(&connection);
+        let table = self.table.used_mut()?;
+        let connection = table.open.remove(id)?;
+        table.readable.remove(&id);
+        table.subtract_queued(&connection);
+        self.release_unused();
         Some(connection.stream)
+    }
+
+    /// Frees the table with its last connection.
+    fn release_unused(&mut self) {
+        if self.table.open.is_empty() && self.table.readable.is_empty() {
+            self.table.reset();
+        }
     }
 
     /// Disables the keep-alive of a connection.
     pub(super) fn stop_keepalive(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.open.get_mut(id) {
+        if let Some(table) = self.table.used_mut()
+            && let Some(connection) = table.open.get_mut(id)
+        {
             connection.keepalive_at = None;
-            self.schedule(id);
+            table.schedule(id, self.write_timeout);
         }
     }
 
     pub(super) fn head(&self, id: ConnectionId) -> Option<ResponseHead> {
-        match self.open.get(id) {
+        match self.table.open.get(id) {
             Some(connection) => connection.head.clone(),
             None => Some(HttpResponse::empty(404).head()),
         }
@@ -193,10 +236,11 @@ impl Connections {
 
     /// Takes the next part of the body.
     pub(super) fn take(&mut self, id: ConnectionId, now: Instant) -> (Chunk, TakenPart) {
-        let Some(connection) = self.open.get_mut(id) else { return (Chunk::End, TakenPart::Nothing) };
+        let Some(table) = self.table.used_mut() else { return (Chunk::End, TakenPart::Nothing) };
+        let Some(connection) = table.open.get_mut(id) else { return (Chunk::End, TakenPart::Nothing) };
         let stream = connection.stream;
         let before = core::mem::take(&mut connection.taken_bytes);
-        self.taken_bytes = self.taken_bytes.saturating_sub(before);
+        table.taken_bytes = table.taken_bytes.saturating_sub(before);
         let Some((number, bytes)) = connection.queue.pop_front() else {
             if connection.ended {
                 self.remove(id);
@@ -205,61 +249,50 @@ impl Connections {
             return (Chunk::Pending, TakenPart::Nothing);
         };
         connection.taken_bytes = bytes.len();
-        self.taken_bytes = self.taken_bytes.saturating_add(bytes.len());
-        self.queued = self.queued.saturating_sub(bytes.len());
+        table.taken_bytes = table.taken_bytes.saturating_add(bytes.len());
+        table.queued = table.queued.saturating_sub(bytes.len());
         let more = connection.ended || !connection.queue.is_empty();
         connection.waiting_since = more.then_some(now);
         let taken = if number > 0 { TakenPart::Event { stream, number } } else { TakenPart::Nothing };
-        self.schedule(id);
+        table.schedule(id, self.write_timeout);
         (Chunk::Bytes(bytes), taken)
     }
 
     /// Returns the next connection with new output.
     pub(super) fn poll_readable(&mut self) -> Option<ConnectionId> {
-        self.readable.pop_first().map(|(id, ())| id)
+        let (id, ()) = self.table.used_mut()?.readable.pop_first()?;
+        self.release_unused();
+        Some(id)
     }
 
     /// Returns the next connection with a timer that is due.
     pub(super) fn poll_due(&mut self, now: Instant) -> Option<(ConnectionId, u64, ConnectionTimeout)> {
-        let (id, connection) = self.open.pop_expired(now)?;
+        let table = self.table.used_mut()?;
+        let (id, connection) = table.open.pop_expired(now)?;
         let stream = connection.stream;
         if connection.waiting_since.is_some() {
-            self.subtract_queued(&connection);
-            self.readable.insert(id, ());
+            table.subtract_queued(&connection);
+            table.readable.insert(id, ());
             return Some((id, stream, ConnectionTimeout::WriteTimeout));
         }
-        self.open.insert(id, None, connection);
+        table.open.insert(id, None, connection);
         Some((id, stream, ConnectionTimeout::Keepalive))
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.open.next_deadline()
+        self.table.open.next_deadline()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.table.open.is_empty()
     }
 
     pub(super) fn queued(&self) -> usize {
-        self.queued
+        self.table.queued
     }
 
     /// Returns the total length of the parts taken last, which may still be unwritten.
     pub(super) fn taken_bytes(&self) -> usize {
-        self.taken_bytes
-    }
-
-    fn subtract_queued(&mut self, connection: &Connection) {
-        self.taken_bytes = self.taken_bytes.saturating_sub(connection.taken_bytes);
-        self.queued = self.queued.saturating_sub(connection.queued());
-    }
-
-    fn schedule(&mut self, id: ConnectionId) {
-        let Some(connection) = self.open.get(id) else { return };
-        let deadline = match connection.waiting_since {
-            Some(since) => Some(since + self.write_timeout),
-            None => connection.keepalive_at,
-        };
-        self.open.set_deadline(id, deadline);
+        self.table.taken_bytes
     }
 }
