@@ -4,7 +4,7 @@
 //! clients.
 //!
 //! `cargo bench -p mcp-proto --bench http_server --features http`. With `--repeat N` and a row's name it runs that row
-//! N times, for a profiler.
+//! N times, for a profiler; with `--memory` it measures only the memory.
 
 mod measure;
 
@@ -27,6 +27,9 @@ const SESSIONS: u64 = 1_000;
 const SUBSCRIBERS: u64 = 10_000;
 
 fn main() {
+    if std::env::args().any(|argument| argument == "--memory") {
+        return print_memory();
+    }
     let mut modern = HttpBench::new();
     let call = modern_call("echo", None);
     let mut stream = HttpBench::new();
@@ -65,6 +68,10 @@ fn main() {
         );
     }
     println!();
+    print_memory();
+}
+
+fn print_memory() {
     println!("{:32} {:>8}", "held", "bytes");
     for (name, bytes) in memory() {
         println!("{name:32} {bytes:>8}");
