@@ -78,6 +78,8 @@ pub struct MetaEntries<'a> {
     pub(crate) progress: Option<i64>,
     pub(crate) log_level: Option<LoggingLevel>,
     pub(crate) options: Option<&'a Meta>,
+    /// The listen request that a notification belongs to.
+    pub(crate) subscription: Option<&'a Id>,
 }
 
 /// Whether the protocol, rather than the caller, sets the value of `key`.
@@ -102,8 +104,9 @@ struct MergedMeta<'a> {
 impl MergedMeta<'_> {
     fn is_empty(&self) -> bool {
         // Without the protocol's own entries there is no place for a log level.
-        let MetaEntries { protocol, progress, log_level: _, options } = self.entries;
-        protocol.is_none() && progress.is_none() && options.is_none_or(Meta::is_empty) && self.own.is_empty()
+        let MetaEntries { protocol, progress, log_level: _, options, subscription } = self.entries;
+        let has_protocol_entries = protocol.is_some() || progress.is_some() || subscription.is_some();
+        !has_protocol_entries && options.is_none_or(Meta::is_empty) && self.own.is_empty()
     }
 
     /// Appends the entries as one JSON object.
@@ -121,11 +124,19 @@ impl MergedMeta<'_> {
         if let Some(token) = entries.progress {
             entry(out, meta::PROGRESS_TOKEN, &token)?;
         }
+        if let Some(id) = entries.subscription {
+            entry(out, meta::SUBSCRIPTION_ID, id)?;
+        }
         let chosen = entries.options.into_iter().flat_map(Meta::iter);
         for (key, value) in chosen.clone().filter(|(key, _)| !is_reserved(key)) {
             chosen_entry(out, key, value)?;
         }
-        let overridden: BTreeSet<&str> = chosen.map(|(key, _)| key).collect();
+        let overridden: BTreeSet<&str> = if self.own.is_empty() {
+            BTreeSet::new()
+        } else {
+            let subscription = entries.subscription.map(|_| meta::SUBSCRIPTION_ID);
+            chosen.map(|(key, _)| key).chain(subscription).collect()
+        };
         let own = self.own.iter().filter(|(key, _)| !is_reserved(key) && !overridden.contains(key));
         for (key, value) in own {
             chosen_entry(out, key, value)?;

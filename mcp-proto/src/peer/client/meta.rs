@@ -52,6 +52,7 @@ impl RequestMeta {
             //= C9.14 "Log messages only if asked by `_meta["io.modelcontextprotocol/logLevel"]` on that request"
             log_level: options.log_level.or(self.log_level),
             options: Some(&options.meta),
+            subscription: None,
         }
     }
 

@@ -10,8 +10,8 @@ use crate::rpc::{Id, write};
 use crate::schema::tasks::{TaskUpdated, TaskUpdatedParams};
 use crate::schema::{
     ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era, LoggingLevel, LoggingMessage,
-    LoggingMessageParams, Meta, Notification, NotificationInfo, ResourceUpdated, ResourceUpdatedParams,
-    Revision, ServerCapability,
+    LoggingMessageParams, Notification, NotificationInfo, ResourceUpdated, ResourceUpdatedParams, Revision,
+    ServerCapability,
 };
 
 use super::subscriptions::Subscriber;
@@ -190,8 +190,8 @@ impl Server {
             Subscriber::Listen(subscription) => match self.subscriptions.get(subscription) {
                 Some(listen) => {
                     //= S5.3 "Every listen notification has subscriptionId in `_meta`"
-                    let (id, meta) = (&listen.id, &listen.meta);
-                    write_notification(method, Some(id), params, listen.revision, Some(meta), out)
+                    let id = Some(&listen.id);
+                    write_notification(method, id, params, listen.revision, id, out)
                 }
                 None => return,
             },
@@ -240,16 +240,16 @@ impl Server {
     }
 }
 
-/// Writes a notification that belongs to `request`, with `meta` added to its own.
+/// Writes a notification that belongs to `request`, or to a listen request, which is then its `subscription` too.
 pub(super) fn write_notification(
     method: &str,
     request: Option<&Id>,
     params: &dyn AnyParams,
     revision: Revision,
-    meta: Option<&Meta>,
+    subscription: Option<&Id>,
     out: &mut dyn Outbox,
 ) -> Result<(), serde_json::Error> {
-    let entries = MetaEntries { options: meta, ..MetaEntries::default() };
+    let entries = MetaEntries { subscription, ..MetaEntries::default() };
     write::notification(out.buffer(), method, |buffer| params.write_params(buffer, revision, entries))?;
     out.commit(MessageKind::Notification { method, request, revision });
     Ok(())

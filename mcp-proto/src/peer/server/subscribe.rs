@@ -73,8 +73,7 @@ impl Server {
         let acknowledged = SubscriptionsAcknowledgedParams::new(granted);
         let subscription = self.track_request(id.clone(), served)?;
         let name = SubscriptionsAcknowledged::NAME;
-        let written =
-            write_notification(name, Some(&id), &acknowledged, listen.revision, Some(&listen.meta), out);
+        let written = write_notification(name, Some(&id), &acknowledged, listen.revision, Some(&id), out);
         if written.is_err() {
             self.take(subscription);
             return Err(ErrorObject::new(code::INTERNAL_ERROR, "the acknowledgement cannot be encoded"));
@@ -119,10 +118,9 @@ impl Server {
         if written.is_ok() && !self.is_closed() {
             let params = CancelledParams::request(id.clone());
             //= S5.3 "Every listen notification has subscriptionId in `_meta`"
-            let meta = Some(&listen.meta);
             // Its content always encodes.
             //= S5.5 "notifications/cancelled from a server only for a listen request"
-            let _ = write_notification(Cancelled::NAME, Some(&id), &params, listen.revision, meta, out);
+            let _ = write_notification(Cancelled::NAME, Some(&id), &params, listen.revision, Some(&id), out);
         }
     }
 

@@ -13,8 +13,7 @@ use crate::peer::InboundId;
 use crate::peer::topic::{ListKind, Topic};
 use crate::rpc::{ErrorObject, Id};
 use crate::schema::{
-    ClientCapabilities, ClientCapability, Json, Meta, Revision, ServerCapabilities, ServerCapability,
-    SubscriptionFilter, meta,
+    ClientCapabilities, ClientCapability, Revision, ServerCapabilities, ServerCapability, SubscriptionFilter,
 };
 
 use super::commands::missing_capabilities;
@@ -31,16 +30,12 @@ pub(super) enum Subscriber {
 pub(super) struct ListenRequest {
     pub(super) id: Id,
     pub(super) revision: Revision,
-    /// The `_meta` of each of its notifications: its id.
-    pub(super) meta: Meta,
     topics: Vec<Topic>,
 }
 
 impl ListenRequest {
     pub(super) fn new(id: Id, revision: Revision, topics: Vec<Topic>) -> Self {
-        //= S5.3 "Every listen notification has subscriptionId in `_meta`"
-        let meta = Json::encode(&id).into_iter().map(|id| (meta::SUBSCRIPTION_ID, id)).collect();
-        Self { id, revision, meta, topics }
+        Self { id, revision, topics }
     }
 }
 
