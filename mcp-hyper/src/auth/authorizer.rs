@@ -144,7 +144,8 @@ impl Authorizer {
         headers: Vec<(&'static str, Secret)>,
         stamp: Option<TokenGeneration>,
     ) -> HttpRequest {
-        let headers = headers.iter().map(|(name, value)| (Cow::Borrowed(*name), value.expose().to_owned()));
+        let headers =
+            headers.iter().map(|(name, value)| (Cow::Borrowed(*name), value.expose().to_owned().into()));
         request.headers.extend(headers);
         self.sent.insert(request.exchange, SentExchange { url: request.url.clone(), generation: stamp });
         request

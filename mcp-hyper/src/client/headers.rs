@@ -1,7 +1,9 @@
 //! Request headers that the application adds.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// Headers that HTTP or the protocol sets itself, besides all those that begin with `mcp-` or `proxy-`.
@@ -26,6 +28,15 @@ const RESERVED_UNNAMED: &[&str] = &["http2-settings", "keep-alive", "last-event-
 
 pub(super) const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
+
+/// Converts a value of the protocol, a static one without copying it; `None` if it is not valid in HTTP.
+pub(super) fn header_value(value: Cow<'static, str>) -> Option<HeaderValue> {
+    let value = match value {
+        Cow::Borrowed(value) => Bytes::from_static(value.as_bytes()),
+        Cow::Owned(value) => Bytes::from(value),
+    };
+    HeaderValue::from_maybe_shared(value).ok()
+}
 
 /// A request header that the client rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_lite::Stream as _;
 use futures_util::future::AbortHandle;
 use futures_util::stream::FuturesUnordered;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, Request, StatusCode};
 use hyper::body::Body as _;
 use mcp_proto::Instant;
@@ -23,7 +23,7 @@ use super::body::BufferedBody;
 use super::connector::{Connector, Http1};
 use super::dial_error::DialError;
 use super::exchange::{ConnectionUse, OpenResponse, Task, TaskOutcome};
-use super::headers::{ExtraHeaders, is_secret, mark_secrets};
+use super::headers::{ExtraHeaders, header_value, is_secret, mark_secrets};
 use super::pool::Pool;
 use super::send_error::SendError;
 use super::target::{Origin, Target};
@@ -105,7 +105,7 @@ impl<R: Runtime> Transport<R> {
         };
         let headers = prepared.headers_mut();
         for (name, value) in request.headers {
-            let named = HeaderName::try_from(&*name).ok().zip(HeaderValue::try_from(value).ok());
+            let named = HeaderName::try_from(&*name).ok().zip(header_value(value));
             let (name, mut value) = named.ok_or_else(|| format!("the header {name} is not valid in HTTP"))?;
             value.set_sensitive(is_secret(&name));
             headers.append(name, value);

@@ -150,7 +150,7 @@ struct NamedRequests {
 impl HttpPeer for NamedRequests {
     fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest) {
         let named = request.headers.iter().filter(|(name, _)| name == "mcp-name");
-        self.names.lock().unwrap().extend(named.map(|(_, value)| value.clone()));
+        self.names.lock().unwrap().extend(named.map(|(_, value)| value.to_string()));
         self.peer.handle_request(now, exchange, request);
     }
     fn handle_disconnect(&mut self, now: Instant, exchange: u64) {

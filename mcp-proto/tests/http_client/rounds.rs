@@ -61,7 +61,7 @@ fn respond(wire: &mut ClientWire, id: InboundId) {
 
 fn headers_but_length(exchange: &Exchange) -> Vec<(String, String)> {
     let headers = exchange.request.headers.iter();
-    headers.map(|(name, value)| (name.to_string(), value.clone())).collect()
+    headers.map(|(name, value)| (name.to_string(), value.to_string())).collect()
 }
 
 /// C5.2, C5.3, C5.4

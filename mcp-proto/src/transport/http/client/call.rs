@@ -12,7 +12,7 @@
 //! | the stream broke off after an event with an id (legacy) | the client requests the rest of the stream |
 //! | the connection broke otherwise | it is resent once if that is safe, otherwise it is lost |
 
-use alloc::boxed::Box;
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 
@@ -23,10 +23,7 @@ use crate::consent::Trust;
 use crate::peer::client::Diagnostic;
 use crate::peer::{LostReason, Outcome, ReissuePolicy, RequestError, TransportError};
 use crate::rpc::{ErrorObject, Frame, Id, Message, Raw, Response, code};
-use crate::schema::{
-    CallTool, Cancelled, Direction, ListTools, Method, MethodInfo, Notification, Revision,
-    SubscriptionsListen,
-};
+use crate::schema::{CallTool, Cancelled, ListTools, Method, Notification, Revision, SubscriptionsListen};
 use crate::transport::http::{SentState, Verb};
 
 use super::call_table::{Call, CallOwner, CallState};
@@ -47,13 +44,13 @@ impl HttpClient {
     pub(super) fn take_request(
         &mut self,
         id: i64,
-        method: Box<str>,
+        method: Cow<'static, str>,
         revision: Revision,
         encoded: EncodedRequest,
+        is_unbounded: bool,
     ) {
         let owner =
             if self.peer.sent_request(id).is_some() { CallOwner::Application } else { CallOwner::Peer };
-        let info = MethodInfo::find(&method, Direction::ClientToServer, revision);
         // The peer does not cancel its own requests, and a server may leave any of them unanswered.
         if owner == CallOwner::Peer
             && let Some(before) = self.calls.replace_peer_call(&method, id)
@@ -63,7 +60,7 @@ impl HttpClient {
             self.abort_exchange(exchange);
         }
         // A ping queued behind many requests would time out.
-        let lasting = owner == CallOwner::Peer || info.is_some_and(|info| info.unbounded);
+        let lasting = owner == CallOwner::Peer || is_unbounded;
         self.enqueue(id, owner, method, revision, encoded, lasting);
     }
 
@@ -72,7 +69,7 @@ impl HttpClient {
         &mut self,
         number: i64,
         wire: i64,
-        method: Box<str>,
+        method: Cow<'static, str>,
         revision: Revision,
         encoded: EncodedRequest,
     ) {
@@ -90,7 +87,7 @@ impl HttpClient {
         &mut self,
         number: i64,
         owner: CallOwner,
-        method: Box<str>,
+        method: Cow<'static, str>,
         revision: Revision,
         encoded: EncodedRequest,
         lasting: bool,
@@ -453,7 +450,7 @@ impl HttpClient {
         };
         call.back_off();
         self.peer.report(Diagnostic::RequestDelayed {
-            method: call.method.clone().into(),
+            method: call.method.as_ref().into(),
             pause,
             error: http.clone(),
         });

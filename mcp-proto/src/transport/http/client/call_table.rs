@@ -1,5 +1,6 @@
 //! The table of unresolved requests and their states.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -42,7 +43,7 @@ pub(super) enum CallState {
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) owner: CallOwner,
-    pub(super) method: Box<str>,
+    pub(super) method: Cow<'static, str>,
     pub(super) revision: Revision,
     /// Its JSON-RPC id.
     pub(super) wire_id: i64,
@@ -75,7 +76,7 @@ impl Call {
     /// Creates a queued request.
     pub(super) fn queued(
         owner: CallOwner,
-        method: Box<str>,
+        method: Cow<'static, str>,
         revision: Revision,
         wire_id: i64,
         encoded: EncodedRequest,

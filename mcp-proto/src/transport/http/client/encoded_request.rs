@@ -7,7 +7,6 @@ use core::ops::Range;
 use bytes::Bytes;
 
 use crate::rpc::{Id, Raw, find_members, unescape, write};
-use crate::schema::{Direction, MethodInfo, Revision};
 
 /// An encoded request. The members that its headers repeat are found once, when it is encoded.
 #[derive(Clone, Debug)]
@@ -21,17 +20,11 @@ pub(super) struct EncodedRequest {
 }
 
 impl EncodedRequest {
-    /// Wraps an encoded request; `params` is where its parameters lie in `body`. `name_param` is the parameter that
-    /// identifies its subject, if an extension defines the method.
-    pub(super) fn new(
-        body: Bytes,
-        params: Range<usize>,
-        (method, name_param): (&str, Option<&str>),
-        revision: Revision,
-    ) -> Self {
-        let info = MethodInfo::find(method, Direction::ClientToServer, revision);
+    /// Wraps an encoded request; `params` is where its parameters lie in `body`, and `subject` the name of the one that
+    /// identifies its subject, if its method has one.
+    pub(super) fn new(body: Bytes, params: Range<usize>, subject: Option<&str>) -> Self {
         let encoded = Self { body, params, subject: None, arguments: None };
-        let Some(subject) = info.and_then(|info| info.subject).or(name_param) else { return encoded };
+        let Some(subject) = subject else { return encoded };
         let [subject, arguments] = find_members(encoded.params(), [subject, "arguments"]);
         Self { subject, arguments, ..encoded }
     }

@@ -3,7 +3,7 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata>
 
 use alloc::borrow::Cow;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use crate::codec::header::encode;
@@ -14,7 +14,8 @@ use crate::transport::http::param_headers::ParamHeaders;
 
 use super::encoded_request::EncodedRequest;
 
-pub(super) type RequestHeaders = Vec<(Cow<'static, str>, String)>;
+/// Names and values; those that are the same in every request are static.
+pub(super) type RequestHeaders = Vec<(Cow<'static, str>, Cow<'static, str>)>;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -33,11 +34,11 @@ impl SessionHeaders<'_> {
     fn append(&self, headers: &mut RequestHeaders) {
         if let Some(revision) = self.revision.filter(|&revision| revision >= Revision::V2025_06_18) {
             //= C4.5 "Header `MCP-Protocol-Version` (negotiated) on every request after initialize"
-            headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().to_string()));
+            headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().into()));
         }
         if let Some(session) = self.session {
             //= C4.18 "send it on all later requests"
-            headers.push((header::SESSION_ID.into(), session.to_string()));
+            headers.push((header::SESSION_ID.into(), session.to_string().into()));
         }
     }
 
@@ -51,10 +52,10 @@ impl SessionHeaders<'_> {
     /// Returns the headers of a GET for an event stream.
     pub(super) fn get(&self, last_event: Option<&str>) -> RequestHeaders {
         //= C4.21 "GET stream: `Accept: text/event-stream`"
-        let mut headers = Vec::from([("accept".into(), EVENTS.to_string())]);
+        let mut headers = Vec::from([("accept".into(), EVENTS.into())]);
         self.append(&mut headers);
         if let Some(last_event) = last_event {
-            headers.push((header::LAST_EVENT_ID.into(), last_event.to_string()));
+            headers.push((header::LAST_EVENT_ID.into(), last_event.to_string().into()));
         }
         headers
     }
@@ -72,25 +73,30 @@ pub(super) fn sessionless_headers() -> RequestHeaders {
     /// The number of headers of a modern request with a few mirrored parameters.
     const TYPICAL_COUNT: usize = 8;
     let mut headers = Vec::with_capacity(TYPICAL_COUNT);
-    headers.push(("content-type".into(), JSON.to_string()));
+    headers.push(("content-type".into(), JSON.into()));
     //= C4.2 "`Accept: application/json, text/event-stream`"
-    headers.push(("accept".into(), JSON_OR_EVENTS.to_string()));
+    headers.push(("accept".into(), JSON_OR_EVENTS.into()));
     headers
 }
 
 /// Returns the headers of a modern message, without those that repeat its parameters.
-pub(super) fn modern_headers(method: &str, revision: Revision) -> RequestHeaders {
+pub(super) fn modern_headers(method: &Cow<'static, str>, revision: Revision) -> RequestHeaders {
     let mut headers = sessionless_headers();
     //= C4.4 "Header `MCP-Protocol-Version` = `_meta` version on every POST"
-    headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().to_string()));
+    headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().into()));
     //= C4.6 "Header `Mcp-Method` on every message"
-    headers.push((header::METHOD.into(), encode(method).into_owned()));
+    let method = match (method, encode(method)) {
+        // A method of the protocol needs no encoding.
+        (Cow::Borrowed(method), Cow::Borrowed(_)) => Cow::Borrowed(*method),
+        (_, encoded) => Cow::Owned(encoded.into_owned()),
+    };
+    headers.push((header::METHOD.into(), method));
     headers
 }
 
 /// Returns the headers of a modern request; `params` are the mirrored parameters of the tool that it calls.
 pub(super) fn modern_request_headers(
-    method: &str,
+    method: &Cow<'static, str>,
     revision: Revision,
     request: &EncodedRequest,
     params: Option<&ParamHeaders>,
@@ -99,13 +105,13 @@ pub(super) fn modern_request_headers(
     if let Some(subject) = request.subject() {
         //= C4.7 "Header `Mcp-Name` for tools/call + prompts/get (`params.name`), resources/read (`params.uri`)"
         //= C14.2 "Header `Mcp-Name` = taskId on tasks/get, update, cancel"
-        headers.push((header::NAME.into(), encode(&subject).into_owned()));
+        headers.push((header::NAME.into(), encode(&subject).into_owned().into()));
     }
     if let Some(params) = params {
         //= C4.9 "tools/call: mirror each `x-mcp-header` property into `Mcp-Param-{Name}`"
         let mirrored = params.values(request.arguments().as_ref());
         let mirrored = mirrored.map_err(|error| RequestError::Encode(error.to_string()))?;
-        headers.extend(mirrored.into_iter().map(|(name, value)| (Cow::Owned(name), value)));
+        headers.extend(mirrored.into_iter().map(|(name, value)| (name.into(), value.into())));
     }
     Ok(headers)
 }

@@ -318,10 +318,12 @@ impl HttpClient {
             self.peer.advance_watches(now, &mut self.outbox);
             while let Some(said) = self.outbox.next_peer_output() {
                 match said {
-                    PeerOutput::Request { id, wire_id: wire, method, revision, encoded } if id == wire => {
-                        self.take_request(id, method, revision, encoded);
+                    PeerOutput::Request { id, wire_id: wire, method, revision, encoded, is_unbounded }
+                        if id == wire =>
+                    {
+                        self.take_request(id, method, revision, encoded, is_unbounded);
                     }
-                    PeerOutput::Request { id, wire_id: wire, method, revision, encoded } => {
+                    PeerOutput::Request { id, wire_id: wire, method, revision, encoded, .. } => {
                         self.take_input_round(id, wire, method, revision, encoded);
                     }
                     PeerOutput::Post(post) => self.take_post(now, post),

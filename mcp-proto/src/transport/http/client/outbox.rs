@@ -1,7 +1,6 @@
 //! Client output: messages queued for sending, and actions for the driver.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -11,7 +10,7 @@ use core::{fmt, mem};
 use bytes::Bytes;
 
 use crate::peer::{MessageKind, Outbox};
-use crate::schema::Revision;
+use crate::schema::{Direction, MethodInfo, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
 use super::address::RedactedUrl;
@@ -43,7 +42,7 @@ pub struct HttpRequest {
     /// The URL, without a fragment.
     pub url: Arc<str>,
     /// The headers of the protocol, names in lower case. The driver may add others but must not replace these.
-    pub headers: Vec<(Cow<'static, str>, String)>,
+    pub headers: Vec<(Cow<'static, str>, Cow<'static, str>)>,
     /// The body; empty for any method but POST.
     pub body: Bytes,
 }
@@ -69,9 +68,11 @@ pub(super) enum PeerOutput {
     Request {
         id: i64,
         wire_id: i64,
-        method: Box<str>,
+        method: Cow<'static, str>,
         revision: Revision,
         encoded: EncodedRequest,
+        /// Whether it may be answered at any time.
+        is_unbounded: bool,
     },
     Post(OneWayMessage),
     Cancel {
@@ -87,7 +88,7 @@ pub(super) enum PeerOutput {
 #[derive(Clone, Debug)]
 pub(super) struct OneWayMessage {
     /// The method and the revision of a notification; `None` for a reply.
-    pub(super) notification: Option<(Box<str>, Revision)>,
+    pub(super) notification: Option<(Cow<'static, str>, Revision)>,
     pub(super) body: Bytes,
     /// The number of consecutive attempts in which it was not sent.
     pub(super) failures: u32,
@@ -247,6 +248,17 @@ impl HttpOutbox {
         self.bytes = opens;
     }
 
+    /// Takes the message in the buffer. A short one is copied to its exact size, and the buffer stays for the next.
+    fn take_scratch(&mut self) -> Bytes {
+        /// The largest buffer that is kept, in bytes.
+        const KEPT: usize = 4096;
+        if self.scratch.capacity() <= KEPT {
+            Bytes::copy_from_slice(&self.scratch)
+        } else {
+            Bytes::from(mem::take(&mut self.scratch))
+        }
+    }
+
     fn subtract_bytes(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
@@ -259,16 +271,20 @@ impl Outbox for HttpOutbox {
     }
 
     fn commit(&mut self, about: MessageKind<'_>) {
-        let body = Bytes::from(mem::take(&mut self.scratch));
+        let body = self.take_scratch();
         self.bytes = self.bytes.saturating_add(body.len());
         self.peer_output.push_back(match about {
             MessageKind::Request { id, method, params, name_param, revision, .. } => {
-                let encoded = EncodedRequest::new(body, params, (method, name_param), revision);
+                let info = MethodInfo::find(method, Direction::ClientToServer, revision);
+                let subject = info.and_then(|info| info.subject).or(name_param);
+                let encoded = EncodedRequest::new(body, params, subject);
+                let method = info.map_or_else(|| String::from(method).into(), |info| info.name.into());
+                let is_unbounded = info.is_some_and(|info| info.unbounded);
                 //= C4.3 "Body is one request or one notification (no batch, no response)"
-                PeerOutput::Request { id, wire_id: id, method: method.into(), revision, encoded }
+                PeerOutput::Request { id, wire_id: id, method, revision, encoded, is_unbounded }
             }
             MessageKind::Notification { method, revision, .. } => PeerOutput::Post(OneWayMessage {
-                notification: Some((method.into(), revision)),
+                notification: Some((String::from(method).into(), revision)),
                 body,
                 failures: 0,
             }),

@@ -52,7 +52,7 @@ impl HttpClient {
         let session = self.session_headers();
         Some(match purpose {
             ExchangeKind::Probe { body, revision, .. } => {
-                (Verb::Post, headers::modern_headers(Discover::NAME, *revision), body.clone())
+                (Verb::Post, headers::modern_headers(&Discover::NAME.into(), *revision), body.clone())
             }
             ExchangeKind::Initialize { body, .. } => {
                 (Verb::Post, headers::sessionless_headers(), body.clone())

@@ -61,7 +61,7 @@ impl AnswerHead {
             Some(_) => BodyType::Unexpected,
             None => BodyType::Untyped,
         };
-        let odd_type = text("content-type").filter(|_| content == BodyType::Unexpected);
+        let odd_type = if content == BodyType::Unexpected { text("content-type") } else { None };
         let session = text(header::SESSION_ID)
             .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
         let mut error = http_error(status, "");

@@ -1,11 +1,12 @@
 //! The part of a request's head that decides where its body goes.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::rpc::{ErrorId, code};
-use crate::schema::{Era, Revision};
-use crate::transport::http::Fields;
+use crate::schema::{Era, MethodInfo, Revision};
+use crate::transport::http::{Fields, header};
 
 use super::SessionId;
 use super::response::HttpResponse;
@@ -37,7 +38,8 @@ pub(super) enum AcceptedTypes {
 #[derive(Debug)]
 pub(super) enum SingleHeader {
     Absent,
-    Value(Vec<u8>),
+    /// The value; static if it is one that the protocol defines.
+    Value(Cow<'static, [u8]>),
     /// The header occurs with different values, so none of them counts.
     Conflicting,
 }
@@ -51,17 +53,39 @@ pub(super) enum VersionHeader {
 }
 
 impl SingleHeader {
-    pub(super) fn read(fields: &dyn Fields, name: &str) -> Self {
+    /// Reads the header `name`; `known` finds a value among those that the protocol defines.
+    fn read(fields: &dyn Fields, name: &str, known: fn(&str) -> Option<&'static str>) -> Self {
         let mut read = Self::Absent;
         fields.each(name, &mut |value| {
             let value = value.trim_ascii();
             match &read {
-                Self::Absent => read = Self::Value(value.to_vec()),
-                Self::Value(first) if first == value => {}
+                Self::Absent => {
+                    let known = core::str::from_utf8(value).ok().and_then(known);
+                    read = Self::Value(
+                        known.map_or_else(|| Cow::Owned(value.to_vec()), |known| known.as_bytes().into()),
+                    );
+                }
+                Self::Value(first) if **first == *value => {}
                 Self::Value(_) | Self::Conflicting => read = Self::Conflicting,
             }
         });
         read
+    }
+
+    /// Reads the `mcp-protocol-version` header.
+    pub(super) fn read_version(fields: &dyn Fields) -> Self {
+        Self::read(fields, header::PROTOCOL_VERSION, |value| Some(Revision::parse(value)?.as_str()))
+    }
+
+    /// Reads the `mcp-method` header.
+    pub(super) fn read_method(fields: &dyn Fields) -> Self {
+        let known = |value: &str| Some(MethodInfo::all().find(|info| info.name == value)?.name);
+        Self::read(fields, header::METHOD, known)
+    }
+
+    /// Reads the `mcp-name` header.
+    pub(super) fn read_name(fields: &dyn Fields) -> Self {
+        Self::read(fields, header::NAME, |_| None)
     }
 
     /// Parses the value as a protocol revision.
@@ -112,5 +136,5 @@ impl RetainedHead {
 
 /// Returns the id of an error that answers a request whose body was not read.
 pub(crate) fn unknown_request_id(fields: &dyn Fields) -> ErrorId<'static> {
-    SingleHeader::read(fields, crate::transport::http::header::PROTOCOL_VERSION).version().error_id()
+    SingleHeader::read_version(fields).version().error_id()
 }

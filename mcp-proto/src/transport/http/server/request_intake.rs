@@ -1,6 +1,7 @@
 //! Request intake: checks the head of a request and collects its body.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -80,7 +81,7 @@ enum IntakeTarget {
     /// The message endpoint of HTTP+SSE (2024-11-05).
     Messages(SessionId),
     /// The head alone decided the route.
-    Routed(RequestRoute),
+    Routed(Box<RequestRoute>),
 }
 
 #[derive(Debug)]
@@ -98,7 +99,7 @@ impl RequestIntake {
     /// The answer to a refused request; its body need not be read.
     pub fn new(setup: &Setup, head: &RequestHead<'_>) -> Result<Self, HttpResponse> {
         let (config, fields) = (setup.config(), head.fields);
-        let version = SingleHeader::read(fields, header::PROTOCOL_VERSION);
+        let version = SingleHeader::read_version(fields);
         let refuse = |status: u16, what: &str| {
             HttpResponse::refusal(status, version.version().error_id(), code::INVALID_REQUEST, what)
         };
@@ -156,12 +157,13 @@ impl RequestIntake {
         }
         let kept = RetainedHead {
             accepts,
-            method: SingleHeader::read(fields, header::METHOD),
-            name: SingleHeader::read(fields, header::NAME),
+            method: SingleHeader::read_method(fields),
+            name: SingleHeader::read_name(fields),
             session: fields.get(header::SESSION_ID).map(|id| SessionId::parse(id.trim_ascii())),
             params: Vec::new(),
             version,
         };
+        let routed = |route| IntakeTarget::Routed(Box::new(route));
         let target = match (verb, place) {
             //= R2 "client POSTs only there"
             (RequestMethod::Post, EndpointKind::Messages) => match session_from_query(query) {
@@ -169,16 +171,16 @@ impl RequestIntake {
                 None => return Err(HttpResponse::unknown_session(None)),
             },
             (RequestMethod::Post, _) => IntakeTarget::Endpoint,
-            (RequestMethod::Get, EndpointKind::Events) => IntakeTarget::Routed(RequestRoute::LegacyEvents),
+            (RequestMethod::Get, EndpointKind::Events) => routed(RequestRoute::LegacyEvents),
             (RequestMethod::Get, EndpointKind::EndpointAndEvents) if kept.session.is_none() => {
-                IntakeTarget::Routed(RequestRoute::LegacyEvents)
+                routed(RequestRoute::LegacyEvents)
             }
             (RequestMethod::Get, _) => {
                 let last_event =
                     fields.get(header::LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id).into_owned());
-                IntakeTarget::Routed(RequestRoute::Listen { id: kept.session()?, last_event })
+                routed(RequestRoute::Listen { id: kept.session()?, last_event })
             }
-            (RequestMethod::Delete, _) => IntakeTarget::Routed(RequestRoute::Delete { id: kept.session()? }),
+            (RequestMethod::Delete, _) => routed(RequestRoute::Delete { id: kept.session()? }),
         };
         Ok(Self { setup: setup.clone(), target, head: kept, body: RequestBody::Empty, permit: None })
     }
@@ -190,7 +192,7 @@ impl RequestIntake {
     pub fn tool(&self) -> Option<Cow<'_, str>> {
         match (&self.head.method, &self.head.name) {
             (SingleHeader::Value(method), SingleHeader::Value(name))
-                if method == CallTool::NAME.as_bytes() =>
+                if **method == *CallTool::NAME.as_bytes() =>
             {
                 value::decode(name).ok()
             }
@@ -283,7 +285,7 @@ impl RequestIntake {
         let routed = match self.target {
             IntakeTarget::Endpoint => route(&self.setup, self.head, &body),
             IntakeTarget::Messages(id) => route_message(&self.setup, self.head, id, &body),
-            IntakeTarget::Routed(routed) => routed,
+            IntakeTarget::Routed(routed) => *routed,
         };
         routed.charge(permit)
     }

@@ -9,6 +9,9 @@ use crate::rpc::{ErrorId, Id, write};
 use crate::transport::framing::write_cancelled;
 use crate::transport::http::server::response::{UNBUDGETED_BYTES, over_budget};
 
+/// The initial capacity of a message's buffer in bytes, enough for small messages.
+const INITIAL_CAPACITY: usize = 512;
+
 impl ResponseStreams {
     fn stream_of(&self, request: Option<&Id>) -> Option<u64> {
         self.requests.get(request?).copied()
@@ -29,6 +32,9 @@ impl ResponseStreams {
 impl Outbox for ResponseStreams {
     fn buffer(&mut self) -> &mut Vec<u8> {
         self.scratch.clear();
+        if self.scratch.capacity() == 0 {
+            self.scratch.reserve(INITIAL_CAPACITY);
+        }
         self.scratch.resize(EVENT_PREFIX_ROOM, 0);
         &mut self.scratch
     }
