@@ -22,6 +22,8 @@ const INITIALIZED: &str = r#""result":{"protocolVersion":"2025-11-25","capabilit
 const RESULT: &str =
     r#""result":{"resultType":"complete","content":[{"type":"text","text":"It is sunny in the harbour."}]}"#;
 const IN_FLIGHT: u64 = 10_000;
+/// The number of requests in flight of each row that shows how the cost of one grows: at most twofold.
+const SCALE: [usize; 3] = [1, 1_000, 100_000];
 
 fn main() {
     let mut stream = Stream::ready();
@@ -44,12 +46,29 @@ fn main() {
     let mut http = Http::ready(EraPolicy::ModernOnly);
     let (bytes, ()) = heap_growth(|| (0..IN_FLIGHT).for_each(|_| drop(http.ask())));
     println!("a request in flight over HTTP holds {} bytes", bytes / IN_FLIGHT);
+    let [mut one, mut thousand, mut many] = SCALE.map(|in_flight| {
+        let mut http = Http::ready(EraPolicy::ModernOnly);
+        // `round_trip` sends the last one.
+        (1..in_flight).for_each(|_| drop(http.ask()));
+        http
+    });
+    let costs = measure([
+        &mut || one.round_trip("application/json", "", ""),
+        &mut || thousand.round_trip("application/json", "", ""),
+        &mut || many.round_trip("application/json", "", ""),
+    ]);
+    println!("{:20} {:>8} {:>12} {:>12}", "in flight", "ns", "allocations", "× of one");
+    for (in_flight, cost) in SCALE.into_iter().zip(costs) {
+        let ratio = cost.nanoseconds / costs[0].nanoseconds;
+        println!("{in_flight:<20} {:>8.0} {:>12} {ratio:>12.2}", cost.nanoseconds, cost.allocations);
+    }
 }
 
 fn config(mode: EraPolicy) -> ClientConfig {
     let mut config = ClientConfig::new(Implementation::new("bench", "1.0"));
     config.era_policy = mode;
     config.limits.exchanges = usize::MAX;
+    config.limits.requests_out = usize::MAX;
     config
 }
 
@@ -107,6 +126,7 @@ impl Http {
         let client = HttpClient::new(config, NOW).expect("the URL is valid");
         let mut http = Self { client, id: 0, params: params() };
         let exchange = http.opened().exchange;
+        http.id += 1;
         let outcome = if mode == EraPolicy::LegacyOnly { INITIALIZED } else { DISCOVERED };
         http.answer(exchange, outcome, "application/json", "", "");
         if mode == EraPolicy::LegacyOnly {
@@ -127,7 +147,6 @@ impl Http {
     }
 
     fn answer(&mut self, exchange: ExchangeId, outcome: &str, kind: &str, before: &str, after: &str) {
-        self.id += 1;
         self.client.handle_head(NOW, exchange, 200, &[("content-type", kind)]);
         let body = format!("{before}{{\"jsonrpc\":\"2.0\",\"id\":{},{outcome}}}{after}", self.id);
         self.client.handle_body(NOW, exchange, Bytes::from(body));
@@ -142,6 +161,7 @@ impl Http {
             .at(NOW)
             .request::<CallTool>(&self.params, RequestOptions::default())
             .expect("it is ready");
+        self.id += 1;
         self.opened()
     }
 

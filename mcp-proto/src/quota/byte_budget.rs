@@ -72,6 +72,8 @@ pub struct ByteBudget {
     owners: BTreeMap<QuotaOwner, Weak<Account>>,
     /// The number of owners at which those that hold nothing are removed.
     sweep_at: usize,
+    /// The account that was asked for last: the next request mostly has the same owner.
+    last: Option<(QuotaOwner, ByteAccount)>,
 }
 
 /// The least value of [`ByteBudget::sweep_at`].
@@ -83,13 +85,24 @@ impl ByteBudget {
     pub fn new(limits: ByteLimits) -> Self {
         let total = ByteAccount::new(limits.total, None);
         let unauthenticated = ByteAccount::new(limits.unauthenticated, Some(total.clone()));
-        Self { limits, total, unauthenticated, owners: BTreeMap::new(), sweep_at: LEAST_SWEEP }
+        Self { limits, total, unauthenticated, owners: BTreeMap::new(), sweep_at: LEAST_SWEEP, last: None }
     }
 
     /// The account of an owner.
     ///
     /// It takes logarithmic time on average: from time to time, it forgets owners without a permit.
     pub fn account(&mut self, owner: &QuotaOwner) -> ByteAccount {
+        if let Some((last, account)) = &self.last
+            && last == owner
+        {
+            return account.clone();
+        }
+        let account = self.find_account(owner);
+        self.last = Some((owner.clone(), account.clone()));
+        account
+    }
+
+    fn find_account(&mut self, owner: &QuotaOwner) -> ByteAccount {
         if let Some(account) = self.owners.get(owner).and_then(Weak::upgrade) {
             return ByteAccount(account);
         }

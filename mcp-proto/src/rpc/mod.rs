@@ -21,6 +21,8 @@ mod read;
 mod recover;
 mod scan;
 mod text;
+#[cfg(all(feature = "http", feature = "server"))]
+mod unique_members;
 pub mod write;
 
 #[cfg(feature = "server")]
@@ -39,4 +41,6 @@ pub use read::read;
 pub use recover::{recover, recover_ends};
 pub use text::Text;
 pub(crate) use text::unescape;
+#[cfg(all(feature = "http", feature = "server"))]
+pub(crate) use unique_members::{DuplicateMember, unique_members};
 pub use write::ErrorId;

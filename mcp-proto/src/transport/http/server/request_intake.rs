@@ -336,11 +336,16 @@ fn session_from_query(query: &str) -> Option<SessionId> {
 /// The text before the session id in a query.
 pub(super) const SESSION_QUERY: &str = "session=";
 
+/// The `Accept` header that the specification shows.
+const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
+
 fn accepted_types(fields: &dyn Fields, verb: RequestMethod, place: EndpointKind) -> Option<AcceptedTypes> {
     // Usually there is only one `accept` header; it needs no allocation.
     let (mut others, mut last) = (Vec::new(), None);
     fields.each("accept", &mut |value| others.extend(last.replace(value)));
-    let accepts = |full| media::accepts(others.iter().copied().chain(last), full);
+    // What most clients send needs no parsing.
+    let is_usual = others.is_empty() && last == Some(JSON_OR_EVENTS.as_bytes());
+    let accepts = |full| is_usual || media::accepts(others.iter().copied().chain(last), full);
     match (verb, accepts(JSON), accepts(EVENTS)) {
         // The answer to DELETE has no body.
         (RequestMethod::Delete, _, _) => Some(AcceptedTypes::Either),

@@ -15,12 +15,12 @@ use crate::peer::Principal;
 use crate::peer::server::{Eras, unsupported_version};
 use crate::quota::BytePermit;
 use crate::rpc::{
-    self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Notification, Raw, Request,
-    code, find_members, unescape,
+    self, DuplicateMember, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Notification,
+    Raw, Request, code, find_members, unescape, unique_members,
 };
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
-    CallTool, Discover, Era, GetPrompt, Initialize, Method, ReadResource, SubscriptionsListen,
+    CallTool, Discover, Era, GetPrompt, Initialize, Method, ReadResource, SubscriptionsListen, meta,
 };
 use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
@@ -366,8 +366,8 @@ const MISSING_META: &str = "; without one, missing in _meta: io.modelcontextprot
 #[derive(Default)]
 struct MirroredParams<'a> {
     meta: Option<&'a RawValue>,
-    version: Option<&'a RawValue>,
-    capabilities: Option<&'a RawValue>,
+    version: Option<&'a str>,
+    capabilities: Option<&'a str>,
     name: Option<&'a RawValue>,
     uri: Option<&'a RawValue>,
     task: Option<&'a RawValue>,
@@ -389,13 +389,6 @@ impl<'a> MirroredParams<'a> {
             #[serde(borrow)]
             arguments: Option<&'a RawValue>,
         }
-        #[derive(Deserialize)]
-        struct Keys<'a> {
-            #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
-            version: Option<&'a RawValue>,
-            #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
-            capabilities: Option<&'a RawValue>,
-        }
         // Positional members would be read as named ones; the peer refuses such parameters.
         let Some(params) = params.filter(|params| params.as_bytes().starts_with(b"{")) else {
             return Ok(Self::default());
@@ -405,9 +398,12 @@ impl<'a> MirroredParams<'a> {
             ErrorObject::new(code, format!("the parameters cannot be read: {error}"))
         };
         let Params { meta, name, uri, task, arguments } = params.decode().map_err(unreadable)?;
-        let keys = meta.map(RawValue::get).filter(|meta| meta.starts_with('{'));
-        let keys: Option<Keys<'_>> = keys.map(serde_json::from_str).transpose().map_err(unreadable)?;
-        let (version, capabilities) = keys.map_or((None, None), |keys| (keys.version, keys.capabilities));
+        let names = [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES];
+        let keys = meta.map_or(Ok([None; 2]), |meta| unique_members(meta.get(), names));
+        let [version, capabilities] = keys.map_err(|DuplicateMember(name)| {
+            let what = format!("the parameters cannot be read: duplicate field `{name}`");
+            ErrorObject::new(code::INVALID_PARAMS, what)
+        })?;
         Ok(Self { meta, version, capabilities, name, uri, task, arguments })
     }
 
@@ -418,12 +414,13 @@ impl<'a> MirroredParams<'a> {
 
     /// Returns the parameter that `Mcp-Name` mirrors for a method.
     fn mirrored_name(&self, method: &str) -> Option<Cow<'a, str>> {
-        text_value(match method {
+        let named = match method {
             CallTool::NAME | GetPrompt::NAME => self.name,
             ReadResource::NAME => self.uri,
             GetTask::NAME | UpdateTask::NAME | CancelTask::NAME => self.task,
             _ => None,
-        })
+        };
+        text_value(named.map(RawValue::get))
     }
 }
 
@@ -434,8 +431,8 @@ fn member_text<'a>(object: &'a Raw, name: &str) -> Option<Cow<'a, str>> {
 }
 
 /// Returns the value if it is a string.
-fn text_value(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
-    unescape(raw?.get().as_bytes())
+fn text_value(json: Option<&str>) -> Option<Cow<'_, str>> {
+    unescape(json?.as_bytes())
 }
 
 //= S3.8 "Missing/mismatching MCP-Protocol-Version, Mcp-Method, Mcp-Name"
@@ -535,15 +532,25 @@ fn mismatch_response(id: ErrorId<'_>, what: String) -> HttpResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::meta;
+
+    fn read(meta: &str) -> Result<[Option<String>; 2], ErrorObject> {
+        let params = Raw::new(format!(r#"{{"_meta":{meta}}}"#)).unwrap();
+        let read = MirroredParams::read(Some(&params))?;
+        Ok([read.version, read.capabilities].map(|value| value.map(String::from)))
+    }
 
     #[test]
-    fn metadata_keys_equal_those_of_the_schema() {
-        let params =
-            format!(r#"{{"_meta":{{"{}":1,"{}":2}}}}"#, meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES);
-        let params = Raw::new(params).unwrap();
-        let envelope = MirroredParams::read(Some(&params)).unwrap();
-        assert_eq!(envelope.version.unwrap().get(), "1");
-        assert_eq!(envelope.capabilities.unwrap().get(), "2");
+    fn route_reads_the_metadata_that_tells_the_eras_apart() {
+        let meta = format!(r#"{{"{}":1,"{}":{{}}}}"#, meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES);
+        assert_eq!(read(&meta), Ok([Some("1".into()), Some("{}".into())]));
+        for meta in ["null", "[1]", "{}"] {
+            assert_eq!(read(meta), Ok([None, None]), "{meta}");
+        }
+    }
+
+    #[test]
+    fn route_refuses_metadata_with_two_versions() {
+        let meta = format!(r#"{{"{0}":"2026-07-28","{0}":"2025-11-25"}}"#, meta::PROTOCOL_VERSION);
+        assert_eq!(read(&meta).unwrap_err().code, code::INVALID_PARAMS);
     }
 }
