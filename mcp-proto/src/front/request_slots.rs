@@ -1,5 +1,6 @@
 //! The slots of sent requests whose outcome a future awaits.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use core::task::{Poll, Waker};
 
@@ -40,9 +41,10 @@ struct RequestSlot {
     waker: Option<Waker>,
 }
 
-/// The queued outcomes and progress notifications by request.
+/// The queued outcomes and progress notifications by request. The map is allocated with the first: most servers send no
+/// requests.
 #[derive(Default)]
-pub(crate) struct RequestSlots(InlineMap<RequestId, RequestSlot>);
+pub(crate) struct RequestSlots(Option<Box<InlineMap<RequestId, RequestSlot>>>);
 
 impl RequestSlots {
     pub(crate) fn open(&mut self, request: RequestId, follow: FollowKind) {
@@ -51,18 +53,27 @@ impl RequestSlots {
             FollowKind::Progress => FollowQueue::Progress(Queue::with_items(MAX_PROGRESS)),
             FollowKind::Subscription => FollowQueue::Subscription(Queue::new()),
         };
-        self.0.insert(request, RequestSlot { outcome: None, stream, waker: None });
+        let slot = RequestSlot { outcome: None, stream, waker: None };
+        self.0.get_or_insert_default().insert(request, slot);
+    }
+
+    fn get(&self, request: RequestId) -> Option<&RequestSlot> {
+        self.0.as_ref()?.get(&request)
+    }
+
+    fn get_mut(&mut self, request: RequestId) -> Option<&mut RequestSlot> {
+        self.0.as_mut()?.get_mut(&request)
     }
 
     /// Removes the slot of a request that is no longer awaited.
     pub(crate) fn close(&mut self, request: RequestId, wakers: &mut Wakers) {
-        if let Some(slot) = self.0.remove(&request) {
+        if let Some(slot) = self.0.as_mut().and_then(|slots| slots.remove(&request)) {
             wakers.discard(slot.waker);
         }
     }
 
     pub(crate) fn resolve(&mut self, request: RequestId, outcome: Outcome, wakers: &mut Wakers) {
-        if let Some(slot) = self.0.get_mut(&request) {
+        if let Some(slot) = self.get_mut(request) {
             slot.outcome.get_or_insert(outcome);
             wakers.wake(slot.waker.take());
         }
@@ -70,14 +81,14 @@ impl RequestSlots {
 
     /// Resolves all open requests as lost.
     pub(crate) fn resolve_all(&mut self, lost: &LostReason, wakers: &mut Wakers) {
-        for slot in self.0.values_mut() {
+        for slot in self.0.iter_mut().flat_map(|slots| slots.values_mut()) {
             slot.outcome.get_or_insert_with(|| Outcome::Lost(lost.clone()));
             wakers.wake(slot.waker.take());
         }
     }
 
     pub(crate) fn progress(&mut self, request: RequestId, params: ProgressParams, wakers: &mut Wakers) {
-        let Some(slot) = self.0.get_mut(&request) else { return };
+        let Some(slot) = self.get_mut(request) else { return };
         if let FollowQueue::Progress(queue) = &mut slot.stream {
             let bytes = bytes_of(&params);
             queue.push(params, bytes);
@@ -92,7 +103,7 @@ impl RequestSlots {
         mut notification: Notification,
         wakers: &mut Wakers,
     ) -> Option<Notification> {
-        let Some(slot) = self.0.get_mut(&request) else { return Some(notification) };
+        let Some(slot) = self.get_mut(request) else { return Some(notification) };
         let FollowQueue::Subscription(queue) = &mut slot.stream else { return Some(notification) };
         if queue.wants_copies() {
             notification.make_owned();
@@ -118,7 +129,7 @@ impl RequestSlots {
 
     /// The number of a request's progress notifications that were dropped because they were not taken in time.
     pub(crate) fn missed_progress(&self, request: RequestId) -> u64 {
-        match self.0.get(&request).map(|slot| &slot.stream) {
+        match self.get(request).map(|slot| &slot.stream) {
             Some(FollowQueue::Progress(queue)) => queue.missed(),
             _ => 0,
         }
@@ -147,7 +158,7 @@ impl RequestSlots {
         wakers: &mut Wakers,
         take: impl FnOnce(&mut RequestSlot) -> Option<T>,
     ) -> Poll<Option<T>> {
-        let slot = match self.0.get_mut(&request) {
+        let slot = match self.get_mut(request) {
             Some(slot) => slot,
             None => {
                 wakers.discard(Some(waker));
@@ -173,7 +184,7 @@ impl RequestSlots {
         waker: Waker,
         wakers: &mut Wakers,
     ) -> Poll<Outcome> {
-        let Some(slot) = self.0.get_mut(&request) else {
+        let Some(slot) = self.get_mut(request) else {
             wakers.discard(Some(waker));
             return Poll::Ready(Outcome::Cancelled);
         };

@@ -1,5 +1,6 @@
 //! The driver of an HTTP server: legacy sessions, their handlers, and tasks.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -28,7 +29,8 @@ use crate::transport::http::server::SessionId;
 pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
     service: Arc<Service>,
     router: ServedRouter<H>,
-    sessions: BTreeMap<SessionId, SessionRun<H>>,
+    /// Boxed: the nodes of the tree are partly empty.
+    sessions: BTreeMap<SessionId, Box<SessionRun<H>>>,
     /// The time at which each session must be polled at the latest.
     timers: BTreeSet<(Instant, SessionId)>,
     /// The runner of tasks that any request started.
@@ -114,7 +116,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
             let state = TaskWaker::new(id, self.service.session_signal.clone());
             let driver = self.session_driver(&cell);
             let waker = Waker::from(state.clone());
-            self.sessions.insert(id, SessionRun { cell, driver, state, waker, deadline: None });
+            self.sessions.insert(id, Box::new(SessionRun { cell, driver, state, waker, deadline: None }));
             self.run(id, self.service.is_closing());
         }
     }

@@ -1,6 +1,5 @@
 //! A legacy session, shared between the driver and the exchanges of its client.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::task::{Context, Poll, Waker};
 
@@ -10,6 +9,7 @@ use crate::front::handler::caller::Caller;
 use crate::front::server::ServerCore;
 use crate::front::shared::{Core as _, Shared};
 use crate::front::signal::Wakers;
+use crate::inline_map::InlineMap;
 use crate::peer::server::{self, Server, ServerLoan, ServerTransport};
 use crate::peer::{Denial, InboundId, LostReason, Principal};
 use crate::quota::QuotaOwner;
@@ -47,7 +47,7 @@ impl SessionCell {
             session,
             subscriber,
             wakers: Wakers::default(),
-            waiting: BTreeMap::new(),
+            waiting: InlineMap::new(),
             closing: false,
             deadline: None,
         };
@@ -158,7 +158,7 @@ pub(super) struct SessionMachine {
     /// The wakers of listeners for changes in the client's subscriptions.
     wakers: Wakers,
     /// The wakers of stream readers, by stream.
-    waiting: BTreeMap<ConnectionId, Waker>,
+    waiting: InlineMap<ConnectionId, Waker>,
     closing: bool,
     /// The time of the driver's next poll.
     deadline: Option<Instant>,

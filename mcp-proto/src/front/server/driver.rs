@@ -1,6 +1,7 @@
 //! The driver of a server's connection, which an adapter polls.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context as TaskContext, Poll};
@@ -20,7 +21,6 @@ use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
 use crate::front::{Attachments, HandlerMode, SendHandlers};
-use crate::inline_map::InlineMap;
 use crate::peer::server::{Answer, Cancellation, CloseReason, ServerCommands, ServerTransport};
 use crate::peer::{InboundId, LostReason};
 
@@ -47,7 +47,7 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     entropy: Arc<dyn Entropy>,
     router: ServedRouter<H>,
     /// Requests whose handlers have not started yet, because the client leaves too many answers unread.
-    waiting: InlineMap<InboundId, NewRequest>,
+    waiting: BTreeMap<InboundId, NewRequest>,
     running: RunningHandlers<SuspendableHandler<H::HandlerFuture>>,
     handles_notifications: bool,
     /// The service for calls that become tasks, and the runner if this driver runs them.
@@ -77,7 +77,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
             shared,
             entropy,
             router,
-            waiting: InlineMap::new(),
+            waiting: BTreeMap::new(),
             task_service,
             runner: None,
             _listening: None,
@@ -150,8 +150,11 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     fn run_handlers(&mut self) {
         let (work, mut congested) =
             self.shared.update(|core, machine, _| (core.take_work(), machine.is_congested()));
+        let is_alone = work.len() == 1 && self.waiting.is_empty();
         for item in work {
             match item {
+                // Mostly there is one request, which need not wait.
+                ServerWork::Start(request) if is_alone && !congested => congested = self.begin(request),
                 ServerWork::Start(request) => {
                     self.waiting.insert(request.id, request);
                 }
