@@ -67,12 +67,12 @@ impl AnswerHead {
         let mut error = http_error(status, "");
         error.challenge = challenge(fields, header_bytes).map(Into::into);
         error.needs_authorization |= status == 403 && error.challenge.is_some();
-        error.retry_after = text("retry-after")
-            .and_then(|value| http_date::parse_retry_after(&value, text("date").as_deref()));
-        let location = text("location");
-        if (300..400).contains(&status) {
-            error.location = location.as_deref().map(TransportError::excerpt);
+        if !(200..300).contains(&status) {
+            error.retry_after = text("retry-after")
+                .and_then(|value| http_date::parse_retry_after(&value, text("date").as_deref()));
         }
+        let location = if (300..400).contains(&status) { text("location") } else { None };
+        error.location = location.as_deref().map(TransportError::excerpt);
         let encoding = text("content-encoding").filter(|encoding| {
             !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") && !matches!(status, 204 | 304)
         });
