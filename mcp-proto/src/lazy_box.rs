@@ -29,6 +29,7 @@ impl<T> LazyBox<T> {
     }
 
     /// Returns to the initial value, and frees the memory.
+    #[cfg(feature = "http")]
     pub(crate) fn reset(&mut self) {
         self.0 = None;
     }
@@ -76,6 +77,13 @@ mod tests {
         lazy.push(1);
         assert_eq!(*lazy, [1]);
         assert_eq!(lazy.used_mut().map(|value| value.len()), Some(1));
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn lazy_box_frees_its_memory_when_it_is_reset() {
+        let mut lazy = LazyBox::<Vec<u8>>::new();
+        lazy.push(1);
         lazy.reset();
         assert!(lazy.is_empty());
         assert!(lazy.used_mut().is_none());
