@@ -22,7 +22,7 @@
 //! | choose a proxy, or none | [`Proxy`] |
 //! | log in to servers that require it | `auth::Authorization`, with the feature `auth` |
 //! | log or inspect HTTP traffic | [`ClientOptions::on_wire`] and its [`WireEvent`]s |
-//! | use another runtime's sockets and timers | [`Runtime`] |
+//! | use Tokio's sockets and timers, or others | [`Runtime`] |
 //! | run a server | [`serve`], or [`ServerOptions`] |
 //! | embed a server in an accept loop or another router | [`ServerOptions::service`] and its [`HttpService`] |
 //!
@@ -35,6 +35,8 @@
 //! |---|---|
 //! | `client` (default) | clients of servers at a URL |
 //! | `server` (default) | servers, and services to embed |
+//! | `smol` (default) | smol's sockets and timers, [under any executor](Runtime) |
+//! | `tokio` | Tokio's sockets and timers, for drivers that a Tokio runtime polls; `Tokio` implements [`Runtime`] |
 //! | `platform-roots` (default) | TLS with the system's root certificates |
 //! | `bundled-roots` | TLS with Mozilla's root certificates, unless `platform-roots` is enabled |
 //! | `auth` | OAuth: `auth::Authorization` for clients (implies `client`), `ServerOptions::protect` for servers |
@@ -51,6 +53,8 @@
 
 #[cfg(not(any(feature = "client", feature = "server")))]
 compile_error!("no role chosen: enable the feature `client`, `server` or both");
+#[cfg(not(any(feature = "smol", feature = "tokio")))]
+compile_error!("no runtime chosen: enable the feature `smol`, `tokio` or both");
 
 #[cfg(feature = "auth")]
 pub mod auth;
@@ -61,10 +65,10 @@ mod io;
 mod runtime;
 #[cfg(feature = "server")]
 mod server;
-mod smol_socket;
 mod time;
 #[cfg(feature = "tls")]
 mod tls;
+mod wakes;
 
 pub use http;
 pub use mcp_proto;
@@ -77,7 +81,11 @@ pub use mcp_proto::{
 
 #[cfg(feature = "tls")]
 pub use futures_rustls::rustls;
-pub use runtime::{Endpoint, Runtime, Smol, Stream};
+#[cfg(feature = "smol")]
+pub use runtime::Smol;
+pub use runtime::{Acceptor, DefaultRuntime, Endpoint, Runtime, Stream};
+#[cfg(feature = "tokio")]
+pub use runtime::{Tokio, TokioSocket};
 #[cfg(all(feature = "server", feature = "tls"))]
 pub use server::TlsPeer;
 #[cfg(feature = "client")]

@@ -1,29 +1,49 @@
-//! Runtimes: name lookup, sockets and timers.
+//! Runtimes: name lookup, sockets, timers, and threads for blocking work.
 
-mod reactor;
+mod erased;
+#[cfg(feature = "smol")]
+pub(crate) mod smol;
+#[cfg(feature = "smol")]
+mod smol_socket;
+#[cfg(feature = "tokio")]
+pub(crate) mod tokio;
+#[cfg(feature = "tokio")]
+mod tokio_socket;
 
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
-#[cfg(unix)]
-use std::os::unix::net::UnixStream;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
-use async_io::Async;
 use futures_lite::{AsyncRead, AsyncWrite};
-use hyper::rt::{Sleep, Timer};
+use hyper::rt::Timer;
 
-use crate::smol_socket::SmolSocket;
+pub(crate) use erased::AnyRuntime;
+#[cfg(feature = "smol")]
+pub use smol::Smol;
+#[cfg(feature = "smol")]
+pub(crate) use smol_socket::SmolSocket;
+#[cfg(feature = "tokio")]
+pub use tokio::Tokio;
+#[cfg(feature = "tokio")]
+pub use tokio_socket::TokioSocket;
 
-/// A runtime, which resolves names, opens connections and provides timers.
+/// The runtime of clients, servers and stores that are given no other: `Smol` where the feature `smol` is enabled,
+/// otherwise `Tokio`.
+#[cfg(feature = "smol")]
+pub type DefaultRuntime = Smol;
+/// The runtime of clients, servers and stores that are given no other: `Smol` where the feature `smol` is enabled,
+/// otherwise `Tokio`.
+#[cfg(all(feature = "tokio", not(feature = "smol")))]
+pub type DefaultRuntime = Tokio;
+
+/// A runtime, which resolves names, opens and accepts connections, and provides timers and threads for blocking work.
 ///
-/// [`Smol`] works under every executor, as its reactor starts a thread if no other thread runs it. Implement another
-/// runtime to avoid a second reactor. The crate never spawns tasks.
+/// `Smol` works under every executor, as its reactor starts a thread if no other thread runs it. `Tokio` uses the
+/// sockets and timers of the Tokio runtime that polls the driver. The crate never spawns tasks.
 ///
 /// ```
 /// use std::io;
@@ -31,11 +51,11 @@ use crate::smol_socket::SmolSocket;
 /// use std::sync::Arc;
 ///
 /// use hyper::rt::Timer;
-/// use mcp_hyper::{Endpoint, Runtime, Smol, Stream};
+/// use mcp_hyper::{DefaultRuntime, Endpoint, Runtime, Stream};
 ///
-/// /// Smol, except that nothing leaves this machine.
-/// #[derive(Debug)]
-/// struct AtHome;
+/// /// The default runtime, except that nothing leaves this machine.
+/// #[derive(Debug, Default)]
+/// struct AtHome(DefaultRuntime);
 ///
 /// impl Runtime for AtHome {
 ///     async fn resolve(&self, _host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
@@ -43,11 +63,11 @@ use crate::smol_socket::SmolSocket;
 ///     }
 ///
 ///     async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
-///         Smol.connect(endpoint).await
+///         self.0.connect(endpoint).await
 ///     }
 ///
 ///     fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
-///         Smol.timer()
+///         self.0.timer()
 ///     }
 /// }
 /// ```
@@ -72,8 +92,28 @@ pub trait Runtime: Send + Sync + 'static {
     /// If the connection fails, or the runtime does not support this kind of endpoint.
     fn connect(&self, endpoint: &Endpoint) -> impl Future<Output = io::Result<Box<dyn Stream>>> + Send;
 
-    /// The runtime's timers, as hyper's trait.
+    /// Accepts the connections of a socket that is bound and listening. Default: as [`DefaultRuntime`] does.
+    ///
+    /// # Errors
+    /// If the runtime cannot watch the socket.
+    fn listen(&self, listener: TcpListener) -> io::Result<Box<dyn Acceptor>> {
+        DefaultRuntime::default().listen(listener)
+    }
+
+    /// The runtime's timers, as hyper's trait. [`Timer::reset`] is called wherever a timer's deadline changes; it
+    /// should not allocate.
     fn timer(&self) -> Arc<dyn Timer + Send + Sync>;
+
+    /// Runs work that blocks, such as access to files, on another thread. Default: as [`DefaultRuntime`] does.
+    ///
+    /// # Errors
+    /// If the work panics, or the runtime ends first.
+    fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> impl Future<Output = io::Result<T>> + Send + 'static {
+        async move { DefaultRuntime::default().blocking(work).await }
+    }
 }
 
 /// The remote endpoint of a connection.
@@ -97,57 +137,14 @@ impl fmt::Debug for dyn Stream {
     }
 }
 
-/// Smol's sockets and timers: [`async_net`] and [`async_io`]. They need no particular executor.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Smol;
-
-impl Runtime for Smol {
-    /// Starts async-io's reactor, which otherwise starts on first use and panics if no file descriptors are left.
-    fn start(&self) -> io::Result<()> {
-        reactor::start()
-    }
-
-    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        async_net::resolve((host, port)).await
-    }
-
-    async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
-        match endpoint {
-            Endpoint::Tcp(address) => {
-                let stream = Async::<TcpStream>::connect(*address).await?;
-                stream.get_ref().set_nodelay(true)?;
-                Ok(Box::new(SmolSocket::new(stream)))
-            }
-            #[cfg(unix)]
-            Endpoint::Unix(path) => Ok(Box::new(SmolSocket::new(Async::<UnixStream>::connect(path).await?))),
-            #[cfg(not(unix))]
-            Endpoint::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
-        }
-    }
-
-    fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
-        Arc::new(Self)
-    }
+/// A listening socket of a [`Runtime`].
+pub trait Acceptor: Send + Sync + 'static {
+    /// Accepts the next connection; returns it and the address of its client.
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Box<dyn Stream>, SocketAddr)>>;
 }
 
-impl Timer for Smol {
-    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
-        Box::pin(SmolSleep(async_io::Timer::after(duration)))
-    }
-
-    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(SmolSleep(async_io::Timer::at(deadline)))
+impl fmt::Debug for dyn Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Acceptor")
     }
 }
-
-struct SmolSleep(async_io::Timer);
-
-impl Future for SmolSleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        Pin::new(&mut self.0).poll(cx).map(drop)
-    }
-}
-
-impl Sleep for SmolSleep {}

@@ -53,10 +53,12 @@ impl Clock for RuntimeClock {
 }
 
 /// A timer for the earliest deadline. It is reset only if it would fire too late: a deadline that each request
-/// postpones costs nothing until the first one has passed.
+/// postpones costs nothing until the first one has passed. It allocates once.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    set: Option<(Instant, Pin<Box<dyn Sleep>>)>,
+    sleep: Option<Pin<Box<dyn Sleep>>>,
+    /// When `sleep` ends, unless it has ended.
+    at: Option<Instant>,
 }
 
 impl Alarm {
@@ -69,24 +71,29 @@ impl Alarm {
     ) -> Poll<()> {
         let Some(deadline) = deadline else { return Poll::Pending };
         loop {
-            let (at, sleep) = self.set.get_or_insert_with(|| (deadline, timers.sleep_until(deadline)));
-            if *at > deadline {
-                *at = deadline;
-                timers.reset(sleep, deadline);
-            }
+            let sleep = match &mut self.sleep {
+                Some(sleep) => {
+                    if self.at.is_none_or(|at| at > deadline) {
+                        timers.reset(sleep, deadline);
+                        self.at = Some(deadline);
+                    }
+                    sleep
+                }
+                none => {
+                    self.at = Some(deadline);
+                    none.insert(timers.sleep_until(deadline))
+                }
+            };
             ready!(sleep.as_mut().poll(cx));
-            if *at >= deadline {
-                self.set = None;
+            if self.at.take().is_some_and(|at| at >= deadline) {
                 return Poll::Ready(());
             }
-            *at = deadline;
-            timers.reset(sleep, deadline);
         }
     }
 }
 
 impl fmt::Debug for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Alarm").field("at", &self.set.as_ref().map(|(at, _)| at)).finish()
+        f.debug_struct("Alarm").field("at", &self.at).finish()
     }
 }

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use common::runtime::{server_listener, within};
 use common::server::*;
 use mcp_hyper::mcp_proto::front::Client;
 use mcp_hyper::mcp_proto::peer::client::EraPolicy;
-use mcp_hyper::{ClientOptions, Proxy, ServerOptions};
+use mcp_hyper::{ClientOptions, Proxy};
 use serde_json::json;
 
 /// The number of calls in flight of each client.
@@ -31,9 +32,9 @@ impl RestartableServer {
             bound.is_ok()
         })
         .await;
-        let listener = smol::net::TcpListener::try_from(bound.unwrap()).unwrap();
-        let (_, driver) = ServerOptions::new(router(&HandlerLog::default())).listen(listener);
-        Self(smol::spawn(driver))
+        let listener = server_listener(bound.unwrap());
+        let (_, driver) = serving(router(&HandlerLog::default())).listen(listener);
+        Self(smol::spawn(within(driver)))
     }
 
     async fn kill(self) {

@@ -132,7 +132,7 @@ fn settle(what: &str) {
 #[test]
 fn a_thousand_subscriptions_cost_little_memory_and_all_receive_a_change() {
     let _alone = alone();
-    let at = served(ServerOptions::new(router(&HandlerLog::default())));
+    let at = served(serving(router(&HandlerLog::default())));
     let open = || {
         let mut client = RawClient::connect(at.0);
         let (headers, body) = listen();
@@ -146,7 +146,7 @@ fn a_thousand_subscriptions_cost_little_memory_and_all_receive_a_change() {
 #[test]
 fn a_thousand_listening_streams_of_legacy_sessions_cost_little_memory_and_all_receive_a_change() {
     let _alone = alone();
-    let options = ServerOptions::new(router(&HandlerLog::default()));
+    let options = serving(router(&HandlerLog::default()));
     let at = served(options.configure(|config| config.session_idle = Duration::from_secs(1)));
     let open = || {
         let mut client = RawClient::connect(at.0);
@@ -164,7 +164,7 @@ fn a_thousand_listening_streams_of_legacy_sessions_cost_little_memory_and_all_re
 fn ten_thousand_sessions_expire_and_free_their_memory() {
     let _alone = alone();
     let runtime = ShiftedTimer::default();
-    let options = ServerOptions::new(router(&HandlerLog::default())).runtime(&runtime);
+    let options = serving(router(&HandlerLog::default())).runtime(runtime.clone());
     let (address, _server) = served(options);
     let mut client = RawClient::connect(address);
     let early = client.initialize();
@@ -199,7 +199,7 @@ const FULL: usize = 2000;
 /// memory of the server before and after that, in MiB. A proxy forwards all clients.
 fn survivors(told_apart: bool) -> (usize, [f64; 2]) {
     let proxies = told_apart.then(|| "127.0.0.1".parse().unwrap());
-    let options = ServerOptions::new(router(&HandlerLog::default())).trusted_proxies(proxies);
+    let options = serving(router(&HandlerLog::default())).trusted_proxies(proxies);
     let options = options.configure(|config| config.max_sessions = FULL);
     let (address, _server) = served(options);
     let mut client = RawClient::connect(address);

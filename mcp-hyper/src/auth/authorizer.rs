@@ -16,16 +16,19 @@ use futures_util::stream::FuturesUnordered;
 use mcp_proto::Instant;
 use mcp_proto::adapter::CacheContextEnder;
 use mcp_proto::auth::client::{
-    Action, AuthClient, AuthConfigError, AuthError, Event, LoginMode, RefusedRequest, RequestAuth,
-    RetryDecision, SaveOutcome, StoredRecord, TokenGeneration,
+    Action, AuthClient, AuthError, Event, LoginMode, RefusedRequest, RequestAuth, RetryDecision, SaveOutcome,
+    StoredRecord, TokenGeneration,
 };
 use mcp_proto::auth::{Fetch, FetchId, FetchPolicy, Secret};
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
 use super::handle::SharedAuth;
-use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};
+use super::redirects::RedirectListener;
+use super::{Assert, AuthHandle, Authorization, OnEvent, TokenStore};
+use crate::client::ConnectError;
 use crate::client::auth::fetch::FetchResponse;
+use crate::runtime::Runtime;
 use crate::time::RuntimeClock;
 
 /// Maximum number of browser connections served at the same time.
@@ -63,7 +66,7 @@ pub(crate) struct Authorizer {
     key: Arc<str>,
     on_event: Option<OnEvent>,
     assert: Option<Assert>,
-    redirects: Option<LoopbackRedirects>,
+    redirects: Option<RedirectListener>,
     /// Why the last logout failed to remove the record from the store.
     removal_error: Option<String>,
     host_replies: FuturesUnordered<Boxed<HostReply>>,
@@ -83,13 +86,16 @@ impl Authorizer {
         authorization: Authorization,
         server: &str,
         clock: Arc<RuntimeClock>,
+        runtime: &impl Runtime,
         seed: [u8; 32],
-    ) -> Result<Self, AuthConfigError> {
+    ) -> Result<Self, ConnectError> {
         let Authorization { mut config, store, account, on_event, assert, redirects } = authorization;
         if on_event.is_none() {
             config.login_mode = LoginMode::NonInteractive;
         }
-        let machine = AuthClient::new(config, server, seed)?;
+        let machine = AuthClient::new(config, server, seed).map_err(ConnectError::Authorization)?;
+        let redirects = redirects.map(|redirects| redirects.listen(runtime)).transpose();
+        let redirects = redirects.map_err(|error| ConnectError::Runtime(Arc::new(error)))?;
         let key = match account {
             Some(account) => format!("{}#{account}", machine.resource()),
             None => machine.resource().to_owned(),
@@ -341,7 +347,7 @@ impl Authorizer {
     fn poll_redirects(&mut self, cx: &mut Context<'_>) -> bool {
         let page = self.shared.lock(|state, _| state.page_open);
         while self.redirect_connections.len() < MAX_REDIRECT_CONNECTIONS
-            && let Some(redirects) = self.redirects.as_ref().filter(|_| page)
+            && let Some(redirects) = self.redirects.as_mut().filter(|_| page)
             && let Poll::Ready(guest) = redirects.poll_accept(&self.shared, cx)
         {
             self.redirect_connections.push(guest);

@@ -6,12 +6,11 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::ready;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready as ready_or_pending};
 use std::time::Duration;
 
-use async_io::Async;
 use bytes::Bytes;
 use futures_lite::future::{Boxed, or};
 use http::header::{self, HeaderValue};
@@ -25,7 +24,7 @@ use mcp_proto::auth::client::Redirect;
 use super::handle::SharedAuth;
 use crate::client::body::BufferedBody;
 use crate::io::HyperIo;
-use crate::smol_socket::SmolSocket;
+use crate::runtime::{Acceptor, Runtime, Stream};
 
 /// Path of the redirect URI. Issuers with a separate path get one below it.
 const PATH: &str = "/callback";
@@ -37,9 +36,9 @@ const HEAD_BYTES: usize = 32 * 1024;
 /// A loopback listener for redirects from login pages. It listens while a page is open, and answers each request with a
 /// short text for the user; only the redirect that belongs to the open page completes the login.
 ///
-/// It uses smol's sockets, whatever the [`Runtime`](crate::Runtime): see [`Smol`](crate::Smol).
+/// The client that it is given to accepts the connections, by its [`Runtime`](crate::Runtime).
 pub struct LoopbackRedirects {
-    listener: Async<TcpListener>,
+    listener: TcpListener,
     address: SocketAddr,
 }
 
@@ -58,8 +57,8 @@ impl LoopbackRedirects {
     /// # Errors
     /// If the port is in use.
     pub fn bind_port(port: u16) -> io::Result<Self> {
-        let listener = Async::<TcpListener>::bind((Ipv4Addr::LOCALHOST, port))?;
-        let address = listener.get_ref().local_addr()?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        let address = listener.local_addr()?;
         Ok(Self { listener, address })
     }
 
@@ -69,21 +68,29 @@ impl LoopbackRedirects {
         format!("http://{}{PATH}", self.address)
     }
 
+    /// Accepts connections by this runtime from now on.
+    pub(super) fn listen(self, runtime: &impl Runtime) -> io::Result<RedirectListener> {
+        runtime.listen(self.listener).map(RedirectListener)
+    }
+}
+
+/// The listener of [`LoopbackRedirects`] in a runtime.
+pub(super) struct RedirectListener(Box<dyn Acceptor>);
+
+/// Maximum number of consecutive errors before other work gets a turn.
+const ERRORS: usize = 8;
+
+impl RedirectListener {
     /// Accepts the next connection, and returns the future that serves it.
-    pub(super) fn poll_accept(&self, shared: &Arc<SharedAuth>, cx: &mut Context<'_>) -> Poll<Boxed<()>> {
-        loop {
-            match self.listener.get_ref().accept() {
-                Ok((stream, _)) => return Poll::Ready(Box::pin(serve_connection(stream, shared.clone()))),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // The failure cannot be reported here; the page expires by its own deadline.
-                    if ready_or_pending!(self.listener.poll_readable(cx)).is_err() {
-                        return Poll::Pending;
-                    }
-                }
-                // The error concerns only this connection.
-                Err(_) => {}
+    pub(super) fn poll_accept(&mut self, shared: &Arc<SharedAuth>, cx: &mut Context<'_>) -> Poll<Boxed<()>> {
+        for _ in 0..ERRORS {
+            // An error cannot be reported here; the page expires by its own deadline.
+            if let Ok((stream, _)) = ready_or_pending!(self.0.poll_accept(cx)) {
+                return Poll::Ready(Box::pin(serve_connection(stream, shared.clone())));
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -93,15 +100,14 @@ impl fmt::Debug for LoopbackRedirects {
     }
 }
 
-async fn serve_connection(stream: TcpStream, shared: Arc<SharedAuth>) {
-    let Ok(stream) = Async::new(stream) else { return };
+async fn serve_connection(stream: Box<dyn Stream>, shared: Arc<SharedAuth>) {
     let timers = shared.clock.timers().clone();
     let service = service_fn(move |request| ready(Ok::<_, Infallible>(respond(&request, &shared))));
     let mut http = http1::Builder::new();
     http.keep_alive(false).max_buf_size(HEAD_BYTES);
     let served = async {
         // Whatever error this connection has, the page is still open.
-        let _ = http.serve_connection(HyperIo(SmolSocket::new(stream)), service).await;
+        let _ = http.serve_connection(HyperIo(stream), service).await;
     };
     or(served, timers.sleep(PATIENCE)).await;
 }

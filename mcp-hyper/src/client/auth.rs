@@ -20,7 +20,7 @@ use super::transport::{Transport, TransportEvent};
 use super::{ClientDriver, ROUNDS, TURN};
 pub(super) use crate::auth::Authorizer;
 use crate::auth::{AuthHandle, Authorization, ExchangeAction};
-use crate::runtime::{Runtime, Smol};
+use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
 
 /// How the client logs in, if at all.
@@ -33,13 +33,12 @@ impl AuthOptions {
         self,
         url: &str,
         clock: &Arc<RuntimeClock>,
+        runtime: &impl Runtime,
     ) -> Result<Option<Authorizer>, ConnectError> {
         let Some(authorization) = self.0 else { return Ok(None) };
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|_| ConnectError::NoEntropy)?;
-        Authorizer::new(authorization, url, clock.clone(), seed)
-            .map(Some)
-            .map_err(ConnectError::Authorization)
+        Authorizer::new(authorization, url, clock.clone(), runtime, seed).map(Some)
     }
 }
 
@@ -56,9 +55,11 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// # Errors
     /// If the URL or one of the options is invalid. Nothing has been sent then.
     pub fn authorize(mut self, url: impl Into<String>) -> Result<(AuthHandle, AuthDriver<R>), ConnectError> {
+        self.start_runtime()?;
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
         let authorization = std::mem::take(&mut self.authorization);
-        let authorizer = authorization.start(&url.into(), &clock)?.ok_or(ConnectError::NoAuthorization)?;
+        let authorizer =
+            authorization.start(&url.into(), &clock, &self.runtime)?.ok_or(ConnectError::NoAuthorization)?;
         let (transport, _) = self.transport()?;
         Ok((authorizer.handle(), AuthDriver { authorizer, transport, alarm: Alarm::default(), clock }))
     }
@@ -136,7 +137,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
 /// The future that carries out the operations of an [`AuthHandle`] where no client is connected: see
 /// [`ClientOptions::authorize`](crate::ClientOptions::authorize). It never ends; drop it once no operation is left.
 #[must_use = "nothing happens unless the driver is polled"]
-pub struct AuthDriver<R = Smol> {
+pub struct AuthDriver<R = DefaultRuntime> {
     pub(super) authorizer: Authorizer,
     pub(super) transport: Transport<R>,
     pub(super) alarm: Alarm,

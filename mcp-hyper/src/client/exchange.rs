@@ -136,9 +136,8 @@ impl Task {
     }
 
     /// Waits for the next piece of the body.
-    pub(super) fn read(exchange: ExchangeId, answer: OpenResponse) -> (Self, AbortHandle) {
+    pub(super) fn read(reading: BodyRead) -> (Self, AbortHandle) {
         let (handle, registration) = AbortHandle::new_pair();
-        let reading = BodyRead { exchange, answer: Some(answer) };
         (Self::Reading(Abortable::new(reading, registration)), handle)
     }
 }
@@ -209,6 +208,12 @@ fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
     let parameters = value.split(',').filter_map(|parameter| parameter.split_once('='));
     let mut timeouts = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("timeout"));
     timeouts.next()?.1.trim().parse().ok().map(Duration::from_secs)
+}
+
+impl BodyRead {
+    pub(super) fn new(exchange: ExchangeId, answer: OpenResponse) -> Self {
+        Self { exchange, answer: Some(answer) }
+    }
 }
 
 impl Future for BodyRead {

@@ -32,8 +32,9 @@ use mcp_proto::transport::http::client::{Action, HttpClient};
 use self::auth::Authorizer;
 use self::transport::{Transport, TransportEvent};
 use crate::fields::Headers;
-use crate::runtime::{Runtime, Smol};
+use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
+use crate::wakes::InnerWaker;
 
 pub use headers::{HeaderError, HeaderErrorKind};
 pub use options::{ClientOptions, ConnectError};
@@ -85,12 +86,13 @@ pub fn connect(url: impl Into<String>) -> Result<(Client, ClientDriver), Connect
 ///
 /// Dropping it ends every exchange and connection at once.
 #[must_use = "nothing happens unless the driver is polled"]
-pub struct ClientDriver<H: HandlerMode = SendHandlers, R = Smol> {
+pub struct ClientDriver<H: HandlerMode = SendHandlers, R = DefaultRuntime> {
     front: adapter::ClientDriver<HttpClient, H>,
     transport: Transport<R>,
     authorizer: Option<Authorizer>,
     alarm: Alarm,
     clock: Arc<RuntimeClock>,
+    waker: Arc<InnerWaker>,
 }
 
 impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
@@ -115,13 +117,12 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
         let polled = self.front.poll(cx, |machine, now| {
             machine.handle_timeout(now);
             let action = machine.poll_action();
-            let wanted: Vec<_> =
-                transport.unread().filter(|exchange| machine.wants_body(*exchange)).collect();
-            if action.is_some() || !wanted.is_empty() { Poll::Ready((action, wanted)) } else { Poll::Pending }
+            let wanted = transport.unread().find(|exchange| machine.wants_body(*exchange));
+            if action.is_some() || wanted.is_some() { Poll::Ready((action, wanted)) } else { Poll::Pending }
         });
         polled.map(|(action, wanted)| {
-            for exchange in wanted {
-                self.transport.read(exchange);
+            if let Some(exchange) = wanted {
+                self.transport.read(self.clock.now(), exchange);
             }
             match action {
                 Some(Action::Open(request)) => self.open(request),
@@ -135,6 +136,37 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
                 None => {}
             }
         })
+    }
+
+    /// Runs everything that is ready. Neither the transport nor the machine waits until the other has nothing left to
+    /// do.
+    fn poll_once(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        for _ in 0..ROUNDS {
+            self.transport.handle_timeout(self.clock.now());
+            // Transport events come first, because a returned connection serves the next request.
+            let events = (0..TURN).take_while(|_| self.poll_transport(cx).is_ready()).count();
+            let actions = (0..TURN).take_while(|_| self.poll_machine(cx).is_ready()).count();
+            if actions < TURN {
+                self.forget_ended();
+            }
+            let authorized = (0..TURN).take_while(|_| self.poll_authorizer(cx).is_ready()).count();
+            if events > 0 || actions > 0 || authorized > 0 {
+                continue;
+            }
+            if let Some(closed) = self.front.closed().filter(|_| !self.is_finishing()) {
+                self.front.handle_link_down();
+                return Poll::Ready(match closed {
+                    CloseReason::Done => Ok(()),
+                    closed => Err(Error::Closed(closed)),
+                });
+            }
+            let first = self.next_timeout().and_then(|at| self.clock.at(at));
+            if self.alarm.poll_until(first, self.clock.timers(), cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Whether work is in progress that must finish after the client was closed.
@@ -156,34 +188,8 @@ impl<H: HandlerMode, R: Runtime> Future for ClientDriver<H, R> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        for _ in 0..ROUNDS {
-            this.transport.handle_timeout(this.clock.now());
-            // Transport events come first, because a returned connection serves the next request. Neither side waits
-            // until the other has nothing left to do.
-            let events = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
-            let actions = (0..TURN).take_while(|_| this.poll_machine(cx).is_ready()).count();
-            if actions < TURN {
-                this.forget_ended();
-            }
-            let authorized = (0..TURN).take_while(|_| this.poll_authorizer(cx).is_ready()).count();
-            if events > 0 || actions > 0 || authorized > 0 {
-                continue;
-            }
-            if let Some(closed) = this.front.closed().filter(|_| !this.is_finishing()) {
-                this.front.handle_link_down();
-                return Poll::Ready(match closed {
-                    CloseReason::Done => Ok(()),
-                    closed => Err(Error::Closed(closed)),
-                });
-            }
-            let first = this.next_timeout().and_then(|at| this.clock.at(at));
-            if this.alarm.poll_until(first, this.clock.timers(), cx).is_pending() {
-                return Poll::Pending;
-            }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        let waker = self.waker.clone();
+        waker.poll(cx, ROUNDS, |cx| self.poll_once(cx))
     }
 }
 

@@ -25,7 +25,12 @@ pub(super) struct FetchResponse;
 pub(super) struct AuthOptions;
 
 impl AuthOptions {
-    pub(super) fn start(self, _: &str, _: &Arc<RuntimeClock>) -> Result<Option<Authorizer>, ConnectError> {
+    pub(super) fn start(
+        self,
+        _: &str,
+        _: &Arc<RuntimeClock>,
+        _: &impl Runtime,
+    ) -> Result<Option<Authorizer>, ConnectError> {
         Ok(None)
     }
 }

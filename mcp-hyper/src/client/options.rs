@@ -22,7 +22,7 @@ use super::proxy::{Proxy, ProxyError};
 use super::tls::TlsOptions;
 use super::transport::Transport;
 use super::wire::{Tap, WireEvent};
-use crate::runtime::{Runtime, Smol};
+use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
 
 /// Default time limit for opening a connection: long enough for a packet that is lost twice.
@@ -49,7 +49,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// # }
 /// ```
 #[must_use = "options do nothing until something is connected with them"]
-pub struct ClientOptions<H: HandlerMode = SendHandlers, R = Smol> {
+pub struct ClientOptions<H: HandlerMode = SendHandlers, R = DefaultRuntime> {
     config: HttpClientConfig,
     handlers: ClientHandlers<H>,
     pub(super) runtime: R,
@@ -126,7 +126,7 @@ impl From<ClientConfig> for ClientOptions {
         Self {
             config,
             handlers: ClientHandlers::new(),
-            runtime: Smol,
+            runtime: DefaultRuntime::default(),
             extra_headers: ExtraHeaders::default(),
             wire: Tap::default(),
             proxy: None,
@@ -172,7 +172,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self.replace(|_, runtime| (handlers, runtime))
     }
 
-    /// Sets the runtime, which provides sockets, name lookup and timers. Default: [`Smol`].
+    /// Sets the runtime, which provides sockets, name lookup and timers. Default: [`DefaultRuntime`].
     pub fn runtime<T: Runtime>(self, runtime: T) -> ClientOptions<H, T> {
         self.replace(|handlers, _| (handlers, runtime))
     }
@@ -284,8 +284,10 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     pub fn connect(mut self, url: impl Into<String>) -> Result<(Client, ClientDriver<H, R>), ConnectError> {
         self.config.url = url.into();
         self.config.client.capabilities = self.handlers.capabilities().clone();
+        self.start_runtime()?;
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
-        let authorizer = std::mem::take(&mut self.authorization).start(&self.config.url, &clock)?;
+        let authorizer =
+            std::mem::take(&mut self.authorization).start(&self.config.url, &clock, &self.runtime)?;
         if authorizer.is_some() {
             self.config.authorization = UnauthorizedPolicy::Park;
         }
@@ -300,12 +302,16 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         if let Some(authorizer) = &authorizer {
             authorizer.link_cache(front.cache_context_ender());
         }
-        Ok((client, ClientDriver { front, transport, authorizer, alarm: Alarm::default(), clock }))
+        let (alarm, waker) = (Alarm::default(), Arc::default());
+        Ok((client, ClientDriver { front, transport, authorizer, alarm, clock, waker }))
+    }
+
+    pub(super) fn start_runtime(&self) -> Result<(), ConnectError> {
+        self.runtime.start().map_err(|error| ConnectError::Runtime(Arc::new(error)))
     }
 
     pub(super) fn transport(mut self) -> Result<(Transport<R>, ClientHandlers<H>), ConnectError> {
         self.extra_headers.check().map_err(ConnectError::Header)?;
-        self.runtime.start().map_err(|error| ConnectError::Runtime(Arc::new(error)))?;
         let proxy = match self.proxy {
             Some(proxy) => proxy,
             None => Proxy::from_environment().map_err(ConnectError::Proxy)?,

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +23,7 @@ use super::auth::{FetchId, FetchResponse};
 use super::body::BufferedBody;
 use super::connector::{Connector, Http1};
 use super::dial_error::DialError;
-use super::exchange::{ConnectionUse, OpenResponse, Task, TaskOutcome};
+use super::exchange::{BodyRead, ConnectionUse, OpenResponse, Task, TaskOutcome};
 use super::headers::{ExtraHeaders, header_value, is_secret, mark_secrets};
 use super::pool::Pool;
 use super::send_error::SendError;
@@ -44,6 +45,8 @@ pub(super) struct Transport<R> {
     extra_headers: ExtraHeaders,
     wire: Tap,
     idle: Duration,
+    /// The URL of the last request, parsed. Most clients have one.
+    target: Option<(Arc<str>, Target)>,
     pools: BTreeMap<Arc<Origin>, Pool>,
     exchanges: BTreeMap<ExchangeId, Exchange>,
     /// Responses whose next piece has not been requested.
@@ -73,6 +76,7 @@ impl<R: Runtime> Transport<R> {
             extra_headers,
             wire,
             idle,
+            target: None,
             pools: BTreeMap::new(),
             exchanges: BTreeMap::new(),
             unread: BTreeMap::new(),
@@ -94,9 +98,20 @@ impl<R: Runtime> Transport<R> {
         self.enqueue(now, exchange, target, request);
     }
 
+    /// Parses the URL of a request, unless it is that of the last one.
+    fn target(&mut self, url: &Arc<str>) -> Result<Target, String> {
+        if let Some((last, target)) = &self.target
+            && last == url
+        {
+            return Ok(target.clone());
+        }
+        let target = Target::parse(url).ok_or("the request's URL is neither http: nor https:")?;
+        self.target = Some((url.clone(), target.clone()));
+        Ok(target)
+    }
+
     fn prepare(&mut self, request: HttpRequest) -> Result<(Target, Request<BufferedBody>), String> {
-        let target = Target::parse(&request.url)
-            .ok_or_else(|| "the request's URL is neither http: nor https:".to_owned())?;
+        let target = self.target(&request.url)?;
         let mut prepared = Request::new(BufferedBody(request.body));
         *prepared.method_mut() = match request.verb {
             Verb::Get => Method::GET,
@@ -179,9 +194,14 @@ impl<R: Runtime> Transport<R> {
     }
 
     /// Reads the next piece of a response.
-    pub(super) fn read(&mut self, exchange: ExchangeId) {
+    pub(super) fn read(&mut self, now: Instant, exchange: ExchangeId) {
         if let Some(answer) = self.unread.remove(&exchange) {
-            let (task, abort) = Task::read(exchange, answer);
+            let mut reading = BodyRead::new(exchange, answer);
+            // The piece is often there already, together with the head. Otherwise the task polls again.
+            if let Poll::Ready(step) = Pin::new(&mut reading).poll(&mut Context::from_waker(Waker::noop())) {
+                return self.handle_outcome(now, step);
+            }
+            let (task, abort) = Task::read(reading);
             if let Some(exchange) = self.exchanges.get_mut(&exchange) {
                 exchange.abort = Some(abort);
             }
@@ -193,8 +213,8 @@ impl<R: Runtime> Transport<R> {
     pub(super) fn poll(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<TransportEvent> {
         loop {
             self.tasks.extend(self.connector.background.take().into_iter().map(Task::background));
-            if let Some(happened) = self.events.pop_front() {
-                self.tap_event(&happened);
+            if let Some(mut happened) = self.events.pop_front() {
+                self.tap_event(&mut happened);
                 return Poll::Ready(happened);
             }
             match Pin::new(&mut self.tasks).poll_next(cx) {
@@ -240,8 +260,7 @@ impl<R: Runtime> Transport<R> {
                 self.return_connection(now, &origin, connection, keep);
                 self.assign_connections(now, &origin);
             }
-            TaskOutcome::Answered { exchange, status, mut headers, answer } => {
-                mark_secrets(&mut headers);
+            TaskOutcome::Answered { exchange, status, headers, answer } => {
                 self.pause_reading(exchange, answer);
                 if let Some(running) = self.exchanges.get(&exchange)
                     && let Some(shared) = running.shared
@@ -337,9 +356,13 @@ impl<R: Runtime> Transport<R> {
         self.events.push_back(TransportEvent::End { exchange, end });
     }
 
-    fn tap_event(&mut self, happened: &TransportEvent) {
+    fn tap_event(&mut self, happened: &mut TransportEvent) {
+        if self.wire.0.is_none() {
+            return;
+        }
         self.wire.show(match happened {
             TransportEvent::Head { exchange, status, headers } => {
+                mark_secrets(headers);
                 WireEvent::Head { exchange: *exchange, status: *status, headers }
             }
             TransportEvent::Body { exchange, bytes } => WireEvent::Body { exchange: *exchange, bytes },

@@ -1,21 +1,23 @@
 //! Listeners: sources of connections.
 
+#[cfg(feature = "smol")]
+mod smol;
+#[cfg(feature = "tokio")]
+mod tokio;
+
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use async_io::Async;
 use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::front::Attachments;
 
-use crate::smol_socket::SmolSocket;
 use crate::time::{Alarm, Timers};
 
 /// A source of incoming connections, such as a listening socket.
 ///
-/// smol's listening sockets implement it; so can other sources:
+/// The listening sockets of smol and Tokio implement it, each with its feature; so can other sources:
 ///
 /// ```
 /// use std::io;
@@ -59,85 +61,11 @@ pub trait Listener {
     }
 
     /// What handlers can learn about the connection, in
-    /// [`Context::attachments`](mcp_proto::front::Context::attachments). Default: nothing. smol's listening sockets
-    /// attach the address of the other end, a [`std::net::SocketAddr`] or a `std::os::unix::net::SocketAddr`.
+    /// [`Context::attachments`](mcp_proto::front::Context::attachments). Default: nothing. Listening sockets attach the
+    /// address of the other end, a [`std::net::SocketAddr`] or a `std::os::unix::net::SocketAddr`.
     fn attachments(io: &Self::Io) -> Attachments {
         let _ = io;
         Attachments::new()
-    }
-}
-
-impl Listener for Async<std::net::TcpListener> {
-    type Io = SmolSocket<std::net::TcpStream>;
-
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
-        poll_tcp(self, cx)
-    }
-
-    fn peer_address(io: &Self::Io) -> Option<IpAddr> {
-        io.peer_address().map(|address| address.ip())
-    }
-
-    fn attachments(io: &Self::Io) -> Attachments {
-        io.peer_address().map_or_else(Attachments::new, |address| Attachments::new().with(address))
-    }
-}
-
-impl Listener for async_net::TcpListener {
-    type Io = SmolSocket<std::net::TcpStream>;
-
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
-        let listener: Arc<Async<std::net::TcpListener>> = self.clone().into();
-        poll_tcp(&listener, cx)
-    }
-
-    fn peer_address(io: &Self::Io) -> Option<IpAddr> {
-        io.peer_address().map(|address| address.ip())
-    }
-
-    fn attachments(io: &Self::Io) -> Attachments {
-        io.peer_address().map_or_else(Attachments::new, |address| Attachments::new().with(address))
-    }
-}
-
-#[cfg(unix)]
-impl Listener for async_net::unix::UnixListener {
-    type Io = SmolSocket<std::os::unix::net::UnixStream>;
-
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
-        let listener: Arc<Async<std::os::unix::net::UnixListener>> = self.clone().into();
-        let (stream, _) = ready!(poll_until(&listener, cx, |listener| listener.accept()))?;
-        Poll::Ready(Async::new(stream).map(SmolSocket::new))
-    }
-
-    fn attachments(io: &Self::Io) -> Attachments {
-        io.peer_address().map_or_else(Attachments::new, |address| Attachments::new().with(address))
-    }
-}
-
-fn poll_tcp(
-    listener: &Async<std::net::TcpListener>,
-    cx: &mut Context<'_>,
-) -> Poll<io::Result<SmolSocket<std::net::TcpStream>>> {
-    let (stream, _) = ready!(poll_until(listener, cx, |listener| listener.accept()))?;
-    // Responses and events are small and written whole. The call fails for a client that has disconnected, which the
-    // next read or write reports.
-    let _ = stream.set_nodelay(true);
-    Poll::Ready(Async::new(stream).map(SmolSocket::new))
-}
-
-fn poll_until<L, T>(
-    listener: &Async<L>,
-    cx: &mut Context<'_>,
-    accept: impl Fn(&L) -> io::Result<T>,
-) -> Poll<io::Result<T>> {
-    loop {
-        // The reactor is cheaper to ask than the system while no client is connecting.
-        ready!(listener.poll_readable(cx))?;
-        match accept(listener.get_ref()) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            accepted => return Poll::Ready(accepted),
-        }
     }
 }
 

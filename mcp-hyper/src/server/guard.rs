@@ -24,19 +24,19 @@ pub(super) use self::fetching::Fetcher;
 use super::options::ServerOptions;
 use super::service::{HttpService, RequestFields, head, with_head};
 use crate::client::auth::fetch::fetch_once;
+use crate::runtime::AnyRuntime;
 use crate::time::{Alarm, RuntimeClock};
 
-/// The guard of a server, if it requires tokens, and the function that performs the guard's fetches.
+/// The guard of a server, if it requires tokens, and the application's function that performs the guard's fetches.
 #[derive(Default)]
-pub(super) struct GuardOptions(Option<(Guard, FetchFn)>);
+pub(super) struct GuardOptions(Option<(Guard, Option<FetchFn>)>);
 
 impl GuardOptions {
     /// Splits the options into the parts for the service and for its driver.
-    pub(super) fn start(self) -> (TokenGuard, Option<Fetcher>) {
-        match self.0 {
-            Some((guard, fetch)) => (TokenGuard(Some(guard.clone())), Some(Fetcher::new(guard, fetch))),
-            None => (TokenGuard(None), None),
-        }
+    pub(super) fn start(self, runtime: &AnyRuntime) -> (TokenGuard, Option<Fetcher>) {
+        let Some((guard, fetch)) = self.0 else { return (TokenGuard(None), None) };
+        let fetch = fetch.unwrap_or_else(|| fetch_on(runtime.clone()));
+        (TokenGuard(Some(guard.clone())), Some(Fetcher::new(guard, fetch)))
     }
 }
 
@@ -46,8 +46,8 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// The one exception is the protected resource metadata, which is served at `Protection::metadata_url`; this URL
     /// must lead to this server.
     ///
-    /// The driver performs the guard's fetches, such as those of an issuer's keys: with smol's sockets, through the
-    /// proxies of the environment, and over TLS with the trust roots that clients of this crate use by default.
+    /// The driver performs the guard's fetches, such as those of an issuer's keys: with the sockets of its
+    /// [runtime](Self::runtime), through the proxies of the environment, and over TLS with the trust roots that clients of this crate use by default.
     /// [`protect_with`](Self::protect_with) replaces this fetcher.
     ///
     /// ```
@@ -68,11 +68,9 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn protect(self, guard: Guard) -> Self {
-        self.protect_with(guard, async |request, policy| {
-            let fetched = fetch_once(request, policy).await?;
-            Ok(FetchResponse { status: fetched.status.as_u16(), body: fetched.body })
-        })
+    pub fn protect(mut self, guard: Guard) -> Self {
+        self.guard = GuardOptions(Some((guard, None)));
+        self
     }
 
     /// Like [`protect`](Self::protect), with a custom fetcher. It must not connect to an address that the policy does
@@ -87,9 +85,20 @@ impl<H: HandlerMode> ServerOptions<H> {
         F: Future<Output = Result<FetchResponse, String>> + Send + 'static,
     {
         let fetch: FetchFn = Arc::new(move |request, policy| Box::pin(fetch(request, policy)));
-        self.guard = GuardOptions(Some((guard, fetch)));
+        self.guard = GuardOptions(Some((guard, Some(fetch))));
         self
     }
+}
+
+/// Performs fetches with the sockets of this runtime.
+fn fetch_on(runtime: AnyRuntime) -> FetchFn {
+    Arc::new(move |request, policy| {
+        let runtime = runtime.clone();
+        Box::pin(async move {
+            let fetched = fetch_once(runtime, request, policy).await?;
+            Ok(FetchResponse { status: fetched.status.as_u16(), body: fetched.body })
+        })
+    })
 }
 
 /// The guard of a service, if it requires tokens.

@@ -12,13 +12,14 @@ use mcp_proto::front::{Attachments, HandlerMode};
 use mcp_proto::transport::http::server::RequestHead;
 
 use super::service::HttpService;
+use crate::runtime::AnyRuntime;
 use crate::time::RuntimeClock;
 
 #[derive(Default)]
 pub(super) struct GuardOptions;
 
 impl GuardOptions {
-    pub(super) fn start(self) -> (TokenGuard, Option<Fetcher>) {
+    pub(super) fn start(self, _: &AnyRuntime) -> (TokenGuard, Option<Fetcher>) {
         (TokenGuard, None)
     }
 }

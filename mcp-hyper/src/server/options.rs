@@ -20,8 +20,8 @@ use super::maybe_tls::Tls;
 use super::registry::ConnectionRegistry;
 use super::service::{HttpService, PrincipalFn, ServiceState};
 use super::streams::ServerMode;
-use crate::runtime::{Runtime, Smol};
-use crate::time::{RuntimeClock, Timers};
+use crate::runtime::{AnyRuntime, Runtime};
+use crate::time::RuntimeClock;
 
 /// Options of a server: router, limits, TLS and authorization.
 ///
@@ -121,7 +121,7 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     router: ServedRouter<H>,
     config: HttpServerConfig,
     limits: ServerLimits,
-    timers: Timers,
+    runtime: AnyRuntime,
     pub(super) tls: Option<Tls>,
     principal: Option<PrincipalFn>,
     proxies: TrustedProxies,
@@ -139,7 +139,7 @@ impl<H: HandlerMode> ServerOptions<H> {
             config,
             router,
             limits: ServerLimits::default(),
-            timers: Smol.timer(),
+            runtime: AnyRuntime::default(),
             tls: None,
             principal: None,
             proxies: TrustedProxies::default(),
@@ -211,10 +211,11 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
-    /// Uses the timers of another runtime. Default: those of [`Smol`], which work under any executor. Sockets come from
-    /// the [`Listener`], or from the application.
-    pub fn runtime(mut self, runtime: &impl Runtime) -> Self {
-        self.timers = runtime.timer();
+    /// Sets the runtime, which provides timers, and sockets for the fetches that verify tokens. Default:
+    /// [`DefaultRuntime`](crate::DefaultRuntime). The sockets of clients come from the [`Listener`], or from the
+    /// application.
+    pub fn runtime(mut self, runtime: impl Runtime) -> Self {
+        self.runtime = AnyRuntime::new(runtime);
         self
     }
 
@@ -333,10 +334,10 @@ impl<H: HandlerMode> ServerOptions<H> {
         let router = self.router.router();
         let checked = if self.config.stateless { router.check_stateless() } else { router.check() };
         let problem = checked.err();
-        let clock = Arc::new(RuntimeClock::new(self.timers));
+        let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
         let close_timeout = self.config.server.close_timeout;
         let (server, driver) = http_server(self.router, self.config, clock.clone(), Arc::new(SystemEntropy));
-        let (guard, fetcher) = self.guard.start();
+        let (guard, fetcher) = self.guard.start(&self.runtime);
         let service = HttpService::new(ServiceState {
             server,
             clock,

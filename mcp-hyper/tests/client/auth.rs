@@ -15,12 +15,13 @@ use mcp_hyper::mcp_proto::auth::client::{
     AuthConfig, AuthorizationPage, Event, Record, RecordVersion, Redirect, SaveOutcome, StoredRecord,
 };
 use mcp_hyper::mcp_proto::front::Client;
-use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
+use mcp_hyper::{Endpoint, Runtime, Smol, Stream, WireEvent};
 use smol::channel::{Receiver, unbounded};
 use smol::future::{or, poll_once};
 
 use crate::common::auth_testbed::{AuthTestbed, PathGate, agree, ok, visit};
-use crate::common::client::{call, connect, legacy, modern, run};
+use crate::common::client::{TestOptions, call, connect, legacy, modern, run};
+use crate::common::runtime::within;
 
 /// A user who is shown pages; the pages arrive at the receiver.
 fn interactive_login() -> (Authorization, Receiver<AuthorizationPage>) {
@@ -45,7 +46,7 @@ fn noninteractive_login() -> Authorization {
     Authorization::new(AuthConfig::new("test", "http://127.0.0.1/callback"))
 }
 
-fn start(options: ClientOptions, url: &str) -> (Client, AuthHandle, smol::Task<()>) {
+fn start(options: TestOptions, url: &str) -> (Client, AuthHandle, smol::Task<()>) {
     let (client, driver) = options.connect(url).unwrap();
     let handle = driver.auth().unwrap();
     (client, handle, smol::spawn(async move { drop(driver.await) }))
@@ -191,7 +192,7 @@ fn accounts_have_separate_tokens() {
         for (account, known) in [("ada", true), ("bob", false)] {
             let authorization = noninteractive_login().store(store.clone()).account(account);
             let (handle, driver) = modern().authorization(authorization).authorize(town.url()).unwrap();
-            let _driver = smol::spawn(driver);
+            let _driver = smol::spawn(within(driver));
             assert_eq!(handle.token_status().await.is_ok(), known, "{account}");
         }
     });
@@ -266,7 +267,7 @@ fn logout_revokes_and_forgets_the_token() {
         let (authorization, pages) = interactive_login();
         let options = modern().authorization(authorization.store(store.clone()));
         let (handle, driver) = options.authorize(town.url()).unwrap();
-        let _driver = smol::spawn(driver);
+        let _driver = smol::spawn(within(driver));
         let login = smol::spawn({
             let handle = handle.clone();
             async move { handle.login().await }
@@ -280,7 +281,7 @@ fn logout_revokes_and_forgets_the_token() {
         assert_eq!(handle.status(), None);
         let (handle, driver) =
             modern().authorization(noninteractive_login().store(store)).authorize(town.url()).unwrap();
-        let _driver = smol::spawn(driver);
+        let _driver = smol::spawn(within(driver));
         assert_eq!(handle.token_status().await, Err(LoginError::LoggedOut));
     });
 }
@@ -291,7 +292,7 @@ fn login_fails_when_the_driver_is_dropped() {
         let town = AuthTestbed::new().await;
         let (authorization, pages) = interactive_login();
         let (handle, driver) = modern().authorization(authorization).authorize(town.url()).unwrap();
-        let driver = smol::spawn(driver);
+        let driver = smol::spawn(within(driver));
         let login = smol::spawn(async move { handle.login().await });
         pages.recv().await.unwrap();
         driver.cancel().await;
@@ -324,7 +325,7 @@ fn closed_client_stores_a_token_that_is_still_in_flight() {
         client.close().await;
         let (handle, driver) =
             modern().authorization(noninteractive_login().store(store)).authorize(town.url()).unwrap();
-        let _driver = smol::spawn(driver);
+        let _driver = smol::spawn(within(driver));
         assert!(handle.token_status().await.is_ok());
     });
 }
@@ -504,7 +505,7 @@ async fn connected_addresses(addresses: &[&str]) -> (String, Vec<SocketAddr>) {
     let names = FakeResolver { addresses, connected: Arc::clone(&connected) };
     let (client, driver) =
         modern().authorization(noninteractive_login()).runtime(names).connect(town.url()).unwrap();
-    let _driver = smol::spawn(driver);
+    let _driver = smol::spawn(within(driver));
     let error = client.ready().await.unwrap_err().to_string();
     let connected = connected.lock().unwrap().clone();
     (error, connected)

@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::common::client::{accept, call, connect, legacy, listen, modern, run};
+use crate::common::client::{TestOptions, accept, call, connect, legacy, listen, modern, run};
 use futures_lite::future::{or, zip};
 use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use hyper::rt::Timer;
 use mcp_hyper::mcp_proto::front::Error;
 use mcp_hyper::mcp_proto::peer::client::CloseReason;
 use mcp_hyper::mcp_proto::transport::http::{ExchangeEnd, SentState};
-use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
+use mcp_hyper::{Endpoint, Runtime, Smol, Stream, WireEvent};
 use serde_json::json;
 
 /// The ends of exchanges, in order.
 type EndLog = Arc<Mutex<Vec<ExchangeEnd>>>;
 
-fn watched(options: ClientOptions) -> (ClientOptions, EndLog) {
+fn watched(options: TestOptions) -> (TestOptions, EndLog) {
     let ends = EndLog::default();
     let seen = ends.clone();
     let options = options.on_wire(move |event| {

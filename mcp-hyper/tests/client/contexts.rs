@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use http::HeaderValue;
-use mcp_hyper::ClientOptions;
 use mcp_hyper::auth::{Authorization, LoopbackRedirects};
 use mcp_hyper::mcp_proto::auth::client::{AuthConfig, AuthorizationPage, Event};
 use mcp_hyper::mcp_proto::front::Client;
@@ -14,7 +13,8 @@ use smol::channel::{Receiver, unbounded};
 use smol::future::poll_once;
 
 use crate::common::auth_testbed::{AuthTestbed, CannedResponse, ReceivedRequest, agree, ok};
-use crate::common::client::{connect, modern, run};
+use crate::common::client::{TestOptions, connect, modern, run};
+use crate::common::runtime::within;
 
 /// A private list of one tool, which is named after the token of the request.
 fn own_tools(seen: &ReceivedRequest) -> Option<CannedResponse> {
@@ -53,7 +53,7 @@ fn client_shows_no_private_answer_after_a_login_or_a_logout() {
         let (authorization, pages) = interactive_login();
         let (client, driver) = modern().authorization(authorization).connect(town.url()).unwrap();
         let handle = driver.auth().unwrap();
-        let _driver = smol::spawn(driver);
+        let _driver = smol::spawn(within(driver));
         let ready = smol::spawn({
             let client = client.clone();
             async move { client.ready().await.map(drop) }
@@ -92,7 +92,7 @@ fn client_caches_nothing_private_while_the_application_changes_headers() {
     run(async {
         let town = AuthTestbed::with(own_tools).await;
         let who = Arc::new(Mutex::new("Bearer token-alice"));
-        let options = |who: &Arc<Mutex<&'static str>>| -> ClientOptions {
+        let options = |who: &Arc<Mutex<&'static str>>| -> TestOptions {
             let who = who.clone();
             modern().headers(move |headers| {
                 headers.insert("authorization", HeaderValue::from_static(*who.lock().unwrap()));

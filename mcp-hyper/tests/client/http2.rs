@@ -3,27 +3,27 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::client::{accept, answer_to, call, connect, listen, modern, run};
+use crate::common::client::{TestOptions, accept, answer_to, call, connect, listen, modern, run};
 use crate::common::h2_server::Server;
 use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _, StreamExt as _};
 use futures_util::stream::FuturesUnordered;
 use h2::Reason;
 use http::Response;
+use mcp_hyper::WireEvent;
 use mcp_hyper::mcp_proto::front::Error;
 use mcp_hyper::mcp_proto::peer::client::CloseReason;
 use mcp_hyper::mcp_proto::transport::http::{ExchangeEnd, SentState};
-use mcp_hyper::{ClientOptions, WireEvent};
 use serde_json::json;
 use smol::net::TcpStream;
 
-fn http2() -> ClientOptions {
+fn http2() -> TestOptions {
     modern().http2_prior_knowledge()
 }
 
 /// The ends of exchanges that failed.
 type Failures = Arc<Mutex<Vec<SentState>>>;
 
-fn watched() -> (ClientOptions, Failures) {
+fn watched() -> (TestOptions, Failures) {
     let failures = Failures::default();
     let seen = failures.clone();
     let options = http2().configure(|config| config.backoff.first = Duration::from_millis(1));

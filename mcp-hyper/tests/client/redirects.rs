@@ -7,6 +7,7 @@ use smol::channel::unbounded;
 
 use crate::common::auth_testbed::{AuthTestbed, CannedResponse, ReceivedRequest, ok, visit};
 use crate::common::client::{modern, run};
+use crate::common::runtime::within;
 
 /// An authorization server that does not identify itself, neither in its metadata nor in its redirects.
 fn nameless(seen: &ReceivedRequest) -> Option<CannedResponse> {
@@ -47,7 +48,7 @@ fn listener_accepts_the_redirect_of_a_nameless_issuer_only_at_its_own_path() {
             .redirects(redirects)
             .on_event(move |event| told.try_send(event.clone()).unwrap());
         let (handle, driver) = modern().authorization(authorization).authorize(town.url()).unwrap();
-        let _driver = smol::spawn(driver);
+        let _driver = smol::spawn(within(driver));
         let next_page = async || -> AuthorizationPage {
             loop {
                 if let Event::NeedsAuthorization(page) = events.recv().await.unwrap() {

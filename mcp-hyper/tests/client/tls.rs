@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::client::{ServerConnection, accept, call, connect, listen, modern, run};
+use crate::common::client::{ServerConnection, TestOptions, accept, call, connect, listen, modern, run};
 use crate::common::h2_server::Server;
 use futures_rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use futures_rustls::server::TlsStream;
 use futures_rustls::{TlsAcceptor, rustls};
-use mcp_hyper::ClientOptions;
 use rustls::crypto::CryptoProvider;
 use serde_json::json;
 use smol::net::{TcpListener, TcpStream};
@@ -42,7 +41,7 @@ impl SelfSignedCert {
     }
 
     /// A client that trusts this certificate.
-    fn trusting(&self) -> ClientOptions {
+    fn trusting(&self) -> TestOptions {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();
         let builder = rustls::ClientConfig::builder_with_provider(provider());

@@ -13,22 +13,32 @@ use serde_json::{Value, json};
 use smol::Timer;
 use smol::net::{TcpListener, TcpStream};
 
+use super::runtime::{TestRuntime, within};
+
 /// Runs it for ten seconds at most.
 pub fn run<T>(future: impl Future<Output = T>) -> T {
-    smol::block_on(or(future, async {
+    smol::block_on(or(within(future), async {
         Timer::after(Duration::from_secs(10)).await;
         panic!("still not done after ten seconds")
     }))
 }
 
+pub type TestOptions = ClientOptions<mcp_hyper::mcp_proto::front::SendHandlers, TestRuntime>;
+
 /// A client that speaks to modern servers alone and asks no proxy.
-pub fn modern() -> ClientOptions {
-    ClientOptions::new("test", "1").era_policy(EraPolicy::ModernOnly).proxy(Proxy::none())
+pub fn modern() -> TestOptions {
+    ClientOptions::new("test", "1")
+        .runtime(TestRuntime)
+        .era_policy(EraPolicy::ModernOnly)
+        .proxy(Proxy::none())
 }
 
 /// A client that speaks to legacy servers alone, does not listen and asks no proxy.
-pub fn legacy() -> ClientOptions {
-    let options = ClientOptions::new("test", "1").era_policy(EraPolicy::LegacyOnly).proxy(Proxy::none());
+pub fn legacy() -> TestOptions {
+    let options = ClientOptions::new("test", "1")
+        .runtime(TestRuntime)
+        .era_policy(EraPolicy::LegacyOnly)
+        .proxy(Proxy::none());
     options.configure(|config| config.listen = ListenPolicy::Never)
 }
 
@@ -41,7 +51,7 @@ where
     ClientDriver<mcp_hyper::mcp_proto::front::SendHandlers, R>: Send,
 {
     let (client, driver) = options.connect(url).unwrap();
-    (client, smol::spawn(driver))
+    (client, smol::spawn(within(driver)))
 }
 
 pub async fn call(client: &Client) -> Result<String, Error> {

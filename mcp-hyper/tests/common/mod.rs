@@ -8,5 +8,6 @@ pub mod cli;
 pub mod client;
 #[cfg(feature = "client")]
 pub mod h2_server;
+pub mod runtime;
 #[cfg(feature = "server")]
 pub mod server;

@@ -14,6 +14,8 @@ use mcp_hyper::mcp_proto::front::{Context, NoArguments, Router};
 use mcp_hyper::mcp_proto::schema::{ServerCapability, Tool};
 use serde_json::{Value, json};
 
+use super::runtime::{ServerListener, TestRuntime, server_listener, within};
+
 /// Nothing on a loopback takes this long.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -143,16 +145,30 @@ impl RawClient {
     }
 }
 
-/// A listener for smol, and where it listens.
-pub fn listener() -> (smol::net::TcpListener, SocketAddr) {
+/// A listener of the tests' runtime, and where it listens.
+pub fn listener() -> (ServerListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (server_listener(listener), address)
+}
+
+/// A listener of smol, whichever the tests' runtime is, and where it listens.
+pub fn smol_listener() -> (smol::net::TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     (listener.try_into().unwrap(), address)
 }
 
+/// Options of a server on the tests' runtime.
+pub fn serving<H: mcp_hyper::mcp_proto::front::HandlerMode>(
+    router: impl Into<mcp_hyper::mcp_proto::front::ServedRouter<H>>,
+) -> mcp_hyper::ServerOptions<H> {
+    mcp_hyper::ServerOptions::new(router).runtime(TestRuntime)
+}
+
 /// Runs a server's future on a thread.
 pub fn run(driver: impl Future<Output = io::Result<()>> + Send + 'static) -> JoinHandle<io::Result<()>> {
-    std::thread::spawn(|| smol::block_on(driver))
+    std::thread::spawn(|| smol::block_on(within(driver)))
 }
 
 /// Waits for it to end.

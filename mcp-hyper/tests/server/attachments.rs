@@ -11,7 +11,7 @@ use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use mcp_hyper::mcp_proto::front::{Attachments, Context, NoArguments, Router};
 use mcp_hyper::mcp_proto::schema::Tool;
-use mcp_hyper::{PeerAddress, ServerOptions, TlsPeer, http};
+use mcp_hyper::{PeerAddress, TlsPeer, http};
 use serde_json::{Value, json};
 use smol::net::TcpStream;
 
@@ -47,7 +47,7 @@ fn mirrored(body: &str) -> Value {
 #[test]
 fn handlers_read_the_head_and_the_address_of_their_requests_in_both_eras() {
     let (listener, address) = listener();
-    run(ServerOptions::new(mirror()).listen(listener).1);
+    run(serving(mirror()).listen(listener).1);
     let mut client = RawClient::connect(address);
     let port = client.stream.local_addr().unwrap().port();
     let (headers, body) = call("mirror", &json!({}), Progress::Unwanted);
@@ -75,7 +75,7 @@ fn handlers_read_the_head_and_the_address_of_their_requests_in_both_eras() {
 
 #[test]
 fn handlers_read_the_values_that_the_application_attached() {
-    let (service, _driver) = ServerOptions::new(mirror()).service();
+    let (service, _driver) = serving(mirror()).service();
     let (headers, body) = call("mirror", &json!({}), Progress::Unwanted);
     bounded(async {
         // To a connection.
@@ -109,7 +109,7 @@ fn handlers_read_the_values_that_the_application_attached() {
 #[test]
 fn handlers_read_the_address_behind_a_trusted_proxy() {
     let (listener, address) = listener();
-    let options = ServerOptions::new(mirror()).trusted_proxies(["127.0.0.1".parse().unwrap()]);
+    let options = serving(mirror()).trusted_proxies(["127.0.0.1".parse().unwrap()]);
     run(options.listen(listener).1);
     let mut client = RawClient::connect(address);
     let port = client.stream.local_addr().unwrap().port();
@@ -136,7 +136,7 @@ fn handlers_read_the_certificate_of_an_encrypted_client() {
     let config = ServerConfig::builder().with_client_cert_verifier(verifier);
     let config = config.with_single_cert(vec![server.clone()], server_key).unwrap();
     let (listener, address) = listener();
-    run(ServerOptions::new(mirror()).tls(config).listen(listener).1);
+    run(serving(mirror()).tls(config).listen(listener).1);
 
     let config = ClientConfig::builder().with_root_certificates(trusting(&server));
     let mut config = config.with_client_auth_cert(vec![client], client_key).unwrap();

@@ -19,7 +19,7 @@ use serde_json::json;
 #[test]
 fn server_serves_connections_of_a_custom_accept_loop() {
     let log = HandlerLog::default();
-    let (listener, address) = listener();
+    let (listener, address) = smol_listener();
     let (service, driver) = ServerOptions::new(router(&log)).service();
     let accepting = service.clone();
     let server = run(driver);
@@ -74,7 +74,7 @@ async fn route(mcp: HttpService, request: Request<Incoming>) -> Result<Response<
 
 #[test]
 fn service_serves_requests_of_a_custom_router() {
-    let (listener, address) = listener();
+    let (listener, address) = smol_listener();
     let (mcp, driver) = ServerOptions::new(router(&HandlerLog::default())).any_path().service();
     run(driver);
     std::thread::spawn(move || {
@@ -101,7 +101,7 @@ fn service_serves_requests_of_a_custom_router() {
 #[test]
 fn application_can_spawn_connections_on_an_executor() {
     let log = HandlerLog::default();
-    let (listener, address) = listener();
+    let (listener, address) = smol_listener();
     let options = ServerOptions::new(router(&log));
     let (server, driver) = options.listen_with(listener, |task| smol::spawn(task).detach());
     let driver = run(driver);
@@ -119,7 +119,7 @@ fn application_can_spawn_connections_on_an_executor() {
 #[test]
 fn dropping_the_driver_ends_its_connections_on_any_executor() {
     let log = HandlerLog::default();
-    let (listener, address) = listener();
+    let (listener, address) = smol_listener();
     let options = ServerOptions::new(router(&log));
     let (_, driver) = options.listen_with(listener, |task| smol::spawn(task).detach());
     let driver = smol::spawn(driver);
@@ -133,7 +133,7 @@ fn dropping_the_driver_ends_its_connections_on_any_executor() {
 
 #[test]
 fn local_handlers_stay_on_their_thread() {
-    let (listener, address) = listener();
+    let (listener, address) = smol_listener();
     let server = std::thread::spawn(move || {
         let name = Rc::new("local".to_owned());
         let tool = Tool::new("name", "", json!({ "type": "object" }));

@@ -1,7 +1,6 @@
 //! Requests and responses over HTTP/1.1, as bytes on a socket.
 
 use crate::common::server::*;
-use mcp_hyper::ServerOptions;
 use serde_json::json;
 
 struct TestServer {
@@ -12,7 +11,7 @@ struct TestServer {
 fn start_server() -> TestServer {
     let log = HandlerLog::default();
     let (listener, address) = listener();
-    let (_, driver) = ServerOptions::new(router(&log)).listen(listener);
+    let (_, driver) = serving(router(&log)).listen(listener);
     run(driver);
     TestServer { log, address }
 }

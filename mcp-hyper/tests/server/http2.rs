@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::{Response, StatusCode};
+use mcp_hyper::ServerLimits;
 use mcp_hyper::rustls::pki_types::{PrivateKeyDer, ServerName};
 use mcp_hyper::rustls::{ClientConfig, RootCertStore, ServerConfig};
-use mcp_hyper::{ServerLimits, ServerOptions};
 use serde_json::json;
 use smol::net::TcpStream;
 
@@ -20,7 +20,7 @@ const SHORT_WAIT: Duration = Duration::from_millis(200);
 fn start_server(change: impl FnOnce(&mut ServerLimits)) -> (SocketAddr, HandlerLog) {
     let log = HandlerLog::default();
     let (listener, address) = listener();
-    let (_, driver) = ServerOptions::new(router(&log)).limits(change).listen(listener);
+    let (_, driver) = serving(router(&log)).limits(change).listen(listener);
     run(driver);
     (address, log)
 }
@@ -144,7 +144,7 @@ fn start_tls_server(change: impl FnOnce(&mut ServerLimits)) -> TlsServer {
     let config = ServerConfig::builder().with_no_client_auth();
     let config = config.with_single_cert(vec![certified.cert.der().clone()], key).unwrap();
     let (listener, address) = listener();
-    let options = ServerOptions::new(router(&HandlerLog::default())).tls(config).limits(change);
+    let options = serving(router(&HandlerLog::default())).tls(config).limits(change);
     run(options.listen(listener).1);
     let mut roots = RootCertStore::empty();
     roots.add(certified.cert.der().clone()).unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::server::*;
 use mcp_hyper::mcp_proto::transport::http::server::HttpServerConfig;
-use mcp_hyper::{ConnectionError, ConnectionLimit, Listener, ServerError, ServerLimits, ServerOptions};
+use mcp_hyper::{ConnectionError, ConnectionLimit, Listener, ServerError, ServerLimits};
 use serde_json::json;
 
 const SHORT_WAIT: Duration = Duration::from_millis(200);
@@ -28,7 +28,7 @@ fn start_configured(
     let errors = Errors::default();
     let (listener, address) = listener();
     let seen = errors.clone();
-    let options = ServerOptions::new(router(&log)).configure(configure).limits(change);
+    let options = serving(router(&log)).configure(configure).limits(change);
     let options = options.on_error(move |error| {
         let error = match error {
             ServerError::Connection(ConnectionError::LimitReached(overrun)) => format!("{overrun:?}"),
@@ -229,7 +229,7 @@ fn server_pauses_after_accept_errors_and_continues() {
     let listener = FailingListener { errors, listener, asked: asked.clone() };
     let shown = Errors::default();
     let seen = shown.clone();
-    let options = ServerOptions::new(router(&HandlerLog::default()));
+    let options = serving(router(&HandlerLog::default()));
     let options = options.on_error(move |error| seen.lock().unwrap().push(error.to_string()));
     let (_, driver) = options.listen(listener);
     run(driver);

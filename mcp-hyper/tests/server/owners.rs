@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::task::{Context, Poll, ready};
 
-use mcp_hyper::{Listener, ServerOptions};
+use mcp_hyper::Listener;
 use serde_json::json;
 use smol::io::{AsyncRead, AsyncWrite};
-use smol::net::TcpListener;
 
-use crate::common::server::{HandlerLog, Progress, RawClient, in_session, listener, router, run, text};
+use crate::common::runtime::ServerListener as TcpListener;
+use crate::common::server::{
+    HandlerLog, Progress, RawClient, in_session, listener, router, run, serving, text,
+};
 
 type Io = <TcpListener as Listener>::Io;
 
@@ -46,7 +48,7 @@ impl Listener for ReaddressingListener {
     type Io = ReaddressedSocket;
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ReaddressedSocket>> {
-        let io = ready!(self.0.poll_accept(cx))?;
+        let io = ready!(Listener::poll_accept(&mut self.0, cx))?;
         Poll::Ready(Ok(ReaddressedSocket(io, IpAddr::from([192, 0, 2, self.1.load(SeqCst)]))))
     }
 
@@ -61,7 +63,7 @@ const EVE: u8 = 66;
 fn client_with_many_connections_loses_one_to_a_new_client() {
     let (listener, address) = listener();
     let next = Arc::new(AtomicU8::new(EVE));
-    let options = ServerOptions::new(router(&HandlerLog::default())).limits(|limits| limits.connections = 3);
+    let options = serving(router(&HandlerLog::default())).limits(|limits| limits.connections = 3);
     let (_server, driver) = options.listen(ReaddressingListener(listener, next.clone()));
     run(driver);
     let connect = |from: u8, message: &str| {
@@ -115,7 +117,7 @@ fn is_alive(address: SocketAddr, session: &str) -> bool {
 /// Whether a client's session survives while another client opens many, behind one proxy.
 fn survives(trusted: &[&str]) -> bool {
     let (listener, address) = listener();
-    let options = ServerOptions::new(router(&HandlerLog::default()))
+    let options = serving(router(&HandlerLog::default()))
         .configure(|config| config.max_sessions = 4)
         .trusted_proxies(trusted.iter().map(|proxy| proxy.parse().unwrap()));
     let (_server, driver) = options.listen(listener);

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::common::server::{
     HandlerLog, PATIENCE, Progress, RawClient, ResponseHead, call, ended, http2, listener, request, router,
-    run, wait_until,
+    run, serving, wait_until,
 };
 
 fn tools() -> Router {
@@ -118,7 +118,7 @@ impl ProtectedServer {
     fn start_with(protect: impl FnOnce(ServerOptions, &str) -> ServerOptions) -> Self {
         let (listener, address) = listener();
         let url = format!("http://{address}/mcp");
-        let (server, driver) = protect(ServerOptions::new(tools()), &url).listen(listener);
+        let (server, driver) = protect(serving(tools()), &url).listen(listener);
         Self { address, url, server, running: run(driver) }
     }
 

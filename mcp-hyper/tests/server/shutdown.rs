@@ -8,7 +8,7 @@ use crate::common::server::*;
 use mcp_hyper::mcp_proto::front::Router;
 use mcp_hyper::mcp_proto::front::http::HttpServer;
 use mcp_hyper::mcp_proto::peer::server::ListKind;
-use mcp_hyper::{ServerOptions, serve};
+use mcp_hyper::serve;
 use serde_json::json;
 
 struct TestServer {
@@ -21,7 +21,7 @@ struct TestServer {
 fn start_server(close_timeout: Duration) -> TestServer {
     let log = HandlerLog::default();
     let (listener, address) = listener();
-    let options = ServerOptions::new(router(&log)).configure(|config| {
+    let options = serving(router(&log)).configure(|config| {
         std::sync::Arc::make_mut(&mut config.server).close_timeout = close_timeout;
     });
     let (server, driver) = options.listen(listener);

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use blocking::unblock;
 use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 use sha2::{Digest as _, Sha256};
 
 use super::{StoreFuture, TokenStore};
+use crate::runtime::{AnyRuntime, Runtime};
 
 /// First line of every file.
 const HEADING: &str = "mcp tokens 1";
@@ -30,12 +30,21 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug)]
 pub struct FileStore {
     folder: PathBuf,
+    runtime: AnyRuntime,
 }
 
 impl FileStore {
     /// A store in this folder, which is created when the first record is stored.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+        Self { folder: folder.into(), runtime: AnyRuntime::default() }
+    }
+
+    /// Sets the runtime, on whose threads for blocking work files are read and written. Default:
+    /// [`DefaultRuntime`](crate::DefaultRuntime).
+    #[must_use]
+    pub fn runtime(mut self, runtime: impl Runtime) -> Self {
+        self.runtime = AnyRuntime::new(runtime);
+        self
     }
 
     fn record_file(&self, key: &str) -> RecordFile {
@@ -50,7 +59,9 @@ impl FileStore {
 impl TokenStore for FileStore {
     fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
         let place = self.record_file(key);
-        Box::pin(unblock(move || place.read().map_err(|error| place.describe_error(&error))))
+        let reading =
+            self.runtime.blocking(move || place.read().map_err(|error| place.describe_error(&error)));
+        Box::pin(async { reading.await? })
     }
 
     fn swap<'a>(
@@ -60,9 +71,10 @@ impl TokenStore for FileStore {
         record: Option<Record>,
     ) -> StoreFuture<'a, SaveOutcome> {
         let place = self.record_file(key);
-        Box::pin(unblock(move || {
+        let writing = self.runtime.blocking(move || {
             place.swap(expected, record.as_ref()).map_err(|error| place.describe_error(&error))
-        }))
+        });
+        Box::pin(async { writing.await? })
     }
 }
 

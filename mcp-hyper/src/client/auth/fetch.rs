@@ -27,7 +27,7 @@ use crate::client::send_error::error_chain;
 use crate::client::target::Target;
 use crate::client::tls::TlsOptions;
 use crate::client::transport::Transport;
-use crate::runtime::{Runtime, Smol};
+use crate::runtime::{AnyRuntime, Runtime};
 
 /// The response to a fetch.
 pub(crate) struct FetchResponse {
@@ -75,11 +75,15 @@ fn fetch_task<R: Runtime>(
 /// Time limit of a fetch without a client, from the name lookup to the last byte of the response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Performs a fetch that belongs to no client: with smol's sockets, the proxies of the environment, and the default
-/// trust roots. The error's text is shown to the user.
-pub(crate) async fn fetch_once(fetch: Fetch, policy: FetchPolicy) -> Result<FetchResponse, String> {
+/// Performs a fetch that belongs to no client: with the proxies of the environment, and the default trust roots. The error's text is shown to the user.
+pub(crate) async fn fetch_once(
+    runtime: AnyRuntime,
+    fetch: Fetch,
+    policy: FetchPolicy,
+) -> Result<FetchResponse, String> {
+    let timer = runtime.timer();
     let connector = Connector {
-        runtime: Smol,
+        runtime,
         proxy: Proxy::from_environment().map_err(|error| error.to_string())?,
         unix_socket: None,
         prior_knowledge: false,
@@ -104,7 +108,7 @@ pub(crate) async fn fetch_once(fetch: Fetch, policy: FetchPolicy) -> Result<Fetc
         }
     });
     or(performed, async {
-        Smol.timer().sleep(PATIENCE).await;
+        timer.sleep(PATIENCE).await;
         Err(format!("no answer within {PATIENCE:?}"))
     })
     .await

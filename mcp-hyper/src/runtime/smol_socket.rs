@@ -1,0 +1,139 @@
+//! Sockets on smol's reactor.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use async_io::Async;
+use futures_lite::{AsyncRead, AsyncWrite};
+
+/// A connected socket that is read and written only when the reactor says that it is ready.
+///
+/// `async_io`'s own type tries every operation first, in every poll: most of these system calls find nothing. Its
+/// `close` does not shut down the write side either.
+pub struct SmolSocket<T> {
+    socket: Async<T>,
+    awaits_read: bool,
+    awaits_write: bool,
+}
+
+impl<T> SmolSocket<T> {
+    pub(crate) fn new(socket: Async<T>) -> Self {
+        Self { socket, awaits_read: false, awaits_write: false }
+    }
+}
+
+impl SmolSocket<TcpStream> {
+    /// The peer's address, unless it has disconnected already.
+    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
+        self.socket.get_ref().peer_addr().ok()
+    }
+}
+
+#[cfg(unix)]
+impl SmolSocket<UnixStream> {
+    /// The peer's address, which has a path if the peer has bound its socket to one.
+    pub(crate) fn peer_address(&self) -> Option<std::os::unix::net::SocketAddr> {
+        self.socket.get_ref().peer_addr().ok()
+    }
+}
+
+/// The blocking operations of a socket.
+#[doc(hidden)]
+pub trait RawSocket {
+    fn receive(&self, buf: &mut [u8]) -> io::Result<usize>;
+    fn send(&self, buf: &[u8]) -> io::Result<usize>;
+    fn close_write(&self) -> io::Result<()>;
+}
+
+impl RawSocket for TcpStream {
+    fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut socket = self;
+        socket.read(buf)
+    }
+
+    fn send(&self, buf: &[u8]) -> io::Result<usize> {
+        let mut socket = self;
+        socket.write(buf)
+    }
+
+    fn close_write(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+#[cfg(unix)]
+impl RawSocket for UnixStream {
+    fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut socket = self;
+        socket.read(buf)
+    }
+
+    fn send(&self, buf: &[u8]) -> io::Result<usize> {
+        let mut socket = self;
+        socket.write(buf)
+    }
+
+    fn close_write(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+impl<T: RawSocket + Unpin> AsyncRead for SmolSocket<T> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            if self.awaits_read {
+                ready!(self.socket.poll_readable(cx))?;
+                self.awaits_read = false;
+            }
+            match self.socket.get_ref().receive(buf) {
+                Ok(count) => {
+                    // A read that leaves room has emptied the socket. If more arrives, the reactor says so.
+                    self.awaits_read = 0 < count && count < buf.len();
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.awaits_read = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl<T: RawSocket + Unpin> AsyncWrite for SmolSocket<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            if self.awaits_write {
+                ready!(self.socket.poll_writable(cx))?;
+                self.awaits_write = false;
+            }
+            match self.socket.get_ref().send(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.awaits_write = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(match self.socket.get_ref().close_write() {
+            // The peer has already disconnected.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            closed => closed,
+        })
+    }
+}
+
+impl<T> fmt::Debug for SmolSocket<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SmolSocket").finish_non_exhaustive()
+    }
+}
