@@ -89,9 +89,7 @@ impl Http1 {
             TargetForm::Absolute { .. } => target.absolute_form(),
         };
         let headers = request.headers_mut();
-        if let Ok(host) = HeaderValue::try_from(target.origin.authority()) {
-            headers.insert(header::HOST, host);
-        }
+        headers.insert(header::HOST, target.host.clone());
         match &self.target_form {
             TargetForm::Absolute { credentials: Some(credentials) } => {
                 headers.insert(header::PROXY_AUTHORIZATION, credentials.clone());

@@ -148,8 +148,14 @@ fn is_reserved(name: &HeaderName) -> bool {
 
 /// Whether the header's value must not be shown.
 pub(super) fn is_secret(name: &HeaderName) -> bool {
+    if PUBLIC.contains(&name.as_str()) {
+        return false;
+    }
     *name == "dpop" || SECRET_WORDS.iter().any(|word| name.as_str().contains(word))
 }
+
+/// Headers of almost every request, which need no search for secret words.
+const PUBLIC: &[&str] = &["accept", "content-type", "mcp-method", "mcp-name", "mcp-protocol-version"];
 
 /// Parts of the names of headers with secret values: `x-api-key`, `set-cookie`, `proxy-authorization`,
 /// `mcp-session-id`.

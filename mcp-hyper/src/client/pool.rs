@@ -1,6 +1,6 @@
 //! Connection pools, one per origin.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use http::Request;
@@ -20,11 +20,11 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// The connections to one origin, and the requests that wait for one.
 #[derive(Default)]
 pub(super) struct Pool {
-    /// Idle connections by their expiry. The most recently used one is used next.
-    idle: BTreeMap<(Instant, u64), Http1>,
+    /// Idle connections in the order of their expiry. The most recently used one is used next.
+    idle: VecDeque<(Instant, Http1)>,
     shared: BTreeMap<u64, SharedConnection>,
     /// Waiting requests, in the order of their exchanges.
-    waiting: BTreeMap<ExchangeId, (Target, Request<BufferedBody>)>,
+    waiting: VecDeque<(ExchangeId, Target, Request<BufferedBody>)>,
     /// Number of connections being opened.
     opening: usize,
     /// Number of concurrent requests that a connection accepts, as far as known.
@@ -58,11 +58,14 @@ pub(super) struct PooledConnection {
 
 impl Pool {
     pub(super) fn wait(&mut self, exchange: ExchangeId, target: Target, request: Request<BufferedBody>) {
-        self.waiting.insert(exchange, (target, request));
+        let at = self.waiting.partition_point(|(other, ..)| *other < exchange);
+        self.waiting.insert(at, (exchange, target, request));
     }
 
     pub(super) fn remove(&mut self, exchange: ExchangeId) {
-        self.waiting.remove(&exchange);
+        if let Ok(at) = self.waiting.binary_search_by_key(&exchange, |(waiting, ..)| *waiting) {
+            self.waiting.remove(at);
+        }
     }
 
     /// Takes the next waiting request that a connection is ready for.
@@ -74,7 +77,7 @@ impl Pool {
             return None;
         }
         let lent = self.checkout(now)?;
-        let (exchange, (target, request)) = self.waiting.pop_first()?;
+        let (exchange, target, request) = self.waiting.pop_front()?;
         Some((exchange, target, request, lent))
     }
 
@@ -122,7 +125,7 @@ impl Pool {
         let served = self.opening * self.expected_streams();
         let mut failed = Vec::new();
         while self.waiting.len() > served
-            && let Some((exchange, _)) = self.waiting.pop_first()
+            && let Some((exchange, ..)) = self.waiting.pop_front()
         {
             failed.push(exchange);
         }
@@ -138,8 +141,9 @@ impl Pool {
         kept: Option<Duration>,
     ) {
         let idle = kept.map_or(idle, |kept| idle.min(kept.saturating_sub(MARGIN)));
-        self.next_number += 1;
-        self.idle.insert((now + idle, self.next_number), connection);
+        let until = now + idle;
+        let at = self.idle.partition_point(|(other, _)| *other <= until);
+        self.idle.insert(at, (until, connection));
     }
 
     /// Releases a request's share of a shared connection.
@@ -173,7 +177,7 @@ impl Pool {
                 return Some(PooledConnection { connection, shared: Some(*number) });
             }
         }
-        while let Some(((until, _), connection)) = self.idle.pop_last() {
+        while let Some((until, connection)) = self.idle.pop_back() {
             // A new connection must first be known to work.
             if !connection.used || (until > now && connection.sender.is_ready()) {
                 return Some(PooledConnection { connection: Connection::Http1(connection), shared: None });
@@ -184,11 +188,7 @@ impl Pool {
 
     /// Closes connections that were idle for too long.
     pub(super) fn expire(&mut self, now: Instant, idle: Duration) {
-        while let Some(entry) = self.idle.first_entry()
-            && entry.key().0 <= now
-        {
-            entry.remove();
-        }
+        while self.idle.pop_front_if(|(until, _)| *until <= now).is_some() {}
         self.shared.retain(|_, shared| shared.requests > 0 || shared.idle_since + idle > now);
     }
 
@@ -196,7 +196,7 @@ impl Pool {
     pub(super) fn next_expiry(&self, idle: Duration) -> Option<Instant> {
         let shared = self.shared.values().filter(|shared| shared.requests == 0);
         let shared = shared.map(|shared| shared.idle_since + idle);
-        shared.chain(self.idle.first_key_value().map(|((until, _), _)| *until)).min()
+        shared.chain(self.idle.front().map(|(until, _)| *until)).min()
     }
 
     /// Whether the pool holds no connection, no request, and no knowledge about the server.

@@ -66,6 +66,8 @@ impl Origin {
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) origin: Arc<Origin>,
+    /// The value of the `host` header.
+    pub(super) host: HeaderValue,
     pub(super) path: PathAndQuery,
     /// User and password of the URL, as a value of `authorization`.
     pub(super) credentials: Option<HeaderValue>,
@@ -105,8 +107,10 @@ impl Target {
             Some(port) => port.as_u16(),
             None => scheme.default_port(),
         };
+        let origin = Origin { scheme, host, port };
         Some(Self {
-            origin: Arc::new(Origin { scheme, host, port }),
+            host: HeaderValue::try_from(origin.authority()).ok()?,
+            origin: Arc::new(origin),
             path: uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/")),
             credentials: credentials(authority),
         })
