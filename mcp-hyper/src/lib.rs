@@ -35,6 +35,7 @@
 //! |---|---|
 //! | `client` (default) | clients of servers at a URL |
 //! | `server` (default) | servers, and services to embed |
+//! | `http2` (default) | HTTP/2 beside HTTP/1.1, negotiated over TLS |
 //! | `smol` (default) | smol's sockets and timers, [under any executor](Runtime) |
 //! | `tokio` | Tokio's sockets and timers, for drivers that a Tokio runtime polls; `Tokio` implements [`Runtime`] |
 //! | `platform-roots` (default) | TLS with the system's root certificates |
@@ -47,7 +48,7 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 #![cfg_attr(
-    not(all(feature = "auth", feature = "server")),
+    not(all(feature = "auth", feature = "server", feature = "http2")),
     allow(dead_code, unreachable_pub, reason = "not every feature uses all of it")
 )]
 

@@ -7,7 +7,9 @@ use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, ConfigBuilder, WantsVerifier};
 
 /// ALPN protocols, in order of preference.
-pub(crate) const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
+pub(crate) const PROTOCOLS: &[&[u8]] = if cfg!(feature = "http2") { &[HTTP2, HTTP1] } else { &[HTTP1] };
+/// The ALPN name of HTTP/1.1.
+const HTTP1: &[u8] = b"http/1.1";
 /// The ALPN name of HTTP/2.
 pub(crate) const HTTP2: &[u8] = b"h2";
 
@@ -28,7 +30,7 @@ pub(crate) fn default_client() -> Result<Arc<ClientConfig>, String> {
 /// Adds this crate's ALPN protocols, unless the application has set some.
 pub(crate) fn with_protocols(mut config: ClientConfig) -> Arc<ClientConfig> {
     if config.alpn_protocols.is_empty() {
-        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        config.alpn_protocols = PROTOCOLS.iter().map(|name| name.to_vec()).collect();
     }
     Arc::new(config)
 }

@@ -7,18 +7,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_lite::StreamExt as _;
 use futures_lite::future::or;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderValue, Request, header};
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1;
 use mcp_proto::HumanDuration;
 
 use super::body::BufferedBody;
 use super::dial_error::{self, DialError};
+use super::http2::Http2;
 use super::proxy::{self, Proxy};
 use super::target::{Origin, Scheme, Target};
 use super::tls::TlsOptions;
@@ -27,12 +27,8 @@ use crate::runtime::{Endpoint, Runtime, Stream};
 
 /// Delay before the next address is tried while an earlier one has not answered. RFC 8305, section 5.
 const STAGGER: Duration = Duration::from_millis(250);
-/// Flow-control window of one HTTP/2 stream, in bytes.
-const STREAM_WINDOW: u32 = 256 * 1024;
-/// Flow-control window of an HTTP/2 connection, in bytes: large enough that unread streams do not block the others.
-const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
 
-type Io = crate::io::HyperIo<Box<dyn Stream>>;
+pub(super) type Io = crate::io::HyperIo<Box<dyn Stream>>;
 
 /// A future that drives a connection, polled by the client's driver.
 pub(super) type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -60,16 +56,6 @@ pub(super) struct Http1 {
     target_form: TargetForm,
     /// Whether it has served a request before.
     pub(super) used: bool,
-}
-
-/// An HTTP/2 connection, for many concurrent requests.
-#[derive(Clone)]
-pub(super) struct Http2 {
-    pub(super) sender: http2::SendRequest<BufferedBody>,
-    /// Whether it has served a request before.
-    pub(super) used: bool,
-    /// Absent once the connection has ended: dropping it returns the requests that it queued.
-    task: Arc<Mutex<Option<http2::Connection<Io, BufferedBody, BackgroundTasks>>>>,
 }
 
 /// The form of a request's target.
@@ -101,39 +87,17 @@ impl Http1 {
     }
 }
 
-impl Http2 {
-    /// Rewrites a request's target and headers for this connection, whichever it was prepared for before.
-    pub(super) fn set_target(request: &mut Request<BufferedBody>, target: &Target) {
-        *request.uri_mut() = target.absolute_form();
-        // The URL contains the host; the header may remain from an attempt through a proxy.
-        request.headers_mut().remove(header::HOST);
-        request.headers_mut().remove(header::PROXY_AUTHORIZATION);
-    }
-
-    /// Maximum number of concurrent requests that the server accepts; 0 once the connection has ended.
-    pub(super) fn limit(&self) -> usize {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        task.as_ref().map_or(0, http2::Connection::current_max_send_streams)
-    }
-}
-
 /// Futures that drive connections, queued until the client's driver takes them.
 #[derive(Clone, Default)]
 pub(super) struct BackgroundTasks(Arc<Mutex<Vec<Background>>>);
 
 impl BackgroundTasks {
-    fn push(&self, future: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn push(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(future));
     }
 
     pub(super) fn take(&self) -> Vec<Background> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for BackgroundTasks {
-    fn execute(&self, future: F) {
-        self.push(future);
     }
 }
 
@@ -221,7 +185,11 @@ impl<R: Runtime> Connector<R> {
             (stream, speaks_http2) = self.tls.encrypt(stream, &origin.host).await?;
         }
         let io = crate::io::HyperIo(stream);
-        if speaks_http2 { self.handshake_http2(io).await } else { self.handshake_http1(io, form).await }
+        if speaks_http2 {
+            Http2::handshake(io, &self.background).await.map(Connection::Http2)
+        } else {
+            self.handshake_http1(io, form).await
+        }
     }
 
     async fn handshake_http1(&self, io: Io, form: TargetForm) -> io::Result<Connection> {
@@ -229,17 +197,6 @@ impl<R: Runtime> Connector<R> {
         // The connection's requests report its errors.
         self.background.push(async move { drop(connection.await) });
         Ok(Connection::Http1(Http1 { sender, target_form: form, used: false }))
-    }
-
-    async fn handshake_http2(&self, io: Io) -> io::Result<Connection> {
-        let greeting = http2::Builder::new(self.background.clone())
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .handshake(io);
-        let (sender, task) = greeting.await.map_err(io::Error::other)?;
-        let task = Arc::new(Mutex::new(Some(task)));
-        self.background.push(DrivenConnection(task.clone()));
-        Ok(Connection::Http2(Http2 { sender, used: false, task }))
     }
 
     async fn dial_proxy(&self, server: &proxy::ProxyServer) -> io::Result<Box<dyn Stream>> {
@@ -288,23 +245,6 @@ impl<R: Runtime> Connector<R> {
                 None => {}
             }
         }
-    }
-}
-
-/// Polls a connection that is accessed by others between the polls.
-struct DrivenConnection(Arc<Mutex<Option<http2::Connection<Io, BufferedBody, BackgroundTasks>>>>);
-
-impl Future for DrivenConnection {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut task = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(connection) = &mut *task {
-            // The connection's requests report its errors.
-            let _ = ready!(Pin::new(connection).poll(cx));
-        }
-        *task = None;
-        Poll::Ready(())
     }
 }
 

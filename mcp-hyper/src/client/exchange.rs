@@ -15,8 +15,9 @@ use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
 use super::auth::{FetchId, FetchResponse};
 use super::body::BufferedBody;
-use super::connector::{Background, Connection, Http1, Http2};
+use super::connector::{Background, Connection, Http1};
 use super::dial_error::DialError;
+use super::http2::Http2;
 use super::send_error::{SendError, error_chain};
 use super::target::{Origin, Target};
 
@@ -184,20 +185,19 @@ async fn send_http1(
 
 async fn send_http2(
     exchange: ExchangeId,
-    mut request: Request<BufferedBody>,
+    request: Request<BufferedBody>,
     target: Target,
     mut connection: Http2,
 ) -> TaskOutcome {
-    Http2::set_target(&mut request, &target);
-    match connection.sender.try_send_request(request).await {
+    match connection.send(request, &target).await {
         Ok(response) => {
             let (head, body) = response.into_parts();
             let answer = OpenResponse { origin: target.origin, body, connection: None, keep: None };
             TaskOutcome::Answered { exchange, status: head.status, headers: head.headers, answer }
         }
-        Err(error) => {
-            let on = if connection.used { ConnectionUse::Reused } else { ConnectionUse::New };
-            TaskOutcome::Unanswered { exchange, target, failure: error.into(), connection_use: on }
+        Err(failure) => {
+            let on = if connection.is_used() { ConnectionUse::Reused } else { ConnectionUse::New };
+            TaskOutcome::Unanswered { exchange, target, failure, connection_use: on }
         }
     }
 }

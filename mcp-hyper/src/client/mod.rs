@@ -7,6 +7,8 @@ mod connector;
 mod dial_error;
 mod exchange;
 mod headers;
+#[cfg_attr(not(feature = "http2"), path = "no_http2.rs")]
+mod http2;
 mod options;
 mod pool;
 mod proxy;

@@ -252,6 +252,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
 
     /// Uses HTTP/2 on unencrypted connections, without a fallback: the server must be known to support it. Encrypted
     /// connections negotiate the version by ALPN.
+    #[cfg(feature = "http2")]
     pub fn http2_prior_knowledge(mut self) -> Self {
         self.prior_knowledge = true;
         self

@@ -8,7 +8,8 @@ use mcp_proto::Instant;
 use mcp_proto::transport::http::ExchangeId;
 
 use super::body::BufferedBody;
-use super::connector::{Connection, Http1, Http2};
+use super::connector::{Connection, Http1};
+use super::http2::Http2;
 use super::target::Target;
 
 /// Assumed number of concurrent requests on an HTTP/2 connection until the server announces its limit: the minimum that
@@ -157,7 +158,7 @@ impl Pool {
     /// Records that a shared connection has served a request.
     pub(super) fn note_served(&mut self, shared: u64) {
         if let Some(shared) = self.shared.get_mut(&shared) {
-            shared.connection.used = true;
+            shared.connection.note_served();
             self.stream_limit = StreamLimit::Many(shared.connection.limit());
         }
     }
@@ -168,7 +169,7 @@ impl Pool {
     }
 
     fn checkout(&mut self, now: Instant) -> Option<PooledConnection> {
-        self.shared.retain(|_, shared| !shared.connection.sender.is_closed());
+        self.shared.retain(|_, shared| !shared.connection.is_closed());
         let expected = self.expected_streams();
         for (number, shared) in &mut self.shared {
             if shared.has_room(expected) {
@@ -214,6 +215,6 @@ impl SharedConnection {
     /// its limit, so `expected` is the limit from its other connections.
     fn has_room(&self, expected: usize) -> bool {
         let limit = self.connection.limit();
-        self.requests < if self.connection.used { limit } else { limit.min(expected) }
+        self.requests < if self.connection.is_used() { limit } else { limit.min(expected) }
     }
 }

@@ -5,6 +5,8 @@ use std::error::Error;
 use hyper::client::conn::TrySendError;
 use mcp_proto::transport::http::SentState;
 
+use super::http2::loss;
+
 /// Why a request got no response.
 pub(super) enum SendError<T> {
     /// The connection ended before any of the request was written, so the request is returned.
@@ -42,22 +44,32 @@ impl<T> From<TrySendError<T>> for SendError<T> {
 }
 
 impl<T> SendError<T> {
-    /// With HTTP/2, the server names requests that it did not process: RFC 9113, section 8.7.
     fn lost(error: &hyper::Error, detail: String) -> Self {
         let mut source = error.source();
         while let Some(error) = source {
-            if let Some(error) = error.downcast_ref::<h2::Error>() {
-                let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-                // GOAWAY ends only those streams that are above the last one that the server processed.
-                let gone = error.is_go_away();
-                let sent =
-                    if error.is_remote() && (refused || gone) { SentState::No } else { SentState::Maybe };
-                return Self::Lost { sent, detail, ends_connection: !error.is_reset() };
+            if let Some(Loss { sent, ends_connection }) = loss(error) {
+                return Self::Lost { sent, detail, ends_connection };
             }
             source = error.source();
         }
         Self::Lost { sent: SentState::Maybe, detail, ends_connection: true }
     }
+
+    /// The error's text.
+    #[cfg(feature = "auth")]
+    pub(super) fn into_detail(self) -> String {
+        match self {
+            Self::Unsent(_, detail) | Self::Lost { detail, .. } => detail,
+        }
+    }
+}
+
+/// What an error says about a lost request.
+pub(super) struct Loss {
+    /// Whether the server may have acted on the request.
+    pub(super) sent: SentState,
+    /// Whether the connection has also ended for other requests.
+    pub(super) ends_connection: bool,
 }
 
 /// The text of an error and all of its sources.

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use mcp_proto::front::{Attachments, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
+use super::http2::Http2;
 use super::limits::HEADERS;
 use super::maybe_tls::MaybeTlsStream;
 use super::monitor::{ConnectionLimit, ConnectionMonitor, HttpVersion, ShutdownOrder};
@@ -20,14 +21,14 @@ use super::preface::{Preface, Protocol};
 use super::registry::RegistryEntry;
 use super::service::{ConnectionService, HttpService};
 use super::socket::Socket;
-use super::streams::{Queue, ServerMode, Streams};
+use super::streams::{DemandQueue, ServerMode};
 use crate::io::HyperIo;
-use crate::time::{Alarm, Timers};
+use crate::time::Alarm;
 
 /// hyper's minimum buffer size for an HTTP/1 connection, in bytes.
 const LEAST_BUFFER: usize = 8192;
 /// Buffer limit in bytes per direction, unless the header limit is greater. Longer bodies pass through in pieces.
-const BUFFER: usize = 64 * 1024;
+pub(super) const BUFFER: usize = 64 * 1024;
 
 /// A future that serves one connection until it ends.
 ///
@@ -51,11 +52,6 @@ pub struct Connection<Io, H: ServerMode = SendHandlers> {
 }
 
 type Http1<Io, H> = http1::Connection<HyperIo<Socket<MaybeTlsStream<Io>>>, ConnectionService<H>>;
-type Http2<Io, H> = http2::Connection<
-    HyperIo<Socket<MaybeTlsStream<Io>>>,
-    ConnectionService<H>,
-    <H as ServerMode>::StreamQueue,
->;
 
 enum Stage<Io, H: ServerMode> {
     /// The TLS handshake, and the detection of the HTTP version.
@@ -64,10 +60,7 @@ enum Stage<Io, H: ServerMode> {
         preface: Preface,
     },
     Http1(Pin<Box<Http1<Io, H>>>),
-    Http2 {
-        connection: Pin<Box<Http2<Io, H>>>,
-        streams: Streams<H::Task>,
-    },
+    Http2(Http2<Io, H>),
     Closed,
 }
 
@@ -116,16 +109,18 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                 Stage::Http1(connection) => {
                     return connection.as_mut().poll(cx).map_err(ConnectionError::Http);
                 }
-                Stage::Http2 { connection, streams } => {
-                    // The connection and its streams can unblock each other.
-                    let ended = connection.as_mut().poll(cx);
-                    if ended.is_ready() {
-                        return ended.map_err(ConnectionError::Http);
-                    }
-                    ready!(streams.poll(cx));
-                }
+                Stage::Http2(connection) => return connection.poll(cx).map_err(ConnectionError::Http),
                 Stage::Closed => return Poll::Ready(Ok(())),
             }
+        }
+    }
+
+    fn http2(&self, socket: Socket<MaybeTlsStream<Io>>) -> Stage<Io, H> {
+        let serve = |queue| self.connection_service(queue);
+        match Http2::start(socket, &self.monitor, serve) {
+            Ok(connection) => Stage::Http2(connection),
+            // hyper refuses it there.
+            Err(socket) => self.http1(socket),
         }
     }
 
@@ -146,25 +141,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         Stage::Http1(Box::pin(builder.serve_connection(HyperIo(socket), service)))
     }
 
-    fn http2(&self, socket: Socket<MaybeTlsStream<Io>>) -> Stage<Io, H> {
-        self.monitor.set_version(HttpVersion::Http2);
-        let limits = self.monitor.limits();
-        let queue = Queue::new();
-        let mut builder = http2::Builder::new(H::StreamQueue::from(queue.clone()));
-        builder
-            .timer(SharedTimers(self.monitor.timers().clone()))
-            .max_concurrent_streams(limits.streams)
-            .max_header_list_size(limits.header_bytes)
-            .max_send_buf_size(BUFFER)
-            .keep_alive_interval(limits.ping_interval)
-            .keep_alive_timeout(limits.write_timeout);
-        let service = self.connection_service(Some(queue.clone()));
-        let connection = Box::pin(builder.serve_connection(HyperIo(socket), service));
-        let streams = Streams::new(queue, self.monitor.timers().clone(), limits.write_timeout);
-        Stage::Http2 { connection, streams }
-    }
-
-    fn connection_service(&self, queue: Option<Queue<H::Task>>) -> ConnectionService<H> {
+    fn connection_service(&self, queue: Option<DemandQueue<H>>) -> ConnectionService<H> {
         let (service, attachments) = (self.service.clone(), self.attachments.clone());
         ConnectionService::new(service, self.peer, attachments, self.monitor.clone(), queue)
     }
@@ -174,7 +151,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         match &mut self.stage {
             Stage::Handshaking { .. } | Stage::Closed => self.stage = Stage::Closed,
             Stage::Http1(connection) => connection.as_mut().graceful_shutdown(),
-            Stage::Http2 { connection, .. } => connection.as_mut().graceful_shutdown(),
+            Stage::Http2(connection) => connection.shut_down(),
         }
         self.monitor.note_retired();
     }
@@ -213,27 +190,6 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Future for Con
 impl<Io, H: ServerMode> fmt::Debug for Connection<Io, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").finish_non_exhaustive()
-    }
-}
-
-/// hyper requires a timer type that can be shared.
-struct SharedTimers(Timers);
-
-impl hyper::rt::Timer for SharedTimers {
-    fn sleep(&self, duration: std::time::Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        self.0.sleep(duration)
-    }
-
-    fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        self.0.sleep_until(deadline)
-    }
-
-    fn now(&self) -> std::time::Instant {
-        self.0.now()
-    }
-
-    fn reset(&self, sleep: &mut Pin<Box<dyn hyper::rt::Sleep>>, new_deadline: std::time::Instant) {
-        self.0.reset(sleep, new_deadline);
     }
 }
 

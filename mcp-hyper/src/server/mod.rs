@@ -7,6 +7,8 @@ mod entropy;
 mod exchange;
 #[cfg_attr(not(feature = "auth"), path = "no_guard.rs")]
 mod guard;
+#[cfg_attr(not(feature = "http2"), path = "no_http2.rs")]
+mod http2;
 mod limits;
 mod maybe_tls;
 mod monitor;
@@ -15,6 +17,7 @@ mod preface;
 mod registry;
 mod service;
 mod socket;
+#[cfg_attr(not(feature = "http2"), path = "no_streams.rs")]
 mod streams;
 
 use std::io;

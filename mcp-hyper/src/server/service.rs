@@ -24,7 +24,7 @@ use super::limits::ServerLimits;
 use super::maybe_tls::Tls;
 use super::monitor::{ConnectionMonitor, ExchangeGuard};
 use super::registry::ConnectionRegistry;
-use super::streams::{BodyDemand, Queue, ServerMode};
+use super::streams::{DemandQueue, ServerMode};
 use crate::fields::Headers;
 use crate::time::RuntimeClock;
 
@@ -215,7 +215,7 @@ pub(super) struct ConnectionService<H: ServerMode> {
     attachments: Attachments,
     monitor: Arc<ConnectionMonitor>,
     /// Receives the streams of an HTTP/2 connection.
-    queue: Option<Queue<H::Task>>,
+    queue: Option<DemandQueue<H>>,
 }
 
 impl<H: ServerMode> ConnectionService<H> {
@@ -224,7 +224,7 @@ impl<H: ServerMode> ConnectionService<H> {
         peer: Option<IpAddr>,
         attachments: Attachments,
         watch: Arc<ConnectionMonitor>,
-        queue: Option<Queue<H::Task>>,
+        queue: Option<DemandQueue<H>>,
     ) -> Self {
         Self { service, peer, attachments, monitor: watch, queue }
     }
@@ -237,12 +237,8 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let busy = ExchangeGuard::new(self.monitor.clone());
-        let pace = self.queue.as_ref().map(|queue| {
-            let pace = BodyDemand::default();
-            queue.announce(pace.clone());
-            pace
-        });
-        let attached = ConnectionHooks { exchange_guard: Some(busy), body_demand: pace };
+        let body_demand = self.queue.as_ref().map(DemandQueue::<H>::announce);
+        let attached = ConnectionHooks { exchange_guard: Some(busy), body_demand };
         self.service.exchange(request, self.peer, self.attachments.clone(), attached)
     }
 }

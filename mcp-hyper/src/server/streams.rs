@@ -47,6 +47,9 @@ impl ServerMode for LocalHandlers {
 #[doc(hidden)]
 pub struct Queue<T>(Arc<Mutex<Inbox<T>>>);
 
+/// The queue of a connection, for its service.
+pub(super) type DemandQueue<H> = Queue<<H as ServerMode>::Task>;
+
 struct Inbox<T> {
     /// Body demand of the stream that hyper starts next.
     next_demand: Option<BodyDemand>,
@@ -63,10 +66,12 @@ impl<T> Queue<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the body demand of the stream that hyper starts next. hyper starts a stream right after it has called the
-    /// service for it.
-    pub(super) fn announce(&self, pace: BodyDemand) {
-        self.inbox().next_demand = Some(pace);
+    /// Creates the body demand of the stream that hyper starts next. hyper starts a stream right after it has called
+    /// the service for it.
+    pub(super) fn announce(&self) -> BodyDemand {
+        let demand = BodyDemand::default();
+        self.inbox().next_demand = Some(demand.clone());
+        demand
     }
 
     fn start(&self, task: T) {

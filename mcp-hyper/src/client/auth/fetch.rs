@@ -19,11 +19,11 @@ use mcp_proto::auth::{Fetch, FetchId, FetchPolicy};
 use mcp_proto::transport::http::Verb;
 
 use crate::client::body::BufferedBody;
-use crate::client::connector::{BackgroundTasks, Connection, Connector, Http2};
+use crate::client::connector::{BackgroundTasks, Connection, Connector};
 use crate::client::exchange::{Task, TaskOutcome};
 use crate::client::headers::USER_AGENT;
 use crate::client::proxy::Proxy;
-use crate::client::send_error::error_chain;
+use crate::client::send_error::{SendError, error_chain};
 use crate::client::target::Target;
 use crate::client::tls::TlsOptions;
 use crate::client::transport::Transport;
@@ -132,14 +132,13 @@ async fn fetch_with<R: Runtime>(
         Connection::Http1(mut connection) => {
             connection.set_target(&mut request, &target);
             connection.sender.ready().await.map_err(|error| error_chain(&error))?;
-            connection.sender.send_request(request).await
+            connection.sender.send_request(request).await.map_err(|error| error_chain(&error))
         }
         Connection::Http2(mut connection) => {
-            Http2::set_target(&mut request, &target);
-            connection.sender.send_request(request).await
+            connection.send(request, &target).await.map_err(SendError::into_detail)
         }
     };
-    let (head, body) = sent.map_err(|error| error_chain(&error))?.into_parts();
+    let (head, body) = sent?.into_parts();
     Ok(FetchResponse { status: head.status, headers: head.headers, body: read(body, limit).await? })
 }
 

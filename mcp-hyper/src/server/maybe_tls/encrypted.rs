@@ -78,11 +78,13 @@ pub struct TlsPeer {
 }
 
 impl<H: HandlerMode> ServerOptions<H> {
-    /// Encrypts connections. If the configuration names no ALPN protocols, it gets those of HTTP/2 and HTTP/1.1.
+    /// Encrypts connections. If the configuration names no ALPN protocols, it gets HTTP/1.1 and, with the feature
+    /// `http2`, HTTP/2.
     pub fn tls(mut self, config: impl Into<Arc<ServerConfig>>) -> Self {
         let mut config = config.into();
         if config.alpn_protocols.is_empty() {
-            Arc::make_mut(&mut config).alpn_protocols = crate::tls::PROTOCOLS.map(<[u8]>::to_vec).into();
+            let protocols = crate::tls::PROTOCOLS.iter().map(|name| name.to_vec());
+            Arc::make_mut(&mut config).alpn_protocols = protocols.collect();
         }
         self.tls = Some(config.into());
         self
