@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,8 +17,8 @@ use futures_util::stream::FuturesUnordered;
 use mcp_proto::Instant;
 use mcp_proto::adapter::CacheContextEnder;
 use mcp_proto::auth::client::{
-    Action, AuthClient, AuthError, Event, LoginMode, RefusedRequest, RequestAuth, RetryDecision, SaveOutcome,
-    StoredRecord, TokenGeneration,
+    Action, AuthClient, AuthConfigError, AuthError, Event, LoginMode, RefusedRequest, RequestAuth,
+    RetryDecision, SaveOutcome, StoredRecord, TokenGeneration,
 };
 use mcp_proto::auth::{Fetch, FetchId, FetchPolicy, Secret};
 use mcp_proto::transport::http::ExchangeId;
@@ -25,8 +26,7 @@ use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
 use super::handle::SharedAuth;
 use super::redirects::RedirectListener;
-use super::{Assert, AuthHandle, Authorization, OnEvent, TokenStore};
-use crate::client::ConnectError;
+use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};
 use crate::client::auth::fetch::FetchResponse;
 use crate::runtime::Runtime;
 use crate::time::RuntimeClock;
@@ -66,7 +66,8 @@ pub(crate) struct Authorizer {
     key: Arc<str>,
     on_event: Option<OnEvent>,
     assert: Option<Assert>,
-    redirects: Option<RedirectListener>,
+    redirects: Option<LoopbackRedirects>,
+    listener: Option<RedirectListener>,
     /// Why the last logout failed to remove the record from the store.
     removal_error: Option<String>,
     host_replies: FuturesUnordered<Boxed<HostReply>>,
@@ -86,16 +87,13 @@ impl Authorizer {
         authorization: Authorization,
         server: &str,
         clock: Arc<RuntimeClock>,
-        runtime: &impl Runtime,
         seed: [u8; 32],
-    ) -> Result<Self, ConnectError> {
+    ) -> Result<Self, AuthConfigError> {
         let Authorization { mut config, store, account, on_event, assert, redirects } = authorization;
         if on_event.is_none() {
             config.login_mode = LoginMode::NonInteractive;
         }
-        let machine = AuthClient::new(config, server, seed).map_err(ConnectError::Authorization)?;
-        let redirects = redirects.map(|redirects| redirects.listen(runtime)).transpose();
-        let redirects = redirects.map_err(|error| ConnectError::Runtime(Arc::new(error)))?;
+        let machine = AuthClient::new(config, server, seed)?;
         let key = match account {
             Some(account) => format!("{}#{account}", machine.resource()),
             None => machine.resource().to_owned(),
@@ -107,6 +105,7 @@ impl Authorizer {
             on_event,
             assert,
             redirects,
+            listener: None,
             removal_error: None,
             host_replies: FuturesUnordered::new(),
             redirect_connections: FuturesUnordered::new(),
@@ -116,6 +115,14 @@ impl Authorizer {
             refused: Vec::new(),
             actions: VecDeque::new(),
         })
+    }
+
+    /// Accepts redirects by this runtime.
+    pub(crate) fn listen(&mut self, runtime: &impl Runtime) -> io::Result<()> {
+        if let Some(redirects) = self.redirects.take() {
+            self.listener = Some(redirects.listen(runtime)?);
+        }
+        Ok(())
     }
 
     /// Links a connection's cache, whose authorization context ends whenever the tokens change.
@@ -347,7 +354,7 @@ impl Authorizer {
     fn poll_redirects(&mut self, cx: &mut Context<'_>) -> bool {
         let page = self.shared.lock(|state, _| state.page_open);
         while self.redirect_connections.len() < MAX_REDIRECT_CONNECTIONS
-            && let Some(redirects) = self.redirects.as_mut().filter(|_| page)
+            && let Some(redirects) = self.listener.as_mut().filter(|_| page)
             && let Poll::Ready(guest) = redirects.poll_accept(&self.shared, cx)
         {
             self.redirect_connections.push(guest);

@@ -33,12 +33,13 @@ impl AuthOptions {
         self,
         url: &str,
         clock: &Arc<RuntimeClock>,
-        runtime: &impl Runtime,
     ) -> Result<Option<Authorizer>, ConnectError> {
         let Some(authorization) = self.0 else { return Ok(None) };
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|_| ConnectError::NoEntropy)?;
-        Authorizer::new(authorization, url, clock.clone(), runtime, seed).map(Some)
+        Authorizer::new(authorization, url, clock.clone(), seed)
+            .map(Some)
+            .map_err(ConnectError::Authorization)
     }
 }
 
@@ -55,11 +56,11 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// # Errors
     /// If the URL or one of the options is invalid. Nothing has been sent then.
     pub fn authorize(mut self, url: impl Into<String>) -> Result<(AuthHandle, AuthDriver<R>), ConnectError> {
-        self.start_runtime()?;
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
         let authorization = std::mem::take(&mut self.authorization);
-        let authorizer =
-            authorization.start(&url.into(), &clock, &self.runtime)?.ok_or(ConnectError::NoAuthorization)?;
+        let authorizer = authorization.start(&url.into(), &clock)?;
+        let mut authorizer = authorizer.ok_or(ConnectError::NoAuthorization)?;
+        self.start_runtime(Some(&mut authorizer))?;
         let (transport, _) = self.transport()?;
         Ok((authorizer.handle(), AuthDriver { authorizer, transport, alarm: Alarm::default(), clock }))
     }

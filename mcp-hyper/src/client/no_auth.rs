@@ -1,5 +1,6 @@
 //! Stands in for `auth` without that feature: clients do not log in.
 
+use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -25,12 +26,7 @@ pub(super) struct FetchResponse;
 pub(super) struct AuthOptions;
 
 impl AuthOptions {
-    pub(super) fn start(
-        self,
-        _: &str,
-        _: &Arc<RuntimeClock>,
-        _: &impl Runtime,
-    ) -> Result<Option<Authorizer>, ConnectError> {
+    pub(super) fn start(self, _: &str, _: &Arc<RuntimeClock>) -> Result<Option<Authorizer>, ConnectError> {
         Ok(None)
     }
 }
@@ -39,6 +35,10 @@ impl AuthOptions {
 pub(super) enum Authorizer {}
 
 impl Authorizer {
+    pub(super) fn listen(&mut self, _: &impl Runtime) -> io::Result<()> {
+        match *self {}
+    }
+
     pub(super) fn link_cache(&self, _: CacheContextEnder) {
         match *self {}
     }

@@ -1,5 +1,6 @@
 //! Stands in for `http2` without that feature.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::io;
 
@@ -14,7 +15,7 @@ use super::target::Target;
 
 /// Uninhabited, as this build has no HTTP/2.
 #[derive(Clone)]
-pub(super) enum Http2 {}
+pub(super) struct Http2(Infallible);
 
 impl Http2 {
     pub(super) async fn handshake(_: Io, _: &BackgroundTasks) -> io::Result<Self> {
@@ -26,23 +27,23 @@ impl Http2 {
         _: Request<BufferedBody>,
         _: &Target,
     ) -> Result<Response<Incoming>, SendError<Request<BufferedBody>>> {
-        match *self {}
+        match self.0 {}
     }
 
     pub(super) fn is_used(&self) -> bool {
-        match *self {}
+        match self.0 {}
     }
 
     pub(super) fn note_served(&mut self) {
-        match *self {}
+        match self.0 {}
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        match *self {}
+        match self.0 {}
     }
 
     pub(super) fn limit(&self) -> usize {
-        match *self {}
+        match self.0 {}
     }
 }
 

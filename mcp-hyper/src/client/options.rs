@@ -15,7 +15,7 @@ use mcp_proto::schema::Implementation;
 use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UnauthorizedPolicy, UrlError};
 
 use super::ClientDriver;
-use super::auth::AuthOptions;
+use super::auth::{AuthOptions, Authorizer};
 use super::connector::{BackgroundTasks, Connector};
 use super::headers::{ExtraHeaders, HeaderError};
 use super::proxy::{Proxy, ProxyError};
@@ -285,10 +285,8 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     pub fn connect(mut self, url: impl Into<String>) -> Result<(Client, ClientDriver<H, R>), ConnectError> {
         self.config.url = url.into();
         self.config.client.capabilities = self.handlers.capabilities().clone();
-        self.start_runtime()?;
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
-        let authorizer =
-            std::mem::take(&mut self.authorization).start(&self.config.url, &clock, &self.runtime)?;
+        let mut authorizer = std::mem::take(&mut self.authorization).start(&self.config.url, &clock)?;
         if authorizer.is_some() {
             self.config.authorization = UnauthorizedPolicy::Park;
         }
@@ -298,6 +296,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             cache.private = false;
         }
         let machine = HttpClient::new(self.config.clone(), clock.now()).map_err(ConnectError::Url)?;
+        self.start_runtime(authorizer.as_mut())?;
         let (transport, handlers) = self.transport()?;
         let (client, front) = adapter::client(machine, clock.clone(), handlers);
         if let Some(authorizer) = &authorizer {
@@ -307,12 +306,17 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         Ok((client, ClientDriver { front, transport, authorizer, alarm, clock, waker }))
     }
 
-    pub(super) fn start_runtime(&self) -> Result<(), ConnectError> {
-        self.runtime.start().map_err(|error| ConnectError::Runtime(Arc::new(error)))
+    /// Starts the runtime, once all other options have been checked.
+    pub(super) fn start_runtime(&mut self, authorizer: Option<&mut Authorizer>) -> Result<(), ConnectError> {
+        self.extra_headers.check().map_err(ConnectError::Header)?;
+        let started = self.runtime.start().and_then(|()| match authorizer {
+            Some(authorizer) => authorizer.listen(&self.runtime),
+            None => Ok(()),
+        });
+        started.map_err(|error| ConnectError::Runtime(Arc::new(error)))
     }
 
-    pub(super) fn transport(mut self) -> Result<(Transport<R>, ClientHandlers<H>), ConnectError> {
-        self.extra_headers.check().map_err(ConnectError::Header)?;
+    pub(super) fn transport(self) -> Result<(Transport<R>, ClientHandlers<H>), ConnectError> {
         let proxy = match self.proxy {
             Some(proxy) => proxy,
             None => Proxy::from_environment().map_err(ConnectError::Proxy)?,

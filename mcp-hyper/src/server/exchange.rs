@@ -185,7 +185,8 @@ fn response<H: HandlerMode>(
     headers.reserve(head.headers.len());
     for (name, value) in head.headers {
         let value = match value {
-            Cow::Borrowed(value) => HeaderValue::from_str(value),
+            // Not copied, as it is static.
+            Cow::Borrowed(value) => HeaderValue::from_maybe_shared(Bytes::from_static(value.as_bytes())),
             Cow::Owned(value) => HeaderValue::try_from(value),
         };
         // The exchange emits only valid header values.

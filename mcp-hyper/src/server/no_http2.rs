@@ -11,7 +11,7 @@ use super::socket::Socket;
 use super::streams::{DemandQueue, ServerMode};
 
 /// Uninhabited, as this build has no HTTP/2.
-pub(super) struct Http2<Io, H>(Infallible, PhantomData<(Io, H)>);
+pub(super) struct Http2<Io, H>(Infallible, PhantomData<fn() -> (Io, H)>);
 
 impl<Io, H: ServerMode> Http2<Io, H> {
     /// Returns the socket.

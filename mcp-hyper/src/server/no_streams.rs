@@ -14,7 +14,7 @@ impl ServerMode for SendHandlers {}
 impl ServerMode for LocalHandlers {}
 
 /// Uninhabited, as a connection has one request at a time.
-pub(super) struct DemandQueue<H>(Infallible, PhantomData<H>);
+pub(super) struct DemandQueue<H>(Infallible, PhantomData<fn() -> H>);
 
 impl<H> DemandQueue<H> {
     pub(super) fn announce(&self) -> BodyDemand {

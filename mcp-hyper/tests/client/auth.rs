@@ -49,7 +49,7 @@ fn noninteractive_login() -> Authorization {
 fn start(options: TestOptions, url: &str) -> (Client, AuthHandle, smol::Task<()>) {
     let (client, driver) = options.connect(url).unwrap();
     let handle = driver.auth().unwrap();
-    (client, handle, smol::spawn(async move { drop(driver.await) }))
+    (client, handle, smol::spawn(within(async move { drop(driver.await) })))
 }
 
 /// C12.1, C12.2, C12.12, C12.13

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::common::runtime::within;
 use crate::common::server::*;
 use futures_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use futures_rustls::rustls::server::WebPkiClientVerifier;
@@ -81,7 +82,7 @@ fn handlers_read_the_values_that_the_application_attached() {
         // To a connection.
         let (ours, theirs) = smol::net::unix::UnixStream::pair().unwrap();
         let attachments = Attachments::new().with(Tenant(7));
-        smol::spawn(service.connection_with(ours, None, attachments)).detach();
+        smol::spawn(within(service.connection_with(ours, None, attachments))).detach();
         let io = smol_hyper::rt::FuturesIo::new(theirs);
         let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
         smol::spawn(connection).detach();
