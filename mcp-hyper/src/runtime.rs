@@ -1,10 +1,11 @@
 //! Runtimes: name lookup, sockets, timers, and threads for blocking work.
 
+#[cfg(any(feature = "auth", feature = "server"))]
 mod erased;
 #[cfg(feature = "smol")]
 pub(crate) mod smol;
 #[cfg(feature = "smol")]
-mod smol_socket;
+pub(crate) mod smol_socket;
 #[cfg(feature = "tokio")]
 pub(crate) mod tokio;
 #[cfg(feature = "tokio")]
@@ -21,11 +22,10 @@ use std::task::{Context, Poll};
 use futures_lite::{AsyncRead, AsyncWrite};
 use hyper::rt::Timer;
 
+#[cfg(any(feature = "auth", feature = "server"))]
 pub(crate) use erased::AnyRuntime;
 #[cfg(feature = "smol")]
 pub use smol::Smol;
-#[cfg(feature = "smol")]
-pub(crate) use smol_socket::SmolSocket;
 #[cfg(feature = "tokio")]
 pub use tokio::Tokio;
 #[cfg(feature = "tokio")]

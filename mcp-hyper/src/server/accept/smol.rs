@@ -9,8 +9,8 @@ use async_io::Async;
 use mcp_proto::front::Attachments;
 
 use super::Listener;
-use crate::runtime::SmolSocket;
 use crate::runtime::smol::{poll_tcp, poll_until};
+use crate::runtime::smol_socket::SmolSocket;
 
 impl Listener for Async<std::net::TcpListener> {
     type Io = SmolSocket<std::net::TcpStream>;
