@@ -38,6 +38,7 @@
 //! | `http2` (default) | HTTP/2 beside HTTP/1.1, negotiated over TLS |
 //! | `smol` (default) | smol's sockets and timers, [under any executor](Runtime) |
 //! | `tokio` | Tokio's sockets and timers, for drivers that a Tokio runtime polls; `Tokio` implements [`Runtime`] |
+//! | `seal` (default) | handlers of servers request input from clients of 2026-07-28 (implies `server`) |
 //! | `platform-roots` (default) | TLS with the system's root certificates |
 //! | `bundled-roots` | TLS with Mozilla's root certificates, unless `platform-roots` is enabled |
 //! | `auth` | OAuth: `auth::Authorization` for clients (implies `client`), `ServerOptions::protect` for servers |

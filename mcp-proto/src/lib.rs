@@ -76,7 +76,7 @@
 //! | `std` | yes | the async front |
 //! | `client`, `server` | yes | the roles |
 //! | `http` | no | the HTTP transports |
-//! | `seal` | no | servers whose handlers request input from 2026-07-28 clients, with sealed request states; the adapters enable it with `server` |
+//! | `seal` | no | servers whose handlers request input from 2026-07-28 clients, with sealed request states; the adapters enable it by default |
 //! | `auth` | no | OAuth over HTTP |
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
 //! | `schemars` | no | input schemas of typed tool handlers, derived from their argument types |

@@ -46,6 +46,7 @@
 //! | `server` (default) | servers on standard streams and sockets |
 //! | `smol` (default) | readiness and timers by async-io, under any executor |
 //! | `tokio` | the same by tokio: the [`Runtime`] to choose, and the default without `smol` |
+//! | `seal` (default) | handlers of servers request input from clients of 2026-07-28 (implies `server`) |
 //! | `schemars` | input schemas of typed tool handlers, from the argument's type |
 //!
 //! # Systems
