@@ -1,0 +1,114 @@
+//! From the bytes of a message to its envelope, and to typed parameters or a typed result.
+//!
+//! The limit is the check that the bytes are UTF-8.
+
+use std::hint::black_box;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use mcp_proto::rpc::{Frame, Message, read};
+use mcp_proto::schema::{CallToolParams, CallToolResult};
+use rmcp::service::RxJsonRpcMessage;
+use rmcp::{RoleClient, RoleServer};
+use serde_json::Value;
+
+use crate::lean::Envelope;
+use crate::measure::{Mode, Row, Table, Unit};
+
+/// The default of [`mcp_proto::Limits::depth`].
+const DEPTH: usize = 128;
+
+pub(crate) fn run(mode: &Mode) {
+    let call = r#"{"jsonrpc":"2.0","id":12345,"method":"tools/call","params":{"name":"echo","arguments":{"message":"The quick brown fox jumps over the lazy dog"},"_meta":{"progressToken":12345}}}"#;
+    table("request, 180 B", call.to_owned()).run(mode);
+    table("result, 200 B", result(&text(80))).run(mode);
+    table("result, 2 KB", result(&text(1_900))).run(mode);
+    table("result, 100 KB of plain text", result(&text(100_000))).run(mode);
+    table("result, 100 KB of escaped text", result(&escaped(100_000))).run(mode);
+    table("result, 100 KB structured", structured(100_000)).run(mode);
+}
+
+/// A tool's result; `text` is the inside of a JSON string.
+fn result(text: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":12345,"result":{{"content":[{{"type":"text","text":"{text}"}}],"isError":false}}}}"#
+    )
+}
+
+fn text(length: usize) -> String {
+    "The quick brown fox jumps over the lazy dog. ".chars().cycle().take(length).collect()
+}
+
+/// Source code: a newline and a quote every few words.
+fn escaped(length: usize) -> String {
+    let line = r#"    let name = \"value\";\n\tprint(\"%s\", name);\n"#;
+    line.repeat(length / line.len())
+}
+
+fn structured(length: usize) -> String {
+    let mut rows = String::new();
+    let mut n = 0;
+    while rows.len() < length {
+        if n > 0 {
+            rows.push(',');
+        }
+        rows += &format!(
+            r#"{{"id":{n},"name":"item {n}","price":{}.5,"tags":["red","large"],"stock":{{"here":true,"count":{}}}}}"#,
+            n * 3,
+            n % 17
+        );
+        n += 1;
+    }
+    format!(
+        r#"{{"jsonrpc":"2.0","id":12345,"result":{{"content":[],"structuredContent":{{"rows":[{rows}]}}}}}}"#
+    )
+}
+
+fn table(title: &str, message: String) -> Table {
+    // A line as the framing returns it: a slice of the chunk that was read.
+    let length = message.len();
+    let line = Bytes::from(message + "\n").slice(..length);
+    let line = Rc::new(line);
+    let each = |name, row: fn(&Bytes)| {
+        let line = Rc::clone(&line);
+        Row::new(name, 1, move || move || row(black_box(&line)))
+    };
+    let rows = vec![
+        each("limit: UTF-8 check", |line| {
+            black_box(std::str::from_utf8(line)).expect("it is UTF-8");
+        }),
+        each("serde_json, RawValue", |line| {
+            black_box(serde_json::from_slice::<Envelope<'_>>(line).expect("an envelope"));
+        }),
+        each("ours, envelope", |line| {
+            black_box(message_of(line));
+        }),
+        each("serde_json, Value", |line| {
+            black_box(serde_json::from_slice::<Value>(line).expect("JSON"));
+        }),
+        each("rmcp, typed message", |line| {
+            if line.starts_with(br#"{"jsonrpc":"2.0","id":12345,"method""#) {
+                black_box(serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(line).expect("a message"));
+            } else {
+                black_box(serde_json::from_slice::<RxJsonRpcMessage<RoleClient>>(line).expect("a message"));
+            }
+        }),
+        each("ours, typed message", |line| match message_of(line) {
+            Message::Request(request) => {
+                black_box(request.params.expect("some").decode::<CallToolParams>().expect("parameters"));
+            }
+            Message::Response(response) => {
+                black_box(response.outcome.expect("a result").decode::<CallToolResult>().expect("a result"));
+            }
+            Message::Notification(_) => unreachable!("none is measured"),
+        }),
+    ];
+    Table { title: format!("message to type: {title}"), unit: Unit::Each, peer: "rmcp, typed message", rows }
+}
+
+fn message_of(line: &Bytes) -> Message {
+    match read(line, DEPTH) {
+        Ok(Frame::Single(message)) => message,
+        other => panic!("no message: {other:?}"),
+    }
+}

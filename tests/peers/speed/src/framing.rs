@@ -1,0 +1,126 @@
+//! Newline framing: lines out of chunks as they are read.
+//!
+//! The limit is one copy per chunk into a shared buffer, as reading from a pipe does, and a search for newlines. Every
+//! row begins with that copy.
+
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use futures_lite::{AsyncBufReadExt as _, AsyncRead, StreamExt as _};
+use mcp_proto::codec::Lines;
+use tokio_util::codec::{Decoder as _, LinesCodec};
+
+use crate::measure::{Mode, Row, Table, Unit};
+
+const LINE_LIMIT: usize = 16 * 1024 * 1024;
+
+pub(crate) fn run(mode: &Mode) {
+    for (name, lengths) in [("120 B, 1 KB and 64 KB", &[120, 1_000, 64_000][..]), ("120 B", &[120])] {
+        let input: Rc<[u8]> = lines(lengths).into();
+        for chunk in [64 * 1024, 4 * 1024] {
+            table(format!("lines of {name}, {} KiB chunks", chunk / 1024), &input, chunk).run(mode);
+        }
+    }
+}
+
+/// A mix of lines with the same number of bytes for each length: about 6 MB, more than the caches of a core hold.
+fn lines(lengths: &[usize]) -> Vec<u8> {
+    let longest = lengths.iter().copied().max().unwrap_or_default();
+    let mut input = Vec::new();
+    while input.len() < 6_000_000 {
+        for &length in lengths {
+            for _ in 0..longest / length {
+                input.extend((0..length - 1).map(|n| b'a' + (n % 26) as u8));
+                input.push(b'\n');
+            }
+        }
+    }
+    input
+}
+
+/// Reads a chunk as a driver does: into a buffer that is reused once no slice shares it.
+fn chunk_of(buffer: &mut BytesMut, size: usize, piece: &[u8]) -> Bytes {
+    buffer.reserve(size);
+    buffer.extend_from_slice(piece);
+    buffer.split().freeze()
+}
+
+fn table(title: String, input: &Rc<[u8]>, chunk: usize) -> Table {
+    let each = |name, row: fn(&[u8], usize)| {
+        let input = Rc::clone(input);
+        Row::new(name, 1, move || move || row(&input, chunk))
+    };
+    let rows = vec![
+        each("limit: copy and memchr", limit),
+        each("tokio-util LinesCodec", tokio_lines),
+        each("futures-lite lines", futures_lines),
+        each("ours", ours),
+    ];
+    Table { title, unit: Unit::Bytes(input.len()), peer: "tokio-util LinesCodec", rows }
+}
+
+fn limit(input: &[u8], chunk: usize) {
+    let mut read = BytesMut::new();
+    for piece in input.chunks(chunk) {
+        let piece = chunk_of(&mut read, chunk, piece);
+        for newline in memchr::memchr_iter(b'\n', black_box(&piece)) {
+            black_box(newline);
+        }
+    }
+}
+
+fn ours(input: &[u8], chunk: usize) {
+    let mut read = BytesMut::new();
+    let mut lines = Lines::new(LINE_LIMIT);
+    for piece in input.chunks(chunk) {
+        lines.handle_input(chunk_of(&mut read, chunk, piece));
+        while let Some(line) = &lines.poll_line() {
+            black_box(line);
+        }
+    }
+}
+
+fn tokio_lines(input: &[u8], chunk: usize) {
+    let mut read = BytesMut::new();
+    let mut codec = LinesCodec::new_with_max_length(LINE_LIMIT);
+    for piece in input.chunks(chunk) {
+        read.extend_from_slice(piece);
+        while let Some(line) = codec.decode(&mut read).expect("a line") {
+            black_box(line);
+        }
+    }
+}
+
+/// Chunks as a reader returns them.
+struct Chunks<'a> {
+    left: &'a [u8],
+    chunk: usize,
+}
+
+impl AsyncRead for Chunks<'_> {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
+        let (piece, left) = self.left.split_at(self.chunk.min(out.len()).min(self.left.len()));
+        out[..piece.len()].copy_from_slice(piece);
+        self.left = left;
+        Poll::Ready(Ok(piece.len()))
+    }
+}
+
+fn futures_lines(input: &[u8], chunk: usize) {
+    let reader = futures_lite::io::BufReader::with_capacity(chunk, Chunks { left: input, chunk });
+    let mut lines = reader.lines();
+    let mut cx = Context::from_waker(Waker::noop());
+    while let Poll::Ready(Some(line)) = lines.poll_next(&mut cx) {
+        let _ = black_box(line);
+    }
+}
+
+/// Chunks as a stream of bytes, which event decoders read.
+pub(crate) fn stream_of(chunks: &[Bytes]) -> impl futures_lite::Stream<Item = Result<Bytes, Infallible>> {
+    futures_lite::stream::iter(chunks.to_vec()).map(Ok)
+}
