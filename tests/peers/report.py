@@ -108,7 +108,7 @@ def machine():
 
 
 def counted(speed):
-    """Tables of instructions, allocations and system calls per request, and notes on what is missing."""
+    """Tables of instructions, allocations and system calls per request, and notes on missing tools."""
     wanted = {}
     for title in [*(f"in memory, {revision}, one at a time" for revision in ("2025-11-25", MODERN)),
                   f"HTTP, JSON, {MODERN}, one at a time", "HTTP, session, 2025-11-25, one at a time"]:
@@ -134,10 +134,10 @@ def counted(speed):
             cells = ["–", "–", "–"]
             # Callgrind follows no child process: its counts would be those of one side.
             if has_valgrind and program != "child":
-                instructions, allocations = counts.each(counts.profile, [speed, program], line, 8)
+                instructions, allocations = counts.each(counts.profile, [speed, program], line, 4)
                 cells[:2] = f"{instructions / batch:,.0f}", f"{allocations / batch:.1f}"
             if has_strace and calls:
-                (number_of_calls,) = counts.each(counts.system_calls, [speed, program], line, 8)
+                (number_of_calls,) = counts.each(counts.system_calls, [speed, program], line, 4)
                 cells[2] = f"{number_of_calls / batch:.1f}"
             out.append(f"| {line.removeprefix(title + ': ')} | {' | '.join(cells)} |")
     return "\n".join(out) + "\n"
@@ -210,7 +210,7 @@ def main():
     out = [
         "# Speed beside other SDKs\n",
         "`tests/peers/benchmark` wrote this page. It runs everything on one core: limit, peers and this project in turns,",
-        "each number the median of 61 rounds. Only the ratios mean something on another machine.\n",
+        "each number the median of up to 151 rounds. Only the ratios mean something on another machine.\n",
         *machine(),
         "* one row: `speed PROGRAM --repeat N ROW`; the rows: `speed PROGRAM --list` (`tests/peers/speed`)\n",
         summary,

@@ -86,7 +86,7 @@ fn ours(server: &'static str, era: Era, load: Load) -> impl FnMut() {
     move || smol::block_on(executor.run(load.run(|| call(&client))))
 }
 
-/// Is the server in the child process.
+/// Serves as the child process.
 pub(crate) fn serve(server: &str) -> ExitCode {
     match server {
         "raw" => echo(),
@@ -107,7 +107,7 @@ pub(crate) fn serve(server: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns what it reads.
+/// Copies its input to its output.
 fn echo() {
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     let mut buffer = vec![0; 64 * 1024];

@@ -222,7 +222,7 @@ impl Ours {
     fn get(&mut self, session: &str) -> HttpExchange {
         let mut exchange = self.exchange(in_session(Method::GET, session, Value::Null));
         self.turn();
-        assert!(read(&mut exchange).is_some());
+        read(&mut exchange);
         exchange
     }
 }

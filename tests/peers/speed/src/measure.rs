@@ -52,7 +52,7 @@ pub(crate) fn counted<T>(act: impl FnOnce() -> T) -> (T, u64, i64) {
     (made, after.0 - before.0, after.1 - before.1)
 }
 
-/// What the command line asks for.
+/// The task of this process, from the command line.
 pub(crate) enum Mode {
     /// Medians of many rounds.
     Measure,
@@ -89,7 +89,7 @@ impl Row {
     }
 }
 
-/// What a run of a table's rows does.
+/// The work of one run of a table's rows.
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
     /// A request, or something else that is counted.
@@ -112,9 +112,9 @@ struct Cost {
     allocations: f64,
 }
 
-const ROUNDS: usize = 61;
-/// Long enough that a run of 64 requests fits in; short, so that a disturbance spoils few rounds.
-const ROUND: Duration = Duration::from_millis(12);
+const ROUNDS: usize = 151;
+/// Short, so that a disturbance spoils few rounds; a run that takes longer is a round.
+const ROUND: Duration = Duration::from_millis(4);
 /// The time that a row may take, beyond three rounds: one that is thousands of times slower than the limit needs fewer.
 const LONGEST: Duration = Duration::from_secs(4);
 
