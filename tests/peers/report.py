@@ -109,6 +109,8 @@ def machine():
 
 def counted(speed):
     """Tables of instructions, allocations and system calls per request, and notes on missing tools."""
+    if os.environ.get("COUNTS") == "0":
+        return "They were left out of this run (`COUNTS=0`).\n"
     wanted = {}
     for title in [*(f"in memory, {revision}, one at a time" for revision in ("2025-11-25", MODERN)),
                   f"HTTP, JSON, {MODERN}, one at a time", "HTTP, session, 2025-11-25, one at a time"]:

@@ -51,7 +51,8 @@ fn growth<T>(clients: u64, mut open: impl FnMut() -> T) -> (i64, Vec<T>) {
     let mut all: Vec<T> = (0..clients).map(|_| open()).collect();
     all.reserve_exact(clients as usize);
     let ((), _, bytes) = counted(|| (0..clients).for_each(|_| all.push(open())));
-    (bytes / clients as i64, all)
+    // The room for what stands for the client was reserved before.
+    (bytes / clients as i64 + size_of::<T>() as i64, all)
 }
 
 fn our_memory(clients: u64) -> [i64; 4] {
@@ -64,7 +65,7 @@ fn our_memory(clients: u64) -> [i64; 4] {
     let (wait, waiting) = growth(clients, || other.wait());
     drop((streams, listening, waiting));
     // Less the session's id, which belongs to the client.
-    [session - sessions[0].len() as i64, stream, listen, wait]
+    [session - size_of_id(&sessions[0]), stream, listen, wait]
 }
 
 fn their_memory(clients: u64) -> [i64; 4] {
@@ -84,7 +85,11 @@ fn their_memory(clients: u64) -> [i64; 4] {
         call
     });
     drop((streams, listening, waiting));
-    [session - sessions[0].len() as i64, stream, listen, wait]
+    [session - size_of_id(&sessions[0]), stream, listen, wait]
+}
+
+fn size_of_id(id: &String) -> i64 {
+    (size_of::<String>() + id.len()) as i64
 }
 
 /// Runs `future`, then every task that it woke.
