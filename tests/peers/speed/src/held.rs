@@ -88,7 +88,7 @@ fn their_memory(clients: u64) -> [i64; 4] {
     [session - size_of_id(&sessions[0]), stream, listen, wait]
 }
 
-fn size_of_id(id: &String) -> i64 {
+fn size_of_id(id: &str) -> i64 {
     (size_of::<String>() + id.len()) as i64
 }
 
