@@ -31,9 +31,10 @@ NOTES = {
     "memory": "The limit is serde_json with typed parameters, and no protocol. *Bare* is the state machines without "
     "futures, *front* the async handles with bytes carried by hand; *over a duplex*, both SDKs run their own drivers on "
     "one tokio executor.",
-    "child": "The limit is a blocking echo of lines that parses nothing; with 64 in flight it writes 64 at once.",
+    "child": "The limit is a blocking echo of lines that parses nothing; with 64 in flight it writes 64 at once. " 
+    "`run_stdio()` is our server with a thread of its own.",
     "http": "Both ends are on one thread. The limit is hyper with hyper, which echo the body, on the reactor of the row: "
-    "tokio for rmcp, smol for ours. *As it comes*, rmcp's client opens a connection for each request; *pooled*, it was "
+    "tokio or smol. *As it comes*, rmcp's client opens a connection for each request; *pooled*, it was "
     "given an HTTP client that keeps them. As SSE, our server also reports progress: it answers as a stream only if "
     "there is more than the result.",
     "scale": "Requests in flight are sent and not answered; then one more is sent and answered. Subscribers are response "
@@ -49,11 +50,11 @@ MODERN = "2026-07-28"
 HEADLINES = [
     ("in memory", f"in memory, {MODERN}, one at a time", "limit: lean", "rmcp over a duplex", "ours over a duplex"),
     ("child process", f"child process, {MODERN}, one at a time", "limit: echo of lines", "rmcp, stdio_pipes()", "ours"),
-    ("child process, 64 in flight", f"child process, {MODERN}, 64 in flight", "limit: echo of lines", "rmcp, stdio_pipes()", "ours"),
-    ("HTTP, JSON", f"HTTP, JSON, {MODERN}, one at a time", "limit: hyper on smol", "rmcp, pooled", "ours"),
-    ("HTTP, JSON, 64 in flight", f"HTTP, JSON, {MODERN}, 64 in flight", "limit: hyper on smol", "rmcp, pooled", "ours"),
-    ("HTTP, SSE", f"HTTP, SSE, {MODERN}, one at a time", "limit: hyper on smol", "rmcp, pooled", "ours"),
-    ("notified subscribers", f"one resource updated, 10,000 subscribers, {MODERN}", "limit: copies of the message", "rmcp", "ours"),
+    ("child process, run_stdio", f"child process, {MODERN}, one at a time", "limit: echo of lines", "rmcp, stdio_pipes()", "ours, run_stdio()"),
+    ("the same, 64 in flight", f"child process, {MODERN}, 64 in flight", "limit: echo of lines", "rmcp, stdio_pipes()", "ours, run_stdio()"),
+    ("HTTP on smol", f"HTTP, JSON, {MODERN}, one at a time", "limit: hyper on smol", "rmcp, pooled", "ours on smol"),
+    ("HTTP on tokio", f"HTTP, JSON, {MODERN}, one at a time", "limit: hyper on tokio", "rmcp, pooled", "ours on tokio"),
+    ("the same, 64 in flight", f"HTTP, JSON, {MODERN}, 64 in flight", "limit: hyper on tokio", "rmcp, pooled", "ours on tokio"),
 ]
 
 

@@ -6,7 +6,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, ExitCode, Stdio};
 
-use mcp_smol::ServerOptions;
+use mcp_smol::{Runtime, ServerOptions};
 use rmcp::ServiceExt as _;
 use rmcp::transport::TokioChildProcess;
 use smol::LocalExecutor;
@@ -33,6 +33,9 @@ fn table(era: Era, load: Load) -> Table {
         Row::new("rmcp, stdio()", requests, move || rmcp("rmcp", era, load)),
         Row::new("rmcp, stdio_pipes()", requests, move || rmcp("rmcp-pipes", era, load)),
         Row::new("ours", requests, move || ours("ours", era, load)),
+        Row::new("ours, run_stdio()", requests, move || ours("ours-thread", era, load)),
+        Row::new("ours on tokio", requests, move || ours_on_tokio("ours-tokio", era, load)),
+        Row::new("ours on tokio, run_stdio()", requests, move || ours_on_tokio("ours-thread", era, load)),
     ];
     let title = format!("child process, {}, {}", era.revision(), load.name());
     Table { title, unit: Unit::Each, peer: "rmcp, stdio_pipes()", rows }
@@ -86,6 +89,19 @@ fn ours(server: &'static str, era: Era, load: Load) -> impl FnMut() {
     move || smol::block_on(executor.run(load.run(|| call(&client))))
 }
 
+fn ours_on_tokio(server: &'static str, era: Era, load: Load) -> impl FnMut() {
+    let runtime = tokio_runtime();
+    let command = mcp_smol::Command::new(this_program()).args(["serve", server]);
+    let client = runtime.block_on(async {
+        let options = mcp_smol::ClientOptions::new("benchmark", "1.0.0");
+        let (client, driver) = options.era_policy(era.policy()).runtime(Runtime::Tokio).connect(command);
+        tokio::spawn(driver);
+        client.ready().await.expect("it connects");
+        client
+    });
+    move || runtime.block_on(load.run(|| call(&client)))
+}
+
 /// Serves as the child process.
 pub(crate) fn serve(server: &str) -> ExitCode {
     match server {
@@ -102,6 +118,12 @@ pub(crate) fn serve(server: &str) -> ExitCode {
             let (_, driver) = ServerOptions::new(router()).stdio().expect("standard streams");
             smol::block_on(driver).expect("a client");
         }
+        "ours-tokio" => tokio_runtime().block_on(async {
+            let options = ServerOptions::new(router()).runtime(Runtime::Tokio);
+            let (_, driver) = options.stdio().expect("standard streams");
+            driver.await.expect("a client");
+        }),
+        "ours-thread" => mcp_smol::run_stdio(router()).expect("a client"),
         _ => return ExitCode::from(2),
     }
     ExitCode::SUCCESS

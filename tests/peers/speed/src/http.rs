@@ -19,8 +19,8 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use mcp_hyper::mcp_proto::front::Context;
-use mcp_hyper::{ClientOptions, Proxy, ServerOptions};
+use mcp_hyper::{ClientDriver, ClientOptions, Proxy, Runtime, ServerOptions, Smol, Tokio};
+use mcp_proto::front::{self, Context, Router, SendHandlers};
 use mcp_proto::schema::Tool;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -75,7 +75,8 @@ fn table(answer: Answer, load: Load) -> Table {
         Row::new(ON_SMOL, requests, move || hyper_on_smol(load)),
         Row::new("rmcp, as it comes", requests, move || rmcp(answer, load, false)),
         Row::new(POOLED, requests, move || rmcp(answer, load, true)),
-        Row::new("ours", requests, move || ours(answer, load)).limit(ON_SMOL),
+        Row::new("ours on smol", requests, move || ours_on_smol(answer, load)).limit(ON_SMOL),
+        Row::new("ours on tokio", requests, move || ours_on_tokio(answer, load)),
     ];
     Table { title: format!("HTTP, {}, {}", answer.name(), load.name()), unit: Unit::Each, peer: POOLED, rows }
 }
@@ -231,36 +232,61 @@ fn rmcp(answer: Answer, load: Load, pooled: bool) -> impl FnMut() {
     move || runtime.block_on(load.run(|| client.call()))
 }
 
-fn ours(answer: Answer, load: Load) -> impl FnMut() {
-    let executor = smol_executor();
-    let (listener, address) = loopback();
-    let report =
-        Tool::new("report", "Returns its message after progress", serde_json::json!({ "type": "object" }));
-    let router = router().tool_with(report, async |Echo { message }, cx: Context| {
-        cx.progress(1);
-        message
-    });
-    let listener = smol::net::TcpListener::from(Async::new(listener).expect("a listener"));
-    executor.spawn(ServerOptions::new(router).listen(listener).1).detach();
-    let (client, driver) = ClientOptions::new("benchmark", "1.0.0")
+/// Our client, for servers at `address`.
+fn client_of<R: Runtime>(
+    runtime: R,
+    answer: Answer,
+    address: SocketAddr,
+) -> (front::Client, ClientDriver<SendHandlers, R>) {
+    ClientOptions::new("benchmark", "1.0.0")
         .era_policy(answer.era().policy())
         .proxy(Proxy::none())
+        .runtime(runtime)
         .connect(format!("http://{address}/mcp"))
-        .expect("a URL");
+        .expect("a URL")
+}
+
+/// The tool that every server here offers, and one that reports progress first.
+fn reporting_router() -> Router {
+    let report =
+        Tool::new("report", "Returns its message after progress", serde_json::json!({ "type": "object" }));
+    router().tool_with(report, async |Echo { message }, cx: Context| {
+        cx.progress(1);
+        message
+    })
+}
+
+/// Makes one call. Our server answers as a stream when there is more to say than the result.
+async fn call_for(client: &front::Client, answer: Answer) {
+    if answer == Answer::Events {
+        let result = client.call_tool("report", Echo::new()).on_progress(drop).await;
+        assert_eq!(result.expect("an answer").text_content(), MESSAGE);
+    } else {
+        call(client).await;
+    }
+}
+
+fn ours_on_smol(answer: Answer, load: Load) -> impl FnMut() {
+    let executor = smol_executor();
+    let (listener, address) = loopback();
+    let listener = smol::net::TcpListener::from(Async::new(listener).expect("a listener"));
+    executor.spawn(ServerOptions::new(reporting_router()).listen(listener).1).detach();
+    let (client, driver) = client_of(Smol, answer, address);
     executor.spawn(driver).detach();
     on(executor, client.ready()).expect("it connects");
-    move || {
-        if answer == Answer::Events {
-            // Our server answers as a stream when there is more to say than the result.
-            on(
-                executor,
-                load.run(async || {
-                    let result = client.call_tool("report", Echo::new()).on_progress(drop).await;
-                    assert_eq!(result.expect("an answer").text_content(), MESSAGE);
-                }),
-            );
-        } else {
-            on(executor, load.run(|| call(&client)));
-        }
-    }
+    move || on(executor, load.run(|| call_for(&client, answer)))
+}
+
+fn ours_on_tokio(answer: Answer, load: Load) -> impl FnMut() {
+    let runtime = tokio_runtime();
+    let (listener, address) = loopback();
+    let client = runtime.block_on(async {
+        let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+        tokio::spawn(ServerOptions::new(reporting_router()).runtime(Tokio).listen(listener).1);
+        let (client, driver) = client_of(Tokio, answer, address);
+        tokio::spawn(driver);
+        client.ready().await.expect("it connects");
+        client
+    });
+    move || runtime.block_on(load.run(|| call_for(&client, answer)))
 }
