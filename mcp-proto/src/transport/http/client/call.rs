@@ -121,7 +121,7 @@ impl HttpClient {
     ) -> Result<RequestHeaders, RequestError> {
         let headers = if headers::is_modern(call.revision) {
             let params = self.tools.param_headers(&call.method, encoded);
-            headers::modern_request_headers(&call.method, call.revision, encoded, params)?
+            headers::modern_request_headers(call.method.clone(), call.revision, encoded, params)?
         } else {
             self.session_headers().post()
         };

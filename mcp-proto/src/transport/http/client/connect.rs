@@ -53,7 +53,7 @@ impl HttpClient {
         let Some((revision, EncodedRequest { body, .. })) = self.outbox.take_last_request(wire) else {
             return;
         };
-        let headers = headers::modern_headers(&Discover::NAME.into(), revision);
+        let headers = headers::modern_headers(Discover::NAME.into(), revision);
         let purpose = ExchangeKind::Probe { wire, body: body.clone(), revision };
         let exchange = self.begin_exchange(purpose, Verb::Post, self.url.clone(), headers, body);
         self.handshakes.push(exchange, wire);

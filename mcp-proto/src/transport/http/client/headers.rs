@@ -80,15 +80,14 @@ pub(super) fn sessionless_headers() -> RequestHeaders {
 }
 
 /// Returns the headers of a modern message, without those that repeat its parameters.
-pub(super) fn modern_headers(method: &Cow<'static, str>, revision: Revision) -> RequestHeaders {
+pub(super) fn modern_headers(method: Cow<'static, str>, revision: Revision) -> RequestHeaders {
     let mut headers = sessionless_headers();
     //= C4.4 "Header `MCP-Protocol-Version` = `_meta` version on every POST"
     headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().into()));
     //= C4.6 "Header `Mcp-Method` on every message"
-    let method = match (method, encode(method)) {
-        // A method of the protocol needs no encoding.
-        (Cow::Borrowed(method), Cow::Borrowed(_)) => Cow::Borrowed(*method),
-        (_, encoded) => Cow::Owned(encoded.into_owned()),
+    let method = match encode(&method) {
+        Cow::Borrowed(_) => method,
+        Cow::Owned(encoded) => encoded.into(),
     };
     headers.push((header::METHOD.into(), method));
     headers
@@ -96,7 +95,7 @@ pub(super) fn modern_headers(method: &Cow<'static, str>, revision: Revision) -> 
 
 /// Returns the headers of a modern request; `params` are the mirrored parameters of the tool that it calls.
 pub(super) fn modern_request_headers(
-    method: &Cow<'static, str>,
+    method: Cow<'static, str>,
     revision: Revision,
     request: &EncodedRequest,
     params: Option<&ParamHeaders>,

@@ -52,7 +52,7 @@ impl HttpClient {
         let session = self.session_headers();
         Some(match purpose {
             ExchangeKind::Probe { body, revision, .. } => {
-                (Verb::Post, headers::modern_headers(&Discover::NAME.into(), *revision), body.clone())
+                (Verb::Post, headers::modern_headers(Discover::NAME.into(), *revision), body.clone())
             }
             ExchangeKind::Initialize { body, .. } => {
                 (Verb::Post, headers::sessionless_headers(), body.clone())
@@ -65,7 +65,7 @@ impl HttpClient {
             ExchangeKind::Post(post) => {
                 let headers = match &post.notification {
                     Some((method, revision)) if headers::is_modern(*revision) => {
-                        headers::modern_headers(method, *revision)
+                        headers::modern_headers(method.clone(), *revision)
                     }
                     _ => session.post(),
                 };
