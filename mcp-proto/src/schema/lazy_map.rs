@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error as _};
 use super::json::Json;
 use super::map::Map;
 use super::meta::Entries;
-use super::read::{Read, ReadResult, read_shape};
+use super::read::{Read, ReadResult};
 
 /// The entries of `_meta`: those of the map, or of the text while there is one.
 #[derive(Clone, Default)]
@@ -67,7 +67,7 @@ impl LazyMap {
             Some(members) if !members.starts_with('}') && memchr(b'\\', members.as_bytes()).is_none() => {
                 Ok(Ok(Self { map: Map::new(), text: Some(UnparsedMap { text, parsed: OnceLock::new() }) }))
             }
-            _ => read_shape::<Entries, _>(&mut serde_json::Deserializer::from_str(text.as_str()))
+            _ => Entries::read(&mut serde_json::Deserializer::from_str(text.as_str()))
                 .map(|read| read.map(|entries| Self::from(entries.0)))
                 .map_err(D::Error::custom),
         }

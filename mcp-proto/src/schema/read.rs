@@ -105,17 +105,21 @@ pub(crate) trait Read: Sized {
     /// # Errors
     /// If the input is not valid JSON.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        read_shape(deserializer)
+        // By way of the other, so that a type has one visitor.
+        Self::read_nullable(deserializer).map(|read| read?.map_or_else(Self::from_null, Ok))
     }
 
     /// Reads a value or `null`.
     ///
     /// # Errors
     /// If the input is not valid JSON.
+    // The parser's code is in it: one copy for a type, not one for each field of it.
+    #[inline(never)]
     fn read_nullable<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<ReadResult<Option<Self>>, D::Error> {
-        read_shape::<Nullable<Self>, D>(deserializer).map(|read| read.map(|value| value.0))
+        let read = deserializer.deserialize_any(ShapeVisitor::<Nullable<Self>>(PhantomData))?;
+        Ok(read.map(|Nullable(value)| value))
     }
 }
 
@@ -161,19 +165,13 @@ impl<'de, T: Read> Visitor<'de> for ShapeVisitor<T> {
     }
 }
 
-/// Reads a value by its JSON shape alone, for types that override [`Read::read`].
-pub(crate) fn read_shape<'de, T: Read, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<ReadResult<T>, D::Error> {
-    deserializer.deserialize_any(ShapeVisitor(PhantomData))
-}
-
 /// Reads a value, or keeps the JSON of one that does not fit as `unknown`.
 pub(crate) fn read_or_keep<'de, T: Read, D: Deserializer<'de>>(
     deserializer: D,
     unknown: impl FnOnce(Json) -> T,
 ) -> Result<ReadResult<T>, D::Error> {
-    match read_shape(deserializer)? {
+    let read = T::read_nullable(deserializer)?;
+    match read.and_then(|value| value.map_or_else(T::from_null, Ok)) {
         Err(unexpected) => Ok(Ok(unknown(unexpected.json))),
         read => Ok(read),
     }
