@@ -46,9 +46,8 @@ impl Cluster {
 
     /// Chooses the instance for a request: that of its session, or else any.
     fn route(&mut self, request: &HttpRequest) -> usize {
-        let header = |wanted: &str| {
-            request.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
-        };
+        let header =
+            |wanted: &str| request.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| &**value);
         match header(SESSION).and_then(|session| self.sessions.get(session)) {
             Some(&place) => place,
             None => usize::try_from(self.dice.below(self.instances.len() as u64)).unwrap(),

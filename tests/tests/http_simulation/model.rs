@@ -226,7 +226,7 @@ impl ModelServer {
         };
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         let header = |wanted: &str| {
-            request.headers.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.as_str())
+            request.headers.iter().find(|(name, _)| *name == wanted).map(|(_, value)| &**value)
         };
         let mut events = None;
         match self.style {
@@ -394,7 +394,8 @@ impl ModelServer {
                 self.sessions.insert(session, Session { stream: Some(stream) });
             }
             Style::Session(_) => {
-                let session = header("mcp-session-id").filter(|session| self.sessions.contains_key(session));
+                let session =
+                    header("mcp-session-id").filter(|session| self.sessions.contains_key(&**session));
                 let Some(session) = session else {
                     return self.refuse(exchange, 404, -32001, "Session not found");
                 };
@@ -402,7 +403,7 @@ impl ModelServer {
                     Some(last) if self.resumable => self.resume(exchange, &last),
                     _ if self.listens => {
                         let stream = self.open(exchange, &[]);
-                        self.sessions.get_mut(&session).unwrap().stream = Some(stream);
+                        self.sessions.get_mut(&*session).unwrap().stream = Some(stream);
                     }
                     _ => self.respond(exchange, 405, &[], ""),
                 }
@@ -422,7 +423,7 @@ impl HttpPeer for ModelServer {
             Verb::Get => self.get(exchange, request),
             Verb::Delete => {
                 let session = request.headers.iter().find(|(name, _)| name == "mcp-session-id");
-                let known = session.and_then(|(_, session)| self.sessions.remove(session)).is_some();
+                let known = session.and_then(|(_, session)| self.sessions.remove(&**session)).is_some();
                 self.respond(exchange, if known { 200 } else { 404 }, &[], "");
             }
         }
