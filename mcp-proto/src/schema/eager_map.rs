@@ -5,7 +5,7 @@ use serde::de::Deserializer;
 use super::json::Json;
 use super::map::Map;
 use super::meta::Entries;
-use super::read::{ReadResult, read_shape};
+use super::read::{Read as _, ReadResult};
 
 /// The entries of `_meta`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,7 +29,7 @@ impl LazyMap {
     }
 
     pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        read_shape::<Entries, _>(deserializer).map(|read| read.map(|entries| Self(entries.0)))
+        Entries::read(deserializer).map(|read| read.map(|entries| Self(entries.0)))
     }
 }
 
