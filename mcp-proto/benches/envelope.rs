@@ -4,79 +4,30 @@
 //! `cargo bench -p mcp-proto --bench envelope`; arguments as in [`rows::measure_row`].
 
 mod measure;
+mod messages;
+mod raw_envelope;
 mod rows;
 
 use std::hint::black_box;
 
 use bytes::Bytes;
 use mcp_proto::rpc::{Frame, Message, read};
+use messages::{CALL, escaped, result, structured, text};
+use raw_envelope::Envelope;
 use rows::measure_row;
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
-
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "reading an envelope finds all its members")]
-struct Peer<'a> {
-    jsonrpc: &'a str,
-    id: Option<i64>,
-    method: Option<&'a str>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
 
 fn main() {
     println!(
         "{:24} {:>8} {:>18} {:>18} {:>18} {:>8} {:>8}",
         "ns/allocations", "UTF-8", "ours", "RawValue", "Value", "× raw", "× value"
     );
-    let call = r#"{"jsonrpc":"2.0","id":12345,"method":"tools/call","params":{"name":"echo","arguments":{"message":"The quick brown fox jumps over the lazy dog"},"_meta":{"progressToken":12345}}}"#;
-    row("tools/call request", call);
+    row("tools/call request", CALL);
     row("200 B result", &result(&text(80)));
     row("2 KB plain", &result(&text(1_900)));
     row("100 KB plain text", &result(&text(100_000)));
     row("100 KB escaped", &result(&escaped(100_000)));
     row("100 KB structured", &structured(100_000));
-}
-
-/// A tool's result; `text` is the inside of a JSON string.
-fn result(text: &str) -> String {
-    format!(
-        r#"{{"jsonrpc":"2.0","id":12345,"result":{{"content":[{{"type":"text","text":"{text}"}}],"isError":false}}}}"#
-    )
-}
-
-fn text(length: usize) -> String {
-    "The quick brown fox jumps over the lazy dog. ".chars().cycle().take(length).collect()
-}
-
-/// Source code: a newline and a quote every few words.
-fn escaped(length: usize) -> String {
-    let line = r#"    let name = \"value\";\n\tprint(\"%s\", name);\n"#;
-    line.repeat(length / line.len())
-}
-
-fn structured(length: usize) -> String {
-    let mut rows = String::new();
-    let mut n = 0;
-    while rows.len() < length {
-        if n > 0 {
-            rows.push(',');
-        }
-        rows += &format!(
-            r#"{{"id":{n},"name":"item {n}","price":{}.5,"tags":["red","large"],"stock":{{"here":true,"count":{}}}}}"#,
-            n * 3,
-            n % 17
-        );
-        n += 1;
-    }
-    format!(
-        r#"{{"jsonrpc":"2.0","id":12345,"result":{{"content":[],"structuredContent":{{"rows":[{rows}]}}}}}}"#
-    )
 }
 
 fn row(name: &str, message: &str) {
@@ -92,7 +43,7 @@ fn row(name: &str, message: &str) {
         black_box(&frame);
     };
     let mut peer = || {
-        let envelope: Peer<'_> = serde_json::from_slice(black_box(&line)).unwrap();
+        let envelope: Envelope<'_> = serde_json::from_slice(black_box(&line)).unwrap();
         black_box(&envelope);
     };
     let mut value = || {

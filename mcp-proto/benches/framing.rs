@@ -6,17 +6,16 @@
 //! `cargo bench -p mcp-proto --bench framing`; arguments as in [`rows::measure_row`], for example
 //! `-- --repeat 10 "120 B lines, 64 KiB"`.
 
+mod lines;
 mod measure;
 mod rows;
 
 use std::hint::black_box;
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
-use futures_lite::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use bytes::BytesMut;
+use futures_lite::io::{AsyncBufReadExt, BufReader};
 use futures_lite::{StreamExt, future};
+use lines::{Chunks, chunk_of, lines};
 use mcp_proto::codec::Lines;
 use rows::measure_row;
 
@@ -31,48 +30,6 @@ fn main() {
         for chunk in [64 * 1024, 4 * 1024] {
             row(&format!("{name}, {} KiB", chunk / 1024), &input, chunk);
         }
-    }
-}
-
-/// A mix of lines with the same number of bytes for each length: about 6 MB, more than the caches of a core hold.
-fn lines(lengths: &[usize]) -> Vec<u8> {
-    let longest = lengths.iter().copied().max().unwrap_or_default();
-    let text: Vec<u8> = (b'a'..=b'z').cycle().take(longest).collect();
-    let mut input = Vec::new();
-    while input.len() < 6_000_000 {
-        for &length in lengths {
-            for _ in 0..longest / length {
-                input.extend_from_slice(&text[..length - 1]);
-                input.push(b'\n');
-            }
-        }
-    }
-    input
-}
-
-/// Reads a chunk as a driver does: into a buffer that is reused once no slice shares it.
-fn chunk_of(buffer: &mut BytesMut, size: usize, piece: &[u8]) -> Bytes {
-    buffer.reserve(size);
-    buffer.extend_from_slice(piece);
-    buffer.split().freeze()
-}
-
-/// A reader that returns at most `size` bytes at once.
-struct Chunks<'a> {
-    rest: &'a [u8],
-    size: usize,
-}
-
-impl AsyncRead for Chunks<'_> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        let (piece, rest) = self.rest.split_at(self.size.min(self.rest.len()).min(buffer.len()));
-        buffer[..piece.len()].copy_from_slice(piece);
-        self.rest = rest;
-        Poll::Ready(Ok(piece.len()))
     }
 }
 

@@ -7,6 +7,7 @@
 //! `MALLOC_TRIM_THRESHOLD_=4294967296`: otherwise glibc maps each large buffer anew, and the page faults look like
 //! super-linear growth.
 
+mod events;
 mod measure;
 mod rows;
 
@@ -14,6 +15,7 @@ use std::hint::black_box;
 use std::num::NonZeroUsize;
 
 use bytes::Bytes;
+use events::{Stream, events};
 use mcp_proto::codec::sse::{Sse, write};
 use rows::measure_row;
 use sse_core::SseDecoder;
@@ -35,27 +37,6 @@ fn main() {
         row(&format!("mix of 120 B, 1 KB, 64 KB, {chunk} B chunks"), &mix, chunk);
     }
     growth();
-}
-
-struct Stream {
-    bytes: Vec<u8>,
-    events: usize,
-}
-
-/// A mix of events with the same number of bytes for each length: about 6 MB, more than the caches of a core hold.
-fn events(lengths: &[usize]) -> Stream {
-    let longest = lengths.iter().copied().max().unwrap_or_default();
-    let text: Vec<u8> = (b'a'..=b'z').cycle().take(longest).collect();
-    let mut stream = Stream { bytes: Vec::new(), events: 0 };
-    while stream.bytes.len() < 6_000_000 {
-        for &length in lengths {
-            for _ in 0..longest / length {
-                write::event(&mut stream.bytes, None, None, &text[..length - 8]);
-                stream.events += 1;
-            }
-        }
-    }
-    stream
 }
 
 fn chunks(stream: &[u8], size: usize) -> Vec<Bytes> {

@@ -12,56 +12,20 @@ use rmcp::service::RxJsonRpcMessage;
 use rmcp::{RoleClient, RoleServer};
 use serde_json::Value;
 
-use crate::lean::Envelope;
 use crate::measure::{Mode, Row, Table, Unit};
+use crate::messages::{CALL, escaped, result, structured, text};
+use crate::raw_envelope::Envelope;
 
 /// The default of [`mcp_proto::Limits::depth`].
 const DEPTH: usize = 128;
 
 pub(crate) fn run(mode: &Mode) {
-    let call = r#"{"jsonrpc":"2.0","id":12345,"method":"tools/call","params":{"name":"echo","arguments":{"message":"The quick brown fox jumps over the lazy dog"},"_meta":{"progressToken":12345}}}"#;
-    table("request, 180 B", call.to_owned()).run(mode);
+    table("request, 180 B", CALL.to_owned()).run(mode);
     table("result, 200 B", result(&text(80))).run(mode);
     table("result, 2 KB", result(&text(1_900))).run(mode);
     table("result, 100 KB of plain text", result(&text(100_000))).run(mode);
     table("result, 100 KB of escaped text", result(&escaped(100_000))).run(mode);
     table("result, 100 KB structured", structured(100_000)).run(mode);
-}
-
-/// A tool's result; `text` is the inside of a JSON string.
-fn result(text: &str) -> String {
-    format!(
-        r#"{{"jsonrpc":"2.0","id":12345,"result":{{"content":[{{"type":"text","text":"{text}"}}],"isError":false}}}}"#
-    )
-}
-
-fn text(length: usize) -> String {
-    "The quick brown fox jumps over the lazy dog. ".chars().cycle().take(length).collect()
-}
-
-/// Source code: a newline and a quote every few words.
-fn escaped(length: usize) -> String {
-    let line = r#"    let name = \"value\";\n\tprint(\"%s\", name);\n"#;
-    line.repeat(length / line.len())
-}
-
-fn structured(length: usize) -> String {
-    let mut rows = String::new();
-    let mut n = 0;
-    while rows.len() < length {
-        if n > 0 {
-            rows.push(',');
-        }
-        rows += &format!(
-            r#"{{"id":{n},"name":"item {n}","price":{}.5,"tags":["red","large"],"stock":{{"here":true,"count":{}}}}}"#,
-            n * 3,
-            n % 17
-        );
-        n += 1;
-    }
-    format!(
-        r#"{{"jsonrpc":"2.0","id":12345,"result":{{"content":[],"structuredContent":{{"rows":[{rows}]}}}}}}"#
-    )
 }
 
 fn table(title: &str, message: String) -> Table {

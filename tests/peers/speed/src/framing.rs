@@ -5,16 +5,15 @@
 
 use std::convert::Infallible;
 use std::hint::black_box;
-use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
-use futures_lite::{AsyncBufReadExt as _, AsyncRead, StreamExt as _};
+use futures_lite::{AsyncBufReadExt as _, StreamExt as _};
 use mcp_proto::codec::Lines;
 use tokio_util::codec::{Decoder as _, LinesCodec};
 
+use crate::lines::{Chunks, chunk_of, lines};
 use crate::measure::{Mode, Row, Table, Unit};
 
 const LINE_LIMIT: usize = 16 * 1024 * 1024;
@@ -26,28 +25,6 @@ pub(crate) fn run(mode: &Mode) {
             table(format!("lines of {name}, {} KiB chunks", chunk / 1024), &input, chunk).run(mode);
         }
     }
-}
-
-/// A mix of lines with the same number of bytes for each length: about 6 MB, more than the caches of a core hold.
-fn lines(lengths: &[usize]) -> Vec<u8> {
-    let longest = lengths.iter().copied().max().unwrap_or_default();
-    let mut input = Vec::new();
-    while input.len() < 6_000_000 {
-        for &length in lengths {
-            for _ in 0..longest / length {
-                input.extend((0..length - 1).map(|n| b'a' + (n % 26) as u8));
-                input.push(b'\n');
-            }
-        }
-    }
-    input
-}
-
-/// Reads a chunk as a driver does: into a buffer that is reused once no slice shares it.
-fn chunk_of(buffer: &mut BytesMut, size: usize, piece: &[u8]) -> Bytes {
-    buffer.reserve(size);
-    buffer.extend_from_slice(piece);
-    buffer.split().freeze()
 }
 
 fn table(title: String, input: &Rc<[u8]>, chunk: usize) -> Table {
@@ -96,23 +73,8 @@ fn tokio_lines(input: &[u8], chunk: usize) {
     }
 }
 
-/// Chunks as a reader returns them.
-struct Chunks<'a> {
-    left: &'a [u8],
-    chunk: usize,
-}
-
-impl AsyncRead for Chunks<'_> {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
-        let (piece, left) = self.left.split_at(self.chunk.min(out.len()).min(self.left.len()));
-        out[..piece.len()].copy_from_slice(piece);
-        self.left = left;
-        Poll::Ready(Ok(piece.len()))
-    }
-}
-
 fn futures_lines(input: &[u8], chunk: usize) {
-    let reader = futures_lite::io::BufReader::with_capacity(chunk, Chunks { left: input, chunk });
+    let reader = futures_lite::io::BufReader::with_capacity(chunk, Chunks { rest: input, size: chunk });
     let mut lines = reader.lines();
     let mut cx = Context::from_waker(Waker::noop());
     while let Poll::Ready(Some(line)) = lines.poll_next(&mut cx) {

@@ -5,15 +5,26 @@
 
 mod child;
 mod envelope;
+#[path = "../../../../mcp-proto/benches/events/mod.rs"]
+mod events;
 mod framing;
+#[path = "../../../../mcp-proto/benches/front_pair/mod.rs"]
+mod front_pair;
 mod held;
 mod http;
+#[path = "../../../../mcp-proto/benches/lean/mod.rs"]
 mod lean;
+#[path = "../../../../mcp-proto/benches/lines/mod.rs"]
+mod lines;
 mod measure;
 mod memory;
+#[path = "../../../../mcp-proto/benches/messages/mod.rs"]
+mod messages;
 mod official;
 #[path = "../../../../mcp-proto/benches/pair/mod.rs"]
 mod pair;
+#[path = "../../../../mcp-proto/benches/raw_envelope/mod.rs"]
+mod raw_envelope;
 mod scale;
 mod sse;
 

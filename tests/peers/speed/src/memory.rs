@@ -1,27 +1,24 @@
 //! A whole `tools/call` in memory, both sides on one thread.
 //!
-//! The limit has no protocol, no state and no connection (see `lean`). "Bare" is our state machines without futures,
+//! The limit has no protocol, no state and no connection: [`Lean`]. "Bare" is our state machines without futures,
 //! "front" our async handles over them with bytes carried by hand. The rows "over a duplex" run each SDK's own driver
 //! on the same tokio executor over the same in-memory pipe.
 
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::adapter::{self, ClientDriver, Entropy, ServerDriver, SystemClock};
-use mcp_proto::front::{Client, ClientHandlers, Router};
-use mcp_proto::peer::client::{ClientConfig, LinkAction, State};
-use mcp_proto::schema::{self, Implementation, Tool};
-use mcp_proto::transport::{StreamClient, StreamServer};
+use mcp_proto::front::{Client, Router};
+use mcp_proto::schema::{self, Tool};
 use rmcp::ServiceExt as _;
 
+use crate::front_pair::FrontPair;
 use crate::lean::Lean;
 use crate::measure::{Mode, Row, Table, Unit};
 use crate::official::{self, Echo, Era, Load, tokio_runtime};
-use crate::pair::{MESSAGE, Pair, Wire};
+use crate::pair::{MESSAGE, Pair};
 
 /// Room of a duplex in bytes: more than all requests in flight need.
 const ROOM: usize = 64 * 1024;
@@ -44,8 +41,8 @@ fn table(era: Era, load: Load) -> Table {
         Row::new("rmcp over a duplex", requests, move || rmcp(era, load)),
         Row::new("ours over a duplex", requests, move || duplex(era, load)),
         Row::new("ours, front", requests, move || {
-            let mut front = Front::ready(era);
-            move || front.run(load)
+            let mut front = FrontPair::ready(era.policy());
+            move || run_front(&mut front, load)
         }),
     ];
     if load == Load::Sequential {
@@ -123,69 +120,12 @@ impl<S: tokio::io::AsyncWrite + Unpin> AsyncWrite for Half<S> {
     }
 }
 
-/// A client handle and its driver, a router and its driver, joined by hand.
-struct Front {
-    client: Client,
-    driver: ClientDriver<StreamClient>,
-    server: ServerDriver<StreamServer>,
-    up: Wire,
-    down: Wire,
-}
-
-/// Entropy that is not random: this program needs none.
-pub(crate) struct NoEntropy;
-
-impl Entropy for NoEntropy {
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(4);
-    }
-}
-
-impl Front {
-    fn ready(era: Era) -> Self {
-        let router = router();
-        let clock = Arc::new(SystemClock::new());
-        let machine = StreamServer::new(router.config());
-        let (_, server) = adapter::server(machine, clock.clone(), Arc::new(NoEntropy), router);
-        let mut config = ClientConfig::new(Implementation::new("benchmark", "1.0.0"));
-        config.era_policy = era.policy();
-        let (client, driver) = adapter::client(StreamClient::new(config), clock, ClientHandlers::new());
-        let mut front = Self { client, driver, server, up: Wire::default(), down: Wire::default() };
-        while front.carry() {}
-        assert_eq!(front.client.state(), State::Ready);
-        front
-    }
-
-    fn carry(&mut self) -> bool {
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut moved = false;
-        let sent = self.driver.poll(&mut cx, |machine, now| {
-            if machine.poll_link() == Some(LinkAction::Open) {
-                machine.handle_open(now);
-            }
-            self.up.carry(|out| machine.poll_transmit(out)).map_or(Poll::Pending, Poll::Ready)
-        });
-        if let Poll::Ready(bytes) = sent {
-            self.server.lock(|machine, now| machine.handle_input(now, bytes));
-            moved = true;
-        }
-        let sent = self.server.poll(&mut cx, |machine, _| {
-            self.down.carry(|out| machine.poll_transmit(out)).map_or(Poll::Pending, Poll::Ready)
-        });
-        if let Poll::Ready(bytes) = sent {
-            self.driver.lock(|machine, now| machine.handle_input(now, bytes));
-            moved = true;
-        }
-        moved
-    }
-
-    fn run(&mut self, load: Load) {
-        let client = self.client.clone();
-        let mut calls: Pin<&mut dyn Future<Output = ()>> = pin!(load.run(|| call(&client)));
-        // Their wakers do nothing here but note which of the calls to poll again.
-        let mut cx = Context::from_waker(Waker::noop());
-        while calls.as_mut().poll(&mut cx).is_pending() {
-            self.carry();
-        }
+fn run_front(pair: &mut FrontPair, load: Load) {
+    let client = pair.client.clone();
+    let mut calls: Pin<&mut dyn Future<Output = ()>> = pin!(load.run(|| call(&client)));
+    // Their wakers do nothing here but note which of the calls to poll again.
+    let mut cx = Context::from_waker(Waker::noop());
+    while calls.as_mut().poll(&mut cx).is_pending() {
+        pair.carry();
     }
 }

@@ -9,10 +9,11 @@ use std::rc::Rc;
 use bytes::Bytes;
 use eventsource_stream::Eventsource as _;
 use futures_lite::{StreamExt as _, future};
-use mcp_proto::codec::sse::{Sse, write};
+use mcp_proto::codec::sse::Sse;
 use sse_core::SseDecoder;
 use sse_stream::SseStream;
 
+use crate::events::events;
 use crate::framing::stream_of;
 use crate::measure::{Mode, Row, Table, Unit};
 
@@ -28,25 +29,11 @@ pub(crate) fn run(mode: &Mode) {
     for (name, lengths, sizes) in kinds {
         let stream = events(lengths);
         for &size in sizes {
-            let chunks: Rc<[Bytes]> = stream.chunks(size).map(Bytes::copy_from_slice).collect();
-            table(format!("events of {name}, {size} B chunks"), stream.len(), &chunks).run(mode);
+            let chunks: Rc<[Bytes]> = stream.bytes.chunks(size).map(Bytes::copy_from_slice).collect();
+            let title = format!("{} events of {name}, {size} B chunks", stream.events);
+            table(title, stream.bytes.len(), &chunks).run(mode);
         }
     }
-}
-
-/// A mix of events with the same number of bytes for each length: about 2 MB.
-fn events(lengths: &[usize]) -> Vec<u8> {
-    let longest = lengths.iter().copied().max().unwrap_or_default();
-    let mut stream = Vec::new();
-    while stream.len() < 2_000_000 {
-        for &length in lengths {
-            for _ in 0..longest / length {
-                let data: Vec<u8> = (0..length - 8).map(|n| b'a' + (n % 26) as u8).collect();
-                write::event(&mut stream, None, None, &data);
-            }
-        }
-    }
-    stream
 }
 
 fn table(title: String, bytes: usize, chunks: &Rc<[Bytes]>) -> Table {

@@ -4,10 +4,9 @@
 use std::hint::black_box;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
-use crate::official::Echo;
 use crate::pair::MESSAGE;
+use crate::raw_envelope::Envelope;
 
 #[derive(Default)]
 pub(crate) struct Lean {
@@ -30,6 +29,11 @@ struct Call<A> {
     arguments: A,
 }
 
+#[derive(Serialize, Deserialize)]
+struct Echo {
+    message: String,
+}
+
 #[derive(Serialize)]
 struct Response<'a> {
     jsonrpc: &'a str,
@@ -46,21 +50,6 @@ struct CallResult {
 struct Content {
     r#type: String,
     text: String,
-}
-
-/// An envelope as serde_json reads it in one pass.
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "reading an envelope finds all its members")]
-pub(crate) struct Envelope<'a> {
-    jsonrpc: &'a str,
-    id: Option<i64>,
-    method: Option<&'a str>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
 }
 
 impl Lean {
