@@ -4,14 +4,15 @@
 use alloc::collections::vec_deque::VecDeque;
 use alloc::collections::{BTreeMap, btree_map};
 use core::borrow::Borrow;
-use core::mem;
 
 /// An ordered map that stores a single entry inline and several entries in a tree.
 #[derive(Clone, Debug)]
-pub(crate) struct InlineMap<K, V> {
-    /// The only entry; if it is set, `tree` is empty.
-    only: Option<(K, V)>,
-    tree: BTreeMap<K, V>,
+pub(crate) struct InlineMap<K, V>(Entries<K, V>);
+
+#[derive(Clone, Debug)]
+enum Entries<K, V> {
+    Inline(Option<(K, V)>),
+    Tree(BTreeMap<K, V>),
 }
 
 impl<K, V> Default for InlineMap<K, V> {
@@ -22,19 +23,25 @@ impl<K, V> Default for InlineMap<K, V> {
 
 impl<K, V> InlineMap<K, V> {
     pub(crate) const fn new() -> Self {
-        Self { only: None, tree: BTreeMap::new() }
+        Self(Entries::Inline(None))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.tree.len().saturating_add(usize::from(self.only.is_some()))
+        match &self.0 {
+            Entries::Inline(only) => usize::from(only.is_some()),
+            Entries::Tree(tree) => tree.len(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.only.is_none() && self.tree.is_empty()
+        self.len() == 0
     }
 
     pub(crate) fn iter(&self) -> Iter<'_, K, V> {
-        Iter { only: self.only.as_ref(), tree: self.tree.iter() }
+        match &self.0 {
+            Entries::Inline(only) => Iter { only: only.as_ref(), tree: btree_map::Iter::default() },
+            Entries::Tree(tree) => Iter { only: None, tree: tree.iter() },
+        }
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
@@ -46,7 +53,12 @@ impl<K, V> InlineMap<K, V> {
     }
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.only.iter_mut().map(|(_, value)| value).chain(self.tree.values_mut())
+        let (only, tree) = match &mut self.0 {
+            Entries::Inline(only) => (only.as_mut(), None),
+            Entries::Tree(tree) => (None, Some(tree)),
+        };
+        let several = tree.into_iter().flat_map(BTreeMap::values_mut);
+        only.into_iter().map(|(_, value)| value).chain(several)
     }
 }
 
@@ -55,9 +67,10 @@ impl<K: Ord, V> InlineMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        match &self.only {
-            Some((only, value)) => (only.borrow() == key).then_some(value),
-            None => self.tree.get(key),
+        match &self.0 {
+            Entries::Inline(Some((only, value))) => (only.borrow() == key).then_some(value),
+            Entries::Inline(None) => None,
+            Entries::Tree(tree) => tree.get(key),
         }
     }
 
@@ -65,9 +78,10 @@ impl<K: Ord, V> InlineMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        match &mut self.only {
-            Some((only, value)) => ((*only).borrow() == key).then_some(value),
-            None => self.tree.get_mut(key),
+        match &mut self.0 {
+            Entries::Inline(Some((only, value))) => ((*only).borrow() == key).then_some(value),
+            Entries::Inline(None) => None,
+            Entries::Tree(tree) => tree.get_mut(key),
         }
     }
 
@@ -84,32 +98,20 @@ impl<K: Ord, V> InlineMap<K, V> {
 
     /// Adds an entry. Returns the value that it replaces.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
-        match self.only.take() {
-            Some((only, before)) if only == key => {
-                self.only = Some((only, value));
-                return Some(before);
-            }
-            Some((only, before)) => {
-                self.tree.insert(only, before);
-            }
-            None if self.tree.is_empty() => {
-                self.only = Some((key, value));
-                return None;
-            }
-            None => {}
+        self.make_room(&key);
+        match &mut self.0 {
+            Entries::Inline(only) => only.replace((key, value)).map(|(_, before)| before),
+            Entries::Tree(tree) => tree.insert(key, value),
         }
-        self.tree.insert(key, value)
     }
 
     /// The value of a key; inserts the value of `make` if the key is absent.
     pub(crate) fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
-        if self.tree.is_empty() && self.only.as_ref().is_none_or(|(only, _)| *only == key) {
-            return &mut self.only.get_or_insert_with(|| (key, make())).1;
+        self.make_room(&key);
+        match &mut self.0 {
+            Entries::Inline(only) => &mut only.get_or_insert_with(|| (key, make())).1,
+            Entries::Tree(tree) => tree.entry(key).or_insert_with(make),
         }
-        if let Some((only, value)) = self.only.take() {
-            self.tree.insert(only, value);
-        }
-        self.tree.entry(key).or_insert_with(make)
     }
 
     pub(crate) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
@@ -123,27 +125,44 @@ impl<K: Ord, V> InlineMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        if let Some(entry) = self.only.take_if(|(only, _)| (*only).borrow() == key) {
-            return Some(entry);
+        match &mut self.0 {
+            Entries::Inline(only) => only.take_if(|(only, _)| (*only).borrow() == key),
+            Entries::Tree(tree) => {
+                let removed = tree.remove_entry(key);
+                self.shrink();
+                removed
+            }
         }
-        let removed = self.tree.remove_entry(key);
-        self.shrink();
-        removed
     }
 
     pub(crate) fn pop_first(&mut self) -> Option<(K, V)> {
-        if self.only.is_some() {
-            return self.only.take();
+        match &mut self.0 {
+            Entries::Inline(only) => only.take(),
+            Entries::Tree(tree) => {
+                let popped = tree.pop_first();
+                self.shrink();
+                popped
+            }
         }
-        let popped = self.tree.pop_first();
-        self.shrink();
-        popped
+    }
+
+    /// Moves an inline entry into a tree, unless its key is this one.
+    fn make_room(&mut self, key: &K) {
+        if let Entries::Inline(only) = &mut self.0
+            && let Some(entry) = only.take_if(|(only, _)| only != key)
+        {
+            let mut tree = BTreeMap::new();
+            tree.insert(entry.0, entry.1);
+            self.0 = Entries::Tree(tree);
+        }
     }
 
     /// Frees the tree's memory when a single entry is left in it: a `BTreeMap` keeps a node even when it is empty.
     fn shrink(&mut self) {
-        if self.tree.len() == 1 {
-            self.only = mem::take(&mut self.tree).pop_first();
+        if let Entries::Tree(tree) = &mut self.0
+            && tree.len() <= 1
+        {
+            self.0 = Entries::Inline(tree.pop_first());
         }
     }
 }
@@ -163,7 +182,11 @@ impl<K, V> IntoIterator for InlineMap<K, V> {
     type IntoIter = core::iter::Chain<core::option::IntoIter<(K, V)>, btree_map::IntoIter<K, V>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.only.into_iter().chain(self.tree)
+        let (only, tree) = match self.0 {
+            Entries::Inline(only) => (only, BTreeMap::new()),
+            Entries::Tree(tree) => (None, tree),
+        };
+        only.into_iter().chain(tree)
     }
 }
 
@@ -187,48 +210,59 @@ impl<'a, K, V> Iterator for Iter<'a, K, V> {
 
 /// A queue that stores a single item inline, and frees the memory of further items with the last of them.
 #[derive(Clone, Debug)]
-pub(crate) struct InlineQueue<T> {
-    first: Option<T>,
-    rest: VecDeque<T>,
+pub(crate) enum InlineQueue<T> {
+    Inline(Option<T>),
+    Several(VecDeque<T>),
 }
 
 impl<T> Default for InlineQueue<T> {
     fn default() -> Self {
-        Self { first: None, rest: VecDeque::new() }
+        Self::Inline(None)
     }
 }
 
 impl<T> InlineQueue<T> {
     pub(crate) fn len(&self) -> usize {
-        self.rest.len().saturating_add(usize::from(self.first.is_some()))
+        match self {
+            Self::Inline(only) => usize::from(only.is_some()),
+            Self::Several(items) => items.len(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none() && self.rest.is_empty()
+        self.len() == 0
     }
 
     #[cfg(feature = "client")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.first.iter().chain(&self.rest)
+        let (only, several) = match self {
+            Self::Inline(only) => (only.as_ref(), None),
+            Self::Several(items) => (None, Some(items)),
+        };
+        only.into_iter().chain(several.into_iter().flatten())
     }
 
     pub(crate) fn push_back(&mut self, item: T) {
-        if self.is_empty() {
-            self.first = Some(item);
-        } else {
-            self.rest.push_back(item);
+        match self {
+            Self::Inline(only) => match only.take() {
+                None => *only = Some(item),
+                Some(first) => *self = Self::Several(VecDeque::from([first, item])),
+            },
+            Self::Several(items) => items.push_back(item),
         }
     }
 
     pub(crate) fn pop_front(&mut self) -> Option<T> {
-        if self.first.is_some() {
-            return self.first.take();
+        match self {
+            Self::Inline(only) => only.take(),
+            Self::Several(items) => {
+                let item = items.pop_front();
+                if items.is_empty() {
+                    *self = Self::Inline(None);
+                }
+                item
+            }
         }
-        let item = self.rest.pop_front()?;
-        if self.rest.is_empty() {
-            self.rest = VecDeque::new();
-        }
-        Some(item)
     }
 }
 
@@ -237,7 +271,11 @@ impl<T> IntoIterator for InlineQueue<T> {
     type IntoIter = core::iter::Chain<core::option::IntoIter<T>, alloc::collections::vec_deque::IntoIter<T>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.first.into_iter().chain(self.rest)
+        let (only, several) = match self {
+            Self::Inline(only) => (only, VecDeque::new()),
+            Self::Several(items) => (None, items),
+        };
+        only.into_iter().chain(several)
     }
 }
 
