@@ -108,7 +108,7 @@ extern crate std;
     allow(dead_code, reason = "not every feature uses all of it")
 )]
 mod inline_map;
-#[cfg(feature = "server")]
+#[cfg(any(feature = "client", feature = "server"))]
 mod lazy_box;
 mod limits;
 mod time;

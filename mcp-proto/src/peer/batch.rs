@@ -5,6 +5,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use crate::lazy_box::Initial;
+
 /// One batch whose answers are being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BatchId(u64);
@@ -17,14 +19,26 @@ struct BatchAnswers {
 }
 
 /// The batches that have not been answered yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Batches {
     batches: BTreeMap<BatchId, BatchAnswers>,
     next: u64,
     bytes: usize,
 }
 
+impl Initial for Batches {
+    const INITIAL: &'static Self = &Self::new();
+
+    fn initial() -> Self {
+        Self::new()
+    }
+}
+
 impl Batches {
+    const fn new() -> Self {
+        Self { batches: BTreeMap::new(), next: 0, bytes: 0 }
+    }
+
     /// Opens a batch. The caller [closes](Self::close) it once all of it has been read.
     pub(crate) fn open(&mut self) -> BatchId {
         let id = BatchId(self.next);

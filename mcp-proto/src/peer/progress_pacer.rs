@@ -10,24 +10,29 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// How many reports on a request pass in a window of time, which begins with the first of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ProgressRate {
-    window: Duration,
-    reports: u32,
+pub(crate) enum ProgressRate {
+    Spaced(u32),
+    PerSecond(u32),
 }
 
 impl ProgressRate {
     /// As many reports a second, evenly spaced.
     pub(crate) fn spaced(per_second: u32) -> Self {
-        Self { window: SECOND.checked_div(per_second).unwrap_or(Duration::MAX), reports: 1 }
+        Self::Spaced(per_second)
     }
 
     /// As many reports in each second, however they are spaced.
     pub(crate) fn per_second(reports: u32) -> Self {
-        Self { window: SECOND, reports }
+        Self::PerSecond(reports)
     }
 
-    fn is_unlimited(self) -> bool {
-        self.window.is_zero() || self.reports == u32::MAX
+    /// The length of the window, and the number of reports in it; `None` if all reports pass.
+    fn window(self) -> Option<(Duration, u32)> {
+        let (window, reports) = match self {
+            Self::Spaced(per_second) => (SECOND.checked_div(per_second).unwrap_or(Duration::MAX), 1),
+            Self::PerSecond(reports) => (SECOND, reports),
+        };
+        (!window.is_zero() && reports < u32::MAX).then_some((window, reports))
     }
 }
 
@@ -78,10 +83,7 @@ impl<K: Ord + Copy, R> ProgressPacer<K, R> {
 
     /// Returns the report if it passes now; otherwise it waits.
     pub(crate) fn offer(&mut self, now: Instant, key: K, report: R, bytes: usize) -> Option<R> {
-        let ProgressRate { window, reports } = self.rate;
-        if self.rate.is_unlimited() {
-            return Some(report);
-        }
+        let Some((window, reports)) = self.rate.window() else { return Some(report) };
         let PacedRequests { requests, due, bytes: total } = &mut **self.paced.get_or_insert_default();
         let paced = requests.entry(key).or_insert_with(|| PacedRequest {
             window_end: now + window,
@@ -110,11 +112,12 @@ impl<K: Ord + Copy, R> ProgressPacer<K, R> {
 
     /// Takes a waiting report whose time has come, with its size in bytes.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(K, R, usize)> {
+        let (window, _) = self.rate.window()?;
         let PacedRequests { requests, due, bytes: total } = self.paced.as_deref_mut()?;
         let &(at, key) = due.first().filter(|(at, _)| *at <= now)?;
         due.remove(&(at, key));
         let paced = requests.get_mut(&key)?;
-        paced.window_end = now + self.rate.window;
+        paced.window_end = now + window;
         paced.passed = 1;
         let (report, bytes) = paced.waiting.take()?;
         *total = total.saturating_sub(bytes);

@@ -203,7 +203,9 @@ impl Client {
     pub(super) fn advance_close(&mut self, now: Instant) {
         if matches!(self.connection.phase(), Phase::Finishing { .. }) && self.outbound.is_empty() {
             self.connection.enter(Phase::Ending { until: now + self.config.close_timeout });
-            self.batches.clear();
+            if let Some(batches) = self.batches.used_mut() {
+                batches.clear();
+            }
             self.connection.request(LinkAction::CloseWrite);
         }
     }

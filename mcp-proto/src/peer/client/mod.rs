@@ -43,6 +43,7 @@ mod view;
 mod watch;
 
 use crate::Instant;
+use crate::lazy_box::LazyBox;
 use crate::peer::batch::Batches;
 use crate::peer::event_queue::{EventQueue, Pressure};
 use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
@@ -92,7 +93,7 @@ pub struct Client {
     inputs: PendingInputs,
     /// The requests that the server has answered by asking for input.
     rounds: InputRounds,
-    batches: Batches,
+    batches: LazyBox<Batches>,
     /// The server's progress reports, paced for the application.
     progress: ProgressPacer<i64, ProgressParams>,
     events: EventQueue<Event>,
@@ -118,7 +119,7 @@ impl Client {
             inbound: Inbound::new(limits.requests_in),
             inputs: PendingInputs::default(),
             rounds: InputRounds::default(),
-            batches: Batches::default(),
+            batches: LazyBox::new(),
             progress: ProgressPacer::new(ProgressRate::per_second(limits.progress_in)),
             events: EventQueue::new(limits.events, limits.event_bytes),
             server: None,

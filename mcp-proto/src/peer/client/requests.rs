@@ -186,7 +186,9 @@ impl Client {
     /// Withdraws all requests of the server, whose session is over.
     pub(super) fn withdraw_all(&mut self) {
         self.parked.clear_early();
-        self.batches.clear();
+        if let Some(batches) = self.batches.used_mut() {
+            batches.clear();
+        }
         while let Some((id, _, _)) = self.inbound.pop() {
             self.events.push(Event::RequestCancelled { id, reason: None }, 0);
         }

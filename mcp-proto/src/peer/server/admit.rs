@@ -15,6 +15,7 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -246,13 +247,13 @@ fn invalid_params(what: impl Into<String>) -> ErrorObject {
 pub(super) fn admit(
     config: &ServerConfig,
     session: Option<&Session>,
-    mut last: Option<&mut Option<KnownMeta>>,
+    mut last: Option<&mut Option<Box<KnownMeta>>>,
     method: &str,
     params: Option<&Raw>,
     meta: Option<&Raw>,
     place: BatchPosition,
 ) -> Result<AdmittedRequest, ErrorObject> {
-    let known = last.as_deref().and_then(Option::as_ref);
+    let known = last.as_deref().and_then(Option::as_deref);
     let request = match find_meta(known, params, meta) {
         FoundMeta::Known { progress_token, token_bytes } => {
             let stored_bytes = token_bytes.saturating_add(known.map_or(0, |known| known.bytes));
@@ -277,7 +278,7 @@ pub(super) fn admit(
     if let (Some(last), Some(text)) = (&mut last, request.text)
         && keys.names_no_sender()
     {
-        **last = KnownMeta::new(text, 0, None);
+        **last = KnownMeta::new(text, 0, None).map(Box::new);
     }
     if method == Initialize::NAME {
         return match (config.eras, place) {
@@ -339,7 +340,7 @@ fn version_of(params: &Raw) -> Option<String> {
 //= S1.7 "No reliance on earlier requests of the same connection"
 fn admit_modern(
     config: &ServerConfig,
-    mut last: Option<&mut Option<KnownMeta>>,
+    mut last: Option<&mut Option<Box<KnownMeta>>>,
     method: &str,
     request: RequestMeta<'_>,
 ) -> Result<AdmittedRequest, ErrorObject> {
@@ -352,7 +353,9 @@ fn admit_modern(
     let admitted = sender.admit(config, method, progress_token, stored_bytes);
     if let (Some(last), Some(text)) = (last, text) {
         let bytes = stored_bytes.saturating_sub(keys.progress_bytes());
-        *last = sender.into_cached(&keys).and_then(|sender| KnownMeta::new(text, bytes, Some(sender)));
+        *last = sender
+            .into_cached(&keys)
+            .and_then(|sender| KnownMeta::new(text, bytes, Some(sender)).map(Box::new));
     }
     admitted
 }

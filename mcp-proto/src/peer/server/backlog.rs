@@ -5,6 +5,7 @@
 //! requests in the order of arrival. Responses, cancellations, progress and pings are handled at once. A held request
 //! is dispatched when the client has taken enough answers.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use crate::Instant;
@@ -21,11 +22,14 @@ const OVERHEAD: usize = 256;
 /// The number of bytes that may be held beyond the window: the rest of one read after the driver stops reading.
 const SLACK: usize = 1024 * 1024;
 
-/// The held messages of one connection.
+/// The held messages of one connection. `None` over HTTP, where each request is an exchange and none is held.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
-    /// The maximum number of bytes held; `None` over HTTP, where each request is an exchange and none is held.
-    window: Option<usize>,
+pub(super) struct Backlog(Option<Box<HeldMessages>>);
+
+#[derive(Debug, Default)]
+struct HeldMessages {
+    /// The maximum number of bytes held.
+    window: usize,
     messages: BTreeMap<u64, QueuedMessage>,
     /// The requests among them, by their ids.
     ids: BTreeMap<Id, u64>,
@@ -54,42 +58,46 @@ enum ArrivalAction {
 
 impl Backlog {
     pub(super) fn new(window: usize) -> Self {
-        Self { window: Some(window), ..Self::default() }
+        Self(Some(Box::new(HeldMessages { window, ..HeldMessages::default() })))
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.messages.is_empty()
+        self.len() == 0
     }
 
     pub(super) fn len(&self) -> usize {
-        self.messages.len()
+        self.0.as_ref().map_or(0, |held| held.messages.len())
     }
 
     /// Whether the driver should stop reading until a message was dispatched.
     pub(super) fn is_full(&self) -> bool {
-        self.window.is_some_and(|window| self.bytes >= window) && !self.is_empty()
+        self.0.as_ref().is_some_and(|held| held.bytes >= held.window && !held.messages.is_empty())
     }
 
     pub(super) fn is_blocked(&self) -> bool {
-        self.blocked
+        self.0.as_ref().is_some_and(|held| held.blocked)
     }
 
     pub(super) fn contains(&self, id: &Id) -> bool {
-        self.ids.contains_key(id)
+        self.0.as_ref().is_some_and(|held| held.ids.contains_key(id))
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self { window: self.window, next: self.next, ..Self::default() };
+        if let Some(held) = &mut self.0 {
+            **held = HeldMessages { window: held.window, next: held.next, ..HeldMessages::default() };
+        }
     }
 
     /// Whether the driver goes on reading although the window is full.
     fn is_overflowing(&self) -> bool {
-        self.window
-            .is_none_or(|window| self.bytes >= window.saturating_mul(2).max(window.saturating_add(SLACK)))
+        self.0.as_ref().is_none_or(|held| {
+            held.bytes >= held.window.saturating_mul(2).max(held.window.saturating_add(SLACK))
+        })
     }
 
     /// Copies the message: a held message must not keep the whole read in memory.
     fn push(&mut self, message: Message, batch: Option<BatchId>) {
+        let Some(held) = &mut self.0 else { return };
         let params = |params: &Option<Raw>| params.as_ref().map_or(0, |params| params.as_bytes().len());
         let (message, bytes) = match message {
             Message::Request(Request { id, method, params: given }) => {
@@ -98,7 +106,7 @@ impl Backlog {
                     Id::String(text) => text.len().saturating_mul(2),
                 };
                 let bytes = id_bytes.saturating_add(method.len()).saturating_add(params(&given));
-                self.ids.insert(id.clone(), self.next);
+                held.ids.insert(id.clone(), held.next);
                 let params = given.as_ref().map(Raw::detached);
                 (Message::Request(Request { id, method: method.detached(), params }), bytes)
             }
@@ -111,26 +119,28 @@ impl Backlog {
             Message::Response(_) => return,
         };
         let bytes = bytes.saturating_add(OVERHEAD);
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.messages.insert(self.next, QueuedMessage { message, batch, bytes });
-        self.next = self.next.saturating_add(1);
+        held.bytes = held.bytes.saturating_add(bytes);
+        held.messages.insert(held.next, QueuedMessage { message, batch, bytes });
+        held.next = held.next.saturating_add(1);
     }
 
     fn pop(&mut self) -> Option<QueuedMessage> {
-        let (number, held) = self.messages.pop_first()?;
-        self.bytes = self.bytes.saturating_sub(held.bytes);
-        if let Message::Request(request) = &held.message
-            && self.ids.get(&request.id) == Some(&number)
+        let held = self.0.as_deref_mut()?;
+        let (number, first) = held.messages.pop_first()?;
+        held.bytes = held.bytes.saturating_sub(first.bytes);
+        if let Message::Request(request) = &first.message
+            && held.ids.get(&request.id) == Some(&number)
         {
-            self.ids.remove(&request.id);
+            held.ids.remove(&request.id);
         }
-        Some(held)
+        Some(first)
     }
 
     fn remove(&mut self, id: &Id) -> Option<QueuedMessage> {
-        let held = self.messages.remove(&self.ids.remove(id)?)?;
-        self.bytes = self.bytes.saturating_sub(held.bytes);
-        Some(held)
+        let held = self.0.as_deref_mut()?;
+        let removed = held.messages.remove(&held.ids.remove(id)?)?;
+        held.bytes = held.bytes.saturating_sub(removed.bytes);
+        Some(removed)
     }
 }
 
@@ -165,7 +175,7 @@ impl Server {
     }
 
     fn arrival_action(&self, request: &Request, out: &dyn Outbox) -> ArrivalAction {
-        let held_elsewhere = self.backlog.window.is_none() || !matches!(self.phase, Phase::Open);
+        let held_elsewhere = self.backlog.0.is_none() || !matches!(self.phase, Phase::Open);
         let is_duplicate = self.inbound.find(&request.id).is_some() || self.backlog.contains(&request.id);
         //= S1.20 "ping answered promptly"
         if held_elsewhere
@@ -190,7 +200,7 @@ impl Server {
     /// Dispatches held messages while the client takes its answers and the application its events. Does nothing if none
     /// are held.
     pub(crate) fn release(&mut self, now: Instant, out: &mut dyn Outbox) {
-        let mut waited = core::mem::take(&mut self.backlog.has_resumed);
+        let mut waited = self.backlog.0.as_mut().is_some_and(|held| core::mem::take(&mut held.has_resumed));
         while self.can_release() && !self.is_closed() && !self.is_congested(out) {
             let Some(held) = self.backlog.pop() else { break };
             waited = true;
@@ -202,9 +212,12 @@ impl Server {
                 Message::Response(_) => {}
             }
         }
-        self.backlog.blocked = self.is_congested(out);
+        let is_blocked = self.is_congested(out);
+        if let Some(held) = &mut self.backlog.0 {
+            held.blocked = is_blocked;
+        }
         // The time that the client takes to read does not count against the application.
-        if (waited || self.backlog.blocked)
+        if (waited || is_blocked)
             && let Phase::Finishing { until, serves_backlog: true } = &mut self.phase
         {
             *until = now + self.config.close_timeout;
@@ -214,9 +227,12 @@ impl Server {
 
     /// Notes that the transport has taken answers; `queued` bytes are left. Held messages may then be due at once.
     pub fn handle_transmitted(&mut self, queued: usize) {
-        if self.backlog.blocked && queued <= self.config.limits.queued_bytes {
-            self.backlog.blocked = false;
-            self.backlog.has_resumed = true;
+        if let Some(held) = &mut self.backlog.0
+            && held.blocked
+            && queued <= self.config.limits.queued_bytes
+        {
+            held.blocked = false;
+            held.has_resumed = true;
         }
     }
 
@@ -234,7 +250,7 @@ impl Server {
 
     /// Whether the client leaves so much unread that no further request is dispatched.
     fn is_congested(&self, out: &dyn Outbox) -> bool {
-        self.backlog.window.is_some() && out.queued() > self.config.limits.queued_bytes
+        self.backlog.0.is_some() && out.queued() > self.config.limits.queued_bytes
     }
 
     /// Answers every held request with an error, because no time is left to dispatch them.

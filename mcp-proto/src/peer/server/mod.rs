@@ -30,6 +30,7 @@ mod subscriptions;
 mod transport;
 mod view;
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -111,7 +112,7 @@ pub struct Server {
     /// Whether the sender of a modern request is cached for the next one, which most likely has the same sender.
     caches_sender: bool,
     /// The `_meta` of the last request, and its sender.
-    last_meta: Option<known_meta::KnownMeta>,
+    last_meta: Option<Box<known_meta::KnownMeta>>,
     inbound: Inbound<PendingRequest>,
     /// The sum of the `stored_bytes` of all pending requests.
     stored_bytes: usize,
@@ -120,7 +121,7 @@ pub struct Server {
     /// When to retry change notifications that found no room.
     notify_again_at: Option<Instant>,
     outbound: LazyBox<Outbound>,
-    batches: Batches,
+    batches: LazyBox<Batches>,
     /// The progress reports to the client, by its requests.
     sent_progress: ProgressPacer<InboundId, ProgressParams>,
     /// The client's progress reports, by the requests of this side.
@@ -163,7 +164,7 @@ impl Server {
             subscriptions: LazyBox::new(),
             notify_again_at: None,
             outbound: LazyBox::new(),
-            batches: Batches::default(),
+            batches: LazyBox::new(),
             sent_progress: ProgressPacer::new(ProgressRate::spaced(limits.progress_out)),
             received_progress: ProgressPacer::new(ProgressRate::per_second(limits.progress_in)),
             events: EventQueue::new(limits.events, limits.event_bytes),
@@ -341,7 +342,9 @@ impl Server {
         self.sent_progress.clear();
         self.notify_again_at = None;
         self.backlog.clear();
-        self.batches.clear();
+        if let Some(batches) = self.batches.used_mut() {
+            batches.clear();
+        }
         self.phase = Phase::Closed;
         self.report_dropped();
         self.events.push(Event::Closed(closed), 0);
