@@ -3,6 +3,7 @@
 //! A connection has one waker slot. The driver fills it under the lock of the machine, only if no work was left there;
 //! commands and handlers take the waker out and call it. Wakers are cloned, called and dropped outside every lock.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -58,7 +59,9 @@ impl Wakers {
 
     /// Adds all of these wakers to call.
     pub(crate) fn wake_all(&mut self, waiters: &mut Waiters) {
-        self.due.rest.extend(core::mem::take(&mut waiters.wakers).into_values());
+        if let Some(waiting) = &mut waiters.0 {
+            self.due.rest.extend(core::mem::take(&mut waiting.wakers).into_values());
+        }
     }
 
     /// Adds a replaced waker, which is only dropped.
@@ -82,9 +85,12 @@ impl Wakers {
     }
 }
 
-/// The wakers of any number of tasks that wait for the same event.
+/// The wakers of any number of tasks that wait for the same event. Allocated with the first: most events have none.
 #[derive(Default)]
-pub(crate) struct Waiters {
+pub(crate) struct Waiters(Option<Box<WaitingTasks>>);
+
+#[derive(Default)]
+struct WaitingTasks {
     wakers: BTreeMap<u64, Waker>,
     next: u64,
 }
@@ -92,16 +98,19 @@ pub(crate) struct Waiters {
 impl Waiters {
     /// Stores the waker of a task, under its present key or a new one.
     pub(crate) fn wait(&mut self, key: &mut Option<u64>, waker: Waker, wakers: &mut Wakers) {
+        let waiting = self.0.get_or_insert_default();
         let key = *key.get_or_insert_with(|| {
-            self.next = self.next.saturating_add(1);
-            self.next
+            waiting.next = waiting.next.saturating_add(1);
+            waiting.next
         });
-        wakers.discard(self.wakers.insert(key, waker));
+        wakers.discard(waiting.wakers.insert(key, waker));
     }
 
     /// Removes a task that no longer waits.
     pub(crate) fn leave(&mut self, key: Option<u64>, wakers: &mut Wakers) {
-        wakers.discard(key.and_then(|key| self.wakers.remove(&key)));
+        if let (Some(key), Some(waiting)) = (key, &mut self.0) {
+            wakers.discard(waiting.wakers.remove(&key));
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The exchange of a request without a session, which owns the request's handler.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
 
@@ -21,7 +22,7 @@ pub(super) struct ModernExchange<H: HandlerMode> {
     driver: ServerDriver<Exchange, H>,
     service: Arc<Service>,
     /// The subscriber to the changes that the client listens for.
-    subscriber: Option<Subscriber>,
+    subscriber: Option<Box<Subscriber>>,
     /// Whether the machine has been closed with the server.
     closing: bool,
     _registration: ExchangeRegistration,
@@ -44,7 +45,7 @@ impl<H: HandlerMode> ModernExchange<H> {
             (exchange, topics)
         };
         let (exchange, subscriber) = if listens { service.hub.open(&signal, open) } else { (open().0, None) };
-        Self::run(service, router, caller, signal, exchange, subscriber)
+        Self::run(service, router, caller, signal, exchange, subscriber.map(Box::new))
     }
 
     /// Starts the exchange of a legacy client's requests without a session.
@@ -64,7 +65,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         caller: Caller,
         signal: Arc<Signal>,
         exchange: Exchange,
-        subscriber: Option<Subscriber>,
+        subscriber: Option<Box<Subscriber>>,
     ) -> Self {
         let attendance = service.register_exchange(signal.clone());
         let mut core = ServerCore::default();

@@ -1,5 +1,6 @@
 //! A legacy session, shared between the driver and the exchanges of its client.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::task::{Context, Poll, Waker};
 
@@ -46,7 +47,7 @@ impl SessionCell {
         let machine = SessionMachine {
             session,
             subscriber,
-            wakers: Wakers::default(),
+            wakers: None,
             waiting: InlineMap::new(),
             closing: false,
             deadline: None,
@@ -156,7 +157,7 @@ pub(super) struct SessionMachine {
     pub(super) session: Session,
     subscriber: Subscriber,
     /// The wakers of listeners for changes in the client's subscriptions.
-    wakers: Wakers,
+    wakers: Option<Box<Wakers>>,
     /// The wakers of stream readers, by stream.
     waiting: InlineMap<ConnectionId, Waker>,
     closing: bool,
@@ -194,10 +195,14 @@ impl SessionMachine {
         let event = self.session.poll_event()?;
         match &event {
             server::Event::Subscribed { uri } => {
-                self.subscriber.add(server::Topic::Resource(uri.as_str().into()), &mut self.wakers);
+                self.subscriber
+                    .add(server::Topic::Resource(uri.as_str().into()), self.wakers.get_or_insert_default());
             }
             server::Event::Unsubscribed { uri } => {
-                self.subscriber.remove(&server::Topic::Resource(uri.as_str().into()), &mut self.wakers);
+                self.subscriber.remove(
+                    &server::Topic::Resource(uri.as_str().into()),
+                    self.wakers.get_or_insert_default(),
+                );
             }
             _ => {}
         }
@@ -206,8 +211,11 @@ impl SessionMachine {
 
     /// Returns the next waker of a hub listener, or of the reader of a stream that has become readable.
     fn next_waker(&mut self) -> Option<Waker> {
-        if let Some(waker) = self.wakers.next() {
-            return Some(waker);
+        if let Some(wakers) = &mut self.wakers {
+            match wakers.next() {
+                Some(waker) => return Some(waker),
+                None => self.wakers = None,
+            }
         }
         while let Some(connection) = self.session.poll_connection() {
             if let Some(waker) = self.waiting.remove(&connection) {

@@ -49,7 +49,8 @@ pub(crate) struct ServerCore {
     driver_dropped: bool,
     /// The tasks that wait for the end of the connection.
     pub(crate) waiters: Waiters,
-    pub(crate) listeners: Listeners<ServerEvent>,
+    /// The listeners for events, allocated with the first.
+    pub(crate) listeners: Option<Box<Listeners<ServerEvent>>>,
     pub(crate) active: InlineMap<InboundId, ActiveRequest>,
     work: InlineQueue<ServerWork>,
     /// The notifications that wait for their handlers, if there are handlers.
@@ -88,8 +89,23 @@ impl ServerCore {
         }
     }
 
+    /// Adds a listener, which learns of an end that has happened already.
+    pub(crate) fn add_listener(&mut self) -> u64 {
+        let closed = &self.closed;
+        let listeners = self.listeners.get_or_insert_with(|| {
+            let mut listeners = Box::<Listeners<ServerEvent>>::default();
+            if let Some(closed) = closed {
+                listeners.finish(ServerEvent::Closed(closed.clone()), &mut Wakers::default());
+            }
+            listeners
+        });
+        listeners.add()
+    }
+
     fn publish(&mut self, event: &ServerEvent, wakers: &mut Wakers) {
-        self.listeners.publish(event, event.bytes(), wakers);
+        if let Some(listeners) = &mut self.listeners {
+            listeners.publish(event, event.bytes(), wakers);
+        }
     }
 
     fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {
@@ -97,7 +113,9 @@ impl ServerCore {
             ended.state.set_end(Cancellation::by_close(&closed));
             wakers.wake_all(&mut ended.waiters);
         }
-        self.listeners.finish(ServerEvent::Closed(closed.clone()), wakers);
+        if let Some(listeners) = &mut self.listeners {
+            listeners.finish(ServerEvent::Closed(closed.clone()), wakers);
+        }
         self.closed = Some(closed);
         wakers.wake_all(&mut self.waiters);
     }

@@ -111,7 +111,7 @@ impl ServerHandle {
 
     /// A stream of the connection's events from now on.
     pub fn events(&self) -> Events<ServerEvent> {
-        let key = self.link.connection.with(|core, _, _, _| core.listeners.add());
+        let key = self.link.connection.with(|core, _, _, _| core.add_listener());
         Events::new(Box::new(ConnectionEvents(self.link.connection.clone())), key)
     }
 
@@ -169,10 +169,20 @@ struct ConnectionEvents(Arc<Connection>);
 
 impl EventSource<ServerEvent> for ConnectionEvents {
     fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<listening::QueuedEvent<ServerEvent>>> {
-        self.0.with(|core, _, _, wakers| core.listeners.poll(key, waker, wakers))
+        self.0.with(|core, _, _, wakers| match &mut core.listeners {
+            Some(listeners) => listeners.poll(key, waker, wakers),
+            None => {
+                wakers.discard(Some(waker));
+                Poll::Ready(None)
+            }
+        })
     }
 
     fn leave(&self, key: u64) {
-        self.0.with(|core, _, _, wakers| core.listeners.remove(key, wakers));
+        self.0.with(|core, _, _, wakers| {
+            if let Some(listeners) = &mut core.listeners {
+                listeners.remove(key, wakers);
+            }
+        });
     }
 }
