@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use core::fmt;
+use core::num::NonZeroU64;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -10,19 +11,20 @@ use crate::Instant;
 use crate::inline_map::InlineMap;
 use crate::lazy_box::{Initial, LazyBox};
 use crate::rpc::Pending;
+use crate::transport::http::server::Setup;
 use crate::transport::http::server::response::{Chunk, HttpResponse, ResponseHead};
 
 /// The id of one response body in a session, from its request to its end. A session never reuses one.
 ///
 /// A stream that is resumed goes on in another connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(u64);
+pub struct ConnectionId(NonZeroU64);
 
 impl ConnectionId {
     /// Returns the plain number, for maps and logs.
     #[must_use]
     pub const fn number(self) -> u64 {
-        self.0
+        self.0.get()
     }
 }
 
@@ -92,9 +94,8 @@ pub(super) enum TakenPart {
 pub(super) struct Connections {
     /// The state while there are connections: an idle session has none.
     table: LazyBox<ConnectionTable>,
-    next: u64,
-    keepalive: Duration,
-    write_timeout: Duration,
+    next: NonZeroU64,
+    setup: Setup,
 }
 
 #[derive(Debug)]
@@ -136,8 +137,12 @@ impl ConnectionTable {
 }
 
 impl Connections {
-    pub(super) fn new(keepalive: Duration, write_timeout: Duration) -> Self {
-        Self { table: LazyBox::new(), next: 1, keepalive, write_timeout }
+    pub(super) fn new(setup: &Setup) -> Self {
+        Self { table: LazyBox::new(), next: NonZeroU64::MIN, setup: setup.clone() }
+    }
+
+    fn write_timeout(&self) -> Duration {
+        self.setup.config().server.write_timeout
     }
 
     /// Opens a connection fed by `stream`. Its first keep-alive is due after `patience`.
@@ -154,7 +159,8 @@ impl Connections {
             keepalive_at: now.after(patience),
         };
         self.table.open.insert(id, None, connection);
-        self.table.schedule(id, self.write_timeout);
+        let write_timeout = self.write_timeout();
+        self.table.schedule(id, write_timeout);
         id
     }
 
@@ -167,7 +173,7 @@ impl Connections {
     }
 
     pub(super) fn send(&mut self, id: ConnectionId, number: u64, bytes: Bytes, now: Instant) {
-        let quiet_until = now.after(self.keepalive);
+        let (quiet_until, write_timeout) = (now.after(self.setup.config().keepalive), self.write_timeout());
         let Some(table) = self.table.used_mut() else { return };
         let Some(connection) = table.open.get_mut(id).filter(|connection| !connection.ended) else { return };
         table.queued = table.queued.saturating_add(bytes.len());
@@ -175,17 +181,18 @@ impl Connections {
         connection.waiting_since.get_or_insert(now);
         connection.keepalive_at = quiet_until;
         table.readable.insert(id, ());
-        table.schedule(id, self.write_timeout);
+        table.schedule(id, write_timeout);
     }
 
     /// Ends a connection once its queued bytes are taken.
     pub(super) fn end(&mut self, id: ConnectionId, now: Instant) {
+        let write_timeout = self.write_timeout();
         let Some(table) = self.table.used_mut() else { return };
         let Some(connection) = table.open.get_mut(id) else { return };
         connection.ended = true;
         connection.waiting_since.get_or_insert(now);
         table.readable.insert(id, ());
-        table.schedule(id, self.write_timeout);
+        table.schedule(id, write_timeout);
     }
 
     /// Ends a connection and discards its queued bytes: another connection has replaced it.
@@ -219,11 +226,12 @@ impl Connections {
 
     /// Disables the keep-alive of a connection.
     pub(super) fn stop_keepalive(&mut self, id: ConnectionId) {
+        let write_timeout = self.write_timeout();
         if let Some(table) = self.table.used_mut()
             && let Some(connection) = table.open.get_mut(id)
         {
             connection.keepalive_at = None;
-            table.schedule(id, self.write_timeout);
+            table.schedule(id, write_timeout);
         }
     }
 
@@ -236,6 +244,7 @@ impl Connections {
 
     /// Takes the next part of the body.
     pub(super) fn take(&mut self, id: ConnectionId, now: Instant) -> (Chunk, TakenPart) {
+        let write_timeout = self.write_timeout();
         let Some(table) = self.table.used_mut() else { return (Chunk::End, TakenPart::Nothing) };
         let Some(connection) = table.open.get_mut(id) else { return (Chunk::End, TakenPart::Nothing) };
         let stream = connection.stream;
@@ -254,7 +263,7 @@ impl Connections {
         let more = connection.ended || !connection.queue.is_empty();
         connection.waiting_since = more.then_some(now);
         let taken = if number > 0 { TakenPart::Event { stream, number } } else { TakenPart::Nothing };
-        table.schedule(id, self.write_timeout);
+        table.schedule(id, write_timeout);
         (Chunk::Bytes(bytes), taken)
     }
 

@@ -5,11 +5,11 @@
 //! report whether the last bytes arrived.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use core::time::Duration;
 
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::lazy_box::Initial;
 
 /// The overhead charged per event, in bytes.
 const OVERHEAD: usize = 64;
@@ -31,9 +31,14 @@ pub(super) struct EventStore {
     /// The delivered streams and when each expires, oldest first.
     delivered: VecDeque<(u64, Instant)>,
     delivered_bytes: usize,
-    max_events: usize,
-    max_bytes: usize,
-    grace: Duration,
+}
+
+impl Initial for EventStore {
+    const INITIAL: &'static Self = &Self::new();
+
+    fn initial() -> Self {
+        Self::new()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -51,8 +56,7 @@ struct StoredEvent {
 }
 
 impl EventStore {
-    /// Creates an empty store. Delivered streams are stored for `grace`.
-    pub(super) fn new(most_events: usize, most_bytes: usize, grace: Duration) -> Self {
+    const fn new() -> Self {
         Self {
             streams: BTreeMap::new(),
             order: BTreeMap::new(),
@@ -60,9 +64,6 @@ impl EventStore {
             bytes: 0,
             delivered: VecDeque::new(),
             delivered_bytes: 0,
-            max_events: most_events,
-            max_bytes: most_bytes,
-            grace,
         }
     }
 
@@ -77,11 +78,11 @@ impl EventStore {
         self.bytes = self.bytes.saturating_add(cost);
     }
 
-    /// Marks a stream as delivered: it has ended and was written to its end.
-    pub(super) fn mark_delivered(&mut self, stream: u64, now: Instant) {
+    /// Marks a stream as delivered: it has ended and was written to its end. It stays until `expiry`.
+    pub(super) fn mark_delivered(&mut self, stream: u64, expiry: Instant) {
         if let Some(stored) = self.streams.get(&stream) {
             self.delivered_bytes = self.delivered_bytes.saturating_add(stored.bytes);
-            self.delivered.push_back((stream, now + self.grace));
+            self.delivered.push_back((stream, expiry));
         }
     }
 
@@ -101,11 +102,11 @@ impl EventStore {
     /// Drops the oldest delivered stream, or else the oldest event, if the limits are exceeded; returns its stream.
     ///
     /// Call it until it returns `None`.
-    pub(super) fn evict(&mut self) -> Option<u64> {
-        if self.delivered_bytes > self.max_bytes / DELIVERED_PART {
+    pub(super) fn evict(&mut self, max_events: usize, max_bytes: usize) -> Option<u64> {
+        if self.delivered_bytes > max_bytes / DELIVERED_PART {
             return self.evict_delivered();
         }
-        let too_much = self.order.len() > self.max_events || self.bytes > self.max_bytes;
+        let too_much = self.order.len() > max_events || self.bytes > max_bytes;
         if too_much && self.order.len() > 1 { self.evict_any() } else { None }
     }
 
@@ -154,11 +155,8 @@ impl EventStore {
         later.map(|stored| (stored.number, stored.event.clone()))
     }
 
-    pub(super) fn clear(&mut self) {
-        self.streams.clear();
-        self.order.clear();
-        self.delivered.clear();
-        (self.bytes, self.delivered_bytes) = (0, 0);
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty() && self.delivered.is_empty()
     }
 }
 

@@ -4,6 +4,7 @@ mod connections;
 mod event_store;
 mod streams;
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -485,7 +486,7 @@ impl ServerTransport for Session {
 
     fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
         self.run(now, |server, streams| {
-            streams.denial = Some(denial.clone());
+            streams.denial = Some(Box::new(denial.clone()));
             server.respond(request, peer::Answer::Error(error), streams);
             streams.denial = None;
         });

@@ -20,7 +20,9 @@
 
 mod memory;
 mod outbox;
+mod table;
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
@@ -32,6 +34,7 @@ use super::event_store::EventStore;
 use crate::Instant;
 use crate::codec::sse::write as sse;
 use crate::inline_map::InlineMap;
+use crate::lazy_box::LazyBox;
 use crate::peer::{Denial, Outbox};
 use crate::quota::BytePermit;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
@@ -41,6 +44,7 @@ use crate::transport::http::server::response::{
     Chunk, HttpResponse, ResponseHead, json_head, shrink, stream_head,
 };
 use crate::transport::http::server::{BodyKind, Setup};
+use table::StreamTable;
 
 /// The stream of messages that belong to no request.
 const GENERAL_STREAM: u64 = 0;
@@ -75,7 +79,7 @@ struct ResponseStream {
     /// Answers that wait for the rest of their batch.
     batched_answers: Vec<Bytes>,
     /// Why the answer denies the request, if it does.
-    denial: Option<Denial>,
+    denial: Option<Box<Denial>>,
     connection: Option<ConnectionId>,
     /// Whether the stream has ended.
     is_over: bool,
@@ -83,6 +87,26 @@ struct ResponseStream {
     last_connection: Option<ConnectionId>,
     is_delivered: bool,
     body_permit: Option<BytePermit>,
+}
+
+impl ResponseStream {
+    const fn new(accepts: AcceptedTypes, form: StreamForm) -> Self {
+        Self {
+            accepts,
+            form,
+            answers_due: 0,
+            is_batch: false,
+            next_event: 1,
+            last_taken_event: 0,
+            batched_answers: Vec::new(),
+            denial: None,
+            connection: None,
+            is_over: false,
+            last_connection: None,
+            is_delivered: false,
+            body_permit: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,24 +122,24 @@ pub(super) struct ResponseStreams {
     /// Whether streams begin with an event that makes them resumable.
     primed: bool,
     pub(super) now: Instant,
-    streams: InlineMap<u64, ResponseStream>,
+    streams: StreamTable,
     next_stream: u64,
     connections: Connections,
-    store: EventStore,
+    store: LazyBox<EventStore>,
     /// The stream of each unanswered client request.
     requests: InlineMap<Id, u64>,
     /// The stream of each unanswered server request, unless it is the general stream.
-    server_requests: InlineMap<i64, u64>,
+    server_requests: Option<Box<InlineMap<i64, u64>>>,
     /// The message being written, after the reserved prefix.
     scratch: Vec<u8>,
     /// The bytes of answers that wait for the rest of their batch.
     batched_bytes: usize,
     /// Why the answer now being written denies its request, if it does.
-    pub(super) denial: Option<Denial>,
+    pub(super) denial: Option<Box<Denial>>,
     /// The permit for queued bytes and stored events.
     permit: Option<BytePermit>,
     /// The permits for the bodies of unanswered requests without a stream of their own.
-    body_permits: InlineMap<Id, BytePermit>,
+    body_permits: Option<Box<InlineMap<Id, BytePermit>>>,
 }
 
 /// The client asked for a stream that does not exist or cannot be resumed.
@@ -124,38 +148,22 @@ pub(super) struct UnknownEvent;
 
 impl ResponseStreams {
     pub(super) fn new(setup: &Setup, transport: SessionTransport, now: Instant) -> Self {
-        let config = setup.config();
-        let general = ResponseStream {
-            accepts: AcceptedTypes::Events,
-            form: StreamForm::Events,
-            answers_due: 0,
-            is_batch: false,
-            next_event: 1,
-            last_taken_event: 0,
-            batched_answers: Vec::new(),
-            denial: None,
-            connection: None,
-            is_over: false,
-            last_connection: None,
-            is_delivered: false,
-            body_permit: None,
-        };
         Self {
             setup: setup.clone(),
             transport,
             primed: false,
             now,
-            streams: [(GENERAL_STREAM, general)].into_iter().collect(),
+            streams: StreamTable::default(),
             next_stream: 1,
-            connections: Connections::new(config.keepalive, config.server.write_timeout),
-            store: EventStore::new(config.stored_events, config.stored_bytes, config.resume_grace),
+            connections: Connections::new(setup),
+            store: LazyBox::new(),
             requests: InlineMap::new(),
-            server_requests: InlineMap::new(),
+            server_requests: None,
             scratch: Vec::new(),
             batched_bytes: 0,
             denial: None,
             permit: None,
-            body_permits: InlineMap::new(),
+            body_permits: None,
         }
     }
 
@@ -179,19 +187,10 @@ impl ResponseStreams {
         let patience = if self.primed { config.stream_after.min(config.keepalive) } else { config.keepalive };
         let connection = self.connections.open(stream, patience, self.now);
         let opened = ResponseStream {
-            accepts,
-            form: StreamForm::Undecided,
             answers_due: awaiting,
             is_batch: many,
-            next_event: 1,
-            last_taken_event: 0,
-            batched_answers: Vec::new(),
-            denial: None,
             connection: Some(connection),
-            is_over: false,
-            last_connection: None,
-            is_delivered: false,
-            body_permit: None,
+            ..ResponseStream::new(accepts, StreamForm::Undecided)
         };
         self.streams.insert(stream, opened);
         (stream, connection)
@@ -218,7 +217,7 @@ impl ResponseStreams {
 
     /// Removes a request that will not be answered.
     pub(super) fn abandon_request(&mut self, id: &Id) {
-        self.body_permits.remove(id);
+        self.release_request_permit(id);
         if let Some(stream) = self.requests.remove(id) {
             self.finish_answer(stream);
         }
@@ -226,7 +225,9 @@ impl ResponseStreams {
 
     /// Removes a server request that was answered.
     pub(super) fn forget_server_request(&mut self, number: i64) {
-        self.server_requests.remove(&number);
+        if let Some(requests) = &mut self.server_requests {
+            requests.remove(&number);
+        }
     }
 
     /// Opens a new connection for the general stream; it replaces the previous one.
@@ -240,6 +241,9 @@ impl ResponseStreams {
         let (stream, number) = last_event.split_once('-').ok_or(UnknownEvent)?;
         let stream: u64 = stream.parse().map_err(|_| UnknownEvent)?;
         let number: u64 = number.parse().map_err(|_| UnknownEvent)?;
+        if stream == GENERAL_STREAM {
+            self.streams.open_general();
+        }
         let known = self.streams.get(&stream).ok_or(UnknownEvent)?;
         if known.form != StreamForm::Events || number >= known.next_event {
             return Err(UnknownEvent);
@@ -277,7 +281,7 @@ impl ResponseStreams {
         }
         // The remaining streams await messages that were not handled.
         let gone = HttpResponse::error(200, ErrorId::Null, &error);
-        for stream in mem::take(&mut self.streams).into_iter().map(|(_, stream)| stream) {
+        for stream in self.streams.close() {
             let Some(connection) = stream.connection else { continue };
             if stream.form == StreamForm::Undecided {
                 self.connections.set_head(connection, gone.head());
@@ -286,9 +290,9 @@ impl ResponseStreams {
             self.connections.end(connection, self.now);
         }
         self.requests = InlineMap::new();
-        self.server_requests = InlineMap::new();
-        self.body_permits = InlineMap::new();
-        self.store.clear();
+        self.server_requests = None;
+        self.body_permits = None;
+        self.store.reset();
         self.scratch = Vec::new();
         self.batched_bytes = 0;
     }
@@ -309,9 +313,7 @@ impl ResponseStreams {
     }
 
     pub(super) fn handle_timeout(&mut self) {
-        while let Some(stream) = self.store.expire(self.now) {
-            self.forget(stream);
-        }
+        self.expire();
         while let Some((connection, stream, due)) = self.connections.poll_due(self.now) {
             match due {
                 ConnectionTimeout::WriteTimeout => self.detach_connection(stream, connection),
@@ -386,6 +388,9 @@ impl ResponseStreams {
 
     /// Opens a new connection for an event stream, resuming after event `number`.
     fn attach_connection(&mut self, stream: u64, number: u64, priming: Priming) -> ConnectionId {
+        if stream == GENERAL_STREAM {
+            self.streams.open_general();
+        }
         let connection = self.connections.open(stream, self.setup.config().keepalive, self.now);
         let before = self.streams.get_mut(&stream).and_then(|stream| stream.connection.replace(connection));
         if let Some(before) = before {
@@ -458,6 +463,9 @@ impl ResponseStreams {
 
     /// Turns the scratch message into an event, sends it and stores it.
     fn send_event(&mut self, stream: u64) {
+        if stream == GENERAL_STREAM {
+            self.streams.open_general();
+        }
         let Some(known) = self.streams.get_mut(&stream) else { return };
         let number = known.next_event;
         known.next_event = number.saturating_add(1);
@@ -535,7 +543,7 @@ impl ResponseStreams {
         let body = if many { join_batch(&held) } else { held.into_iter().next() };
         match body {
             Some(body) => {
-                self.connections.set_head(connection, json_head(200, body.len(), denial.as_ref()));
+                self.connections.set_head(connection, json_head(200, body.len(), denial.as_deref()));
                 self.connections.send(connection, 0, body, self.now);
             }
             // The request was cancelled, and gets no answer.

@@ -39,7 +39,13 @@ impl ResponseStreams {
     /// Holds the permit for a posted body until its request, which has no stream of its own, is answered.
     pub(in super::super) fn retain_request_permit(&mut self, id: Id, body: Option<BytePermit>) {
         if let Some(body) = body {
-            self.body_permits.insert(id, body);
+            self.body_permits.get_or_insert_default().insert(id, body);
+        }
+    }
+
+    pub(super) fn release_request_permit(&mut self, id: &Id) {
+        if let Some(permits) = &mut self.body_permits {
+            permits.remove(id);
         }
     }
 
@@ -60,14 +66,30 @@ impl ResponseStreams {
             return;
         };
         if !core::mem::replace(&mut known.is_delivered, true) {
-            self.store.mark_delivered(stream, now);
+            let expiry = now + self.setup.config().resume_grace;
+            if let Some(store) = self.store.used_mut() {
+                store.mark_delivered(stream, expiry);
+            }
             self.evict();
+        }
+    }
+
+    /// Drops delivered events whose grace period is over.
+    pub(super) fn expire(&mut self) {
+        let now = self.now;
+        while let Some(stream) = self.store.used_mut().and_then(|store| store.expire(now)) {
+            self.forget(stream);
+        }
+        if self.store.is_empty() {
+            self.store.reset();
         }
     }
 
     /// Drops events while there are more than the limits allow.
     fn evict(&mut self) {
-        while let Some(stream) = self.store.evict() {
+        let config = self.setup.config();
+        let (max_events, max_bytes) = (config.stored_events, config.stored_bytes);
+        while let Some(stream) = self.store.used_mut().and_then(|store| store.evict(max_events, max_bytes)) {
             self.forget(stream);
         }
     }

@@ -46,7 +46,7 @@ impl Outbox for ResponseStreams {
         }
         if self.transport == SessionTransport::HttpSse {
             if let MessageKind::Reply(Some(id)) = about {
-                self.body_permits.remove(id);
+                self.release_request_permit(id);
             }
             //= R2 "answers on the stream"
             return self.send_event(GENERAL_STREAM);
@@ -66,7 +66,7 @@ impl Outbox for ResponseStreams {
             MessageKind::Request { id, related, .. } => {
                 match self.stream_of(related).filter(|stream| self.is_readable(*stream)) {
                     Some(stream) => {
-                        self.server_requests.insert(id, stream);
+                        self.server_requests.get_or_insert_default().insert(id, stream);
                         self.send_message(stream);
                     }
                     None => self.send_event(GENERAL_STREAM),
@@ -88,7 +88,8 @@ impl Outbox for ResponseStreams {
     }
 
     fn cancel(&mut self, id: i64, reason: Option<&str>) {
-        let stream = self.server_requests.remove(&id).filter(|stream| self.is_readable(*stream));
+        let stream = self.server_requests.as_mut().and_then(|requests| requests.remove(&id));
+        let stream = stream.filter(|stream| self.is_readable(*stream));
         if write_cancelled(self.buffer(), id, reason).is_ok() {
             match stream {
                 Some(stream) => self.send_message(stream),
