@@ -3,6 +3,10 @@
 //! An adapter makes a machine of [`transport`](crate::transport), joins it to a handle and a driver with `client` or
 //! `server`, and polls the driver. [`front`](crate::front) has a complete one.
 
+mod repoll;
+
+pub use repoll::Repoll;
+
 pub use crate::front::clock::{Clock, SystemClock};
 pub use crate::front::entropy::Entropy;
 

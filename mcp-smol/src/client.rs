@@ -12,14 +12,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::adapter::{self, SystemClock};
+use mcp_proto::adapter::{self, Repoll, SystemClock};
 use mcp_proto::front::{Client, Error, HandlerMode, SendHandlers};
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::client::{CloseReason, LinkAction};
 use mcp_proto::transport::StreamClient;
 
 use crate::alarm::Alarm;
-use crate::repoll::Repoll;
 use crate::{Command, Killer, Runtime};
 
 pub use child::ChildLink;
@@ -128,7 +127,7 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
         let (client, front) = adapter::client(StreamClient::new(config), Arc::new(clock), handlers);
         let alarm = Alarm::new(runtime.into(), clock);
         let connection = Connection { front, link, clock, alarm, wire, unwritten: 0 };
-        (client, Self { connection, repoll: Repoll::new(), unstarted: Some(runtime) })
+        (client, Self { connection, repoll: Repoll::default(), unstarted: Some(runtime) })
     }
 }
 
@@ -246,7 +245,7 @@ impl<L: Link + Unpin, H: HandlerMode> ClientDriver<L, H> {
     pub async fn run_until<T>(self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let mut driver = Some(self);
-        let mut repoll = Repoll::new();
+        let mut repoll = Repoll::default();
         poll_fn(|cx| {
             repoll.poll(cx, |cx| {
                 if let Some(running) = &mut driver

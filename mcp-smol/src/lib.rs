@@ -83,7 +83,6 @@ mod pipe;
 mod preview;
 mod pump;
 mod reactor;
-mod repoll;
 #[cfg(feature = "server")]
 mod server;
 mod shutdown;

@@ -12,12 +12,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::adapter::SystemClock;
+use mcp_proto::adapter::{Repoll, SystemClock};
 use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter, ServerHandle};
 
 use crate::Runtime;
 use crate::alarm::Alarm;
-use crate::repoll::Repoll;
 
 use connection::Connection;
 pub use entropy::SystemEntropy;
@@ -125,7 +124,7 @@ impl<R, W, H: HandlerMode> ServerDriver<R, W, H> {
         let clock = SystemClock::new();
         let (handle, connection) = Connection::new(options, clock, reader, writer);
         let alarm = Alarm::new(runtime.into(), clock);
-        let repoll = Repoll::new();
+        let repoll = Repoll::default();
         (handle, Self { connection, alarm, repoll, unstarted: Some(runtime), startup_error })
     }
 }

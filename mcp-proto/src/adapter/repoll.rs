@@ -1,39 +1,67 @@
-//! Polls work again that has woken itself, before the task goes back to its executor.
-//!
-//! An executor that waits for I/O between two polls asks the system for events each time: five system calls with
-//! async-io. Work that one half of a driver leaves for the other needs none of them.
+//! Polls work again that has woken itself, before its task returns to the executor.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::fmt;
+use core::sync::atomic::{AtomicU8, Ordering};
+use core::task::{Context, Poll, Waker};
+use std::sync::{Mutex, PoisonError};
 
 /// Polls in a row before the task yields to others.
 const POLLS: usize = 4;
 
+/// No poll is running, and the work has not woken itself since the last one.
 const IDLE: u8 = 0;
+/// A poll is running.
 const POLLING: u8 = 1;
+/// The work was woken during the last poll, or after it.
 const WOKEN: u8 = 2;
 
-/// A waker of its own for a part of a task, which notes wakes during a poll of that part.
-pub(crate) struct Repoll {
+/// Polls the work of a task again if it has woken itself, without a detour through the executor.
+///
+/// An executor that waits for I/O between two polls asks the system for events each time: five system calls with
+/// async-io. Work that one half of a driver leaves for the other needs none of them.
+///
+/// The work gets a waker of its own. A wake during a poll causes another poll, at most three in a row: after that the
+/// task wakes itself, so that other tasks get a turn. A wake between two polls wakes the task of the latest poll, once.
+///
+/// ```
+/// use std::task::{Context, Poll, Waker};
+///
+/// use mcp_proto::adapter::Repoll;
+///
+/// let mut repoll = Repoll::default();
+/// let mut steps = 0;
+/// let polled = repoll.poll(&mut Context::from_waker(Waker::noop()), |cx| {
+///     steps += 1;
+///     if steps < 3 {
+///         cx.waker().wake_by_ref();
+///     }
+///     Poll::<()>::Pending
+/// });
+/// assert_eq!((polled, steps), (Poll::Pending, 3));
+/// ```
+pub struct Repoll {
     state: Arc<State>,
     waker: Waker,
 }
 
 struct State {
     state: AtomicU8,
+    /// The waker of the task that polled last.
     task: Mutex<Waker>,
 }
 
-impl Repoll {
-    pub(crate) fn new() -> Self {
+impl Default for Repoll {
+    fn default() -> Self {
         let state = Arc::new(State { state: AtomicU8::new(IDLE), task: Mutex::new(Waker::noop().clone()) });
         Self { waker: Waker::from(state.clone()), state }
     }
+}
 
-    /// Polls until the work is done, or has not woken itself; yields after some polls.
-    pub(crate) fn poll<T>(
+impl Repoll {
+    /// Calls `work` until it is ready, or pending without having woken itself; after four calls the task yields.
+    pub fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
         mut work: impl FnMut(&mut Context<'_>) -> Poll<T>,
@@ -60,7 +88,7 @@ impl State {
     fn follow(&self, task: &Waker) {
         let displaced = {
             let mut own = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-            (!own.will_wake(task)).then(|| std::mem::replace(&mut *own, task.clone()))
+            (!own.will_wake(task)).then(|| core::mem::replace(&mut *own, task.clone()))
         };
         drop(displaced);
     }
@@ -87,7 +115,7 @@ impl fmt::Debug for Repoll {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use core::sync::atomic::AtomicUsize;
 
     use super::*;
 
@@ -105,7 +133,7 @@ mod tests {
         let counter = Arc::new(CountingWaker::default());
         let task = Waker::from(counter.clone());
         let mut polls = 0;
-        let polled = Repoll::new().poll(&mut Context::from_waker(&task), |cx| {
+        let polled = Repoll::default().poll(&mut Context::from_waker(&task), |cx| {
             polls += 1;
             if polls <= times {
                 cx.waker().wake_by_ref();
@@ -130,7 +158,7 @@ mod tests {
     #[test]
     fn wake_between_two_polls_reaches_the_task_of_the_latest_poll() {
         let counters = [Arc::new(CountingWaker::default()), Arc::new(CountingWaker::default())];
-        let mut repoll = Repoll::new();
+        let mut repoll = Repoll::default();
         let mut inner = None;
         for counter in &counters {
             let task = Waker::from(counter.clone());
