@@ -44,7 +44,7 @@ use mcp_proto::peer::client::EraPolicy;
 use mcp_proto::schema::Tool;
 use mcp_smol::{Client, ClientOptions, Command, mcp_proto};
 #[cfg(feature = "tokio")]
-use mcp_smol::{Runtime, ServerOptions};
+use mcp_smol::{RuntimeKind, ServerOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -123,7 +123,7 @@ fn serve(name: &str) {
         "run_stdio" => mcp_smol::run_stdio(router),
         #[cfg(feature = "tokio")]
         TOKIO => on_tokio(async {
-            let (_, driver) = ServerOptions::new(router).runtime(Runtime::Tokio).stdio()?;
+            let (_, driver) = ServerOptions::new(router).runtime(RuntimeKind::Tokio).stdio()?;
             driver.await
         }),
         name => panic!("no such server: {name}"),
@@ -136,7 +136,7 @@ fn run<T>(row: &Row, work: impl AsyncFnOnce(Client) -> T) -> T {
     let server = Command::new(env::current_exe().unwrap()).args(["--server", row.server]);
     let options = ClientOptions::new("benchmark", "1.0.0").era_policy(row.era);
     #[cfg(feature = "tokio")]
-    let options = if row.server == TOKIO { options.runtime(Runtime::Tokio) } else { options };
+    let options = if row.server == TOKIO { options.runtime(RuntimeKind::Tokio) } else { options };
     let (client, driver) = options.connect(server);
     let work = async {
         client.ready().await.unwrap();

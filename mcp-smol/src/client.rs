@@ -19,7 +19,7 @@ use mcp_proto::peer::client::{CloseReason, LinkAction};
 use mcp_proto::transport::StreamClient;
 
 use crate::alarm::Alarm;
-use crate::{Command, Killer, Runtime};
+use crate::{Command, Killer, RuntimeKind};
 
 pub use child::ChildLink;
 use link::{Link, LinkEvent};
@@ -98,7 +98,7 @@ pub struct ClientDriver<L, H: HandlerMode = SendHandlers> {
     connection: Connection<L, H>,
     repoll: Repoll,
     /// The runtime, until the driver is polled.
-    unstarted: Option<Runtime>,
+    unstarted: Option<RuntimeKind>,
 }
 
 struct Connection<L, H: HandlerMode> {

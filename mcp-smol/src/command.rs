@@ -12,7 +12,7 @@ use crate::child::{Child, Process};
 use crate::environment::Environment;
 use crate::os::ProcessTree;
 use crate::pipe::{ChildStdin, ChildStdout};
-use crate::reactor::Runtime;
+use crate::reactor::RuntimeKind;
 use crate::shutdown::ShutdownTimeouts;
 use crate::spawn_error::SpawnError;
 use crate::stderr::Stderr;
@@ -126,10 +126,10 @@ impl Command {
     ///
     /// [`SpawnError`] says which program was looked for, where, and why it could not be started.
     pub fn spawn(&self) -> Result<Child, SpawnError> {
-        self.spawn_on(Runtime::default())
+        self.spawn_on(RuntimeKind::default())
     }
 
-    pub(crate) fn spawn_on(&self, runtime: Runtime) -> Result<Child, SpawnError> {
+    pub(crate) fn spawn_on(&self, runtime: RuntimeKind) -> Result<Child, SpawnError> {
         let environment = self.child_environment();
         self.try_spawn(&environment, runtime).map_err(|error| {
             let path =
@@ -150,7 +150,7 @@ impl Command {
         self.directory.as_ref()
     }
 
-    fn try_spawn(&self, environment: &[(OsString, OsString)], runtime: Runtime) -> io::Result<Child> {
+    fn try_spawn(&self, environment: &[(OsString, OsString)], runtime: RuntimeKind) -> io::Result<Child> {
         runtime.start()?;
         let mut command = process::Command::new(self.resolved_program(environment));
         command.args(&self.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -199,7 +199,7 @@ type Pipes = (Option<process::ChildStdin>, Option<process::ChildStdout>, Option<
 fn adopt(
     pipes: Pipes,
     stderr_bytes: usize,
-    runtime: Runtime,
+    runtime: RuntimeKind,
 ) -> io::Result<(ChildStdin, ChildStdout, Stderr)> {
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
         return Err(io::Error::other("the child has no pipes"));

@@ -36,7 +36,7 @@
 //!
 //! MCP itself is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`]. The drivers here move bytes,
 //! read the clock and open and close links. They need no particular executor: async-io provides readiness and timers, on
-//! a thread of its own where none of its `block_on` runs. With `Runtime::Tokio` tokio provides them.
+//! a thread of its own where none of its `block_on` runs. With `RuntimeKind::Tokio` tokio provides them.
 //!
 //! # Features
 //!
@@ -45,7 +45,7 @@
 //! | `client` (default) | clients of child processes and sockets |
 //! | `server` (default) | servers on standard streams and sockets |
 //! | `smol` (default) | readiness and timers by async-io, under any executor |
-//! | `tokio` | the same by tokio: the [`Runtime`] to choose, and the default without `smol` |
+//! | `tokio` | the same by tokio: the [`RuntimeKind`] to choose, and the default without `smol` |
 //! | `seal` (default) | handlers of servers request input from clients of 2026-07-28 (implies `server`) |
 //! | `schemars` | input schemas of typed tool handlers, from the argument's type |
 //!
@@ -108,7 +108,7 @@ pub use io::Io;
 pub use killer::Killer;
 pub use pipe::{ChildStdin, ChildStdout};
 pub use preview::{CommandPreview, Risk};
-pub use reactor::Runtime;
+pub use reactor::RuntimeKind;
 #[cfg(feature = "smol")]
 pub use reactor::start_reactor;
 pub use shutdown::{ShutdownStep, ShutdownTimeouts};

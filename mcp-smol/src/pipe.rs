@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_lite::{AsyncRead, AsyncWrite};
 
-use crate::Runtime;
+use crate::RuntimeKind;
 
 /// Writes to the child's standard input.
 ///
@@ -21,13 +21,13 @@ pub struct ChildStdin(Option<os::Writer>);
 pub struct ChildStdout(os::Reader);
 
 impl ChildStdin {
-    pub(crate) fn new(runtime: Runtime, pipe: process::ChildStdin) -> io::Result<Self> {
+    pub(crate) fn new(runtime: RuntimeKind, pipe: process::ChildStdin) -> io::Result<Self> {
         Ok(Self(Some(os::writer(runtime, pipe)?)))
     }
 }
 
 impl ChildStdout {
-    pub(crate) fn new(runtime: Runtime, pipe: process::ChildStdout) -> io::Result<Self> {
+    pub(crate) fn new(runtime: RuntimeKind, pipe: process::ChildStdout) -> io::Result<Self> {
         Ok(Self(os::reader(runtime, pipe)?))
     }
 }
@@ -74,11 +74,11 @@ mod os {
     pub(super) type Writer = Watch;
 
     /// Makes this process's end non-blocking. The child does not notice: its end has flags of its own.
-    pub(super) fn reader(runtime: Runtime, pipe: process::ChildStdout) -> io::Result<Reader> {
+    pub(super) fn reader(runtime: RuntimeKind, pipe: process::ChildStdout) -> io::Result<Reader> {
         Watch::nonblocking(runtime, pipe.into(), Direction::Read)
     }
 
-    pub(super) fn writer(runtime: Runtime, pipe: process::ChildStdin) -> io::Result<Writer> {
+    pub(super) fn writer(runtime: RuntimeKind, pipe: process::ChildStdin) -> io::Result<Writer> {
         Watch::nonblocking(runtime, pipe.into(), Direction::Write)
     }
 
@@ -113,11 +113,11 @@ mod os {
     pub(super) type Reader = ThreadReader<process::ChildStdout>;
     pub(super) type Writer = ThreadWriter<process::ChildStdin>;
 
-    pub(super) fn reader(_: Runtime, pipe: process::ChildStdout) -> io::Result<Reader> {
+    pub(super) fn reader(_: RuntimeKind, pipe: process::ChildStdout) -> io::Result<Reader> {
         Ok(ThreadReader::new(pipe))
     }
 
-    pub(super) fn writer(_: Runtime, pipe: process::ChildStdin) -> io::Result<Writer> {
+    pub(super) fn writer(_: RuntimeKind, pipe: process::ChildStdin) -> io::Result<Writer> {
         Ok(ThreadWriter::new(pipe))
     }
 

@@ -19,7 +19,7 @@ pub(crate) use timer::{Timer, poll_at_intervals, sleep};
 /// the runtime that they were made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Runtime {
+pub enum RuntimeKind {
     /// async-io: works under any executor.
     #[cfg(feature = "smol")]
     #[default]
@@ -31,7 +31,7 @@ pub enum Runtime {
     Tokio,
 }
 
-impl Runtime {
+impl RuntimeKind {
     /// Checks that it is running, and starts it if it can be started.
     pub(crate) fn start(self) -> io::Result<()> {
         match self {
@@ -46,13 +46,13 @@ impl Runtime {
 /// The source of readiness and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reactor {
-    Runtime(Runtime),
+    Runtime(RuntimeKind),
     /// A thread that polls its future at intervals, by [`poll_at_intervals`].
     Thread,
 }
 
-impl From<Runtime> for Reactor {
-    fn from(runtime: Runtime) -> Self {
+impl From<RuntimeKind> for Reactor {
+    fn from(runtime: RuntimeKind) -> Self {
         Self::Runtime(runtime)
     }
 }

@@ -15,7 +15,7 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::adapter::{Repoll, SystemClock};
 use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter, ServerHandle};
 
-use crate::Runtime;
+use crate::RuntimeKind;
 use crate::alarm::Alarm;
 
 use connection::Connection;
@@ -112,7 +112,7 @@ pub struct ServerDriver<R, W, H: HandlerMode = SendHandlers> {
     alarm: Alarm,
     repoll: Repoll,
     /// The runtime, until the driver is polled.
-    unstarted: Option<Runtime>,
+    unstarted: Option<RuntimeKind>,
     /// Error that keeps the driver from serving anything.
     startup_error: Option<io::Error>,
 }

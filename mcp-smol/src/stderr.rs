@@ -15,7 +15,7 @@ use futures_lite::Stream;
 use drain::Drain;
 use ring::Ring;
 
-use crate::Runtime;
+use crate::RuntimeKind;
 
 /// The end of a child's standard error.
 ///
@@ -37,7 +37,7 @@ pub struct Stderr {
 }
 
 impl Stderr {
-    pub(crate) fn new(runtime: Runtime, pipe: ChildStderr, capacity: usize) -> io::Result<Self> {
+    pub(crate) fn new(runtime: RuntimeKind, pipe: ChildStderr, capacity: usize) -> io::Result<Self> {
         let ring = Arc::new(Mutex::new(Ring::new(capacity)));
         let drain = Drain::new(runtime, pipe, ring.clone())?;
         Ok(Self { ring, drain })

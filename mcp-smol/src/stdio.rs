@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_lite::{AsyncRead, AsyncWrite};
 
-use crate::Runtime;
+use crate::RuntimeKind;
 
 #[cfg(unix)]
 pub(crate) mod unix;
@@ -63,11 +63,11 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// # }
 /// ```
 pub fn stdio() -> io::Result<(Stdin, Stdout)> {
-    stdio_on(Runtime::default())
+    stdio_on(RuntimeKind::default())
 }
 
 /// [`stdio`] on a runtime.
-pub(crate) fn stdio_on(runtime: Runtime) -> io::Result<(Stdin, Stdout)> {
+pub(crate) fn stdio_on(runtime: RuntimeKind) -> io::Result<(Stdin, Stdout)> {
     take(|| {
         runtime.start()?;
         let (source, sink) = os::streams(os::open()?, runtime)?;
@@ -101,7 +101,7 @@ fn redirect() -> io::Result<()> {
 /// As [`stdio`].
 pub fn stdio_shared() -> io::Result<(Stdin, Stdout)> {
     take(|| {
-        let runtime = Runtime::default();
+        let runtime = RuntimeKind::default();
         runtime.start()?;
         let (source, sink) = os::streams(os::open()?, runtime)?;
         Ok((Stdin(source), Stdout(Some(sink))))

@@ -10,9 +10,9 @@ use rustix::io::Errno;
 #[cfg(feature = "tokio")]
 use tokio::net::unix::pipe;
 
-use crate::Runtime;
+use crate::RuntimeKind;
 
-/// A descriptor, watched for one direction by the reactor of a [`Runtime`].
+/// A descriptor, watched for one direction by the reactor of a [`RuntimeKind`].
 ///
 /// A read that fills only a part of its buffer has emptied a pipe or socket, so the next one waits for readiness instead
 /// of being tried in vain; a partial write has filled it. Terminals and files, where that is not so, are not watched.
@@ -37,23 +37,25 @@ pub(crate) enum Direction {
 
 impl Watch {
     /// Watches a descriptor, each of whose operations must be one that does not block.
-    pub(crate) fn new(runtime: Runtime, fd: OwnedFd, direction: Direction) -> io::Result<Self> {
+    pub(crate) fn new(runtime: RuntimeKind, fd: OwnedFd, direction: Direction) -> io::Result<Self> {
         Ok(match (runtime, direction) {
             #[cfg(feature = "smol")]
-            (Runtime::Smol, _) => Self::Smol { io: Async::new_nonblocking(fd)?, direction, awaits: false },
+            (RuntimeKind::Smol, _) => {
+                Self::Smol { io: Async::new_nonblocking(fd)?, direction, awaits: false }
+            }
             #[cfg(feature = "tokio")]
-            (Runtime::Tokio, Direction::Read) => {
+            (RuntimeKind::Tokio, Direction::Read) => {
                 Self::TokioReader(pipe::Receiver::from_owned_fd_unchecked(fd)?)
             }
             #[cfg(feature = "tokio")]
-            (Runtime::Tokio, Direction::Write) => {
+            (RuntimeKind::Tokio, Direction::Write) => {
                 Self::TokioWriter(pipe::Sender::from_owned_fd_unchecked(fd)?)
             }
         })
     }
 
     /// Watches a descriptor whose flags belong to this process alone, and sets it non-blocking.
-    pub(crate) fn nonblocking(runtime: Runtime, fd: OwnedFd, direction: Direction) -> io::Result<Self> {
+    pub(crate) fn nonblocking(runtime: RuntimeKind, fd: OwnedFd, direction: Direction) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         Self::new(runtime, fd, direction)
     }

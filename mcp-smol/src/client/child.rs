@@ -16,7 +16,7 @@ use super::link::{Link, LinkEvent};
 use super::options::StderrSink;
 use crate::pump::{Pump, ReadEnd};
 use crate::reactor::sleep;
-use crate::{ChildStdin, ChildStdout, Command, Exit, Killer, Process, Runtime, StderrLines};
+use crate::{ChildStdin, ChildStdout, Command, Exit, Killer, Process, RuntimeKind, StderrLines};
 
 /// How long an exiting process may take between the end of its output and its exit.
 const EXIT_FOLLOWS: Duration = Duration::from_millis(500);
@@ -32,7 +32,7 @@ const QUOTED: usize = 2048;
 /// A client's link to a child process.
 pub struct ChildLink {
     command: Command,
-    runtime: Runtime,
+    runtime: RuntimeKind,
     state: State,
     stderr: Option<StderrSink>,
     lines: Option<StderrLines>,
@@ -68,7 +68,7 @@ enum ExitAction {
 }
 
 impl ChildLink {
-    pub(super) fn new(command: Command, runtime: Runtime, stderr: Option<StderrSink>) -> Self {
+    pub(super) fn new(command: Command, runtime: RuntimeKind, stderr: Option<StderrSink>) -> Self {
         Self { command, runtime, state: State::Closed, stderr, lines: None, killer: Killer::default() }
     }
 

@@ -9,7 +9,7 @@ use mcp_proto::peer::client::{self, ClientConfig, ConnectTimeouts, KnownEra};
 use mcp_proto::schema::Implementation;
 
 use super::{ChildLink, ClientDriver, StreamLink};
-use crate::{Command, Runtime, StderrLine};
+use crate::{Command, RuntimeKind, StderrLine};
 
 /// Options of a client: its name, its handlers and the eras it speaks.
 ///
@@ -39,7 +39,7 @@ pub struct ClientOptions<H: HandlerMode = SendHandlers> {
     pub(super) handlers: ClientHandlers<H>,
     pub(super) wire: Tap,
     pub(super) stderr: Option<StderrSink>,
-    pub(super) runtime: Runtime,
+    pub(super) runtime: RuntimeKind,
 }
 
 pub(super) type StderrSink = Box<dyn FnMut(StderrLine) + Send>;
@@ -89,7 +89,7 @@ impl From<ClientConfig> for ClientOptions {
     /// The capabilities of the configuration are replaced by those of the [handlers](ClientOptions::handlers); the
     /// kind of link determines whether it can be reopened.
     fn from(config: ClientConfig) -> Self {
-        let runtime = Runtime::default();
+        let runtime = RuntimeKind::default();
         Self { config, handlers: ClientHandlers::new(), wire: Tap::default(), stderr: None, runtime }
     }
 }
@@ -127,8 +127,8 @@ impl<H: HandlerMode> ClientOptions<H> {
         ClientOptions { config, handlers, wire, stderr, runtime }
     }
 
-    /// Sets the runtime of the child process, its pipes and the driver's timers. Default: [`Runtime::default`].
-    pub fn runtime(mut self, runtime: Runtime) -> Self {
+    /// Sets the runtime of the child process, its pipes and the driver's timers. Default: [`RuntimeKind::default`].
+    pub fn runtime(mut self, runtime: RuntimeKind) -> Self {
         self.runtime = runtime;
         self
     }

@@ -16,7 +16,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, test_kill_process_group, waitid,
 };
 
-use crate::Runtime;
+use crate::RuntimeKind;
 use crate::reactor::Reactor;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::watch::{Direction, Watch};
@@ -44,7 +44,7 @@ impl ProcessTree {
         command.process_group(0);
     }
 
-    pub(crate) fn new(leader: process::Child, runtime: Runtime) -> Self {
+    pub(crate) fn new(leader: process::Child, runtime: RuntimeKind) -> Self {
         let group = Pid::from_child(&leader);
         let reactor = runtime.into();
         Self { leader, group, reactor, exited: None, exit_watch: None, reaped: None, is_released: false }
@@ -218,7 +218,7 @@ struct ExitState {
 
 impl ExitWatch {
     #[cfg_attr(not(any(target_os = "linux", target_os = "android")), expect(unused_variables))]
-    fn new(leader: Pid, runtime: Runtime) -> io::Result<Self> {
+    fn new(leader: Pid, runtime: RuntimeKind) -> io::Result<Self> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Ok(handle) = rustix::process::pidfd_open(leader, rustix::process::PidfdFlags::empty())
             && let Ok(handle) = Watch::new(runtime, handle, Direction::Read)
@@ -280,7 +280,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null());
         ProcessTree::prepare(&mut command);
-        ProcessTree::new(command.spawn().unwrap(), Runtime::default())
+        ProcessTree::new(command.spawn().unwrap(), RuntimeKind::default())
     }
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {

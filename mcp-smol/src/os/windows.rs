@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use win32job::{ExtendedLimitInfo, Job};
 
-use crate::Runtime;
+use crate::RuntimeKind;
 use crate::reactor::{Reactor, Timer};
 
 /// `CREATE_NO_WINDOW`: no console window appears for a console program.
@@ -40,7 +40,7 @@ impl ProcessTree {
         command.creation_flags(NO_WINDOW);
     }
 
-    pub(crate) fn new(leader: process::Child, runtime: Runtime) -> Self {
+    pub(crate) fn new(leader: process::Child, runtime: RuntimeKind) -> Self {
         // Processes that it starts before this assignment escape. To prevent that, the child would have to be created
         // suspended, and std cannot resume it.
         let job = Job::create_with_limit_info(ExtendedLimitInfo::new().limit_kill_on_job_close())

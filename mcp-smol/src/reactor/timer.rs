@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Reactor, Runtime};
+use super::{Reactor, RuntimeKind};
 
 /// How far ahead a timer is set at most. Its owner sets it again if it has fired too early.
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -25,9 +25,9 @@ impl Timer {
     pub(crate) fn new(reactor: Reactor) -> Self {
         match reactor {
             #[cfg(feature = "smol")]
-            Reactor::Runtime(Runtime::Smol) => Self::Smol(async_io::Timer::never()),
+            Reactor::Runtime(RuntimeKind::Smol) => Self::Smol(async_io::Timer::never()),
             #[cfg(feature = "tokio")]
-            Reactor::Runtime(Runtime::Tokio) => Self::Tokio(None),
+            Reactor::Runtime(RuntimeKind::Tokio) => Self::Tokio(None),
             Reactor::Thread => Self::Thread(None),
         }
     }

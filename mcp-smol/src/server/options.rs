@@ -12,7 +12,7 @@ use mcp_proto::peer::server::ServerConfig;
 use super::ServerDriver;
 use super::own_thread::StdioServer;
 use crate::stdio::stdio_on;
-use crate::{Runtime, Stdin, Stdout};
+use crate::{RuntimeKind, Stdin, Stdout};
 
 /// Options for serving a router: configuration beyond the router's own, and a handle for the application.
 ///
@@ -38,7 +38,7 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     pub(super) config: ServerConfig,
     pub(super) principal: Option<Principal>,
     pub(super) attachments: Attachments,
-    pub(super) runtime: Runtime,
+    pub(super) runtime: RuntimeKind,
 }
 
 impl<H: HandlerMode> ServerOptions<H> {
@@ -46,7 +46,7 @@ impl<H: HandlerMode> ServerOptions<H> {
     pub fn new(router: impl Into<ServedRouter<H>>) -> Self {
         let router = router.into();
         let attachments = Attachments::new();
-        let runtime = Runtime::default();
+        let runtime = RuntimeKind::default();
         Self { config: router.router().config(), router, principal: None, attachments, runtime }
     }
 
@@ -90,8 +90,8 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
-    /// Sets the runtime of the driver's timers, and of standard input and output. Default: [`Runtime::default`].
-    pub fn runtime(mut self, runtime: Runtime) -> Self {
+    /// Sets the runtime of the driver's timers, and of standard input and output. Default: [`RuntimeKind::default`].
+    pub fn runtime(mut self, runtime: RuntimeKind) -> Self {
         self.runtime = runtime;
         self
     }

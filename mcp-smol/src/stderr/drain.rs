@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::lock;
 use super::ring::Ring;
-use crate::Runtime;
+use crate::RuntimeKind;
 
 #[cfg(unix)]
 pub(super) use unix::Drain;
@@ -59,7 +59,7 @@ mod unix {
 
     impl Drain {
         pub(in super::super) fn new(
-            runtime: Runtime,
+            runtime: RuntimeKind,
             pipe: ChildStderr,
             ring: Arc<Mutex<Ring>>,
         ) -> io::Result<Self> {
@@ -75,9 +75,9 @@ mod unix {
             });
             match runtime {
                 #[cfg(feature = "smol")]
-                Runtime::Smol => source.read_and_watch(),
+                RuntimeKind::Smol => source.read_and_watch(),
                 #[cfg(feature = "tokio")]
-                Runtime::Tokio => {
+                RuntimeKind::Tokio => {
                     let weak = Arc::downgrade(&source);
                     let drained = std::future::poll_fn(move |cx| match weak.upgrade() {
                         Some(source) => source.poll_drained(cx),
@@ -181,7 +181,7 @@ mod windows {
 
     impl Drain {
         pub(in super::super) fn new(
-            _: Runtime,
+            _: RuntimeKind,
             mut pipe: ChildStderr,
             ring: Arc<Mutex<Ring>>,
         ) -> io::Result<Self> {

@@ -10,7 +10,7 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::net::{RecvFlags, SendFlags};
 
-use crate::Runtime;
+use crate::RuntimeKind;
 use crate::threaded::{ThreadReader, ThreadWriter};
 use crate::watch::{Direction, Watch};
 
@@ -55,14 +55,14 @@ pub(super) fn open() -> io::Result<Descriptors> {
 }
 
 /// Makes streams of the descriptors, on a runtime.
-pub(super) fn streams((stdin, stdout): Descriptors, runtime: Runtime) -> io::Result<(Source, Sink)> {
+pub(super) fn streams((stdin, stdout): Descriptors, runtime: RuntimeKind) -> io::Result<(Source, Sink)> {
     let source = channel(stdin, runtime, Direction::Read, ThreadReader::new)?;
     Ok((source, channel(stdout, runtime, Direction::Write, ThreadWriter::new)?))
 }
 
 fn channel<T>(
     descriptor: Descriptor,
-    runtime: Runtime,
+    runtime: RuntimeKind,
     direction: Direction,
     threaded: impl FnOnce(File) -> T,
 ) -> io::Result<Channel<T>> {

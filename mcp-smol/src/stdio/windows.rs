@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::Runtime;
+use crate::RuntimeKind;
 use crate::threaded::{ThreadReader, ThreadWriter};
 
 pub(super) type Source = ThreadReader<io::Stdin>;
@@ -15,7 +15,7 @@ pub(super) fn open() -> io::Result<Descriptors> {
     Ok(())
 }
 
-pub(super) fn streams((): Descriptors, _: Runtime) -> io::Result<(Source, Sink)> {
+pub(super) fn streams((): Descriptors, _: RuntimeKind) -> io::Result<(Source, Sink)> {
     Ok((ThreadReader::new(io::stdin()), ThreadWriter::new(io::stdout())))
 }
 

@@ -6,7 +6,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, ExitCode, Stdio};
 
-use mcp_smol::{Runtime, ServerOptions};
+use mcp_smol::{RuntimeKind, ServerOptions};
 use rmcp::ServiceExt as _;
 use rmcp::transport::TokioChildProcess;
 use smol::LocalExecutor;
@@ -94,7 +94,7 @@ fn ours_on_tokio(server: &'static str, era: Era, load: Load) -> impl FnMut() {
     let command = mcp_smol::Command::new(this_program()).args(["serve", server]);
     let client = runtime.block_on(async {
         let options = mcp_smol::ClientOptions::new("benchmark", "1.0.0");
-        let (client, driver) = options.era_policy(era.policy()).runtime(Runtime::Tokio).connect(command);
+        let (client, driver) = options.era_policy(era.policy()).runtime(RuntimeKind::Tokio).connect(command);
         tokio::spawn(driver);
         client.ready().await.expect("it connects");
         client
@@ -119,7 +119,7 @@ pub(crate) fn serve(server: &str) -> ExitCode {
             smol::block_on(driver).expect("a client");
         }
         "ours-tokio" => tokio_runtime().block_on(async {
-            let options = ServerOptions::new(router()).runtime(Runtime::Tokio);
+            let options = ServerOptions::new(router()).runtime(RuntimeKind::Tokio);
             let (_, driver) = options.stdio().expect("standard streams");
             driver.await.expect("a client");
         }),
