@@ -37,10 +37,13 @@ impl Runtime for Smol {
             Endpoint::Tcp(address) => {
                 let stream = Async::<TcpStream>::connect(*address).await?;
                 stream.get_ref().set_nodelay(true)?;
-                Ok(Box::new(SmolSocket::new(stream)))
+                Ok(Box::new(SmolSocket::new(stream, TcpStream::shutdown)))
             }
             #[cfg(unix)]
-            Endpoint::Unix(path) => Ok(Box::new(SmolSocket::new(Async::<UnixStream>::connect(path).await?))),
+            Endpoint::Unix(path) => {
+                let stream = Async::<UnixStream>::connect(path).await?;
+                Ok(Box::new(SmolSocket::new(stream, UnixStream::shutdown)))
+            }
             #[cfg(not(unix))]
             Endpoint::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
         }
@@ -80,7 +83,7 @@ pub(crate) fn poll_tcp(
     // Responses and events are small and written whole. The call fails for a client that has disconnected, which the
     // next read or write reports.
     let _ = stream.set_nodelay(true);
-    Poll::Ready(Async::new(stream).map(|stream| (SmolSocket::new(stream), address)))
+    Poll::Ready(Async::new(stream).map(|stream| (SmolSocket::new(stream, TcpStream::shutdown), address)))
 }
 
 /// Tries to accept whenever the listener is readable.

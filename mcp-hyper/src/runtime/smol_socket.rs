@@ -17,13 +17,15 @@ use futures_lite::{AsyncRead, AsyncWrite};
 /// `close` does not shut down the write side either.
 pub struct SmolSocket<T> {
     socket: Async<T>,
+    /// The socket's own method, which no trait of the standard library has.
+    shutdown: fn(&T, Shutdown) -> io::Result<()>,
     awaits_read: bool,
     awaits_write: bool,
 }
 
 impl<T> SmolSocket<T> {
-    pub(crate) fn new(socket: Async<T>) -> Self {
-        Self { socket, awaits_read: false, awaits_write: false }
+    pub(crate) fn new(socket: Async<T>, shutdown: fn(&T, Shutdown) -> io::Result<()>) -> Self {
+        Self { socket, shutdown, awaits_read: false, awaits_write: false }
     }
 }
 
@@ -42,55 +44,18 @@ impl SmolSocket<UnixStream> {
     }
 }
 
-/// The blocking operations of a socket.
-#[doc(hidden)]
-pub trait RawSocket {
-    fn receive(&self, buf: &mut [u8]) -> io::Result<usize>;
-    fn send(&self, buf: &[u8]) -> io::Result<usize>;
-    fn close_write(&self) -> io::Result<()>;
-}
-
-impl RawSocket for TcpStream {
-    fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let mut socket = self;
-        socket.read(buf)
-    }
-
-    fn send(&self, buf: &[u8]) -> io::Result<usize> {
-        let mut socket = self;
-        socket.write(buf)
-    }
-
-    fn close_write(&self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
-}
-
-#[cfg(unix)]
-impl RawSocket for UnixStream {
-    fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let mut socket = self;
-        socket.read(buf)
-    }
-
-    fn send(&self, buf: &[u8]) -> io::Result<usize> {
-        let mut socket = self;
-        socket.write(buf)
-    }
-
-    fn close_write(&self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
-}
-
-impl<T: RawSocket + Unpin> AsyncRead for SmolSocket<T> {
+impl<T> AsyncRead for SmolSocket<T>
+where
+    for<'s> &'s T: Read,
+{
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             if self.awaits_read {
                 ready!(self.socket.poll_readable(cx))?;
                 self.awaits_read = false;
             }
-            match self.socket.get_ref().receive(buf) {
+            let mut socket = self.socket.get_ref();
+            match socket.read(buf) {
                 Ok(count) => {
                     // A read that leaves room has emptied the socket. If more arrives, the reactor says so.
                     self.awaits_read = 0 < count && count < buf.len();
@@ -104,14 +69,18 @@ impl<T: RawSocket + Unpin> AsyncRead for SmolSocket<T> {
     }
 }
 
-impl<T: RawSocket + Unpin> AsyncWrite for SmolSocket<T> {
+impl<T> AsyncWrite for SmolSocket<T>
+where
+    for<'s> &'s T: Write,
+{
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             if self.awaits_write {
                 ready!(self.socket.poll_writable(cx))?;
                 self.awaits_write = false;
             }
-            match self.socket.get_ref().send(buf) {
+            let mut socket = self.socket.get_ref();
+            match socket.write(buf) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.awaits_write = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 written => return Poll::Ready(written),
@@ -124,7 +93,7 @@ impl<T: RawSocket + Unpin> AsyncWrite for SmolSocket<T> {
     }
 
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(match self.socket.get_ref().close_write() {
+        Poll::Ready(match (self.shutdown)(self.socket.get_ref(), Shutdown::Write) {
             // The peer has already disconnected.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
             closed => closed,

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::IpAddr;
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -47,12 +49,12 @@ impl Listener for async_net::TcpListener {
 
 #[cfg(unix)]
 impl Listener for async_net::unix::UnixListener {
-    type Io = SmolSocket<std::os::unix::net::UnixStream>;
+    type Io = SmolSocket<UnixStream>;
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
         let listener: Arc<Async<std::os::unix::net::UnixListener>> = self.clone().into();
         let (stream, _) = ready!(poll_until(&listener, cx, |listener| listener.accept()))?;
-        Poll::Ready(Async::new(stream).map(SmolSocket::new))
+        Poll::Ready(Async::new(stream).map(|stream| SmolSocket::new(stream, UnixStream::shutdown)))
     }
 
     fn attachments(io: &Self::Io) -> Attachments {
