@@ -222,10 +222,13 @@ impl<H: ServerMode> ConnectionService<H> {
     pub(super) fn new(
         service: HttpService<H>,
         peer: Option<IpAddr>,
-        attachments: Attachments,
+        mut attachments: Attachments,
         watch: Arc<ConnectionMonitor>,
         queue: Option<DemandQueue<H>>,
     ) -> Self {
+        if let Some(peer) = peer.filter(|_| !service.shared().proxies.trusts(peer)) {
+            attachments.insert(PeerAddress(peer));
+        }
         Self { service, peer, attachments, monitor: watch, queue }
     }
 }
@@ -243,9 +246,11 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
     }
 }
 
-/// Attaches the head of a request and the client's address.
+/// Attaches the head of a request, and the client's address unless it is attached to the connection.
 pub(super) fn with_head(mut attachments: Attachments, head: Parts, client: Option<IpAddr>) -> Attachments {
-    if let Some(client) = client {
+    if let Some(client) = client
+        && attachments.get() != Some(&PeerAddress(client))
+    {
         attachments.insert(PeerAddress(client));
     }
     attachments.insert(head);

@@ -1,7 +1,6 @@
 //! Values that adapters attach to requests.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::any::{Any, TypeId};
 use core::fmt;
 
@@ -25,7 +24,7 @@ use core::fmt;
 /// assert_eq!(attachments.get::<String>(), None);
 /// ```
 #[derive(Clone, Default)]
-pub struct Attachments(Option<Arc<Vec<Attachment>>>);
+pub struct Attachments(Option<Arc<[Attachment]>>);
 
 type Attachment = (TypeId, Arc<dyn Any + Send + Sync>);
 
@@ -37,12 +36,15 @@ impl Attachments {
 
     /// Attaches a value, in place of one of the same type. Clones of the collection do not change.
     pub fn insert<T: Any + Send + Sync>(&mut self, value: T) {
-        let (id, value) = (TypeId::of::<T>(), Arc::new(value));
-        let values = Arc::make_mut(self.0.get_or_insert_default());
-        match values.iter_mut().find(|(present, _)| *present == id) {
-            Some((_, present)) => *present = value,
-            None => values.push((id, value)),
-        }
+        let new: Attachment = (TypeId::of::<T>(), Arc::new(value));
+        let values = self.0.as_deref().unwrap_or_default();
+        // The collection is copied in one allocation, as most have clones: the connection's, for each request.
+        self.0 = Some(if values.iter().any(|(present, _)| *present == new.0) {
+            let replaced = values.iter().map(|old| if old.0 == new.0 { &new } else { old });
+            replaced.cloned().collect()
+        } else {
+            values.iter().chain([&new]).cloned().collect()
+        });
     }
 
     /// Attaches a value like [`insert`](Self::insert), and returns the collection.

@@ -136,7 +136,10 @@ impl TrustedProxies {
         client.unwrap_or(peer)
     }
 
-    fn trusts(&self, peer: Option<IpAddr>) -> bool {
+    /// Returns whether the peer with this address is such a proxy. [`client`](Self::client) returns the address of any
+    /// other peer itself.
+    #[must_use]
+    pub fn trusts(&self, peer: Option<IpAddr>) -> bool {
         self.0.iter().any(|proxy| proxy.includes(peer))
     }
 
