@@ -9,8 +9,11 @@ pub(crate) struct Headers<'h>(pub(crate) &'h HeaderMap);
 impl Fields for Headers<'_> {
     fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
         //= S3.10 "Header names compared case-insensitively"
-        for value in self.0.get_all(name) {
-            show(value.as_bytes());
+        // Cheaper than to hash the name, for as few headers as messages have.
+        for (candidate, value) in self.0 {
+            if candidate.as_str().eq_ignore_ascii_case(name) {
+                show(value.as_bytes());
+            }
         }
     }
 }

@@ -67,10 +67,10 @@ mod io;
 mod runtime;
 #[cfg(feature = "server")]
 mod server;
+mod task_set;
 mod time;
 #[cfg(feature = "tls")]
 mod tls;
-mod wakes;
 
 pub use http;
 pub use mcp_proto;

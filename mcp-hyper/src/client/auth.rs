@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
 pub(super) use mcp_proto::auth::FetchId;
 use mcp_proto::front::HandlerMode;
@@ -17,7 +18,7 @@ pub(super) use fetch::FetchResponse;
 
 use super::options::{ClientOptions, ConnectError};
 use super::transport::{Transport, TransportEvent};
-use super::{ClientDriver, ROUNDS, TURN};
+use super::{ClientDriver, ClientLoop, NO_AUTHORIZATION, ROUNDS, TURN};
 pub(super) use crate::auth::Authorizer;
 use crate::auth::{AuthHandle, Authorization, ExchangeAction};
 use crate::runtime::{DefaultRuntime, Runtime};
@@ -71,17 +72,19 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// while this driver is polled.
     #[must_use]
     pub fn auth(&self) -> Option<AuthHandle> {
-        self.authorizer.as_ref().map(Authorizer::handle)
+        self.client.authorizer.as_ref().map(Authorizer::handle)
     }
+}
 
+impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
     /// Sends a request, or waits for its token first.
-    pub(super) fn open(&mut self, request: HttpRequest) {
+    pub(super) fn open(&mut self, now: Instant, request: HttpRequest) {
         let admitted = match &mut self.authorizer {
             Some(authorizer) => authorizer.authorize(request),
             None => Some(request),
         };
         if let Some(request) = admitted {
-            self.transport.open(self.clock.now(), request);
+            self.transport.open(now, request);
         }
     }
 
@@ -89,26 +92,29 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     pub(super) fn handle_challenge(&mut self, challenge: &AuthorizationRequired) {
         match &mut self.authorizer {
             Some(authorizer) => authorizer.handle_challenge(challenge),
-            None => self
-                .front
-                .lock(|machine, now| machine.refuse(now, challenge.exchange, super::NO_AUTHORIZATION)),
+            None => {
+                self.has_input = true;
+                self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, NO_AUTHORIZATION));
+            }
         }
     }
 
-    /// Passes a transport event to the authorizer.
-    pub(super) fn observe(&mut self, event: &mut TransportEvent) {
+    /// Passes the transport's events to the authorizer.
+    pub(super) fn observe_events(&mut self) {
         let Some(authorizer) = &mut self.authorizer else { return };
-        match event {
-            TransportEvent::Head { exchange, headers, .. } => {
-                let nonce = headers.get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
-                authorizer.note_head(*exchange, nonce);
+        for event in &mut self.transport.events {
+            match event {
+                TransportEvent::Head { exchange, headers, .. } => {
+                    let nonce = headers.get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
+                    authorizer.note_head(*exchange, nonce);
+                }
+                TransportEvent::End { exchange, .. } => authorizer.note_end(*exchange),
+                TransportEvent::Fetched { id, fetched } => {
+                    let over = Err("it is over".to_owned());
+                    authorizer.handle_fetched(*id, std::mem::replace(fetched, over));
+                }
+                TransportEvent::Body { .. } => {}
             }
-            TransportEvent::End { exchange, .. } => authorizer.note_end(*exchange),
-            TransportEvent::Fetched { id, fetched } => {
-                let over = Err("it is over".to_owned());
-                authorizer.handle_fetched(*id, std::mem::replace(fetched, over));
-            }
-            TransportEvent::Body { .. } => {}
         }
     }
 
@@ -121,12 +127,16 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
 
     /// Carries out the authorizer's next action. Ready if there was one.
     pub(super) fn poll_authorizer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { front, transport, clock, authorizer, .. } = self;
+        let Self { front, transport, clock, authorizer, has_input, .. } = self;
         let Some(authorizer) = authorizer else { return Poll::Pending };
         authorizer.poll(cx).map(|action| match action {
             ExchangeAction::Open(request) => transport.open(clock.now(), request),
-            ExchangeAction::Resume(exchange) => front.lock(|machine, now| machine.resume(now, exchange)),
+            ExchangeAction::Resume(exchange) => {
+                *has_input = true;
+                front.lock(|machine, now| machine.resume(now, exchange));
+            }
             ExchangeAction::Refuse(exchange, detail) => {
+                *has_input = true;
                 front.lock(|machine, now| machine.refuse(now, exchange, &detail));
             }
             ExchangeAction::Fetch(fetch, policy) => transport.fetch(fetch, policy),
@@ -147,9 +157,11 @@ pub struct AuthDriver<R = DefaultRuntime> {
 
 impl<R: Runtime> AuthDriver<R> {
     fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.transport.poll(self.clock.now(), cx).map(|event| {
-            if let TransportEvent::Fetched { id, fetched } = event {
-                self.authorizer.handle_fetched(id, fetched);
+        self.transport.poll(self.clock.now(), cx).map(|()| {
+            for event in self.transport.events.drain(..) {
+                if let TransportEvent::Fetched { id, fetched } = event {
+                    self.authorizer.handle_fetched(id, fetched);
+                }
             }
         })
     }

@@ -8,7 +8,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{AbortHandle, Abortable};
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
@@ -23,10 +22,8 @@ use super::target::{Origin, Target};
 
 /// A future that the transport polls. Its output is a [`TaskOutcome`].
 pub(super) enum Task {
-    /// A task that cannot be aborted.
-    Free(Pin<Box<dyn Future<Output = TaskOutcome> + Send>>),
-    Requesting(Abortable<Pin<Box<dyn Future<Output = TaskOutcome> + Send>>>),
-    Reading(Abortable<BodyRead>),
+    Boxed(Pin<Box<dyn Future<Output = TaskOutcome> + Send>>),
+    Reading(BodyRead),
 }
 
 /// The result of a task.
@@ -96,21 +93,25 @@ pub(super) struct BodyRead {
 }
 
 impl Task {
+    pub(super) fn new(future: impl Future<Output = TaskOutcome> + Send + 'static) -> Self {
+        Self::Boxed(Box::pin(future))
+    }
+
     pub(super) fn background(future: Background) -> Self {
-        Self::Free(Box::pin(async move {
+        Self::new(async move {
             future.await;
             TaskOutcome::Nothing
-        }))
+        })
     }
 
     /// Waits until the connection is ready for another request.
     pub(super) fn wait_ready(origin: Arc<Origin>, mut connection: Http1, keep: Option<Duration>) -> Self {
-        Self::Free(Box::pin(async move {
+        Self::new(async move {
             match connection.sender.ready().await {
                 Ok(()) => TaskOutcome::Ready { origin, connection, keep },
                 Err(_) => TaskOutcome::Nothing,
             }
-        }))
+        })
     }
 
     /// Sends a request and waits for the head of its response.
@@ -119,27 +120,11 @@ impl Task {
         request: Request<BufferedBody>,
         target: Target,
         connection: Connection,
-    ) -> (Self, AbortHandle) {
-        let asking: Pin<Box<dyn Future<Output = TaskOutcome> + Send>> = match connection {
-            Connection::Http1(connection) => Box::pin(send_http1(exchange, request, target, connection)),
-            Connection::Http2(connection) => Box::pin(send_http2(exchange, request, target, connection)),
-        };
-        let (handle, registration) = AbortHandle::new_pair();
-        (Self::Requesting(Abortable::new(asking, registration)), handle)
-    }
-
-    /// Any other task that can be aborted.
-    pub(super) fn abortable(
-        future: Pin<Box<dyn Future<Output = TaskOutcome> + Send>>,
-    ) -> (Self, AbortHandle) {
-        let (handle, registration) = AbortHandle::new_pair();
-        (Self::Requesting(Abortable::new(future, registration)), handle)
-    }
-
-    /// Waits for the next piece of the body.
-    pub(super) fn read(reading: BodyRead) -> (Self, AbortHandle) {
-        let (handle, registration) = AbortHandle::new_pair();
-        (Self::Reading(Abortable::new(reading, registration)), handle)
+    ) -> Self {
+        match connection {
+            Connection::Http1(connection) => Self::new(send_http1(exchange, request, target, connection)),
+            Connection::Http2(connection) => Self::new(send_http2(exchange, request, target, connection)),
+        }
     }
 }
 
@@ -148,13 +133,8 @@ impl Future for Task {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TaskOutcome> {
         match &mut *self {
-            Self::Free(future) => future.as_mut().poll(cx),
-            Self::Requesting(future) => {
-                Pin::new(future).poll(cx).map(|step| step.unwrap_or(TaskOutcome::Nothing))
-            }
-            Self::Reading(future) => {
-                Pin::new(future).poll(cx).map(|step| step.unwrap_or(TaskOutcome::Nothing))
-            }
+            Self::Boxed(future) => future.as_mut().poll(cx),
+            Self::Reading(reading) => Pin::new(reading).poll(cx),
         }
     }
 }

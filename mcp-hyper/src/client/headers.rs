@@ -5,6 +5,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use mcp_proto::transport::http::header as fields;
 
 /// Headers that HTTP or the protocol sets itself, besides all those that begin with `mcp-` or `proxy-`.
 const RESERVED: &[HeaderName] = &[
@@ -28,6 +29,16 @@ const RESERVED_UNNAMED: &[&str] = &["http2-settings", "keep-alive", "last-event-
 
 pub(super) const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
+
+/// Converts a name of the protocol; `None` if it is not valid in HTTP. Returns also whether the value must not be shown.
+pub(super) fn header_name(name: &str) -> Option<(HeaderName, bool)> {
+    if let Some(public) = PUBLIC.iter().find(|public| *public == name) {
+        return Some((public.clone(), false));
+    }
+    let name = HeaderName::try_from(name).ok()?;
+    let is_secret = is_secret(&name);
+    Some((name, is_secret))
+}
 
 /// Converts a value of the protocol, a static one without copying it; `None` if it is not valid in HTTP.
 pub(super) fn header_value(value: Cow<'static, str>) -> Option<HeaderValue> {
@@ -117,6 +128,13 @@ impl ExtraHeaders {
 
     /// Adds the application's headers to those of the protocol.
     pub(super) fn apply(&mut self, headers: &mut HeaderMap) {
+        if !self.fixed.is_empty() || !self.refresh.is_empty() {
+            self.add_to(headers);
+        }
+        headers.entry(header::USER_AGENT).or_insert(USER_AGENT);
+    }
+
+    fn add_to(&mut self, headers: &mut HeaderMap) {
         let mut added = self.fixed.clone();
         for refresh in &mut self.refresh {
             refresh(&mut added);
@@ -136,7 +154,6 @@ impl ExtraHeaders {
             }
             headers.append(name, value);
         }
-        headers.entry(header::USER_AGENT).or_insert(USER_AGENT);
     }
 }
 
@@ -148,14 +165,20 @@ fn is_reserved(name: &HeaderName) -> bool {
 
 /// Whether the header's value must not be shown.
 pub(super) fn is_secret(name: &HeaderName) -> bool {
-    if PUBLIC.contains(&name.as_str()) {
+    if PUBLIC.contains(name) {
         return false;
     }
     *name == "dpop" || SECRET_WORDS.iter().any(|word| name.as_str().contains(word))
 }
 
-/// Headers of almost every request, which need no search for secret words.
-const PUBLIC: &[&str] = &["accept", "content-type", "mcp-method", "mcp-name", "mcp-protocol-version"];
+/// Headers of almost every request, which need neither be parsed nor searched for secret words.
+static PUBLIC: [HeaderName; 5] = [
+    header::CONTENT_TYPE,
+    header::ACCEPT,
+    HeaderName::from_static(fields::PROTOCOL_VERSION),
+    HeaderName::from_static(fields::METHOD),
+    HeaderName::from_static(fields::NAME),
+];
 
 /// Parts of the names of headers with secret values: `x-api-key`, `set-cookie`, `proxy-authorization`,
 /// `mcp-session-id`.

@@ -20,15 +20,19 @@ mod transport;
 mod tunnel;
 mod wire;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
+use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use mcp_proto::adapter::{self, Clock};
+use mcp_proto::Instant;
+use mcp_proto::adapter::{self, Clock, Repoll};
 use mcp_proto::front::{Client, Error, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::CloseReason;
+use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{Action, HttpClient};
 
 use self::auth::Authorizer;
@@ -36,7 +40,6 @@ use self::transport::{Transport, TransportEvent};
 use crate::fields::Headers;
 use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
-use crate::wakes::InnerWaker;
 
 pub use headers::{HeaderError, HeaderErrorKind};
 pub use options::{ClientOptions, ConnectError};
@@ -45,7 +48,7 @@ pub use wire::WireEvent;
 
 /// Maximum rounds of the driver before it lets other tasks run.
 const ROUNDS: usize = 4;
-/// Maximum events and actions that the driver handles in each round.
+/// Maximum batches of events that the driver handles in each round.
 const TURN: usize = 32;
 /// Error of an exchange that the server refused, in a client without authorization.
 const NO_AUTHORIZATION: &str = "no login configured: call `ClientOptions::authorization`";
@@ -89,70 +92,107 @@ pub fn connect(url: impl Into<String>) -> Result<(Client, ClientDriver), Connect
 /// Dropping it ends every exchange and connection at once.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ClientDriver<H: HandlerMode = SendHandlers, R = DefaultRuntime> {
+    client: ClientLoop<H, R>,
+    repoll: Repoll,
+}
+
+/// The parts of a client, and the loop over them.
+struct ClientLoop<H: HandlerMode, R> {
     front: adapter::ClientDriver<HttpClient, H>,
     transport: Transport<R>,
     authorizer: Option<Authorizer>,
     alarm: Alarm,
     clock: Arc<RuntimeClock>,
-    waker: Arc<InnerWaker>,
+    /// Whether the machine may have output, because of an input since it was last asked for some.
+    has_input: bool,
+    /// Actions to carry out. Empty between polls, as is `wanted`.
+    actions: VecDeque<Action>,
+    /// Exchanges to read from.
+    wanted: Vec<ExchangeId>,
 }
 
-impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
-    /// Passes one transport event to the client. Ready if there was one.
-    fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.transport.poll(self.clock.now(), cx).map(|mut event| {
-            self.observe(&mut event);
-            self.front.lock(|machine, now| match event {
-                TransportEvent::Head { exchange, status, headers } => {
-                    machine.handle_head(now, exchange, status.as_u16(), &Headers(&headers));
+impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
+    /// Passes the transport's events to the client, and reads on where it wants more. Ready if there may be further
+    /// ones.
+    fn poll_transport(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..TURN {
+            if self.transport.poll(now, cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.has_input = true;
+            self.transport.show_events();
+            self.observe_events();
+            let Self { front, transport, wanted, .. } = self;
+            front.lock(|machine, now| {
+                for event in transport.events.drain(..) {
+                    match event {
+                        TransportEvent::Head { exchange, status, headers } => {
+                            machine.handle_head(now, exchange, status.as_u16(), &Headers(&headers));
+                        }
+                        TransportEvent::Body { exchange, bytes } => machine.handle_body(now, exchange, bytes),
+                        TransportEvent::End { exchange, end } => machine.handle_end(now, exchange, end),
+                        TransportEvent::Fetched { .. } => {}
+                    }
                 }
-                TransportEvent::Body { exchange, bytes } => machine.handle_body(now, exchange, bytes),
-                TransportEvent::End { exchange, end } => machine.handle_end(now, exchange, end),
-                TransportEvent::Fetched { .. } => {}
+                wanted.extend(transport.unread().filter(|exchange| machine.wants_body(*exchange)));
             });
-        })
+            self.read_wanted(now);
+        }
+        Poll::Ready(())
     }
 
-    /// Carries out the client's next output. Ready if there was one, as more may follow from it.
-    fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let transport = &self.transport;
-        let polled = self.front.poll(cx, |machine, now| {
+    /// Carries out the client's output. Ready if there was any, as more may follow from it.
+    fn poll_machine(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        if !std::mem::take(&mut self.has_input) {
+            return Poll::Pending;
+        }
+        let Self { front, transport, wanted, actions, .. } = self;
+        let _: Poll<()> = front.poll(cx, |machine, now| {
             machine.handle_timeout(now);
-            let action = machine.poll_action();
-            let wanted = transport.unread().find(|exchange| machine.wants_body(*exchange));
-            if action.is_some() || wanted.is_some() { Poll::Ready((action, wanted)) } else { Poll::Pending }
+            actions.extend(iter::from_fn(|| machine.poll_action()));
+            wanted.extend(transport.unread().filter(|exchange| machine.wants_body(*exchange)));
+            Poll::Pending
         });
-        polled.map(|(action, wanted)| {
-            if let Some(exchange) = wanted {
-                self.transport.read(self.clock.now(), exchange);
-            }
+        if self.actions.is_empty() && self.wanted.is_empty() {
+            return Poll::Pending;
+        }
+        self.read_wanted(now);
+        while let Some(action) = self.actions.pop_front() {
             match action {
-                Some(Action::Open(request)) => self.open(request),
-                Some(Action::Abort(exchange)) => {
+                Action::Open(request) => self.open(now, request),
+                Action::Abort(exchange) => {
                     if let Some(authorizer) = &mut self.authorizer {
                         authorizer.forget_exchange(exchange);
                     }
-                    self.transport.abort(self.clock.now(), exchange);
+                    self.transport.abort(now, exchange);
                 }
-                Some(Action::AuthorizationRequired(challenge)) => self.handle_challenge(&challenge),
-                None => {}
+                Action::AuthorizationRequired(challenge) => self.handle_challenge(&challenge),
             }
-        })
+        }
+        Poll::Ready(())
+    }
+
+    /// Reads the next pieces of the responses that the client wants more of.
+    fn read_wanted(&mut self, now: Instant) {
+        for exchange in self.wanted.drain(..) {
+            self.transport.read(now, exchange);
+        }
     }
 
     /// Runs everything that is ready. Neither the transport nor the machine waits until the other has nothing left to
     /// do.
-    fn poll_once(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        // A command or a handler may have woken the task.
+        self.has_input = true;
         for _ in 0..ROUNDS {
-            self.transport.handle_timeout(self.clock.now());
+            let now = self.clock.now();
+            self.transport.handle_timeout(now);
             // Transport events come first, because a returned connection serves the next request.
-            let events = (0..TURN).take_while(|_| self.poll_transport(cx).is_ready()).count();
-            let actions = (0..TURN).take_while(|_| self.poll_machine(cx).is_ready()).count();
-            if actions < TURN {
-                self.forget_ended();
-            }
+            let events = self.poll_transport(now, cx);
+            let actions = self.poll_machine(now, cx);
+            self.forget_ended();
             let authorized = (0..TURN).take_while(|_| self.poll_authorizer(cx).is_ready()).count();
-            if events > 0 || actions > 0 || authorized > 0 {
+            if events.is_ready() || actions.is_ready() || authorized > 0 {
                 continue;
             }
             if let Some(closed) = self.front.closed().filter(|_| !self.is_finishing()) {
@@ -166,6 +206,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
             if self.alarm.poll_until(first, self.clock.timers(), cx).is_pending() {
                 return Poll::Pending;
             }
+            self.has_input = true;
         }
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -176,7 +217,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
         self.authorizer.as_ref().is_some_and(Authorizer::is_finishing)
     }
 
-    fn next_timeout(&self) -> Option<mcp_proto::Instant> {
+    fn next_timeout(&self) -> Option<Instant> {
         let timeouts = [
             self.front.next_timeout(),
             self.transport.poll_timeout(),
@@ -190,13 +231,13 @@ impl<H: HandlerMode, R: Runtime> Future for ClientDriver<H, R> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let waker = self.waker.clone();
-        waker.poll(cx, ROUNDS, |cx| self.poll_once(cx))
+        let Self { client, repoll } = &mut *self;
+        repoll.poll(cx, |cx| client.poll(cx))
     }
 }
 
 impl<H: HandlerMode, R> fmt::Debug for ClientDriver<H, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientDriver").field("transport", &self.transport).finish_non_exhaustive()
+        f.debug_struct("ClientDriver").field("transport", &self.client.transport).finish_non_exhaustive()
     }
 }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use mcp_proto::Instant;
-use mcp_proto::adapter::{CacheContextEnder, Clock as _};
+use mcp_proto::adapter::CacheContextEnder;
 use mcp_proto::front::HandlerMode;
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
 use super::options::ConnectError;
-use super::transport::TransportEvent;
-use super::{ClientDriver, NO_AUTHORIZATION};
+use super::{ClientLoop, NO_AUTHORIZATION};
 use crate::runtime::Runtime;
 use crate::time::RuntimeClock;
 
@@ -56,16 +55,17 @@ impl Authorizer {
     }
 }
 
-impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
-    pub(super) fn open(&mut self, request: HttpRequest) {
-        self.transport.open(self.clock.now(), request);
+impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
+    pub(super) fn open(&mut self, now: Instant, request: HttpRequest) {
+        self.transport.open(now, request);
     }
 
     pub(super) fn handle_challenge(&mut self, challenge: &AuthorizationRequired) {
+        self.has_input = true;
         self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, NO_AUTHORIZATION));
     }
 
-    pub(super) fn observe(&mut self, _: &mut TransportEvent) {}
+    pub(super) fn observe_events(&mut self) {}
 
     pub(super) fn forget_ended(&mut self) {}
 

@@ -1,5 +1,6 @@
 //! Options of an HTTP client.
 
+use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -8,13 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use mcp_proto::adapter::{self, Clock as _};
+use mcp_proto::adapter::{self, Clock as _, Repoll};
 use mcp_proto::front::{Client, ClientHandlers, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts, KnownEra};
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UnauthorizedPolicy, UrlError};
 
-use super::ClientDriver;
 use super::auth::{AuthOptions, Authorizer};
 use super::connector::{BackgroundTasks, Connector};
 use super::headers::{ExtraHeaders, HeaderError};
@@ -22,6 +22,7 @@ use super::proxy::{Proxy, ProxyError};
 use super::tls::TlsOptions;
 use super::transport::Transport;
 use super::wire::{Tap, WireEvent};
+use super::{ClientDriver, ClientLoop};
 use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
 
@@ -302,8 +303,17 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         if let Some(authorizer) = &authorizer {
             authorizer.link_cache(front.cache_context_ender());
         }
-        let (alarm, waker) = (Alarm::default(), Arc::default());
-        Ok((client, ClientDriver { front, transport, authorizer, alarm, clock, waker }))
+        let run = ClientLoop {
+            front,
+            transport,
+            authorizer,
+            alarm: Alarm::default(),
+            clock,
+            has_input: true,
+            actions: VecDeque::new(),
+            wanted: Vec::new(),
+        };
+        Ok((client, ClientDriver { client: run, repoll: Repoll::default() }))
     }
 
     /// Starts the runtime, once all other options have been checked.

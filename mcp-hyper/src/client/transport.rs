@@ -9,10 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_lite::Stream as _;
-use futures_util::future::AbortHandle;
-use futures_util::stream::FuturesUnordered;
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap};
 use http::{Method, Request, StatusCode};
 use hyper::body::Body as _;
 use mcp_proto::Instant;
@@ -24,12 +21,19 @@ use super::body::BufferedBody;
 use super::connector::{Connector, Http1};
 use super::dial_error::DialError;
 use super::exchange::{BodyRead, ConnectionUse, OpenResponse, Task, TaskOutcome};
-use super::headers::{ExtraHeaders, header_value, is_secret, mark_secrets};
+use super::headers::{ExtraHeaders, header_name, header_value, mark_secrets};
 use super::pool::Pool;
 use super::send_error::SendError;
 use super::target::{Origin, Target};
 use super::wire::{Tap, WireEvent};
 use crate::runtime::Runtime;
+use crate::task_set::{TaskKey, TaskSet};
+
+/// Maximum number of events that wait to be handled before tasks are polled again, unless one task causes several.
+const EVENTS: usize = 32;
+
+/// Number of usual headers besides those of the protocol: `user-agent`, `host`, and hyper's `content-length`.
+const MORE_HEADERS: usize = 3;
 
 /// An event of an exchange or a fetch.
 pub(super) enum TransportEvent {
@@ -51,15 +55,16 @@ pub(super) struct Transport<R> {
     exchanges: BTreeMap<ExchangeId, Exchange>,
     /// Responses whose next piece has not been requested.
     unread: BTreeMap<ExchangeId, OpenResponse>,
-    pub(super) fetches: BTreeMap<FetchId, AbortHandle>,
-    pub(super) tasks: FuturesUnordered<Task>,
-    events: VecDeque<TransportEvent>,
+    pub(super) fetches: BTreeMap<FetchId, TaskKey>,
+    pub(super) tasks: TaskSet<Task>,
+    /// The events to handle. [`show_events`](Transport::show_events) comes first.
+    pub(super) events: VecDeque<TransportEvent>,
 }
 
 struct Exchange {
     origin: Arc<Origin>,
-    /// Aborts the exchange's current task; absent while it has none.
-    abort: Option<AbortHandle>,
+    /// The exchange's current task; absent while it has none.
+    task: Option<TaskKey>,
     /// The shared connection that carries the exchange.
     shared: Option<u64>,
 }
@@ -81,7 +86,7 @@ impl<R: Runtime> Transport<R> {
             exchanges: BTreeMap::new(),
             unread: BTreeMap::new(),
             fetches: BTreeMap::new(),
-            tasks: FuturesUnordered::new(),
+            tasks: TaskSet::default(),
             events: VecDeque::new(),
         }
     }
@@ -118,11 +123,14 @@ impl<R: Runtime> Transport<R> {
             Verb::Post => Method::POST,
             Verb::Delete => Method::DELETE,
         };
+        *prepared.headers_mut() = HeaderMap::with_capacity(request.headers.len() + MORE_HEADERS);
         let headers = prepared.headers_mut();
         for (name, value) in request.headers {
-            let named = HeaderName::try_from(&*name).ok().zip(header_value(value));
-            let (name, mut value) = named.ok_or_else(|| format!("the header {name} is not valid in HTTP"))?;
-            value.set_sensitive(is_secret(&name));
+            let converted = header_name(&name).zip(header_value(value));
+            let Some(((name, is_secret), mut value)) = converted else {
+                return Err(format!("the header {name} is not valid in HTTP"));
+            };
+            value.set_sensitive(is_secret);
             headers.append(name, value);
         }
         self.extra_headers.apply(headers);
@@ -147,7 +155,7 @@ impl<R: Runtime> Transport<R> {
         request: Request<BufferedBody>,
     ) {
         let origin = target.origin.clone();
-        self.exchanges.insert(exchange, Exchange { origin: origin.clone(), abort: None, shared: None });
+        self.exchanges.insert(exchange, Exchange { origin: origin.clone(), task: None, shared: None });
         self.pools.entry(origin.clone()).or_default().wait(exchange, target, request);
         self.assign_connections(now, &origin);
     }
@@ -156,28 +164,27 @@ impl<R: Runtime> Transport<R> {
     fn assign_connections(&mut self, now: Instant, origin: &Arc<Origin>) {
         let Some(pool) = self.pools.get_mut(origin) else { return };
         while let Some((exchange, target, request, lent)) = pool.next_ready(now) {
-            let (task, abort) = Task::send(exchange, request, target, lent.connection);
+            let task = self.tasks.insert(Task::send(exchange, request, target, lent.connection));
             if let Some(exchange) = self.exchanges.get_mut(&exchange) {
-                exchange.abort = Some(abort);
+                exchange.task = Some(task);
                 exchange.shared = lent.shared;
             }
-            self.tasks.push(task);
         }
         for _ in 0..pool.connections_to_open() {
             let (connector, origin) = (self.connector.clone(), origin.clone());
-            self.tasks.push(Task::Free(Box::pin(async move {
+            self.tasks.insert(Task::new(async move {
                 let opened = connector.connect(&origin).await;
                 TaskOutcome::Connected { origin, opened }
-            })));
+            }));
         }
     }
 
     /// Aborts an exchange; no event follows.
     pub(super) fn abort(&mut self, now: Instant, exchange: ExchangeId) {
         self.unread.remove(&exchange);
-        let Some(Exchange { origin, abort, shared }) = self.exchanges.remove(&exchange) else { return };
-        if let Some(abort) = abort {
-            abort.abort();
+        let Some(Exchange { origin, task, shared }) = self.exchanges.remove(&exchange) else { return };
+        if let Some(task) = task {
+            self.tasks.remove(task);
         }
         if let Some(pool) = self.pools.get_mut(&origin) {
             pool.remove(exchange);
@@ -201,34 +208,39 @@ impl<R: Runtime> Transport<R> {
             if let Poll::Ready(step) = Pin::new(&mut reading).poll(&mut Context::from_waker(Waker::noop())) {
                 return self.handle_outcome(now, step);
             }
-            let (task, abort) = Task::read(reading);
+            let task = self.tasks.insert(Task::Reading(reading));
             if let Some(exchange) = self.exchanges.get_mut(&exchange) {
-                exchange.abort = Some(abort);
+                exchange.task = Some(task);
             }
-            self.tasks.push(task);
         }
     }
 
-    /// Returns the next event. A response is read further only after a call of [`read`](Self::read).
-    pub(super) fn poll(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<TransportEvent> {
-        loop {
-            self.tasks.extend(self.connector.background.take().into_iter().map(Task::background));
-            if let Some(mut happened) = self.events.pop_front() {
-                self.tap_event(&mut happened);
-                return Poll::Ready(happened);
-            }
-            match Pin::new(&mut self.tasks).poll_next(cx) {
-                Poll::Ready(Some(step)) => self.handle_outcome(now, step),
-                // The polled tasks may have added further tasks.
-                Poll::Ready(None) | Poll::Pending => {
-                    let more = self.connector.background.take();
-                    if more.is_empty() {
-                        return Poll::Pending;
-                    }
-                    self.tasks.extend(more.into_iter().map(Task::background));
-                }
+    /// Runs the tasks. Ready if there are [events](Self::events): poll again once they are handled. A response is read
+    /// further only after a call of [`read`](Self::read).
+    pub(super) fn poll(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        while self.events.len() < EVENTS {
+            match self.tasks.poll_next(cx) {
+                Poll::Ready(outcome) => self.handle_outcome(now, outcome),
+                // The tasks may have opened connections.
+                Poll::Pending if self.start_background() => {}
+                Poll::Pending => break,
             }
         }
+        if self.events.is_empty() {
+            return Poll::Pending;
+        }
+        self.tasks.unpark();
+        Poll::Ready(())
+    }
+
+    /// Starts to drive new connections. Returns whether there are any.
+    fn start_background(&mut self) -> bool {
+        let new = self.connector.background.take();
+        let any = !new.is_empty();
+        for future in new {
+            self.tasks.insert(Task::background(future));
+        }
+        any
     }
 
     fn handle_outcome(&mut self, now: Instant, step: TaskOutcome) {
@@ -289,7 +301,7 @@ impl<R: Runtime> Transport<R> {
                         self.return_connection(now, &origin, connection, keep);
                     }
                     (ExchangeEnd::Complete, Some(connection)) => {
-                        self.tasks.push(Task::wait_ready(origin.clone(), connection, keep));
+                        self.tasks.insert(Task::wait_ready(origin.clone(), connection, keep));
                     }
                     _ => {}
                 }
@@ -336,7 +348,7 @@ impl<R: Runtime> Transport<R> {
     /// Stores a response until its next piece is requested.
     fn pause_reading(&mut self, exchange: ExchangeId, answer: OpenResponse) {
         if let Some(running) = self.exchanges.get_mut(&exchange) {
-            running.abort = None;
+            running.task = None;
             self.unread.insert(exchange, answer);
         }
     }
@@ -356,20 +368,23 @@ impl<R: Runtime> Transport<R> {
         self.events.push_back(TransportEvent::End { exchange, end });
     }
 
-    fn tap_event(&mut self, happened: &mut TransportEvent) {
+    /// Shows the events to the application's observer.
+    pub(super) fn show_events(&mut self) {
         if self.wire.0.is_none() {
             return;
         }
-        self.wire.show(match happened {
-            TransportEvent::Head { exchange, status, headers } => {
-                mark_secrets(headers);
-                WireEvent::Head { exchange: *exchange, status: *status, headers }
-            }
-            TransportEvent::Body { exchange, bytes } => WireEvent::Body { exchange: *exchange, bytes },
-            TransportEvent::End { exchange, end } => WireEvent::End { exchange: *exchange, end },
-            // Token responses contain secrets.
-            TransportEvent::Fetched { .. } => return,
-        });
+        for event in &mut self.events {
+            self.wire.show(match event {
+                TransportEvent::Head { exchange, status, headers } => {
+                    mark_secrets(headers);
+                    WireEvent::Head { exchange: *exchange, status: *status, headers }
+                }
+                TransportEvent::Body { exchange, bytes } => WireEvent::Body { exchange: *exchange, bytes },
+                TransportEvent::End { exchange, end } => WireEvent::End { exchange: *exchange, end },
+                // Token responses contain secrets.
+                TransportEvent::Fetched { .. } => continue,
+            });
+        }
     }
 
     /// Closes connections that were idle for too long.

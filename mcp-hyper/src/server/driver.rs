@@ -11,8 +11,6 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use futures_util::Stream as _;
-use futures_util::stream::FuturesUnordered;
 use mcp_proto::front::http::HttpServerDriver;
 use mcp_proto::front::{Attachments, HandlerMode, RouterError, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
@@ -22,6 +20,7 @@ use super::connection::{Connection, ConnectionError};
 use super::guard::Fetcher;
 use super::service::HttpService;
 use super::streams::ServerMode;
+use crate::task_set::TaskSet;
 use crate::time::Alarm;
 
 /// Maximum number of connections accepted before the open ones are polled again.
@@ -145,7 +144,8 @@ pub struct ServerDriver<L: Listener, H: ServerMode = SendHandlers> {
     listener: Option<RetryingListener<L>>,
     service: HttpService<H>,
     driver: ServiceDriver<H>,
-    connections: FuturesUnordered<Connection<L::Io, H>>,
+    /// Boxed: the set moves them when it grows.
+    connections: TaskSet<Box<Connection<L::Io, H>>>,
     on_error: OnError,
     /// Spawns each connection as its own task, where the application has an executor for it.
     spawn: Option<Spawn<L::Io, H>>,
@@ -205,7 +205,7 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
         spawn: Option<Spawn<L::Io, H>>,
     ) -> Self {
         let listener = Some(RetryingListener::new(listener, service.shared().clock.timers().clone()));
-        let connections = FuturesUnordered::new();
+        let connections = TaskSet::default();
         Self { listener, service, driver, connections, on_error, spawn, parked: VecDeque::new() }
     }
 
@@ -220,7 +220,7 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
                     let shared = self.service.shared();
                     if shared.registry.has_room(&QuotaOwner::from_client(None, peer)) {
                         let attachments = L::attachments(&io);
-                        begin(&self.service, &self.spawn, &self.connections, io, peer, attachments);
+                        begin(&self.service, &self.spawn, &mut self.connections, io, peer, attachments);
                     } else if self.parked.len() < shared.limits.connections.div_ceil(8) {
                         self.parked.push_back((io, peer));
                         if shared.registry.poll_fewer(shared.limits.connections, cx).is_ready() {
@@ -254,7 +254,7 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
 fn begin<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode>(
     service: &HttpService<H>,
     spawn: &Option<Spawn<Io, H>>,
-    connections: &FuturesUnordered<Connection<Io, H>>,
+    connections: &mut TaskSet<Box<Connection<Io, H>>>,
     io: Io,
     peer: Option<IpAddr>,
     attachments: Attachments,
@@ -262,7 +262,9 @@ fn begin<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode>(
     let connection = service.connection_with(io, peer, attachments);
     match spawn {
         Some(spawn) => spawn(connection),
-        None => connections.push(connection),
+        None => {
+            connections.insert(Box::new(connection));
+        }
     }
 }
 
@@ -279,7 +281,7 @@ impl<L: Listener + Unpin, H: ServerMode> Future for ServerDriver<L, H> {
             this.parked.clear();
         }
         let accepted = this.poll_accept(cx);
-        while let Poll::Ready(Some(ended)) = Pin::new(&mut this.connections).poll_next(cx) {
+        while let Poll::Ready(ended) = this.connections.poll_next(cx) {
             if let Err(error) = ended {
                 (this.on_error)(&ServerError::Connection(error));
             }

@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use futures_util::Stream as _;
-use futures_util::stream::FuturesUnordered;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::rt::bounds::Http2ServerConnExec;
 use mcp_proto::front::{HandlerMode, LocalHandlers, SendHandlers};
 
 use super::exchange::{ResponseBody, ResponseFuture};
+use crate::task_set::TaskSet;
 use crate::time::{Alarm, Timers};
 
 /// Whether a server's futures are `Send`, as its router's handlers are: [`SendHandlers`] or [`LocalHandlers`].
@@ -123,7 +122,7 @@ impl BodyDemand {
 /// The open streams of a connection.
 pub(super) struct Streams<T> {
     queue: Queue<T>,
-    open: FuturesUnordered<DrivenStream<T>>,
+    open: TaskSet<DrivenStream<T>>,
     timers: Timers,
     stall_timeout: std::time::Duration,
 }
@@ -131,7 +130,7 @@ pub(super) struct Streams<T> {
 impl<T: Future<Output = ()> + Unpin> Streams<T> {
     /// An empty set of streams, each of which may be blocked for up to `patience`.
     pub(super) fn new(queue: Queue<T>, timers: Timers, patience: std::time::Duration) -> Self {
-        Self { queue, open: FuturesUnordered::new(), timers, stall_timeout: patience }
+        Self { queue, open: TaskSet::default(), timers, stall_timeout: patience }
     }
 
     /// Advances every stream that is ready to progress. Ready if there was one.
@@ -139,7 +138,7 @@ impl<T: Future<Output = ()> + Unpin> Streams<T> {
         let started = std::mem::take(&mut self.queue.inbox().started);
         let mut progress = !started.is_empty();
         for (task, pace) in started {
-            self.open.push(DrivenStream {
+            self.open.insert(DrivenStream {
                 task,
                 body_demand: pace,
                 timers: self.timers.clone(),
@@ -148,7 +147,7 @@ impl<T: Future<Output = ()> + Unpin> Streams<T> {
                 deadline: None,
             });
         }
-        while let Poll::Ready(Some(())) = Pin::new(&mut self.open).poll_next(cx) {
+        while self.open.poll_next(cx).is_ready() {
             progress = true;
         }
         if progress { Poll::Ready(()) } else { Poll::Pending }

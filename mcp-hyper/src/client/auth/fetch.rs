@@ -3,14 +3,12 @@
 use std::fmt;
 use std::future::{Future as _, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_lite::future::or;
 use futures_util::Stream as _;
-use futures_util::future::AbortHandle;
 use futures_util::stream::FuturesUnordered;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
@@ -46,36 +44,27 @@ impl fmt::Debug for FetchResponse {
 impl<R: Runtime> Transport<R> {
     /// Starts a fetch from an authorization server on a separate connection.
     pub(in crate::client) fn fetch(&mut self, fetch: Fetch, policy: FetchPolicy) {
-        let id = fetch.id;
-        let (task, abort) = fetch_task(self.connector.clone(), fetch, policy);
-        self.fetches.insert(id, abort);
-        self.tasks.push(task);
+        let (id, connector) = (fetch.id, self.connector.clone());
+        let task = self.tasks.insert(Task::new(async move {
+            let fetched = fetch_with(&connector, fetch, policy).await;
+            TaskOutcome::Fetched { id, fetched }
+        }));
+        self.fetches.insert(id, task);
     }
 
     /// Aborts a fetch; no event follows.
     pub(in crate::client) fn abort_fetch(&mut self, id: FetchId) {
-        if let Some(abort) = self.fetches.remove(&id) {
-            abort.abort();
+        if let Some(task) = self.fetches.remove(&id) {
+            self.tasks.remove(task);
         }
     }
-}
-
-fn fetch_task<R: Runtime>(
-    connector: Arc<Connector<R>>,
-    fetch: Fetch,
-    policy: FetchPolicy,
-) -> (Task, AbortHandle) {
-    let id = fetch.id;
-    Task::abortable(Box::pin(async move {
-        let fetched = fetch_with(&connector, fetch, policy).await;
-        TaskOutcome::Fetched { id, fetched }
-    }))
 }
 
 /// Time limit of a fetch without a client, from the name lookup to the last byte of the response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Performs a fetch that belongs to no client: with the proxies of the environment, and the default trust roots. The error's text is shown to the user.
+/// Performs a fetch that belongs to no client: with the proxies of the environment, and the default trust roots. The
+/// error's text is shown to the user.
 pub(crate) async fn fetch_once(
     runtime: AnyRuntime,
     fetch: Fetch,
