@@ -22,6 +22,7 @@
 //! transport  how messages travel   newline stream · message channel · Streamable HTTP and HTTP+SSE
 //! auth       OAuth 2.1             authorization of HTTP requests: client and resource server
 //! front      async handles         Client, Server and Router on core::task (feature std): no executor, no spawn
+//! host       many servers          configuration of servers, approval of project servers (feature host)
 //! ```
 //!
 //! A tool call enters each layer once on its way down and once on its way up. [`rpc`] encodes the request into the
@@ -78,6 +79,7 @@
 //! | `http` | no | the HTTP transports |
 //! | `seal` | no | servers whose handlers request input from 2026-07-28 clients, with sealed request states; the adapters enable it by default |
 //! | `auth` | no | OAuth over HTTP |
+//! | `host` | no | what an application with many servers needs: their configuration, and the user's approval of it |
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
 //! | `schemars` | no | input schemas of typed tool handlers, derived from their argument types |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
@@ -111,6 +113,8 @@ mod inline_map;
 #[cfg(any(feature = "client", feature = "server"))]
 mod lazy_box;
 mod limits;
+#[cfg(any(feature = "auth", feature = "host"))]
+mod secret;
 mod time;
 #[cfg_attr(
     not(all(feature = "auth", feature = "client")),
@@ -136,6 +140,8 @@ pub mod front;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(feature = "host")]
+pub mod host;
 #[cfg_attr(
     not(all(feature = "client", feature = "server", feature = "http", feature = "std")),
     allow(dead_code, unreachable_pub, unused_imports, reason = "not every feature uses all of it")
@@ -171,4 +177,6 @@ pub use schema::{
     CallToolResult, ContentBlock, ElicitAction, ElicitParams, ElicitSchema, Implementation, PrimitiveSchema,
     Tool, ToolAnnotations,
 };
+#[cfg(any(feature = "auth", feature = "host"))]
+pub use secret::Secret;
 pub use time::{HumanDuration, Instant, UnixTime};

@@ -23,7 +23,6 @@ mod metadata;
 mod pkce;
 mod sanitize;
 mod scope;
-mod secret;
 #[cfg(feature = "server")]
 pub mod server;
 mod token_response;
@@ -38,13 +37,13 @@ pub use metadata::{
 };
 pub use pkce::{Pkce, random_text};
 pub use scope::Scopes;
-pub use secret::Secret;
 pub use token_response::{
     TokenEndpointError, TokenKind, TokenResponse, TokenResponseError, parse_token_response,
 };
 
 use core::time::Duration;
 
+pub use crate::Secret;
 use crate::{Instant, UnixTime};
 
 /// Maximum bytes of a document: metadata, registrations, responses of token endpoints.

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 /// memory, and comparisons reveal by their duration nothing but its length.
 ///
 /// ```
-/// use mcp_proto::auth::Secret;
+/// use mcp_proto::Secret;
 ///
 /// let token = Secret::new("mF_9.B5f-4.1JqM");
 /// assert_eq!(format!("{token:?}"), "Secret(..)");

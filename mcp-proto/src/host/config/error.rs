@@ -1,0 +1,202 @@
+//! What is wrong with a configuration.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+
+use super::document::SERVER_TABLES;
+use super::{FILE_BYTES, MAX_SERVERS, NAME_BYTES, Source};
+use crate::consent::SafeText;
+
+/// An entry, or a whole file, that cannot be used. `Display` says where it is, what is wrong and what to do, on one
+/// line without control characters and without any value of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file.
+    pub source: Arc<Source>,
+    /// The name of the entry; `None` if the whole file is meant.
+    pub server: Option<String>,
+    /// What is wrong.
+    pub kind: ConfigErrorKind,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(f, &self.source, self.server.as_deref())?;
+        self.kind.fmt(f)
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+fn write_place(f: &mut fmt::Formatter<'_>, source: &Source, server: Option<&str>) -> fmt::Result {
+    write!(f, "{}: ", SafeText::line(&source.path))?;
+    server.map_or(Ok(()), |server| write!(f, "server {:?}: ", Quoted(server)))
+}
+
+/// A text of a file within quotes.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Debug for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", SafeText::line(self.0))
+    }
+}
+
+/// What is wrong with an entry or a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigErrorKind {
+    /// The application could not read the file, for this reason.
+    Unreadable(String),
+    /// The file has more than [`FILE_BYTES`].
+    FileTooLarge,
+    /// The file is no JSON or TOML.
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// The column in bytes, from 1.
+        column: usize,
+        /// What the parser says.
+        message: String,
+    },
+    /// The member of this name should be a table of servers.
+    NotATable(String),
+    /// There are more than [`MAX_SERVERS`] servers; this one and those after it are left out.
+    TooManyServers,
+    /// The name of the server is empty or longer than [`NAME_BYTES`].
+    InvalidName,
+    /// The file has an earlier server of this name.
+    DuplicateName,
+    /// The entry is no table.
+    EntryNotATable,
+    /// The entry has this member twice.
+    DuplicateMember(String),
+    /// A member is of the wrong type.
+    WrongType {
+        /// The member.
+        member: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A member has a value that cannot be used.
+    InvalidValue {
+        /// The member.
+        member: String,
+        /// What is wrong with the value.
+        reason: &'static str,
+    },
+    /// Two members contradict each other.
+    ConflictingMembers(&'static str, &'static str),
+    /// The entry has neither a command nor a URL, or not the one that its type needs.
+    MissingTransport {
+        /// The members of which one is needed.
+        expected: &'static str,
+    },
+    /// The entry has a type of connection that is not supported.
+    UnsupportedTransport(String),
+    /// A member has a reference of a form that is not supported.
+    UnsupportedReference {
+        /// The member.
+        member: String,
+        /// The reference.
+        reference: String,
+    },
+    /// The entry refers to an input that the file does not declare in a form that is supported.
+    UndeclaredInput(String),
+}
+
+impl fmt::Display for ConfigErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(reason) => write!(f, "the file cannot be read: {}", SafeText::line(reason)),
+            Self::FileTooLarge => write!(f, "the file is larger than {FILE_BYTES} bytes"),
+            Self::Syntax { line, column, message } => {
+                write!(f, "line {line}, column {column}: {}", SafeText::line(message))
+            }
+            Self::NotATable(member) => write!(f, "{:?} must be an object of servers by name", Quoted(member)),
+            Self::TooManyServers => {
+                write!(
+                    f,
+                    "there are more than {MAX_SERVERS} servers: this one and those after it are left out"
+                )
+            }
+            Self::InvalidName => write!(f, "the name of a server must have 1 to {NAME_BYTES} bytes"),
+            Self::DuplicateName => {
+                f.write_str("the file has another server of this name: rename one of them")
+            }
+            Self::EntryNotATable => f.write_str("the entry must be an object"),
+            Self::DuplicateMember(member) => {
+                write!(f, "the entry has {:?} twice: remove one", Quoted(member))
+            }
+            Self::WrongType { member, expected } => write!(f, "{:?} must be {expected}", Quoted(member)),
+            Self::InvalidValue { member, reason } => write!(f, "{:?}: {reason}", Quoted(member)),
+            Self::ConflictingMembers(first, second) => {
+                write!(f, "\"{first}\" and \"{second}\" contradict each other: remove one")
+            }
+            Self::MissingTransport { expected } => write!(f, "the entry has no {expected}: add it"),
+            Self::UnsupportedTransport(name) => {
+                write!(
+                    f,
+                    "connections of the type {:?} are not supported: use stdio, http or sse",
+                    Quoted(name)
+                )
+            }
+            Self::UnsupportedReference { member, reference } => write!(
+                f,
+                "{:?}: {} is not supported: use ${{NAME}}, ${{NAME:-default}}, ${{env:NAME}} or ${{input:id}}",
+                Quoted(member),
+                SafeText::line(reference)
+            ),
+            Self::UndeclaredInput(id) => {
+                write!(f, "there is no input of the id {:?} that the user can type or pick", Quoted(id))
+            }
+        }
+    }
+}
+
+/// A part of a file that is ignored, which the user may want to know. `Display` writes one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file.
+    pub source: Arc<Source>,
+    /// The name of the entry; `None` if the whole file is meant.
+    pub server: Option<String>,
+    /// What is ignored.
+    pub kind: DiagnosticKind,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(f, &self.source, self.server.as_deref())?;
+        self.kind.fmt(f)
+    }
+}
+
+/// What is ignored in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DiagnosticKind {
+    /// The file has no table of servers.
+    NoServers,
+    /// The entry's member of this name has no meaning here.
+    IgnoredMember(String),
+    /// A declaration of an input that cannot be used.
+    IgnoredInput,
+}
+
+impl fmt::Display for DiagnosticKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServers => {
+                f.write_str("the file has no servers: expected one of the tables ")?;
+                SERVER_TABLES
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(index, table)| write!(f, "{}{table}", if index == 0 { "" } else { ", " }))
+            }
+            Self::IgnoredMember(member) => write!(f, "{:?} is ignored", Quoted(member)),
+            Self::IgnoredInput => f.write_str("an input without an id, or of an unknown type, is ignored"),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Configuration of servers: files in, typed entries and errors out.
+//!
+//! # Formats
+//!
+//! | application | files | table of servers | references |
+//! |---|---|---|---|
+//! | Claude Code | `.mcp.json`, `.claude.json` | `mcpServers` | `${X}`, `${X:-default}` |
+//! | Claude Desktop | `claude_desktop_config.json` | `mcpServers` | none |
+//! | Cursor | `.cursor/mcp.json` | `mcpServers` | also `${env:X}`, `${input:x}` and folders such as `${workspaceFolder}` |
+//! | VS Code | `.vscode/mcp.json`, user `mcp.json`, `settings.json` (`mcp`) | `servers`, `inputs` | `${env:X}`, `${input:x}`, folders |
+//! | Windsurf | `mcp_config.json` | `mcpServers`, with `serverUrl` | `${X}`, `${env:X}` |
+//! | Gemini | `.gemini/settings.json` | `mcpServers`, with `httpUrl` | also `$X` |
+//! | Zed | Zed's `settings.json` | `context_servers` | none |
+//! | Codex | `.codex/config.toml` | `mcp_servers` | names in `bearer_token_env_var`, `env_http_headers`, `env_vars` |
+//!
+//! Any other file may have any of these tables and every reference but `$X`. JSON may have comments and trailing
+//! commas. Members that no application knows are reported as [`Diagnostic`]s and ignored.
+//!
+//! # Steps
+//!
+//! 1. [`ConfigFile::parse`] reads one file: [`ServerEntry`]s, and a [`ConfigError`] for each entry that is wrong.
+//! 2. [`Config::merge`] joins the files: the user's before the project's, each server once.
+//! 3. [`Config::changes_to`] compares two configurations by what they mean.
+//! 4. [`ServerEntry::permit`] checks the approval of a project server. The [`Permit`](super::consent::Permit) lists the
+//!    [`Lookup`]s that a start needs and resolves the entry with their [`Answers`].
+//!
+//! # Limits
+//!
+//! A file has at most [`FILE_BYTES`] and [`MAX_SERVERS`] servers, and so has the merged configuration.
+
+mod application;
+mod changes;
+mod document;
+mod dotenv;
+mod entry;
+mod error;
+mod fingerprint;
+mod jsonc;
+mod lookup;
+mod members;
+mod merge;
+mod read;
+mod resolve;
+mod spec;
+mod template;
+mod timeouts;
+mod value;
+
+pub use application::Application;
+pub use changes::{Change, Changes};
+pub use dotenv::{DotenvError, parse_dotenv};
+pub use entry::{Scope, ServerEntry, Source};
+pub use error::{ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind};
+pub use fingerprint::{Fingerprint, ServerId};
+pub use lookup::{Answers, Lookup, PredefinedVariable};
+pub use merge::{Config, LeftOut, LeftOutReason};
+pub use read::ConfigFile;
+pub use resolve::{ResolveError, ResolveErrorKind, ResolvedHttp, ResolvedSpec, ResolvedStdio};
+pub use spec::{
+    HttpSpec, HttpTransport, InputSpec, OauthSpec, ServerSpec, StdioSpec, ToolLists, TransportSpec,
+};
+pub use template::Template;
+pub use timeouts::{TimeoutOverrides, TimeoutVariableError, Timeouts};
+
+pub(in crate::host) use fingerprint::Digester;
+pub(in crate::host) use resolve::Resolver;
+
+/// Maximum bytes of a configuration file: 4 MiB, because some applications keep other state in the same file.
+pub const FILE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Maximum number of servers of a file, and of a merged configuration.
+pub const MAX_SERVERS: usize = 1024;
+
+/// Maximum bytes of a server's name.
+pub const NAME_BYTES: usize = 256;

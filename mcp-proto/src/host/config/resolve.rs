@@ -1,0 +1,279 @@
+//! Entries with their references replaced by values.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::template::Reference;
+use super::{
+    Answers, DotenvError, HttpSpec, HttpTransport, InputSpec, Lookup, OauthSpec, ServerEntry, ServerSpec,
+    StdioSpec, Template, TransportSpec, parse_dotenv,
+};
+use crate::Secret;
+use crate::consent::{SafeText, UrlConsent};
+
+/// What a start needs, with every value in place: use it once, and drop it. `Debug` shows names only.
+#[derive(Debug)]
+pub enum ResolvedSpec {
+    /// A program to start.
+    Stdio(ResolvedStdio),
+    /// A URL to connect to.
+    Http(ResolvedHttp),
+}
+
+/// A program to start, without a shell.
+pub struct ResolvedStdio {
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<Secret>,
+    /// The environment variables that are set for it, each once.
+    pub env: BTreeMap<String, Secret>,
+    /// Its working directory.
+    pub cwd: Option<String>,
+}
+
+impl fmt::Debug for ResolvedStdio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResolvedStdio")
+            .field("args", &self.args.len())
+            .field("env", &self.env.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A URL to connect to.
+pub struct ResolvedHttp {
+    /// Which of the HTTP transports.
+    pub transport: HttpTransport,
+    /// The URL, an absolute one of `http` or `https`.
+    pub url: Secret,
+    /// Headers that are sent with each request, by their names in lower case.
+    pub headers: BTreeMap<String, Secret>,
+    /// What is configured for a login.
+    pub oauth: Option<OauthSpec>,
+    /// The secret of the client that was registered beforehand.
+    pub client_secret: Option<Secret>,
+}
+
+impl fmt::Debug for ResolvedHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResolvedHttp")
+            .field("transport", &self.transport)
+            .field("headers", &self.headers.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why an entry cannot be resolved. `Display` says which entry and which member, on one line, without any value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolveError {
+    /// The name of the entry.
+    pub server: String,
+    /// The member, such as `env.TOKEN` or `args[2]`.
+    pub member: String,
+    /// What is wrong.
+    pub kind: ResolveErrorKind,
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (server, member) = (SafeText::line(&self.server), SafeText::line(&self.member));
+        write!(f, "server \"{server}\": {member}: {}", self.kind)
+    }
+}
+
+impl core::error::Error for ResolveError {}
+
+/// What is wrong with a member when it is resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResolveErrorKind {
+    /// This has no value, and the reference has no default.
+    Missing(Lookup),
+    /// The file of environment variables cannot be read.
+    EnvFile(DotenvError),
+    /// The URL is not that of an HTTP server.
+    Url,
+    /// A header cannot carry the value.
+    HeaderValue,
+    /// The value has the character U+0000, or is an empty program.
+    Value,
+}
+
+impl fmt::Display for ResolveErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(lookup) => {
+                write!(f, "{} has no value: set it", SafeText::line(&lookup.to_string()))
+            }
+            Self::EnvFile(error) => error.fmt(f),
+            Self::Url => f.write_str("the value is not the URL of an HTTP server"),
+            Self::HeaderValue => f.write_str("a header cannot have this value: it has control characters"),
+            Self::Value => f.write_str("the value is empty or has the character U+0000"),
+        }
+    }
+}
+
+/// Resolves the texts of one entry.
+pub(in crate::host) struct Resolver<'a> {
+    name: &'a str,
+    spec: &'a ServerSpec,
+    answers: &'a Answers,
+}
+
+impl<'a> Resolver<'a> {
+    pub(in crate::host) fn new(entry: &'a ServerEntry, answers: &'a Answers) -> Self {
+        Self { name: entry.name(), spec: entry.spec(), answers }
+    }
+
+    /// The lookups that have no answer yet. The path of a file may depend on answers, so ask again after each round.
+    pub(in crate::host) fn unanswered(&self) -> BTreeSet<Lookup> {
+        let mut lookups: BTreeSet<_> = self.spec.lookups().into_iter().cloned().collect();
+        if let TransportSpec::Stdio(stdio) = &self.spec.transport {
+            lookups.extend(stdio.forwarded.iter().cloned().map(Lookup::Variable));
+            // A path with a missing variable is an error of `resolve`.
+            let path = stdio.env_file.as_ref();
+            let path = path.filter(|path| path.lookups().all(|lookup| self.answers.contains(lookup)));
+            lookups.extend(path.and_then(|path| self.resolve_text(path).ok()).map(Lookup::EnvFile));
+        }
+        lookups.retain(|lookup| !self.answers.contains(lookup));
+        lookups
+    }
+
+    pub(in crate::host) fn resolve(&self) -> Result<ResolvedSpec, ResolveError> {
+        match &self.spec.transport {
+            TransportSpec::Stdio(stdio) => self.resolve_stdio(stdio).map(ResolvedSpec::Stdio),
+            TransportSpec::Http(http) => self.resolve_http(http).map(ResolvedSpec::Http),
+        }
+    }
+
+    fn resolve_stdio(&self, stdio: &StdioSpec) -> Result<ResolvedStdio, ResolveError> {
+        let mut env = self.env_file(stdio)?;
+        for name in &stdio.forwarded {
+            if let Some(value) = self.answers.get(&Lookup::Variable(name.clone())) {
+                env.insert(name.clone(), value.clone());
+            }
+        }
+        for (name, template) in &stdio.env {
+            let value = self.member(Member::Variable(name), template)?;
+            env.insert(name.clone(), Secret::new(value));
+        }
+        // A program may replace references to its own variables itself, as `mcp-remote` does in its arguments.
+        let argument = |member, template: &Template| {
+            let value = template.resolve(|reference| {
+                let is_own = matches!(&reference.lookup, Lookup::Variable(name) if env.contains_key(name));
+                self.value(reference).or(is_own.then_some(reference.written.as_str()))
+            });
+            self.check(member, value.map_err(ResolveErrorKind::Missing))
+        };
+        let command = argument(Member::Command, &stdio.command)?;
+        if command.is_empty() {
+            return Err(self.error(Member::Command, ResolveErrorKind::Value));
+        }
+        let args = stdio.args.iter().enumerate();
+        let args = args.map(|(index, template)| argument(Member::Argument(index), template).map(Secret::new));
+        let args = args.collect::<Result<_, _>>()?;
+        let cwd = stdio.cwd.as_ref().map(|cwd| self.member(Member::WorkingDirectory, cwd)).transpose()?;
+        Ok(ResolvedStdio { command, args, env, cwd })
+    }
+
+    /// The variables of the entry's file.
+    fn env_file(&self, stdio: &StdioSpec) -> Result<BTreeMap<String, Secret>, ResolveError> {
+        let Some(path) = &stdio.env_file else { return Ok(BTreeMap::new()) };
+        let error = |kind| self.error(Member::EnvFile, kind);
+        let lookup = Lookup::EnvFile(self.member(Member::EnvFile, path)?);
+        let content = self.answers.get(&lookup).ok_or_else(|| error(ResolveErrorKind::Missing(lookup)))?;
+        parse_dotenv(content.expose()).map_err(|cause| error(ResolveErrorKind::EnvFile(cause)))
+    }
+
+    fn resolve_http(&self, http: &HttpSpec) -> Result<ResolvedHttp, ResolveError> {
+        let url = Secret::new(self.member(Member::Url, &http.url)?);
+        if UrlConsent::new(url.expose()).is_err() {
+            return Err(self.error(Member::Url, ResolveErrorKind::Url));
+        }
+        let header = |(name, template): (&String, &Template)| {
+            let value = Secret::new(self.member(Member::Header(name), template)?);
+            if value.expose().contains(|c: char| c.is_control() && c != '\t') {
+                return Err(self.error(Member::Header(name), ResolveErrorKind::HeaderValue));
+            }
+            Ok((name.clone(), value))
+        };
+        let secret = http.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
+        let secret = secret.map(|secret| self.member(Member::ClientSecret, secret)).transpose()?;
+        Ok(ResolvedHttp {
+            transport: http.transport,
+            url,
+            headers: http.headers.iter().map(header).collect::<Result<_, _>>()?,
+            oauth: http.oauth.clone(),
+            client_secret: secret.map(Secret::new),
+        })
+    }
+
+    fn member(&self, member: Member<'_>, template: &Template) -> Result<String, ResolveError> {
+        self.check(member, self.resolve_text(template).map_err(ResolveErrorKind::Missing))
+    }
+
+    fn check(
+        &self,
+        member: Member<'_>,
+        value: Result<String, ResolveErrorKind>,
+    ) -> Result<String, ResolveError> {
+        value
+            .and_then(|value| if value.contains('\0') { Err(ResolveErrorKind::Value) } else { Ok(value) })
+            .map_err(|kind| self.error(member, kind))
+    }
+
+    fn error(&self, member: Member<'_>, kind: ResolveErrorKind) -> ResolveError {
+        ResolveError { server: self.name.into(), member: member.to_string(), kind }
+    }
+
+    fn resolve_text(&self, template: &Template) -> Result<String, Lookup> {
+        template.resolve(|reference| self.value(reference))
+    }
+
+    /// The value of a reference: the answer, or the default if there is none or an empty one.
+    fn value<'b>(&'b self, reference: &'b Reference) -> Option<&'b str> {
+        let answer = self.answers.get(&reference.lookup).map(Secret::expose);
+        let default = reference.default.as_deref().or_else(|| self.input_default(&reference.lookup));
+        match default {
+            Some(default) => Some(answer.filter(|answer| !answer.is_empty()).unwrap_or(default)),
+            None => answer,
+        }
+    }
+
+    fn input_default(&self, lookup: &Lookup) -> Option<&str> {
+        let Lookup::Input(id) = lookup else { return None };
+        let declared = |input: &&InputSpec| input.id == *id;
+        self.spec.inputs.iter().find(declared).and_then(|input| input.default.as_deref())
+    }
+}
+
+/// The member of an entry that has a text.
+#[derive(Clone, Copy, Debug)]
+enum Member<'a> {
+    Command,
+    Argument(usize),
+    Variable(&'a str),
+    EnvFile,
+    WorkingDirectory,
+    Url,
+    Header(&'a str),
+    ClientSecret,
+}
+
+impl fmt::Display for Member<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command => f.write_str("command"),
+            Self::Argument(index) => write!(f, "args[{index}]"),
+            Self::Variable(name) => write!(f, "env.{name}"),
+            Self::EnvFile => f.write_str("envFile"),
+            Self::WorkingDirectory => f.write_str("cwd"),
+            Self::Url => f.write_str("url"),
+            Self::Header(name) => write!(f, "headers.{name}"),
+            Self::ClientSecret => f.write_str("oauth.client_secret"),
+        }
+    }
+}

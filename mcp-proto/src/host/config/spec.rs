@@ -1,0 +1,300 @@
+//! What an entry configures.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use super::{Digester, Fingerprint, Lookup, Template};
+
+/// A server as configured: how it is reached and how it is used, with references unresolved.
+///
+/// Secrets that the user wrote into the file are part of it; `Debug` shows none of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerSpec {
+    /// The program to start, or the URL to connect to.
+    pub transport: TransportSpec,
+    /// The configured timeout of the start; zero is no limit. [`timeouts`](Self::timeouts) combines it with the
+    /// environment.
+    pub start_timeout: Option<Duration>,
+    /// The configured timeout of each request; zero is no limit.
+    pub call_timeout: Option<Duration>,
+    /// Whether the server is used. Default: yes.
+    pub enabled: bool,
+    /// Whether the application waits for this server when it starts. Default: no.
+    pub required: bool,
+    /// Whether the server starts only with its first call. Default: no.
+    pub lazy: bool,
+    /// Whether the tools are called without confirmation. Default: no.
+    pub trusted: bool,
+    /// Which tools are offered.
+    pub tools: ToolLists,
+    /// The declarations of the inputs that the entry refers to.
+    pub inputs: Vec<InputSpec>,
+}
+
+impl ServerSpec {
+    /// A program that is started with these arguments. Neither may have references; set the fields for those.
+    pub fn stdio(command: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::new(TransportSpec::Stdio(StdioSpec {
+            command: Template::literal(command),
+            args: args.into_iter().map(Template::literal).collect(),
+            env: BTreeMap::new(),
+            forwarded: Vec::new(),
+            env_file: None,
+            cwd: None,
+        }))
+    }
+
+    /// A server at this URL, without references.
+    pub fn http(url: impl Into<String>) -> Self {
+        Self::new(TransportSpec::Http(HttpSpec {
+            transport: HttpTransport::Http,
+            url: Template::literal(url),
+            headers: BTreeMap::new(),
+            oauth: None,
+        }))
+    }
+
+    pub(super) fn new(transport: TransportSpec) -> Self {
+        Self {
+            transport,
+            start_timeout: None,
+            call_timeout: None,
+            enabled: true,
+            required: false,
+            lazy: false,
+            trusted: false,
+            tools: ToolLists::default(),
+            inputs: Vec::new(),
+        }
+    }
+
+    /// The values from outside that the texts refer to; the path of a file of variables may itself depend on them.
+    pub fn lookups(&self) -> BTreeSet<&Lookup> {
+        self.templates().into_iter().flat_map(Template::lookups).collect()
+    }
+
+    fn templates(&self) -> Vec<&Template> {
+        match &self.transport {
+            TransportSpec::Stdio(stdio) => {
+                let StdioSpec { command, args, env, forwarded: _, env_file, cwd } = stdio;
+                let texts = [command].into_iter().chain(args).chain(env.values());
+                texts.chain(env_file).chain(cwd).collect()
+            }
+            TransportSpec::Http(http) => {
+                let HttpSpec { transport: _, url, headers, oauth } = http;
+                let secret = oauth.iter().filter_map(|oauth| oauth.client_secret.as_ref());
+                [url].into_iter().chain(headers.values()).chain(secret).collect()
+            }
+        }
+    }
+
+    /// The fingerprint of what is started or connected to, and how.
+    pub(super) fn connection(&self) -> Fingerprint {
+        let mut digester = Digester::new("connection");
+        self.digest_connection(&mut digester);
+        digester.fingerprint()
+    }
+
+    /// The fingerprint of everything but the source and the name.
+    pub(super) fn meaning(&self) -> Fingerprint {
+        let mut digester = Digester::new("meaning");
+        self.digest_connection(&mut digester);
+        self.digest_use(&mut digester);
+        digester.flag(self.enabled);
+        digester.fingerprint()
+    }
+
+    /// The fingerprint of what an approval covers: everything but whether the server is enabled.
+    pub(in crate::host) fn approved_content(&self) -> Fingerprint {
+        let mut digester = Digester::new("approved content");
+        self.digest_connection(&mut digester);
+        self.digest_use(&mut digester);
+        digester.fingerprint()
+    }
+
+    fn digest_connection(&self, digester: &mut Digester) {
+        self.transport.digest(digester);
+        digester.list(&self.inputs, |digester, input| input.digest(digester));
+    }
+
+    fn digest_use(&self, digester: &mut Digester) {
+        let timeout = |digester: &mut Digester, timeout: Duration| {
+            digester.bytes(&timeout.as_nanos().to_le_bytes());
+        };
+        digester.option(self.start_timeout, timeout);
+        digester.option(self.call_timeout, timeout);
+        for flag in [self.required, self.lazy, self.trusted] {
+            digester.flag(flag);
+        }
+        digester.option(self.tools.allow.as_deref(), Digester::set);
+        digester.set(&self.tools.deny);
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransportSpec {
+    /// A program that is started, over its standard input and output.
+    Stdio(StdioSpec),
+    /// A URL.
+    Http(HttpSpec),
+}
+
+impl TransportSpec {
+    fn digest(&self, digester: &mut Digester) {
+        let template = |digester: &mut Digester, template: &Template| template.digest(digester);
+        match self {
+            Self::Stdio(stdio) => {
+                digester.text("stdio");
+                stdio.command.digest(digester);
+                digester.list(&stdio.args, template);
+                digest_map(digester, &stdio.env);
+                digester.set(&stdio.forwarded);
+                digester.option(stdio.env_file.as_ref(), template);
+                digester.option(stdio.cwd.as_ref(), template);
+            }
+            Self::Http(http) => {
+                digester.text(match http.transport {
+                    HttpTransport::Http => "http",
+                    HttpTransport::Sse => "sse",
+                });
+                if http.url.is_literal() {
+                    Template::literal(normal_url(&http.url.text())).digest(digester);
+                } else {
+                    http.url.digest(digester);
+                }
+                digest_map(digester, &http.headers);
+                digester.option(http.oauth.as_ref(), |digester, oauth| oauth.digest(digester));
+            }
+        }
+    }
+}
+
+fn digest_map(digester: &mut Digester, map: &BTreeMap<String, Template>) {
+    digester.number(map.len() as u64);
+    for (name, template) in map {
+        digester.text(name);
+        template.digest(digester);
+    }
+}
+
+/// The URL with scheme and host in lower case and without the default port, if it can be read.
+fn normal_url(url: &str) -> String {
+    let Ok(parsed) = crate::url::HttpUrl::parse(url) else { return url.into() };
+    let path = if parsed.path.is_empty() { "/" } else { parsed.path };
+    let user = parsed.user.map(|user| alloc::format!("{user}@")).unwrap_or_default();
+    let query = parsed.query.map(|query| alloc::format!("?{query}")).unwrap_or_default();
+    alloc::format!("{user}{}{path}{query}", parsed.origin())
+}
+
+/// A program to start. Nothing of it passes through a shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StdioSpec {
+    /// The program: a path, or a name that is searched for.
+    pub command: Template,
+    /// Its arguments.
+    pub args: Vec<Template>,
+    /// Environment variables that are set for it, by name.
+    pub env: BTreeMap<String, Template>,
+    /// Environment variables that it gets from the application's environment if they are set there.
+    pub forwarded: Vec<String>,
+    /// A file with further variables; those of [`env`](Self::env) override them.
+    pub env_file: Option<Template>,
+    /// Its working directory.
+    pub cwd: Option<Template>,
+}
+
+/// A URL to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpSpec {
+    /// Which of the HTTP transports.
+    pub transport: HttpTransport,
+    /// The URL.
+    pub url: Template,
+    /// Headers that are sent with each request, by their names in lower case.
+    pub headers: BTreeMap<String, Template>,
+    /// What is known for a login, if anything is configured.
+    pub oauth: Option<OauthSpec>,
+}
+
+/// Which of the HTTP transports a server has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HttpTransport {
+    /// Streamable HTTP, or whatever the client detects.
+    Http,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
+}
+
+/// What is configured for a login.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OauthSpec {
+    /// The id of a client that was registered beforehand.
+    pub client_id: Option<String>,
+    /// The secret of that client.
+    pub client_secret: Option<Template>,
+    /// The scopes to ask for.
+    pub scopes: Vec<String>,
+    /// The resource parameter, if it is not the URL.
+    pub resource: Option<String>,
+    /// The port on which redirects are received.
+    pub callback_port: Option<u16>,
+}
+
+impl OauthSpec {
+    fn digest(&self, digester: &mut Digester) {
+        digester.option(self.client_id.as_deref(), Digester::text);
+        digester.option(self.client_secret.as_ref(), |digester, secret| secret.digest(digester));
+        digester.set(&self.scopes);
+        digester.option(self.resource.as_deref(), Digester::text);
+        digester.option(self.callback_port, |digester, port| digester.number(port.into()));
+    }
+}
+
+/// Which tools of a server are offered, by name or pattern as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolLists {
+    /// The only tools that are offered; `None` for all.
+    pub allow: Option<Vec<String>>,
+    /// Tools that are not offered, even if they are allowed.
+    pub deny: Vec<String>,
+}
+
+/// The declaration of an input that the user types or picks.
+#[derive(Clone, PartialEq, Eq)]
+pub struct InputSpec {
+    /// The id, as in `${input:id}`.
+    pub id: String,
+    /// What to ask for.
+    pub description: Option<String>,
+    /// Whether the typed text is hidden.
+    pub is_password: bool,
+    /// The value if the user gives none.
+    pub default: Option<String>,
+    /// The values to pick from; empty if the user types.
+    pub options: Vec<String>,
+}
+
+impl InputSpec {
+    fn digest(&self, digester: &mut Digester) {
+        digester.text(&self.id);
+        digester.option(self.description.as_deref(), Digester::text);
+        digester.flag(self.is_password);
+        digester.option(self.default.as_deref(), Digester::text);
+        digester.list(&self.options, |digester, option| digester.text(option));
+    }
+}
+
+impl fmt::Debug for InputSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The default may be a secret.
+        f.debug_struct("InputSpec")
+            .field("id", &self.id)
+            .field("is_password", &self.is_password)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,253 @@
+//! Texts with references to variables and inputs.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::application::References;
+use super::{Digester, Lookup, PredefinedVariable};
+
+/// A configured text with references such as `${TOKEN}`, which are replaced when the server starts.
+///
+/// The text may itself be a secret that the user wrote into the file, so `Debug` shows only the references.
+///
+/// ```
+/// use mcp_proto::host::config::{Lookup, Template};
+///
+/// let template = Template::parse("Bearer ${TOKEN}")?;
+/// assert_eq!(template.text(), "Bearer ${TOKEN}");
+/// assert_eq!(template.lookups().collect::<Vec<_>>(), [&Lookup::Variable("TOKEN".into())]);
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Template {
+    /// No two neighbours are texts.
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Part {
+    Text(String),
+    Reference(Reference),
+}
+
+/// A reference to a value from outside.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Reference {
+    pub(super) lookup: Lookup,
+    /// Replaces a value that is absent or empty.
+    pub(super) default: Option<String>,
+    /// The reference as it was written.
+    pub(super) written: String,
+}
+
+impl Template {
+    /// A text without references.
+    pub fn literal(text: impl Into<String>) -> Self {
+        let mut template = Self { parts: Vec::new() };
+        template.push_text(&text.into());
+        template
+    }
+
+    /// Reads the references `${X}`, `${X:-default}`, `${env:X}`, `${input:x}`, and predefined variables such as
+    /// `${workspaceFolder}`. A `$` that begins no reference is literal, and a default is used if the variable is absent
+    /// or empty.
+    ///
+    /// # Errors
+    /// If a reference has a form that is not supported, such as `${command:x}` or a reference within a default: returns
+    /// that reference.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::parse_as(text, References::Braces)
+    }
+
+    /// A text whose whole value is an environment variable.
+    pub(super) fn variable(before: &str, name: &str) -> Self {
+        let mut template = Self::literal(before);
+        template.parts.push(Part::Reference(Reference {
+            lookup: Lookup::Variable(name.into()),
+            default: None,
+            written: alloc::format!("${{{name}}}"),
+        }));
+        template
+    }
+
+    pub(super) fn parse_as(text: &str, references: References) -> Result<Self, String> {
+        let mut template = Self { parts: Vec::new() };
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('$').filter(|_| references != References::None) {
+            template.push_text(before);
+            rest = after;
+            match reference(after, references)? {
+                Some((reference, after)) => {
+                    template.parts.push(Part::Reference(reference));
+                    rest = after;
+                }
+                None => template.push_text("$"),
+            }
+        }
+        template.push_text(rest);
+        Ok(template)
+    }
+
+    fn push_text(&mut self, text: &str) {
+        match self.parts.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Part::Text(last)) => last.push_str(text),
+            _ => self.parts.push(Part::Text(text.into())),
+        }
+    }
+
+    /// The text as it was written, with its references.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for part in &self.parts {
+            text.push_str(match part {
+                Part::Text(part) => part,
+                Part::Reference(reference) => &reference.written,
+            });
+        }
+        text
+    }
+
+    /// The values that it needs from outside, as often as it has them.
+    pub fn lookups(&self) -> impl Iterator<Item = &Lookup> {
+        self.references().map(|reference| &reference.lookup)
+    }
+
+    pub(super) fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Text(_) => None,
+            Part::Reference(reference) => Some(reference),
+        })
+    }
+
+    /// Whether nothing needs to be looked up.
+    pub fn is_literal(&self) -> bool {
+        self.references().next().is_none()
+    }
+
+    /// Replaces each reference by its value, or returns the first that has none. The text is built in one piece of
+    /// memory, so that no copy of a secret stays behind.
+    pub(super) fn resolve<'a>(
+        &'a self,
+        value: impl Fn(&'a Reference) -> Option<&'a str>,
+    ) -> Result<String, Lookup> {
+        let mut texts = Vec::with_capacity(self.parts.len());
+        let mut length = 0_usize;
+        for part in &self.parts {
+            let text = match part {
+                Part::Text(text) => text,
+                Part::Reference(reference) => value(reference).ok_or_else(|| reference.lookup.clone())?,
+            };
+            length = length.saturating_add(text.len());
+            texts.push(text);
+        }
+        let mut resolved = String::with_capacity(length);
+        texts.into_iter().for_each(|text| resolved.push_str(text));
+        Ok(resolved)
+    }
+
+    /// Adds what the text means: `${X}` and `${env:X}` mean the same.
+    pub(super) fn digest(&self, digester: &mut Digester) {
+        digester.list(&self.parts, |digester, part| match part {
+            Part::Text(text) => {
+                digester.text("text");
+                digester.text(text);
+            }
+            Part::Reference(Reference { lookup, default, written: _ }) => {
+                match lookup {
+                    Lookup::Variable(name) => {
+                        digester.text("variable");
+                        digester.text(name);
+                    }
+                    Lookup::Input(id) => {
+                        digester.text("input");
+                        digester.text(id);
+                    }
+                    Lookup::Predefined(variable) => {
+                        digester.text("predefined");
+                        digester.text(variable.as_str());
+                    }
+                    Lookup::EnvFile(path) => {
+                        digester.text("file");
+                        digester.text(path);
+                    }
+                }
+                digester.option(default.as_deref(), Digester::text);
+            }
+        });
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Template(")?;
+        for part in &self.parts {
+            match part {
+                Part::Text(_) => f.write_str("..")?,
+                Part::Reference(reference) => write!(f, "{:?}", reference.lookup)?,
+            }
+        }
+        f.write_str(")")
+    }
+}
+
+/// Reads the reference whose `$` stands before this text: the reference and the text after it, or `None` if the `$` is
+/// literal.
+fn reference(after: &str, references: References) -> Result<Option<(Reference, &str)>, String> {
+    if let Some((inner, rest)) = after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+        return Ok(braces(inner, references)?.map(|(lookup, default)| {
+            let written = alloc::format!("${{{inner}}}");
+            (Reference { lookup, default: default.map(String::from), written }, rest)
+        }));
+    }
+    if references != References::WithoutBraces {
+        return Ok(None);
+    }
+    let rest = after.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let name = after.strip_suffix(rest).unwrap_or_default();
+    Ok(is_name(name).then(|| {
+        let lookup = Lookup::Variable(name.into());
+        (Reference { lookup, default: None, written: alloc::format!("${name}") }, rest)
+    }))
+}
+
+/// Reads what stands between the braces; `None` if it is literal.
+fn braces(inner: &str, references: References) -> Result<Option<(Lookup, Option<&str>)>, String> {
+    let unsupported = || alloc::format!("${{{inner}}}");
+    if let Some(variable) = PredefinedVariable::from_name(inner) {
+        return Ok(Some((Lookup::Predefined(variable), None)));
+    }
+    if let Some(id) = inner.strip_prefix("input:") {
+        return if id.is_empty() { Err(unsupported()) } else { Ok(Some((Lookup::Input(id.into()), None))) };
+    }
+    let (variable, is_prefixed) =
+        inner.strip_prefix("env:").map_or((inner, false), |variable| (variable, true));
+    let (name, default) = match variable.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (variable, None),
+    };
+    // Windows has variables such as `ProgramFiles(x86)`.
+    let is_variable = if is_prefixed {
+        !name.is_empty() && !name.contains(['$', '{', '=', ':', '\0'])
+    } else {
+        is_name(name)
+    };
+    if is_variable && (is_prefixed || references != References::Prefixed) {
+        // A reference within a default would end at its own brace.
+        return if default.is_some_and(|default| default.contains("${")) {
+            Err(unsupported())
+        } else {
+            Ok(Some((Lookup::Variable(name.into()), default)))
+        };
+    }
+    // `${command:x}`, `${config:x}`, `${X:?message}`: dropping or keeping them would start something else.
+    let has_prefix = inner.split_once(':').is_some_and(|(prefix, _)| is_name(prefix));
+    if has_prefix { Err(unsupported()) } else { Ok(None) }
+}
+
+/// Whether this is the name of a variable as shells write it.
+fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

@@ -1,0 +1,22 @@
+//! Approval of the servers that a project configures.
+//!
+//! A project comes from others: opening it must not start their programs. A server of a project starts nothing,
+//! connects nowhere and reads no variable until the user has approved it:
+//!
+//! 1. [`ServerEntry::permit`](super::config::ServerEntry::permit) returns an [`ApprovalRequest`] for a project's server that is not approved.
+//! 2. The application shows the request: what would run, where, with which variables. Without a user there is nobody
+//!    who approves, and the server stays off.
+//! 3. If the user approves exactly that, [`ApprovalRequest::approve`] makes the [`Approval`], which is stored outside
+//!    the project.
+//! 4. The [`Permit`] that `permit` returns from then on lists the lookups of a start and resolves the entry.
+//!
+//! An approval is bound to the path of the file, the name of the server and everything that the entry means, except
+//! whether it is enabled: any change asks again. The content of the program and of other files is not part of it.
+
+mod approval;
+mod permit;
+mod request;
+
+pub use approval::{Approval, Approvals, ApprovalsError};
+pub use permit::Permit;
+pub use request::{ApprovalRequest, ApprovalWarning, RequestLine};

@@ -1,0 +1,83 @@
+//! The right to start a server.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{Approval, ApprovalRequest, Approvals};
+use crate::host::config::{Answers, Lookup, ResolveError, ResolvedSpec, Resolver, Scope, ServerEntry};
+
+/// The right to start a server as its entry says. Only [`ServerEntry::permit`] gives it.
+#[derive(Clone, Copy, Debug)]
+pub struct Permit<'a> {
+    entry: &'a ServerEntry,
+}
+
+impl ServerEntry {
+    /// The right to start this server: at once for a user's, for a project's if the user has approved it as it is.
+    ///
+    /// # Errors
+    /// If the user has to approve it first: returns what to show. Where nobody can be asked, it is refused.
+    pub fn permit(&self, approvals: &Approvals) -> Result<Permit<'_>, Box<ApprovalRequest>> {
+        let is_permitted = match self.source().scope {
+            Scope::User => true,
+            Scope::Project => approvals.contains(&Approval::new(self)),
+        };
+        if is_permitted { Ok(Permit { entry: self }) } else { Err(Box::new(ApprovalRequest::new(self))) }
+    }
+}
+
+impl<'a> Permit<'a> {
+    /// The server.
+    pub const fn entry(&self) -> &'a ServerEntry {
+        self.entry
+    }
+
+    /// The lookups that are not answered yet, sorted. Answer all of them, present or not, then ask again: the path of a
+    /// file may depend on them.
+    ///
+    /// ```
+    /// use mcp_proto::Secret;
+    /// use mcp_proto::host::config::{Answers, ConfigFile, Lookup, ResolvedSpec, Source};
+    /// use mcp_proto::host::consent::Approvals;
+    ///
+    /// let text = br#"{ "servers": { "db": {
+    ///     "command": "mcp-db",
+    ///     "env": { "URL": "db://${env:DB_HOST:-localhost}" },
+    ///     "envFile": "${workspaceFolder}/.env"
+    /// } } }"#;
+    /// let file = ConfigFile::parse(Source::user("/home/ann/.config/Code/User/mcp.json"), text);
+    /// let permit = file.servers[0].permit(&Approvals::new()).expect("a user's server needs no approval");
+    /// let mut answers = Answers::new();
+    /// loop {
+    ///     let lookups = permit.unanswered(&answers);
+    ///     if lookups.is_empty() {
+    ///         break;
+    ///     }
+    ///     for lookup in lookups {
+    ///         let value = match &lookup {
+    ///             Lookup::Predefined(_) => Some(Secret::new("/work")),
+    ///             Lookup::EnvFile(path) if path == "/work/.env" => Some(Secret::new("TOKEN=s3cret")),
+    ///             _ => None,
+    ///         };
+    ///         answers.insert(lookup, value);
+    ///     }
+    /// }
+    /// let ResolvedSpec::Stdio(program) = permit.resolve(&answers)? else { unreachable!() };
+    /// assert_eq!(program.env["TOKEN"].expose(), "s3cret");
+    /// assert_eq!(program.env["URL"].expose(), "db://localhost");
+    /// # Ok::<(), mcp_proto::host::config::ResolveError>(())
+    /// ```
+    pub fn unanswered(&self, answers: &Answers) -> Vec<Lookup> {
+        Resolver::new(self.entry, answers).unanswered().into_iter().collect()
+    }
+
+    /// What to start, with every reference replaced. Answers are for one start: look them up again for the next.
+    ///
+    /// A variable that is absent keeps its reference in the arguments of a program that gets the variable itself.
+    ///
+    /// # Errors
+    /// If a value is missing that has no default, or a value cannot be used where it stands.
+    pub fn resolve(&self, answers: &Answers) -> Result<ResolvedSpec, ResolveError> {
+        Resolver::new(self.entry, answers).resolve()
+    }
+}

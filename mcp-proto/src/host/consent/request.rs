@@ -1,0 +1,265 @@
+//! What the user is shown before a project's server may start.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use super::Approval;
+use crate::HumanDuration;
+use crate::consent::{SafeText, UrlConsent, UrlWarning};
+use crate::host::config::{
+    HttpSpec, HttpTransport, Lookup, ServerEntry, ServerSpec, StdioSpec, Template, TransportSpec,
+};
+
+/// The question whether a project's server may start, with everything that the approval covers.
+///
+/// `Display` writes the [`lines`](Self::lines) and the [`warnings`](Self::warnings), one line each, without control
+/// characters. Values that the file has for variables and headers are not shown, and the approval covers them too.
+#[derive(Clone, Debug)]
+pub struct ApprovalRequest {
+    approval: Approval,
+    lines: Vec<RequestLine>,
+    warnings: Vec<ApprovalWarning>,
+}
+
+impl ApprovalRequest {
+    /// What to ask about this server.
+    pub fn new(entry: &ServerEntry) -> Self {
+        let spec = entry.spec();
+        let mut lines = Lines::default();
+        lines.add("server", entry.name());
+        lines.add("file", &entry.source().path);
+        match &spec.transport {
+            TransportSpec::Stdio(stdio) => lines.add_program(stdio),
+            TransportSpec::Http(http) => lines.add_connection(http),
+        }
+        lines.add_lookups(spec);
+        lines.add_use(spec);
+        Self { approval: Approval::new(entry), lines: lines.0, warnings: warnings(spec) }
+    }
+
+    /// The path of the project's file.
+    pub fn path(&self) -> &str {
+        self.approval.path()
+    }
+
+    /// The name of the server.
+    pub fn server(&self) -> &str {
+        self.approval.server()
+    }
+
+    /// Everything that the approval covers, in an order to show.
+    pub fn lines(&self) -> &[RequestLine] {
+        &self.lines
+    }
+
+    /// What deserves a second look.
+    pub fn warnings(&self) -> &[ApprovalWarning] {
+        &self.warnings
+    }
+
+    /// The approval. Call it only if the user has seen the lines and agreed.
+    pub fn approve(&self) -> Approval {
+        self.approval.clone()
+    }
+}
+
+impl fmt::Display for ApprovalRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a project asks to use a server:")?;
+        self.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))?;
+        self.warnings.iter().try_for_each(|warning| write!(f, "\n  warning: {warning}"))
+    }
+}
+
+/// One fact of an [`ApprovalRequest`]. `Display` writes it on one line, escaped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RequestLine {
+    /// What it is.
+    pub label: &'static str,
+    /// The text of the file: escape it with [`SafeText`] wherever it is shown.
+    pub text: String,
+}
+
+impl fmt::Display for RequestLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.label, SafeText::line(&self.text))
+    }
+}
+
+impl fmt::Debug for RequestLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestLine").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct Lines(Vec<RequestLine>);
+
+impl Lines {
+    fn add(&mut self, label: &'static str, text: &str) {
+        self.0.push(RequestLine { label, text: text.into() });
+    }
+
+    fn add_all<'a>(&mut self, label: &'static str, texts: impl IntoIterator<Item = &'a String>) {
+        texts.into_iter().for_each(|text| self.add(label, text));
+    }
+
+    fn add_program(&mut self, stdio: &StdioSpec) {
+        self.add("starts the program", &stdio.command.text());
+        stdio.args.iter().for_each(|argument| self.add("with the argument", &argument.text()));
+        if let Some(cwd) = &stdio.cwd {
+            self.add("in the folder", &cwd.text());
+        }
+        self.add_all("sets the variable", stdio.env.keys());
+        self.add_all("passes on the variable", &stdio.forwarded);
+        if let Some(file) = &stdio.env_file {
+            self.add("sets the variables of the file", &file.text());
+        }
+    }
+
+    fn add_connection(&mut self, http: &HttpSpec) {
+        let label = match http.transport {
+            HttpTransport::Http => "connects to",
+            HttpTransport::Sse => "connects by HTTP+SSE to",
+        };
+        self.add(label, &http.url.text());
+        self.add_all("sends the header", http.headers.keys());
+        let Some(oauth) = &http.oauth else { return };
+        if let Some(client) = &oauth.client_id {
+            self.add("logs in as the client", client);
+        }
+        if oauth.client_secret.is_some() {
+            self.add("logs in with", "a secret of its own");
+        }
+        self.add_all("asks for the scope", &oauth.scopes);
+        if let Some(resource) = &oauth.resource {
+            self.add("logs in for the resource", resource);
+        }
+        if let Some(port) = oauth.callback_port {
+            self.add("receives the login on port", &port.to_string());
+        }
+    }
+
+    /// What is read from the user's machine, and what the user is asked for.
+    fn add_lookups(&mut self, spec: &ServerSpec) {
+        for lookup in spec.lookups() {
+            match lookup {
+                Lookup::Variable(name) => self.add("reads the variable", name),
+                Lookup::Input(id) => {
+                    let input = spec.inputs.iter().find(|input| input.id == *id);
+                    let description = input.and_then(|input| input.description.as_deref());
+                    self.add(
+                        "asks you for",
+                        &description.map_or(id.clone(), |text| format!("{id} ({text})")),
+                    );
+                }
+                Lookup::Predefined(variable) => self.add("reads the variable", variable.as_str()),
+                Lookup::EnvFile(_) => {}
+            }
+        }
+    }
+
+    fn add_use(&mut self, spec: &ServerSpec) {
+        if spec.trusted {
+            self.add("calls its tools", "without asking you");
+        }
+        if let Some(allowed) = &spec.tools.allow {
+            self.add_all("offers the tool", allowed);
+        }
+        self.add_all("does not offer the tool", &spec.tools.deny);
+        if spec.required {
+            self.add("starts", "before everything else");
+        }
+        if spec.lazy {
+            self.add("starts", "with the first call");
+        }
+        let timeouts = [("may start for", spec.start_timeout), ("may answer within", spec.call_timeout)];
+        for (label, timeout) in timeouts {
+            match timeout {
+                Some(Duration::ZERO) => self.add(label, "any time"),
+                Some(timeout) => self.add(label, &HumanDuration(timeout).to_string()),
+                None => {}
+            }
+        }
+    }
+}
+
+/// A part of a server that deserves a second look. `Display` writes a sentence on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ApprovalWarning {
+    /// The program is a shell, which runs whatever its arguments say.
+    Shell,
+    /// This variable makes the program, or programs that it starts, load other code.
+    LoadsCode(String),
+    /// The URL has something suspicious.
+    Url(UrlWarning),
+    /// The program or the URL depends on variables, and the user cannot see it whole.
+    Hidden,
+}
+
+impl fmt::Display for ApprovalWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shell => f.write_str("the program is a shell: its arguments are commands"),
+            Self::LoadsCode(name) => {
+                write!(f, "the variable {} can make programs run other code", SafeText::line(name))
+            }
+            Self::Url(warning) => warning.fmt(f),
+            Self::Hidden => {
+                f.write_str("what starts, or where it connects, depends on values that are not shown")
+            }
+        }
+    }
+}
+
+/// Programs that run their arguments as commands.
+const SHELLS: [&str; 10] =
+    ["bash", "cmd", "cmd.exe", "dash", "fish", "ksh", "powershell", "powershell.exe", "sh", "zsh"];
+
+/// Variables that choose the code that programs load.
+const LOADER_VARIABLES: [&str; 12] = [
+    "BASH_ENV",
+    "DYLD_INSERT_LIBRARIES",
+    "DYLD_LIBRARY_PATH",
+    "ENV",
+    "LD_AUDIT",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "NODE_OPTIONS",
+    "PATH",
+    "PERL5OPT",
+    "PYTHONPATH",
+    "RUBYOPT",
+];
+
+fn warnings(spec: &ServerSpec) -> Vec<ApprovalWarning> {
+    let mut warnings = Vec::new();
+    let target: &Template = match &spec.transport {
+        TransportSpec::Stdio(stdio) => {
+            let command = stdio.command.text().to_ascii_lowercase();
+            if SHELLS.contains(&command.rsplit(['/', '\\']).next().unwrap_or_default()) {
+                warnings.push(ApprovalWarning::Shell);
+            }
+            let names = stdio
+                .env
+                .keys()
+                .filter(|name| LOADER_VARIABLES.iter().any(|variable| variable.eq_ignore_ascii_case(name)));
+            warnings.extend(names.cloned().map(ApprovalWarning::LoadsCode));
+            &stdio.command
+        }
+        TransportSpec::Http(http) => {
+            let url = UrlConsent::new(&http.url.text());
+            let url = url.iter().flat_map(UrlConsent::warnings);
+            warnings.extend(url.copied().map(ApprovalWarning::Url));
+            &http.url
+        }
+    };
+    if !target.is_literal() {
+        warnings.push(ApprovalWarning::Hidden);
+    }
+    warnings
+}

@@ -1,0 +1,33 @@
+//! What an application with many servers needs around its clients: which servers there are, and whether the user has
+//! approved them. Nothing here reads a file, a variable or a clock, starts a process or opens a connection.
+//!
+//! - [`config`]: the configuration files of the known applications, read into typed entries with an error for each
+//!   entry that is wrong; variables and secrets that are looked up when a server starts; two configurations compared.
+//! - [`consent`]: the servers that a project names start only after the user has approved exactly what would run.
+//!
+//! ```
+//! use mcp_proto::host::config::{Answers, Config, ConfigFile, ResolvedSpec, Source};
+//! use mcp_proto::host::consent::Approvals;
+//!
+//! // The application reads the files.
+//! let text = br#"{ "mcpServers": { "files": { "command": "mcp-files", "args": ["/srv"] } } }"#;
+//! let file = ConfigFile::parse(Source::project("/home/ann/app/.mcp.json"), text);
+//! let config = Config::merge([file]);
+//!
+//! // A project server needs the user's approval.
+//! let mut approvals = Approvals::new();
+//! let server = &config.servers()[0];
+//! if let Err(request) = server.permit(&approvals) {
+//!     println!("{request}");
+//!     approvals.insert(request.approve());
+//! }
+//!
+//! // Variables and secrets are looked up each time that the server starts.
+//! let permit = server.permit(&approvals).expect("the user has approved this server");
+//! let resolved = permit.resolve(&Answers::new())?;
+//! assert!(matches!(resolved, ResolvedSpec::Stdio(program) if program.command == "mcp-files"));
+//! # Ok::<(), mcp_proto::host::config::ResolveError>(())
+//! ```
+
+pub mod config;
+pub mod consent;
