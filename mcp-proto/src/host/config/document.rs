@@ -47,6 +47,7 @@ impl Document {
     fn add(&mut self, name: &str, value: Value) {
         match (name, value) {
             ("inputs", Value::List(inputs)) => self.inputs.extend(inputs),
+            ("inputs", value) => self.inputs.push(value),
             ("context_server_timeout", value) => self.timeout = Some(value),
             (_, value) => self.tables.push((name.into(), value)),
         }

@@ -6,10 +6,7 @@ use core::fmt;
 
 use crate::Secret;
 
-use super::{FILE_BYTES, MAX_SERVERS};
-
-/// Maximum number of variables of a file.
-const MAX_VARIABLES: usize = MAX_SERVERS;
+use super::{ENV_FILE_BYTES, MAX_SERVERS};
 
 /// Reads a `.env` file: the variables that it sets, by name. The last of several with one name counts.
 ///
@@ -28,9 +25,9 @@ const MAX_VARIABLES: usize = MAX_SERVERS;
 /// ```
 ///
 /// # Errors
-/// If a line is no assignment, or the file is larger than [`FILE_BYTES`] or has more than 1,024 variables.
+/// If a line is no assignment, or the file is larger than [`ENV_FILE_BYTES`] or has more than [`MAX_SERVERS`] variables.
 pub fn parse_dotenv(text: &str) -> Result<BTreeMap<String, Secret>, DotenvError> {
-    if text.len() > FILE_BYTES {
+    if text.len() > ENV_FILE_BYTES {
         return Err(DotenvError { line: 0 });
     }
     let mut variables = BTreeMap::new();
@@ -56,7 +53,7 @@ pub fn parse_dotenv(text: &str) -> Result<BTreeMap<String, Secret>, DotenvError>
         };
         if let Some((name, value)) = value {
             variables.insert(name.into(), value);
-            if variables.len() > MAX_VARIABLES {
+            if variables.len() > MAX_SERVERS {
                 return Err(error);
             }
         }

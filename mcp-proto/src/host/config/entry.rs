@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use super::{Application, Fingerprint, ServerId, ServerSpec};
+use super::{Application, Fingerprint, PROJECT_FILE_BYTES, ServerId, ServerSpec, USER_FILE_BYTES};
 
 /// Whose configuration a server belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,6 +12,15 @@ pub enum Scope {
     User,
     /// A project's: whoever wrote the project has written it, and the user approves it before it is used.
     Project,
+}
+
+impl Scope {
+    pub(super) const fn max_bytes(self) -> usize {
+        match self {
+            Self::User => USER_FILE_BYTES,
+            Self::Project => PROJECT_FILE_BYTES,
+        }
+    }
 }
 
 /// Where a server was configured.

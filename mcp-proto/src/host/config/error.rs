@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::document::SERVER_TABLES;
-use super::{FILE_BYTES, MAX_SERVERS, NAME_BYTES, Source};
+use super::{MAX_SERVERS, NAME_BYTES, Source};
 use crate::consent::SafeText;
 
 /// An entry, or a whole file, that cannot be used. `Display` says where it is, what is wrong and what to do, on one
@@ -49,8 +49,8 @@ impl fmt::Debug for Quoted<'_> {
 pub enum ConfigErrorKind {
     /// The application could not read the file, for this reason.
     Unreadable(String),
-    /// The file has more than [`FILE_BYTES`].
-    FileTooLarge,
+    /// The file has more bytes than this.
+    FileTooLarge(usize),
     /// The file is no JSON or TOML.
     Syntax {
         /// The line, from 1.
@@ -62,7 +62,7 @@ pub enum ConfigErrorKind {
     },
     /// The member of this name should be a table of servers.
     NotATable(String),
-    /// There are more than [`MAX_SERVERS`] servers; this one and those after it are left out.
+    /// There are more than [`MAX_SERVERS`] servers; those after them are left out.
     TooManyServers,
     /// The name of the server is empty or longer than [`NAME_BYTES`].
     InvalidName,
@@ -110,16 +110,13 @@ impl fmt::Display for ConfigErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(reason) => write!(f, "the file cannot be read: {}", SafeText::line(reason)),
-            Self::FileTooLarge => write!(f, "the file is larger than {FILE_BYTES} bytes"),
+            Self::FileTooLarge(most) => write!(f, "the file is larger than {most} bytes"),
             Self::Syntax { line, column, message } => {
                 write!(f, "line {line}, column {column}: {}", SafeText::line(message))
             }
             Self::NotATable(member) => write!(f, "{:?} must be an object of servers by name", Quoted(member)),
             Self::TooManyServers => {
-                write!(
-                    f,
-                    "there are more than {MAX_SERVERS} servers: this one and those after it are left out"
-                )
+                write!(f, "there are more than {MAX_SERVERS} servers: those after them are left out")
             }
             Self::InvalidName => write!(f, "the name of a server must have 1 to {NAME_BYTES} bytes"),
             Self::DuplicateName => {

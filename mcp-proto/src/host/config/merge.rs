@@ -1,6 +1,5 @@
 //! Several files as one configuration.
 
-use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -23,7 +22,7 @@ impl Config {
     /// Merges files: the user's in the given order, then the project's in theirs.
     ///
     /// - The first server of a name counts. A project's server never takes the name of a user's, not even of one that
-    ///   is disabled, filtered out or wrong; names that differ only in case are the same name here.
+    ///   is disabled, filtered out or wrong, and not with letters of another case either.
     /// - A server that is already there under another name is left out if both are enabled.
     pub fn merge(files: impl IntoIterator<Item = ConfigFile>) -> Self {
         Self::merge_filtered(files, |_| true)
@@ -43,7 +42,7 @@ impl Config {
     /// let config = Config::merge_filtered(files, |server| server.name() != "browser");
     /// assert_eq!(config.servers().len(), 1);
     /// assert_eq!(config.servers()[0].source().scope, Scope::User);
-    /// assert!(matches!(config.left_out()[0].reason, LeftOutReason::NameTaken(_)));
+    /// assert!(matches!(config.left_out()[0].reason, LeftOutReason::NameTaken));
     /// ```
     pub fn merge_filtered(
         files: impl IntoIterator<Item = ConfigFile>,
@@ -52,31 +51,21 @@ impl Config {
         let mut files: Vec<_> = files.into_iter().collect();
         files.sort_by_key(|file| file.source.scope);
         let mut config = Self::default();
-        let mut names = BTreeMap::new();
-        let mut connections = BTreeMap::new();
+        let mut taken = Taken::default();
         for file in files {
-            // A project must not get the name of a user's server while that one has a mistake.
-            let wrong = file.errors.iter().filter_map(|error| error.server.as_deref());
-            let wrong: BTreeSet<_> = wrong.map(str::to_ascii_lowercase).collect();
-            for server in file.servers {
-                if let Some(reason) = config.reason_to_leave_out(&server, &names, &connections, &mut keep) {
-                    if file.source.scope == Scope::User {
-                        names.entry(server.name().to_ascii_lowercase()).or_insert(server.id());
-                    }
-                    config.left_out.push(LeftOut { server: Arc::new(server), reason });
-                    continue;
-                }
-                names.insert(server.name().to_ascii_lowercase(), server.id());
-                if server.spec().enabled {
-                    connections.insert(server.connection(), server.id());
-                }
-                config.servers.push(Arc::new(server));
-            }
             if file.source.scope == Scope::User {
-                for name in wrong {
-                    if let Entry::Vacant(free) = names.entry(name) {
-                        let id = ServerId::user(free.key());
-                        free.insert(id);
+                taken.reserve(&file);
+            }
+            for server in file.servers {
+                let reason = taken.reason_to_leave_out(&server, &mut keep);
+                let reason = reason
+                    .or_else(|| (config.servers.len() >= MAX_SERVERS).then_some(LeftOutReason::TooMany));
+                let server = Arc::new(server);
+                match reason {
+                    Some(reason) => config.left_out.push(LeftOut { server, reason }),
+                    None => {
+                        taken.add(&server);
+                        config.servers.push(server);
                     }
                 }
             }
@@ -84,44 +73,6 @@ impl Config {
             config.diagnostics.extend(file.diagnostics);
         }
         config
-    }
-
-    fn reason_to_leave_out(
-        &self,
-        server: &ServerEntry,
-        names: &BTreeMap<String, ServerId>,
-        connections: &BTreeMap<Fingerprint, ServerId>,
-        keep: &mut impl FnMut(&ServerEntry) -> bool,
-    ) -> Option<LeftOutReason> {
-        if let Some(owner) = names.get(&server.name().to_ascii_lowercase()) {
-            return Some(LeftOutReason::NameTaken(*owner));
-        }
-        if !keep(server) {
-            return Some(LeftOutReason::Filtered);
-        }
-        if let Some(same) = connections.get(&server.connection()).filter(|_| server.spec().enabled) {
-            return Some(LeftOutReason::SameServer(*same));
-        }
-        (self.servers.len() >= MAX_SERVERS).then_some(LeftOutReason::TooMany)
-    }
-
-    /// Adds a server that the application itself configures, before the next comparison.
-    ///
-    /// # Errors
-    /// If it must be left out; says why.
-    pub fn insert(&mut self, server: ServerEntry) -> Result<ServerId, LeftOutReason> {
-        let names =
-            self.servers.iter().map(|known| (known.name().to_ascii_lowercase(), known.id())).collect();
-        let enabled = self.servers.iter().filter(|known| known.spec().enabled);
-        let connections = enabled.map(|known| (known.connection(), known.id())).collect();
-        match self.reason_to_leave_out(&server, &names, &connections, &mut |_| true) {
-            Some(reason) => Err(reason),
-            None => {
-                let id = server.id();
-                self.servers.push(Arc::new(server));
-                Ok(id)
-            }
-        }
     }
 
     /// The servers, those of the user first, enabled or not.
@@ -155,6 +106,49 @@ impl Config {
     }
 }
 
+/// What the servers so far have taken.
+#[derive(Default)]
+struct Taken {
+    names: BTreeSet<String>,
+    /// The names of the user's servers in lower case, of those too that are wrong or filtered out: no project gets
+    /// one of them.
+    reserved: BTreeSet<String>,
+    /// The connections of enabled servers.
+    connections: BTreeMap<Fingerprint, ServerId>,
+}
+
+impl Taken {
+    fn reserve(&mut self, file: &ConfigFile) {
+        let wrong = file.errors.iter().filter_map(|error| error.server.as_deref());
+        let names = file.servers.iter().map(ServerEntry::name).chain(wrong);
+        self.reserved.extend(names.map(str::to_lowercase));
+    }
+
+    fn reason_to_leave_out(
+        &self,
+        server: &ServerEntry,
+        keep: &mut impl FnMut(&ServerEntry) -> bool,
+    ) -> Option<LeftOutReason> {
+        let is_reserved =
+            server.source().scope == Scope::Project && self.reserved.contains(&server.name().to_lowercase());
+        if is_reserved || self.names.contains(server.name()) {
+            return Some(LeftOutReason::NameTaken);
+        }
+        if !keep(server) {
+            return Some(LeftOutReason::Filtered);
+        }
+        let same = self.connections.get(&server.connection()).filter(|_| server.spec().enabled);
+        same.map(|same| LeftOutReason::SameServer(*same))
+    }
+
+    fn add(&mut self, server: &ServerEntry) {
+        self.names.insert(server.name().into());
+        if server.spec().enabled {
+            self.connections.insert(server.connection(), server.id());
+        }
+    }
+}
+
 /// A server that was left out of a configuration. `Display` writes one line.
 #[derive(Clone, Debug)]
 pub struct LeftOut {
@@ -175,8 +169,9 @@ impl fmt::Display for LeftOut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeftOutReason {
-    /// This server has the name. It may itself be wrong or filtered out.
-    NameTaken(ServerId),
+    /// Another server has the name: an earlier one of the same kind, or a user's server, which may itself be wrong or
+    /// filtered out.
+    NameTaken,
     /// This server has the same program or URL.
     SameServer(ServerId),
     /// The application's filter does not keep it.
@@ -188,7 +183,7 @@ pub enum LeftOutReason {
 impl fmt::Display for LeftOutReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NameTaken(_) => f.write_str("another server has the name: rename one of them"),
+            Self::NameTaken => f.write_str("another server has the name: rename one of them"),
             Self::SameServer(_) => f.write_str("the same server is configured under another name"),
             Self::Filtered => f.write_str("the application does not use it"),
             Self::TooMany => write!(f, "there are {MAX_SERVERS} servers already"),

@@ -26,7 +26,8 @@
 //!
 //! # Limits
 //!
-//! A file has at most [`FILE_BYTES`] and [`MAX_SERVERS`] servers, and so has the merged configuration.
+//! A user's file has at most [`USER_FILE_BYTES`], a project's [`PROJECT_FILE_BYTES`]. A file has at most
+//! [`MAX_SERVERS`] servers, and so has the merged configuration.
 
 mod application;
 mod changes;
@@ -36,6 +37,7 @@ mod entry;
 mod error;
 mod fingerprint;
 mod jsonc;
+mod known_files;
 mod lookup;
 mod members;
 mod merge;
@@ -52,6 +54,7 @@ pub use dotenv::{DotenvError, parse_dotenv};
 pub use entry::{Scope, ServerEntry, Source};
 pub use error::{ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind};
 pub use fingerprint::{Fingerprint, ServerId};
+pub use known_files::Folders;
 pub use lookup::{Answers, Lookup, PredefinedVariable};
 pub use merge::{Config, LeftOut, LeftOutReason};
 pub use read::ConfigFile;
@@ -65,10 +68,17 @@ pub use timeouts::{TimeoutOverrides, TimeoutVariableError, Timeouts};
 pub(in crate::host) use fingerprint::Digester;
 pub(in crate::host) use resolve::Resolver;
 
-/// Maximum bytes of a configuration file: 4 MiB, because some applications keep other state in the same file.
-pub const FILE_BYTES: usize = 4 * 1024 * 1024;
+/// Maximum bytes of a project's configuration file.
+pub const PROJECT_FILE_BYTES: usize = 1024 * 1024;
 
-/// Maximum number of servers of a file, and of a merged configuration.
+/// Maximum bytes of a user's configuration file: 16 MiB, because some applications keep other state in the same file.
+pub const USER_FILE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Maximum bytes of a file of environment variables.
+pub const ENV_FILE_BYTES: usize = 1024 * 1024;
+
+/// Maximum number of servers of a file, and of a merged configuration; also of a file's inputs and diagnostics, and of
+/// the variables of a file of environment variables.
 pub const MAX_SERVERS: usize = 1024;
 
 /// Maximum bytes of a server's name.

@@ -11,9 +11,9 @@ use super::document::{Document, position};
 use super::members::{Members, Unit, duration, text, texts, wrong_type};
 use super::value::{Table, Value};
 use super::{
-    Application, ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind, FILE_BYTES, HttpSpec,
-    HttpTransport, InputSpec, Lookup, MAX_SERVERS, NAME_BYTES, OauthSpec, ServerEntry, ServerSpec, Source,
-    StdioSpec, Template, ToolLists, TransportSpec,
+    Application, ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind, HttpSpec, HttpTransport,
+    InputSpec, Lookup, MAX_SERVERS, NAME_BYTES, OauthSpec, ServerEntry, ServerSpec, Source, StdioSpec,
+    Template, ToolLists, TransportSpec,
 };
 use crate::consent::UrlConsent;
 
@@ -70,6 +70,21 @@ impl ConfigFile {
         file
     }
 
+    /// Servers that the application itself configures, to be merged as a file of the user.
+    ///
+    /// ```
+    /// use mcp_proto::host::config::{Config, ConfigFile, ServerSpec};
+    ///
+    /// let own = ConfigFile::from_servers([("search", ServerSpec::http("https://search.example/mcp"))]);
+    /// assert!(Config::merge([own]).find("search").is_some());
+    /// ```
+    pub fn from_servers(servers: impl IntoIterator<Item = (impl Into<String>, ServerSpec)>) -> Self {
+        let mut file = Self::new(Source::user(""));
+        let servers = servers.into_iter().map(|(name, spec)| ServerEntry::user(name, spec));
+        file.servers.extend(servers);
+        file
+    }
+
     fn new(source: Source) -> Self {
         Self { source: Arc::new(source), servers: Vec::new(), errors: Vec::new(), diagnostics: Vec::new() }
     }
@@ -79,8 +94,10 @@ impl ConfigFile {
     }
 
     fn diagnostic(&mut self, server: Option<&str>, kind: DiagnosticKind) {
-        let server = server.map(String::from);
-        self.diagnostics.push(Diagnostic { source: self.source.clone(), server, kind });
+        if self.diagnostics.len() < MAX_SERVERS {
+            let server = server.map(String::from);
+            self.diagnostics.push(Diagnostic { source: self.source.clone(), server, kind });
+        }
     }
 
     fn read(&mut self, document: Document) {
@@ -88,7 +105,7 @@ impl ConfigFile {
             self.diagnostic(None, DiagnosticKind::NoServers);
         }
         let mut inputs = BTreeMap::new();
-        for declaration in document.inputs {
+        for declaration in document.inputs.into_iter().take(MAX_SERVERS) {
             match input(declaration) {
                 Ok(Some(input)) => drop(inputs.insert(input.id.clone(), input)),
                 Ok(None) => {}
@@ -105,15 +122,17 @@ impl ConfigFile {
             }),
         };
         let mut names = BTreeSet::new();
+        let mut entries_left = MAX_SERVERS;
         for (table_name, table) in document.tables {
             let Value::Table(entries) = table else {
                 self.error(None, ConfigErrorKind::NotATable(table_name));
                 continue;
             };
             for (name, entry) in entries {
-                if names.len() >= MAX_SERVERS {
-                    return self.error(Some(&name), ConfigErrorKind::TooManyServers);
-                }
+                let Some(left) = entries_left.checked_sub(1) else {
+                    return self.error(None, ConfigErrorKind::TooManyServers);
+                };
+                entries_left = left;
                 if name.is_empty() || name.len() > NAME_BYTES {
                     let start = name.chars().take(NAME_BYTES / 4).collect::<String>();
                     self.error(Some(&start), ConfigErrorKind::InvalidName);
@@ -140,8 +159,9 @@ impl ConfigFile {
 }
 
 fn document(source: &Source, text: &[u8]) -> Result<Document, ConfigErrorKind> {
-    if text.len() > FILE_BYTES {
-        return Err(ConfigErrorKind::FileTooLarge);
+    let most = source.scope.max_bytes();
+    if text.len() > most {
+        return Err(ConfigErrorKind::FileTooLarge(most));
     }
     let text = core::str::from_utf8(text).map_err(|error| {
         let (line, column) = position(text.get(..error.valid_up_to()).unwrap_or_default());
@@ -318,17 +338,23 @@ fn forwarded(members: &mut Members) -> Result<Vec<String>, ConfigErrorKind> {
         Some(Value::List(items)) => items,
         Some(_) => return Err(wrong_type("env_vars", "a list of names")),
     };
-    let name = |item| {
+    let mut names = Vec::new();
+    for item in items {
         let name = match item {
             Value::Table(table) => {
-                table.into_iter().find(|(name, _)| name == "name").map_or(Value::Null, |(_, value)| value)
+                let mut table = Members::new(table, References::None)?;
+                if table.text(&["source"])?.is_some_and(|source| source == "remote") {
+                    continue;
+                }
+                table.text(&["name"])?.ok_or_else(|| wrong_type("env_vars", "a list of names"))?
             }
-            other => other,
+            name => text("env_vars", name)?,
         };
-        variable_name(&text("env_vars", name)?)
-            .map_err(|reason| ConfigErrorKind::InvalidValue { member: "env_vars".into(), reason })
-    };
-    items.into_iter().map(name).collect()
+        let name = variable_name(&name)
+            .map_err(|reason| ConfigErrorKind::InvalidValue { member: "env_vars".into(), reason })?;
+        names.push(name);
+    }
+    Ok(names)
 }
 
 fn http(members: &mut Members, transport: HttpTransport) -> Result<TransportSpec, ConfigErrorKind> {

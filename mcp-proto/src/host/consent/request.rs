@@ -217,8 +217,7 @@ impl fmt::Display for ApprovalWarning {
 }
 
 /// Programs that run their arguments as commands.
-const SHELLS: [&str; 10] =
-    ["bash", "cmd", "cmd.exe", "dash", "fish", "ksh", "powershell", "powershell.exe", "sh", "zsh"];
+const SHELLS: [&str; 9] = ["bash", "cmd", "dash", "fish", "ksh", "powershell", "pwsh", "sh", "zsh"];
 
 /// Variables that choose the code that programs load.
 const LOADER_VARIABLES: [&str; 12] = [
@@ -241,7 +240,8 @@ fn warnings(spec: &ServerSpec) -> Vec<ApprovalWarning> {
     let target: &Template = match &spec.transport {
         TransportSpec::Stdio(stdio) => {
             let command = stdio.command.text().to_ascii_lowercase();
-            if SHELLS.contains(&command.rsplit(['/', '\\']).next().unwrap_or_default()) {
+            let program = command.rsplit(['/', '\\']).next().unwrap_or_default();
+            if SHELLS.contains(&program.strip_suffix(".exe").unwrap_or(program)) {
                 warnings.push(ApprovalWarning::Shell);
             }
             let names = stdio

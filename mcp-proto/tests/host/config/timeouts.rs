@@ -1,0 +1,47 @@
+use core::time::Duration;
+
+use mcp_proto::host::config::{ServerSpec, TimeoutOverrides, TimeoutVariableError, Timeouts};
+
+use super::entry;
+
+fn overrides(variables: &[(&str, &str)]) -> TimeoutOverrides {
+    let get =
+        |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+    TimeoutOverrides::from_variables(get).unwrap()
+}
+
+fn timeouts(spec: &ServerSpec, variables: &[(&str, &str)]) -> (Option<u64>, Option<u64>) {
+    let Timeouts { start, call } = spec.timeouts(&overrides(variables));
+    let millis =
+        |timeout: Option<Duration>| timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap());
+    (millis(start), millis(call))
+}
+
+#[test]
+fn environment_goes_before_the_file_and_the_file_before_the_default() {
+    let plain = entry(r#"{ "command": "x" }"#);
+    let one = entry(r#"{ "command": "x", "timeout": 7000 }"#);
+    let both =
+        entry(r#"{ "command": "x", "timeout": 7000, "startup_timeout_sec": 1, "tool_timeout_sec": 2.5 }"#);
+    assert_eq!(timeouts(plain.spec(), &[]), (Some(30_000), Some(30_000)));
+    assert_eq!(timeouts(one.spec(), &[]), (Some(7000), Some(7000)));
+    assert_eq!(timeouts(both.spec(), &[]), (Some(1000), Some(2500)));
+    assert_eq!(timeouts(both.spec(), &[("OMP_MCP_TIMEOUT_MS", "9")]), (Some(9), Some(9)));
+    let apart = [("OMP_MCP_TIMEOUT_MS", "9"), ("MCP_TIMEOUT", "8"), ("MCP_TOOL_TIMEOUT", "")];
+    assert_eq!(timeouts(both.spec(), &apart), (Some(8), Some(9)));
+}
+
+#[test]
+fn zero_is_no_limit() {
+    let zero = entry(r#"{ "command": "x", "timeout": 0, "tool_timeout_sec": 3 }"#);
+    assert_eq!(timeouts(zero.spec(), &[]), (None, Some(3000)));
+    assert_eq!(timeouts(zero.spec(), &[("MCP_TOOL_TIMEOUT", " 0 ")]), (None, None));
+}
+
+#[test]
+fn variable_that_is_no_number_is_an_error() {
+    for text in ["x", "-1", "1.5", "1s"] {
+        let error = TimeoutOverrides::from_variables(|name| (name == "MCP_TIMEOUT").then(|| text.into()));
+        assert_eq!(error, Err(TimeoutVariableError { variable: "MCP_TIMEOUT" }));
+    }
+}

@@ -1,0 +1,212 @@
+use mcp_proto::consent::SafeText;
+use mcp_proto::host::config::{ConfigFile, ServerEntry, Source};
+use mcp_proto::host::consent::{ApprovalWarning, Approvals};
+use proptest::prelude::*;
+
+use crate::config::{entry, project};
+
+const PATH: &str = "/work/app/.vscode/mcp.json";
+
+fn server(path: &str, json: &str) -> ServerEntry {
+    let inputs = r#"[{ "id": "key", "description": "API key", "password": true }]"#;
+    let file = project(path, &format!(r#"{{ "inputs": {inputs}, "servers": {{ "one": {json} }} }}"#));
+    assert_eq!(file.errors, []);
+    file.servers.into_iter().next().unwrap()
+}
+
+fn approved(server: &ServerEntry) -> Approvals {
+    let mut approvals = Approvals::new();
+    approvals.insert(server.permit(&approvals).unwrap_err().approve());
+    approvals
+}
+
+#[test]
+fn project_server_is_refused_until_it_is_approved() {
+    let server = server(PATH, r#"{ "command": "x" }"#);
+    assert!(server.permit(&Approvals::new()).is_err());
+    assert!(server.permit(&approved(&server)).is_ok());
+    assert!(entry(r#"{ "command": "x" }"#).permit(&Approvals::new()).is_ok(), "a user's server needs none");
+}
+
+#[test]
+fn request_shows_everything_that_the_approval_covers() {
+    let server = server(
+        PATH,
+        r#"{
+            "command": "npx", "args": ["-y", "two words", "${workspaceFolder}"], "cwd": "/tmp", "envFile": "${env:DIR}/.env",
+            "env": { "API_KEY": "s3cret", "TOKEN": "${env:GITHUB_TOKEN}", "KEY": "${input:key}" },
+            "trust": true, "includeTools": ["read"], "excludeTools": ["write"], "timeout": 0
+        }"#,
+    );
+    let request = server.permit(&Approvals::new()).unwrap_err();
+    assert_eq!(
+        request.to_string(),
+        "a project asks to use a server:
+  server: one
+  file: /work/app/.vscode/mcp.json
+  starts the program: npx
+  with the argument: -y
+  with the argument: two words
+  with the argument: ${workspaceFolder}
+  in the folder: /tmp
+  sets the variable: API_KEY
+  sets the variable: KEY
+  sets the variable: TOKEN
+  sets the variables of the file: ${env:DIR}/.env
+  reads the variable: DIR
+  reads the variable: GITHUB_TOKEN
+  asks you for: key (API key)
+  reads the variable: workspaceFolder
+  calls its tools: without asking you
+  offers the tool: read
+  does not offer the tool: write
+  may start for: any time
+  may answer within: any time"
+    );
+    assert!(!format!("{request:?}").contains("two words"));
+}
+
+#[test]
+fn request_shows_a_connection() {
+    let server = server(
+        PATH,
+        r#"{ "type": "sse", "url": "http://user@xn--e-0ga.example/${env:TEAM}",
+             "headers": { "Authorization": "Bearer ${env:GITHUB_TOKEN}" },
+             "oauth": { "clientId": "app", "clientSecret": "s3cret", "scopes": ["mail"], "callbackPort": 8080 } }"#,
+    );
+    let shown = server.permit(&Approvals::new()).unwrap_err().to_string();
+    for line in [
+        "connects by HTTP+SSE to: http://user@xn--e-0ga.example/${env:TEAM}",
+        "sends the header: authorization",
+        "logs in as the client: app",
+        "logs in with: a secret of its own",
+        "asks for the scope: mail",
+        "receives the login on port: 8080",
+        "reads the variable: GITHUB_TOKEN",
+        "warning: what starts, or where it connects, depends on values that are not shown",
+    ] {
+        assert!(shown.contains(&format!("\n  {line}")), "{line:?} is missing:\n{shown}");
+    }
+    assert!(!shown.contains("s3cret"));
+}
+
+#[test]
+fn request_warns_of_shells_loaders_and_urls() {
+    let warnings = |json| server(PATH, json).permit(&Approvals::new()).unwrap_err().warnings().to_vec();
+    assert_eq!(warnings(r#"{ "command": "npx" }"#), []);
+    assert_eq!(warnings(r#"{ "command": "/bin/SH", "args": ["-c", "x"] }"#), [ApprovalWarning::Shell]);
+    assert_eq!(warnings(r#"{ "command": "C:\\Windows\\cmd.exe" }"#), [ApprovalWarning::Shell]);
+    assert_eq!(
+        warnings(r#"{ "command": "node", "env": { "NODE_OPTIONS": "--require ./evil", "A": "b" } }"#),
+        [ApprovalWarning::LoadsCode("NODE_OPTIONS".into())]
+    );
+    assert_eq!(warnings(r#"{ "command": "${env:RUN}" }"#), [ApprovalWarning::Hidden]);
+    assert_eq!(warnings(r#"{ "url": "http://a.example" }"#).len(), 1);
+}
+
+#[test]
+fn any_change_asks_again() {
+    let json = r#"{ "command": "x", "args": ["a"], "cwd": "/w", "env": { "A": "1", "B": "${env:B}" } }"#;
+    let approvals = approved(&server(PATH, json));
+    for changed in [
+        r#"{ "command": "y", "args": ["a"], "cwd": "/w", "env": { "A": "1", "B": "${env:B}" } }"#,
+        r#"{ "command": "x", "args": ["b"], "cwd": "/w", "env": { "A": "1", "B": "${env:B}" } }"#,
+        r#"{ "command": "x", "args": ["a", ""], "cwd": "/w", "env": { "A": "1", "B": "${env:B}" } }"#,
+        r#"{ "command": "x", "args": ["a"], "env": { "A": "1", "B": "${env:B}" } }"#,
+        r#"{ "command": "x", "args": ["a"], "cwd": "/w", "env": { "A": "2", "B": "${env:B}" } }"#,
+        r#"{ "command": "x", "args": ["a"], "cwd": "/w", "env": { "A": "1", "B": "${env:C}" } }"#,
+        r#"{ "command": "x", "args": ["a"], "cwd": "/w", "env": { "A": "1", "C": "${env:B}" } }"#,
+        r#"{ "command": "x", "args": ["a"], "cwd": "/w", "env": { "A": "1", "B": "${env:B}" }, "trust": true }"#,
+        r#"{ "url": "https://x.example" }"#,
+    ] {
+        assert!(server(PATH, changed).permit(&approvals).is_err(), "{changed}");
+    }
+    assert!(server("/work/other/.vscode/mcp.json", json).permit(&approvals).is_err(), "another project");
+    let renamed = ConfigFile::parse(
+        Source::project(PATH),
+        format!(r#"{{ "servers": {{ "two": {json} }} }}"#).as_bytes(),
+    );
+    assert!(renamed.servers[0].permit(&approvals).is_err(), "another name");
+}
+
+#[test]
+fn spelling_and_the_switch_do_not_ask_again() {
+    let approvals = approved(&server(PATH, r#"{ "command": "x", "args": [], "disabled": true }"#));
+    assert!(server(PATH, r#"{ /* on */ "enabled": true, "command": "x", }"#).permit(&approvals).is_ok());
+}
+
+#[test]
+fn revoked_approval_refuses() {
+    let server = server(PATH, r#"{ "url": "https://x.example" }"#);
+    let mut approvals = approved(&server);
+    assert!(approvals.revoke(PATH, "one"));
+    assert!(!approvals.revoke(PATH, "one"));
+    assert!(server.permit(&approvals).is_err());
+}
+
+#[test]
+fn later_approval_replaces_the_earlier_one() {
+    let (first, second) = (server(PATH, r#"{ "command": "a" }"#), server(PATH, r#"{ "command": "b" }"#));
+    let mut approvals = approved(&first);
+    approvals.insert(second.permit(&approvals).unwrap_err().approve());
+    assert!(second.permit(&approvals).is_ok());
+    assert!(first.permit(&approvals).is_err());
+    assert_eq!(approvals.iter().count(), 1);
+}
+
+#[test]
+fn stored_approvals_are_read_back_and_have_no_value_of_the_file() {
+    let server = server(PATH, r#"{ "command": "x", "env": { "KEY": "s3cret" } }"#);
+    let stored = approved(&server).to_json();
+    assert!(!stored.contains("s3cret"));
+    let read = Approvals::from_json(stored.as_bytes()).unwrap();
+    assert!(server.permit(&read).is_ok());
+    assert_eq!(read.to_json(), stored);
+    let approval = read.iter().next().unwrap();
+    assert_eq!((approval.path(), approval.server()), (PATH, "one"));
+}
+
+#[test]
+fn damaged_approval_refuses_its_server_only() {
+    let (one, two) =
+        (server(PATH, r#"{ "command": "a" }"#), server("/p/.vscode/mcp.json", r#"{ "command": "b" }"#));
+    let mut approvals = approved(&one);
+    approvals.insert(two.permit(&approvals).unwrap_err().approve());
+    let stored = approvals.to_json();
+    let binding = stored.split("\"binding\":\"").nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(binding.len(), 64);
+    for damaged in [&binding[1..], "", "zz", &format!("{binding}0"), &"0".repeat(64)] {
+        let read = Approvals::from_json(stored.replacen(binding, damaged, 1).as_bytes()).unwrap();
+        let permitted = [&one, &two].into_iter().filter(|server| server.permit(&read).is_ok());
+        assert_eq!(permitted.count(), 1, "{damaged:?}");
+    }
+    for text in ["", "{}", "[]", "null", r#"{"version":2,"approvals":[]}"#, &stored[1..]] {
+        assert!(Approvals::from_json(text.as_bytes()).is_err(), "{text:?}");
+    }
+    let nothing = Approvals::from_json(br#"{"version":1,"approvals":[1,null,{},{"path":"p"}]}"#).unwrap();
+    assert_eq!(nothing, Approvals::new());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn request_reaches_a_terminal_without_control_characters(name in ".{1,20}", command in ".{0,20}[a-z]", argument in ".*", path in ".*") {
+        let json = serde_json::json!({ "mcpServers": { &name: { "command": command, "args": [argument] } } });
+        let file = ConfigFile::parse(Source::project(path), json.to_string().as_bytes());
+        for server in &file.servers {
+            let request = server.permit(&Approvals::new()).unwrap_err();
+            for line in request.to_string().split('\n') {
+                prop_assert!(!line.chars().any(|c| SafeText::is_unsafe(c) && !matches!(c, '\u{fe00}'..='\u{fe0f}')), "{:?}", line);
+            }
+            prop_assert_eq!(request.to_string().matches('\n').count(), request.lines().len() + request.warnings().len());
+        }
+    }
+
+    #[test]
+    fn arbitrary_stored_text_refuses(text in "(\\{|\\}|\\[|\\]|\"version\":1|\"approvals\":|,|\"path\":|\"[a-f0-9]*\"){0,12}") {
+        let server = server(PATH, r#"{ "command": "x" }"#);
+        let approvals = Approvals::from_json(text.as_bytes()).unwrap_or_default();
+        prop_assert!(server.permit(&approvals).is_err());
+    }
+}
