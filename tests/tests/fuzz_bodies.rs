@@ -28,6 +28,11 @@ fn events_do_not_depend_on_chunks() {
     run(fuzzing::sse);
 }
 
+#[test]
+fn host_configurations_are_read_or_rejected_and_never_panic() {
+    run(fuzzing::host_config);
+}
+
 /// C4.8, S3.9
 #[test]
 fn header_values_round_trip_and_never_panic() {
@@ -89,12 +94,13 @@ fn token_responses_are_decoded_or_rejected_and_never_panic() {
 /// The committed corpora, with every input that once failed.
 #[test]
 fn fuzz_targets_accept_the_committed_corpora() {
-    let targets: [(&str, Body); 13] = [
+    let targets: [(&str, Body); 14] = [
         ("challenge", fuzzing::challenge),
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
         ("fetch_policy", fuzzing::fetch_policy),
         ("header", fuzzing::header),
+        ("host_config", fuzzing::host_config),
         ("http_client", fuzzing::http_client),
         ("http_server", fuzzing::http_server),
         ("lines", fuzzing::lines),
