@@ -7,8 +7,8 @@ use core::fmt;
 
 use super::template::Reference;
 use super::{
-    Answers, DotenvError, HttpSpec, HttpTransport, InputSpec, Lookup, OauthSpec, ServerEntry, ServerSpec,
-    StdioSpec, Template, TransportSpec, parse_dotenv,
+    Answers, DotenvError, HttpSpec, HttpTransport, Lookup, OauthSpec, ServerEntry, ServerSpec, StdioSpec,
+    Template, TransportSpec, parse_dotenv,
 };
 use crate::Secret;
 use crate::consent::{SafeText, UrlConsent};
@@ -121,11 +121,16 @@ pub(in crate::host) struct Resolver<'a> {
     name: &'a str,
     spec: &'a ServerSpec,
     answers: &'a Answers,
+    /// The defaults of inputs, by id.
+    defaults: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Resolver<'a> {
     pub(in crate::host) fn new(entry: &'a ServerEntry, answers: &'a Answers) -> Self {
-        Self { name: entry.name(), spec: entry.spec(), answers }
+        let spec = entry.spec();
+        let inputs = spec.inputs.iter();
+        let defaults = inputs.filter_map(|input| Some((input.id.as_str(), input.default.as_deref()?)));
+        Self { name: entry.name(), spec, answers, defaults: defaults.collect() }
     }
 
     /// The lookups that have no answer yet. The path of a file may depend on answers, so ask again after each round.
@@ -236,17 +241,14 @@ impl<'a> Resolver<'a> {
     /// The value of a reference: the answer, or the default if there is none or an empty one.
     fn value<'b>(&'b self, reference: &'b Reference) -> Option<&'b str> {
         let answer = self.answers.get(&reference.lookup).map(Secret::expose);
-        let default = reference.default.as_deref().or_else(|| self.input_default(&reference.lookup));
+        let default = reference.default.as_deref().or_else(|| match &reference.lookup {
+            Lookup::Input(id) => self.defaults.get(id.as_str()).copied(),
+            _ => None,
+        });
         match default {
             Some(default) => Some(answer.filter(|answer| !answer.is_empty()).unwrap_or(default)),
             None => answer,
         }
-    }
-
-    fn input_default(&self, lookup: &Lookup) -> Option<&str> {
-        let Lookup::Input(id) = lookup else { return None };
-        let declared = |input: &&InputSpec| input.id == *id;
-        self.spec.inputs.iter().find(declared).and_then(|input| input.default.as_deref())
     }
 }
 

@@ -195,7 +195,13 @@ impl fmt::Debug for Template {
 /// Reads the reference whose `$` stands before this text: the reference and the text after it, or `None` if the `$` is
 /// literal.
 fn reference(after: &str, references: References) -> Result<Option<(Reference, &str)>, String> {
-    if let Some((inner, rest)) = after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+    if let Some(inner) = after.strip_prefix('{') {
+        let Some((inner, rest)) = inner.split_at_checked(reference_end(inner)) else { return Ok(None) };
+        let Some(rest) = rest.strip_prefix('}') else {
+            // A reference within a default would end at its own brace.
+            let is_nested = rest.starts_with("${") && inner.contains(":-");
+            return if is_nested { Err(alloc::format!("${{{inner}${{..}}}}")) } else { Ok(None) };
+        };
         return Ok(braces(inner, references)?.map(|(lookup, default)| {
             let written = alloc::format!("${{{inner}}}");
             (Reference { lookup, default: default.map(String::from), written }, rest)
@@ -210,6 +216,14 @@ fn reference(after: &str, references: References) -> Result<Option<(Reference, &
         let lookup = Lookup::Variable(name.into());
         (Reference { lookup, default: None, written: alloc::format!("${name}") }, rest)
     }))
+}
+
+/// Where a reference ends: before the next closing brace or the next reference, or at the end of the text. Looking no
+/// further keeps the work linear.
+fn reference_end(inner: &str) -> usize {
+    let next = inner.bytes().skip(1).chain([0]);
+    let end = inner.bytes().zip(next).position(|pair| pair.0 == b'}' || pair == (b'$', b'{'));
+    end.unwrap_or(inner.len())
 }
 
 /// Reads what stands between the braces; `None` if it is literal.
@@ -234,12 +248,7 @@ fn braces(inner: &str, references: References) -> Result<Option<(Lookup, Option<
         is_name(name)
     };
     if is_variable && (is_prefixed || references != References::Prefixed) {
-        // A reference within a default would end at its own brace.
-        return if default.is_some_and(|default| default.contains("${")) {
-            Err(unsupported())
-        } else {
-            Ok(Some((Lookup::Variable(name.into()), default)))
-        };
+        return Ok(Some((Lookup::Variable(name.into()), default)));
     }
     // `${command:x}`, `${config:x}`, `${X:?message}`: dropping or keeping them would start something else.
     let has_prefix = inner.split_once(':').is_some_and(|(prefix, _)| is_name(prefix));

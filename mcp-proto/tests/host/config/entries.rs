@@ -84,7 +84,7 @@ fn error_says_which_member_and_what_to_do() {
         ),
         (
             r#"{ "command": "x", "args": ["${A:-${B}}"] }"#,
-            r#""args[0]": ${A:-${B} is not supported: use ${NAME}, ${NAME:-default}, ${env:NAME} or ${input:id}"#,
+            r#""args[0]": ${A:-${..}} is not supported: use ${NAME}, ${NAME:-default}, ${env:NAME} or ${input:id}"#,
         ),
     ] {
         assert_eq!(error(json), format!(r#"f.json: server "one": {expected}"#), "{json}");

@@ -101,6 +101,20 @@ fn unanswered_lookup_is_an_error() {
     assert_eq!((error.member.as_str(), error.kind), ("command", ResolveErrorKind::Missing(variable("RUN"))));
 }
 
+/// Work that grew with the square of the text would take hours.
+#[test]
+fn long_text_of_broken_references_is_literal() {
+    for piece in ["${", "${a", "$", "${1}", "${:-"] {
+        let text = piece.repeat(200_000);
+        for text in [text.clone(), text + "}"] {
+            match Template::parse(&text) {
+                Ok(template) => assert_eq!(template.text().len(), text.len()),
+                Err(reference) => assert!(reference.len() < 20),
+            }
+        }
+    }
+}
+
 #[test]
 fn value_is_not_read_for_references_again() {
     let entry = entry(r#"{ "command": "x", "args": ["${A}"] }"#);
