@@ -43,7 +43,7 @@ pub(crate) struct BackoffTimer {
 
 impl BackoffTimer {
     /// The shortest pause, also if a shorter one is configured: without it the client would retry in a busy loop.
-    const MIN_PAUSE: Duration = Duration::from_millis(10);
+    pub(crate) const MIN_PAUSE: Duration = Duration::from_millis(10);
 
     pub(crate) fn new(backoff: Backoff, seed: u64) -> Self {
         Self { backoff, failures: 0, rng: SplitMix64::new(seed), due: None }

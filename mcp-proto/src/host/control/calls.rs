@@ -1,0 +1,272 @@
+//! Calls: each waits for its server, is sent, and ends once.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::actions::ActionId;
+use super::{Action, ControlPlane, Generation, Lifecycle, Phase, Status, Timer};
+use crate::Instant;
+use crate::host::config::ServerId;
+
+/// A call. Ids are never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(u64);
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct CallOptions {
+    /// How long the call may take, the wait for its server included; `Duration::MAX` is no limit. Default: the
+    /// server's [`call_timeout`](super::ServerPolicy::call_timeout).
+    pub timeout: Option<Duration>,
+    /// When it is sent again.
+    pub repeat: Repeat,
+}
+
+/// When a call whose connection broke is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Repeat {
+    /// Only if it certainly did not reach the server.
+    #[default]
+    IfNotSent,
+    /// Also if the server may have executed it: it is read-only or idempotent, or the user accepts that it happens
+    /// twice.
+    IfLost,
+}
+
+/// What became of a call that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// It has a result or an error, which the driver keeps.
+    Answered,
+    /// It certainly did not reach the server. The end of the connection follows.
+    NotSent,
+    /// It may have reached the server, and has no answer. The end of the connection follows.
+    Lost,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallOutcome {
+    /// It has a result or an error, which the driver keeps.
+    Answered,
+    /// It, or its server, took too long.
+    TimedOut,
+    /// The application cancelled it.
+    Cancelled,
+    /// It was sent, and its connection ended before the answer: it may have been executed.
+    Lost,
+    /// Its server does not run: why is its status.
+    Unavailable(Status),
+    /// Its server was removed from the configuration, or restarted with another one.
+    Removed,
+    /// The host was closed.
+    Closed,
+}
+
+/// Why a call was not accepted. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallRefusal {
+    /// No server with this id is configured.
+    UnknownServer,
+    /// The server does not run: why is its status.
+    Unavailable(Status),
+    /// There are [`ControlConfig::calls`](super::ControlConfig::calls) calls already.
+    TooMany,
+    /// The host was closed.
+    Closed,
+}
+
+impl fmt::Display for CallRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownServer => f.write_str("no such server is configured"),
+            Self::Unavailable(status) => write!(f, "the server is unavailable: {status}"),
+            Self::TooMany => f.write_str("too many calls are open"),
+            Self::Closed => f.write_str("the host is closed"),
+        }
+    }
+}
+
+impl core::error::Error for CallRefusal {}
+
+#[derive(Debug)]
+pub(super) struct Call {
+    server: ServerId,
+    repeat: Repeat,
+    resends_left: u32,
+    /// The connection over which it was sent.
+    sent: Option<Generation>,
+    /// Its [`Action::Send`], until that is polled.
+    pub(super) action: Option<ActionId>,
+}
+
+/// # Commands: calls
+impl ControlPlane {
+    /// Makes a call, which waits for its server. Its end is [`Event::Ended`](super::Event::Ended).
+    ///
+    /// # Errors
+    ///
+    /// The server is unknown or unavailable, or there are too many calls.
+    pub fn call(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        options: CallOptions,
+    ) -> Result<CallId, CallRefusal> {
+        if matches!(self.lifecycle, Lifecycle::Closing | Lifecycle::Closed) {
+            return Err(CallRefusal::Closed);
+        }
+        let Some(state) = self.servers.get_mut(&server).filter(|server| !server.is_removed()) else {
+            return Err(CallRefusal::UnknownServer);
+        };
+        if !state.status.accepts_calls() {
+            return Err(CallRefusal::Unavailable(state.status));
+        }
+        if self.calls.len().saturating_add(self.ended.len()) >= self.config.calls {
+            return Err(CallRefusal::TooMany);
+        }
+        let id = CallId(self.next_call);
+        self.next_call = self.next_call.saturating_add(1);
+        let deadline = now.after(options.timeout.unwrap_or(state.policy.call_timeout));
+        let call = Call {
+            server,
+            repeat: options.repeat,
+            resends_left: self.config.resends,
+            sent: None,
+            action: None,
+        };
+        self.calls.insert(id, call);
+        if deadline.is_some() {
+            self.timers.insert(Timer::Call(id), deadline, ());
+        }
+        state.waiting.insert(id);
+        match state.phase {
+            Phase::Connected { .. } => self.send_waiting(server),
+            Phase::Idle => self.connect(now, server),
+            _ => {}
+        }
+        self.schedule(server);
+        Ok(id)
+    }
+
+    /// Ends a call as cancelled. Does nothing if it has ended.
+    pub fn cancel(&mut self, now: Instant, call: CallId) {
+        self.end_call(now, call, CallOutcome::Cancelled);
+    }
+}
+
+/// # Inputs: calls
+impl ControlPlane {
+    /// Tells what became of a call that [`Action::Send`] asked to send over this connection. Ignored if the call has
+    /// ended, or was sent over another connection.
+    pub fn handle_delivery(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        generation: Generation,
+        delivery: Delivery,
+    ) {
+        let Some(state) = self.calls.get_mut(&call) else { return };
+        if state.sent != Some(generation) || state.action.is_some() {
+            return;
+        }
+        match delivery {
+            Delivery::Answered => self.end_call(now, call, CallOutcome::Answered),
+            Delivery::Lost if state.repeat == Repeat::IfNotSent => {
+                self.end_call(now, call, CallOutcome::Lost)
+            }
+            Delivery::NotSent | Delivery::Lost => self.send_again(now, call, delivery),
+        }
+    }
+}
+
+impl ControlPlane {
+    /// The connection of the calls that were sent has ended.
+    pub(super) fn lose_sent(&mut self, now: Instant, id: ServerId) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        for call in core::mem::take(&mut server.sent) {
+            let Some(state) = self.calls.get_mut(&call) else { continue };
+            let withdrawn = state.action.take().and_then(|action| self.actions.withdraw(action));
+            if withdrawn.is_some() {
+                self.wait_again(call);
+            } else if state.repeat == Repeat::IfLost {
+                self.send_again(now, call, Delivery::Lost);
+            } else {
+                self.end_call(now, call, CallOutcome::Lost);
+            }
+        }
+    }
+
+    /// Sends a call over the next connection, if it was not sent too often.
+    fn send_again(&mut self, now: Instant, id: CallId, delivery: Delivery) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        if let Some(resends_left) = call.resends_left.checked_sub(1) {
+            call.resends_left = resends_left;
+            self.wait_again(id);
+        } else if delivery == Delivery::Lost {
+            self.end_call(now, id, CallOutcome::Lost);
+        } else {
+            self.end_call(now, id, CallOutcome::Unavailable(Status::Reconnecting));
+        }
+    }
+
+    fn wait_again(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        call.sent = None;
+        if let Some(server) = self.servers.get_mut(&call.server) {
+            server.sent.remove(&id);
+            server.waiting.insert(id);
+        }
+    }
+
+    /// Sends the calls that wait for a connected server.
+    pub(super) fn send_waiting(&mut self, id: ServerId) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        let generation = server.generation;
+        while let Some(call) = server.waiting.pop_first() {
+            server.sent.insert(call);
+            if let Some(state) = self.calls.get_mut(&call) {
+                state.sent = Some(generation);
+                state.action = Some(self.actions.push(Action::Send { call, server: id, generation }));
+            }
+        }
+    }
+
+    /// Ends a call, aborting it if it was sent. Does nothing if it has ended.
+    pub(super) fn end_call(&mut self, now: Instant, id: CallId, outcome: CallOutcome) {
+        let Some(call) = self.calls.remove(&id) else { return };
+        self.timers.remove(Timer::Call(id));
+        let was_announced = match call.action {
+            Some(action) => self.actions.withdraw(action).is_none(),
+            None => call.sent.is_some(),
+        };
+        if was_announced && !matches!(outcome, CallOutcome::Answered | CallOutcome::Lost) {
+            self.actions.push(Action::Abort { call: id });
+        }
+        self.ended.push_back((id, outcome));
+        if let Some(server) = self.servers.get_mut(&call.server) {
+            server.waiting.remove(&id);
+            server.sent.remove(&id);
+            server.last_used = now;
+            self.schedule(call.server);
+        }
+    }
+
+    /// Ends all calls of a server.
+    pub(super) fn end_calls(&mut self, now: Instant, id: ServerId, outcome: CallOutcome) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        let mut calls = core::mem::take(&mut server.waiting);
+        calls.append(&mut server.sent);
+        for call in calls {
+            self.end_call(now, call, outcome);
+        }
+    }
+}

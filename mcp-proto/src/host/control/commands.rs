@@ -1,0 +1,191 @@
+//! What the application asks for.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::{CallOutcome, ControlPlane, Lifecycle, Phase, Server, ServerPolicy, Status, Then, Timer};
+use crate::Instant;
+use crate::host::config::ServerId;
+
+/// No server with this id is configured, or the host was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownServer;
+
+impl fmt::Display for UnknownServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no such server is configured")
+    }
+}
+
+impl core::error::Error for UnknownServer {}
+
+/// # Commands
+impl ControlPlane {
+    /// Sets which servers there are. Starts new ones, ends those that are left out, restarts those whose connection,
+    /// approval or location is another one; the others run on, with their new times. The first configuration begins the startup.
+    ///
+    /// Calls of a server that ends or restarts end as [`CallOutcome::Removed`]. Does nothing after
+    /// [`close`](Self::close).
+    pub fn configure(&mut self, now: Instant, servers: impl IntoIterator<Item = (ServerId, ServerPolicy)>) {
+        match self.lifecycle {
+            Lifecycle::Closing | Lifecycle::Closed => return,
+            Lifecycle::New => {
+                self.lifecycle = Lifecycle::Starting { gate_passed: false };
+                let gate = now + self.config.startup_gate;
+                self.timers.insert(Timer::Gate, Some(gate), ());
+            }
+            Lifecycle::Starting { .. } | Lifecycle::Running => {}
+        }
+        let mut servers: BTreeMap<ServerId, ServerPolicy> = servers.into_iter().collect();
+        let present: Vec<ServerId> = self.servers.keys().copied().collect();
+        for id in present {
+            match servers.remove(&id) {
+                Some(policy) => self.reconfigure(now, id, policy),
+                None => self.remove(now, id),
+            }
+        }
+        // All are known before the first starts, so that the startup waits for each.
+        for (&id, &policy) in &servers {
+            self.servers.insert(id, Server::new(now, policy));
+            self.starting.insert(id);
+            self.changed.insert(id);
+        }
+        for &id in servers.keys() {
+            self.begin(now, id);
+            self.schedule(id);
+        }
+        self.check_ready();
+    }
+
+    fn reconfigure(&mut self, now: Instant, id: ServerId, policy: ServerPolicy) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        let old = core::mem::replace(&mut server.policy, policy);
+        if old.approval != policy.approval {
+            server.approved = false;
+        }
+        let same = |policy: &ServerPolicy| {
+            (policy.connection, policy.approval, policy.location, policy.enabled, policy.lazy.is_some())
+        };
+        if server.is_removed() || same(&old) != same(&policy) {
+            self.restart(now, id, CallOutcome::Removed);
+        }
+        self.schedule(id);
+    }
+
+    fn remove(&mut self, now: Instant, id: ServerId) {
+        self.end_calls(now, id, CallOutcome::Removed);
+        self.changed.insert(id);
+        self.starting.remove(&id);
+        self.end(now, id, Then::Remove);
+        self.check_ready();
+    }
+
+    /// Ends the server's calls, and starts it as if it were new.
+    fn restart(&mut self, now: Instant, id: ServerId, outcome: CallOutcome) {
+        self.end_calls(now, id, outcome);
+        if let Some(server) = self.servers.get_mut(&id) {
+            server.failure = None;
+            server.busy = false;
+            let status = if !server.policy.enabled {
+                Status::Disabled
+            } else if server.policy.approval.is_some() && !server.approved {
+                Status::Unapproved
+            } else if server.policy.lazy.is_some() {
+                Status::Idle
+            } else {
+                Status::Starting
+            };
+            self.set_status(now, id, status);
+            self.end(now, id, Then::Begin);
+        }
+    }
+
+    /// Switches a server on or off, until it is configured anew.
+    ///
+    /// # Errors
+    ///
+    /// No such server is configured.
+    pub fn set_enabled(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        enabled: bool,
+    ) -> Result<(), UnknownServer> {
+        let state = self.open_server(server)?;
+        if state.policy.enabled != enabled {
+            state.policy.enabled = enabled;
+            self.restart(now, server, CallOutcome::Unavailable(Status::Disabled));
+        }
+        Ok(())
+    }
+
+    /// Connects anew at once, whatever the server's status, and forgives its attempts. Asks again for an approval that
+    /// was not given. A server that is switched off stays so.
+    ///
+    /// Calls that wait go on to wait; calls that were sent are [lost](CallOutcome::Lost) unless they may be repeated.
+    ///
+    /// # Errors
+    ///
+    /// No such server is configured.
+    pub fn reconnect(&mut self, now: Instant, server: ServerId) -> Result<(), UnknownServer> {
+        let state = self.open_server(server)?;
+        state.attempts = 0;
+        match state.phase {
+            Phase::Resting if state.status == Status::Disabled => {}
+            Phase::Resting if state.status == Status::Unapproved => self.end(now, server, Then::Begin),
+            Phase::Resting | Phase::Idle => self.connect(now, server),
+            Phase::Due { at, queued } => {
+                if queued {
+                    self.attempts.remove(at, server);
+                }
+                self.connect(now, server);
+            }
+            Phase::Connecting { .. } | Phase::Connected { .. } => {
+                self.lose_sent(now, server);
+                self.set_status(now, server, Status::Reconnecting);
+                self.end(now, server, Then::Connect);
+            }
+            Phase::Ending(Then::Retry | Then::Idle) => self.end(now, server, Then::Connect),
+            Phase::Ending(Then::Begin | Then::Connect | Then::Remove) => {}
+        }
+        self.schedule(server);
+        Ok(())
+    }
+
+    /// Ends all calls and all servers. [`Event::Closed`](super::Event::Closed) follows, after [`ControlConfig::shutdown`] at the latest.
+    ///
+    /// [`ControlConfig::shutdown`]: super::ControlConfig::shutdown
+    pub fn close(&mut self, now: Instant) {
+        if matches!(self.lifecycle, Lifecycle::Closing | Lifecycle::Closed) {
+            return;
+        }
+        self.lifecycle = Lifecycle::Closing;
+        self.announcement = None;
+        self.timers.remove(Timer::Gate);
+        self.timers.insert(Timer::Close, Some(now + self.config.shutdown), ());
+        let servers: Vec<ServerId> = self.servers.keys().copied().collect();
+        for server in servers {
+            self.end_calls(now, server, CallOutcome::Closed);
+            self.starting.remove(&server);
+            self.end(now, server, Then::Remove);
+        }
+        self.check_closed();
+    }
+
+    /// The shutdown took its time: the driver drops what is left.
+    pub(super) fn abandon(&mut self) {
+        for server in core::mem::take(&mut self.servers).into_keys() {
+            self.timers.remove(Timer::Server(server));
+        }
+        self.actions.clear();
+        self.check_closed();
+    }
+
+    fn open_server(&mut self, server: ServerId) -> Result<&mut Server, UnknownServer> {
+        if matches!(self.lifecycle, Lifecycle::Closing | Lifecycle::Closed) {
+            return Err(UnknownServer);
+        }
+        self.servers.get_mut(&server).filter(|server| !server.is_removed()).ok_or(UnknownServer)
+    }
+}

@@ -1,0 +1,294 @@
+//! Which servers run, when each is tried again, and which call goes where: the decisions of a host, without its I/O.
+//!
+//! A [`ControlPlane`] owns no connection. It asks for them by [`Action`]s, each with the [`Generation`] that it belongs
+//! to, and its driver answers by inputs; answers of past generations are ignored. The driver keeps what the plane
+//! does not need to know: the configuration, the clients, the parameters and results of calls.
+//!
+//! ```text
+//! loop {
+//!     drain poll_action → connect, disconnect, send, abort, ask for approval
+//!     drain poll_event  → tell the application
+//!     again, until neither has anything
+//!     wait for: an answer → handle_* | poll_timeout → handle_timeout | a command
+//! }
+//! ```
+//!
+//! # Starting
+//!
+//! All servers start at once. After [`ControlConfig::startup_gate`] the application goes on ([`Event::Ready`]) with
+//! those that are connected; only required ones are awaited longer. A lazy server starts with its first call.
+//! A server that needs approval starts once the user has given it.
+//!
+//! # Outages
+//!
+//! A lost connection, or a start that failed, is tried again after the pauses of [`ControlConfig::backoff`]; a remote
+//! server then at the pace of [`ControlConfig::slow_backoff`]. An attempt counts until a connection has lived for
+//! [`ControlConfig::stable_after`]: a local server with too many is suspended, until
+//! [`reconnect`](ControlPlane::reconnect). After its faults have ended, a server that is not suspended is connected
+//! within the longest of its pauses and the time of one start, or later if more servers than
+//! [`ControlConfig::attempts_per_minute`] wait.
+//!
+//! # Calls
+//!
+//! A call waits for its server, within its own deadline, and has exactly one end. What was certainly not sent is sent
+//! again over the next connection; what was sent and not answered only if the call says so ([`CallOptions::repeat`]),
+//! as it may have been executed. No call moves to another server.
+//!
+//! ```
+//! use core::time::Duration;
+//! use mcp_proto::Instant;
+//! use mcp_proto::host::config::{Fingerprint, ServerId};
+//! use mcp_proto::host::control::{
+//!     Action, CallOptions, CallOutcome, ControlConfig, ControlPlane, Delivery, Event, Location, ServerPolicy,
+//! };
+//!
+//! # fn fingerprint() -> Fingerprint { Fingerprint::of_text("npx server-files") }
+//! let files = ServerId::user("files");
+//! let now = Instant::ORIGIN;
+//! let mut host = ControlPlane::new(ControlConfig::default());
+//! host.configure(now, [(files, ServerPolicy::new(fingerprint(), Location::Local))]);
+//!
+//! // The call waits for its server.
+//! let call = host.call(now, files, CallOptions::default())?;
+//! let Some(Action::Connect { generation, .. }) = host.poll_action() else { panic!() };
+//! host.handle_connected(now, files, generation);
+//! assert_eq!(host.poll_action(), Some(Action::Send { call, server: files, generation }));
+//! host.handle_delivery(now, call, generation, Delivery::Answered);
+//!
+//! let events: Vec<Event> = std::iter::from_fn(|| host.poll_event()).collect();
+//! assert!(events.contains(&Event::Ended { call, outcome: CallOutcome::Answered }));
+//! # Ok::<(), mcp_proto::host::control::CallRefusal>(())
+//! ```
+
+mod actions;
+mod attempts;
+mod calls;
+mod commands;
+mod inputs;
+mod policy;
+mod server;
+mod status;
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::fmt;
+
+pub use self::calls::{CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Repeat};
+pub use self::commands::UnknownServer;
+pub use self::policy::{ControlConfig, Location, ServerPolicy};
+pub use self::status::{Failure, FailureKind, ServerState, Status};
+
+use self::actions::Actions;
+use self::attempts::AttemptLimit;
+use self::calls::Call;
+use self::server::{Phase, Server, Then};
+use crate::Instant;
+use crate::backoff::SplitMix64;
+use crate::host::config::{Fingerprint, ServerId};
+use crate::rpc::Pending;
+
+/// Decides which of many servers run, when each is tried again, and when calls are sent. See the
+/// [module](self).
+#[derive(Debug)]
+pub struct ControlPlane {
+    config: ControlConfig,
+    servers: BTreeMap<ServerId, Server>,
+    calls: BTreeMap<CallId, Call>,
+    next_call: u64,
+    timers: Pending<(), Timer>,
+    attempts: AttemptLimit,
+    rng: SplitMix64,
+    lifecycle: Lifecycle,
+    /// The servers whose first attempt has not ended.
+    starting: BTreeSet<ServerId>,
+    actions: Actions,
+    /// The servers whose status has changed.
+    changed: BTreeSet<ServerId>,
+    ended: VecDeque<(CallId, CallOutcome)>,
+    /// [`Event::Ready`] or [`Event::Closed`].
+    announcement: Option<Event>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lifecycle {
+    /// Nothing was configured yet.
+    New,
+    /// The application waits for the first servers.
+    Starting {
+        /// Whether the gate's time has passed.
+        gate_passed: bool,
+    },
+    Running,
+    /// Servers are being stopped.
+    Closing,
+    Closed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Gate,
+    Close,
+    Attempts,
+    Server(ServerId),
+    Call(CallId),
+}
+
+/// The number of a connection of one server: each [`Action::Connect`] has a higher one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation(u64);
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What the driver does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Reach the server and read what it offers, with its secrets looked up anew. Answer with
+    /// [`handle_connected`](ControlPlane::handle_connected) once it can be used, and in any case, once it is over,
+    /// with [`handle_ended`](ControlPlane::handle_ended).
+    Connect {
+        /// The server.
+        server: ServerId,
+        /// The new connection.
+        generation: Generation,
+    },
+    /// End the connection or its attempt, then [`handle_ended`](ControlPlane::handle_ended).
+    Disconnect {
+        /// The server.
+        server: ServerId,
+        /// The connection to end.
+        generation: Generation,
+    },
+    /// Send the call. Answer with [`handle_delivery`](ControlPlane::handle_delivery).
+    Send {
+        /// The call.
+        call: CallId,
+        /// Its server.
+        server: ServerId,
+        /// The connection.
+        generation: Generation,
+    },
+    /// Cancel the call, which has ended here. It needs no answer.
+    Abort {
+        /// The call.
+        call: CallId,
+    },
+    /// Find out whether the user approves the server. Answer with
+    /// [`handle_approval`](ControlPlane::handle_approval); no answer is no approval.
+    AskApproval {
+        /// The server.
+        server: ServerId,
+        /// What is to be approved.
+        content: Fingerprint,
+    },
+}
+
+/// What the application is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The startup has ended: the application goes on with the servers that are connected.
+    Ready,
+    /// The status of the server has changed, or it was removed: [`ControlPlane::server`]. Changes between two polls
+    /// are one event.
+    Status(ServerId),
+    /// A call has ended.
+    Ended {
+        /// The call.
+        call: CallId,
+        /// How.
+        outcome: CallOutcome,
+    },
+    /// All servers have ended, or had the time for it. No event follows.
+    Closed,
+}
+
+impl ControlPlane {
+    /// A host without servers.
+    #[must_use]
+    pub fn new(config: ControlConfig) -> Self {
+        Self {
+            servers: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            next_call: 0,
+            timers: Pending::new(),
+            attempts: AttemptLimit::new(config.attempts_per_minute),
+            rng: SplitMix64::new(config.seed),
+            lifecycle: Lifecycle::New,
+            starting: BTreeSet::new(),
+            actions: Actions::default(),
+            changed: BTreeSet::new(),
+            ended: VecDeque::new(),
+            announcement: None,
+            config,
+        }
+    }
+}
+
+/// # Outputs
+impl ControlPlane {
+    /// The next action.
+    #[must_use]
+    pub fn poll_action(&mut self) -> Option<Action> {
+        let action = self.actions.pop()?;
+        match action {
+            Action::Send { call, .. } => {
+                if let Some(call) = self.calls.get_mut(&call) {
+                    call.action = None;
+                }
+            }
+            Action::Connect { server, .. }
+            | Action::Disconnect { server, .. }
+            | Action::AskApproval { server, .. } => {
+                if let Some(server) = self.servers.get_mut(&server) {
+                    server.action = None;
+                }
+            }
+            Action::Abort { .. } => {}
+        }
+        Some(action)
+    }
+
+    /// The next event.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(server) = self.changed.pop_first() {
+            return Some(Event::Status(server));
+        }
+        if let Some((call, outcome)) = self.ended.pop_front() {
+            return Some(Event::Ended { call, outcome });
+        }
+        self.announcement.take()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+}
+
+/// # Getters
+impl ControlPlane {
+    /// The configured servers.
+    pub fn servers(&self) -> impl Iterator<Item = (ServerId, ServerState<'_>)> {
+        self.servers
+            .iter()
+            .filter(|(_, server)| !server.is_removed())
+            .map(|(&id, server)| (id, server.state()))
+    }
+
+    /// The state of a configured server.
+    #[must_use]
+    pub fn server(&self, server: ServerId) -> Option<ServerState<'_>> {
+        self.servers.get(&server).filter(|server| !server.is_removed()).map(Server::state)
+    }
+
+    /// The number of calls that have not ended.
+    #[must_use]
+    pub fn open_calls(&self) -> usize {
+        self.calls.len()
+    }
+}

@@ -1,0 +1,103 @@
+//! How servers are started, kept and given up.
+
+use core::time::Duration;
+
+use crate::backoff::Backoff;
+use crate::host::config::Fingerprint;
+
+/// The times and limits of a [`ControlPlane`](super::ControlPlane), the same for all its servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ControlConfig {
+    /// After this time the application goes on without the servers that are still starting, except required ones.
+    /// Default 250 ms.
+    pub startup_gate: Duration,
+    /// The pauses between attempts to reach a server again. Default: 500 ms, doubling up to 4 s. Its `attempts` are
+    /// those after which a remote server is tried at the pace of `slow_backoff`: default 4.
+    pub backoff: Backoff,
+    /// The pauses after the attempts of `backoff`, for remote servers. Default: 15 s, doubling up to 5 minutes. Its
+    /// `attempts` are unused: a remote server is tried until it is reached.
+    pub slow_backoff: Backoff,
+    /// How long a connection must live until the attempts before it are forgiven. Default 30 s.
+    pub stable_after: Duration,
+    /// A local server that needs more attempts than this without a stable connection is suspended. Default 5.
+    pub outage_budget: u32,
+    /// How many reconnections there may be in a minute, over all servers. First starts and
+    /// [`reconnect`](super::ControlPlane::reconnect) do not count. Default 60.
+    pub attempts_per_minute: usize,
+    /// How often a call that did not reach its server is sent again. Default 2.
+    pub resends: u32,
+    /// How many calls there may be at once, over all servers, until their ends are polled. Default 10,000.
+    pub calls: usize,
+    /// How long [`close`](super::ControlPlane::close) waits for servers to end. Default 5 s.
+    pub shutdown: Duration,
+    /// The seed of the jitter of the pauses. Two hosts with different seeds do not reconnect at the same moment.
+    pub seed: u64,
+}
+
+impl Default for ControlConfig {
+    fn default() -> Self {
+        let fast =
+            Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(4), attempts: 4 };
+        let slow = Backoff { first: Duration::from_secs(15), longest: Duration::from_secs(300), attempts: 0 };
+        Self {
+            startup_gate: Duration::from_millis(250),
+            backoff: fast,
+            slow_backoff: slow,
+            stable_after: Duration::from_secs(30),
+            outage_budget: 5,
+            attempts_per_minute: 60,
+            resends: 2,
+            calls: 10_000,
+            shutdown: Duration::from_secs(5),
+            seed: 0,
+        }
+    }
+}
+
+/// How one server is started, kept and called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerPolicy {
+    /// Equal as long as the server is reached in the same way; a new value restarts it.
+    pub connection: Fingerprint,
+    /// Where it runs, which decides how long it is tried again.
+    pub location: Location,
+    /// Whether it is used.
+    pub enabled: bool,
+    /// What the user must approve before it starts; a new value asks again.
+    pub approval: Option<Fingerprint>,
+    /// Whether the application waits for it at startup.
+    pub required: bool,
+    /// `Some` starts it with its first call, and stops it once it was unused for this time; `Duration::MAX` never.
+    pub lazy: Option<Duration>,
+    /// How long a start may take, the lists of what it offers included; `Duration::MAX` is no limit. Default 30 s.
+    pub start_timeout: Duration,
+    /// How long a call may take, the wait for its server included; `Duration::MAX` is no limit. Default 30 s.
+    pub call_timeout: Duration,
+}
+
+impl ServerPolicy {
+    /// An enabled server that starts at once.
+    pub const fn new(connection: Fingerprint, location: Location) -> Self {
+        Self {
+            connection,
+            location,
+            enabled: true,
+            approval: None,
+            required: false,
+            lazy: None,
+            start_timeout: Duration::from_secs(30),
+            call_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Where a server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A program of this machine: it is suspended when it does not keep running.
+    Local,
+    /// A server at a URL: it is tried until it is reached.
+    Remote,
+}
