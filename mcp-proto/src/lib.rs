@@ -83,6 +83,7 @@
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
 //! | `schemars` | no | input schemas of typed tool handlers, derived from their argument types |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
+//! | `host` | no | `host`: the tools of many servers, named, filtered, pinned, searched and shown to a model |
 //! | `testing` | no | `testing`: a router and a client, or two machines, on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |
 //!

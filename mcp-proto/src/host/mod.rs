@@ -31,3 +31,5 @@
 
 pub mod config;
 pub mod consent;
+pub mod control;
+pub mod tools;

@@ -1,0 +1,224 @@
+//! Names by which a model knows the items of many servers.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+use super::digest::Digest;
+
+/// Characters of the hash in a name: 12 of base32 hold 60 bits.
+const HASH_CHARACTERS: usize = 12;
+
+/// The lower-case alphabet of base32 (RFC 4648).
+const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+/// Makes the name by which a model knows a tool: `mcp__server__tool`.
+///
+/// [`name`](Self::name) is a pure function of the server's configured name and the tool's own name. It does not depend
+/// on other tools, nor on the order in which servers connect, so a name never comes to mean another tool. The caller
+/// keeps the pair: a name is not parsed, and the wire has the tool's own name.
+///
+/// A name consists of ASCII letters, digits, `_` and `-`, and has at most 64 bytes, as the interfaces of models require.
+/// It is the plain joined text if that is unambiguous:
+///
+/// - both parts have only the characters above, and the whole fits;
+/// - the server's name is not empty, does not contain the separator, and neither begins nor ends with its character;
+/// - the tool's name is not empty, does not begin with the separator's character, and does not end like a hash.
+///
+/// Otherwise other characters become `_`, the parts are cut, and `_` with a hash of the pair follows (60 bits of
+/// SHA-256 in base32). Prompts, resources (by URI) and resource templates are named in the same way, each kind in a
+/// name space of its own.
+///
+/// ```
+/// use mcp_proto::host::tools::NameScheme;
+///
+/// let scheme = NameScheme::default();
+/// assert_eq!(scheme.name("github", "create_issue"), "mcp__github__create_issue");
+/// assert_eq!(scheme.name("my server", "read.file"), "mcp__my_server__read_file_hzouwaqoaltw");
+/// assert_eq!(NameScheme::new("", "-")?.name("github", "create_issue"), "github-create_issue");
+/// # Ok::<(), mcp_proto::host::tools::InvalidSchemeError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameScheme {
+    prefix: String,
+    separator: String,
+}
+
+/// Error: the prefix or the separator of names is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidSchemeError {
+    /// The prefix has other characters than ASCII letters, digits, `_` and `-`, or more than 16 of them.
+    Prefix,
+    /// The separator is not 1 to 4 times `_`, and not 1 to 4 times `-`.
+    Separator,
+}
+
+impl fmt::Display for InvalidSchemeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Prefix => "the prefix of names must be at most 16 ASCII letters, digits, `_` and `-`",
+            Self::Separator => "the separator of names must be 1 to 4 times `_`, or 1 to 4 times `-`",
+        })
+    }
+}
+
+impl core::error::Error for InvalidSchemeError {}
+
+impl Default for NameScheme {
+    /// The prefix `mcp__` and the separator `__`.
+    fn default() -> Self {
+        Self { prefix: "mcp__".into(), separator: "__".into() }
+    }
+}
+
+impl NameScheme {
+    /// The longest name, in bytes.
+    pub const MAX_BYTES: usize = 64;
+
+    /// Creates a scheme: a name is `prefix`, the server, `separator`, the tool.
+    ///
+    /// A change of the scheme gives every tool another name: permissions that were granted by name must be asked for
+    /// again.
+    ///
+    /// # Errors
+    /// If the prefix is not at most 16 ASCII letters, digits, `_` and `-`, or the separator not 1 to 4 times `_` or 1
+    /// to 4 times `-`.
+    pub fn new(prefix: impl Into<String>, separator: impl Into<String>) -> Result<Self, InvalidSchemeError> {
+        let (prefix, separator) = (prefix.into(), separator.into());
+        if prefix.len() > 16 || !prefix.chars().all(is_clean) {
+            return Err(InvalidSchemeError::Prefix);
+        }
+        let repeats = |c| separator.chars().all(|other| other == c);
+        if separator.is_empty() || separator.len() > 4 || !(repeats('_') || repeats('-')) {
+            return Err(InvalidSchemeError::Separator);
+        }
+        Ok(Self { prefix, separator })
+    }
+
+    /// The name of an item (a tool, a prompt, the URI of a resource) of a server.
+    ///
+    /// `server` is the name in the host's configuration, which is unique; the name that a server gives itself is not.
+    //= C9.5 "Same tool name from two servers: disambiguate (prefix etc.), not by serverInfo.name"
+    pub fn name(&self, server: &str, item: &str) -> String {
+        let Self { prefix, separator } = self;
+        if self.is_plain(server, item) {
+            return format!("{prefix}{server}{separator}{item}");
+        }
+        let hash = hash(server, item);
+        // At least 27 bytes: `new` bounds the prefix and the separator.
+        let used = [prefix.len(), separator.len(), 1, HASH_CHARACTERS].iter().sum();
+        let room = Self::MAX_BYTES.saturating_sub(used);
+        let item = cleaned(item, room.saturating_sub(room / 3), "item");
+        let server = cleaned(server, room.saturating_sub(item.len()), "server");
+        format!("{prefix}{server}{separator}{item}_{hash}")
+    }
+
+    /// The name of the host's own tool that searches all others, which no server's tool can have: `mcp__search`.
+    pub fn search_name(&self) -> String {
+        // Without a separator after the prefix.
+        format!("{}search", self.prefix)
+    }
+
+    /// Whether the joined text belongs to this pair alone, and no name with a hash equals it.
+    ///
+    /// The first separator after the prefix ends the server, as the server neither contains it nor ends with its
+    /// character. Whatever stands behind the first separator of a name with a hash ends like a hash.
+    fn is_plain(&self, server: &str, item: &str) -> bool {
+        let edge = |c| self.separator.starts_with(c);
+        let lengths = [self.prefix.len(), server.len(), self.separator.len(), item.len()];
+        lengths.iter().fold(0, |sum: usize, length| sum.saturating_add(*length)) <= Self::MAX_BYTES
+            && !server.is_empty()
+            && !item.is_empty()
+            && server.chars().chain(item.chars()).all(is_clean)
+            && !server.contains(&self.separator)
+            && !server.starts_with(edge)
+            && !server.ends_with(edge)
+            && !item.starts_with(edge)
+            && !ends_like_hash(item)
+    }
+}
+
+/// Whether a name may contain the character.
+fn is_clean(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-')
+}
+
+/// The text with `_` for other characters, at most `room` bytes long; `fallback` if nothing legible remains.
+fn cleaned(text: &str, room: usize, fallback: &str) -> String {
+    let text: String = text.chars().take(room).map(|c| if is_clean(c) { c } else { '_' }).collect();
+    let text = text.trim_matches('_');
+    if text.is_empty() { fallback.into() } else { text.into() }
+}
+
+fn ends_like_hash(item: &str) -> bool {
+    let is_hash = |(_, tail): (&str, &str)| {
+        tail.len() == HASH_CHARACTERS && tail.bytes().all(|byte| BASE32.contains(&byte))
+    };
+    item.rsplit_once('_').is_some_and(is_hash)
+}
+
+/// 60 bits of the hash of the pair.
+fn hash(server: &str, item: &str) -> String {
+    let bits = Digest::of_parts(&[server.as_bytes(), item.as_bytes()]).prefix();
+    let character = |place: usize| {
+        let shift = u32::try_from(place.saturating_mul(5)).unwrap_or(u32::MAX);
+        let index = usize::try_from(bits.rotate_left(5).rotate_left(shift) & 31).unwrap_or(0);
+        BASE32.get(index).map_or('a', |byte| char::from(*byte))
+    };
+    (0..HASH_CHARACTERS).map(character).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_names_join_their_parts() {
+        let scheme = NameScheme::default();
+        assert_eq!(scheme.name("a-b_c", "d_"), "mcp__a-b_c__d_");
+        let tool = "t".repeat(64 - "mcp__s__".len());
+        assert_eq!(scheme.name("s", &tool), format!("mcp__s__{tool}"));
+    }
+
+    #[test]
+    fn ambiguous_names_have_a_hash() {
+        let scheme = NameScheme::default();
+        for (server, tool) in [
+            ("a__b", "c"),
+            ("_a", "b"),
+            ("a_", "b"),
+            ("a", "_b"),
+            ("", "b"),
+            ("a", ""),
+            ("a", "b.c"),
+            ("é", "b"),
+            ("a", "b_abcdefghijkl"),
+            ("a", &"t".repeat(64)),
+            (&"s".repeat(64), "t"),
+            ("  ", "\u{1f600}"),
+        ] {
+            let name = scheme.name(server, tool);
+            assert!(ends_like_hash(&name), "{name}");
+            assert!(name.len() <= NameScheme::MAX_BYTES && name.chars().all(is_clean), "{name}");
+        }
+    }
+
+    #[test]
+    fn name_of_another_pair_is_never_reached_by_imitation() {
+        let scheme = NameScheme::default();
+        let name = scheme.name("files", "read.file");
+        let imitation = name.strip_prefix("mcp__files__").unwrap();
+        assert_ne!(scheme.name("files", imitation), name);
+    }
+
+    #[test]
+    fn scheme_rejects_other_separators_and_prefixes() {
+        for separator in ["", ".", "_-", "_____", "x"] {
+            assert_eq!(NameScheme::new("mcp", separator), Err(InvalidSchemeError::Separator));
+        }
+        for prefix in ["mcp.", "é", "12345678901234567"] {
+            assert_eq!(NameScheme::new(prefix, "__"), Err(InvalidSchemeError::Prefix));
+        }
+    }
+}
