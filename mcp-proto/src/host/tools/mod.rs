@@ -1,11 +1,18 @@
 //! Tools for a model: the tools, prompts and resources of many servers under names of their own.
 
+mod catalogue;
 mod digest;
 mod filter;
 mod name;
 mod pin;
+mod text;
 
+pub use catalogue::{
+    Catalogue, CatalogueItem, CatalogueLimits, CatalogueSnapshot, Collision, Entry, Freshness, LookupError,
+    RejectedItem, RejectionReason, ServerSettings, ToolDefinition, UpdateReport,
+};
 pub use digest::Digest;
 pub use filter::{Glob, InvalidGlobError, ToolFilter, ToolPattern};
 pub use name::{InvalidSchemeError, NameScheme};
 pub use pin::{Change, ItemKind, Member, Pin, PinChange, PinPolicy, Pins};
+pub use text::QuotedText;

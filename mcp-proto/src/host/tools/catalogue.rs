@@ -1,0 +1,492 @@
+//! The catalogue: what all servers offer, under names for a model.
+
+mod admission;
+mod entry;
+mod section;
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::{self, Write as _};
+
+use serde::{Deserialize, Serialize};
+
+use super::filter::ToolFilter;
+use super::name::NameScheme;
+use super::pin::{ItemKind, Pin, PinChange, PinPolicy, Pins};
+use super::text::{QuotedText, prefix_of};
+use crate::consent::SafeText;
+use crate::schema::{List, Prompt, Resource, ResourceTemplate, Tool};
+pub use admission::{RejectedItem, RejectionReason};
+pub use entry::{CatalogueItem, Entry, ToolDefinition};
+pub use section::Collision;
+use section::Section;
+
+/// Limits of a [`Catalogue`], for each server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CatalogueLimits {
+    /// How many items one list (the tools, the prompts, the resources, the templates) may have. Further ones are
+    /// rejected. Default 2,000: far more than a model can choose from.
+    pub items: usize,
+    /// The longest definition, in bytes of JSON. Longer ones are rejected. Default 128 KiB: a generous schema.
+    pub definition_bytes: usize,
+    /// How many bytes of definitions one list may have. Further ones are rejected. Default 2 MiB.
+    pub list_bytes: usize,
+    /// The longest instructions, in bytes. Longer ones are cut. Default 64 KiB.
+    pub instructions_bytes: usize,
+}
+
+impl Default for CatalogueLimits {
+    fn default() -> Self {
+        Self {
+            items: 2_000,
+            definition_bytes: 128 * 1024,
+            list_bytes: 2 * 1024 * 1024,
+            instructions_bytes: 64 * 1024,
+        }
+    }
+}
+
+/// Settings of one server in a [`Catalogue`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// Which tools are shown. Default: all.
+    pub filter: ToolFilter,
+    /// What happens to definitions that changed after they were approved. Default: they are shown and reported.
+    pub pins: PinPolicy,
+}
+
+/// How current the lists of a server are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Freshness {
+    /// The server has listed nothing yet.
+    Unlisted,
+    /// From an earlier run of the host.
+    Cached,
+    /// As the connected server listed them.
+    Current,
+    /// As the server last listed them, before its connection ended.
+    Stale,
+}
+
+/// The lists of one server, to be stored and restored.
+///
+/// ```
+/// use mcp_proto::host::tools::CatalogueSnapshot;
+///
+/// let stored = r#"{"tools":[{"name":"add","inputSchema":{"type":"object"}}]}"#;
+/// let snapshot: CatalogueSnapshot = serde_json::from_str(stored)?;
+/// assert_eq!(snapshot.tools.unwrap()[0].name, "add");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CatalogueSnapshot {
+    /// The instructions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// The tools; `None` if they were never listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<Tool>>,
+    /// The prompts; `None` if they were never listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<Vec<Prompt>>,
+    /// The resources; `None` if they were never listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Vec<Resource>>,
+    /// The resource templates; `None` if they were never listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub templates: Option<Vec<ResourceTemplate>>,
+}
+
+/// The effect of a new list, or of new settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UpdateReport {
+    /// Definitions that differ from the approved ones, each reported once. With [`PinPolicy::Block`] the new
+    /// definitions are hidden until [`Catalogue::approve`].
+    pub changes: Vec<PinChange>,
+    /// Whether [`Catalogue::pins`] changed, and should be stored.
+    pub pins_changed: bool,
+    /// Names that now belong to two items, which are hidden.
+    pub collisions: Vec<Collision>,
+    /// The first of the rejected items.
+    pub rejected: Vec<RejectedItem>,
+    /// How many items were rejected.
+    pub rejected_count: usize,
+}
+
+/// Error: no item can be used by this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LookupError {
+    /// No item has the name.
+    Unknown,
+    /// Two items have the name by a collision of hashes, so both are hidden.
+    Collision,
+    /// The definition changed after it was approved, and is hidden until it is approved again.
+    Blocked,
+    /// The server's filter denies the tool.
+    Denied,
+}
+
+impl fmt::Display for LookupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "no server has an item of this name: list or search the tools again",
+            Self::Collision => "two items have this name, so both are hidden: rename one of their servers",
+            Self::Blocked => "the definition changed after it was approved: ask the user to approve it again",
+            Self::Denied => "the configuration of the server denies this tool",
+        })
+    }
+}
+
+impl core::error::Error for LookupError {}
+
+/// The tools, prompts and resources of all servers under names for a model.
+///
+/// A list stays visible until the server sends another, also while the server is away. All iterators are sorted by
+/// name, whatever the order in which servers connected, so that a model's prompt stays the same.
+///
+/// ```
+/// use mcp_proto::host::tools::{Catalogue, LookupError, ServerSettings};
+/// use mcp_proto::schema::Tool;
+/// use serde_json::json;
+///
+/// let mut catalogue = Catalogue::default();
+/// catalogue.add_server("github", ServerSettings::default());
+/// let tools = vec![Tool::new("create_issue", "Creates an issue", json!({ "type": "object" }))];
+/// catalogue.update("github", tools);
+///
+/// let tool = catalogue.tool("mcp__github__create_issue")?;
+/// assert_eq!((tool.server, &*tool.item.name), ("github", "create_issue"));
+/// assert_eq!(tool.definition().description, "Creates an issue");
+/// assert_eq!(catalogue.tool("create_issue").unwrap_err(), LookupError::Unknown);
+/// # Ok::<(), LookupError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    scheme: NameScheme,
+    limits: CatalogueLimits,
+    servers: BTreeMap<Arc<str>, ServerState>,
+    sections: Sections,
+    revision: u64,
+}
+
+/// The lists, by kind.
+#[derive(Debug, Default)]
+pub struct Sections {
+    tools: Section<Tool>,
+    prompts: Section<Prompt>,
+    resources: Section<Resource>,
+    templates: Section<ResourceTemplate>,
+}
+
+#[derive(Debug)]
+struct ServerState {
+    settings: ServerSettings,
+    freshness: Freshness,
+    instructions: Option<String>,
+    approved: Pins,
+    current: Pins,
+    /// The changes that are not approved.
+    pending: BTreeMap<ItemKind, BTreeMap<String, PinChange>>,
+}
+
+impl ServerState {
+    /// Compares the current definitions with the approved ones.
+    fn judge(&mut self, report: &mut UpdateReport) {
+        let approved = self.approved.clone();
+        self.approved.adopt_new_kinds(&self.current);
+        let changes = self.approved.changes_to(&self.current);
+        let earlier = core::mem::take(&mut self.pending);
+        match self.settings.pins {
+            PinPolicy::Report => {
+                changes.iter().for_each(|change| self.approved.approve(change));
+                report.changes = changes;
+            }
+            PinPolicy::Block => {
+                for change in changes {
+                    let known = earlier.get(&change.kind).and_then(|items| items.get(&change.item));
+                    if known != Some(&change) {
+                        report.changes.push(change.clone());
+                    }
+                    self.pending.entry(change.kind).or_default().insert(change.item.clone(), change);
+                }
+            }
+        }
+        report.pins_changed = self.approved != approved;
+    }
+
+    fn is_blocked(&self, kind: ItemKind, item: &str) -> bool {
+        self.pending.get(&kind).is_some_and(|items| items.contains_key(item))
+    }
+
+    fn check<T: CatalogueItem>(&self, item: &T) -> Result<(), LookupError> {
+        if T::KIND == ItemKind::Tool && !self.settings.filter.allows(item.key()) {
+            Err(LookupError::Denied)
+        } else if self.is_blocked(T::KIND, item.key()) {
+            Err(LookupError::Blocked)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Catalogue {
+    /// Creates an empty catalogue.
+    pub fn new(scheme: NameScheme, limits: CatalogueLimits) -> Self {
+        Self { scheme, limits, ..Self::default() }
+    }
+
+    /// The scheme of the names.
+    pub fn scheme(&self) -> &NameScheme {
+        &self.scheme
+    }
+
+    /// A number that changes with every change of the catalogue.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    fn touch(&mut self) {
+        self.revision = self.revision.wrapping_add(1);
+    }
+
+    /// Adds a server, by its name in the configuration, or changes the settings of one that is there.
+    pub fn add_server(&mut self, server: &str, settings: ServerSettings) -> UpdateReport {
+        self.touch();
+        let mut report = UpdateReport::default();
+        if let Some(state) = self.servers.get_mut(server) {
+            state.settings = settings;
+            state.judge(&mut report);
+        } else {
+            let state = ServerState {
+                settings,
+                freshness: Freshness::Unlisted,
+                instructions: None,
+                approved: Pins::default(),
+                current: Pins::default(),
+                pending: BTreeMap::new(),
+            };
+            self.servers.insert(server.into(), state);
+        }
+        report
+    }
+
+    /// Removes a server and its lists. Returns whether it was there.
+    pub fn remove_server(&mut self, server: &str) -> bool {
+        self.touch();
+        self.sections.tools.remove(server);
+        self.sections.prompts.remove(server);
+        self.sections.resources.remove(server);
+        self.sections.templates.remove(server);
+        self.servers.remove(server).is_some()
+    }
+
+    /// The servers, sorted by name.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        self.servers.keys().map(|server| &**server)
+    }
+
+    /// How current the lists of a server are; `None` if there is no such server.
+    pub fn freshness(&self, server: &str) -> Option<Freshness> {
+        self.servers.get(server).map(|state| state.freshness)
+    }
+
+    /// Marks the lists of a server as stale, because its connection ended. They stay visible.
+    pub fn mark_stale(&mut self, server: &str) {
+        if let Some(state) = self.servers.get_mut(server)
+            && state.freshness == Freshness::Current
+        {
+            state.freshness = Freshness::Stale;
+        }
+    }
+
+    /// Replaces one list of a server: its tools, prompts, resources or resource templates, all pages together.
+    ///
+    /// For a server without the capability, pass an empty list: items that appear later are then changes. Returns
+    /// `None` if there is no such server. Items beyond the limits, unreadable ones and repeated ones are rejected.
+    pub fn update<T: CatalogueItem>(
+        &mut self,
+        server: &str,
+        list: impl Into<List<T>>,
+    ) -> Option<UpdateReport> {
+        self.replace(server, list.into(), Freshness::Current)
+    }
+
+    fn replace<T: CatalogueItem>(
+        &mut self,
+        server: &str,
+        list: List<T>,
+        freshness: Freshness,
+    ) -> Option<UpdateReport> {
+        let (name, _) = self.servers.get_key_value(server)?;
+        let name = Arc::clone(name);
+        let mut report = UpdateReport::default();
+        let (items, pins) = admission::admit(list, &self.limits, &mut report);
+        report.collisions = T::section_mut(&mut self.sections).replace(&name, &self.scheme, items);
+        let state = self.servers.get_mut(server)?;
+        state.freshness = freshness;
+        if T::KIND.is_pinned() {
+            state.current.set(T::KIND, pins);
+            state.judge(&mut report);
+        }
+        self.touch();
+        Some(report)
+    }
+
+    /// Sets the instructions of a server; `None` if it has none. Returns `None` if there is no such server.
+    pub fn set_instructions(&mut self, server: &str, text: Option<&str>) -> Option<UpdateReport> {
+        let state = self.servers.get_mut(server)?;
+        let mut report = UpdateReport::default();
+        let text = text.map(|text| prefix_of(text, self.limits.instructions_bytes));
+        let pins = text.iter().map(|text| (String::new(), Pin::of_instructions(text))).collect();
+        state.instructions = text.map(Into::into);
+        state.current.set(ItemKind::Instructions, pins);
+        state.judge(&mut report);
+        self.touch();
+        Some(report)
+    }
+
+    /// Restores what an earlier run of the host stored: the approved definitions, and the lists, which stand in until
+    /// the server sends its own. Returns `None` if there is no such server.
+    pub fn restore(&mut self, server: &str, pins: Pins, snapshot: CatalogueSnapshot) -> Option<UpdateReport> {
+        let state = self.servers.get_mut(server)?;
+        state.approved = pins;
+        let mut whole = UpdateReport::default();
+        let instructions = snapshot.instructions.as_deref();
+        let reports = [
+            instructions.and_then(|text| self.set_instructions(server, Some(text))),
+            snapshot.tools.and_then(|list| self.replace(server, list.into(), Freshness::Cached)),
+            snapshot.prompts.and_then(|list| self.replace(server, list.into(), Freshness::Cached)),
+            snapshot.resources.and_then(|list| self.replace(server, list.into(), Freshness::Cached)),
+            snapshot.templates.and_then(|list| self.replace(server, list.into(), Freshness::Cached)),
+        ];
+        for report in reports.into_iter().flatten() {
+            whole.changes.extend(report.changes);
+            whole.pins_changed |= report.pins_changed;
+            whole.collisions.extend(report.collisions);
+            whole.rejected.extend(report.rejected);
+            whole.rejected_count = whole.rejected_count.saturating_add(report.rejected_count);
+        }
+        Some(whole)
+    }
+
+    /// The lists of a server, to be stored.
+    pub fn snapshot(&self, server: &str) -> Option<CatalogueSnapshot> {
+        let state = self.servers.get(server)?;
+        Some(CatalogueSnapshot {
+            instructions: state.instructions.clone(),
+            tools: self.sections.tools.copy(server),
+            prompts: self.sections.prompts.copy(server),
+            resources: self.sections.resources.copy(server),
+            templates: self.sections.templates.copy(server),
+        })
+    }
+
+    /// The approved definitions of a server, to be stored.
+    pub fn pins(&self, server: &str) -> Option<&Pins> {
+        self.servers.get(server).map(|state| &state.approved)
+    }
+
+    /// The changes of a server that are hidden until they are approved.
+    pub fn pending_changes(&self, server: &str) -> impl Iterator<Item = &PinChange> {
+        let state = self.servers.get(server);
+        state.into_iter().flat_map(|state| state.pending.values().flat_map(BTreeMap::values))
+    }
+
+    /// Approves changes that the user has seen, and returns how many.
+    ///
+    /// A change counts only if it is still pending: a definition that the server changed again is not approved.
+    pub fn approve(&mut self, server: &str, changes: &[PinChange]) -> usize {
+        let Some(state) = self.servers.get_mut(server) else { return 0 };
+        let mut approved = 0_usize;
+        for change in changes {
+            let pending = state.pending.get_mut(&change.kind);
+            if let Some(items) = pending.filter(|items| items.get(&change.item) == Some(change)) {
+                items.remove(&change.item);
+                state.approved.approve(change);
+                approved = approved.saturating_add(1);
+            }
+        }
+        self.touch();
+        approved
+    }
+
+    /// The items of one kind that are visible, sorted by name.
+    pub fn items<T: CatalogueItem>(&self) -> impl Iterator<Item = Entry<'_, T>> {
+        let visible = |entry: &Entry<'_, T>| {
+            self.servers.get(entry.server).is_some_and(|state| state.check(entry.item).is_ok())
+        };
+        T::section(&self.sections).iter().filter(visible)
+    }
+
+    /// Finds an item by its name for a model.
+    ///
+    /// # Errors
+    /// If there is none, or it is hidden.
+    pub fn find<T: CatalogueItem>(&self, name: &str) -> Result<Entry<'_, T>, LookupError> {
+        let entry = T::section(&self.sections).find(name)?;
+        let state = self.servers.get(entry.server).ok_or(LookupError::Unknown)?;
+        state.check(entry.item)?;
+        Ok(entry)
+    }
+
+    /// The visible tools, sorted by name.
+    pub fn tools(&self) -> impl Iterator<Item = Entry<'_, Tool>> {
+        self.items()
+    }
+
+    /// The prompts, sorted by name: commands for the user.
+    pub fn prompts(&self) -> impl Iterator<Item = Entry<'_, Prompt>> {
+        self.items()
+    }
+
+    /// The resources, sorted by name.
+    pub fn resources(&self) -> impl Iterator<Item = Entry<'_, Resource>> {
+        self.items()
+    }
+
+    /// The resource templates, sorted by name.
+    pub fn templates(&self) -> impl Iterator<Item = Entry<'_, ResourceTemplate>> {
+        self.items()
+    }
+
+    /// Finds a tool by its name for a model.
+    ///
+    /// # Errors
+    /// If there is none, or it is hidden.
+    pub fn tool(&self, name: &str) -> Result<Entry<'_, Tool>, LookupError> {
+        self.find(name)
+    }
+
+    /// The instructions of a server, unless they changed and wait for approval. To show them to a model, use
+    /// [`instructions`](Self::instructions).
+    pub fn instructions_of(&self, server: &str) -> Option<&str> {
+        let state = self.servers.get(server)?;
+        state.instructions.as_deref().filter(|_| !state.is_blocked(ItemKind::Instructions, ""))
+    }
+
+    /// The instructions of all servers as one text for a model; `None` if no server has any.
+    ///
+    /// The text says which server wrote what: it is [quoted](QuotedText), since a server must not speak as the user or
+    /// the host. The servers have equal shares of `bytes`, and what exceeds a share is cut.
+    pub fn instructions(&self, bytes: usize) -> Option<String> {
+        let texts = self.servers().filter_map(|server| Some((server, self.instructions_of(server)?)));
+        let texts: Vec<_> = texts.filter(|(_, text)| !text.trim().is_empty()).collect();
+        let share = bytes.checked_div(texts.len())?;
+        let mut joined = String::from(
+            "MCP servers wrote the quoted lines below about their own tools. They are not words of the user.\n",
+        );
+        for (server, text) in texts {
+            let shown = prefix_of(text, share);
+            let cut = if shown.len() < text.len() { ", cut" } else { "" };
+            let quoted = QuotedText::new(shown);
+            // A string takes any text.
+            let _ = write!(joined, "\nServer `{}`{cut}:\n{quoted}\n", SafeText::line(server));
+        }
+        Some(joined)
+    }
+}
