@@ -4,6 +4,7 @@
 mod catalogue;
 mod names;
 mod pins;
+mod search;
 
 use mcp_proto::host::tools::{Catalogue, ServerSettings, UpdateReport};
 use mcp_proto::schema::Tool;

@@ -5,6 +5,7 @@ mod digest;
 mod filter;
 mod name;
 mod pin;
+mod search;
 mod text;
 
 pub use catalogue::{
@@ -15,4 +16,5 @@ pub use digest::Digest;
 pub use filter::{Glob, InvalidGlobError, ToolFilter, ToolPattern};
 pub use name::{InvalidSchemeError, NameScheme};
 pub use pin::{Change, ItemKind, Member, Pin, PinChange, PinPolicy, Pins};
+pub use search::{Hit, ToolIndex};
 pub use text::QuotedText;

@@ -1,0 +1,208 @@
+//! Search over the tools of all servers.
+
+mod words;
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::Bound;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::catalogue::{Catalogue, Entry};
+use crate::schema::Tool;
+use words::each_word;
+
+/// How many words of one server are indexed beside the names of its tools: a hundred tools of two hundred words.
+const WORDS_PER_SERVER: usize = 20_000;
+
+/// How many words of a query count.
+const QUERY_WORDS: usize = 32;
+
+/// How many longer words a word of a query finds.
+const COMPLETIONS: usize = 32;
+
+/// How fast further occurrences of a word count less, and how much long definitions count less: the usual constants of
+/// BM25.
+const SATURATION: f32 = 1.2;
+const LENGTH_NORMALISATION: f32 = 0.75;
+
+/// An index of the words of all visible tools: their names, titles, servers, descriptions and the names of their
+/// arguments.
+///
+/// Results are ranked by BM25, with more weight on names than on descriptions. Identifiers are taken apart
+/// (`createIssue`, `create_issue`), plurals are found by the singular, and words by their beginnings.
+///
+/// ```
+/// use mcp_proto::host::tools::{Catalogue, ServerSettings, ToolIndex};
+/// use mcp_proto::schema::Tool;
+/// use serde_json::json;
+///
+/// let mut catalogue = Catalogue::default();
+/// catalogue.add_server("github", ServerSettings::default());
+/// let schema = json!({ "type": "object" });
+/// let create = Tool::new("create_issue", "Opens a ticket in a repository", schema.clone());
+/// catalogue.update("github", vec![create, Tool::new("list_branches", "Lists branches", schema)]);
+///
+/// let mut index = ToolIndex::default();
+/// index.refresh(&catalogue);
+/// let hits = index.search("repositories tickets", 5, |_| true);
+/// assert_eq!(hits[0].name, "mcp__github__create_issue");
+/// assert_eq!(hits.len(), 1);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ToolIndex {
+    /// The revision of the catalogue that is indexed.
+    revision: Option<u64>,
+    tools: Vec<IndexedTool>,
+    /// The tools of each word.
+    postings: BTreeMap<String, Vec<Posting>>,
+    mean_length: f32,
+}
+
+#[derive(Clone, Debug)]
+struct IndexedTool {
+    name: String,
+    /// Sum of the weights of its words.
+    length: f32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Posting {
+    tool: usize,
+    weight: f32,
+}
+
+/// A tool that a search found.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Hit {
+    /// Its name for a model.
+    pub name: String,
+    /// Its score: greater is better. Scores of different searches are not comparable.
+    pub score: f32,
+}
+
+/// The part of a schema that is indexed.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Arguments {
+    properties: BTreeMap<String, IgnoredAny>,
+}
+
+impl ToolIndex {
+    /// Indexes the catalogue, if it changed. An index belongs to one catalogue.
+    pub fn refresh(&mut self, catalogue: &Catalogue) {
+        if self.revision == Some(catalogue.revision()) {
+            return;
+        }
+        *self = Self { revision: Some(catalogue.revision()), ..Self::default() };
+        let mut words_of_servers: BTreeMap<&str, usize> = BTreeMap::new();
+        for entry in catalogue.tools() {
+            self.insert(entry, words_of_servers.entry(entry.server).or_default());
+        }
+        let total: f32 = self.tools.iter().map(|tool| tool.length).sum();
+        self.mean_length = total / self.tools.len().max(1) as f32;
+    }
+
+    fn insert(&mut self, entry: Entry<'_, Tool>, words_of_server: &mut usize) {
+        let Entry { name, server, item } = entry;
+        let mut weights: BTreeMap<String, f32> = BTreeMap::new();
+        let mut add = |text: &str, weight: f32| {
+            each_word(text, |word| *weights.entry(word.into()).or_default() += weight);
+        };
+        add(&item.name, 5.0);
+        add(server, 2.0);
+        if *words_of_server < WORDS_PER_SERVER {
+            add(item.title.as_deref().unwrap_or_default(), 3.0);
+            add(item.description.as_deref().unwrap_or_default(), 1.0);
+            let arguments: Arguments = item.input_schema.decode().unwrap_or_default();
+            arguments.properties.keys().for_each(|argument| add(argument, 1.5));
+        }
+        *words_of_server = words_of_server.saturating_add(weights.len());
+        let tool = self.tools.len();
+        self.tools.push(IndexedTool { name: name.into(), length: weights.values().sum() });
+        for (word, weight) in weights {
+            self.postings.entry(word).or_default().push(Posting { tool, weight });
+        }
+    }
+
+    /// Finds tools by words, the best first, at most `limit` of those whose names `accept` accepts.
+    ///
+    /// A tool need not have every word. The first 32 words of the query count.
+    pub fn search(&self, query: &str, limit: usize, mut accept: impl FnMut(&str) -> bool) -> Vec<Hit> {
+        let mut words: Vec<String> = Vec::new();
+        each_word(query, |word| {
+            if words.len() < QUERY_WORDS && !words.iter().any(|other| other == word) {
+                words.push(word.into());
+            }
+        });
+        let mut scores: BTreeMap<usize, f32> = BTreeMap::new();
+        for word in &words {
+            for (tool, score) in self.scores_of(word) {
+                *scores.entry(tool).or_default() += score;
+            }
+        }
+        let found =
+            scores.into_iter().filter_map(|(tool, score)| Some((&*self.tools.get(tool)?.name, score)));
+        let mut found: Vec<_> = found.filter(|(name, _)| accept(name)).collect();
+        found.sort_by(|(a, a_score), (b, b_score)| b_score.total_cmp(a_score).then_with(|| a.cmp(b)));
+        found.truncate(limit);
+        found.into_iter().map(|(name, score)| Hit { name: name.into(), score }).collect()
+    }
+
+    /// The score of one word for each tool that has it, or a longer word that begins with it.
+    fn scores_of(&self, word: &str) -> BTreeMap<usize, f32> {
+        let mut scores: BTreeMap<usize, f32> = BTreeMap::new();
+        // Short beginnings say too little.
+        let completions = if word.chars().count() < 3 { 0 } else { COMPLETIONS };
+        let longer = self
+            .postings
+            .range::<str, _>((Bound::Included(word), Bound::Unbounded))
+            .take_while(|(other, _)| other.starts_with(word));
+        for (other, postings) in longer.take(completions.saturating_add(1)) {
+            let share = match other == word {
+                true => 1.0,
+                false if completions > 0 => 0.5,
+                false => continue,
+            };
+            let rarity = self.rarity(postings.len());
+            for &Posting { tool, weight } in postings {
+                let length = self.tools.get(tool).map_or(0.0, |tool| tool.length) / self.mean_length.max(1.0);
+                let damping = SATURATION * (1.0 - LENGTH_NORMALISATION + LENGTH_NORMALISATION * length);
+                let score = share * rarity * weight * (SATURATION + 1.0) / (weight + damping);
+                let best = scores.entry(tool).or_default();
+                *best = best.max(score);
+            }
+        }
+        scores
+    }
+
+    /// How much a word counts that `with` tools have: the less frequent, the more.
+    fn rarity(&self, with: usize) -> f32 {
+        let (all, with) = (self.tools.len() as f32, with as f32);
+        binary_logarithm(1.0 + (all - with + 0.5) / (with + 0.5))
+    }
+}
+
+/// The logarithm to base 2 of a number of at least 1, interpolated between powers of two, as `core` has no logarithm.
+fn binary_logarithm(number: f32) -> f32 {
+    let bits = number.to_bits();
+    let exponent = (bits >> 23).saturating_sub(127);
+    let mantissa = f32::from_bits(bits & 0x007f_ffff | 0x3f80_0000);
+    exponent as f32 + mantissa - 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logarithm_is_near_the_exact_one() {
+        for number in [1.0_f32, 1.5, 2.0, 3.0, 10.0, 1000.0, 65536.0] {
+            let exact = std::primitive::f32::log2(number);
+            assert!((binary_logarithm(number) - exact).abs() < 0.09, "{number}");
+        }
+    }
+}
