@@ -2,6 +2,7 @@
 #![cfg(feature = "host")]
 
 mod catalogue;
+mod conversation;
 mod names;
 mod pins;
 mod search;

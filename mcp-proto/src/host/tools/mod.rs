@@ -1,6 +1,7 @@
 //! Tools for a model: the tools, prompts and resources of many servers under names of their own.
 
 mod catalogue;
+mod conversation;
 mod digest;
 mod filter;
 mod name;
@@ -11,6 +12,9 @@ mod text;
 pub use catalogue::{
     Catalogue, CatalogueItem, CatalogueLimits, CatalogueSnapshot, Collision, Entry, Freshness, LookupError,
     RejectedItem, RejectionReason, ServerSettings, ToolDefinition, UpdateReport,
+};
+pub use conversation::{
+    Conversation, ConversationSettings, InvalidSearchError, SearchRequest, SearchResults, Selection,
 };
 pub use digest::Digest;
 pub use filter::{Glob, InvalidGlobError, ToolFilter, ToolPattern};

@@ -1,0 +1,294 @@
+//! What one conversation with a model sees of the catalogue: filters, a budget, and tools found by search.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{self, Write as _};
+
+use serde::Deserialize;
+
+use super::catalogue::{Catalogue, Entry, LookupError, ToolDefinition};
+use super::filter::ToolPattern;
+use super::search::ToolIndex;
+use super::text::{QuotedText, prefix_of};
+use crate::consent::SafeText;
+use crate::schema::{Json, Tool};
+
+/// How many found tools a conversation remembers.
+const FOUND_TOOLS: usize = 64;
+
+/// How many tools a search finds by default, and at most.
+const DEFAULT_HITS: usize = 8;
+const MAX_HITS: usize = 20;
+
+/// How many bytes of a description search results show.
+const DESCRIPTION_BYTES: usize = 300;
+
+/// How many servers the description of the search tool names.
+const NAMED_SERVERS: usize = 50;
+
+/// Settings of a [`Conversation`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversationSettings {
+    /// A tool must match one of them; `None` allows all.
+    pub allow: Option<Vec<ToolPattern>>,
+    /// A tool must match none of them, even if it is allowed.
+    pub deny: Vec<ToolPattern>,
+    /// The tools that are shown from the start if there is no room for all.
+    pub favourites: Vec<ToolPattern>,
+    /// How many bytes of definitions are shown from the start; if all tools have more, they are deferred. A token of a
+    /// model is about four bytes.
+    ///
+    /// Default 64 KiB, some 16,000 tokens: a tenth of a usual context.
+    pub definition_bytes: usize,
+    /// How many bytes of definitions of found tools are shown besides; the oldest leave first, the newest stays.
+    ///
+    /// Default 32 KiB.
+    pub found_bytes: usize,
+}
+
+impl Default for ConversationSettings {
+    fn default() -> Self {
+        Self {
+            allow: None,
+            deny: Vec::new(),
+            favourites: Vec::new(),
+            definition_bytes: 64 * 1024,
+            found_bytes: 32 * 1024,
+        }
+    }
+}
+
+/// The tools that one conversation sees.
+///
+/// If the definitions of all tools exceed the budget, the model sees a tool that searches them, and the favourites;
+/// tools that it finds become visible. Once tools are deferred they stay so, and found tools are appended in the order
+/// in which they were found, so that the beginning of a model's prompt stays the same.
+///
+/// ```
+/// use mcp_proto::host::tools::{Catalogue, Conversation, ConversationSettings, ServerSettings, ToolIndex};
+/// use mcp_proto::host::tools::SearchRequest;
+/// use mcp_proto::schema::{Json, Tool};
+/// use serde_json::json;
+///
+/// let mut catalogue = Catalogue::default();
+/// catalogue.add_server("github", ServerSettings::default());
+/// let tool = |name| Tool::new(name, "A tool", json!({ "type": "object" }));
+/// catalogue.update("github", vec![tool("create_issue"), tool("list_branches")]);
+///
+/// let settings = ConversationSettings { definition_bytes: 50, ..ConversationSettings::default() };
+/// let mut conversation = Conversation::new(settings);
+/// let names = |conversation: &mut Conversation| -> Vec<String> {
+///     conversation.select(&catalogue).definitions().map(|tool| tool.name.to_owned()).collect()
+/// };
+/// assert_eq!(names(&mut conversation), ["mcp__search"]);
+///
+/// // The model calls `mcp__search`.
+/// let request = SearchRequest::from_arguments(&Json::from(json!({ "query": "issue" })))?;
+/// let results = conversation.search(&catalogue, &mut ToolIndex::default(), &request);
+/// assert_eq!(results.names, ["mcp__github__create_issue"]);
+/// assert_eq!(names(&mut conversation), ["mcp__search", "mcp__github__create_issue"]);
+/// # Ok::<(), mcp_proto::host::tools::InvalidSearchError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Conversation {
+    settings: ConversationSettings,
+    /// Names of found tools, the newest last.
+    found: VecDeque<String>,
+    deferring: bool,
+}
+
+/// The tools whose definitions a model is given.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Selection<'a> {
+    /// The tool that searches all others, if some are deferred.
+    pub search: Option<Tool>,
+    /// The shown tools.
+    pub tools: Vec<Entry<'a, Tool>>,
+    /// How many tools are deferred.
+    pub deferred: usize,
+}
+
+impl Selection<'_> {
+    /// The definitions for the model, that of the search tool first.
+    pub fn definitions(&self) -> impl Iterator<Item = ToolDefinition<'_>> {
+        let search = self.search.as_ref().map(|tool| Entry { name: &tool.name, server: "", item: tool });
+        search.into_iter().chain(self.tools.iter().copied()).map(Entry::definition)
+    }
+}
+
+impl Conversation {
+    /// Creates a conversation.
+    pub fn new(settings: ConversationSettings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// Whether the conversation may use the tool.
+    pub fn allows(&self, tool: Entry<'_, Tool>) -> bool {
+        let matches = |patterns: &[ToolPattern]| {
+            patterns.iter().any(|pattern| pattern.matches(tool.server, &tool.item.name))
+        };
+        self.settings.allow.as_deref().is_none_or(matches) && !matches(&self.settings.deny)
+    }
+
+    /// Finds the tool that the model calls by this name. A deferred tool can be called too.
+    ///
+    /// # Errors
+    /// If there is none, or the conversation may not use it.
+    pub fn tool<'a>(&self, catalogue: &'a Catalogue, name: &str) -> Result<Entry<'a, Tool>, LookupError> {
+        let tool = catalogue.tool(name)?;
+        if self.allows(tool) { Ok(tool) } else { Err(LookupError::Denied) }
+    }
+
+    /// Makes a tool visible, as if the model had found it: one that the user named, for example.
+    pub fn reveal(&mut self, name: &str) {
+        self.found.retain(|found| found != name);
+        if self.found.len() >= FOUND_TOOLS {
+            self.found.pop_front();
+        }
+        self.found.push_back(name.into());
+    }
+
+    /// Selects the tools for the next request to the model.
+    pub fn select<'a>(&mut self, catalogue: &'a Catalogue) -> Selection<'a> {
+        let size = |tool: &Entry<'a, Tool>| tool.definition().bytes();
+        let all: Vec<_> = catalogue.tools().filter(|tool| self.allows(*tool)).collect();
+        let total = all.iter().map(size).fold(0, usize::saturating_add);
+        self.deferring |= total > self.settings.definition_bytes;
+        if !self.deferring {
+            return Selection { search: None, tools: all, deferred: 0 };
+        }
+
+        let is_favourite = |tool: &Entry<'a, Tool>| {
+            self.settings.favourites.iter().any(|pattern| pattern.matches(tool.server, &tool.item.name))
+        };
+        let mut room = self.settings.definition_bytes;
+        let mut fits = |tool: &Entry<'a, Tool>| {
+            let rest = room.checked_sub(size(tool));
+            room = rest.unwrap_or(room);
+            rest.is_some()
+        };
+        let mut tools: Vec<_> = all.iter().copied().filter(|tool| is_favourite(tool) && fits(tool)).collect();
+        let mut others: BTreeMap<&str, _> = all.iter().map(|tool| (tool.name, *tool)).collect();
+        for favourite in &tools {
+            others.remove(favourite.name);
+        }
+
+        let mut found = Vec::new();
+        let mut bytes = 0_usize;
+        for tool in self.found.iter().rev().filter_map(|name| others.get(&**name)) {
+            bytes = bytes.saturating_add(size(tool));
+            if bytes > self.settings.found_bytes && !found.is_empty() {
+                break;
+            }
+            found.push(*tool);
+        }
+        tools.extend(found.into_iter().rev());
+
+        let deferred = all.len().saturating_sub(tools.len());
+        Selection { search: Some(search_tool(catalogue, &all)), tools, deferred }
+    }
+
+    /// Answers a call of the search tool. The tools that it finds become visible.
+    ///
+    /// The index is refreshed if the catalogue changed. One index serves all conversations of a catalogue.
+    pub fn search(
+        &mut self,
+        catalogue: &Catalogue,
+        index: &mut ToolIndex,
+        request: &SearchRequest,
+    ) -> SearchResults {
+        index.refresh(catalogue);
+        let limit = request.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
+        let hits = index.search(&request.query, limit, |name| self.tool(catalogue, name).is_ok());
+        let found: Vec<_> = hits.iter().filter_map(|hit| catalogue.tool(&hit.name).ok()).collect();
+        // The best is the newest.
+        found.iter().rev().for_each(|tool| self.reveal(tool.name));
+        SearchResults { names: found.iter().map(|tool| tool.name.into()).collect(), text: describe(&found) }
+    }
+}
+
+/// The search tool. Its description does not change as long as the servers are the same.
+fn search_tool(catalogue: &Catalogue, all: &[Entry<'_, Tool>]) -> Tool {
+    let mut servers: Vec<&str> = all.iter().map(|tool| tool.server).collect();
+    servers.sort_unstable();
+    servers.dedup();
+    let mut description = String::from(
+        "Finds tools of MCP servers by words of their names and descriptions, and makes them callable. \
+         Search before you conclude that there is no tool for something.",
+    );
+    for (index, server) in servers.iter().take(NAMED_SERVERS).enumerate() {
+        let before = if index == 0 { " Servers: " } else { ", " };
+        // A string takes any text.
+        let _ = write!(description, "{before}{}", SafeText::line(server));
+    }
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": {
+            "query": { "type": "string", "description": "Words, such as `create issue`" },
+            "limit": { "type": "integer", "description": "How many tools to find at most", "minimum": 1, "maximum": MAX_HITS },
+        },
+        "required": ["query"],
+    });
+    Tool::new(catalogue.scheme().search_name(), description, schema)
+}
+
+/// The found tools as a text for the model, which tells the words of the servers from those of the host.
+fn describe(found: &[Entry<'_, Tool>]) -> String {
+    if found.is_empty() {
+        return "No tool matches. Try other words, or fewer.".into();
+    }
+    let mut text =
+        format!("{} tools, callable from now on. Their servers wrote the quoted lines.\n", found.len());
+    for tool in found {
+        let description = prefix_of(tool.definition().description, DESCRIPTION_BYTES);
+        let quoted = QuotedText::new(description);
+        // A string takes any text.
+        let _ = write!(text, "\n{}\n{quoted}\n", tool.name);
+    }
+    text
+}
+
+/// The arguments of the search tool.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct SearchRequest {
+    /// The words.
+    pub query: String,
+    /// How many tools to find at most. Default 8; at most 20.
+    #[serde(default)]
+    pub limit: Option<usize>,
+}
+
+impl SearchRequest {
+    /// Reads the arguments of a call.
+    ///
+    /// # Errors
+    /// If they are not an object with a text `query`.
+    pub fn from_arguments(arguments: &Json) -> Result<Self, InvalidSearchError> {
+        arguments.decode().map_err(|_| InvalidSearchError)
+    }
+}
+
+/// Error: the arguments of the search tool are invalid. Its text is for the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidSearchError;
+
+impl fmt::Display for InvalidSearchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the arguments must be an object with a text `query` and, if wanted, an integer `limit`")
+    }
+}
+
+impl core::error::Error for InvalidSearchError {}
+
+/// The answer to a call of the search tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SearchResults {
+    /// Names of the found tools, the best first.
+    pub names: Vec<String>,
+    /// The answer for the model.
+    pub text: String,
+}
