@@ -5,6 +5,7 @@ mod catalogue;
 mod conversation;
 mod names;
 mod pins;
+mod results;
 mod search;
 
 use mcp_proto::host::tools::{Catalogue, ServerSettings, UpdateReport};

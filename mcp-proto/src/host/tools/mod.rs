@@ -6,6 +6,7 @@ mod digest;
 mod filter;
 mod name;
 mod pin;
+mod result;
 mod search;
 mod text;
 
@@ -20,5 +21,6 @@ pub use digest::Digest;
 pub use filter::{Glob, InvalidGlobError, ToolFilter, ToolPattern};
 pub use name::{InvalidSchemeError, NameScheme};
 pub use pin::{Change, ItemKind, Member, Pin, PinChange, PinPolicy, Pins};
+pub use result::{Author, Conversion, MessageConversion, ModelContent, ModelPart, ResultLimits, Spill};
 pub use search::{Hit, ToolIndex};
 pub use text::QuotedText;

@@ -10,6 +10,11 @@ pub(super) fn prefix_of(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }
 
+/// The longest end of the text of at most `bytes` bytes that splits no character.
+pub(super) fn suffix_of(text: &str, bytes: usize) -> &str {
+    text.get(text.ceil_char_boundary(text.len().saturating_sub(bytes))..).unwrap_or(text)
+}
+
 /// A server's text among the host's own words: every line begins with `> `, so that none can pass for the host's.
 ///
 /// Hidden and control characters are written as escapes, as by [`SafeText::block`].
