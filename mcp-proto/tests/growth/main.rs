@@ -84,6 +84,12 @@ fn authorization_takes_no_quadratic_time() {
     check(&shapes::auth::SHAPES, BYTES);
 }
 
+#[cfg(feature = "host")]
+#[test]
+fn host_takes_no_quadratic_time() {
+    check(&shapes::host::SHAPES, BYTES);
+}
+
 #[cfg(feature = "schema-validate")]
 #[test]
 fn validation_takes_no_quadratic_time() {

@@ -10,6 +10,8 @@ pub mod auth;
 pub mod client;
 #[cfg(feature = "http")]
 pub mod front;
+#[cfg(feature = "host")]
+pub mod host;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod schema;
@@ -48,6 +50,8 @@ pub fn all() -> Vec<Shape> {
     all.extend(front::SHAPES);
     #[cfg(feature = "auth")]
     all.extend(auth::SHAPES);
+    #[cfg(feature = "host")]
+    all.extend(host::SHAPES);
     #[cfg(feature = "schema-validate")]
     all.extend(validate::SHAPES);
     all
