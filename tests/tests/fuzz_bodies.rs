@@ -91,6 +91,17 @@ fn token_responses_are_decoded_or_rejected_and_never_panic() {
     run(fuzzing::token_answer);
 }
 
+/// C9.5
+#[test]
+fn names_of_different_tools_differ() {
+    run(fuzzing::host_names);
+}
+
+#[test]
+fn results_for_models_stay_within_their_limits() {
+    run(fuzzing::host_results);
+}
+
 /// The committed corpora, with every input that once failed.
 #[test]
 fn fuzz_targets_accept_the_committed_corpora() {
