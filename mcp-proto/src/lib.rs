@@ -22,7 +22,8 @@
 //! transport  how messages travel   newline stream · message channel · Streamable HTTP and HTTP+SSE
 //! auth       OAuth 2.1             authorization of HTTP requests: client and resource server
 //! front      async handles         Client, Server and Router on core::task (feature std): no executor, no spawn
-//! host       many servers          configuration of servers, approval of project servers (feature host)
+//! host       many servers          configuration, approval of project servers, starts and reconnections, tools for
+//!                                  models (feature host)
 //! ```
 //!
 //! A tool call enters each layer once on its way down and once on its way up. [`rpc`] encodes the request into the
@@ -79,11 +80,10 @@
 //! | `http` | no | the HTTP transports |
 //! | `seal` | no | servers whose handlers request input from 2026-07-28 clients, with sealed request states; the adapters enable it by default |
 //! | `auth` | no | OAuth over HTTP |
-//! | `host` | no | what an application with many servers needs: their configuration, and the user's approval of it |
+//! | `host` | no | `host`: many servers: their configuration and approval, when each is tried again, their tools for a model |
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
 //! | `schemars` | no | input schemas of typed tool handlers, derived from their argument types |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
-//! | `host` | no | `host`: the tools of many servers, named, filtered, pinned, searched and shown to a model |
 //! | `testing` | no | `testing`: a router and a client, or two machines, on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |
 //!

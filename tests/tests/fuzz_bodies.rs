@@ -105,13 +105,15 @@ fn results_for_models_stay_within_their_limits() {
 /// The committed corpora, with every input that once failed.
 #[test]
 fn fuzz_targets_accept_the_committed_corpora() {
-    let targets: [(&str, Body); 14] = [
+    let targets: [(&str, Body); 16] = [
         ("challenge", fuzzing::challenge),
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
         ("fetch_policy", fuzzing::fetch_policy),
         ("header", fuzzing::header),
         ("host_config", fuzzing::host_config),
+        ("host_names", fuzzing::host_names),
+        ("host_results", fuzzing::host_results),
         ("http_client", fuzzing::http_client),
         ("http_server", fuzzing::http_server),
         ("lines", fuzzing::lines),

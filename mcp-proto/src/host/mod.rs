@@ -1,9 +1,14 @@
-//! What an application with many servers needs around its clients: which servers there are, and whether the user has
-//! approved them. Nothing here reads a file, a variable or a clock, starts a process or opens a connection.
+//! What an application with many servers needs around its clients: which servers there are, whether the user has
+//! approved them, when each is started and tried again, and what a model is shown of them. Nothing here reads a file, a
+//! variable or a clock, starts a process or opens a connection.
 //!
 //! - [`config`]: the configuration files of the known applications, read into typed entries with an error for each
 //!   entry that is wrong; variables and secrets that are looked up when a server starts; two configurations compared.
 //! - [`consent`]: the servers that a project names start only after the user has approved exactly what would run.
+//! - [`control`]: the state machine that decides when each server is started, tried again or given up, and when calls
+//!   are sent.
+//! - [`tools`]: the tools, prompts and resources of all servers under names that never change their meaning, with
+//!   filters, pins and search, and their results as a model reads them.
 //!
 //! ```
 //! use mcp_proto::host::config::{Answers, Config, ConfigFile, ResolvedSpec, Source};
