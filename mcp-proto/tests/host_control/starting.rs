@@ -57,25 +57,25 @@ fn start_that_takes_too_long_is_ended_and_tried_again() {
 
 #[test]
 fn server_that_needs_approval_starts_only_once_it_is_given() {
-    let content = Fingerprint::of_text("content");
+    let approved = content("content");
     let mut policy = local("a");
-    policy.approval = Some(content);
+    policy.approval = Some(approved);
     let mut host = Host::new([("project", policy)]);
-    assert_eq!(host.actions(), [Action::AskApproval { server: id("project"), content }]);
+    assert_eq!(host.actions(), [Action::AskApproval { server: id("project"), content: approved }]);
     assert!(host.events().contains(&Event::Ready));
     let refused = host.plane.call(host.now, id("project"), CallOptions::default());
     assert_eq!(refused, Err(CallRefusal::Unavailable(Status::Unapproved)));
 
-    host.plane.handle_approval(host.now, id("project"), Fingerprint::of_text("other"), true);
-    host.plane.handle_approval(host.now, id("project"), content, false);
+    host.plane.handle_approval(host.now, id("project"), content("other"), true);
+    host.plane.handle_approval(host.now, id("project"), approved, false);
     host.advance(3600 * SECOND);
     assert_eq!(host.actions(), []);
 
-    host.plane.handle_approval(host.now, id("project"), content, true);
+    host.plane.handle_approval(host.now, id("project"), approved, true);
     let generation = host.connected("project");
 
     // Another content is not approved.
-    policy.approval = Some(Fingerprint::of_text("changed"));
+    policy.approval = Some(content("changed"));
     host.configure([("project", policy)]);
     assert_eq!(host.actions(), [Action::Disconnect { server: id("project"), generation }]);
     host.ended("project", generation, None);

@@ -35,18 +35,17 @@
 //! as it may have been executed. No call moves to another server.
 //!
 //! ```
-//! use core::time::Duration;
 //! use mcp_proto::Instant;
-//! use mcp_proto::host::config::{Fingerprint, ServerId};
+//! use mcp_proto::host::config::{ServerEntry, ServerSpec, TimeoutOverrides};
 //! use mcp_proto::host::control::{
-//!     Action, CallOptions, CallOutcome, ControlConfig, ControlPlane, Delivery, Event, Location, ServerPolicy,
+//!     Action, CallOptions, CallOutcome, ControlConfig, ControlPlane, Delivery, Event, ServerPolicy,
 //! };
 //!
-//! # fn fingerprint() -> Fingerprint { Fingerprint::of_text("npx server-files") }
-//! let files = ServerId::user("files");
+//! let entry = ServerEntry::user("files", ServerSpec::stdio("mcp-files", ["/srv"]));
+//! let files = entry.id();
 //! let now = Instant::ORIGIN;
 //! let mut host = ControlPlane::new(ControlConfig::default());
-//! host.configure(now, [(files, ServerPolicy::new(fingerprint(), Location::Local))]);
+//! host.configure(now, [(files, ServerPolicy::new(&entry, &TimeoutOverrides::default()))]);
 //!
 //! // The call waits for its server.
 //! let call = host.call(now, files, CallOptions::default())?;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::backoff::Backoff;
-use crate::host::config::Fingerprint;
+use crate::host::config::{Fingerprint, Scope, ServerEntry, TimeoutOverrides, TransportSpec};
 
 /// The times and limits of a [`ControlPlane`](super::ControlPlane), the same for all its servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,17 +78,24 @@ pub struct ServerPolicy {
 }
 
 impl ServerPolicy {
-    /// An enabled server that starts at once.
-    pub const fn new(connection: Fingerprint, location: Location) -> Self {
+    /// What the entry configures, with the timeouts of the environment. A project's entry needs approval of all that it
+    /// means. A lazy server is stopped after 5 minutes without use.
+    pub fn new(entry: &ServerEntry, overrides: &TimeoutOverrides) -> Self {
+        let spec = entry.spec();
+        let timeouts = spec.timeouts(overrides);
+        let location = match spec.transport {
+            TransportSpec::Stdio(_) => Location::Local,
+            TransportSpec::Http(_) => Location::Remote,
+        };
         Self {
-            connection,
+            connection: entry.connection(),
             location,
-            enabled: true,
-            approval: None,
-            required: false,
-            lazy: None,
-            start_timeout: Duration::from_secs(30),
-            call_timeout: Duration::from_secs(30),
+            enabled: spec.enabled,
+            approval: (entry.source().scope == Scope::Project).then(|| entry.meaning()),
+            required: spec.required,
+            lazy: spec.lazy.then_some(Duration::from_secs(300)),
+            start_timeout: timeouts.start.unwrap_or(Duration::MAX),
+            call_timeout: timeouts.call.unwrap_or(Duration::MAX),
         }
     }
 }
