@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use mcp_proto::Bytes;
-use mcp_proto::adapter::{Entropy, SystemClock};
+use mcp_proto::adapter::{Clock, Entropy, SystemClock};
 use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use mcp_proto::front::{self, NoArguments, Router};
 use mcp_proto::schema::{ServerCapability, Tool};
 use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
+use mcp_proto::{Bytes, Instant, UnixTime};
 use measure::{heap_growth, measure};
 use serde_json::{Value, json};
 
@@ -83,7 +83,12 @@ fn memory() -> [(&'static str, u64); 4] {
     let mut web = HttpBench::new();
     // The tables grow in steps: measure only after a first batch.
     let first: Vec<String> = (0..SESSIONS).map(|_| web.open()).collect();
-    let (sessions, more) = heap_growth(|| (0..SESSIONS).map(|_| web.open()).collect::<Vec<String>>());
+    web.pause();
+    let (sessions, more) = heap_growth(|| {
+        let more = (0..SESSIONS).map(|_| web.open()).collect::<Vec<String>>();
+        web.pause();
+        more
+    });
     // Subtract the benchmark's own list of ids.
     let sessions = sessions - SESSIONS * (24 + 32);
     let (streams, open) = heap_growth(|| more.iter().map(|session| web.get(session)).collect::<Vec<_>>());
@@ -103,6 +108,24 @@ fn memory() -> [(&'static str, u64); 4] {
 struct HttpBench {
     server: HttpServer,
     driver: HttpServerDriver,
+    clock: Arc<AdvancedClock>,
+}
+
+/// The system's clock, advanced by a number of seconds.
+#[derive(Default)]
+struct AdvancedClock {
+    system: SystemClock,
+    seconds: AtomicU64,
+}
+
+impl Clock for AdvancedClock {
+    fn now(&self) -> Instant {
+        self.system.now() + Duration::from_secs(self.seconds.load(Ordering::Relaxed))
+    }
+
+    fn unix_time(&self) -> UnixTime {
+        self.system.unix_time()
+    }
 }
 
 struct CountingEntropy(AtomicU64);
@@ -175,8 +198,15 @@ impl HttpBench {
         let mut config = HttpServerConfig::new(router.config());
         config.session_idle = Duration::from_secs(3600);
         let entropy = Arc::new(CountingEntropy(AtomicU64::new(0)));
-        let (server, driver) = http_server(router, config, Arc::new(SystemClock::new()), entropy);
-        Self { server, driver }
+        let clock = Arc::new(AdvancedClock::default());
+        let (server, driver) = http_server(router, config, clock.clone(), entropy);
+        Self { server, driver, clock }
+    }
+
+    /// Lets the sessions become idle.
+    fn pause(&mut self) {
+        self.clock.seconds.fetch_add(2, Ordering::Relaxed);
+        self.turn();
     }
 
     fn exchange<const N: usize>(

@@ -120,6 +120,12 @@ impl<T> NotificationQueue<T> {
         !(self.is_running || self.waiting.is_empty())
     }
 
+    /// Whether no notification waits and no handler is running.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_running && self.waiting.is_empty()
+    }
+
     /// Takes the next notification for its handler, unless one is running.
     pub(super) fn begin(&mut self) -> Option<(Notification, T)> {
         if self.is_running {

@@ -102,6 +102,11 @@ impl<C, M: ?Sized> Shared<C, M> {
         result
     }
 
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// The time.
     pub(crate) fn now(&self) -> Instant {
         self.clock.now()

@@ -94,6 +94,11 @@ impl Batches {
         Some(answers)
     }
 
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
     /// The size in bytes of the collected answers.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes

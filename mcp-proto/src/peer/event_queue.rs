@@ -120,6 +120,12 @@ impl<E: MakeOwned> EventQueue<E> {
         self.events.is_empty()
     }
 
+    /// Whether the queue is empty, and no dropped event is unreported.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_empty() && self.dropped == 0
+    }
+
     /// The number of events dropped since the last call, if any.
     pub(crate) fn take_dropped(&mut self) -> Option<u64> {
         Some(core::mem::take(&mut self.dropped)).filter(|&dropped| dropped > 0)

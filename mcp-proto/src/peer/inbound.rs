@@ -55,6 +55,18 @@ impl<T> Inbound<T> {
         handle
     }
 
+    /// The number of the next handle.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Makes `next` the number of the next handle, unless that is higher already.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(crate) fn skip_to(&mut self, next: u64) {
+        self.next = self.next.max(next);
+    }
+
     pub(crate) fn insert(&mut self, id: Id, value: T) -> Result<InboundId, InsertError> {
         if self.handles.contains_key(&id) {
             return Err(InsertError::Duplicate);

@@ -144,6 +144,12 @@ impl<K: Ord + Copy, R> ProgressPacer<K, R> {
         Some((key, report))
     }
 
+    /// Whether no request has had reports.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.paced.as_ref().is_none_or(|paced| paced.requests.is_empty())
+    }
+
     /// Removes all requests.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(self.rate);

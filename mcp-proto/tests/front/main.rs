@@ -26,6 +26,7 @@ mod handlers;
 mod http_broadcasts;
 mod http_budget;
 mod http_closing;
+mod http_idle;
 mod http_modern;
 mod http_sessions;
 mod http_stateless;

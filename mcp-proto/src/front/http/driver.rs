@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 
 use super::service::Service;
 use super::session::{SessionCell, SessionMachine};
@@ -16,6 +17,10 @@ use crate::front::signal::{TaskWaker, Wakers};
 use crate::front::tasks::TaskRunner;
 use crate::front::{HandlerMode, SendHandlers};
 use crate::transport::http::server::SessionId;
+
+/// How long a session without open streams and requests stays as it is, before it gives up what an idle session does
+/// not need: long enough that a client which sends one request after another does not notice.
+const IDLE_DELAY: Duration = Duration::from_secs(1);
 
 /// Drives the legacy sessions and the tasks of an HTTP server.
 ///
@@ -39,7 +44,8 @@ pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
 
 struct SessionRun<H: HandlerMode> {
     cell: Arc<SessionCell>,
-    driver: ServerDriver<SessionMachine, H>,
+    /// `None` while the session is idle.
+    driver: Option<Box<ServerDriver<SessionMachine, H>>>,
     state: Arc<TaskWaker<SessionId>>,
     waker: Waker,
     deadline: Option<Instant>,
@@ -99,24 +105,14 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         [of_sessions, of_tasks].into_iter().flatten().min()
     }
 
-    fn session_driver(&self, cell: &SessionCell) -> ServerDriver<SessionMachine, H> {
-        let Self { service, router, .. } = self;
-        ServerDriver::new(
-            cell.shared().clone(),
-            service.entropy.clone(),
-            router.clone(),
-            service.task_service.clone(),
-        )
-    }
-
     /// Adds new sessions, which are polled next.
     fn start(&mut self, arrivals: Vec<Arc<SessionCell>>) {
         for cell in arrivals {
             let id = cell.id();
             let state = TaskWaker::new(id, self.service.session_signal.clone());
-            let driver = self.session_driver(&cell);
             let waker = Waker::from(state.clone());
-            self.sessions.insert(id, Box::new(SessionRun { cell, driver, state, waker, deadline: None }));
+            self.sessions
+                .insert(id, Box::new(SessionRun { cell, driver: None, state, waker, deadline: None }));
             self.run(id, self.service.is_closing());
         }
     }
@@ -129,10 +125,14 @@ impl<H: HandlerMode> HttpServerDriver<H> {
             self.timers.remove(&(deadline, id));
         }
         let mut cx = Context::from_waker(&running.waker);
-        let mut idle_since = None;
-        let polled = running.driver.poll(&mut cx, |machine, now| {
+        let driver = running
+            .driver
+            .get_or_insert_with(|| Box::new(session_driver(&self.service, &self.router, &running.cell)));
+        let (mut idle_since, mut is_due) = (None, false);
+        let polled = driver.poll(&mut cx, |machine, now| {
             let turned = machine.advance(now, closing);
             idle_since = machine.session.idle_since();
+            is_due = idle_since.is_some_and(|since| since + IDLE_DELAY <= now);
             turned
         });
         if polled.is_ready() {
@@ -141,7 +141,15 @@ impl<H: HandlerMode> HttpServerDriver<H> {
             self.service.forget(id);
             return;
         }
-        running.deadline = running.driver.next_timeout();
+        running.deadline = driver.next_timeout();
+        if is_due {
+            if running.cell.deactivate() {
+                running.driver = None;
+            }
+        } else if let Some(since) = idle_since {
+            let until_idle = since + IDLE_DELAY;
+            running.deadline = Some(running.deadline.map_or(until_idle, |deadline| deadline.min(until_idle)));
+        }
         self.timers.extend(running.deadline.map(|deadline| (deadline, id)));
         self.service.set_idle(id, idle_since);
         // Later changes call the stored waker. Changes before it was stored would be missed.
@@ -151,15 +159,28 @@ impl<H: HandlerMode> HttpServerDriver<H> {
     }
 }
 
+fn session_driver<H: HandlerMode>(
+    service: &Service,
+    router: &ServedRouter<H>,
+    cell: &SessionCell,
+) -> ServerDriver<SessionMachine, H> {
+    let (entropy, tasks) = (service.entropy.clone(), service.task_service.clone());
+    ServerDriver::new(cell.activate(), entropy, router.clone(), tasks)
+}
+
 impl<H: HandlerMode> Drop for HttpServerDriver<H> {
     fn drop(&mut self) {
         for cell in self.service.refuse_sessions() {
             self.service.forget(cell.id());
-            drop(self.session_driver(&cell));
+            drop(session_driver(&self.service, &self.router, &cell));
         }
         while let Some((id, running)) = self.sessions.pop_first() {
             running.state.retire();
             self.service.forget(id);
+            if running.driver.is_none() {
+                // Without a driver, the session would go on if a request has it.
+                drop(session_driver(&self.service, &self.router, &running.cell));
+            }
         }
     }
 }

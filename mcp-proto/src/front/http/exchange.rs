@@ -8,7 +8,7 @@ use core::task::{Context, Poll, Waker};
 use super::modern_exchange::ModernExchange;
 use super::posted_handler::PostedHandler;
 use super::service::Service;
-use super::session::SessionCell;
+use super::session::{SessionCell, StreamReader};
 use crate::front::handler::caller::Caller;
 use crate::front::handler::caller_access::CallerAccess;
 use crate::front::handler::notification_context::NotificationContext;
@@ -18,8 +18,8 @@ use crate::peer::Principal;
 use crate::quota::QuotaOwner;
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::server::{
-    Chunk, ConnectionId, HttpResponse, PostOutcome, RequestHead, RequestIntake, RequestRoute, ResponseHead,
-    Session, SessionId,
+    Chunk, HttpResponse, PostOutcome, RequestHead, RequestIntake, RequestRoute, ResponseHead, Session,
+    SessionId,
 };
 use crate::{Bytes, Instant};
 
@@ -61,18 +61,6 @@ enum Stage<H: HandlerMode> {
     Notification(PostedHandler<H>),
     Stream(StreamReader),
     Over,
-}
-
-/// A reader of a session's stream; dropping it disconnects the reader.
-struct StreamReader {
-    cell: Arc<SessionCell>,
-    connection: ConnectionId,
-}
-
-impl Drop for StreamReader {
-    fn drop(&mut self) {
-        self.cell.leave(self.connection);
-    }
 }
 
 impl<H: HandlerMode> HttpExchange<H> {
@@ -188,7 +176,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                 }
                 Poll::Pending => Poll::Pending,
             },
-            Stage::Stream(StreamReader { cell, connection }) => cell.poll_head(*connection, cx),
+            Stage::Stream(reader) => reader.poll_head(cx),
             Stage::Answer(answer) => {
                 let head = answer.head();
                 self.stage = Stage::Body(mem::take(&mut answer.body));
@@ -208,7 +196,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                 Chunk::Pending => Poll::Pending,
                 Chunk::End => Poll::Ready(None),
             }),
-            Stage::Stream(StreamReader { cell, connection }) => cell.poll_body(*connection, cx),
+            Stage::Stream(reader) => reader.poll_body(cx),
             Stage::Body(rest) => {
                 let rest = mem::take(rest);
                 Poll::Ready((!rest.is_empty()).then_some(rest))
@@ -285,7 +273,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                     Some(cell) => match cell.post(post, self.caller.clone()) {
                         PostOutcome::Answer(answer) => Stage::Answer(answer),
                         PostOutcome::Connection(connection) => {
-                            Stage::Stream(StreamReader { cell, connection })
+                            Stage::Stream(StreamReader::new(&cell, connection))
                         }
                     },
                     None => Stage::Answer(HttpResponse::unknown_session(post.request_id())),
@@ -294,7 +282,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             RequestRoute::Listen { id, last_event } => match self.session(id) {
                 Some(cell) => {
                     match cell.with_session(|session, now| session.listen(now, last_event.as_deref())) {
-                        Ok(connection) => Stage::Stream(StreamReader { cell, connection }),
+                        Ok(connection) => Stage::Stream(StreamReader::new(&cell, connection)),
                         Err(answer) => Stage::Answer(answer),
                     }
                 }
@@ -307,7 +295,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             RequestRoute::LegacyEvents => {
                 let (owner, principal) = (self.owner().clone(), self.principal.clone());
                 match self.service.open_legacy_session(owner, principal) {
-                    Ok((cell, connection)) => Stage::Stream(StreamReader { cell, connection }),
+                    Ok((cell, connection)) => Stage::Stream(StreamReader::new(&cell, connection)),
                     Err(answer) => Stage::Answer(answer),
                 }
             }

@@ -57,6 +57,10 @@ impl Mailbox {
         }
     }
 
+    pub(super) fn signal(&self) -> &Arc<Signal> {
+        &self.signal
+    }
+
     /// Whether changes or messages are pending.
     pub(super) fn has_changes(&self) -> bool {
         !lock(&self.changes).is_empty() || !lock(&self.broadcasts).is_empty()
@@ -195,6 +199,9 @@ impl Hub {
     }
 }
 
+/// The key of a subscriber that was moved away. The keys count from 0, so no other has it.
+const NO_SUBSCRIBER: u64 = u64::MAX;
+
 /// A subscriber, which is removed when dropped.
 pub(super) struct Subscriber {
     hub: Arc<Hub>,
@@ -206,6 +213,13 @@ pub(super) struct Subscriber {
 impl Subscriber {
     pub(super) fn mailbox(&self) -> &Arc<Mailbox> {
         &self.mailbox
+    }
+
+    /// Moves the subscriptions to a new value; this one has none afterwards.
+    pub(super) fn take(&mut self) -> Self {
+        let key = core::mem::replace(&mut self.key, NO_SUBSCRIBER);
+        let topics = core::mem::take(&mut self.topics);
+        Self { hub: self.hub.clone(), key, mailbox: self.mailbox.clone(), topics }
     }
 
     /// Subscribes to another topic.

@@ -2,23 +2,31 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::mem;
 use core::task::{Context, Poll, Waker};
+use std::sync::Mutex;
 
 use super::hub::{Hub, Mailbox, Subscriber, deliver};
 use crate::front::Clock;
 use crate::front::handler::caller::Caller;
 use crate::front::server::ServerCore;
 use crate::front::shared::{Core as _, Shared};
-use crate::front::signal::Wakers;
+use crate::front::signal::{Wakers, lock};
 use crate::inline_map::InlineMap;
 use crate::peer::server::{self, Server, ServerLoan, ServerTransport};
 use crate::peer::{Denial, InboundId, LostReason, Principal};
 use crate::quota::QuotaOwner;
 use crate::rpc::ErrorObject;
 use crate::transport::http::server::{
-    Chunk, ConnectionId, Post, PostOutcome, ResponseHead, Session, SessionId,
+    Chunk, ConnectionId, IdleSession, Post, PostOutcome, ResponseHead, Session, SessionId,
 };
 use crate::{Bytes, Instant};
+
+/// The connection of a session, which its driver and its streams share.
+pub(super) type ActiveSession = Shared<ServerCore, SessionMachine>;
+
+/// The references to an active session that is not in use: those of its cell, and the two of its driver.
+const UNUSED_REFERENCES: usize = 3;
 
 /// A session in the session table.
 pub(super) struct SessionCell {
@@ -28,7 +36,19 @@ pub(super) struct SessionCell {
     /// The principal that it belongs to.
     principal: Option<Principal>,
     mailbox: Arc<Mailbox>,
-    shared: Arc<Shared<ServerCore, SessionMachine>>,
+    state: Mutex<CellState>,
+}
+
+enum CellState {
+    Active(Arc<ActiveSession>),
+    /// Nothing is in progress, and the session takes little memory.
+    Idle(Box<IdleCell>),
+}
+
+struct IdleCell {
+    session: IdleSession,
+    subscriber: Subscriber,
+    clock: Arc<dyn Clock>,
 }
 
 impl SessionCell {
@@ -41,20 +61,10 @@ impl SessionCell {
         principal: Option<Principal>,
     ) -> Arc<Self> {
         session.at(clock.now()).set_principal(principal.clone());
-        let signal = Arc::default();
-        let subscriber = hub.add_session(&signal);
+        let subscriber = hub.add_session(&Arc::default());
         let mailbox = subscriber.mailbox().clone();
-        let machine = SessionMachine {
-            session,
-            subscriber,
-            wakers: None,
-            waiting: InlineMap::new(),
-            closing: false,
-            deadline: None,
-        };
-        let core = ServerCore::default();
-        let shared = Arc::new(Shared::with_signal(signal, core, machine, clock));
-        Arc::new(Self { id, owner, principal, mailbox, shared })
+        let state = Mutex::new(CellState::Active(activate(session, subscriber, clock)));
+        Arc::new(Self { id, owner, principal, mailbox, state })
     }
 
     pub(super) fn id(&self) -> SessionId {
@@ -69,8 +79,40 @@ impl SessionCell {
         self.principal.as_ref()
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared<ServerCore, SessionMachine>> {
-        &self.shared
+    /// The active session; an idle one becomes active.
+    pub(super) fn activate(&self) -> Arc<ActiveSession> {
+        let mut state = lock(&self.state);
+        match &mut *state {
+            CellState::Active(active) => active.clone(),
+            CellState::Idle(idle) => {
+                let session = Session::from_idle(&mut idle.session);
+                let active = activate(session, idle.subscriber.take(), idle.clock.clone());
+                *state = CellState::Active(active.clone());
+                active
+            }
+        }
+    }
+
+    /// Makes the session idle, if only its driver has it and nothing is in progress. The driver is then of no use.
+    pub(super) fn deactivate(&self) -> bool {
+        let mut state = lock(&self.state);
+        let CellState::Active(active) = &*state else { return false };
+        // All others have a reference of their own, which they get from here, under the lock.
+        if Arc::strong_count(active) > UNUSED_REFERENCES {
+            return false;
+        }
+        let taken = active.update(|core, machine, _| {
+            if !core.is_idle() {
+                return None;
+            }
+            Some((machine.session.take_idle()?, machine.subscriber.take()))
+        });
+        let Some((session, subscriber)) = taken else { return false };
+        let idle = IdleCell { session, subscriber, clock: active.clock().clone() };
+        let before = mem::replace(&mut *state, CellState::Idle(Box::new(idle)));
+        drop(state);
+        drop(before);
+        true
     }
 
     /// Whether changes arrived after the session was last polled.
@@ -80,23 +122,23 @@ impl SessionCell {
 
     /// Schedules the session to be polled by the driver.
     pub(super) fn notify(&self) {
-        self.shared.signal().notify();
+        self.mailbox.signal().notify();
     }
 
     /// Runs `act` on the session, and wakes the driver to carry out the result.
     pub(super) fn with_session<R>(&self, act: impl FnOnce(&mut Session, Instant) -> R) -> R {
-        self.shared.command(|_, machine, now, _| act(&mut machine.session, now))
+        self.activate().command(|_, machine, now, _| act(&mut machine.session, now))
     }
 
     /// Handles a message that the client posted.
     pub(super) fn post(&self, post: Post, caller: Caller) -> PostOutcome {
-        self.shared
+        self.activate()
             .command(|core, machine, now, wakers| {
                 core.caller = caller;
                 let outcome = machine.session.handle_post(now, post);
                 // The requests of the post take them; the session does not keep them.
                 core.drain(machine, wakers);
-                (outcome, core::mem::take(&mut core.caller.attachments))
+                (outcome, mem::take(&mut core.caller.attachments))
             })
             .0
     }
@@ -105,49 +147,73 @@ impl SessionCell {
     pub(super) fn end(&self) {
         self.with_session(|session, now| session.at(now).abort(LostReason::LimitExceeded));
     }
+}
 
-    // --- Streams ---
+fn activate(session: Session, subscriber: Subscriber, clock: Arc<dyn Clock>) -> Arc<ActiveSession> {
+    let signal = subscriber.mailbox().signal().clone();
+    let machine = SessionMachine {
+        session,
+        subscriber,
+        wakers: None,
+        waiting: InlineMap::new(),
+        closing: false,
+        deadline: None,
+    };
+    Arc::new(Shared::with_signal(signal, ServerCore::default(), machine, clock))
+}
 
-    pub(super) fn poll_head(&self, connection: ConnectionId, cx: &mut Context<'_>) -> Poll<ResponseHead> {
-        self.poll(connection, cx, |session, _| session.poll_head(connection))
+/// A reader of a session's stream; dropping it disconnects the reader.
+pub(super) struct StreamReader {
+    session: Arc<ActiveSession>,
+    connection: ConnectionId,
+}
+
+impl StreamReader {
+    /// Creates the reader of a connection that is open.
+    pub(super) fn new(cell: &SessionCell, connection: ConnectionId) -> Self {
+        Self { session: cell.activate(), connection }
     }
 
-    pub(super) fn poll_body(&self, connection: ConnectionId, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        self.poll(connection, cx, |session, now| match session.poll_body(now, connection) {
+    pub(super) fn poll_head(&self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
+        self.poll(cx, |session, _| session.poll_head(self.connection))
+    }
+
+    pub(super) fn poll_body(&self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.poll(cx, |session, now| match session.poll_body(now, self.connection) {
             Chunk::Bytes(bytes) => Some(Some(bytes)),
             Chunk::End => Some(None),
             Chunk::Pending => None,
         })
     }
 
-    /// Polls a stream with `take`; if it has no output, stores the reader's waker under the same lock.
+    /// Polls the stream with `take`; if it has no output, stores the reader's waker under the same lock.
     fn poll<R>(
         &self,
-        connection: ConnectionId,
         cx: &mut Context<'_>,
         take: impl FnOnce(&mut Session, Instant) -> Option<R>,
     ) -> Poll<R> {
         let left = cx.waker().clone();
-        let (taken, late) = self.shared.with(|_, machine, now, wakers| {
+        let (taken, late) = self.session.with(|_, machine, now, wakers| {
             let taken = take(&mut machine.session, now);
             if taken.is_some() {
                 wakers.discard(Some(left));
             } else {
-                wakers.discard(machine.waiting.insert(connection, left));
+                wakers.discard(machine.waiting.insert(self.connection, left));
             }
             (taken, machine.is_late())
         });
         if late {
-            self.notify();
+            self.session.signal().notify();
         }
         taken.map_or(Poll::Pending, Poll::Ready)
     }
+}
 
-    /// Handles the disconnect of a stream's reader.
-    pub(super) fn leave(&self, connection: ConnectionId) {
-        self.shared.command(|_, machine, now, wakers| {
-            wakers.discard(machine.waiting.remove(&connection));
-            machine.session.handle_disconnect(now, connection);
+impl Drop for StreamReader {
+    fn drop(&mut self) {
+        self.session.command(|_, machine, now, wakers| {
+            wakers.discard(machine.waiting.remove(&self.connection));
+            machine.session.handle_disconnect(now, self.connection);
         });
     }
 }

@@ -77,6 +77,15 @@ impl ServerCore {
         self.take_work()
     }
 
+    /// Whether no request is active and no handler has work.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.closed.is_none()
+            && self.active.is_empty()
+            && self.work.is_empty()
+            && self.notifications.as_ref().is_none_or(|queue| queue.is_idle())
+    }
+
     pub(crate) fn take_work(&mut self) -> InlineQueue<ServerWork> {
         core::mem::take(&mut self.work)
     }

@@ -14,6 +14,8 @@ mod dispatch;
 mod embedded_resources;
 mod event;
 mod extensions;
+#[cfg(feature = "http")]
+mod idle;
 mod input_rules;
 mod known_meta;
 mod notify;
@@ -63,6 +65,8 @@ pub use view::ServerCommands;
 
 pub(crate) use admit::unsupported_version;
 pub(crate) use commands::adapt_error;
+#[cfg(feature = "http")]
+pub(crate) use idle::IdleServer;
 pub(crate) use input_rules::{check_content, check_page_url, required_capabilities};
 pub(crate) use prepared_config::PreparedConfig;
 pub(crate) use progress::exceeds;

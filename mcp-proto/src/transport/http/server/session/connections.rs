@@ -145,6 +145,21 @@ impl Connections {
         self.setup.config().server.write_timeout
     }
 
+    /// Whether there are no connections, nor any that a reader has yet to look at.
+    pub(super) fn is_unused(&self) -> bool {
+        self.table.open.is_empty() && self.table.readable.is_empty()
+    }
+
+    /// The id of the next connection.
+    pub(super) fn next_id(&self) -> ConnectionId {
+        ConnectionId(self.next)
+    }
+
+    /// Makes `next` the id of the next connection, unless that is higher already.
+    pub(super) fn skip_to(&mut self, next: ConnectionId) {
+        self.next = self.next.max(next.0);
+    }
+
     /// Opens a connection fed by `stream`. Its first keep-alive is due after `patience`.
     pub(super) fn open(&mut self, stream: u64, patience: Duration, now: Instant) -> ConnectionId {
         let id = ConnectionId(self.next);

@@ -2,6 +2,7 @@
 
 mod connections;
 mod event_store;
+mod idle;
 mod streams;
 
 use alloc::boxed::Box;
@@ -26,6 +27,7 @@ use super::route::PostContent;
 use super::{LegacyPaths, Post, SessionId, Setup};
 
 pub use connections::ConnectionId;
+pub(crate) use idle::IdleSession;
 use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
 /// Why a request with the id of an unanswered request is refused.

@@ -18,6 +18,7 @@
 //! | one JSON value | if it was undecided to the end |
 //! | an event stream | otherwise |
 
+mod idle;
 mod memory;
 mod outbox;
 mod table;
@@ -44,6 +45,7 @@ use crate::transport::http::server::response::{
     Chunk, HttpResponse, ResponseHead, json_head, shrink, stream_head,
 };
 use crate::transport::http::server::{BodyKind, Setup};
+pub(super) use idle::IdleStreams;
 use table::StreamTable;
 
 /// The stream of messages that belong to no request.
