@@ -10,6 +10,7 @@
 //! Any invalid state or answer ends the request: the handler is dropped, and cannot continue without the input that it
 //! requested.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -53,7 +54,7 @@ pub(in crate::front) struct InputRounds {
 struct RoundsState {
     phase: Phase,
     /// The reply that replaces the handler's.
-    override_reply: Option<RoundReply>,
+    override_reply: Option<Box<RoundReply>>,
     /// The pending check whether the state was used before.
     claim: Option<SendFuture<Result<StateUse, HandlerError>>>,
     /// Whether the handler is being polled: a change from any other task must have it polled again.
@@ -65,8 +66,8 @@ struct RoundsState {
 enum Phase {
     #[default]
     Untouched,
-    Checking(Round),
-    Open(Round),
+    Checking(Box<Round>),
+    Open(Box<Round>),
     Over,
 }
 
@@ -228,7 +229,7 @@ impl InputRounds {
             let mut inner = lock(&self.inner);
             match &mut inner.phase {
                 Phase::Open(round) if !round.wanted.is_empty() && round.running_once == 0 => {
-                    let round = core::mem::take(round);
+                    let round = core::mem::take(&mut **round);
                     inner.phase = Phase::Over;
                     wakers.wake_all(&mut inner.waiters);
                     Some(round)
@@ -250,7 +251,7 @@ impl InputRounds {
         };
         drop(phase);
         wakers.release();
-        refused
+        refused.map(|refused| *refused)
     }
 
     // --- States ---
@@ -262,7 +263,7 @@ impl InputRounds {
             let mut inner = lock(&self.inner);
             let Phase::Untouched = inner.phase else { return };
             // Other waiters wait until the state is open.
-            inner.phase = Phase::Checking(Round::default());
+            inner.phase = Phase::Checking(Box::default());
         }
         let opened = self.read_attempt(now, request.principal());
         let claim = match (&opened, &self.sealing.single_use) {
@@ -277,11 +278,11 @@ impl InputRounds {
             let mut inner = lock(&self.inner);
             match opened {
                 Ok(AttemptStart { round, .. }) if claim.is_some() => {
-                    inner.phase = Phase::Checking(round);
+                    inner.phase = Phase::Checking(Box::new(round));
                     inner.claim = claim;
                 }
-                Ok(AttemptStart { round, .. }) => inner.phase = Phase::Open(round),
-                Err(error) => inner.override_reply = Some(RoundReply::Error(error)),
+                Ok(AttemptStart { round, .. }) => inner.phase = Phase::Open(Box::new(round)),
+                Err(error) => inner.override_reply = Some(Box::new(RoundReply::Error(error))),
             }
             wakers.wake_all(&mut inner.waiters);
         }
@@ -331,17 +332,17 @@ impl InputRounds {
                     }
                 }
                 Ok(StateUse::Repeated) => {
-                    inner.override_reply =
-                        Some(RoundReply::Error(invalid("the request state was used before")));
+                    let error = invalid("the request state was used before");
+                    inner.override_reply = Some(Box::new(RoundReply::Error(error)));
                 }
                 Err(refused) => {
                     let denied = refused.into_denial();
                     let what = "the request state cannot be checked now";
                     let error = ErrorObject::new(code::INTERNAL_ERROR, what);
-                    inner.override_reply = Some(match denied {
+                    inner.override_reply = Some(Box::new(match denied {
                         Some(denial) => RoundReply::Denied(error, denial),
                         None => RoundReply::Error(error),
-                    });
+                    }));
                 }
             }
             wakers.wake_all(&mut inner.waiters);
@@ -384,7 +385,7 @@ impl InputRounds {
     fn fail_request(&self, request: &InboundRequest, error: ErrorObject) {
         let polled = {
             let mut inner = lock(&self.inner);
-            inner.override_reply.get_or_insert(RoundReply::Error(error));
+            inner.override_reply.get_or_insert_with(|| Box::new(RoundReply::Error(error)));
             inner.polled
         };
         if !polled {
