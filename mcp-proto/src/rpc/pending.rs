@@ -54,13 +54,14 @@ impl<T, K: Ord + Clone> Pending<T, K> {
 
     /// Adds an entry. Returns the value that it replaces.
     pub fn insert(&mut self, key: K, deadline: Option<Instant>, value: T) -> Option<T> {
-        let replaced = self.remove(&key);
-        if let Some(deadline) = deadline {
-            self.deadlines.insert((deadline, key.clone()), ());
-            self.find_next();
+        let replaced = self.entries.insert(key.clone(), Entry { deadline, value });
+        if let Some(Entry { deadline: Some(before), .. }) = &replaced {
+            self.unschedule(*before, key.clone());
         }
-        self.entries.insert(key, Entry { deadline, value });
-        replaced
+        if let Some(deadline) = deadline {
+            self.schedule(deadline, key);
+        }
+        replaced.map(|entry| entry.value)
     }
 
     /// The value of a key.
@@ -84,7 +85,9 @@ impl<T, K: Ord + Clone> Pending<T, K> {
     /// Removes an entry and returns its value.
     pub fn remove(&mut self, key: impl Borrow<K>) -> Option<T> {
         let (key, entry) = self.entries.remove_entry(key.borrow())?;
-        self.unschedule(entry.deadline, key);
+        if let Some(deadline) = entry.deadline {
+            self.unschedule(deadline, key);
+        }
         Some(entry.value)
     }
 
@@ -96,12 +99,11 @@ impl<T, K: Ord + Clone> Pending<T, K> {
         if before == deadline {
             return true;
         }
-        if let Some(deadline) = deadline {
-            self.deadlines.insert((deadline, key.clone()), ());
+        if let Some(before) = before {
+            self.unschedule(before, key.clone());
         }
-        match before {
-            Some(_) => self.unschedule(before, key.clone()),
-            None => self.find_next(),
+        if let Some(deadline) = deadline {
+            self.schedule(deadline, key.clone());
         }
         true
     }
@@ -133,7 +135,9 @@ impl<T, K: Ord + Clone> Pending<T, K> {
     /// Removes the entry with the least key.
     pub fn pop_first(&mut self) -> Option<(K, T)> {
         let (key, entry) = self.entries.pop_first()?;
-        self.unschedule(entry.deadline, key.clone());
+        if let Some(deadline) = entry.deadline {
+            self.unschedule(deadline, key.clone());
+        }
         Some((key, entry.value))
     }
 
@@ -159,9 +163,14 @@ impl<T, K: Ord + Clone> Pending<T, K> {
         Iter(self.entries.iter())
     }
 
-    fn unschedule(&mut self, deadline: Option<Instant>, key: K) {
-        if let Some(deadline) = deadline {
-            self.deadlines.remove(&(deadline, key));
+    fn schedule(&mut self, deadline: Instant, key: K) {
+        self.deadlines.insert((deadline, key), ());
+        self.next = Some(self.next.map_or(deadline, |next| next.min(deadline)));
+    }
+
+    fn unschedule(&mut self, deadline: Instant, key: K) {
+        self.deadlines.remove(&(deadline, key));
+        if self.next == Some(deadline) {
             self.find_next();
         }
     }
