@@ -1,4 +1,4 @@
-//! The state of a server whose client is silent: what the handshake and the subscriptions have established.
+//! The state of a server whose client is silent: the results of the handshake, and the subscriptions.
 
 use alloc::sync::Arc;
 
