@@ -8,8 +8,12 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
+use super::text::prefix_of;
 use crate::consent::SafeText;
 use crate::schema::Json;
+
+/// How many bytes of a name the line about a change shows.
+const SHOWN_BYTES: usize = 128;
 
 /// A kind of what a server offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -258,7 +262,9 @@ impl fmt::Display for PinChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
         if self.kind != ItemKind::Instructions {
-            write!(f, " `{}`", SafeText::line(&self.item))?;
+            let shown = prefix_of(&self.item, SHOWN_BYTES);
+            let cut = if shown.len() < self.item.len() { "…" } else { "" };
+            write!(f, " `{}{cut}`", SafeText::line(shown))?;
         }
         match &self.change {
             Change::Added => f.write_str(" added"),
@@ -275,6 +281,8 @@ impl fmt::Display for PinChange {
 }
 
 /// What happens to definitions that changed after they were approved.
+///
+/// The first list of each kind counts as approved with its server. Added definitions are changes too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PinPolicy {
     /// They are hidden until they are approved. For servers that a project's files name.
@@ -339,5 +347,8 @@ mod tests {
         let mut approved = Pins::default();
         approved.set(ItemKind::Tool, BTreeMap::new());
         assert_eq!(approved.changes_to(&current)[0].to_string(), "tool `a\\u{1b}[2J\\nb` added");
+        current.set(ItemKind::Tool, [("é".repeat(1000), Pin::of_instructions(""))].into());
+        let line = approved.changes_to(&current)[0].to_string();
+        assert_eq!(line, alloc::format!("tool `{}…` added", "é".repeat(64)));
     }
 }

@@ -133,9 +133,15 @@ impl ModelContent {
     }
 }
 
-/// A placeholder for an image or audio.
+/// A placeholder for an image, audio or a blob. It is the host's: a media type that could say more is not repeated.
 fn describe(kind: &str, mime_type: &str, data: &str) -> String {
-    format!("[{kind} {}, {} bytes of base64]", prefix_of(mime_type, 100), data.len())
+    let essence = mime_type.split(';').next().unwrap_or_default().trim();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/+-._".contains(&byte);
+    let shown = match essence.len() {
+        1..=100 if essence.bytes().all(is_plain) => essence,
+        _ => "of unknown type",
+    };
+    format!("[{kind} {shown}, {} bytes of base64]", data.len())
 }
 
 /// A result on its way to a model, of which the caller writes parts to files first.
