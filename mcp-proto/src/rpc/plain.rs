@@ -8,23 +8,41 @@ pub(super) fn is_plain(text: &[u8]) -> bool {
 /// Finds the first byte that does not stand for itself: a quote, a backslash or a control character.
 #[inline(always)]
 pub(super) fn find_special(text: &[u8]) -> Option<usize> {
+    let (pairs, rest) = text.as_chunks::<16>();
+    for (index, pair) in pairs.iter().enumerate() {
+        // Two words at once: half the branches.
+        let pair = u128::from_le_bytes(*pair);
+        let (low, high) = (specials(pair as u64), specials((pair >> 64) as u64));
+        if low | high != 0 {
+            let bits = if low != 0 { low.trailing_zeros() } else { 64 | high.trailing_zeros() };
+            return Some(index << 4 | bits as usize >> 3);
+        }
+    }
+    if let Some(word) = rest.first_chunk() {
+        let hits = specials(u64::from_le_bytes(*word));
+        if hits != 0 {
+            return Some(pairs.len() << 4 | hits.trailing_zeros() as usize >> 3);
+        }
+    }
+    let Some((before, word)) = text.split_last_chunk() else {
+        return text.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..b' '));
+    };
+    // It overlaps with bytes that are not special.
+    let hits = specials(u64::from_le_bytes(*word));
+    (hits != 0).then(|| before.len().saturating_add(hits.trailing_zeros() as usize >> 3))
+}
+
+/// The special bytes of a word: the lowest bit that is set stands for the first of them.
+#[inline(always)]
+fn specials(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const TOPS: u64 = ONES << 7;
     const QUOTES: u64 = ONES * b'"' as u64;
     const BACKSLASHES: u64 = ONES * b'\\' as u64;
     const SPACES: u64 = ONES * b' ' as u64;
-    // The lowest top bit that is set stands for the first byte below the limit.
-    let below = |word: u64, limit: u64| word.wrapping_sub(limit) & !word & TOPS;
-    let (words, rest) = text.as_chunks();
-    for (index, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let hits = below(word ^ QUOTES, ONES) | below(word ^ BACKSLASHES, ONES) | below(word, SPACES);
-        if hits != 0 {
-            return Some(index << 3 | hits.trailing_zeros() as usize >> 3);
-        }
-    }
-    let near = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..b' '))?;
-    Some(words.len() << 3 | near)
+    let quotes = (word ^ QUOTES).wrapping_sub(ONES);
+    let backslashes = (word ^ BACKSLASHES).wrapping_sub(ONES);
+    (quotes | backslashes | word.wrapping_sub(SPACES)) & !word & TOPS
 }
 
 #[cfg(test)]
