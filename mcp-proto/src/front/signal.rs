@@ -81,7 +81,9 @@ impl Wakers {
         if let Some(waker) = self.due.first {
             waker.wake();
         }
-        self.due.rest.into_iter().for_each(Waker::wake);
+        if !self.due.rest.is_empty() {
+            self.due.rest.into_iter().for_each(Waker::wake);
+        }
     }
 }
 
