@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, HeaderName, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
@@ -182,9 +182,11 @@ async fn send_http2(
     }
 }
 
+static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
 /// Parses the timeout of `keep-alive: timeout=…`.
 fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get("keep-alive")?.to_str().ok()?;
+    let value = headers.get(&KEEP_ALIVE)?.to_str().ok()?;
     let parameters = value.split(',').filter_map(|parameter| parameter.split_once('='));
     let mut timeouts = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("timeout"));
     timeouts.next()?.1.trim().parse().ok().map(Duration::from_secs)

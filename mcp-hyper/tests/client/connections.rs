@@ -1,7 +1,7 @@
 //! Connections of HTTP/1.1: reused, dropped, lost.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -102,8 +102,12 @@ fn client_replaces_a_dead_idle_connection_without_an_error() {
         let server = smol::spawn(async move {
             let mut seen = 0;
             for _ in 0..10 {
-                // The server ends the connection without a message.
-                seen += accept(&listener).await.serve(1).await.len();
+                let mut wire = accept(&listener).await;
+                seen += wire.serve(1).await.len();
+                // The server ends the connection without a message. The client closes its side as soon as its reactor
+                // has learnt that, without a request.
+                wire.stream.shutdown(Shutdown::Write).unwrap();
+                assert!(wire.request().await.is_none());
                 died.send(()).await.unwrap();
             }
             seen
