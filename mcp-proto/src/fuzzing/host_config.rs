@@ -56,13 +56,13 @@ fn line(text: &str) {
 /// Checks that a server starts only with its approval.
 fn project_server(server: &ServerEntry) {
     let mut approvals = Approvals::new();
-    let request = server.permit(&approvals).expect_err("nobody has approved it");
+    let request = server.permit(&approvals).expect_err("it has no approval");
     alloc::format!("{request}").split('\n').for_each(line);
     approvals.insert(request.approve());
     server.permit(&approvals).expect("it is approved");
 }
 
-/// Answers what a server needs until it needs nothing.
+/// Answers a server's lookups until it has no more, and resolves it.
 fn resolve(server: &ServerEntry) {
     let approvals = Approvals::new();
     let permit = server.permit(&approvals).expect("a user's server needs no approval");

@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 
 use super::{Config, ServerEntry, ServerId};
 
-/// What has changed from one configuration to another, by server id and meaning: what is not in `added`, `removed` or
-/// `changed` needs no reconnection and no other action.
+/// The difference of two configurations, by server id and meaning. An unchanged server needs no action.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Servers that are new.

@@ -13,7 +13,7 @@ use super::value::{Table, Value};
 /// The names of the table of servers.
 pub(super) const SERVER_TABLES: [&str; 4] = ["mcpServers", "servers", "context_servers", "mcp_servers"];
 
-/// What a file says about servers.
+/// The parts of a file that concern servers.
 #[derive(Default)]
 pub(super) struct Document {
     /// The tables of servers, with the names of the tables.
@@ -63,7 +63,7 @@ impl Document {
     }
 }
 
-/// The line and column, each from 1, of what comes after this text.
+/// The line and column, each from 1, of the character that follows this text.
 pub(super) fn position(before: &[u8]) -> (usize, usize) {
     let lines = memchr::memchr_iter(b'\n', before).count();
     let column = memchr::memrchr(b'\n', before)

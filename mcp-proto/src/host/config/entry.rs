@@ -10,7 +10,7 @@ use super::{Application, Fingerprint, PROJECT_FILE_BYTES, ServerId, ServerSpec, 
 pub enum Scope {
     /// The user's own: the user has written it, and it needs no approval.
     User,
-    /// A project's: whoever wrote the project has written it, and the user approves it before it is used.
+    /// A project's: its authors have written it, and the user approves it before it is used.
     Project,
 }
 
@@ -51,7 +51,7 @@ impl Source {
     }
 }
 
-/// A configured server: its name, where it was configured, and what it means.
+/// A configured server: its name, its source and its specification.
 #[derive(Clone, Debug)]
 pub struct ServerEntry {
     id: ServerId,
@@ -100,7 +100,7 @@ impl ServerEntry {
         &self.source
     }
 
-    /// What was configured, with references unresolved.
+    /// The server's program or URL and its options, with references unresolved.
     pub const fn spec(&self) -> &ServerSpec {
         &self.spec
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration.
+//! Mistakes in a configuration.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -8,7 +8,7 @@ use super::document::SERVER_TABLES;
 use super::{MAX_SERVERS, NAME_BYTES, Source};
 use crate::consent::SafeText;
 
-/// An entry, or a whole file, that cannot be used. `Display` says where it is, what is wrong and what to do, on one
+/// An entry, or a whole file, that cannot be used. `Display` names the place, the mistake and the remedy, on one
 /// line without control characters and without any value of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -16,7 +16,7 @@ pub struct ConfigError {
     pub source: Arc<Source>,
     /// The name of the entry; `None` if the whole file is meant.
     pub server: Option<String>,
-    /// What is wrong.
+    /// The mistake.
     pub kind: ConfigErrorKind,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Debug for Quoted<'_> {
     }
 }
 
-/// What is wrong with an entry or a file.
+/// A mistake in an entry or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigErrorKind {
@@ -57,7 +57,7 @@ pub enum ConfigErrorKind {
         line: usize,
         /// The column in bytes, from 1.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
     /// The member of this name should be a table of servers.
@@ -76,14 +76,14 @@ pub enum ConfigErrorKind {
     WrongType {
         /// The member.
         member: String,
-        /// What it should be.
+        /// The expected type.
         expected: &'static str,
     },
     /// A member has a value that cannot be used.
     InvalidValue {
         /// The member.
         member: String,
-        /// What is wrong with the value.
+        /// Why the value cannot be used.
         reason: &'static str,
     },
     /// Two members contradict each other.
@@ -159,7 +159,7 @@ pub struct Diagnostic {
     pub source: Arc<Source>,
     /// The name of the entry; `None` if the whole file is meant.
     pub server: Option<String>,
-    /// What is ignored.
+    /// The part that is ignored.
     pub kind: DiagnosticKind,
 }
 
@@ -170,7 +170,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// What is ignored in a file.
+/// The kinds of parts of a file that are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DiagnosticKind {

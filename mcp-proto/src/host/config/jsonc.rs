@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use memchr::memmem;
 
-/// Replaces comments and trailing commas by spaces, byte for byte: what is left is JSON in the same lines and columns.
+/// Replaces comments and trailing commas by spaces, byte for byte, so that the JSON keeps its lines and columns.
 /// A comment that does not end is left as it is, and is an error of the JSON.
 pub(super) fn to_json(text: &str) -> Vec<u8> {
     let mut json = Vec::with_capacity(text.len());

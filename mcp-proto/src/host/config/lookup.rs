@@ -1,4 +1,4 @@
-//! What a configuration needs from outside: variables, inputs and files, and their values.
+//! Lookups of variables, inputs and files, and their answers.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

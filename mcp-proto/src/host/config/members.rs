@@ -11,7 +11,7 @@ use super::application::References;
 use super::error::ConfigErrorKind;
 use super::value::{Table, Value};
 
-/// The members of an entry. Taking one removes it, so that what is left has no meaning.
+/// The members of an entry. Taking one removes it; the members that remain at the end are ignored.
 pub(super) struct Members {
     members: BTreeMap<String, Value>,
     references: References,

@@ -9,11 +9,11 @@ use core::fmt;
 use super::{ConfigError, ConfigFile, Diagnostic, Fingerprint, MAX_SERVERS, Scope, ServerEntry, ServerId};
 use crate::consent::SafeText;
 
-/// The servers of several files, each once, with everything that was left out and why.
+/// The servers of several files, each once, and the servers that were omitted.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     servers: Vec<Arc<ServerEntry>>,
-    left_out: Vec<LeftOut>,
+    omitted: Vec<OmittedServer>,
     errors: Vec<ConfigError>,
     diagnostics: Vec<Diagnostic>,
 }
@@ -32,7 +32,7 @@ impl Config {
     /// the application provides by itself, or all of a project.
     ///
     /// ```
-    /// use mcp_proto::host::config::{Config, ConfigFile, LeftOutReason, Scope, Source};
+    /// use mcp_proto::host::config::{Config, ConfigFile, OmissionReason, Scope, Source};
     ///
     /// let text = br#"{ "servers": { "search": { "url": "https://search.example" } } }"#;
     /// let files = [
@@ -42,7 +42,7 @@ impl Config {
     /// let config = Config::merge_filtered(files, |server| server.name() != "browser");
     /// assert_eq!(config.servers().len(), 1);
     /// assert_eq!(config.servers()[0].source().scope, Scope::User);
-    /// assert!(matches!(config.left_out()[0].reason, LeftOutReason::NameTaken));
+    /// assert!(matches!(config.omitted()[0].reason, OmissionReason::NameTaken));
     /// ```
     pub fn merge_filtered(
         files: impl IntoIterator<Item = ConfigFile>,
@@ -51,20 +51,20 @@ impl Config {
         let mut files: Vec<_> = files.into_iter().collect();
         files.sort_by_key(|file| file.source.scope);
         let mut config = Self::default();
-        let mut taken = Taken::default();
+        let mut known = KnownServers::default();
         for file in files {
             if file.source.scope == Scope::User {
-                taken.reserve(&file);
+                known.reserve(&file);
             }
             for server in file.servers {
-                let reason = taken.reason_to_leave_out(&server, &mut keep);
+                let reason = known.omission_reason(&server, &mut keep);
                 let reason = reason
-                    .or_else(|| (config.servers.len() >= MAX_SERVERS).then_some(LeftOutReason::TooMany));
+                    .or_else(|| (config.servers.len() >= MAX_SERVERS).then_some(OmissionReason::TooMany));
                 let server = Arc::new(server);
                 match reason {
-                    Some(reason) => config.left_out.push(LeftOut { server, reason }),
+                    Some(reason) => config.omitted.push(OmittedServer { server, reason }),
                     None => {
-                        taken.add(&server);
+                        known.add(&server);
                         config.servers.push(server);
                     }
                 }
@@ -91,24 +91,24 @@ impl Config {
     }
 
     /// The servers that were left out.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
+    pub fn omitted(&self) -> &[OmittedServer] {
+        &self.omitted
     }
 
-    /// What was wrong in the files.
+    /// The errors of the files.
     pub fn errors(&self) -> &[ConfigError] {
         &self.errors
     }
 
-    /// What was ignored in the files.
+    /// The ignored parts of the files.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 }
 
-/// What the servers so far have taken.
+/// The names and connections of the servers so far.
 #[derive(Default)]
-struct Taken {
+struct KnownServers {
     names: BTreeSet<String>,
     /// The names of the user's servers in lower case, of those too that are wrong or filtered out: no project gets
     /// one of them.
@@ -117,28 +117,28 @@ struct Taken {
     connections: BTreeMap<Fingerprint, ServerId>,
 }
 
-impl Taken {
+impl KnownServers {
     fn reserve(&mut self, file: &ConfigFile) {
         let wrong = file.errors.iter().filter_map(|error| error.server.as_deref());
         let names = file.servers.iter().map(ServerEntry::name).chain(wrong);
         self.reserved.extend(names.map(str::to_lowercase));
     }
 
-    fn reason_to_leave_out(
+    fn omission_reason(
         &self,
         server: &ServerEntry,
         keep: &mut impl FnMut(&ServerEntry) -> bool,
-    ) -> Option<LeftOutReason> {
+    ) -> Option<OmissionReason> {
         let is_reserved =
             server.source().scope == Scope::Project && self.reserved.contains(&server.name().to_lowercase());
         if is_reserved || self.names.contains(server.name()) {
-            return Some(LeftOutReason::NameTaken);
+            return Some(OmissionReason::NameTaken);
         }
         if !keep(server) {
-            return Some(LeftOutReason::Filtered);
+            return Some(OmissionReason::Filtered);
         }
         let same = self.connections.get(&server.connection()).filter(|_| server.spec().enabled);
-        same.map(|same| LeftOutReason::SameServer(*same))
+        same.map(|same| OmissionReason::SameServer(*same))
     }
 
     fn add(&mut self, server: &ServerEntry) {
@@ -151,14 +151,14 @@ impl Taken {
 
 /// A server that was left out of a configuration. `Display` writes one line.
 #[derive(Clone, Debug)]
-pub struct LeftOut {
+pub struct OmittedServer {
     /// The server.
     pub server: Arc<ServerEntry>,
     /// Why it was left out.
-    pub reason: LeftOutReason,
+    pub reason: OmissionReason,
 }
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for OmittedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = SafeText::line(&self.server.source().path);
         write!(f, "{path}: server \"{}\": {}", SafeText::line(self.server.name()), self.reason)
@@ -168,7 +168,7 @@ impl fmt::Display for LeftOut {
 /// Why a server was left out of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LeftOutReason {
+pub enum OmissionReason {
     /// Another server has the name: an earlier one of the same kind, or a user's server, which may itself be wrong or
     /// filtered out.
     NameTaken,
@@ -180,7 +180,7 @@ pub enum LeftOutReason {
     TooMany,
 }
 
-impl fmt::Display for LeftOutReason {
+impl fmt::Display for OmissionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NameTaken => f.write_str("another server has the name: rename one of them"),

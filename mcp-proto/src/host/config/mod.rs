@@ -20,7 +20,7 @@
 //!
 //! 1. [`ConfigFile::parse`] reads one file: [`ServerEntry`]s, and a [`ConfigError`] for each entry that is wrong.
 //! 2. [`Config::merge`] joins the files: the user's before the project's, each server once.
-//! 3. [`Config::changes_to`] compares two configurations by what they mean.
+//! 3. [`Config::changes_to`] compares two configurations by meaning.
 //! 4. [`ServerEntry::permit`] checks the approval of a project server. The [`Permit`](super::consent::Permit) lists the
 //!    [`Lookup`]s that a start needs and resolves the entry with their [`Answers`].
 //!
@@ -56,7 +56,7 @@ pub use error::{ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind};
 pub use fingerprint::{Fingerprint, ServerId};
 pub use known_files::Folders;
 pub use lookup::{Answers, Lookup, PredefinedVariable};
-pub use merge::{Config, LeftOut, LeftOutReason};
+pub use merge::{Config, OmissionReason, OmittedServer};
 pub use read::ConfigFile;
 pub use resolve::{ResolveError, ResolveErrorKind, ResolvedHttp, ResolvedSpec, ResolvedStdio};
 pub use spec::{

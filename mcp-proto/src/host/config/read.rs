@@ -17,7 +17,7 @@ use super::{
 };
 use crate::consent::UrlConsent;
 
-/// One configuration file that was read: its servers, and what is wrong with the rest.
+/// A configuration file that was read: its servers and its errors.
 ///
 /// ```
 /// use mcp_proto::host::config::{ConfigFile, Source};
@@ -45,7 +45,7 @@ pub struct ConfigFile {
     pub servers: Vec<ServerEntry>,
     /// Its errors: each concerns one server, or the whole file.
     pub errors: Vec<ConfigError>,
-    /// What was ignored.
+    /// The parts that were ignored.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -209,7 +209,7 @@ fn pick_option(option: Value) -> Result<String, ConfigErrorKind> {
     text("inputs.options", value.unwrap_or(Value::Null))
 }
 
-/// What the entries of a file have in common.
+/// The parts of a file that all its entries share.
 struct Context {
     application: Application,
     inputs: BTreeMap<String, InputSpec>,
@@ -221,7 +221,7 @@ struct Context {
 const MEANINGLESS: [&str; 6] = ["$schema", "description", "dev", "gallery", "name", "source"];
 
 impl Context {
-    /// Reads an entry: what it configures, and the names of the members that are ignored.
+    /// Reads an entry: its specification, and the names of the members that are ignored.
     fn spec(&self, entry: Value) -> Result<(ServerSpec, Vec<String>), ConfigErrorKind> {
         let Value::Table(table) = entry else { return Err(ConfigErrorKind::EntryNotATable) };
         let mut members = Members::new(table, self.application.references())?;

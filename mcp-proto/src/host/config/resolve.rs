@@ -13,7 +13,7 @@ use super::{
 use crate::Secret;
 use crate::consent::{SafeText, UrlConsent};
 
-/// What a start needs, with every value in place: use it once, and drop it. `Debug` shows names only.
+/// A program or a URL with every value in place, for one start. `Debug` shows names only.
 #[derive(Debug)]
 pub enum ResolvedSpec {
     /// A program to start.
@@ -51,7 +51,7 @@ pub struct ResolvedHttp {
     pub url: Secret,
     /// Headers that are sent with each request, by their names in lower case.
     pub headers: BTreeMap<String, Secret>,
-    /// What is configured for a login.
+    /// The configuration of a login.
     pub oauth: Option<OauthSpec>,
     /// The secret of the client that was registered beforehand.
     pub client_secret: Option<Secret>,
@@ -73,7 +73,7 @@ pub struct ResolveError {
     pub server: String,
     /// The member, such as `env.TOKEN` or `args[2]`.
     pub member: String,
-    /// What is wrong.
+    /// The reason.
     pub kind: ResolveErrorKind,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for ResolveError {
 
 impl core::error::Error for ResolveError {}
 
-/// What is wrong with a member when it is resolved.
+/// Why a member cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResolveErrorKind {
@@ -238,7 +238,7 @@ impl<'a> Resolver<'a> {
         template.resolve(|reference| self.value(reference))
     }
 
-    /// The value of a reference: the answer, or the default if there is none or an empty one.
+    /// The value of a reference: the answer, or the default if the answer is absent or empty.
     fn value<'b>(&'b self, reference: &'b Reference) -> Option<&'b str> {
         let answer = self.answers.get(&reference.lookup).map(Secret::expose);
         let default = reference.default.as_deref().or_else(|| match &reference.lookup {

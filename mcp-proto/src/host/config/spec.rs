@@ -1,4 +1,4 @@
-//! What an entry configures.
+//! The specification of a server.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -92,7 +92,7 @@ impl ServerSpec {
         }
     }
 
-    /// The fingerprint of what is started or connected to, and how.
+    /// The fingerprint of the program or the connection.
     pub(super) fn connection(&self) -> Fingerprint {
         let mut digester = Digester::new("connection");
         self.digest_connection(&mut digester);
@@ -217,7 +217,7 @@ pub struct HttpSpec {
     pub url: Template,
     /// Headers that are sent with each request, by their names in lower case.
     pub headers: BTreeMap<String, Template>,
-    /// What is known for a login, if anything is configured.
+    /// The configuration of a login.
     pub oauth: Option<OauthSpec>,
 }
 
@@ -230,7 +230,7 @@ pub enum HttpTransport {
     Sse,
 }
 
-/// What is configured for a login.
+/// The configuration of a login.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OauthSpec {
     /// The id of a client that was registered beforehand.

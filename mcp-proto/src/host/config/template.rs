@@ -147,7 +147,7 @@ impl Template {
         Ok(resolved)
     }
 
-    /// Adds what the text means: `${X}` and `${env:X}` mean the same.
+    /// Adds the meaning of the text: `${X}` and `${env:X}` mean the same.
     pub(super) fn digest(&self, digester: &mut Digester) {
         digester.list(&self.parts, |digester, part| match part {
             Part::Text(text) => {

@@ -4,8 +4,8 @@
 //! connects nowhere and reads no variable until the user has approved it:
 //!
 //! 1. [`ServerEntry::permit`](super::config::ServerEntry::permit) returns an [`ApprovalRequest`] for a project's server that is not approved.
-//! 2. The application shows the request: what would run, where, with which variables. Without a user there is nobody
-//!    who approves, and the server stays off.
+//! 2. The application shows the request: what would run, where, with which variables. Without a user
+//!    to ask, the server stays off.
 //! 3. If the user approves exactly that, [`ApprovalRequest::approve`] makes the [`Approval`], which is stored outside
 //!    the project.
 //! 4. The [`Permit`] that `permit` returns from then on lists the lookups of a start and resolves the entry.

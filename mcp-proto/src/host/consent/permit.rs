@@ -16,7 +16,7 @@ impl ServerEntry {
     /// The right to start this server: at once for a user's, for a project's if the user has approved it as it is.
     ///
     /// # Errors
-    /// If the user has to approve it first: returns what to show. Where nobody can be asked, it is refused.
+    /// If the user has to approve it first: returns the request to show. An application without a user to ask refuses the server.
     pub fn permit(&self, approvals: &Approvals) -> Result<Permit<'_>, Box<ApprovalRequest>> {
         let is_permitted = match self.source().scope {
             Scope::User => true,

@@ -1,4 +1,4 @@
-//! What the user is shown before a project's server may start.
+//! The request that the user sees before a project's server may start.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -25,7 +25,7 @@ pub struct ApprovalRequest {
 }
 
 impl ApprovalRequest {
-    /// What to ask about this server.
+    /// The request to approve this server.
     pub fn new(entry: &ServerEntry) -> Self {
         let spec = entry.spec();
         let mut lines = Lines::default();
@@ -55,7 +55,7 @@ impl ApprovalRequest {
         &self.lines
     }
 
-    /// What deserves a second look.
+    /// The parts that deserve a second look.
     pub fn warnings(&self) -> &[ApprovalWarning] {
         &self.warnings
     }
@@ -77,7 +77,7 @@ impl fmt::Display for ApprovalRequest {
 /// One fact of an [`ApprovalRequest`]. `Display` writes it on one line, escaped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RequestLine {
-    /// What it is.
+    /// The kind of fact.
     pub label: &'static str,
     /// The text of the file: escape it with [`SafeText`] wherever it is shown.
     pub text: String,
@@ -143,7 +143,7 @@ impl Lines {
         }
     }
 
-    /// What is read from the user's machine, and what the user is asked for.
+    /// The variables that are read, and the inputs that the user types.
     fn add_lookups(&mut self, spec: &ServerSpec) {
         for lookup in spec.lookups() {
             match lookup {

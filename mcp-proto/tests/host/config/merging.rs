@@ -1,4 +1,4 @@
-use mcp_proto::host::config::{Config, ConfigFile, LeftOutReason, Scope, ServerId, ServerSpec};
+use mcp_proto::host::config::{Config, ConfigFile, OmissionReason, Scope, ServerId, ServerSpec};
 
 use super::{names, project, stdio, user};
 
@@ -25,21 +25,21 @@ fn project_never_takes_the_name_of_a_users_server() {
     });
     assert_eq!(names(&config), ["git", "off", "own"]);
     assert_eq!(stdio(&config.servers()[0]).command.text(), "git");
-    let left_out: Vec<_> = config.left_out().iter().map(|left| (left.server.name(), left.reason)).collect();
+    let omitted: Vec<_> = config.omitted().iter().map(|left| (left.server.name(), left.reason)).collect();
     assert_eq!(
-        left_out,
+        omitted,
         [
-            ("filtered", LeftOutReason::Filtered),
-            ("git", LeftOutReason::NameTaken),
-            ("GIT", LeftOutReason::NameTaken),
-            ("Off", LeftOutReason::NameTaken),
-            ("wrong", LeftOutReason::NameTaken),
-            ("filtered", LeftOutReason::NameTaken),
+            ("filtered", OmissionReason::Filtered),
+            ("git", OmissionReason::NameTaken),
+            ("GIT", OmissionReason::NameTaken),
+            ("Off", OmissionReason::NameTaken),
+            ("wrong", OmissionReason::NameTaken),
+            ("filtered", OmissionReason::NameTaken),
         ]
     );
     assert_eq!(config.errors().len(), 1);
     assert_eq!(
-        config.left_out()[1].to_string(),
+        config.omitted()[1].to_string(),
         r#"/work/app/.mcp.json: server "git": another server has the name: rename one of them"#
     );
 }
@@ -67,13 +67,13 @@ fn same_server_in_two_files_is_recognised_whatever_its_name_and_spelling() {
     assert_eq!(names(&config), ["search", "db", "other"]);
     let search = config.find("search").unwrap().id();
     let db = config.find("db").unwrap().id();
-    let reasons: Vec<_> = config.left_out().iter().map(|left| (left.server.name(), left.reason)).collect();
+    let reasons: Vec<_> = config.omitted().iter().map(|left| (left.server.name(), left.reason)).collect();
     assert_eq!(
         reasons,
         [
-            ("codex", LeftOutReason::SameServer(search)),
-            ("suche", LeftOutReason::SameServer(search)),
-            ("data", LeftOutReason::SameServer(db)),
+            ("codex", OmissionReason::SameServer(search)),
+            ("suche", OmissionReason::SameServer(search)),
+            ("data", OmissionReason::SameServer(db)),
         ]
     );
 }
