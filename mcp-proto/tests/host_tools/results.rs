@@ -112,7 +112,7 @@ fn long_text_goes_to_a_file_and_the_model_gets_its_ends() {
 
 #[test]
 fn media_beyond_the_limits_and_blobs_go_to_files() {
-    let limits = ResultLimits { media: 2, media_bytes: 8, files: 3, ..Default::default() };
+    let limits = ResultLimits { media: 2, media_bytes: 8, files: 4, ..Default::default() };
     let image = |data: &str| json!({ "type": "image", "data": data, "mimeType": "image/png" });
     let blob = |blob: &str| {
         json!({ "type": "resource",
@@ -243,6 +243,64 @@ proptest! {
             prop_assert_eq!(std::str::from_utf8(&spills[0].contents).unwrap(), &whole);
             prop_assert!(own.first().is_none_or(|text| whole.starts_with(text) || whole.ends_with(text)));
             prop_assert!(own.last().is_none_or(|text| whole.starts_with(text) || whole.ends_with(text)));
+        }
+    }
+}
+
+/// A block, and a text that the model must see, here or in the file of the whole text.
+fn block() -> impl Strategy<Value = (Value, String)> {
+    let data = prop::sample::select(vec!["", "AAAA", "////////", "!"]);
+    (0..7, "[a-zé€]{1,20}", data).prop_map(|(kind, word, data)| {
+        let uri = format!("x:{word}");
+        let size = format!("{} bytes of base64]", data.len());
+        match kind {
+            0 => (json!({ "type": "text", "text": word }), word),
+            1 => (json!({ "type": "image", "data": data, "mimeType": "image/png" }), size),
+            2 => (json!({ "type": "audio", "data": data, "mimeType": word }), size),
+            3 => (json!({ "type": "resource", "resource": { "uri": uri, "blob": data } }), size),
+            4 => (json!({ "type": "resource", "resource": { "uri": uri, "text": word } }), uri),
+            5 => (json!({ "type": "resource_link", "uri": uri, "name": "n", "description": word }), uri),
+            _ => (json!({ "type": word, "more": [data] }), word),
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn results_stay_within_their_limits_and_nothing_disappears(
+        blocks in prop::collection::vec(block(), 0..12),
+        (text_bytes, head_bytes, tail_bytes) in (0..200usize, 0..60usize, 0..60usize),
+        (media, media_bytes, files) in (0..4usize, 0..20usize, 1..5usize),
+        is_error in any::<bool>(),
+    ) {
+        let limits =
+            ResultLimits { text_bytes, head_bytes, tail_bytes, media, media_bytes, files, ..Default::default() };
+        let content: Vec<_> = blocks.iter().map(|(block, _)| block).collect();
+        let (spills, conversion) = convert(json!({ "content": content, "isError": is_error }), &limits);
+        prop_assert!(spills.len() <= files);
+        let content = conversion.finish(spills.iter().map(|spill| Ok(format!("/{}", spill.file_name))));
+        let (mut text, mut media_data) = (0, Vec::new());
+        for part in &content.parts {
+            match part {
+                ModelPart::Text { text: own, author: Author::Server } => text += own.len(),
+                ModelPart::Image { data, .. } | ModelPart::Audio { data, .. } => media_data.push(data.len()),
+                _ => {}
+            }
+        }
+        prop_assert!(text <= text_bytes);
+        prop_assert!(media_data.len() <= media && media_data.iter().sum::<usize>() <= media_bytes);
+        prop_assert_eq!(content.media(), media_data.len());
+        prop_assert_eq!(content.is_error, is_error);
+
+        let shown = content.to_text();
+        let whole = spills.iter().filter(|spill| spill.file_name.ends_with(".txt"));
+        let whole: Vec<_> = whole.map(|spill| String::from_utf8_lossy(&spill.contents)).collect();
+        for (_, visible) in &blocks {
+            let saved = whole.iter().any(|text| text.contains(visible));
+            prop_assert!(shown.contains(visible) || saved, "{visible} is neither in {shown} nor saved");
+        }
+        for spill in &spills {
+            prop_assert!(shown.contains(&format!("/{}", spill.file_name)), "the model learns of every file");
         }
     }
 }

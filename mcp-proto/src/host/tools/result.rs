@@ -33,7 +33,8 @@ pub struct ResultLimits {
     pub media: usize,
     /// How many bytes of base64 they have together. Default 8 MiB.
     pub media_bytes: usize,
-    /// How many files one result may fill. What exceeds them is lost to the model, and it is told so. Default 32.
+    /// How many files one result may fill, the last of them with a text that is too long. What exceeds them is lost to
+    /// the model, and a note says so. Default 32.
     pub files: usize,
     /// How many messages of a prompt are shown. Default 1,000.
     pub messages: usize,

@@ -121,7 +121,8 @@ impl<'a> Collector<'a> {
 
     /// Adds a placeholder, and a file if there is room for one more.
     fn push_file(&mut self, what: String, mime_type: String, contents: impl FnOnce() -> Option<Vec<u8>>) {
-        let Some(rest) = self.limits.files.checked_sub(1) else {
+        // The last one is for the whole text.
+        let Some(rest) = self.limits.files.checked_sub(1).filter(|rest| *rest > 0) else {
             return self.push_text(&format!("{what} is not saved: there are too many files"));
         };
         self.limits.files = rest;
