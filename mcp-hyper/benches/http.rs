@@ -10,9 +10,8 @@
 //! A call on smol costs 16 system calls for both ends, as `strace -f -c` counts them, and hyper's own echo costs the
 //! same: 2 `sendto` and 2 `recvfrom` carry the messages. The other 12 belong to the reactor: per wait, and there are two,
 //! `polling` sets its timerfd and registers it again, reads its eventfd and registers it again, and calls `epoll_pwait`;
-//! per socket, one-shot interest is registered again after each event. On top of them come 2 to 5 `futex`: the helper
-//! thread of `async-io` competes with `block_on` for the reactor and wakes it. Both are upstream's to change: a reactor
-//! that keeps its timer and its notifier armed, as Tokio's does, needs neither (`--features tokio`).
+//! per socket, one-shot interest is registered again after each event. On top of them come about 2 `futex`: the helper
+//! thread of `async-io` competes with `block_on` for the reactor and wakes it. Both are upstream's to change.
 
 #[cfg_attr(feature = "tokio", path = "http/on_tokio.rs")]
 #[cfg_attr(not(feature = "tokio"), path = "http/on_smol.rs")]
