@@ -12,6 +12,8 @@
 //! `polling` sets its timerfd and registers it again, reads its eventfd and registers it again, and calls `epoll_pwait`;
 //! per socket, one-shot interest is registered again after each event. On top of them come about 2 `futex`: the helper
 //! thread of `async-io` competes with `block_on` for the reactor and wakes it. Both are upstream's to change.
+//!
+//! On Tokio a call costs 6 system calls, as the echo does: the same 4, and one `epoll_wait` per side.
 
 #[cfg_attr(feature = "tokio", path = "http/on_tokio.rs")]
 #[cfg_attr(not(feature = "tokio"), path = "http/on_smol.rs")]
