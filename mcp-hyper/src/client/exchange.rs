@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
+use hyper::rt::Sleep;
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
 use super::auth::{FetchId, FetchResponse};
@@ -114,16 +115,24 @@ impl Task {
         })
     }
 
-    /// Sends a request and waits for the head of its response.
+    /// Sends a request once the connection has settled, and waits for the head of its response.
     pub(super) fn send(
         exchange: ExchangeId,
         request: Request<BufferedBody>,
         target: Target,
         connection: Connection,
+        settled: Option<Pin<Box<dyn Sleep>>>,
     ) -> Self {
-        match connection {
-            Connection::Http1(connection) => Self::new(send_http1(exchange, request, target, connection)),
-            Connection::Http2(connection) => Self::new(send_http2(exchange, request, target, connection)),
+        let sent = async move |connection| match connection {
+            Connection::Http1(connection) => send_http1(exchange, request, target, connection).await,
+            Connection::Http2(connection) => send_http2(exchange, request, target, connection).await,
+        };
+        match settled {
+            Some(settled) => Self::new(async move {
+                settled.await;
+                sent(connection).await
+            }),
+            None => Self::new(sent(connection)),
         }
     }
 }

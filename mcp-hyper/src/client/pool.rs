@@ -18,11 +18,18 @@ const EXPECTED_STREAMS: usize = 100;
 /// How much earlier than the server the client closes an idle connection, so that no request meets the closing.
 const MARGIN: Duration = Duration::from_secs(1);
 
+/// After this time without a request, a connection waits for [`SETTLE`] before it serves the next one.
+const REST: Duration = Duration::from_secs(1);
+
+/// How long a connection that has rested waits before its next request. If the task was blocked meanwhile, the runtime
+/// has not yet told that the server has closed the connection, and the request would be lost.
+pub(super) const SETTLE: Duration = Duration::from_millis(1);
+
 /// The connections to one origin, and the requests that wait for one.
 #[derive(Default)]
 pub(super) struct Pool {
     /// Idle connections in the order of their expiry. The most recently used one is used next.
-    idle: VecDeque<(Instant, Http1)>,
+    idle: VecDeque<IdleConnection>,
     shared: BTreeMap<u64, SharedConnection>,
     /// Waiting requests, in the order of their exchanges.
     waiting: VecDeque<(ExchangeId, Target, Request<BufferedBody>)>,
@@ -43,6 +50,13 @@ enum StreamLimit {
     Many(usize),
 }
 
+/// A connection that serves no request.
+struct IdleConnection {
+    since: Instant,
+    until: Instant,
+    connection: Http1,
+}
+
 /// A connection that accepts many concurrent requests.
 struct SharedConnection {
     connection: Http2,
@@ -55,6 +69,8 @@ pub(super) struct PooledConnection {
     pub(super) connection: Connection,
     /// The shared connection to return it to, if it is shared.
     pub(super) shared: Option<u64>,
+    /// Whether it has served no request for so long that it must [`SETTLE`].
+    pub(super) has_rested: bool,
 }
 
 impl Pool {
@@ -143,8 +159,8 @@ impl Pool {
     ) {
         let idle = kept.map_or(idle, |kept| idle.min(kept.saturating_sub(MARGIN)));
         let until = now + idle;
-        let at = self.idle.partition_point(|(other, _)| *other <= until);
-        self.idle.insert(at, (until, connection));
+        let at = self.idle.partition_point(|other| other.until <= until);
+        self.idle.insert(at, IdleConnection { since: now, until, connection });
     }
 
     /// Releases a request's share of a shared connection.
@@ -173,15 +189,18 @@ impl Pool {
         let expected = self.expected_streams();
         for (number, shared) in &mut self.shared {
             if shared.has_room(expected) {
+                let has_rested = shared.requests == 0 && shared.idle_since + REST <= now;
                 shared.requests += 1;
                 let connection = Connection::Http2(shared.connection.clone());
-                return Some(PooledConnection { connection, shared: Some(*number) });
+                return Some(PooledConnection { connection, shared: Some(*number), has_rested });
             }
         }
-        while let Some((until, connection)) = self.idle.pop_back() {
+        while let Some(IdleConnection { since, until, connection }) = self.idle.pop_back() {
             // A new connection must first be known to work.
             if !connection.used || (until > now && connection.sender.is_ready()) {
-                return Some(PooledConnection { connection: Connection::Http1(connection), shared: None });
+                let has_rested = connection.used && since + REST <= now;
+                let connection = Connection::Http1(connection);
+                return Some(PooledConnection { connection, shared: None, has_rested });
             }
         }
         None
@@ -189,7 +208,7 @@ impl Pool {
 
     /// Closes connections that were idle for too long.
     pub(super) fn expire(&mut self, now: Instant, idle: Duration) {
-        while self.idle.pop_front_if(|(until, _)| *until <= now).is_some() {}
+        while self.idle.pop_front_if(|idle| idle.until <= now).is_some() {}
         self.shared.retain(|_, shared| shared.requests > 0 || shared.idle_since + idle > now);
     }
 
@@ -197,7 +216,7 @@ impl Pool {
     pub(super) fn next_expiry(&self, idle: Duration) -> Option<Instant> {
         let shared = self.shared.values().filter(|shared| shared.requests == 0);
         let shared = shared.map(|shared| shared.idle_since + idle);
-        shared.chain(self.idle.front().map(|(until, _)| *until)).min()
+        shared.chain(self.idle.front().map(|idle| idle.until)).min()
     }
 
     /// Whether the pool holds no connection, no request, and no knowledge about the server.

@@ -22,7 +22,7 @@ use super::connector::{Connector, Http1};
 use super::dial_error::DialError;
 use super::exchange::{BodyRead, ConnectionUse, OpenResponse, Task, TaskOutcome};
 use super::headers::{ExtraHeaders, header_name, header_value, mark_secrets};
-use super::pool::Pool;
+use super::pool::{Pool, SETTLE};
 use super::send_error::SendError;
 use super::target::{Origin, Target};
 use super::wire::{Tap, WireEvent};
@@ -164,7 +164,8 @@ impl<R: Runtime> Transport<R> {
     fn assign_connections(&mut self, now: Instant, origin: &Arc<Origin>) {
         let Some(pool) = self.pools.get_mut(origin) else { return };
         while let Some((exchange, target, request, lent)) = pool.next_ready(now) {
-            let task = self.tasks.insert(Task::send(exchange, request, target, lent.connection));
+            let settled = lent.has_rested.then(|| self.connector.runtime.timer().sleep(SETTLE));
+            let task = self.tasks.insert(Task::send(exchange, request, target, lent.connection, settled));
             if let Some(exchange) = self.exchanges.get_mut(&exchange) {
                 exchange.task = Some(task);
                 exchange.shared = lent.shared;

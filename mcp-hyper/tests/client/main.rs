@@ -5,6 +5,8 @@ mod common;
 
 #[cfg(feature = "auth")]
 mod auth;
+#[cfg(feature = "tokio")]
+mod blocked_task;
 mod connections;
 #[cfg(feature = "auth")]
 mod contexts;
