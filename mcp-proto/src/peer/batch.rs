@@ -94,7 +94,7 @@ impl Batches {
         Some(answers)
     }
 
-    #[cfg(all(feature = "server", feature = "http"))]
+    #[cfg(all(feature = "std", feature = "server", feature = "http"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }

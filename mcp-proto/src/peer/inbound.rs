@@ -56,13 +56,13 @@ impl<T> Inbound<T> {
     }
 
     /// The number of the next handle.
-    #[cfg(all(feature = "server", feature = "http"))]
+    #[cfg(all(feature = "std", feature = "server", feature = "http"))]
     pub(crate) fn next_number(&self) -> u64 {
         self.next
     }
 
     /// Makes `next` the number of the next handle, unless that is higher already.
-    #[cfg(all(feature = "server", feature = "http"))]
+    #[cfg(all(feature = "std", feature = "server", feature = "http"))]
     pub(crate) fn skip_to(&mut self, next: u64) {
         self.next = self.next.max(next);
     }

@@ -145,7 +145,7 @@ impl<K: Ord + Copy, R> ProgressPacer<K, R> {
     }
 
     /// Whether no request has had reports.
-    #[cfg(all(feature = "server", feature = "http"))]
+    #[cfg(all(feature = "std", feature = "server", feature = "http"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.paced.as_ref().is_none_or(|paced| paced.requests.is_empty())
     }

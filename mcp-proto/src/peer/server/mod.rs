@@ -14,7 +14,7 @@ mod dispatch;
 mod embedded_resources;
 mod event;
 mod extensions;
-#[cfg(feature = "http")]
+#[cfg(all(feature = "std", feature = "http"))]
 mod idle;
 mod input_rules;
 mod known_meta;
@@ -65,7 +65,7 @@ pub use view::ServerCommands;
 
 pub(crate) use admit::unsupported_version;
 pub(crate) use commands::adapt_error;
-#[cfg(feature = "http")]
+#[cfg(all(feature = "std", feature = "http"))]
 pub(crate) use idle::IdleServer;
 pub(crate) use input_rules::{check_content, check_page_url, required_capabilities};
 pub(crate) use prepared_config::PreparedConfig;

@@ -65,6 +65,7 @@ pub use origin::{Hosts, Origins};
 pub use request_intake::{RequestHead, RequestIntake};
 pub use response::{BodyKind, Chunk, HttpResponse, ResponseHead, ResponseHeaders};
 pub use route::{ModernRequest, Post, PostedNotification, RequestRoute};
+#[cfg(feature = "std")]
 pub(crate) use session::IdleSession;
 pub use session::{ConnectionId, PostOutcome, Session};
 pub use session_id::SessionId;

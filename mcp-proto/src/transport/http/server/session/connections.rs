@@ -146,16 +146,19 @@ impl Connections {
     }
 
     /// Whether there are no connections, nor any that a reader has yet to look at.
+    #[cfg(feature = "std")]
     pub(super) fn is_unused(&self) -> bool {
         self.table.open.is_empty() && self.table.readable.is_empty()
     }
 
     /// The id of the next connection.
+    #[cfg(feature = "std")]
     pub(super) fn next_id(&self) -> ConnectionId {
         ConnectionId(self.next)
     }
 
     /// Makes `next` the id of the next connection, unless that is higher already.
+    #[cfg(feature = "std")]
     pub(super) fn skip_to(&mut self, next: ConnectionId) {
         self.next = self.next.max(next.0);
     }

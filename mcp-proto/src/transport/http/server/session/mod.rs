@@ -2,6 +2,7 @@
 
 mod connections;
 mod event_store;
+#[cfg(feature = "std")]
 mod idle;
 mod streams;
 
@@ -27,6 +28,7 @@ use super::route::PostContent;
 use super::{LegacyPaths, Post, SessionId, Setup};
 
 pub use connections::ConnectionId;
+#[cfg(feature = "std")]
 pub(crate) use idle::IdleSession;
 use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 

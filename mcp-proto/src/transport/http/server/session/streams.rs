@@ -18,6 +18,7 @@
 //! | one JSON value | if it was undecided to the end |
 //! | an event stream | otherwise |
 
+#[cfg(feature = "std")]
 mod idle;
 mod memory;
 mod outbox;
@@ -45,6 +46,7 @@ use crate::transport::http::server::response::{
     Chunk, HttpResponse, ResponseHead, json_head, shrink, stream_head,
 };
 use crate::transport::http::server::{BodyKind, Setup};
+#[cfg(feature = "std")]
 pub(super) use idle::IdleStreams;
 use table::StreamTable;
 
