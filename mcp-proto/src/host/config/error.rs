@@ -178,7 +178,7 @@ pub enum DiagnosticKind {
     NoServers,
     /// The entry's member of this name has no meaning here.
     IgnoredMember(String),
-    /// A declaration of an input that cannot be used.
+    /// A declaration of an input that the user can neither type nor pick, that is too large, or one too many.
     IgnoredInput,
 }
 
@@ -193,7 +193,9 @@ impl fmt::Display for DiagnosticKind {
                     .try_for_each(|(index, table)| write!(f, "{}{table}", if index == 0 { "" } else { ", " }))
             }
             Self::IgnoredMember(member) => write!(f, "{:?} is ignored", Quoted(member)),
-            Self::IgnoredInput => f.write_str("an input without an id, or of an unknown type, is ignored"),
+            Self::IgnoredInput => f.write_str(
+                "an input is ignored: it needs an id and the type promptString or pickString, and has limits",
+            ),
         }
     }
 }

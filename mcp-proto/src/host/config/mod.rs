@@ -27,7 +27,7 @@
 //! # Limits
 //!
 //! A user's file has at most [`USER_FILE_BYTES`], a project's [`PROJECT_FILE_BYTES`]. A file has at most
-//! [`MAX_SERVERS`] servers, and so has the merged configuration.
+//! [`MAX_SERVERS`] servers, and so has the merged configuration, and [`MAX_INPUTS`] inputs of [`INPUT_BYTES`] each.
 
 mod application;
 mod changes;
@@ -77,9 +77,15 @@ pub const USER_FILE_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum bytes of a file of environment variables.
 pub const ENV_FILE_BYTES: usize = 1024 * 1024;
 
-/// Maximum number of servers of a file, and of a merged configuration; also of a file's inputs and diagnostics, and of
-/// the variables of a file of environment variables.
+/// Maximum number of servers of a file, and of a merged configuration; also of a file's diagnostics, and of the
+/// variables of a file of environment variables.
 pub const MAX_SERVERS: usize = 1024;
+
+/// Maximum number of inputs that a file declares: each may be shown for every server.
+pub const MAX_INPUTS: usize = 64;
+
+/// Maximum bytes of the declaration of an input.
+pub const INPUT_BYTES: usize = 2048;
 
 /// Maximum bytes of a server's name.
 pub const NAME_BYTES: usize = 256;

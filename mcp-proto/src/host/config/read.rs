@@ -12,8 +12,8 @@ use super::members::{Members, Unit, duration, text, texts, wrong_type};
 use super::value::{Table, Value};
 use super::{
     Application, ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind, HttpSpec, HttpTransport,
-    InputSpec, Lookup, MAX_SERVERS, NAME_BYTES, OauthSpec, ServerEntry, ServerSpec, Source, StdioSpec,
-    Template, ToolLists, TransportSpec,
+    INPUT_BYTES, InputSpec, Lookup, MAX_INPUTS, MAX_SERVERS, NAME_BYTES, OauthSpec, ServerEntry, ServerSpec,
+    Source, StdioSpec, Template, ToolLists, TransportSpec,
 };
 use crate::consent::UrlConsent;
 
@@ -105,11 +105,12 @@ impl ConfigFile {
             self.diagnostic(None, DiagnosticKind::NoServers);
         }
         let mut inputs = BTreeMap::new();
-        for declaration in document.inputs.into_iter().take(MAX_SERVERS) {
+        for declaration in document.inputs {
             match input(declaration) {
-                Ok(Some(input)) => drop(inputs.insert(input.id.clone(), input)),
-                Ok(None) => {}
-                Err(_) => self.diagnostic(None, DiagnosticKind::IgnoredInput),
+                Ok(input) if inputs.len() < MAX_INPUTS && input.bytes() <= INPUT_BYTES => {
+                    inputs.insert(input.id.clone(), Arc::new(input));
+                }
+                _ => self.diagnostic(None, DiagnosticKind::IgnoredInput),
             }
         }
         let timeout = document.timeout.map(|value| duration("context_server_timeout", &value, Unit::Seconds));
@@ -123,7 +124,7 @@ impl ConfigFile {
         };
         let mut names = BTreeSet::new();
         let mut entries_left = MAX_SERVERS;
-        for (table_name, table) in document.tables {
+        for (table_name, table) in document.tables.into_iter().take(MAX_SERVERS) {
             let Value::Table(entries) = table else {
                 self.error(None, ConfigErrorKind::NotATable(table_name));
                 continue;
@@ -176,28 +177,27 @@ fn document(source: &Source, text: &[u8]) -> Result<Document, ConfigErrorKind> {
     }
 }
 
-/// Reads the declaration of an input; `None` if it is of a type that the user neither types nor picks, such as the
-/// output of a command.
-fn input(declaration: Value) -> Result<Option<InputSpec>, ConfigErrorKind> {
+/// Reads the declaration of an input that the user types or picks: the output of a command is none.
+fn input(declaration: Value) -> Result<InputSpec, ConfigErrorKind> {
     let Value::Table(table) = declaration else { return Err(wrong_type("inputs", "a list of objects")) };
     let mut members = Members::new(table, References::None)?;
     let kind = members.text(&["type"])?.unwrap_or_else(|| "promptString".into());
     let id = members.text(&["id"])?.ok_or_else(|| wrong_type("inputs.id", "a text"))?;
     if !matches!(kind.as_str(), "promptString" | "pickString") {
-        return Ok(None);
+        return Err(wrong_type("inputs.type", "promptString or pickString"));
     }
     let options = match members.take("options") {
         None => Vec::new(),
         Some(Value::List(options)) => options.into_iter().map(pick_option).collect::<Result<_, _>>()?,
         Some(_) => return Err(wrong_type("inputs.options", "a list of texts")),
     };
-    Ok(Some(InputSpec {
+    Ok(InputSpec {
         id,
         description: members.text(&["description"])?,
         is_password: members.flag("password")?.unwrap_or(false),
         default: members.text(&["default"])?,
         options,
-    }))
+    })
 }
 
 /// An option to pick: a text, or an object with a label and a value.
@@ -212,7 +212,7 @@ fn pick_option(option: Value) -> Result<String, ConfigErrorKind> {
 /// The parts of a file that all its entries share.
 struct Context {
     application: Application,
-    inputs: BTreeMap<String, InputSpec>,
+    inputs: BTreeMap<String, Arc<InputSpec>>,
     /// For servers without a timeout of their own.
     call_timeout: Option<Duration>,
 }
@@ -284,7 +284,7 @@ impl Context {
     }
 
     /// The declarations of the inputs that an entry refers to, by id.
-    fn inputs_of(&self, spec: &ServerSpec) -> Result<Vec<InputSpec>, ConfigErrorKind> {
+    fn inputs_of(&self, spec: &ServerSpec) -> Result<Vec<Arc<InputSpec>>, ConfigErrorKind> {
         let ids = spec.lookups().into_iter().filter_map(|lookup| match lookup {
             Lookup::Input(id) => Some(id),
             _ => None,

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -32,7 +33,7 @@ pub struct ServerSpec {
     /// Which tools are offered.
     pub tools: ToolLists,
     /// The declarations of the inputs that the entry refers to.
-    pub inputs: Vec<InputSpec>,
+    pub inputs: Vec<Arc<InputSpec>>,
 }
 
 impl ServerSpec {
@@ -280,6 +281,12 @@ pub struct InputSpec {
 }
 
 impl InputSpec {
+    /// The bytes of its texts.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = [Some(&self.id), self.description.as_ref(), self.default.as_ref()];
+        texts.into_iter().flatten().chain(&self.options).map(String::len).fold(0, usize::saturating_add)
+    }
+
     fn digest(&self, digester: &mut Digester) {
         digester.text(&self.id);
         digester.option(self.description.as_deref(), Digester::text);

@@ -1,5 +1,6 @@
 use mcp_proto::host::config::{
-    ConfigErrorKind, ConfigFile, DiagnosticKind, HttpTransport, MAX_SERVERS, PROJECT_FILE_BYTES, Source,
+    ConfigErrorKind, ConfigFile, DiagnosticKind, HttpTransport, INPUT_BYTES, MAX_INPUTS, MAX_SERVERS,
+    PROJECT_FILE_BYTES, Source,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -135,6 +136,22 @@ fn file_is_bounded_in_bytes_entries_and_diagnostics() {
     let members: String = (0..MAX_SERVERS * 2).map(|n| format!(r#""{n}": 1,"#)).collect();
     let file = user("/p.json", &format!(r#"{{ "servers": {{ "a": {{ "command": "a", {members} }} }} }}"#));
     assert_eq!((file.servers.len(), file.diagnostics.len()), (1, MAX_SERVERS));
+}
+
+#[test]
+fn inputs_are_bounded_in_number_and_bytes() {
+    let servers = |input: usize| format!(r#""servers": {{ "a": {{ "command": "${{input:{input}}}" }} }}"#);
+    let declare = |count: usize, text: &str| -> String {
+        let inputs = (0..count).map(|n| format!(r#"{{ "id": "{n}", "description": "{text}" }},"#));
+        format!(r#""inputs": [{}]"#, inputs.collect::<String>())
+    };
+    let read = |inputs: &str, input| user("/p.json", &format!("{{ {inputs}, {} }}", servers(input)));
+    let file = read(&declare(MAX_INPUTS + 1, "x"), MAX_INPUTS - 1);
+    assert_eq!((file.servers.len(), file.diagnostics.len()), (1, 1));
+    let file = read(&declare(MAX_INPUTS + 1, "x"), MAX_INPUTS);
+    assert_eq!(file.errors[0].kind, ConfigErrorKind::UndeclaredInput(MAX_INPUTS.to_string()));
+    assert_eq!(read(&declare(1, &"x".repeat(INPUT_BYTES - 1)), 0).errors, []);
+    assert_eq!(read(&declare(1, &"x".repeat(INPUT_BYTES)), 0).diagnostics.len(), 1);
 }
 
 #[test]

@@ -64,6 +64,8 @@ fn vs_code_file_is_read_with_its_inputs() {
         search.spec().inputs.iter().map(|input| (input.id.as_str(), input.is_password)).collect();
     assert_eq!(ids, [("key", true), ("zone", false)]);
     assert_eq!(search.spec().inputs[1].options, ["a", "b"]);
+    // The output of a command is no input that the user types.
+    assert_eq!(file.diagnostics[0].kind, DiagnosticKind::IgnoredInput);
     // A name alone is no reference in this application.
     assert!(stdio(search).args[2].is_literal());
     assert_eq!(http(named(&file, "remote")).transport, HttpTransport::Sse);
