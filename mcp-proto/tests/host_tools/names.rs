@@ -25,7 +25,7 @@ fn schemes() -> impl Strategy<Value = NameScheme> {
     (prefixes, separators).prop_map(|(prefix, separator)| NameScheme::new(prefix, separator).unwrap())
 }
 
-/// What a hostile server calls a tool, to be taken for another one.
+/// The name of a hostile server's tool that imitates another tool.
 fn imitation(scheme: &NameScheme, server: &str, tool: &str, of_server: &str) -> String {
     let name = scheme.name(server, tool);
     let start = scheme.name(of_server, "x");

@@ -426,7 +426,7 @@ impl Catalogue {
     /// Finds an item by its name for a model.
     ///
     /// # Errors
-    /// If there is none, or it is hidden.
+    /// If no item has the name, or it is hidden.
     pub fn find<T: CatalogueItem>(&self, name: &str) -> Result<Entry<'_, T>, LookupError> {
         let entry = T::section(&self.sections).find(name)?;
         let state = self.servers.get(entry.server).ok_or(LookupError::Unknown)?;
@@ -457,7 +457,7 @@ impl Catalogue {
     /// Finds a tool by its name for a model.
     ///
     /// # Errors
-    /// If there is none, or it is hidden.
+    /// If no item has the name, or it is hidden.
     pub fn tool(&self, name: &str) -> Result<Entry<'_, Tool>, LookupError> {
         self.find(name)
     }

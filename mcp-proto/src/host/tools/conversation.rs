@@ -136,7 +136,7 @@ impl Conversation {
     /// Finds the tool that the model calls by this name. A deferred tool can be called too.
     ///
     /// # Errors
-    /// If there is none, or the conversation may not use it.
+    /// If no tool has the name, or the conversation may not use it.
     pub fn tool<'a>(&self, catalogue: &'a Catalogue, name: &str) -> Result<Entry<'a, Tool>, LookupError> {
         let tool = catalogue.tool(name)?;
         if self.allows(tool) { Ok(tool) } else { Err(LookupError::Denied) }

@@ -4,12 +4,12 @@
 //! out:
 //!
 //! - [`NameScheme`]: the name of a tool, such as `mcp__github__create_issue`, from its server and its own name alone.
-//! - [`Catalogue`]: the last good lists of all servers, with fallbacks for what they left out, within limits.
+//! - [`Catalogue`]: the last good lists of all servers, with fallbacks for missing descriptions and schemas, within limits.
 //! - [`ToolFilter`]: which tools of a server are shown. [`Pins`]: which definitions were approved; changed ones are
 //!   hidden or reported.
 //! - [`Conversation`]: what one conversation sees: its own filters, a budget, and a search ([`ToolIndex`]) that makes
 //!   deferred tools visible.
-//! - [`Conversion`]: results, resources and prompts as content for a model; what is too large goes to files.
+//! - [`Conversion`]: results, resources and prompts as content for a model; too large ones go to files.
 //!
 //! Texts of servers reach a model as such: definitions and results as they are, and [quoted](QuotedText) where they
 //! stand among words of the host.

@@ -15,7 +15,7 @@ use crate::schema::Json;
 /// How many bytes of a name the line about a change shows.
 const SHOWN_BYTES: usize = 128;
 
-/// A kind of what a server offers.
+/// A kind of item that a server offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -158,7 +158,7 @@ impl Pin {
     }
 }
 
-/// The pins of one server: what the user approved, or what the server has now.
+/// The pins of one server: of the definitions that the user approved, or of the present ones.
 ///
 /// A kind that was never listed has no pins, which differs from an empty list. Pins are stored as JSON by `serde`.
 ///

@@ -59,7 +59,7 @@ impl Default for ResultLimits {
 pub enum Author {
     /// The server.
     Server,
-    /// The host, which tells the model what was left out.
+    /// The host, in notes to the model about omitted content.
     Host,
 }
 
@@ -232,7 +232,7 @@ impl Conversion {
         messages
     }
 
-    /// Takes what the caller is to write to files.
+    /// Takes the contents that the caller writes to files.
     pub fn take_spills(&mut self) -> Vec<Spill> {
         core::mem::take(&mut self.spills)
     }

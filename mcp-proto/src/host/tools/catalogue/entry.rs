@@ -33,7 +33,7 @@ impl<'a> Entry<'a, Tool> {
     pub fn definition(self) -> ToolDefinition<'a> {
         let description = self.item.description.as_deref().filter(|text| !text.trim().is_empty());
         let schema = &self.item.input_schema;
-        // What the reader puts in place of a missing schema. Some interfaces of models want `properties`.
+        // The reader puts this in place of a missing schema. Some interfaces of models want `properties`.
         let input_schema = if schema.as_str() == r#"{"type":"object"}"# {
             Json::new(r#"{"type":"object","properties":{}}"#).map_or(Cow::Borrowed(schema), Cow::Owned)
         } else {

@@ -25,7 +25,7 @@ pub struct Collision {
 pub struct Section<T> {
     lists: BTreeMap<Arc<str>, Vec<Named<T>>>,
     /// Where the items of each name are: one, unless hashes collide.
-    index: BTreeMap<String, Vec<Place>>,
+    index: BTreeMap<String, Vec<Location>>,
 }
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Named<T> {
 
 /// A server and an index into its list.
 #[derive(Debug)]
-struct Place(Arc<str>, usize);
+struct Location(Arc<str>, usize);
 
 impl<T> Default for Section<T> {
     fn default() -> Self {
@@ -60,9 +60,9 @@ impl<T: CatalogueItem> Section<T> {
         let items: Vec<_> = items.into_iter().map(|item| Named { name: name(&item), item }).collect();
         let mut collided = BTreeSet::new();
         for (index, Named { name, .. }) in items.iter().enumerate() {
-            let places = self.index.entry(name.clone()).or_default();
-            places.push(Place(Arc::clone(server), index));
-            if places.len() > 1 {
+            let locations = self.index.entry(name.clone()).or_default();
+            locations.push(Location(Arc::clone(server), index));
+            if locations.len() > 1 {
                 collided.insert(name.clone());
             }
         }
@@ -72,17 +72,17 @@ impl<T: CatalogueItem> Section<T> {
 
     fn collision(&self, name: String) -> Collision {
         let pair = |entry: Entry<'_, T>| (entry.server.into(), entry.item.key().into());
-        let places = self.index.get(&name).into_iter().flatten();
-        let items = places.filter_map(|place| self.entry(place)).map(pair).collect();
+        let locations = self.index.get(&name).into_iter().flatten();
+        let items = locations.filter_map(|location| self.entry(location)).map(pair).collect();
         Collision { kind: T::KIND, name, items }
     }
 
     /// Removes the list of a server.
     pub(super) fn remove(&mut self, server: &str) {
         for Named { name, .. } in self.lists.remove(server).into_iter().flatten() {
-            if let Some(places) = self.index.get_mut(&name) {
-                places.retain(|place| *place.0 != *server);
-                if places.is_empty() {
+            if let Some(locations) = self.index.get_mut(&name) {
+                locations.retain(|location| *location.0 != *server);
+                if locations.is_empty() {
                     self.index.remove(&name);
                 }
             }
@@ -99,21 +99,21 @@ impl<T: CatalogueItem> Section<T> {
 
     /// The items whose names are their own, sorted by name.
     pub(super) fn iter(&self) -> impl Iterator<Item = Entry<'_, T>> {
-        self.index.values().filter_map(|places| match places.as_slice() {
-            [place] => self.entry(place),
+        self.index.values().filter_map(|locations| match locations.as_slice() {
+            [location] => self.entry(location),
             _ => None,
         })
     }
 
     pub(super) fn find(&self, name: &str) -> Result<Entry<'_, T>, LookupError> {
         match self.index.get(name).map(Vec::as_slice) {
-            Some([place]) => self.entry(place).ok_or(LookupError::Unknown),
+            Some([location]) => self.entry(location).ok_or(LookupError::Unknown),
             Some(_) => Err(LookupError::Collision),
             None => Err(LookupError::Unknown),
         }
     }
 
-    fn entry(&self, Place(server, index): &Place) -> Option<Entry<'_, T>> {
+    fn entry(&self, Location(server, index): &Location) -> Option<Entry<'_, T>> {
         let (server, list) = self.lists.get_key_value(server)?;
         let Named { name, item } = list.get(*index)?;
         Some(Entry { name, server, item })

@@ -21,14 +21,14 @@ pub(super) fn repeats(content: &[ContentBlock], structured: &Json) -> bool {
     texts.any(|text| text.as_bytes().first() == first && Digest::of_json(text) == digest)
 }
 
-/// The parts of a result so far. Limits shrink by what is shown.
+/// The parts of a result so far. Each shown part lowers the limits.
 pub(super) struct Collector<'a> {
     limits: &'a mut ResultLimits,
     parts: Vec<ModelPart>,
     files: Vec<PendingFile>,
 }
 
-/// What goes to a file.
+/// Contents for a file.
 struct PendingFile {
     what: String,
     mime_type: String,

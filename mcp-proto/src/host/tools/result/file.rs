@@ -1,4 +1,4 @@
-//! What a result writes to files.
+//! Parts of a result that go to files.
 
 use alloc::format;
 use alloc::string::String;
@@ -16,12 +16,12 @@ pub struct Spill {
     pub contents: Vec<u8>,
 }
 
-/// How the model is told about one spill.
+/// A note to the model about one spill.
 #[derive(Clone, Debug)]
 pub(super) struct SpillNote {
-    /// What was saved.
+    /// Description of the contents.
     pub(super) what: String,
-    /// The part of the host that tells about it; a part at the end if there is none.
+    /// Index of the host's part to which the note is added; `None` for a part at the end.
     pub(super) part: Option<usize>,
     /// Why it is not saved, if it is not even a spill.
     pub(super) unsaved: Option<&'static str>,
@@ -45,7 +45,7 @@ impl FileNames {
     }
 }
 
-/// The extension of files of a media type. A browser must not run what a server sent: HTML is text.
+/// The extension of files of a media type. HTML becomes text, so that no browser runs a server's file.
 fn extension(mime_type: &str) -> &'static str {
     let essence = mime_type.split(';').next().unwrap_or_default().trim();
     let known = [
