@@ -125,3 +125,24 @@ fn unknown_server_is_refused() {
     assert_eq!(refused, Err(CallRefusal::UnknownServer));
     assert_eq!(host.plane.reconnect(host.now, id("none")), Err(UnknownServer));
 }
+
+#[test]
+fn call_whose_exchange_alone_is_lost_is_sent_again_over_the_same_connection() {
+    let mut host = Host::new([("one", remote("a"))]);
+    let generation = host.connected("one");
+    let repeatable = CallOptions { repeat: Repeat::IfLost, ..CallOptions::default() };
+    let again = host.plane.call(host.now, id("one"), repeatable).unwrap();
+    let once = host.call("one");
+    host.actions();
+    host.plane.handle_delivery(host.now, again, generation, Delivery::ExchangeLost);
+    assert_eq!(host.actions(), [Action::Send { call: again, server: id("one"), generation }]);
+    host.plane.handle_delivery(host.now, once, generation, Delivery::ExchangeLost);
+    assert_eq!((host.actions(), host.outcome(once)), (vec![], Some(CallOutcome::Lost)));
+
+    // Not forever.
+    for _ in 0..2 {
+        host.plane.handle_delivery(host.now, again, generation, Delivery::ExchangeLost);
+        host.actions();
+    }
+    assert_eq!(host.outcome(again), Some(CallOutcome::Lost));
+}

@@ -48,6 +48,9 @@ pub enum Delivery {
     NotSent,
     /// It may have reached the server, and has no answer. The end of the connection follows.
     Lost,
+    /// It may have reached the server, and has no answer; the connection goes on, because each call has an exchange of
+    /// its own.
+    ExchangeLost,
 }
 
 /// How a call ended.
@@ -180,10 +183,15 @@ impl ControlPlane {
         }
         match delivery {
             Delivery::Answered => self.end_call(now, call, CallOutcome::Answered),
-            Delivery::Lost if state.repeat == Repeat::IfNotSent => {
+            Delivery::Lost | Delivery::ExchangeLost if state.repeat == Repeat::IfNotSent => {
                 self.end_call(now, call, CallOutcome::Lost)
             }
             Delivery::NotSent | Delivery::Lost => self.send_again(now, call, delivery),
+            Delivery::ExchangeLost => {
+                let server = state.server;
+                self.send_again(now, call, Delivery::Lost);
+                self.send_waiting(server);
+            }
         }
     }
 }
@@ -227,9 +235,12 @@ impl ControlPlane {
         }
     }
 
-    /// Sends the calls that wait for a connected server.
+    /// Sends the calls that wait for a server, if it is connected.
     pub(super) fn send_waiting(&mut self, id: ServerId) {
         let Some(server) = self.servers.get_mut(&id) else { return };
+        if !matches!(server.phase, Phase::Connected { .. }) {
+            return;
+        }
         let generation = server.generation;
         while let Some(call) = server.waiting.pop_first() {
             server.sent.insert(call);
