@@ -19,7 +19,7 @@ use mcp_proto::peer::client::{CloseReason, LinkAction};
 use mcp_proto::transport::StreamClient;
 
 use crate::alarm::Alarm;
-use crate::{Command, Killer, RuntimeKind};
+use crate::{Command, Killer, RuntimeKind, SpawnError};
 
 pub use child::ChildLink;
 use link::{Link, LinkEvent};
@@ -115,6 +115,11 @@ impl<H: HandlerMode> ClientDriver<ChildLink, H> {
     /// A handle that kills the server at once, for programs that cannot wait for the shutdown steps.
     pub fn killer(&self) -> Killer {
         self.connection.link.killer()
+    }
+
+    /// Why the program could not be started, once an attempt has failed. Most reasons stay until the user acts.
+    pub fn spawn_error(&self) -> Option<&SpawnError> {
+        self.connection.link.spawn_error()
     }
 }
 

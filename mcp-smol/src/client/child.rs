@@ -16,7 +16,7 @@ use super::link::{Link, LinkEvent};
 use super::options::StderrSink;
 use crate::pump::{Pump, ReadEnd};
 use crate::reactor::sleep;
-use crate::{ChildStdin, ChildStdout, Command, Exit, Killer, Process, RuntimeKind, StderrLines};
+use crate::{ChildStdin, ChildStdout, Command, Exit, Killer, Process, RuntimeKind, SpawnError, StderrLines};
 
 /// How long an exiting process may take between the end of its output and its exit.
 const EXIT_FOLLOWS: Duration = Duration::from_millis(500);
@@ -37,6 +37,8 @@ pub struct ChildLink {
     stderr: Option<StderrSink>,
     lines: Option<StderrLines>,
     killer: Killer,
+    /// Why the last attempt to start the program failed.
+    spawn_error: Option<SpawnError>,
 }
 
 enum State {
@@ -69,7 +71,12 @@ enum ExitAction {
 
 impl ChildLink {
     pub(super) fn new(command: Command, runtime: RuntimeKind, stderr: Option<StderrSink>) -> Self {
-        Self { command, runtime, state: State::Closed, stderr, lines: None, killer: Killer::default() }
+        let killer = Killer::default();
+        Self { command, runtime, state: State::Closed, stderr, lines: None, killer, spawn_error: None }
+    }
+
+    pub(super) fn spawn_error(&self) -> Option<&SpawnError> {
+        self.spawn_error.as_ref()
     }
 
     pub(super) fn killer(&self) -> Killer {
@@ -88,7 +95,7 @@ impl ChildLink {
                 let pump = Pump::new(child.stdout, child.stdin);
                 Ok(OpenChild { pump, process: child.process, silence: None })
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(self.spawn_error.insert(error).to_string()),
         });
     }
 
