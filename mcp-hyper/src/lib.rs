@@ -24,6 +24,7 @@
 //! | log or inspect HTTP traffic | [`ClientOptions::on_wire`] and its [`WireEvent`]s |
 //! | use Tokio's sockets and timers, or others | [`Runtime`] |
 //! | run a server | [`serve`], or [`ServerOptions`] |
+//! | use many servers at once, programs and URLs | `host::Host`, with the feature `host` |
 //! | embed a server in an accept loop or another router | [`ServerOptions::service`] and its [`HttpService`] |
 //!
 //! The protocol itself is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`], its HTTP transport in
@@ -41,6 +42,7 @@
 //! | `seal` (default) | handlers of servers request input from clients of 2026-07-28 (implies `server`) |
 //! | `platform-roots` (default) | TLS with the system's root certificates |
 //! | `bundled-roots` | TLS with Mozilla's root certificates, unless `platform-roots` is enabled |
+//! | `host` | many servers at once: `host::Host`; implies `client` |
 //! | `auth` | OAuth: `auth::Authorization` for clients (implies `client`), `ServerOptions::protect` for servers |
 //! | `auth-jwt` | servers that verify signed tokens and proofs of possession; implies `auth` and `server` |
 //! | `schemars` | input schemas of typed tool handlers, from the argument's type |
@@ -63,6 +65,8 @@ pub mod auth;
 #[cfg(feature = "client")]
 mod client;
 mod fields;
+#[cfg(feature = "host")]
+pub mod host;
 mod io;
 mod runtime;
 #[cfg(feature = "server")]

@@ -1,6 +1,6 @@
 //! Runtimes: name lookup, sockets, timers, and threads for blocking work.
 
-#[cfg(any(feature = "auth", feature = "server"))]
+#[cfg(any(feature = "auth", feature = "host", feature = "server"))]
 mod erased;
 #[cfg(feature = "smol")]
 pub(crate) mod smol;
@@ -22,7 +22,7 @@ use std::task::{Context, Poll};
 use futures_lite::{AsyncRead, AsyncWrite};
 use hyper::rt::Timer;
 
-#[cfg(any(feature = "auth", feature = "server"))]
+#[cfg(any(feature = "auth", feature = "host", feature = "server"))]
 pub(crate) use erased::AnyRuntime;
 #[cfg(feature = "smol")]
 pub use smol::Smol;

@@ -1,0 +1,459 @@
+//! Calls of a host: each waits for its server, is sent, and ends once.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures_lite::future::{Boxed, poll_once};
+use mcp_proto::Instant;
+use mcp_proto::front::{Client, Error};
+use mcp_proto::host::config::ServerId;
+use mcp_proto::host::control::{
+    CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Failure, Repeat, Status,
+};
+use mcp_proto::host::tools::LookupError;
+use mcp_proto::peer::{CacheMode, LostReason, RequestError};
+use mcp_proto::schema::{Method, ProgressParams};
+
+use super::Host;
+use super::events::{CallEnd, CallPhase, HostEvent};
+
+/// The error of a call.
+///
+/// A tool reports its failure in its result, by [`failed`](mcp_proto::CallToolResult::failed): that is not an error of
+/// the call.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CallError {
+    /// No item can be called by this name.
+    Name(LookupError),
+    /// No server of this name is configured.
+    UnknownServer,
+    /// The server does not run.
+    Unavailable {
+        /// Its name.
+        server: Arc<str>,
+        /// Why.
+        status: Status,
+        /// The failure behind that.
+        failure: Option<Box<Failure>>,
+    },
+    /// The host has too many calls: see
+    /// [`ControlConfig::calls`](mcp_proto::host::control::ControlConfig::calls).
+    TooMany,
+    /// The call, or its server, took too long.
+    TimedOut,
+    /// The call was sent, and its connection ended before the answer: the server may have executed it.
+    Lost,
+    /// The server was removed from the configuration, or restarted with another one.
+    Removed,
+    /// The host was closed, or its driver was dropped.
+    Closed,
+    /// The server's error, or an answer that is not valid.
+    Call(Error),
+}
+
+impl CallError {
+    /// Whether the call certainly did not reach the server.
+    pub fn is_unsent(&self) -> bool {
+        match self {
+            Self::Name(_) | Self::UnknownServer | Self::Unavailable { .. } | Self::TooMany => true,
+            Self::Call(error) => error.is_unsent(),
+            Self::TimedOut | Self::Lost | Self::Removed | Self::Closed => false,
+        }
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(error) => error.fmt(f),
+            Self::UnknownServer => f.write_str("no server of this name is configured"),
+            Self::Unavailable { server, status, failure } => {
+                write!(f, "the server \"{}\" is unavailable: {status}", server.escape_debug())?;
+                failure.as_ref().map_or(Ok(()), |failure| write!(f, ": {}", failure.reason))
+            }
+            Self::TooMany => f.write_str("too many calls are open"),
+            Self::TimedOut => f.write_str("the server did not answer in time"),
+            Self::Lost => {
+                f.write_str("the connection ended before the answer: the call may have had effects")
+            }
+            Self::Removed => f.write_str("the server was removed from the configuration, or changed there"),
+            Self::Closed => f.write_str("the host is closed"),
+            Self::Call(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Name(error) => Some(error),
+            Self::Call(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+type OnProgress = Box<dyn FnMut(ProgressParams) + Send>;
+
+/// A request to one of the servers, which is made when it is first polled, waits for the server, and is cancelled when
+/// it is dropped before its answer.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use mcp_hyper::host::{CallError, Host};
+/// use serde_json::json;
+///
+/// # async fn example(host: Host) -> Result<(), CallError> {
+/// let report = host
+///     .call_tool("mcp__files__search", json!({ "text": "MCP" }))
+///     .timeout(Duration::from_secs(300))
+///     .on_progress(|progress| println!("{}", progress.progress))
+///     .await?;
+/// # drop(report);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a request is made when it is polled"]
+pub struct HostRequest<M: Method> {
+    state: RequestState<M>,
+}
+
+enum RequestState<M: Method> {
+    Draft(Box<Draft<M>>),
+    Made(Host, CallId, Arc<PendingCall<M>>),
+    Finished,
+}
+
+struct Draft<M: Method> {
+    host: Host,
+    target: Result<Target, CallError>,
+    params: Result<M::Params, Error>,
+    options: CallOptions,
+    on_progress: Option<OnProgress>,
+}
+
+/// What is called.
+pub(super) struct Target {
+    pub(super) id: ServerId,
+    pub(super) server: Arc<str>,
+    pub(super) item: Option<Arc<str>>,
+}
+
+impl<M> HostRequest<M>
+where
+    M: Method<Params: Send + Sync, Result: Send>,
+{
+    pub(super) fn new(
+        host: Host,
+        target: Result<Target, CallError>,
+        params: Result<M::Params, Error>,
+        repeat: Repeat,
+    ) -> Self {
+        let options = CallOptions { repeat, ..CallOptions::default() };
+        let draft = Draft { host, target, params, options, on_progress: None };
+        Self { state: RequestState::Draft(Box::new(draft)) }
+    }
+
+    /// Sets how long the call may take, the wait for its server included; `Duration::MAX` is no limit. Default: the
+    /// timeout that the configuration has for calls of the server, 30 s if it has none.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|draft| draft.options.timeout = Some(timeout))
+    }
+
+    /// Sets when the call is sent again after its connection broke. Default: only if it did not reach the server; a
+    /// tool that is read-only or idempotent by its annotations, and whatever is only read, also if its answer was lost.
+    pub fn repeat(self, repeat: Repeat) -> Self {
+        self.with(|draft| draft.options.repeat = repeat)
+    }
+
+    /// Requests progress, and calls `follow` with each report before the answer.
+    ///
+    /// The driver calls it: it should be quick.
+    pub fn on_progress(self, follow: impl FnMut(ProgressParams) + Send + 'static) -> Self {
+        self.with(|draft| draft.on_progress = Some(Box::new(follow)))
+    }
+
+    fn with(mut self, set: impl FnOnce(&mut Draft<M>)) -> Self {
+        if let RequestState::Draft(draft) = &mut self.state {
+            set(draft);
+        }
+        self
+    }
+}
+
+impl<M> Draft<M>
+where
+    M: Method<Params: Send + Sync, Result: Send>,
+{
+    fn make(self) -> Result<(Host, CallId, Arc<PendingCall<M>>), CallError> {
+        let Self { host, target, params, options, on_progress } = self;
+        let target = target?;
+        let call = Arc::new(PendingCall::<M> {
+            params: params.map_err(CallError::Call)?,
+            on_progress: on_progress.map(|follow| Arc::new(Mutex::new(follow))),
+            slot: Mutex::new(Slot::default()),
+        });
+        let (server, name) = (target.id, target.server.clone());
+        let made = host.shared().command(|state, now| {
+            let made = state.plane.call(now, server, options);
+            if let Ok(id) = made {
+                state.counters.calls = state.counters.calls.saturating_add(1);
+                let record = CallRecord {
+                    server,
+                    name: target.server,
+                    method: M::NAME,
+                    item: target.item,
+                    began: now,
+                    is_sent: false,
+                    call: call.clone(),
+                };
+                state.calls.insert(id, record);
+            }
+            let failure = state.plane.server(server).and_then(|server| server.failure.cloned());
+            made.map_err(|refusal| (refusal, failure))
+        });
+        match made {
+            Ok(id) => Ok((host, id, call)),
+            Err((refusal, failure)) => Err(match refusal {
+                CallRefusal::Unavailable(status) => {
+                    CallError::Unavailable { server: name, status, failure: failure.map(Box::new) }
+                }
+                CallRefusal::TooMany => CallError::TooMany,
+                CallRefusal::Closed => CallError::Closed,
+                _ => CallError::UnknownServer,
+            }),
+        }
+    }
+}
+
+/// Nothing in it is ever pinned.
+impl<M: Method> Unpin for HostRequest<M> {}
+
+impl<M> Future for HostRequest<M>
+where
+    M: Method<Params: Send + Sync, Result: Send>,
+{
+    type Output = Result<M::Result, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let state = std::mem::replace(&mut self.state, RequestState::Finished);
+        let (host, id, call) = match state {
+            RequestState::Draft(draft) => match draft.make() {
+                Ok(made) => made,
+                Err(error) => return Poll::Ready(Err(error)),
+            },
+            RequestState::Made(host, id, call) => (host, id, call),
+            RequestState::Finished => return Poll::Ready(Err(CallError::Call(Error::Finished))),
+        };
+        let polled = call.poll(cx);
+        if polled.is_pending() {
+            self.state = RequestState::Made(host, id, call);
+        }
+        polled
+    }
+}
+
+impl<M: Method> Drop for HostRequest<M> {
+    fn drop(&mut self) {
+        if let RequestState::Made(host, id, _) = &self.state {
+            host.shared().command(|state, now| state.plane.cancel(now, *id));
+        }
+    }
+}
+
+impl<M: Method> fmt::Debug for HostRequest<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostRequest").field("method", &M::NAME).finish_non_exhaustive()
+    }
+}
+
+/// A call that was made.
+pub(super) struct PendingCall<M: Method> {
+    params: M::Params,
+    on_progress: Option<Arc<Mutex<OnProgress>>>,
+    slot: Mutex<Slot<M::Result>>,
+}
+
+struct Slot<T> {
+    /// The answer to the last time that it was sent.
+    answer: Option<Result<T, Error>>,
+    end: Option<(CallOutcome, Arc<str>, Option<Failure>)>,
+    waker: Option<Waker>,
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self { answer: None, end: None, waker: None }
+    }
+}
+
+impl<M: Method> PendingCall<M> {
+    fn slot(&self) -> MutexGuard<'_, Slot<M::Result>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn poll(&self, cx: &Context<'_>) -> Poll<Result<M::Result, CallError>> {
+        let mut slot = self.slot();
+        let Some((outcome, server, failure)) = slot.end.take() else {
+            slot.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        };
+        Poll::Ready(match outcome {
+            CallOutcome::Answered => {
+                slot.answer.take().unwrap_or(Err(Error::Finished)).map_err(CallError::Call)
+            }
+            CallOutcome::TimedOut => Err(CallError::TimedOut),
+            CallOutcome::Cancelled => Err(CallError::Call(Error::Cancelled)),
+            CallOutcome::Lost => Err(CallError::Lost),
+            CallOutcome::Unavailable(status) => {
+                Err(CallError::Unavailable { server, status, failure: failure.map(Box::new) })
+            }
+            CallOutcome::Removed => Err(CallError::Removed),
+            _ => Err(CallError::Closed),
+        })
+    }
+}
+
+/// A call as the host knows it.
+pub(super) struct CallRecord {
+    pub(super) server: ServerId,
+    name: Arc<str>,
+    method: &'static str,
+    item: Option<Arc<str>>,
+    began: Instant,
+    pub(super) is_sent: bool,
+    pub(super) call: Arc<dyn SendCall>,
+}
+
+impl CallRecord {
+    /// Ends it; returns the event that reports it, and whom to wake.
+    pub(super) fn end(
+        self,
+        now: Instant,
+        outcome: CallOutcome,
+        failure: Option<Failure>,
+    ) -> (HostEvent, Option<Waker>) {
+        let phase = if self.is_sent { CallPhase::Sent } else { CallPhase::Waiting };
+        let failed = |error: String| {
+            let end = error.floor_char_boundary(Failure::LIMIT);
+            CallEnd::Failed { phase, error: error.get(..end).unwrap_or_default().into() }
+        };
+        let end = match outcome {
+            CallOutcome::Answered => self.call.summary().unwrap_or_else(failed),
+            CallOutcome::TimedOut => failed(CallError::TimedOut.to_string()),
+            CallOutcome::Cancelled => failed(Error::Cancelled.to_string()),
+            CallOutcome::Lost => failed(CallError::Lost.to_string()),
+            CallOutcome::Unavailable(status) => failed(format!("the server is unavailable: {status}")),
+            CallOutcome::Removed => failed(CallError::Removed.to_string()),
+            _ => failed(CallError::Closed.to_string()),
+        };
+        let waker = self.call.end(outcome, self.name.clone(), failure);
+        let latency = now.saturating_since(self.began);
+        let event =
+            HostEvent::CallEnded { server: self.name, method: self.method, item: self.item, latency, end };
+        (event, waker)
+    }
+}
+
+/// A call of any method.
+pub(super) trait SendCall: Send + Sync {
+    /// Sends it over this client, and keeps the answer.
+    fn send(self: Arc<Self>, client: Client, is_http: bool) -> Boxed<Sent>;
+
+    /// How the answer is to be reported; the error if it is one.
+    fn summary(&self) -> Result<CallEnd, String>;
+
+    /// Ends it; returns the waker of its future.
+    fn end(&self, outcome: CallOutcome, server: Arc<str>, failure: Option<Failure>) -> Option<Waker>;
+}
+
+/// What became of a call that was sent.
+pub(super) struct Sent {
+    pub(super) delivery: Delivery,
+    /// Why the connection must end, if the answer says so.
+    pub(super) failure: Option<Failure>,
+}
+
+impl<M> SendCall for PendingCall<M>
+where
+    M: Method<Params: Send + Sync, Result: Send>,
+{
+    fn send(self: Arc<Self>, client: Client, is_http: bool) -> Boxed<Sent> {
+        Box::pin(async move {
+            // The control plane has the time limits.
+            let request = client.request::<M>(self.params.clone());
+            let mut request = request.timeout(Duration::MAX).hard_timeout(Duration::MAX);
+            if let Some(follow) = self.on_progress.clone() {
+                request = request.on_progress(move |progress| {
+                    follow.lock().unwrap_or_else(PoisonError::into_inner)(progress);
+                });
+            }
+            let answer = request.await;
+            let sent = match &answer {
+                Ok(_) => Sent { delivery: Delivery::Answered, failure: None },
+                Err(error) => judge(error, &client, is_http).await,
+            };
+            if sent.delivery == Delivery::Answered {
+                self.slot().answer = Some(answer);
+            }
+            sent
+        })
+    }
+
+    fn summary(&self) -> Result<CallEnd, String> {
+        match &self.slot().answer {
+            Some(Ok(result)) => {
+                let result: &dyn std::any::Any = result;
+                let tool = result.downcast_ref::<mcp_proto::CallToolResult>();
+                let failed = tool.is_some_and(mcp_proto::CallToolResult::failed);
+                Ok(if failed { CallEnd::ToolFailed } else { CallEnd::Answered })
+            }
+            Some(Err(error)) => Err(error.to_string()),
+            None => Ok(CallEnd::Answered),
+        }
+    }
+
+    fn end(&self, outcome: CallOutcome, server: Arc<str>, failure: Option<Failure>) -> Option<Waker> {
+        let mut slot = self.slot();
+        slot.end = Some((outcome, server, failure));
+        slot.waker.take()
+    }
+}
+
+/// What an error says of the call and of its connection.
+async fn judge(error: &Error, client: &Client, is_http: bool) -> Sent {
+    let sent = |delivery| Sent { delivery, failure: None };
+    match error {
+        Error::Closed(_) | Error::NotSent(RequestError::Closed | RequestError::Connect(_)) => {
+            sent(Delivery::NotSent)
+        }
+        Error::Lost(LostReason::LimitExceeded | LostReason::Ended) => sent(Delivery::Answered),
+        Error::Lost(_) if !is_http || poll_once(client.closed()).await.is_some() => sent(Delivery::Lost),
+        // One exchange is lost. Is the server?
+        Error::Lost(_) => match check(client).await {
+            Ok(()) => sent(Delivery::ExchangeLost),
+            Err(error) => Sent { delivery: Delivery::Lost, failure: Some(super::failure::of_error(&error)) },
+        },
+        Error::Transport(http) if http.needs_authorization && http.status == 401 => {
+            Sent { delivery: Delivery::Answered, failure: Some(super::failure::of_error(error)) }
+        }
+        _ => sent(Delivery::Answered),
+    }
+}
+
+/// Finds out whether the server still answers.
+///
+/// # Errors
+/// If it does not.
+pub(super) async fn check(client: &Client) -> Result<(), Error> {
+    match client.list_tools_page(None).cache(CacheMode::Bypass).await {
+        Err(error) if error.is_disconnect() || error.is_timeout() => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,180 @@
+//! One connection of a server, from the lookups of its values to its end.
+
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures_lite::future::{poll_once, zip};
+use mcp_proto::front::{Client, Error, Watch, WatchUpdate};
+use mcp_proto::host::config::{Answers, ServerEntry};
+use mcp_proto::host::control::{Failure, Generation};
+use mcp_proto::host::tools::ToolFilter;
+use mcp_proto::peer::client::Change;
+
+use super::calls::check;
+use super::failure::{self, StderrTail};
+use super::lists::Lists;
+use super::open::Driver;
+use super::options::Settings;
+use super::shared::Shared;
+use super::stop::Stop;
+
+/// A connection that is made, used and ended.
+pub(super) struct Attempt {
+    pub(super) shared: Arc<Shared>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) entry: Arc<ServerEntry>,
+    pub(super) generation: Generation,
+    pub(super) stop: Stop,
+    pub(super) stderr: StderrTail,
+}
+
+impl Attempt {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        settings: Arc<Settings>,
+        entry: Arc<ServerEntry>,
+        generation: Generation,
+    ) -> Self {
+        Self { shared, settings, entry, generation, stop: Stop::default(), stderr: StderrTail::default() }
+    }
+
+    /// Runs until the connection is over and its process has ended. Returns why; `None` if the host ordered it.
+    pub(super) async fn run(self) -> Option<Failure> {
+        let (client, mut driver) = match self.stop.or(self.open()).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(failure)) => return Some(failure),
+            Err(ordered) => return ordered,
+        };
+        let end = {
+            let mut work = pin!(self.stop.or(self.serve(&client)));
+            poll_fn(|cx| match Pin::new(&mut driver).poll(cx) {
+                Poll::Ready(ended) => Poll::Ready(End::Driver(ended)),
+                Poll::Pending => work.as_mut().poll(cx).map(End::Work),
+            })
+            .await
+        };
+        let failure = match end {
+            End::Driver(ended) => ended.err().map(|error| failure::of_error(&error)),
+            End::Work(ended) => {
+                let _ = zip(&mut driver, client.close()).await;
+                match ended {
+                    Ok(error) => Some(failure::of_error(&error)),
+                    Err(ordered) => ordered,
+                }
+            }
+        };
+        let failure = match (failure, driver.is_program_missing()) {
+            (Some(failure), true) => Some(failure::permanent(failure.reason)),
+            (failure, _) => failure,
+        };
+        let stderr = self.stderr.text();
+        match failure {
+            // What it wrote may explain why it had to be ended.
+            None if !stderr.is_empty() => Some(ended(stderr)),
+            failure => failure.map(|failure| failure.with_stderr(stderr)),
+        }
+    }
+
+    /// Resolves the entry, with its values looked up anew, and makes a client.
+    async fn open(&self) -> Result<(Client, Driver), Failure> {
+        let lists = &self.entry.spec().tools;
+        ToolFilter::new(lists.allow.as_deref(), &lists.deny)
+            .map_err(|error| failure::permanent(format!("the lists of tools: {error}")))?;
+        let approvals = self.shared.with(|state, _| state.approvals.clone());
+        let permit = self
+            .entry
+            .permit(&approvals)
+            .map_err(|_| failure::permanent("the user has not approved this server of a project"))?;
+        let mut answers = Answers::new();
+        loop {
+            let lookups = permit.unanswered(&answers);
+            if lookups.is_empty() {
+                break;
+            }
+            for lookup in lookups {
+                let value = self.settings.look_up(self.entry.clone(), lookup.clone()).await;
+                answers.insert(lookup, value);
+            }
+        }
+        let resolved = permit.resolve(&answers).map_err(|error| failure::of_resolution(&error))?;
+        let fingerprint = self.entry.connection();
+        let era = self.shared.with(|state, _| state.eras.get(&fingerprint).copied());
+        self.settings.connect(&self.entry, resolved, era, &self.stderr)
+    }
+
+    /// Uses the client. Returns the error that ends the connection.
+    async fn serve(&self, client: &Client) -> Error {
+        match self.try_serve(client).await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+
+    async fn try_serve(&self, client: &Client) -> Result<std::convert::Infallible, Error> {
+        let info = client.ready().await?;
+        if let Some(era) = client.known_era() {
+            let fingerprint = self.entry.connection();
+            self.shared.with(|state, _| _ = state.eras.insert(fingerprint, era));
+        }
+        let lists = Lists { attempt: self, client, info: &info };
+        let mut watch = client.watch().tools().prompts().resources().open()?;
+        // Lists that are read after the watch is active need not be read again for its sake.
+        let is_active = matches!(poll_once(watch.next()).await, Some(Some(WatchUpdate::Active { .. })));
+        lists.read_instructions();
+        lists.read_tools().await?;
+        self.shared.command(|state, now| {
+            let connection = state.connections.get_mut(&self.entry.id());
+            if let Some(connection) = connection.filter(|found| found.generation == self.generation) {
+                connection.client = Some(client.clone());
+                state.plane.handle_connected(now, self.entry.id(), self.generation);
+            }
+        });
+        lists.read_others().await?;
+        if !is_active {
+            self.await_active(&mut watch, &lists).await?;
+        }
+        self.follow(&mut watch, &lists).await?;
+        Err(Error::Closed(client.closed().await))
+    }
+
+    /// Waits until the watch reports changes, and reads what may have changed before that.
+    async fn await_active(&self, watch: &mut Watch, lists: &Lists<'_>) -> Result<(), Error> {
+        while let Some(update) = watch.next().await {
+            if let WatchUpdate::Active { .. } = update {
+                return lists.read_all().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads lists again when they change, until the watch ends.
+    async fn follow(&self, watch: &mut Watch, lists: &Lists<'_>) -> Result<(), Error> {
+        while let Some(update) = watch.next().await {
+            match update {
+                WatchUpdate::Changed { change: Change::Tools, .. } => lists.read_tools_again().await?,
+                WatchUpdate::Changed { change: Change::Prompts, .. } => lists.read_prompts().await?,
+                WatchUpdate::Changed { change: Change::Resources, .. } => lists.read_resources().await?,
+                WatchUpdate::Missed { .. } => lists.read_all().await?,
+                WatchUpdate::Interrupted => check(lists.client).await?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a connection ended.
+enum End {
+    /// By itself.
+    Driver(Result<(), Error>),
+    /// By an error, or because the end was ordered.
+    Work(Result<Error, Option<Failure>>),
+}
+
+/// The end of a program that the host ended.
+fn ended(stderr: String) -> Failure {
+    Failure::new(mcp_proto::host::control::FailureKind::Transient, "the connection was ended")
+        .with_stderr(stderr)
+}

@@ -1,0 +1,324 @@
+//! The future that carries out what the control plane decides.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_lite::StreamExt as _;
+use futures_lite::future::Boxed;
+use futures_util::future::{AbortHandle, abortable};
+use futures_util::stream::FuturesUnordered;
+use mcp_proto::Instant;
+use mcp_proto::front::Client;
+use mcp_proto::host::config::{Fingerprint, ServerEntry, ServerId};
+use mcp_proto::host::consent::ApprovalRequest;
+use mcp_proto::host::control::{Action, CallId, Event, Failure, Generation};
+
+use super::calls::{SendCall, Sent};
+use super::connection::Attempt;
+use super::events::HostEvent;
+use super::options::Settings;
+use super::shared::{Connection, Shared, State};
+use crate::runtime::Runtime as _;
+use crate::time::Alarm;
+use crate::wakes::InnerWaker;
+
+/// Maximum rounds of the driver before it lets other tasks run.
+const ROUNDS: usize = 16;
+
+/// The future that drives a host: its servers, their connections, timers and calls.
+///
+/// Spawn it on any executor, or poll it beside other work; nothing happens otherwise. It polls all connections itself,
+/// each only when it was woken, and spawns nothing. It ends once the host is closed: by
+/// [`close`](super::Host::close), or because the last [`Host`](super::Host) was dropped.
+///
+/// Dropping it ends every connection and process at once, and calls fail with
+/// [`CallError::Closed`](super::CallError::Closed).
+#[must_use = "nothing happens unless the driver is polled"]
+pub struct HostDriver {
+    shared: Arc<Shared>,
+    settings: Arc<Settings>,
+    tasks: FuturesUnordered<Boxed<Done>>,
+    /// The calls that are being sent.
+    sending: BTreeMap<CallId, AbortHandle>,
+    alarm: Alarm,
+    waker: Arc<InnerWaker>,
+    is_started: bool,
+}
+
+/// The end of a task of the driver.
+enum Done {
+    Connection(ServerId, Generation, Option<Failure>),
+    Call(CallId, ServerId, Generation, Option<Sent>),
+    /// The user's answer, or none.
+    Approval(ServerId, Fingerprint, Box<ApprovalRequest>, bool),
+}
+
+/// An action, with what it needs.
+enum Work {
+    Connect(Arc<ServerEntry>, Generation),
+    Send { call: CallId, server: ServerId, generation: Generation, client: Client, send: Arc<dyn SendCall> },
+    Abort(CallId),
+    AskApproval(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
+}
+
+impl HostDriver {
+    pub(super) fn new(shared: Arc<Shared>, settings: Arc<Settings>) -> Self {
+        Self {
+            shared,
+            settings,
+            tasks: FuturesUnordered::new(),
+            sending: BTreeMap::new(),
+            alarm: Alarm::default(),
+            waker: Arc::default(),
+            is_started: false,
+        }
+    }
+
+    /// Polls the tasks that were woken. Returns whether any has ended.
+    fn poll_tasks(&mut self, cx: &mut Context<'_>) -> bool {
+        let (mut any, mut ended) = (false, Vec::new());
+        while let Poll::Ready(Some(done)) = self.tasks.poll_next(cx) {
+            any = true;
+            match done {
+                Done::Connection(server, generation, failure) => ended.push((server, generation, failure)),
+                Done::Call(call, server, generation, sent) => {
+                    self.handle_sent(call, server, generation, sent)
+                }
+                Done::Approval(server, content, request, is_approved) => {
+                    self.shared.with(|state, now| {
+                        if is_approved {
+                            state.approvals.insert(request.approve());
+                        }
+                        state.plane.handle_approval(now, server, content, is_approved);
+                    });
+                }
+            }
+        }
+        // Last, so that the calls of these connections have told what became of them.
+        for (server, generation, failure) in ended {
+            self.handle_ended(server, generation, failure);
+        }
+        any
+    }
+
+    fn handle_sent(&mut self, call: CallId, server: ServerId, generation: Generation, sent: Option<Sent>) {
+        self.sending.remove(&call);
+        let Some(Sent { delivery, failure }) = sent else { return };
+        self.shared.with(|state, now| {
+            state.plane.handle_delivery(now, call, generation, delivery);
+            if let (Some(failure), Some(connection)) = (failure, state.connections.get(&server))
+                && connection.generation == generation
+            {
+                connection.stop.stop(Some(failure));
+            }
+        });
+    }
+
+    fn handle_ended(&self, server: ServerId, generation: Generation, failure: Option<Failure>) {
+        let name = self.shared.with(|state, now| {
+            state.plane.handle_ended(now, server, generation, failure);
+            let is_last =
+                state.connections.get(&server).is_some_and(|connection| connection.generation == generation);
+            if is_last {
+                state.connections.remove(&server);
+            }
+            state.name(server).filter(|_| is_last)
+        });
+        if let Some(name) = name {
+            self.shared.catalogue(|catalogue| catalogue.mark_stale(&name));
+        }
+    }
+
+    /// Takes the actions and events of the control plane. Returns whether there were any.
+    fn advance(&mut self, cx: &Context<'_>) -> bool {
+        let (any, work) = self.shared.with(|state, now| {
+            state.driver = Some(cx.waker().clone());
+            state.plane.handle_timeout(now);
+            let (mut any, mut work) = (false, Vec::new());
+            loop {
+                let mut found = false;
+                while let Some(action) = state.plane.poll_action() {
+                    found = true;
+                    work.extend(state.prepare(now, action));
+                }
+                while let Some(event) = state.plane.poll_event() {
+                    found = true;
+                    match event {
+                        Event::Ready => state.set_ready(),
+                        Event::Status(server) => state.publish_status(server),
+                        Event::Ended { call, outcome } => state.end_call(now, call, outcome),
+                        Event::Closed => state.set_closed(),
+                        _ => {}
+                    }
+                }
+                if !found {
+                    return (any, work);
+                }
+                any = true;
+            }
+        });
+        work.into_iter().for_each(|work| self.perform(work));
+        any
+    }
+
+    fn perform(&mut self, work: Work) {
+        match work {
+            Work::Connect(entry, generation) => {
+                let attempt = Attempt::new(self.shared.clone(), self.settings.clone(), entry, generation);
+                let connection = Connection {
+                    generation,
+                    stop: attempt.stop.clone(),
+                    stderr: attempt.stderr.clone(),
+                    client: None,
+                };
+                let server = attempt.entry.id();
+                self.shared.with(|state, _| {
+                    state.counters.attempts = state.counters.attempts.saturating_add(1);
+                    state.connections.insert(server, connection);
+                });
+                self.tasks.push(Box::pin(async move {
+                    let failure = attempt.run().await;
+                    Done::Connection(server, generation, failure)
+                }));
+            }
+            Work::Send { call, server, generation, client, send } => {
+                let is_http = self.settings.is_http(&self.shared, server);
+                let (sending, abort) = abortable(send.send(client, is_http));
+                self.sending.insert(call, abort);
+                self.tasks
+                    .push(Box::pin(async move { Done::Call(call, server, generation, sending.await.ok()) }));
+            }
+            Work::Abort(call) => {
+                if let Some(abort) = self.sending.remove(&call) {
+                    abort.abort();
+                }
+            }
+            Work::AskApproval(entry, content, request) => {
+                let Some(asking) = self.settings.ask_approval(&request) else { return };
+                let server = entry.id();
+                self.tasks.push(Box::pin(async move {
+                    let is_approved = asking.await;
+                    Done::Approval(server, content, request, is_approved)
+                }));
+            }
+        }
+    }
+
+    fn poll_once(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..ROUNDS {
+            let ended = self.poll_tasks(cx);
+            let advanced = self.advance(cx);
+            if self.shared.with(|state, _| state.is_closed) {
+                self.tasks.clear();
+                return Poll::Ready(());
+            }
+            if ended || advanced {
+                continue;
+            }
+            let deadline = self.shared.with(|state, _| state.plane.poll_timeout());
+            let deadline = deadline.and_then(|deadline| self.shared.clock.at(deadline));
+            if self.alarm.poll_until(deadline, self.shared.clock.timers(), cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl State {
+    /// Adds to an action what it needs.
+    fn prepare(&mut self, now: Instant, action: Action) -> Option<Work> {
+        match action {
+            Action::Connect { server, generation } => {
+                Some(Work::Connect(self.entries.get(&server)?.clone(), generation))
+            }
+            Action::Disconnect { server, generation } => {
+                let connection = self.connections.get(&server);
+                if let Some(connection) = connection.filter(|found| found.generation == generation) {
+                    connection.stop.stop(None);
+                }
+                None
+            }
+            Action::Send { call, server, generation } => {
+                let connection = self.connections.get(&server)?;
+                let client = connection.client.clone()?;
+                let record = self.calls.get_mut(&call)?;
+                record.is_sent = true;
+                Some(Work::Send { call, server, generation, client, send: record.call.clone() })
+            }
+            Action::Abort { call } => Some(Work::Abort(call)),
+            Action::AskApproval { server, content } => self.ask_approval(now, server, content),
+        }
+    }
+
+    fn ask_approval(&mut self, now: Instant, server: ServerId, content: Fingerprint) -> Option<Work> {
+        let entry = self.entries.get(&server)?.clone();
+        if entry.meaning() != content {
+            return None;
+        }
+        match entry.permit(&self.approvals) {
+            Ok(_) => {
+                self.plane.handle_approval(now, server, content, true);
+                None
+            }
+            Err(request) => {
+                let event = HostEvent::ApprovalNeeded {
+                    server: entry.name().into(),
+                    request: Arc::new((*request).clone()),
+                };
+                self.publish(event);
+                Some(Work::AskApproval(entry, content, request))
+            }
+        }
+    }
+
+    fn publish_status(&mut self, server: ServerId) {
+        let Some(server_name) = self.name(server) else { return };
+        let Some(state) = self.plane.server(server) else { return };
+        let failure = state.failure.cloned().map(Arc::new);
+        let status = Some(state.status);
+        self.publish(HostEvent::Status { server: server_name, status, failure });
+    }
+}
+
+impl Future for HostDriver {
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if !self.is_started {
+            // Otherwise the first timer or socket would start it, and panic if it cannot.
+            self.settings.runtime.start()?;
+            self.is_started = true;
+        }
+        let waker = self.waker.clone();
+        waker.poll(cx, ROUNDS, |cx| self.poll_once(cx)).map(Ok)
+    }
+}
+
+impl Drop for HostDriver {
+    fn drop(&mut self) {
+        self.tasks.clear();
+        self.shared.with(|state, now| {
+            state.plane.close(now);
+            while let Some(event) = state.plane.poll_event() {
+                if let Event::Ended { call, outcome } = event {
+                    state.end_call(now, call, outcome);
+                }
+            }
+            state.connections.clear();
+            state.set_closed();
+        });
+    }
+}
+
+impl fmt::Debug for HostDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostDriver").field("tasks", &self.tasks.len()).finish_non_exhaustive()
+    }
+}

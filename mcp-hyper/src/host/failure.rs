@@ -1,0 +1,93 @@
+//! Why a connection ended, and whether another attempt may help.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mcp_proto::front::Error;
+use mcp_proto::host::config::ResolveError;
+use mcp_proto::host::control::{Failure, FailureKind};
+use mcp_proto::peer::client::{CloseReason, ConnectError};
+use mcp_smol::{SpawnErrorKind, StderrLine};
+
+/// The failure that an error of a client means.
+pub(super) fn of_error(error: &Error) -> Failure {
+    let kind = match error {
+        _ if error.unauthorized().is_some() => FailureKind::NeedsAuthorization,
+        Error::Closed(CloseReason::Connect(error)) if is_permanent(error) => FailureKind::Permanent,
+        _ => FailureKind::Transient,
+    };
+    Failure::new(kind, error.to_string())
+}
+
+/// Whether the server would refuse the client again.
+fn is_permanent(error: &ConnectError) -> bool {
+    match error {
+        ConnectError::NoCommonVersion { .. }
+        | ConnectError::MissingCapabilities { .. }
+        | ConnectError::LegacyServer { .. }
+        | ConnectError::HeadersChanged { .. } => true,
+        ConnectError::AllFailed(errors) => errors.last().is_some_and(is_permanent),
+        _ => false,
+    }
+}
+
+/// Whether a program could not be started for a reason that stays until the user acts.
+pub(super) fn is_missing(error: &SpawnErrorKind) -> bool {
+    !matches!(error, SpawnErrorKind::System)
+}
+
+/// The failure of options that are wrong.
+pub(super) fn of_options(error: &crate::ConnectError) -> Failure {
+    let kind = match error {
+        crate::ConnectError::Runtime(_) | crate::ConnectError::NoEntropy => FailureKind::Transient,
+        _ => FailureKind::Permanent,
+    };
+    Failure::new(kind, error.to_string())
+}
+
+pub(super) fn of_resolution(error: &ResolveError) -> Failure {
+    permanent(error.to_string())
+}
+
+pub(super) fn permanent(reason: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::Permanent, reason)
+}
+
+/// The last lines that a program wrote to its standard error, at most [`Failure::LIMIT`] bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StderrTail(Arc<Mutex<String>>);
+
+impl StderrTail {
+    pub(super) fn push(&self, line: &StderrLine) {
+        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        text.push_str(&line.text);
+        text.push('\n');
+        // Half as much again may gather before the start is removed.
+        if text.len() > Failure::LIMIT + Failure::LIMIT / 2 {
+            let start = text.ceil_char_boundary(text.len() - Failure::LIMIT);
+            text.drain(..start);
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = text.ceil_char_boundary(text.len().saturating_sub(Failure::LIMIT));
+        text.get(start..).unwrap_or_default().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tail_of_standard_error_keeps_the_last_lines_within_its_limit() {
+        let tail = StderrTail::default();
+        for text in ["é".repeat(3000), "x".repeat(3000), "last".to_owned()] {
+            tail.0.lock().unwrap().push_str(&text);
+            let mut text = tail.0.lock().unwrap();
+            text.push('\n');
+        }
+        let text = tail.text();
+        assert!(text.ends_with("x\nlast\n") && text.len() <= Failure::LIMIT);
+    }
+}

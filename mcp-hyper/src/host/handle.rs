@@ -1,0 +1,385 @@
+//! The application's handle to its servers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use mcp_proto::front::{Client, Error};
+use mcp_proto::host::config::{Config, Scope, ServerEntry, ServerId};
+use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
+use mcp_proto::host::control::{Repeat, ServerPolicy, Status, UnknownServer};
+use mcp_proto::host::tools::{
+    Catalogue, Entry, ItemKind, LookupError, PinChange, PinPolicy, ServerSettings, ToolFilter,
+};
+use mcp_proto::peer::RequestError;
+use mcp_proto::schema::{
+    CallTool, CallToolParams, GetPrompt, GetPromptParams, Json, Map, Method, Prompt, ReadResource,
+    ReadResourceParams, Resource, Tool,
+};
+use serde::Serialize;
+
+use super::calls::{CallError, HostRequest, Target};
+use super::events::{HostEvent, HostEvents};
+use super::options::Settings;
+use super::report::{Counters, ServerReport};
+use super::shared::{Shared, State};
+
+/// Many servers as one: their tools under names for a model, kept connected.
+///
+/// It is cheap to clone and usable from any thread. Its [driver](super::HostDriver) must be polled. When the last clone
+/// is dropped and no request is pending, the host closes.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<HostInner>,
+}
+
+struct HostInner {
+    shared: Arc<Shared>,
+    settings: Arc<Settings>,
+}
+
+impl Drop for HostInner {
+    fn drop(&mut self) {
+        self.shared.command(|state, now| state.plane.close(now));
+    }
+}
+
+/// A tool of a server under its name for a model.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HostTool {
+    /// The name for a model.
+    pub name: String,
+    /// The server's name in the configuration.
+    pub server: String,
+    /// The tool as the server lists it, with its name for the wire. Its texts are the server's.
+    pub tool: Tool,
+}
+
+impl Host {
+    pub(super) fn new(shared: Arc<Shared>, settings: Arc<Settings>) -> Self {
+        Self { inner: Arc::new(HostInner { shared, settings }) }
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.inner.shared
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        self.shared().with(|state, _| act(state))
+    }
+}
+
+/// # Life
+impl Host {
+    /// Waits for the end of the startup: every server is connected or has failed, or the
+    /// [gate](mcp_proto::host::control::ControlConfig::startup_gate) has passed and the required ones are connected.
+    /// The others go on to start; calls wait for them.
+    pub async fn ready(&self) {
+        self.shared().wait(|state| state.is_ready).await;
+    }
+
+    /// Ends all calls and all servers, and waits until no process is left, within
+    /// [`ControlConfig::shutdown`](mcp_proto::host::control::ControlConfig::shutdown).
+    pub async fn close(&self) {
+        self.shared().command(|state, now| state.plane.close(now));
+        self.shared().wait(|_| false).await;
+    }
+
+    /// Replaces the configuration: starts new servers, ends those that are gone, restarts those that would be reached
+    /// in another way. The others are not touched.
+    pub fn reload(&self, config: &Config) {
+        let entries: BTreeMap<ServerId, Arc<ServerEntry>> =
+            config.servers().iter().map(|entry| (entry.id(), entry.clone())).collect();
+        let overrides = self.inner.settings.overrides;
+        self.shared().catalogue(|catalogue| {
+            self.shared().command(|state, now| {
+                let old = std::mem::replace(&mut state.entries, entries);
+                for (id, entry) in &old {
+                    let new = state.entries.get(id);
+                    // Another program behind the name has other tools.
+                    if new.is_none_or(|new| new.connection() != entry.connection()) {
+                        catalogue.remove_server(entry.name());
+                    }
+                    if new.is_none() {
+                        let server = entry.name().into();
+                        state.publish(HostEvent::Status { server, status: None, failure: None });
+                    }
+                }
+                for (id, entry) in state.entries.clone() {
+                    let is_known = old.get(&id).is_some_and(|old| old.meaning() == entry.meaning());
+                    let report = catalogue.add_server(entry.name(), server_settings(&entry));
+                    if !is_known {
+                        state.publish_update(&entry.name().into(), ItemKind::Tool, report);
+                    }
+                }
+                let policies: Vec<_> = state
+                    .entries
+                    .iter()
+                    .map(|(id, entry)| (*id, ServerPolicy::new(entry, &overrides)))
+                    .collect();
+                state.plane.configure(now, policies);
+            });
+        });
+    }
+
+    /// A stream of events from now on.
+    pub fn events(&self) -> HostEvents {
+        HostEvents::new(self.inner.shared.clone())
+    }
+
+    /// What has happened since the start.
+    pub fn counters(&self) -> Counters {
+        self.with(|state| state.counters)
+    }
+}
+
+/// How the tools of a server are shown: a filter that cannot be read shows none, and the server does not start.
+fn server_settings(entry: &ServerEntry) -> ServerSettings {
+    let lists = &entry.spec().tools;
+    let filter = ToolFilter::new(lists.allow.as_deref(), &lists.deny);
+    let nothing = ToolFilter { allow: Some(Vec::new()), deny: Vec::new() };
+    let pins = match entry.source().scope {
+        Scope::User => PinPolicy::Report,
+        Scope::Project => PinPolicy::Block,
+    };
+    ServerSettings { filter: filter.unwrap_or(nothing), pins }
+}
+
+/// # Servers
+impl Host {
+    /// The servers, sorted by name.
+    pub fn servers(&self) -> Vec<ServerReport> {
+        let clock = &self.shared().clock;
+        // An instant of this host that its clock cannot represent does not exist.
+        let at = |instant| clock.at(instant).unwrap_or_else(|| clock.timers().now());
+        let mut reports: Vec<_> = self.with(|state| {
+            let servers = state.plane.servers().filter_map(|(id, server)| {
+                let connection = state.connections.get(&id);
+                let client = connection.and_then(|connection| connection.client.as_ref());
+                Some(ServerReport {
+                    id,
+                    name: state.name(id)?,
+                    status: server.status,
+                    since: at(server.since),
+                    failure: server.failure.cloned(),
+                    stderr: connection.map(|connection| connection.stderr.text()).unwrap_or_default(),
+                    attempts: server.attempts,
+                    next_attempt: server.next_attempt.map(at),
+                    lists: mcp_proto::host::tools::Freshness::Unlisted,
+                    info: client.and_then(Client::server),
+                })
+            });
+            servers.collect()
+        });
+        for report in &mut reports {
+            report.lists = self.shared().freshness(&report.name);
+        }
+        reports.sort_by(|a, b| a.name.cmp(&b.name));
+        reports
+    }
+
+    /// The server of this name.
+    pub fn server(&self, name: &str) -> Option<ServerReport> {
+        self.servers().into_iter().find(|report| *report.name == *name)
+    }
+
+    /// The client of a connected server, for what this handle does not offer. It ends with the connection; do not close
+    /// it.
+    pub fn client(&self, name: &str) -> Option<Client> {
+        self.with(|state| state.connections.get(&state.find(name)?)?.client.clone())
+    }
+
+    /// Connects to a server anew at once, whatever its status, and forgives its failed attempts. Asks again for an
+    /// approval that was not given.
+    ///
+    /// # Errors
+    /// If no such server is configured, or the host is closed.
+    pub fn reconnect(&self, name: &str) -> Result<(), UnknownServer> {
+        self.shared().command(|state, now| {
+            let server = state.find(name).ok_or(UnknownServer)?;
+            state.plane.reconnect(now, server)
+        })
+    }
+
+    /// Switches a server on or off, until it is configured anew.
+    ///
+    /// # Errors
+    /// If no such server is configured, or the host is closed.
+    pub fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), UnknownServer> {
+        self.shared().command(|state, now| {
+            let server = state.find(name).ok_or(UnknownServer)?;
+            state.plane.set_enabled(now, server, enabled)
+        })
+    }
+
+    /// The servers of projects that wait for the user's approval.
+    pub fn pending_approvals(&self) -> Vec<ApprovalRequest> {
+        self.with(|state| {
+            let unapproved = |id| state.plane.server(id).is_some_and(|it| it.status == Status::Unapproved);
+            let entries = state.entries.values().filter(|entry| unapproved(entry.id()));
+            entries.filter_map(|entry| entry.permit(&state.approvals).err().map(|request| *request)).collect()
+        })
+    }
+
+    /// Adds an approval that the user gave after seeing the whole [request](ApprovalRequest), and starts its server.
+    pub fn approve(&self, approval: Approval) {
+        self.shared().command(|state, now| {
+            state.approvals.insert(approval);
+            let entries: Vec<_> = state.entries.values().cloned().collect();
+            for entry in entries {
+                let is_waiting =
+                    state.plane.server(entry.id()).is_some_and(|it| it.status == Status::Unapproved);
+                if is_waiting && entry.permit(&state.approvals).is_ok() {
+                    state.plane.handle_approval(now, entry.id(), entry.meaning(), true);
+                }
+            }
+        });
+    }
+
+    /// The approvals, to be stored outside of any project.
+    pub fn approvals(&self) -> Approvals {
+        self.with(|state| state.approvals.clone())
+    }
+}
+
+impl State {
+    fn find(&self, name: &str) -> Option<ServerId> {
+        self.entries.values().find(|entry| entry.name() == name).map(|entry| entry.id())
+    }
+}
+
+/// # Tools, prompts and resources
+impl Host {
+    /// The visible tools of all servers, sorted by name. Those of a server that is away are as it last listed them.
+    pub fn tools(&self) -> Vec<HostTool> {
+        let owned = |entry: Entry<'_, Tool>| HostTool {
+            name: entry.name.to_owned(),
+            server: entry.server.to_owned(),
+            tool: entry.item.clone(),
+        };
+        self.catalogue(|catalogue| catalogue.tools().map(owned).collect())
+    }
+
+    /// Reads the catalogue: tools, prompts, resources and instructions, or what a
+    /// [`Conversation`](mcp_proto::host::tools::Conversation) selects of them.
+    ///
+    /// The host waits meanwhile: `read` should be quick, and must not use this handle.
+    pub fn catalogue<T>(&self, read: impl FnOnce(&Catalogue) -> T) -> T {
+        self.shared().catalogue(|catalogue| read(catalogue))
+    }
+
+    /// Approves changed definitions of a server that the user has seen; returns how many still waited for it.
+    pub fn approve_changes(&self, server: &str, changes: &[PinChange]) -> usize {
+        self.shared().catalogue(|catalogue| {
+            let count = catalogue.approve(server, changes);
+            let kinds: std::collections::BTreeSet<_> = changes.iter().map(|change| change.kind).collect();
+            self.with(|state| {
+                for kind in kinds.into_iter().filter(|_| count > 0) {
+                    state.publish(HostEvent::CatalogueChanged { server: server.into(), kind });
+                }
+            });
+            count
+        })
+    }
+
+    /// Calls a tool by its name for a model. `arguments` is any value that serializes to a JSON object.
+    ///
+    /// The call waits for its server. If its connection ends before the answer, it is sent again only if that is safe:
+    /// see [`HostRequest::repeat`].
+    ///
+    /// ```no_run
+    /// # async fn example(host: mcp_hyper::host::Host) -> Result<(), mcp_hyper::host::CallError> {
+    /// let result = host.call_tool("mcp__calculator__add", serde_json::json!({ "a": 2, "b": 3 })).await?;
+    /// println!("{}", result.text_content());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call_tool(&self, name: &str, arguments: impl Serialize) -> HostRequest<CallTool> {
+        let found = self.find(name, |tool: &Tool| {
+            let hints = tool.annotations.as_ref();
+            let is_safe = hints.is_some_and(|hints| {
+                hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
+            });
+            (tool.name.clone(), if is_safe { Repeat::IfLost } else { Repeat::IfNotSent })
+        });
+        let (target, (tool, repeat)) = split(found);
+        let arguments = Json::encode(&arguments).map_err(|error| error.to_string());
+        let arguments = arguments.and_then(|json| match json.is_object() {
+            true => Ok(json),
+            false => Err("the arguments of a tool must be a JSON object".to_owned()),
+        });
+        let params = match arguments {
+            Ok(json) => Ok(CallToolParams::new(tool).with_arguments(json)),
+            Err(error) => Err(Error::NotSent(RequestError::Encode(error))),
+        };
+        HostRequest::new(self.clone(), target, params, repeat)
+    }
+
+    /// Gets a prompt by its name in the catalogue, filled in with `arguments`.
+    pub fn get_prompt<K, V>(
+        &self,
+        name: &str,
+        arguments: impl IntoIterator<Item = (K, V)>,
+    ) -> HostRequest<GetPrompt>
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let (target, prompt) = split(self.find(name, |prompt: &Prompt| prompt.name.clone()));
+        let arguments: Map<String> =
+            arguments.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let mut params = GetPromptParams::new(prompt);
+        params.arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
+        HostRequest::new(self.clone(), target, Ok(params), Repeat::IfLost)
+    }
+
+    /// Reads a resource by its name in the catalogue. For another URI of the server, such as one of a template, use
+    /// [`request`](Self::request).
+    pub fn read_resource(&self, name: &str) -> HostRequest<ReadResource> {
+        let (target, uri) = split(self.find(name, |resource: &Resource| resource.uri.clone()));
+        HostRequest::new(self.clone(), target, Ok(ReadResourceParams::new(uri)), Repeat::IfLost)
+    }
+
+    /// Makes a request of any method to the server of this name. No filter of tools applies to it.
+    pub fn request<M>(&self, server: &str, params: M::Params) -> HostRequest<M>
+    where
+        M: Method<Params: Send + Sync, Result: Send>,
+    {
+        let target = self.target(server, None);
+        HostRequest::new(self.clone(), target, Ok(params), Repeat::IfNotSent)
+    }
+
+    /// Finds an item of the catalogue and its server.
+    fn find<T, U>(&self, name: &str, take: impl FnOnce(&T) -> U) -> Result<(Target, U), CallError>
+    where
+        T: mcp_proto::host::tools::CatalogueItem,
+    {
+        let found = self.catalogue(|catalogue| {
+            let entry: Entry<'_, T> = catalogue.find(name)?;
+            let key: Arc<str> = entry.item.key().into();
+            Ok::<_, LookupError>((entry.server.to_owned(), key, take(entry.item)))
+        });
+        let (server, key, taken) = found.map_err(CallError::Name)?;
+        Ok((self.target(&server, Some(key))?, taken))
+    }
+
+    fn target(&self, server: &str, item: Option<Arc<str>>) -> Result<Target, CallError> {
+        let id = self.with(|state| state.find(server)).ok_or(CallError::UnknownServer)?;
+        Ok(Target { id, server: server.into(), item })
+    }
+}
+
+/// Separates the target, or the error, from the rest.
+fn split<T: Default>(found: Result<(Target, T), CallError>) -> (Result<Target, CallError>, T) {
+    match found {
+        Ok((target, taken)) => (Ok(target), taken),
+        Err(error) => (Err(error), T::default()),
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Host")
+    }
+}

@@ -1,0 +1,154 @@
+//! The lists of a connected server, and their way into the catalogue.
+
+use std::sync::Arc;
+
+use mcp_proto::front::{Client, Error, ListError};
+use mcp_proto::host::tools::{CatalogueItem, ItemKind, UpdateReport};
+use mcp_proto::peer::client::ServerInfo;
+use mcp_proto::schema::{List, Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool};
+
+use super::connection::Attempt;
+use super::events::HostEvent;
+use super::shared::{Shared, State};
+
+/// Reads the lists of one server.
+pub(super) struct Lists<'a> {
+    pub(super) attempt: &'a Attempt,
+    pub(super) client: &'a Client,
+    pub(super) info: &'a ServerInfo,
+}
+
+impl Lists<'_> {
+    /// Whether the server has such lists; it may if it does not say what it has.
+    fn has(&self, capability: impl FnOnce(&ServerCapabilities) -> bool) -> bool {
+        self.info.capabilities.as_ref().is_none_or(capability)
+    }
+
+    pub(super) fn read_instructions(&self) {
+        let text = self.info.instructions.as_deref();
+        self.change(ItemKind::Instructions, |catalogue, server| catalogue.set_instructions(server, text));
+    }
+
+    /// Reads the tools, without which the server cannot be used.
+    pub(super) async fn read_tools(&self) -> Result<(), Error> {
+        if !self.has(|capabilities| capabilities.tools.is_some()) {
+            self.update::<Tool>(List::new());
+            return Ok(());
+        }
+        let tools = self.client.list_tools().await.map_err(Error::from)?;
+        self.update(tools);
+        Ok(())
+    }
+
+    /// Reads tools that have changed; keeps the old ones if the server does not list them.
+    pub(super) async fn read_tools_again(&self) -> Result<(), Error> {
+        match self.read_tools().await {
+            Err(error) if error.is_disconnect() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) async fn read_prompts(&self) -> Result<(), Error> {
+        let read = match self.has(|capabilities| capabilities.prompts.is_some()) {
+            true => self.client.list_prompts().await,
+            false => Ok(List::new()),
+        };
+        self.update_if_read::<Prompt>(read)
+    }
+
+    pub(super) async fn read_resources(&self) -> Result<(), Error> {
+        if !self.has(|capabilities| capabilities.resources.is_some()) {
+            self.update::<Resource>(List::new());
+            self.update::<ResourceTemplate>(List::new());
+            return Ok(());
+        }
+        self.update_if_read::<Resource>(self.client.list_resources().await)?;
+        self.update_if_read::<ResourceTemplate>(self.client.list_resource_templates().await)
+    }
+
+    /// Reads everything but the tools.
+    pub(super) async fn read_others(&self) -> Result<(), Error> {
+        self.read_prompts().await?;
+        self.read_resources().await
+    }
+
+    pub(super) async fn read_all(&self) -> Result<(), Error> {
+        self.read_tools_again().await?;
+        self.read_others().await
+    }
+
+    /// A list that cannot be read stays as it was; the server is used all the same, unless it is gone.
+    fn update_if_read<T: CatalogueItem + Clone + PartialEq>(
+        &self,
+        read: Result<List<T>, ListError<T>>,
+    ) -> Result<(), Error> {
+        match read {
+            Ok(list) => self.update(list),
+            Err(ListError { error, .. }) if error.is_disconnect() => return Err(error),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    fn update<T: CatalogueItem + Clone + PartialEq>(&self, list: List<T>) {
+        self.change(T::KIND, |catalogue, server| {
+            let visible = |catalogue: &mcp_proto::host::tools::Catalogue| -> Vec<T> {
+                catalogue
+                    .items::<T>()
+                    .filter(|entry| entry.server == server)
+                    .map(|entry| entry.item.clone())
+                    .collect()
+            };
+            let before = visible(catalogue);
+            let report = catalogue.update(server, list)?;
+            (before != visible(catalogue) || !report.changes.is_empty()).then_some(report)
+        });
+    }
+
+    /// Changes the catalogue, unless the server was configured anew meanwhile, and reports it.
+    fn change(
+        &self,
+        kind: ItemKind,
+        act: impl FnOnce(&mut mcp_proto::host::tools::Catalogue, &str) -> Option<UpdateReport>,
+    ) {
+        let entry = &self.attempt.entry;
+        let name: Arc<str> = entry.name().into();
+        self.attempt.shared.catalogue(|catalogue| {
+            let is_current = self.attempt.shared.with(|state, _| {
+                state.entries.get(&entry.id()).is_some_and(|now| now.connection() == entry.connection())
+            });
+            if !is_current {
+                return;
+            }
+            if let Some(report) = act(catalogue, &name) {
+                self.attempt.shared.with(|state, _| state.publish_update(&name, kind, report));
+            }
+        });
+    }
+}
+
+impl State {
+    /// Reports a change of the catalogue.
+    pub(super) fn publish_update(&mut self, server: &Arc<str>, kind: ItemKind, report: UpdateReport) {
+        let UpdateReport { changes, collisions, rejected, rejected_count, .. } = report;
+        self.publish(HostEvent::CatalogueChanged { server: server.clone(), kind });
+        if !changes.is_empty() {
+            self.publish(HostEvent::PinsChanged { server: server.clone(), changes: changes.into() });
+        }
+        for collision in collisions {
+            self.publish(HostEvent::Collision(Arc::new(collision)));
+        }
+        if rejected_count > 0 {
+            let (server, items) = (server.clone(), rejected.into());
+            self.publish(HostEvent::Rejected { server, items, count: rejected_count });
+        }
+    }
+}
+
+impl Shared {
+    /// Whether the catalogue has anything of this server.
+    pub(super) fn freshness(&self, server: &str) -> mcp_proto::host::tools::Freshness {
+        let freshness = self.catalogue(|catalogue| catalogue.freshness(server));
+        freshness.unwrap_or(mcp_proto::host::tools::Freshness::Unlisted)
+    }
+}

@@ -1,0 +1,306 @@
+//! Options of a host.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_lite::future::Boxed;
+use mcp_proto::Secret;
+use mcp_proto::front::ClientHandlers;
+use mcp_proto::host::config::{Config, Lookup, ServerEntry, ServerId, TimeoutOverrides, TransportSpec};
+use mcp_proto::host::consent::{ApprovalRequest, Approvals};
+use mcp_proto::host::control::{ControlConfig, ControlPlane};
+use mcp_proto::host::tools::{Catalogue, CatalogueLimits, NameScheme};
+use mcp_proto::peer::client::ClientConfig;
+use mcp_proto::schema::Implementation;
+
+use super::Host;
+use super::driver::HostDriver;
+use super::lookups::EnvironmentLookups;
+use super::shared::Shared;
+use crate::Proxy;
+use crate::runtime::{AnyRuntime, Runtime};
+use crate::time::RuntimeClock;
+
+type HandlersOf = Arc<dyn Fn(&ServerEntry) -> ClientHandlers + Send + Sync>;
+type Configure = Arc<dyn Fn(&ServerEntry, &mut ClientConfig) + Send + Sync>;
+type LookUp = Arc<dyn Fn(Arc<ServerEntry>, Lookup) -> Boxed<Option<Secret>> + Send + Sync>;
+type Ask = Arc<dyn Fn(ApprovalRequest) -> Boxed<bool> + Send + Sync>;
+#[cfg(feature = "auth")]
+type Authorize = Arc<
+    dyn Fn(&ServerEntry, &mcp_proto::host::config::ResolvedHttp) -> Option<crate::auth::Authorization>
+        + Send
+        + Sync,
+>;
+
+/// Options of a host: its servers, its handlers, and what it may ask the application for.
+///
+/// ```no_run
+/// use mcp_hyper::host::HostOptions;
+/// use mcp_proto::host::config::{Config, ConfigFile, Source};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let path = "/home/ann/.cursor/mcp.json";
+/// let file = ConfigFile::parse(Source::user(path), &std::fs::read(path)?);
+/// let (host, driver) = HostOptions::new("my-agent", "1.0.0").config(Config::merge([file])).start();
+/// # drop((host, driver));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "options do nothing until `start`"]
+pub struct HostOptions {
+    config: Config,
+    approvals: Approvals,
+    control: ControlConfig,
+    scheme: NameScheme,
+    limits: CatalogueLimits,
+    settings: Settings,
+    folder: Option<PathBuf>,
+}
+
+/// What connections are made with.
+pub(super) struct Settings {
+    pub(super) info: Implementation,
+    pub(super) runtime: AnyRuntime,
+    pub(super) process_runtime: mcp_smol::Runtime,
+    pub(super) overrides: TimeoutOverrides,
+    pub(super) handlers: HandlersOf,
+    pub(super) configure: Configure,
+    pub(super) proxy: Option<Proxy>,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<crate::rustls::ClientConfig>,
+    #[cfg(feature = "auth")]
+    pub(super) authorization: Option<Authorize>,
+    /// The application's lookups, if it has any.
+    look_up: Option<LookUp>,
+    environment: EnvironmentLookups,
+    ask: Option<Ask>,
+}
+
+impl HostOptions {
+    /// Options of a host whose clients have this name and version. It has no servers and no handlers.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        // Hosts that lose the same server must not all reconnect at the same moment.
+        let mut control = ControlConfig::default();
+        control.seed = RandomState::new().build_hasher().finish();
+        Self {
+            config: Config::default(),
+            approvals: Approvals::new(),
+            control,
+            scheme: NameScheme::default(),
+            limits: CatalogueLimits::default(),
+            settings: Settings {
+                info: Implementation::new(name, version),
+                runtime: AnyRuntime::default(),
+                process_runtime: mcp_smol::Runtime::default(),
+                overrides: TimeoutOverrides::default(),
+                handlers: Arc::new(|_| ClientHandlers::new()),
+                configure: Arc::new(|_, _| ()),
+                proxy: None,
+                #[cfg(feature = "tls")]
+                tls: None,
+                #[cfg(feature = "auth")]
+                authorization: None,
+                look_up: None,
+                environment: EnvironmentLookups::default(),
+                ask: None,
+            },
+            folder: None,
+        }
+    }
+
+    /// Sets the servers. Default: none.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Sets the user's approvals of the servers of projects. Default: none.
+    pub fn approvals(mut self, approvals: Approvals) -> Self {
+        self.approvals = approvals;
+        self
+    }
+
+    /// Asks the user whether a project's server may start. Show the whole [`ApprovalRequest`], and return whether the
+    /// user agreed. Without this such servers stay off, until [`Host::approve`].
+    ///
+    /// The future runs inside of the driver: it must not block.
+    pub fn on_approval_request<F>(
+        mut self,
+        ask: impl Fn(ApprovalRequest) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = bool> + Send + 'static,
+    {
+        self.settings.ask = Some(Arc::new(move |request| Box::pin(ask(request))));
+        self
+    }
+
+    /// Looks up the values that configurations refer to: variables, inputs, and files of variables. It is called for
+    /// each start of a server; nothing that it returns is kept. Where it returns `None`, the value is looked up as by
+    /// default: variables in the environment of this process, files of variables on disk, and inputs nowhere.
+    ///
+    /// The future runs inside of the driver: it must not block.
+    pub fn lookups<F>(
+        mut self,
+        look_up: impl Fn(Arc<ServerEntry>, Lookup) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Option<Secret>> + Send + 'static,
+    {
+        self.settings.look_up = Some(Arc::new(move |entry, lookup| Box::pin(look_up(entry, lookup))));
+        self
+    }
+
+    /// Sets the project's folder: `${workspaceFolder}`, and where relative paths of files of variables begin.
+    pub fn project_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// Makes the handlers of a server's requests: sampling, elicitation and roots. They are made for each connection,
+    /// and so know which server asks. Default: none.
+    pub fn handlers(
+        mut self,
+        handlers: impl Fn(&ServerEntry) -> ClientHandlers + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.handlers = Arc::new(handlers);
+        self
+    }
+
+    /// Changes the configuration of the client of each connection. Timeouts, era and name are already set.
+    pub fn configure_clients(
+        mut self,
+        configure: impl Fn(&ServerEntry, &mut ClientConfig) + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.configure = Arc::new(configure);
+        self
+    }
+
+    /// Sets the timeouts that override those of the configuration. Default: none;
+    /// [`TimeoutOverrides::from_variables`] reads them from the environment.
+    pub fn timeouts(mut self, overrides: TimeoutOverrides) -> Self {
+        self.settings.overrides = overrides;
+        self
+    }
+
+    /// Changes the times and limits of starts, reconnections and calls. The seed is already random.
+    pub fn control(mut self, change: impl FnOnce(&mut ControlConfig)) -> Self {
+        change(&mut self.control);
+        self
+    }
+
+    /// Sets how the names for a model are made. Default: `mcp__server__tool`.
+    pub fn names(mut self, scheme: NameScheme) -> Self {
+        self.scheme = scheme;
+        self
+    }
+
+    /// Sets the limits of the lists of a server.
+    pub fn catalogue_limits(mut self, limits: CatalogueLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the proxy of servers at a URL. Default: the proxy of the [environment](Proxy::from_environment).
+    pub fn proxy(mut self, proxy: Proxy) -> Self {
+        self.settings.proxy = Some(proxy);
+        self
+    }
+
+    /// Sets the TLS configuration of servers at a URL: see [`ClientOptions::tls`](crate::ClientOptions::tls).
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, config: crate::rustls::ClientConfig) -> Self {
+        self.settings.tls = Some(config);
+        self
+    }
+
+    /// Makes the authorization of each connection to a URL, with what the entry configures for a login. Where it
+    /// returns `None`, or without it, a server that requires a login gets the status
+    /// [`NeedsAuthorization`](mcp_proto::host::control::Status::NeedsAuthorization). To log in, use
+    /// [`ClientOptions::authorize`](crate::ClientOptions::authorize) with the same store, then [`Host::reconnect`].
+    #[cfg(feature = "auth")]
+    pub fn authorization(
+        mut self,
+        make: impl Fn(&ServerEntry, &mcp_proto::host::config::ResolvedHttp) -> Option<crate::auth::Authorization>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.settings.authorization = Some(Arc::new(make));
+        self
+    }
+
+    /// Sets the runtime of sockets, timers and blocking work. Default: [`DefaultRuntime`](crate::DefaultRuntime). For
+    /// programs, see [`process_runtime`](Self::process_runtime).
+    pub fn runtime(mut self, runtime: impl Runtime) -> Self {
+        self.settings.runtime = AnyRuntime::new(runtime);
+        self
+    }
+
+    /// Sets the runtime of programs and their pipes. Default: as of [`mcp_smol::Runtime`].
+    pub fn process_runtime(mut self, runtime: mcp_smol::Runtime) -> Self {
+        self.settings.process_runtime = runtime;
+        self
+    }
+
+    /// Makes the host and its driver. The servers start when the driver is first polled.
+    pub fn start(self) -> (Host, HostDriver) {
+        let Self { config, approvals, control, scheme, limits, mut settings, folder } = self;
+        settings.environment = EnvironmentLookups { runtime: settings.runtime.clone(), folder };
+        let clock = RuntimeClock::new(settings.runtime.timer());
+        let catalogue = Catalogue::new(scheme, limits);
+        let shared = Arc::new(Shared::new(clock, ControlPlane::new(control), approvals, catalogue));
+        let settings = Arc::new(settings);
+        let host = Host::new(shared.clone(), settings.clone());
+        host.reload(&config);
+        (host, HostDriver::new(shared, settings))
+    }
+}
+
+impl fmt::Debug for HostOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { control, scheme, limits, folder, .. } = self;
+        f.debug_struct("HostOptions")
+            .field("servers", &self.config.servers().len())
+            .field("control", control)
+            .field("scheme", scheme)
+            .field("limits", limits)
+            .field("folder", folder)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// Looks a value up: by the application, then in the environment.
+    pub(super) async fn look_up(&self, entry: Arc<ServerEntry>, lookup: Lookup) -> Option<Secret> {
+        if let Some(look_up) = &self.look_up
+            && let Some(value) = look_up(entry, lookup.clone()).await
+        {
+            return Some(value);
+        }
+        self.environment.clone().find(lookup).await
+    }
+
+    /// Asks the user, if anybody can be asked.
+    pub(super) fn ask_approval(&self, request: &ApprovalRequest) -> Option<Boxed<bool>> {
+        self.ask.as_ref().map(|ask| ask(request.clone()))
+    }
+
+    /// Whether the server is at a URL.
+    pub(super) fn is_http(&self, shared: &Shared, server: ServerId) -> bool {
+        shared.with(|state, _| {
+            let entry = state.entries.get(&server);
+            entry.is_some_and(|entry| matches!(entry.spec().transport, TransportSpec::Http(_)))
+        })
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("info", &self.info).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,166 @@
+//! The state that handles, connections and the driver of a host share.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+
+use mcp_proto::Instant;
+use mcp_proto::adapter::Clock as _;
+use mcp_proto::front::Client;
+use mcp_proto::host::config::{Fingerprint, ServerEntry, ServerId};
+use mcp_proto::host::consent::Approvals;
+use mcp_proto::host::control::{CallId, CallOutcome, ControlPlane, Generation};
+use mcp_proto::host::tools::Catalogue;
+use mcp_proto::peer::client::KnownEra;
+
+use super::calls::CallRecord;
+use super::events::{HostEvent, Listeners};
+use super::failure::StderrTail;
+use super::report::Counters;
+use super::stop::Stop;
+use crate::time::RuntimeClock;
+
+pub(super) struct Shared {
+    pub(super) clock: RuntimeClock,
+    state: Mutex<State>,
+    /// Never locked while `state` is.
+    catalogue: Mutex<Catalogue>,
+}
+
+pub(super) struct State {
+    pub(super) plane: ControlPlane,
+    pub(super) entries: BTreeMap<ServerId, Arc<ServerEntry>>,
+    pub(super) approvals: Approvals,
+    pub(super) connections: BTreeMap<ServerId, Connection>,
+    pub(super) calls: BTreeMap<CallId, CallRecord>,
+    pub(super) listeners: Listeners,
+    /// The eras of servers, by their connections.
+    pub(super) eras: BTreeMap<Fingerprint, KnownEra>,
+    pub(super) counters: Counters,
+    pub(super) is_ready: bool,
+    pub(super) is_closed: bool,
+    /// The waker of the driver's task.
+    pub(super) driver: Option<Waker>,
+    /// Tasks that wait for the startup or for the end.
+    waiting: Vec<Waker>,
+    /// Tasks to wake once the lock is released.
+    wakes: Vec<Waker>,
+}
+
+/// The connection of a server, or the attempt to make one.
+pub(super) struct Connection {
+    pub(super) generation: Generation,
+    pub(super) stop: Stop,
+    pub(super) stderr: StderrTail,
+    /// The client, once it can be used.
+    pub(super) client: Option<Client>,
+}
+
+impl State {
+    pub(super) fn publish(&mut self, event: HostEvent) {
+        self.listeners.publish(&event, &mut self.wakes);
+    }
+
+    pub(super) fn set_ready(&mut self) {
+        self.is_ready = true;
+        self.publish(HostEvent::Ready);
+        self.wakes.append(&mut self.waiting);
+    }
+
+    pub(super) fn set_closed(&mut self) {
+        if !self.is_closed {
+            self.is_closed = true;
+            self.publish(HostEvent::Closed);
+            self.wakes.append(&mut self.waiting);
+        }
+    }
+
+    pub(super) fn name(&self, server: ServerId) -> Option<Arc<str>> {
+        self.entries.get(&server).map(|entry| entry.name().into())
+    }
+
+    /// Passes the end of a call to its future, and reports it.
+    pub(super) fn end_call(&mut self, now: Instant, id: CallId, outcome: CallOutcome) {
+        let Some(call) = self.calls.remove(&id) else { return };
+        let failure = self.plane.server(call.server).and_then(|server| server.failure.cloned());
+        let (event, waker) = call.end(now, outcome, failure);
+        self.counters.count(outcome);
+        self.publish(event);
+        self.wakes.extend(waker);
+    }
+}
+
+impl Shared {
+    pub(super) fn new(
+        clock: RuntimeClock,
+        plane: ControlPlane,
+        approvals: Approvals,
+        catalogue: Catalogue,
+    ) -> Self {
+        let state = State {
+            plane,
+            entries: BTreeMap::new(),
+            approvals,
+            connections: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            listeners: Listeners::default(),
+            eras: BTreeMap::new(),
+            counters: Counters::default(),
+            is_ready: false,
+            is_closed: false,
+            driver: None,
+            waiting: Vec::new(),
+            wakes: Vec::new(),
+        };
+        Self { clock, state: Mutex::new(state), catalogue: Mutex::new(catalogue) }
+    }
+
+    /// Changes the state. Wakers are called after the lock is released.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> T {
+        let now = self.clock.now();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = act(&mut state, now);
+        let wakes = std::mem::take(&mut state.wakes);
+        drop(state);
+        wakes.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// Changes the state, and wakes the driver.
+    pub(super) fn command<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> T {
+        self.with(|state, now| {
+            let result = act(state, now);
+            state.wakes.extend(state.driver.take());
+            result
+        })
+    }
+
+    /// Changes or reads the catalogue.
+    pub(super) fn catalogue<T>(&self, act: impl FnOnce(&mut Catalogue) -> T) -> T {
+        act(&mut self.catalogue.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until `is_done`, or until the host is closed.
+    pub(super) async fn wait(&self, is_done: impl Fn(&State) -> bool) {
+        poll_fn(|cx| {
+            self.with(|state, _| {
+                if state.is_closed || is_done(state) {
+                    return Poll::Ready(());
+                }
+                if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                    state.waiting.push(cx.waker().clone());
+                }
+                Poll::Pending
+            })
+        })
+        .await;
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shared")
+    }
+}

@@ -1,0 +1,12 @@
+//! Hosts of real programs and servers at URLs.
+#![cfg(all(unix, feature = "cli", feature = "host"))]
+#![allow(missing_docs)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod calls;
+mod consent;
+mod lists;
+mod servers;
+mod testbed;
