@@ -13,6 +13,7 @@ use futures_lite::future::Boxed;
 use futures_util::future::{AbortHandle, abortable};
 use futures_util::stream::FuturesUnordered;
 use mcp_proto::Instant;
+use mcp_proto::adapter::Repoll;
 use mcp_proto::front::Client;
 use mcp_proto::host::config::{Fingerprint, ServerEntry, ServerId};
 use mcp_proto::host::consent::ApprovalRequest;
@@ -25,7 +26,6 @@ use super::options::Settings;
 use super::shared::{Connection, Shared, State};
 use crate::runtime::Runtime as _;
 use crate::time::Alarm;
-use crate::wakes::InnerWaker;
 
 /// Maximum rounds of the driver before it lets other tasks run.
 const ROUNDS: usize = 16;
@@ -40,13 +40,18 @@ const ROUNDS: usize = 16;
 /// [`CallError::Closed`](super::CallError::Closed).
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct HostDriver {
+    host: HostLoop,
+    repoll: Repoll,
+}
+
+/// The parts of a host, and the loop over them.
+struct HostLoop {
     shared: Arc<Shared>,
     settings: Arc<Settings>,
     tasks: FuturesUnordered<Boxed<Done>>,
     /// The calls that are being sent.
     sending: BTreeMap<CallId, AbortHandle>,
     alarm: Alarm,
-    waker: Arc<InnerWaker>,
     is_started: bool,
 }
 
@@ -68,13 +73,18 @@ enum Work {
 
 impl HostDriver {
     pub(super) fn new(shared: Arc<Shared>, settings: Arc<Settings>) -> Self {
+        Self { host: HostLoop::new(shared, settings), repoll: Repoll::default() }
+    }
+}
+
+impl HostLoop {
+    fn new(shared: Arc<Shared>, settings: Arc<Settings>) -> Self {
         Self {
             shared,
             settings,
             tasks: FuturesUnordered::new(),
             sending: BTreeMap::new(),
             alarm: Alarm::default(),
-            waker: Arc::default(),
             is_started: false,
         }
     }
@@ -291,17 +301,17 @@ impl Future for HostDriver {
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if !self.is_started {
+        let Self { host, repoll } = &mut *self;
+        if !host.is_started {
             // Otherwise the first timer or socket would start it, and panic if it cannot.
-            self.settings.runtime.start()?;
-            self.is_started = true;
+            host.settings.runtime.start()?;
+            host.is_started = true;
         }
-        let waker = self.waker.clone();
-        waker.poll(cx, ROUNDS, |cx| self.poll_once(cx)).map(Ok)
+        repoll.poll(cx, |cx| host.poll_once(cx)).map(Ok)
     }
 }
 
-impl Drop for HostDriver {
+impl Drop for HostLoop {
     fn drop(&mut self) {
         self.tasks.clear();
         self.shared.with(|state, now| {
@@ -319,6 +329,6 @@ impl Drop for HostDriver {
 
 impl fmt::Debug for HostDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostDriver").field("tasks", &self.tasks.len()).finish_non_exhaustive()
+        f.debug_struct("HostDriver").field("tasks", &self.host.tasks.len()).finish_non_exhaustive()
     }
 }

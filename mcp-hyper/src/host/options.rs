@@ -65,7 +65,7 @@ pub struct HostOptions {
 pub(super) struct Settings {
     pub(super) info: Implementation,
     pub(super) runtime: AnyRuntime,
-    pub(super) process_runtime: mcp_smol::Runtime,
+    pub(super) process_runtime: mcp_smol::RuntimeKind,
     pub(super) overrides: TimeoutOverrides,
     pub(super) handlers: HandlersOf,
     pub(super) configure: Configure,
@@ -95,7 +95,7 @@ impl HostOptions {
             settings: Settings {
                 info: Implementation::new(name, version),
                 runtime: AnyRuntime::default(),
-                process_runtime: mcp_smol::Runtime::default(),
+                process_runtime: mcp_smol::RuntimeKind::default(),
                 overrides: TimeoutOverrides::default(),
                 handlers: Arc::new(|_| ClientHandlers::new()),
                 configure: Arc::new(|_, _| ()),
@@ -241,8 +241,8 @@ impl HostOptions {
         self
     }
 
-    /// Sets the runtime of programs and their pipes. Default: as of [`mcp_smol::Runtime`].
-    pub fn process_runtime(mut self, runtime: mcp_smol::Runtime) -> Self {
+    /// Sets the runtime of programs and their pipes. Default: as of [`mcp_smol::RuntimeKind`].
+    pub fn process_runtime(mut self, runtime: mcp_smol::RuntimeKind) -> Self {
         self.settings.process_runtime = runtime;
         self
     }
