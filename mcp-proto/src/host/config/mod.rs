@@ -6,15 +6,17 @@
 //! |---|---|---|---|
 //! | Claude Code | `.mcp.json`, `.claude.json` | `mcpServers` | `${X}`, `${X:-default}` |
 //! | Claude Desktop | `claude_desktop_config.json` | `mcpServers` | none |
-//! | Cursor | `.cursor/mcp.json` | `mcpServers` | also `${env:X}`, `${input:x}` and folders such as `${workspaceFolder}` |
+//! | Cursor | `.cursor/mcp.json` | `mcpServers` | `${env:X}`, folders such as `${workspaceFolder}` |
 //! | VS Code | `.vscode/mcp.json`, user `mcp.json`, `settings.json` (`mcp`) | `servers`, `inputs` | `${env:X}`, `${input:x}`, folders |
 //! | Windsurf | `mcp_config.json` | `mcpServers`, with `serverUrl` | `${X}`, `${env:X}` |
-//! | Gemini | `.gemini/settings.json` | `mcpServers`, with `httpUrl` | also `$X` |
+//! | Gemini | `.gemini/settings.json` | `mcpServers`, with `httpUrl` | `$X`, `${X}`, `${X:-default}` |
 //! | Zed | Zed's `settings.json` | `context_servers` | none |
 //! | Codex | `.codex/config.toml` | `mcp_servers` | names in `bearer_token_env_var`, `env_http_headers`, `env_vars` |
 //!
-//! Any other file may have any of these tables and every reference but `$X`. JSON may have comments and trailing
-//! commas. Members that no application knows are reported as [`Diagnostic`]s and ignored.
+//! Where references are replaced, every form with braces is; only VS Code keeps `${X}` as it is, and only Gemini replaces
+//! `$X`. Any other file may have any of these tables, and every form with braces. JSON may have comments and trailing
+//! commas. Members without a meaning here are ignored and reported as [`Diagnostic`]s. Members that hold commands for a
+//! shell, such as inputs of the type `command`, are never run.
 //!
 //! # Steps
 //!
