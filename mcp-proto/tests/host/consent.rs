@@ -167,6 +167,19 @@ fn stored_approvals_are_read_back_and_have_no_value_of_the_file() {
 }
 
 #[test]
+fn stored_approval_of_one_server_is_none_of_another() {
+    let json = r#"{ "command": "x" }"#;
+    let stored = approved(&server(PATH, json)).to_json();
+    let elsewhere = "/work/evil/.vscode/mcp.json";
+    let moved = Approvals::from_json(stored.replace(PATH, elsewhere).as_bytes()).unwrap();
+    assert_eq!(moved.iter().next().unwrap().path(), elsewhere);
+    assert!(server(elsewhere, json).permit(&moved).is_err());
+    let renamed = Approvals::from_json(stored.replace("\"one\"", "\"two\"").as_bytes()).unwrap();
+    let two = project(PATH, &format!(r#"{{ "servers": {{ "two": {json} }} }}"#));
+    assert!(two.servers[0].permit(&renamed).is_err());
+}
+
+#[test]
 fn damaged_approval_refuses_its_server_only() {
     let (one, two) =
         (server(PATH, r#"{ "command": "a" }"#), server("/p/.vscode/mcp.json", r#"{ "command": "b" }"#));
