@@ -84,6 +84,24 @@ fn server_that_needs_approval_starts_only_once_it_is_given() {
 }
 
 #[test]
+fn server_that_was_approved_before_starts_at_once_and_startup_waits_for_it() {
+    let mut policy = local("a");
+    policy.approval = Some(content("content"));
+    policy.is_approved = true;
+    let mut host = Host::new([("project", policy)]);
+    assert!(!host.events().contains(&Event::Ready));
+    let generation = host.connected("project");
+    assert!(host.events().contains(&Event::Ready));
+
+    policy.approval = Some(content("changed"));
+    policy.is_approved = false;
+    host.configure([("project", policy)]);
+    host.actions();
+    host.ended("project", generation, None);
+    assert!(matches!(host.actions()[..], [Action::AskApproval { .. }]));
+}
+
+#[test]
 fn lazy_server_starts_with_its_first_call_and_ends_when_unused() {
     let mut policy = local("a");
     policy.lazy = Some(60 * SECOND);

@@ -62,7 +62,7 @@ impl ControlPlane {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let old = core::mem::replace(&mut server.policy, policy);
         if old.approval != policy.approval {
-            server.approved = false;
+            server.approved = policy.is_approved;
         }
         let same = |policy: &ServerPolicy| {
             (policy.connection, policy.approval, policy.location, policy.enabled, policy.lazy.is_some())

@@ -67,6 +67,8 @@ pub struct ServerPolicy {
     pub enabled: bool,
     /// What the user must approve before it starts; a new value asks again.
     pub approval: Option<Fingerprint>,
+    /// Whether the user has approved `approval` before. Default: no. Counts when `approval` is new.
+    pub is_approved: bool,
     /// Whether the application waits for it at startup.
     pub required: bool,
     /// `Some` starts it with its first call, and stops it once it was unused for this time; `Duration::MAX` never.
@@ -92,6 +94,7 @@ impl ServerPolicy {
             location,
             enabled: spec.enabled,
             approval: (entry.source().scope == Scope::Project).then(|| entry.meaning()),
+            is_approved: false,
             required: spec.required,
             lazy: spec.lazy.then_some(Duration::from_secs(300)),
             start_timeout: timeouts.start.unwrap_or(Duration::MAX),

@@ -84,7 +84,7 @@ impl Server {
             failure: None,
             generation: Generation(0),
             attempts: 0,
-            approved: false,
+            approved: policy.is_approved,
             busy: false,
             last_used: now,
             waiting: BTreeSet::new(),
