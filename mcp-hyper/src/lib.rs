@@ -68,6 +68,8 @@ mod fields;
 #[cfg(feature = "host")]
 pub mod host;
 mod io;
+#[cfg(any(feature = "auth", feature = "host"))]
+mod private_files;
 mod runtime;
 #[cfg(feature = "server")]
 mod server;

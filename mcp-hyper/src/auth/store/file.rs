@@ -1,15 +1,14 @@
 //! A token store in files that only their owner can read.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 use sha2::{Digest as _, Sha256};
 
 use super::{StoreFuture, TokenStore};
+use crate::private_files::{check_private, lock, make_private, private_file, sync};
 use crate::runtime::{AnyRuntime, Runtime};
 
 /// First line of every file.
@@ -18,9 +17,6 @@ const HEADING: &str = "mcp tokens 1";
 const NEW: &str = ".new";
 /// Maximum bytes of a file that is read. Real ones stay below 20 KiB.
 const MOST_BYTES: u64 = 1024 * 1024;
-/// How long to wait for another process's lock of a file, under which it reads, compares and writes.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// Stores tokens in a folder, each record in a file that is replaced atomically.
 ///
@@ -129,20 +125,9 @@ impl RecordFile {
         Ok(SaveOutcome::Done(version))
     }
 
-    /// Locks the record against other writers. The lock file is never removed: removal would let two writers in.
+    /// Locks the record against other writers.
     fn lock(&self) -> io::Result<File> {
-        let lock = private_file().create(true).open(self.folder.join(format!("{}.lock", self.name)))?;
-        let end = Instant::now() + PATIENCE;
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(lock),
-                Err(TryLockError::WouldBlock) if Instant::now() < end => thread::sleep(PAUSE),
-                Err(TryLockError::WouldBlock) => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds on to them"));
-                }
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-        }
+        lock(&self.folder.join(format!("{}.lock", self.name)))
     }
 
     /// Removes files of writers that ended before the rename, as these files contain tokens. A running writer holds the
@@ -207,55 +192,4 @@ fn parse(text: &str) -> io::Result<StoredRecord> {
 /// A random version number, which was never used before.
 fn random_version() -> io::Result<u64> {
     getrandom::u64().map_err(|error| io::Error::other(error.to_string()))
-}
-
-#[cfg(unix)]
-fn private_file() -> OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt as _;
-
-    let mut options = File::options();
-    //= C12.24 "Secure token storage"
-    options.write(true).mode(0o600);
-    options
-}
-
-#[cfg(not(unix))]
-fn private_file() -> OpenOptions {
-    let mut options = File::options();
-    options.write(true);
-    options
-}
-
-fn make_private(folder: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)?;
-    check_private(folder)
-}
-
-#[cfg(unix)]
-fn check_private(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    let mode = fs::metadata(folder)?.permissions().mode() & 0o777;
-    if mode & 0o077 == 0 {
-        return Ok(());
-    }
-    let what =
-        format!("others may look into the folder (mode {mode:03o}): it should be for its owner alone (700)");
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
-}
-
-#[cfg(not(unix))]
-fn check_private(_: &Path) -> io::Result<()> {
-    Ok(())
-}
-
-/// Flushes the folder's entries to disk. Not every file system can.
-fn sync(folder: &Path) {
-    if let Ok(folder) = File::open(folder) {
-        let _ = folder.sync_all();
-    }
 }

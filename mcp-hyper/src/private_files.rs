@@ -1,0 +1,82 @@
+//! Files and folders that only their owner can access.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long to wait for another process's lock of a file, under which it reads, compares and writes.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Options of a file that only its owner can access.
+#[cfg(unix)]
+pub(crate) fn private_file() -> OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    let mut options = File::options();
+    //= C12.24 "Secure token storage"
+    options.write(true).mode(0o600);
+    options
+}
+
+#[cfg(not(unix))]
+pub(crate) fn private_file() -> OpenOptions {
+    let mut options = File::options();
+    options.write(true);
+    options
+}
+
+/// Creates a folder that only its owner can access.
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)?;
+    check_private(folder)
+}
+
+/// Checks that no other user can access a folder.
+#[cfg(unix)]
+pub(crate) fn check_private(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mode = std::fs::metadata(folder)?.permissions().mode() & 0o777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let what =
+        format!("others may look into the folder (mode {mode:03o}): it should be for its owner alone (700)");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn check_private(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Flushes the folder's entries to disk. Not every file system can.
+pub(crate) fn sync(folder: &Path) {
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}
+
+/// Locks out other processes until the file is dropped. The lock file must never be removed: removal would let two of
+/// them in.
+pub(crate) fn lock(path: &Path) -> io::Result<File> {
+    let lock = private_file().create(true).open(path)?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) if Instant::now() < end => thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds on to them"));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
