@@ -7,6 +7,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_lite::StreamExt as _;
 use futures_lite::future::Boxed;
@@ -15,20 +16,24 @@ use futures_util::stream::FuturesUnordered;
 use mcp_proto::Instant;
 use mcp_proto::adapter::Repoll;
 use mcp_proto::front::Client;
-use mcp_proto::host::config::{Fingerprint, ServerEntry, ServerId};
+use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId};
 use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::control::{Action, CallId, Event, Failure, Generation};
 
 use super::calls::{SendCall, Sent};
+use super::configure::configure;
 use super::connection::Attempt;
 use super::events::HostEvent;
 use super::options::Settings;
 use super::shared::{Connection, Shared, State};
+use super::storage::saving::Loaded;
 use crate::runtime::Runtime as _;
 use crate::time::Alarm;
 
 /// Maximum rounds of the driver before it lets other tasks run.
 const ROUNDS: usize = 16;
+/// How long the driver gathers new values before it writes them.
+const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
 /// The future that drives a host: its servers, their connections, timers and calls.
 ///
@@ -53,6 +58,14 @@ struct HostLoop {
     sending: BTreeMap<CallId, AbortHandle>,
     alarm: Alarm,
     is_started: bool,
+    /// Whether stored values are being read.
+    is_loading: bool,
+    /// Writes values; returns the errors.
+    saving: Option<Boxed<Vec<String>>>,
+    /// When new values are written.
+    save_at: Option<Instant>,
+    /// Whether all servers have ended.
+    is_closing: bool,
 }
 
 /// The end of a task of the driver.
@@ -61,14 +74,23 @@ enum Done {
     Call(CallId, ServerId, Generation, Option<Sent>),
     /// The user's answer, or none.
     Approval(ServerId, Fingerprint, Box<ApprovalRequest>, bool),
+    Loaded(Config, Loaded),
 }
 
 /// An action, with what it needs.
 enum Work {
     Connect(Arc<ServerEntry>, Generation),
-    Send { call: CallId, server: ServerId, generation: Generation, client: Client, send: Arc<dyn SendCall> },
+    Send {
+        call: CallId,
+        server: ServerId,
+        generation: Generation,
+        client: Client,
+        send: Arc<dyn SendCall>,
+    },
     Abort(CallId),
     AskApproval(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
+    /// Reads the stored values of the new servers of a configuration.
+    Load(Config, Vec<Arc<ServerEntry>>),
 }
 
 impl HostDriver {
@@ -86,6 +108,10 @@ impl HostLoop {
             sending: BTreeMap::new(),
             alarm: Alarm::default(),
             is_started: false,
+            is_loading: false,
+            saving: None,
+            save_at: None,
+            is_closing: false,
         }
     }
 
@@ -102,10 +128,15 @@ impl HostLoop {
                 Done::Approval(server, content, request, is_approved) => {
                     self.shared.with(|state, now| {
                         if is_approved {
+                            state.unsaved.approve(request.approve());
                             state.approvals.insert(request.approve());
                         }
                         state.plane.handle_approval(now, server, content, is_approved);
                     });
+                }
+                Done::Loaded(config, loaded) => {
+                    self.is_loading = false;
+                    configure(&self.shared, &self.settings, &config, loaded);
                 }
             }
         }
@@ -146,10 +177,14 @@ impl HostLoop {
 
     /// Takes the actions and events of the control plane. Returns whether there were any.
     fn advance(&mut self, cx: &Context<'_>) -> bool {
-        let (any, work) = self.shared.with(|state, now| {
+        let (any, is_over, work) = self.shared.with(|state, now| {
             state.driver = Some(cx.waker().clone());
             state.plane.handle_timeout(now);
-            let (mut any, mut work) = (false, Vec::new());
+            let (mut any, mut is_over, mut work) = (false, false, Vec::new());
+            if let Some(config) = state.new_config.take_if(|_| !self.is_loading) {
+                any = true;
+                work.push(state.prepare_load(config));
+            }
             loop {
                 let mut found = false;
                 while let Some(action) = state.plane.poll_action() {
@@ -162,18 +197,53 @@ impl HostLoop {
                         Event::Ready => state.set_ready(),
                         Event::Status(server) => state.publish_status(server),
                         Event::Ended { call, outcome } => state.end_call(now, call, outcome),
-                        Event::Closed => state.set_closed(),
+                        Event::Closed => is_over = true,
                         _ => {}
                     }
                 }
                 if !found {
-                    return (any, work);
+                    return (any, is_over, work);
                 }
                 any = true;
             }
         });
         work.into_iter().for_each(|work| self.perform(work));
+        if is_over {
+            self.is_closing = true;
+            self.tasks.clear();
+        }
         any
+    }
+
+    /// Writes what is new: not at once, as more may follow. Returns whether anything was written.
+    fn poll_saving(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some(saving) = &mut self.saving {
+            let Poll::Ready(errors) = saving.as_mut().poll(cx) else { return false };
+            self.saving = None;
+            self.shared.with(|state, _| {
+                for error in errors {
+                    state.publish(HostEvent::StorageFailed { error: error.into() });
+                }
+            });
+            return true;
+        }
+        let is_closing = self.is_closing;
+        let (unsaved, save_at) = self.shared.with(|state, now| {
+            if state.unsaved.is_empty() {
+                return (None, None);
+            }
+            let save_at = self.save_at.unwrap_or(now + SAVE_PAUSE);
+            if save_at <= now || is_closing {
+                (Some(std::mem::take(&mut state.unsaved)), None)
+            } else {
+                (None, Some(save_at))
+            }
+        });
+        self.save_at = save_at;
+        let Some(unsaved) = unsaved else { return false };
+        self.saving =
+            self.settings.memory.as_ref().map(|memory| memory.save(&self.shared, &self.settings, unsaved));
+        true
     }
 
     fn perform(&mut self, work: Work) {
@@ -208,6 +278,15 @@ impl HostLoop {
                     abort.abort();
                 }
             }
+            Work::Load(config, entries) => {
+                let Some(memory) = self.settings.memory.clone() else { return };
+                let shared = self.shared.clone();
+                self.is_loading = true;
+                self.tasks.push(Box::pin(async move {
+                    let loaded = memory.load(shared, entries).await;
+                    Done::Loaded(config, loaded)
+                }));
+            }
             Work::AskApproval(entry, content, request) => {
                 let Some(asking) = self.settings.ask_approval(&request) else { return };
                 let server = entry.id();
@@ -223,14 +302,16 @@ impl HostLoop {
         for _ in 0..ROUNDS {
             let ended = self.poll_tasks(cx);
             let advanced = self.advance(cx);
-            if self.shared.with(|state, _| state.is_closed) {
-                self.tasks.clear();
-                return Poll::Ready(());
-            }
-            if ended || advanced {
+            let saved = self.poll_saving(cx);
+            if ended || advanced || saved {
                 continue;
             }
-            let deadline = self.shared.with(|state, _| state.plane.poll_timeout());
+            if self.is_closing && self.saving.is_none() {
+                self.shared.with(|state, _| state.set_closed());
+                return Poll::Ready(());
+            }
+            let timeout = self.shared.with(|state, _| state.plane.poll_timeout());
+            let deadline = [timeout, self.save_at].into_iter().flatten().min();
             let deadline = deadline.and_then(|deadline| self.shared.clock.at(deadline));
             if self.alarm.poll_until(deadline, self.shared.clock.timers(), cx).is_pending() {
                 return Poll::Pending;
@@ -242,6 +323,15 @@ impl HostLoop {
 }
 
 impl State {
+    fn prepare_load(&self, config: Config) -> Work {
+        let is_new = |entry: &&Arc<ServerEntry>| {
+            let known = self.entries.get(&entry.id());
+            known.is_none_or(|known| known.connection() != entry.connection())
+        };
+        let entries = config.servers().iter().filter(is_new).cloned().collect();
+        Work::Load(config, entries)
+    }
+
     /// Adds to an action what it needs.
     fn prepare(&mut self, now: Instant, action: Action) -> Option<Work> {
         match action {
@@ -321,7 +411,6 @@ impl Drop for HostLoop {
                     state.end_call(now, call, outcome);
                 }
             }
-            state.connections.clear();
             state.set_closed();
         });
     }

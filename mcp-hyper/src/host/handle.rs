@@ -1,28 +1,31 @@
 //! The application's handle to its servers.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use mcp_proto::front::{Client, Error};
-use mcp_proto::host::config::{Config, Scope, ServerEntry, ServerId};
+use mcp_proto::host::config::{Config, ServerId};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
-use mcp_proto::host::control::{Repeat, ServerPolicy, Status, UnknownServer};
+use mcp_proto::host::control::{Repeat, Status, UnknownServer};
 use mcp_proto::host::tools::{
-    Catalogue, Entry, ItemKind, LookupError, PinChange, PinPolicy, ServerSettings, ToolFilter,
+    Catalogue, CatalogueItem, Conversion, Entry, Freshness, LookupError, ModelContent, PinChange,
 };
 use mcp_proto::peer::RequestError;
 use mcp_proto::schema::{
-    CallTool, CallToolParams, GetPrompt, GetPromptParams, Json, Map, Method, Prompt, ReadResource,
-    ReadResourceParams, Resource, Tool,
+    CallTool, CallToolParams, CallToolResult, GetPrompt, GetPromptParams, Json, Map, Method, Prompt,
+    ReadResource, ReadResourceParams, Resource, Tool,
 };
 use serde::Serialize;
 
 use super::calls::{CallError, HostRequest, Target};
+use super::configure::configure;
 use super::events::{HostEvent, HostEvents};
 use super::options::Settings;
 use super::report::{Counters, ServerReport};
 use super::shared::{Shared, State};
+use super::storage::saving::Loaded;
+use crate::runtime::Runtime as _;
 
 /// Many servers as one: their tools under names for a model, kept connected.
 ///
@@ -88,39 +91,14 @@ impl Host {
 
     /// Replaces the configuration: starts new servers, ends those that are gone, restarts those that would be reached
     /// in another way. The others are not touched.
+    ///
+    /// With a [storage](super::HostOptions::storage), what it has of new servers is read first, by the driver.
     pub fn reload(&self, config: &Config) {
-        let entries: BTreeMap<ServerId, Arc<ServerEntry>> =
-            config.servers().iter().map(|entry| (entry.id(), entry.clone())).collect();
-        let overrides = self.inner.settings.overrides;
-        self.shared().catalogue(|catalogue| {
-            self.shared().command(|state, now| {
-                let old = std::mem::replace(&mut state.entries, entries);
-                for (id, entry) in &old {
-                    let new = state.entries.get(id);
-                    // Another program behind the name has other tools.
-                    if new.is_none_or(|new| new.connection() != entry.connection()) {
-                        catalogue.remove_server(entry.name());
-                    }
-                    if new.is_none() {
-                        let server = entry.name().into();
-                        state.publish(HostEvent::Status { server, status: None, failure: None });
-                    }
-                }
-                for (id, entry) in state.entries.clone() {
-                    let is_known = old.get(&id).is_some_and(|old| old.meaning() == entry.meaning());
-                    let report = catalogue.add_server(entry.name(), server_settings(&entry));
-                    if !is_known {
-                        state.publish_update(&entry.name().into(), ItemKind::Tool, report);
-                    }
-                }
-                let policies: Vec<_> = state
-                    .entries
-                    .iter()
-                    .map(|(id, entry)| (*id, ServerPolicy::new(entry, &overrides)))
-                    .collect();
-                state.plane.configure(now, policies);
-            });
-        });
+        let HostInner { shared, settings } = &*self.inner;
+        match &settings.memory {
+            Some(_) => shared.command(|state, _| state.new_config = Some(config.clone())),
+            None => configure(shared, settings, config, Loaded::default()),
+        }
     }
 
     /// A stream of events from now on.
@@ -132,18 +110,6 @@ impl Host {
     pub fn counters(&self) -> Counters {
         self.with(|state| state.counters)
     }
-}
-
-/// How the tools of a server are shown: a filter that cannot be read shows none, and the server does not start.
-fn server_settings(entry: &ServerEntry) -> ServerSettings {
-    let lists = &entry.spec().tools;
-    let filter = ToolFilter::new(lists.allow.as_deref(), &lists.deny);
-    let nothing = ToolFilter { allow: Some(Vec::new()), deny: Vec::new() };
-    let pins = match entry.source().scope {
-        Scope::User => PinPolicy::Report,
-        Scope::Project => PinPolicy::Block,
-    };
-    ServerSettings { filter: filter.unwrap_or(nothing), pins }
 }
 
 /// # Servers
@@ -166,7 +132,7 @@ impl Host {
                     stderr: connection.map(|connection| connection.stderr.text()).unwrap_or_default(),
                     attempts: server.attempts,
                     next_attempt: server.next_attempt.map(at),
-                    lists: mcp_proto::host::tools::Freshness::Unlisted,
+                    lists: Freshness::Unlisted,
                     info: client.and_then(Client::server),
                 })
             });
@@ -225,6 +191,7 @@ impl Host {
     /// Adds an approval that the user gave after seeing the whole [request](ApprovalRequest), and starts its server.
     pub fn approve(&self, approval: Approval) {
         self.shared().command(|state, now| {
+            state.unsaved.approve(approval.clone());
             state.approvals.insert(approval);
             let entries: Vec<_> = state.entries.values().cloned().collect();
             for entry in entries {
@@ -237,7 +204,23 @@ impl Host {
         });
     }
 
-    /// The approvals, to be stored outside of any project.
+    /// Removes the approval of the server `name` of the project whose file is at `path`, and ends the server. Returns
+    /// whether there was one.
+    pub fn revoke_approval(&self, path: &str, name: &str) -> bool {
+        self.shared().command(|state, now| {
+            let server = ServerId::project(path, name);
+            state.unsaved.revoke(path, name);
+            let is_revoked = state.approvals.revoke(path, name);
+            if is_revoked {
+                // It fails for want of the approval, if it is configured.
+                let _ = state.plane.reconnect(now, server);
+            }
+            is_revoked
+        })
+    }
+
+    /// The approvals, to be stored outside of any project by an application without a
+    /// [storage](super::HostOptions::storage).
     pub fn approvals(&self) -> Approvals {
         self.with(|state| state.approvals.clone())
     }
@@ -251,14 +234,22 @@ impl State {
 
 /// # Tools, prompts and resources
 impl Host {
-    /// The visible tools of all servers, sorted by name. Those of a server that is away are as it last listed them.
+    /// The visible tools of all servers that can be called, sorted by name. Those of a server that is away are as it
+    /// last listed them; those of a server that is switched off or not approved are left out.
     pub fn tools(&self) -> Vec<HostTool> {
+        let off: BTreeSet<Arc<str>> = self.with(|state| {
+            let off = |status| matches!(status, Status::Disabled | Status::Unapproved);
+            let servers = state.plane.servers().filter(|(_, server)| off(server.status));
+            servers.filter_map(|(id, _)| state.name(id)).collect()
+        });
         let owned = |entry: Entry<'_, Tool>| HostTool {
             name: entry.name.to_owned(),
             server: entry.server.to_owned(),
             tool: entry.item.clone(),
         };
-        self.catalogue(|catalogue| catalogue.tools().map(owned).collect())
+        self.catalogue(|catalogue| {
+            catalogue.tools().filter(|entry| !off.contains(entry.server)).map(owned).collect()
+        })
     }
 
     /// Reads the catalogue: tools, prompts, resources and instructions, or what a
@@ -273,8 +264,10 @@ impl Host {
     pub fn approve_changes(&self, server: &str, changes: &[PinChange]) -> usize {
         self.shared().catalogue(|catalogue| {
             let count = catalogue.approve(server, changes);
-            let kinds: std::collections::BTreeSet<_> = changes.iter().map(|change| change.kind).collect();
-            self.with(|state| {
+            let kinds: BTreeSet<_> = changes.iter().map(|change| change.kind).collect();
+            self.shared().command(|state, _| {
+                let server_id = state.find(server).filter(|_| count > 0);
+                state.unsaved.servers.extend(server_id);
                 for kind in kinds.into_iter().filter(|_| count > 0) {
                     state.publish(HostEvent::CatalogueChanged { server: server.into(), kind });
                 }
@@ -316,6 +309,42 @@ impl Host {
         HostRequest::new(self.clone(), target, params, repeat)
     }
 
+    /// Calls a tool and converts its result for a model: parts of text, images and audio within
+    /// [limits](super::HostOptions::result_limits). What exceeds them goes to [files](super::HostOptions::spill_folder),
+    /// and the model is told where they are.
+    ///
+    /// An error of the call that a model can do something about, such as invalid arguments, is content too, with
+    /// `is_error`.
+    ///
+    /// # Errors
+    /// If there is no such tool, or its server did not answer.
+    pub async fn call_for_model(
+        &self,
+        name: &str,
+        arguments: impl Serialize,
+    ) -> Result<ModelContent, CallError> {
+        let result = match self.call_tool(name, arguments).await {
+            Err(CallError::Call(Error::Peer(error))) => CallToolResult::error(error.to_string()),
+            called => called?,
+        };
+        let settings = &self.inner.settings;
+        let mut conversion = Conversion::of_tool_result(name, result, &settings.result_limits);
+        let spills = conversion.take_spills();
+        if spills.is_empty() {
+            return Ok(conversion.finish([]));
+        }
+        let count = spills.len();
+        let saved = match settings.spills.clone() {
+            Some(folder) => settings
+                .runtime
+                .blocking(move || folder.write_all(spills))
+                .await
+                .unwrap_or_else(|error| vec![Err(error.to_string()); count]),
+            None => vec![Err("the host has no folder for results".to_owned()); count],
+        };
+        Ok(conversion.finish(saved))
+    }
+
     /// Gets a prompt by its name in the catalogue, filled in with `arguments`.
     pub fn get_prompt<K, V>(
         &self,
@@ -353,7 +382,7 @@ impl Host {
     /// Finds an item of the catalogue and its server.
     fn find<T, U>(&self, name: &str, take: impl FnOnce(&T) -> U) -> Result<(Target, U), CallError>
     where
-        T: mcp_proto::host::tools::CatalogueItem,
+        T: CatalogueItem,
     {
         let found = self.catalogue(|catalogue| {
             let entry: Entry<'_, T> = catalogue.find(name)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::front::{Client, Error, ListError};
-use mcp_proto::host::tools::{CatalogueItem, ItemKind, UpdateReport};
+use mcp_proto::host::tools::{Catalogue, CatalogueItem, Freshness, ItemKind, UpdateReport};
 use mcp_proto::peer::client::ServerInfo;
 use mcp_proto::schema::{List, Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool};
 
@@ -26,7 +26,11 @@ impl Lists<'_> {
 
     pub(super) fn read_instructions(&self) {
         let text = self.info.instructions.as_deref();
-        self.change(ItemKind::Instructions, |catalogue, server| catalogue.set_instructions(server, text));
+        self.change(ItemKind::Instructions, |catalogue, server| {
+            let before = catalogue.instructions_of(server).map(str::to_owned);
+            let report = catalogue.set_instructions(server, text)?;
+            Some((report, before.as_deref() != catalogue.instructions_of(server)))
+        });
     }
 
     /// Reads the tools, without which the server cannot be used.
@@ -92,7 +96,7 @@ impl Lists<'_> {
 
     fn update<T: CatalogueItem + Clone + PartialEq>(&self, list: List<T>) {
         self.change(T::KIND, |catalogue, server| {
-            let visible = |catalogue: &mcp_proto::host::tools::Catalogue| -> Vec<T> {
+            let visible = |catalogue: &Catalogue| -> Vec<T> {
                 catalogue
                     .items::<T>()
                     .filter(|entry| entry.server == server)
@@ -101,28 +105,32 @@ impl Lists<'_> {
             };
             let before = visible(catalogue);
             let report = catalogue.update(server, list)?;
-            (before != visible(catalogue) || !report.changes.is_empty()).then_some(report)
+            Some((report, before != visible(catalogue)))
         });
     }
 
-    /// Changes the catalogue, unless the server was configured anew meanwhile, and reports it.
-    fn change(
-        &self,
-        kind: ItemKind,
-        act: impl FnOnce(&mut mcp_proto::host::tools::Catalogue, &str) -> Option<UpdateReport>,
-    ) {
+    /// Changes the catalogue, unless the server was configured anew meanwhile, and reports it. `act` returns whether
+    /// the visible items are others.
+    fn change(&self, kind: ItemKind, act: impl FnOnce(&mut Catalogue, &str) -> Option<(UpdateReport, bool)>) {
         let entry = &self.attempt.entry;
         let name: Arc<str> = entry.name().into();
-        self.attempt.shared.catalogue(|catalogue| {
-            let is_current = self.attempt.shared.with(|state, _| {
+        let shared = &self.attempt.shared;
+        shared.catalogue(|catalogue| {
+            let is_current = shared.with(|state, _| {
                 state.entries.get(&entry.id()).is_some_and(|now| now.connection() == entry.connection())
             });
             if !is_current {
                 return;
             }
-            if let Some(report) = act(catalogue, &name) {
-                self.attempt.shared.with(|state, _| state.publish_update(&name, kind, report));
-            }
+            let Some((report, is_visible)) = act(catalogue, &name) else { return };
+            shared.command(|state, _| {
+                if is_visible || report.pins_changed {
+                    state.unsaved.servers.insert(entry.id());
+                }
+                if is_visible || !report.changes.is_empty() || !report.collisions.is_empty() {
+                    state.publish_update(&name, kind, report);
+                }
+            });
         });
     }
 }
@@ -147,8 +155,8 @@ impl State {
 
 impl Shared {
     /// Whether the catalogue has anything of this server.
-    pub(super) fn freshness(&self, server: &str) -> mcp_proto::host::tools::Freshness {
+    pub(super) fn freshness(&self, server: &str) -> Freshness {
         let freshness = self.catalogue(|catalogue| catalogue.freshness(server));
-        freshness.unwrap_or(mcp_proto::host::tools::Freshness::Unlisted)
+        freshness.unwrap_or(Freshness::Unlisted)
     }
 }

@@ -6,31 +6,51 @@
 //! [`mcp_proto::host::control`]; names, pins and search at [`mcp_proto::host::tools`]; the approval of servers that a
 //! project names at [`mcp_proto::host::consent`].
 //!
-//! ```no_run
-//! use mcp_hyper::host::HostOptions;
-//! use mcp_proto::host::config::{Config, ConfigFile, Source};
-//! use serde_json::json;
+//! An agent, but for its model:
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! smol::block_on(async {
+//! ```no_run
+//! use mcp_hyper::host::{Host, HostOptions, HostTool};
+//! use mcp_proto::host::config::{Config, ConfigFile, Source};
+//! use serde_json::Value;
+//!
+//! enum Reply {
+//!     Text(String),
+//!     ToolCall { name: String, arguments: Value },
+//! }
+//!
+//! /// Asks the model of your choice, which sees the messages and the tools.
+//! async fn ask_model(messages: &[String], tools: &[HostTool]) -> Reply {
+//!     # let _ = (messages, tools);
+//!     # Reply::Text(String::new())
+//! }
+//!
+//! async fn answer(host: &Host, question: &str) -> String {
+//!     let mut messages = vec![question.to_owned()];
+//!     loop {
+//!         match ask_model(&messages, &host.tools()).await {
+//!             Reply::Text(text) => return text,
+//!             Reply::ToolCall { name, arguments } => messages.push(
+//!                 match host.call_for_model(&name, arguments).await {
+//!                     Ok(content) => content.to_text(),
+//!                     Err(error) => format!("Tool error: {error}"),
+//!                 },
+//!             ),
+//!         }
+//!     }
+//! }
+//!
+//! fn main() -> std::io::Result<()> {
 //!     let path = "/home/ann/.cursor/mcp.json";
 //!     let file = ConfigFile::parse(Source::user(path), &std::fs::read(path)?);
 //!     let (host, driver) = HostOptions::new("my-agent", "1.0.0").config(Config::merge([file])).start();
 //!     smol::spawn(driver).detach();
-//!
-//!     host.ready().await;
-//!     for tool in host.tools() {
-//!         println!("{}: {}", tool.name, tool.tool.description.unwrap_or_default());
-//!     }
-//!     let result = host.call_tool("mcp__files__read", json!({ "path": "notes.txt" })).await?;
-//!     println!("{}", result.text_content());
-//!     for server in host.servers() {
-//!         println!("{}: {}", server.name, server.status);
-//!     }
-//!     host.close().await;
+//!     smol::block_on(async {
+//!         host.ready().await;
+//!         println!("{}", answer(&host, "Which files have changed today?").await);
+//!         host.close().await;
+//!     });
 //!     Ok(())
-//! })
-//! # }
+//! }
 //! ```
 //!
 //! # Limits
@@ -41,6 +61,7 @@
 //! connection, and never stored.
 
 mod calls;
+mod configure;
 mod connection;
 mod driver;
 mod events;
@@ -52,7 +73,9 @@ mod open;
 mod options;
 mod report;
 mod shared;
+mod spill;
 mod stop;
+mod storage;
 
 pub use calls::{CallError, HostRequest};
 pub use driver::HostDriver;
@@ -60,3 +83,5 @@ pub use events::{CallEnd, CallPhase, HostEvent, HostEvents};
 pub use handle::{Host, HostTool};
 pub use options::HostOptions;
 pub use report::{Counters, ServerReport};
+pub use spill::SpillFolder;
+pub use storage::{FileStorage, Storage, StorageFuture};

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_lite::future::Boxed;
 use mcp_proto::Secret;
@@ -13,7 +14,7 @@ use mcp_proto::front::ClientHandlers;
 use mcp_proto::host::config::{Config, Lookup, ServerEntry, ServerId, TimeoutOverrides, TransportSpec};
 use mcp_proto::host::consent::{ApprovalRequest, Approvals};
 use mcp_proto::host::control::{ControlConfig, ControlPlane};
-use mcp_proto::host::tools::{Catalogue, CatalogueLimits, NameScheme};
+use mcp_proto::host::tools::{Catalogue, CatalogueLimits, NameScheme, ResultLimits};
 use mcp_proto::peer::client::ClientConfig;
 use mcp_proto::schema::Implementation;
 
@@ -21,9 +22,15 @@ use super::Host;
 use super::driver::HostDriver;
 use super::lookups::EnvironmentLookups;
 use super::shared::Shared;
+use super::spill::SpillFolder;
+use super::storage::Storage;
+use super::storage::saving::Memory;
 use crate::Proxy;
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::time::RuntimeClock;
+
+/// How long lists of an earlier run stand in for a server.
+const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 type HandlersOf = Arc<dyn Fn(&ServerEntry) -> ClientHandlers + Send + Sync>;
 type Configure = Arc<dyn Fn(&ServerEntry, &mut ClientConfig) + Send + Sync>;
@@ -78,6 +85,9 @@ pub(super) struct Settings {
     look_up: Option<LookUp>,
     environment: EnvironmentLookups,
     ask: Option<Ask>,
+    pub(super) memory: Option<Memory>,
+    pub(super) spills: Option<SpillFolder>,
+    pub(super) result_limits: ResultLimits,
 }
 
 impl HostOptions {
@@ -107,6 +117,9 @@ impl HostOptions {
                 look_up: None,
                 environment: EnvironmentLookups::default(),
                 ask: None,
+                memory: None,
+                spills: None,
+                result_limits: ResultLimits::default(),
             },
             folder: None,
         }
@@ -121,6 +134,33 @@ impl HostOptions {
     /// Sets the user's approvals of the servers of projects. Default: none.
     pub fn approvals(mut self, approvals: Approvals) -> Self {
         self.approvals = approvals;
+        self
+    }
+
+    /// Remembers approvals, pins, lists and eras in this storage. Lists of an earlier run stand in for a server until it
+    /// sends its own; those older than a week do not. Default: none, so that nothing is remembered.
+    ///
+    /// ```
+    /// use mcp_hyper::host::{FileStorage, HostOptions};
+    ///
+    /// let storage = FileStorage::in_folder("/home/ann/.local/state/my-agent/servers");
+    /// let options = HostOptions::new("my-agent", "1.0.0").storage(storage);
+    /// ```
+    pub fn storage(mut self, storage: impl Storage) -> Self {
+        self.settings.memory = Some(Memory { storage: Arc::new(storage), max_age: MAX_AGE });
+        self
+    }
+
+    /// Writes results that are too long for a model into this folder: see
+    /// [`Host::call_for_model`]. Default: none, so that what exceeds the limits is lost to the model, and it is told so.
+    pub fn spill_folder(mut self, folder: SpillFolder) -> Self {
+        self.settings.spills = Some(folder);
+        self
+    }
+
+    /// Sets how much of a result a model sees.
+    pub fn result_limits(mut self, limits: ResultLimits) -> Self {
+        self.settings.result_limits = limits;
         self
     }
 

@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::Client;
-use mcp_proto::host::config::{Fingerprint, ServerEntry, ServerId};
+use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId};
 use mcp_proto::host::consent::Approvals;
 use mcp_proto::host::control::{CallId, CallOutcome, ControlPlane, Generation};
 use mcp_proto::host::tools::Catalogue;
@@ -20,6 +20,7 @@ use super::events::{HostEvent, Listeners};
 use super::failure::StderrTail;
 use super::report::Counters;
 use super::stop::Stop;
+use super::storage::saving::Unsaved;
 use crate::time::RuntimeClock;
 
 pub(super) struct Shared {
@@ -39,6 +40,9 @@ pub(super) struct State {
     /// The eras of servers, by their connections.
     pub(super) eras: BTreeMap<Fingerprint, KnownEra>,
     pub(super) counters: Counters,
+    /// A configuration whose stored values are not read yet.
+    pub(super) new_config: Option<Config>,
+    pub(super) unsaved: Unsaved,
     pub(super) is_ready: bool,
     pub(super) is_closed: bool,
     /// The waker of the driver's task.
@@ -72,6 +76,7 @@ impl State {
     pub(super) fn set_closed(&mut self) {
         if !self.is_closed {
             self.is_closed = true;
+            self.connections.clear();
             self.publish(HostEvent::Closed);
             self.wakes.append(&mut self.waiting);
         }
@@ -108,6 +113,8 @@ impl Shared {
             listeners: Listeners::default(),
             eras: BTreeMap::new(),
             counters: Counters::default(),
+            new_config: None,
+            unsaved: Unsaved::default(),
             is_ready: false,
             is_closed: false,
             driver: None,

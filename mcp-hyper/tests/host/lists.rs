@@ -75,6 +75,8 @@ fn prompts_resources_and_instructions_are_listed() {
         host.set_enabled("one", false).unwrap();
         until("the lists are old", || host.server("one").unwrap().lists == Freshness::Stale).await;
         assert_eq!(status(&host, "one"), Status::Disabled);
-        assert!(host.tools().iter().any(|tool| tool.name == "mcp__one__echo"));
+        assert!(host.catalogue(|catalogue| catalogue.tool("mcp__one__echo").is_ok()));
+        // Nothing that is switched off is offered.
+        assert_eq!(tool_names(&host), [""; 0]);
     });
 }

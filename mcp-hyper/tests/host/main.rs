@@ -9,4 +9,6 @@ mod calls;
 mod consent;
 mod lists;
 mod servers;
+mod spills;
+mod storage;
 mod testbed;

@@ -1,7 +1,7 @@
 //! Starts, outages and ends of servers.
 
 use mcp_hyper::host::{CallError, HostEvent};
-use mcp_hyper::mcp_proto::host::control::{FailureKind, Status};
+use mcp_hyper::mcp_proto::host::control::{FailureKind, Repeat, Status};
 use serde_json::json;
 
 use super::common::runtime::within;
@@ -210,5 +210,34 @@ fn driver_ends_with_the_last_handle() {
         drop(host);
         driver.await.unwrap();
         assert!(!is_running(process));
+    });
+}
+
+#[test]
+fn server_at_a_url_that_was_away_answers_again() {
+    bounded(async {
+        let (first, address) = listener();
+        let (_server, driver) = serving(router(&HandlerLog::default())).listen(first);
+        let serving_first = smol::spawn(within(driver));
+        let servers = json!({ "web": { "url": format!("http://{address}/mcp") } });
+        let (host, _driver) = start(options(config(servers)));
+        host.ready().await;
+        let tools = tool_names(&host);
+        drop(serving_first.cancel().await);
+        assert_eq!(tool_names(&host), tools);
+        let mut call = host.call_tool("mcp__web__echo", json!({ "message": "back" })).repeat(Repeat::IfLost);
+        assert!(smol::future::poll_once(&mut call).await.is_none());
+        let mut bound = std::net::TcpListener::bind(address);
+        until("the port is free", || {
+            if bound.is_err() {
+                bound = std::net::TcpListener::bind(address);
+            }
+            bound.is_ok()
+        })
+        .await;
+        let again = super::common::runtime::server_listener(bound.unwrap());
+        let (_server, driver) = serving(router(&HandlerLog::default())).listen(again);
+        let _serving = smol::spawn(within(driver));
+        assert_eq!(call.await.unwrap().text_content(), "back");
     });
 }
