@@ -8,7 +8,6 @@ use super::common::runtime::within;
 use super::common::server::*;
 use super::testbed::*;
 
-/// F71, F72
 #[test]
 fn host_uses_programs_and_urls_under_names_for_a_model() {
     bounded(async {
