@@ -33,6 +33,12 @@ fn host_configurations_are_read_or_rejected_and_never_panic() {
     run(fuzzing::host_config);
 }
 
+/// Contracts 1, 2, 5
+#[test]
+fn control_plane_keeps_its_contracts_under_any_operations() {
+    run(fuzzing::host_control);
+}
+
 /// C4.8, S3.9
 #[test]
 fn header_values_round_trip_and_never_panic() {
@@ -105,13 +111,14 @@ fn results_for_models_stay_within_their_limits() {
 /// The committed corpora, with every input that once failed.
 #[test]
 fn fuzz_targets_accept_the_committed_corpora() {
-    let targets: [(&str, Body); 16] = [
+    let targets: [(&str, Body); 17] = [
         ("challenge", fuzzing::challenge),
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
         ("fetch_policy", fuzzing::fetch_policy),
         ("header", fuzzing::header),
         ("host_config", fuzzing::host_config),
+        ("host_control", fuzzing::host_control),
         ("host_names", fuzzing::host_names),
         ("host_results", fuzzing::host_results),
         ("http_client", fuzzing::http_client),

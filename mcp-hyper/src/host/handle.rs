@@ -21,6 +21,7 @@ use serde::Serialize;
 use super::calls::{CallError, HostRequest, Target};
 use super::configure::configure;
 use super::events::{HostEvent, HostEvents};
+use super::hold::ServerHold;
 use super::options::Settings;
 use super::report::{Counters, ServerReport};
 use super::shared::{Shared, State};
@@ -148,6 +149,20 @@ impl Host {
     /// The server of this name.
     pub fn server(&self, name: &str) -> Option<ServerReport> {
         self.servers().into_iter().find(|report| *report.name == *name)
+    }
+
+    /// Keeps a server running, as calls do: a lazy server starts, and is not stopped for want of calls before the hold is
+    /// dropped. Hold a server while something of it is open that the host does not see, such as a subscription made by
+    /// its [client](Self::client).
+    ///
+    /// # Errors
+    /// If no such server is configured, or the host is closed.
+    pub fn hold(&self, name: &str) -> Result<ServerHold, UnknownServer> {
+        self.shared().command(|state, now| {
+            let server = state.find(name).ok_or(UnknownServer)?;
+            state.plane.hold(now, server)?;
+            Ok(ServerHold::new(self.inner.shared.clone(), server))
+        })
     }
 
     /// The client of a connected server, for what this handle does not offer. It ends with the connection; do not close

@@ -200,6 +200,22 @@ fn lazy_server_starts_with_its_first_call() {
 }
 
 #[test]
+fn held_lazy_server_starts_without_a_call() {
+    bounded(async {
+        let folder = Folder::new();
+        let mut lazy = folder.demo("lazy");
+        lazy["lazy"] = json!(true);
+        let (host, _driver) = start(options(config(json!({ "lazy": lazy }))));
+        host.ready().await;
+        let hold = host.hold("lazy").unwrap();
+        until_status(&host, "lazy", Status::Connected).await;
+        assert!(!tool_names(&host).is_empty());
+        drop(hold);
+        assert!(host.hold("none").is_err());
+    });
+}
+
+#[test]
 fn driver_ends_with_the_last_handle() {
     bounded(async {
         let folder = Folder::new();

@@ -126,6 +126,7 @@ impl World {
                     0 => Delivery::NotSent,
                     1 => Delivery::Lost,
                     2 => return,
+                    3 => Delivery::ExchangeLost,
                     _ => Delivery::Answered,
                 };
                 self.plane.handle_delivery(self.now, call, generation, delivery);

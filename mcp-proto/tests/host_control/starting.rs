@@ -114,11 +114,11 @@ fn lazy_server_starts_with_its_first_call_and_ends_when_unused() {
 
     // Neither an open call nor a subscription lets it end.
     host.advance(20 * SECOND);
-    host.plane.handle_busy(host.now, id("lazy"), generation, true);
+    host.plane.hold(host.now, id("lazy")).unwrap();
     host.plane.handle_delivery(host.now, call, generation, Delivery::Answered);
     host.advance(3600 * SECOND);
     assert_eq!(host.actions(), []);
-    host.plane.handle_busy(host.now, id("lazy"), generation, false);
+    host.plane.release(host.now, id("lazy"));
     host.advance(59 * SECOND);
     assert_eq!(host.actions(), []);
     host.advance(SECOND);
@@ -129,6 +129,23 @@ fn lazy_server_starts_with_its_first_call_and_ends_when_unused() {
     host.ended("lazy", generation, None);
     let generation = host.connected("lazy");
     assert_eq!(host.actions(), [Action::Send { call, server: id("lazy"), generation }]);
+}
+
+#[test]
+fn held_lazy_server_starts_and_is_tried_again() {
+    let mut policy = local("a");
+    policy.lazy = Some(60 * SECOND);
+    let mut host = Host::new([("lazy", policy)]);
+    host.plane.hold(host.now, id("lazy")).unwrap();
+    let generation = host.connected("lazy");
+    host.advance(3600 * SECOND);
+    host.ended("lazy", generation, transient());
+    assert_eq!(host.status("lazy"), Status::Reconnecting);
+    host.plane.release(host.now, id("lazy"));
+    host.next_attempt("lazy");
+    host.connected("lazy");
+    host.advance(60 * SECOND);
+    assert_eq!(host.status("lazy"), Status::Idle);
 }
 
 #[test]

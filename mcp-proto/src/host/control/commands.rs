@@ -86,7 +86,6 @@ impl ControlPlane {
         self.end_calls(now, id, outcome);
         if let Some(server) = self.servers.get_mut(&id) {
             server.failure = None;
-            server.busy = false;
             let status = if !server.policy.enabled {
                 Status::Disabled
             } else if server.policy.approval.is_some() && !server.approved {
@@ -151,6 +150,31 @@ impl ControlPlane {
         }
         self.schedule(server);
         Ok(())
+    }
+
+    /// Keeps a server running for something other than a call: a task, a subscription, a question to the user. A lazy
+    /// server starts, and is not stopped until [`release`](Self::release) was called as often.
+    ///
+    /// # Errors
+    ///
+    /// No such server is configured.
+    pub fn hold(&mut self, now: Instant, server: ServerId) -> Result<(), UnknownServer> {
+        let state = self.open_server(server)?;
+        state.holds = state.holds.saturating_add(1);
+        if state.phase == Phase::Idle {
+            self.connect(now, server);
+        }
+        self.schedule(server);
+        Ok(())
+    }
+
+    /// Ends one [`hold`](Self::hold) of a server.
+    pub fn release(&mut self, now: Instant, server: ServerId) {
+        if let Some(state) = self.servers.get_mut(&server) {
+            state.holds = state.holds.saturating_sub(1);
+            state.last_used = now;
+            self.schedule(server);
+        }
     }
 
     /// Ends all calls and all servers. [`Event::Closed`](super::Event::Closed) follows, after [`ControlConfig::shutdown`] at the latest.

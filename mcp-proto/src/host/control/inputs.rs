@@ -55,7 +55,6 @@ impl ControlPlane {
         }
         let failure = failure.unwrap_or_else(|| Failure::new(FailureKind::Transient, "the connection ended"));
         state.failure = Some(failure);
-        state.busy = false;
         self.lose_sent(now, server);
         self.retry(now, server);
     }
@@ -73,17 +72,6 @@ impl ControlPlane {
         if state.policy.approval == Some(content) && state.status == Status::Unapproved && is_approved {
             state.approved = true;
             self.end(now, server, Then::Begin);
-        }
-    }
-
-    /// Whether something other than calls needs the connection of a lazy server: a task, a subscription, a question to
-    /// the user. Such a server is not stopped.
-    pub fn handle_busy(&mut self, now: Instant, server: ServerId, generation: Generation, is_busy: bool) {
-        let Some(state) = self.servers.get_mut(&server) else { return };
-        if state.generation == generation && matches!(state.phase, Phase::Connected { .. }) {
-            state.busy = is_busy;
-            state.last_used = now;
-            self.schedule(server);
         }
     }
 

@@ -26,9 +26,9 @@ pub(super) struct Server {
     pub(super) attempts: u32,
     /// Whether the user has approved `policy.approval`.
     pub(super) approved: bool,
-    /// Whether something other than a call keeps a lazy server running.
-    pub(super) busy: bool,
-    /// When the last call ended or the server became less busy.
+    /// How often the application holds it.
+    pub(super) holds: u32,
+    /// When the last call or hold ended.
     pub(super) last_used: Instant,
     pub(super) waiting: BTreeSet<CallId>,
     pub(super) sent: BTreeSet<CallId>,
@@ -85,7 +85,7 @@ impl Server {
             generation: Generation(0),
             attempts: 0,
             approved: policy.is_approved,
-            busy: false,
+            holds: 0,
             last_used: now,
             waiting: BTreeSet::new(),
             sent: BTreeSet::new(),
@@ -112,7 +112,7 @@ impl Server {
     }
 
     fn is_unused(&self) -> bool {
-        self.waiting.is_empty() && self.sent.is_empty() && !self.busy
+        self.waiting.is_empty() && self.sent.is_empty() && self.holds == 0
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -139,7 +139,7 @@ impl ControlPlane {
         } else if let Some(content) = server.policy.approval.filter(|_| !server.approved) {
             server.action = Some(self.actions.push(Action::AskApproval { server: id, content }));
             self.rest(now, id, Status::Unapproved);
-        } else if server.policy.lazy.is_some() && server.waiting.is_empty() {
+        } else if server.policy.lazy.is_some() && server.is_unused() {
             server.phase = Phase::Idle;
             self.set_status(now, id, Status::Idle);
         } else {
@@ -194,8 +194,8 @@ impl ControlPlane {
             Then::Connect => self.connect(now, id),
             Then::Idle => {
                 if let Some(server) = self.servers.get_mut(&id) {
-                    // A call may have come in the meantime.
-                    if server.waiting.is_empty() {
+                    // A call or a hold may have come in the meantime.
+                    if server.is_unused() {
                         server.phase = Phase::Idle;
                     } else {
                         self.connect(now, id);
