@@ -138,7 +138,7 @@ struct Draft<M: Method> {
     on_progress: Option<OnProgress>,
 }
 
-/// What is called.
+/// The server and the item that a request names.
 pub(super) struct Target {
     pub(super) id: ServerId,
     pub(super) server: Arc<str>,
@@ -167,7 +167,7 @@ where
     }
 
     /// Sets when the call is sent again after its connection broke. Default: only if it did not reach the server; a
-    /// tool that is read-only or idempotent by its annotations, and whatever is only read, also if its answer was lost.
+    /// tool that is read-only or idempotent by its annotations, a prompt and a resource also if their answer was lost.
     pub fn repeat(self, repeat: Repeat) -> Self {
         self.with(|draft| draft.options.repeat = repeat)
     }
@@ -366,14 +366,14 @@ pub(super) trait SendCall: Send + Sync {
     /// Sends it over this client, and keeps the answer.
     fn send(self: Arc<Self>, client: Client, is_http: bool) -> Boxed<Sent>;
 
-    /// How the answer is to be reported; the error if it is one.
+    /// The summary of the answer for events; the text of an error.
     fn summary(&self) -> Result<CallEnd, String>;
 
     /// Ends it; returns the waker of its future.
     fn end(&self, outcome: CallOutcome, server: Arc<str>, failure: Option<Failure>) -> Option<Waker>;
 }
 
-/// What became of a call that was sent.
+/// The outcome of sending a call once.
 pub(super) struct Sent {
     pub(super) delivery: Delivery,
     /// Why the connection must end, if the answer says so.
@@ -426,7 +426,7 @@ where
     }
 }
 
-/// What an error says of the call and of its connection.
+/// Derives from an error whether the call arrived, and whether its connection still works.
 async fn judge(error: &Error, client: &Client, is_http: bool) -> Sent {
     let sent = |delivery| Sent { delivery, failure: None };
     match error {

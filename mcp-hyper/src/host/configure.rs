@@ -12,7 +12,7 @@ use super::options::Settings;
 use super::shared::Shared;
 use super::storage::saving::Loaded;
 
-/// Replaces the configuration, with what is remembered of its new servers.
+/// Replaces the configuration; new servers start with their stored lists, pins and eras.
 pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, loaded: Loaded) {
     let entries: BTreeMap<ServerId, Arc<ServerEntry>> =
         config.servers().iter().map(|entry| (entry.id(), entry.clone())).collect();
@@ -49,7 +49,7 @@ pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, l
                     if let Some(era) = record.era() {
                         state.eras.insert(entry.connection(), era);
                     }
-                    // What is not approved is not shown.
+                    // A model sees no tools of a server without approval.
                     let is_permitted = entry.permit(&state.approvals).is_ok();
                     let lists = if is_permitted { record.lists } else { CatalogueSnapshot::default() };
                     if let Some(report) = catalogue.restore(&name, record.pins, lists) {

@@ -71,13 +71,13 @@ impl Attempt {
         };
         let stderr = self.stderr.text();
         match failure {
-            // What it wrote may explain why it had to be ended.
+            // Its standard error may explain why it had to be ended.
             None if !stderr.is_empty() => Some(ended(stderr)),
             failure => failure.map(|failure| failure.with_stderr(stderr)),
         }
     }
 
-    /// Resolves the entry, with its values looked up anew, and makes a client.
+    /// Resolves the entry, with fresh values of its variables and secrets, and makes a client.
     async fn open(&self) -> Result<(Client, Driver), Failure> {
         let lists = &self.entry.spec().tools;
         ToolFilter::new(lists.allow.as_deref(), &lists.deny)
@@ -139,7 +139,7 @@ impl Attempt {
         Err(Error::Closed(client.closed().await))
     }
 
-    /// Waits until the watch reports changes, and reads what may have changed before that.
+    /// Waits until the watch reports changes, and reads the lists again, which may have changed before.
     async fn await_active(&self, watch: &mut Watch, lists: &Lists<'_>) -> Result<(), Error> {
         while let Some(update) = watch.next().await {
             if let WatchUpdate::Active { .. } = update {

@@ -1,4 +1,4 @@
-//! The future that carries out what the control plane decides.
+//! The future that carries out the actions of the control plane.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,7 +77,7 @@ enum Done {
     Loaded(Config, Loaded),
 }
 
-/// An action, with what it needs.
+/// An action with its client, entry or call.
 enum Work {
     Connect(Arc<ServerEntry>, Generation),
     Send {
@@ -215,7 +215,7 @@ impl HostLoop {
         any
     }
 
-    /// Writes what is new: not at once, as more may follow. Returns whether anything was written.
+    /// Writes new values: not at once, as more may follow. Returns whether anything was written.
     fn poll_saving(&mut self, cx: &mut Context<'_>) -> bool {
         if let Some(saving) = &mut self.saving {
             let Poll::Ready(errors) = saving.as_mut().poll(cx) else { return false };
@@ -332,7 +332,7 @@ impl State {
         Work::Load(config, entries)
     }
 
-    /// Adds to an action what it needs.
+    /// Looks up the client, entry or call of an action.
     fn prepare(&mut self, now: Instant, action: Action) -> Option<Work> {
         match action {
             Action::Connect { server, generation } => {

@@ -1,4 +1,4 @@
-//! What a host reports.
+//! The events of a host.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -37,11 +37,11 @@ pub enum HostEvent {
         /// What to show to the user.
         request: Arc<ApprovalRequest>,
     },
-    /// What a server offers has changed.
+    /// A list of a server has changed.
     CatalogueChanged {
         /// Its name.
         server: Arc<str>,
-        /// What has changed.
+        /// The kind of the changed items.
         kind: ItemKind,
     },
     /// Definitions of a server differ from those that were approved. Those of a project's server are hidden until
@@ -76,7 +76,7 @@ pub enum HostEvent {
         /// How it ended.
         end: CallEnd,
     },
-    /// What the host stores could not be read or written.
+    /// Stored values could not be read or written.
     StorageFailed {
         /// The error.
         error: Arc<str>,

@@ -93,7 +93,7 @@ impl Host {
     /// Replaces the configuration: starts new servers, ends those that are gone, restarts those that would be reached
     /// in another way. The others are not touched.
     ///
-    /// With a [storage](super::HostOptions::storage), what it has of new servers is read first, by the driver.
+    /// With a [storage](super::HostOptions::storage), the driver first reads the stored lists of new servers.
     pub fn reload(&self, config: &Config) {
         let HostInner { shared, settings } = &*self.inner;
         match &settings.memory {
@@ -107,7 +107,7 @@ impl Host {
         HostEvents::new(self.inner.shared.clone())
     }
 
-    /// What has happened since the start.
+    /// Counts of attempts and calls since the start.
     pub fn counters(&self) -> Counters {
         self.with(|state| state.counters)
     }
@@ -165,13 +165,13 @@ impl Host {
         })
     }
 
-    /// The client of a connected server, for what this handle does not offer. It ends with the connection; do not close
+    /// The client of a connected server, for methods that this handle lacks. It ends with the connection; do not close
     /// it.
     pub fn client(&self, name: &str) -> Option<Client> {
         self.with(|state| state.connections.get(&state.find(name)?)?.client.clone())
     }
 
-    /// Connects to a server anew at once, whatever its status, and forgives its failed attempts. Asks again for an
+    /// Reconnects a server at once, in any status, and forgives its failed attempts. Asks again for an
     /// approval that was not given.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl Host {
         })
     }
 
-    /// Switches a server on or off, until it is configured anew.
+    /// Switches a server on or off, until its configuration changes.
     ///
     /// # Errors
     /// If no such server is configured, or the host is closed.
@@ -326,7 +326,7 @@ impl Host {
 
     /// Calls a tool and converts its result for a model: parts of text, images and audio within
     /// [limits](super::HostOptions::result_limits). What exceeds them goes to [files](super::HostOptions::spill_folder),
-    /// and the model is told where they are.
+    /// and the model gets their paths.
     ///
     /// An error of the call that a model can do something about, such as invalid arguments, is content too, with
     /// `is_error`.

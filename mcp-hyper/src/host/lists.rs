@@ -19,7 +19,7 @@ pub(super) struct Lists<'a> {
 }
 
 impl Lists<'_> {
-    /// Whether the server has such lists; it may if it does not say what it has.
+    /// Whether the server has such lists; it may if it declares no capabilities.
     fn has(&self, capability: impl FnOnce(&ServerCapabilities) -> bool) -> bool {
         self.info.capabilities.as_ref().is_none_or(capability)
     }
@@ -109,7 +109,7 @@ impl Lists<'_> {
         });
     }
 
-    /// Changes the catalogue, unless the server was configured anew meanwhile, and reports it. `act` returns whether
+    /// Changes the catalogue, unless the server was reconfigured meanwhile, and reports it. `act` returns whether
     /// the visible items are others.
     fn change(&self, kind: ItemKind, act: impl FnOnce(&mut Catalogue, &str) -> Option<(UpdateReport, bool)>) {
         let entry = &self.attempt.entry;

@@ -19,7 +19,7 @@ pub(super) struct EnvironmentLookups {
 }
 
 impl EnvironmentLookups {
-    /// The value; `None` if there is none, or only the user knows it.
+    /// The value; `None` if it does not exist, or only the user knows it.
     pub(super) async fn find(self, lookup: Lookup) -> Option<Secret> {
         match lookup {
             Lookup::Variable(name) => env::var(name).ok().map(Secret::new),

@@ -2,7 +2,7 @@
 //! model.
 //!
 //! A [`Host`] starts all servers of a [`Config`](mcp_proto::host::config::Config) in parallel, reconnects what it
-//! loses, and sends each call to its server, which it waits for. What it decides, and when, is described at
+//! loses, and sends each call to its server, which it waits for. Its decisions are described at
 //! [`mcp_proto::host::control`]; names, pins and search at [`mcp_proto::host::tools`]; the approval of servers that a
 //! project names at [`mcp_proto::host::consent`].
 //!
@@ -57,7 +57,7 @@
 //!
 //! Calls, attempts, lists, events and standard errors are bounded: see
 //! [`ControlConfig`](mcp_proto::host::control::ControlConfig),
-//! [`CatalogueLimits`](mcp_proto::host::tools::CatalogueLimits) and [`HostEvents`]. Secrets are looked up anew for each
+//! [`CatalogueLimits`](mcp_proto::host::tools::CatalogueLimits) and [`HostEvents`]. Secrets are looked up again for each
 //! connection, and never stored.
 
 mod calls;

@@ -43,7 +43,7 @@ type Authorize = Arc<
         + Sync,
 >;
 
-/// Options of a host: its servers, its handlers, and what it may ask the application for.
+/// Options of a host: its servers, its handlers, and the questions that it may ask the application.
 ///
 /// ```no_run
 /// use mcp_hyper::host::HostOptions;
@@ -152,7 +152,7 @@ impl HostOptions {
     }
 
     /// Writes results that are too long for a model into this folder: see
-    /// [`Host::call_for_model`]. Default: none, so that what exceeds the limits is lost to the model, and it is told so.
+    /// [`Host::call_for_model`]. Default: none; then results are cut at the limits, and the model reads that they were.
     pub fn spill_folder(mut self, folder: SpillFolder) -> Self {
         self.settings.spills = Some(folder);
         self
@@ -258,7 +258,7 @@ impl HostOptions {
         self
     }
 
-    /// Makes the authorization of each connection to a URL, with what the entry configures for a login. Where it
+    /// Makes the authorization of each connection to a URL, from the login settings of its entry. Where it
     /// returns `None`, or without it, a server that requires a login gets the status
     /// [`NeedsAuthorization`](mcp_proto::host::control::Status::NeedsAuthorization). To log in, use
     /// [`ClientOptions::authorize`](crate::ClientOptions::authorize) with the same store, then [`Host::reconnect`].

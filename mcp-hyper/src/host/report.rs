@@ -1,4 +1,4 @@
-//! What a host knows of its servers, and what it counts.
+//! Reports of servers, and counters.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,8 +22,8 @@ pub struct ServerReport {
     pub since: Instant,
     /// Why it is not connected, or was not before the present connection.
     pub failure: Option<Failure>,
-    /// The end of what the running program has written to its standard error, at most 4 KiB; empty for a server at a
-    /// URL. What a program wrote that has ended is in `failure`.
+    /// The end of the running program's standard error, at most 4 KiB; empty for a server at a
+    /// URL. That of a program that has ended is in `failure`.
     pub stderr: String,
     /// Attempts since the last stable connection.
     pub attempts: u32,
@@ -35,7 +35,7 @@ pub struct ServerReport {
     pub info: Option<Arc<ServerInfo>>,
 }
 
-/// What has happened since a host was started.
+/// Counts since a host was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {

@@ -1,4 +1,4 @@
-//! Files for what is too long for a model.
+//! Files for results that are too long for a model.
 
 use std::fs::{self, DirEntry};
 use std::io::{self, Write as _};

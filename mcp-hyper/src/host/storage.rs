@@ -1,4 +1,4 @@
-//! What a host remembers from one run to the next.
+//! Values that a host stores between runs: lists, pins, eras and approvals.
 
 mod file;
 pub(super) mod record;
@@ -17,9 +17,9 @@ pub type StorageFuture<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Sen
 /// their definitions and its era. No value has a secret in it, unless a server puts one into its lists.
 ///
 /// Names have at most 64 lower-case letters, digits and hyphens, none of which a server chooses. A value replaces the
-/// one before it as a whole. Whoever can write here can approve servers: keep it away from projects.
+/// one before it as a whole. A process that can write here can approve servers: keep it away from projects.
 pub trait Storage: Send + Sync + 'static {
-    /// Reads a value; `None` if there is none.
+    /// Reads a value; `None` if it was not stored.
     ///
     /// # Errors
     /// If the store cannot be read.

@@ -1,4 +1,4 @@
-//! The stored form of what a host knows of a server.
+//! The stored form of a server's lists, pins and era.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The version of the stored form.
 const VERSION: u32 = 1;
 
-/// What a host knows of a server, as long as the server is reached in the same way.
+/// The lists, pins and era of a server, valid as long as its connection is configured in the same way.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::host) struct Record {
     version: u32,

@@ -1,4 +1,4 @@
-//! Reads and writes what a host remembers.
+//! Reads and writes the stored values of a host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(in crate::host) struct Memory {
     pub(in crate::host) max_age: Duration,
 }
 
-/// What was read.
+/// Stored values, as read.
 #[derive(Default)]
 pub(in crate::host) struct Loaded {
     pub(in crate::host) records: BTreeMap<ServerId, Record>,
@@ -34,7 +34,7 @@ pub(in crate::host) struct Loaded {
     pub(in crate::host) errors: Vec<String>,
 }
 
-/// What is to be written.
+/// Values that are not written yet.
 #[derive(Debug, Default)]
 pub(in crate::host) struct Unsaved {
     /// The servers of which something is new.
@@ -71,7 +71,7 @@ fn approval_name(server: ServerId) -> String {
 }
 
 impl Memory {
-    /// Reads what is known of these servers.
+    /// Reads the stored values of these servers.
     pub(in crate::host) async fn load(self, shared: Arc<Shared>, entries: Vec<Arc<ServerEntry>>) -> Loaded {
         let now = shared.clock.unix_time();
         let storage = &*self.storage;

@@ -1,4 +1,4 @@
-//! What the application asks for.
+//! Commands of the application.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -23,7 +23,8 @@ impl core::error::Error for UnknownServer {}
 /// # Commands
 impl ControlPlane {
     /// Sets which servers there are. Starts new ones, ends those that are left out, restarts those whose connection,
-    /// approval or location is another one; the others run on, with their new times. The first configuration begins the startup.
+    /// approval or location is another one; the others run on, with their new times. The first configuration begins the
+    /// startup.
     ///
     /// Calls of a server that ends or restarts end as [`CallOutcome::Removed`]. Does nothing after
     /// [`close`](Self::close).
@@ -100,7 +101,7 @@ impl ControlPlane {
         }
     }
 
-    /// Switches a server on or off, until it is configured anew.
+    /// Switches a server on or off, until its configuration changes.
     ///
     /// # Errors
     ///
@@ -119,8 +120,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Connects anew at once, whatever the server's status, and forgives its attempts. Asks again for an approval that
-    /// was not given. A server that is switched off stays so.
+    /// Reconnects a server at once, in any status, and forgives its attempts. Asks again for an approval that was not
+    /// given. A server that is switched off stays so.
     ///
     /// Calls that wait go on to wait; calls that were sent are [lost](CallOutcome::Lost) unless they may be repeated.
     ///
@@ -177,7 +178,8 @@ impl ControlPlane {
         }
     }
 
-    /// Ends all calls and all servers. [`Event::Closed`](super::Event::Closed) follows, after [`ControlConfig::shutdown`] at the latest.
+    /// Ends all calls and all servers. [`Event::Closed`](super::Event::Closed) follows, after
+    /// [`ControlConfig::shutdown`] at the latest.
     ///
     /// [`ControlConfig::shutdown`]: super::ControlConfig::shutdown
     pub fn close(&mut self, now: Instant) {
@@ -197,7 +199,7 @@ impl ControlPlane {
         self.check_closed();
     }
 
-    /// The shutdown took its time: the driver drops what is left.
+    /// The shutdown took too long: the driver drops the remaining connections.
     pub(super) fn abandon(&mut self) {
         for server in core::mem::take(&mut self.servers).into_keys() {
             self.timers.remove(Timer::Server(server));

@@ -1,4 +1,4 @@
-//! What the driver reports.
+//! Reports of the driver.
 
 use super::{ControlPlane, Failure, FailureKind, Generation, Lifecycle, Phase, Status, Then, Timer};
 use crate::Instant;
@@ -37,7 +37,7 @@ impl ControlPlane {
         if state.generation != generation || !is_announced(state.phase) {
             return;
         }
-        // Either an unpolled disconnection, which is done, or an unpolled connection, which nobody can have ended.
+        // Either an unpolled disconnection, which is done, or an unpolled connection, which no driver can have ended.
         if let Some(action) = state.action {
             if matches!(state.phase, Phase::Connecting { .. }) {
                 return;
@@ -46,7 +46,7 @@ impl ControlPlane {
             self.actions.withdraw(action);
         }
         if let Phase::Ending(then) = state.phase {
-            // The reason is known; what the server wrote meanwhile may explain it.
+            // The reason is known; standard error may explain it.
             if let (Then::Retry, Some(kept), Some(failure)) = (then, &mut state.failure, failure) {
                 kept.stderr = failure.stderr;
             }

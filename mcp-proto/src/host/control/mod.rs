@@ -1,8 +1,8 @@
 //! Which servers run, when each is tried again, and which call goes where: the decisions of a host, without its I/O.
 //!
 //! A [`ControlPlane`] owns no connection. It asks for them by [`Action`]s, each with the [`Generation`] that it belongs
-//! to, and its driver answers by inputs; answers of past generations are ignored. The driver keeps what the plane
-//! does not need to know: the configuration, the clients, the parameters and results of calls.
+//! to, and its driver answers by inputs; answers of past generations are ignored. The driver keeps the
+//! rest: the configuration, the clients, the parameters and results of calls.
 //!
 //! ```text
 //! loop {
@@ -30,9 +30,9 @@
 //!
 //! # Calls
 //!
-//! A call waits for its server, within its own deadline, and has exactly one end. What was certainly not sent is sent
-//! again over the next connection; what was sent and not answered only if the call says so ([`CallOptions::repeat`]),
-//! as it may have been executed. No call moves to another server.
+//! A call waits for its server, within its own deadline, and has exactly one end. A call that was certainly not
+//! sent is sent again over the next connection; one that was sent and not answered only with [`CallOptions::repeat`], as it
+//! may have been executed. No call moves to another server.
 //!
 //! ```
 //! use mcp_proto::Instant;
@@ -141,10 +141,10 @@ impl fmt::Display for Generation {
     }
 }
 
-/// What the driver does.
+/// A task for the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Reach the server and read what it offers, with its secrets looked up anew. Answer with
+    /// Reach the server and read what it offers, with its secrets looked up again. Answer with
     /// [`handle_connected`](ControlPlane::handle_connected) once it can be used, and in any case, once it is over,
     /// with [`handle_ended`](ControlPlane::handle_ended).
     Connect {
@@ -179,12 +179,12 @@ pub enum Action {
     AskApproval {
         /// The server.
         server: ServerId,
-        /// What is to be approved.
+        /// The content that the user approves.
         content: Fingerprint,
     },
 }
 
-/// What the application is told.
+/// A message for the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

@@ -65,7 +65,7 @@ pub struct ServerPolicy {
     pub location: Location,
     /// Whether it is used.
     pub enabled: bool,
-    /// What the user must approve before it starts; a new value asks again.
+    /// The content that the user must approve before it starts; a new value asks again.
     pub approval: Option<Fingerprint>,
     /// Whether the user has approved `approval` before. Default: no. Counts when `approval` is new.
     pub is_approved: bool,
@@ -73,15 +73,15 @@ pub struct ServerPolicy {
     pub required: bool,
     /// `Some` starts it with its first call, and stops it once it was unused for this time; `Duration::MAX` never.
     pub lazy: Option<Duration>,
-    /// How long a start may take, the lists of what it offers included; `Duration::MAX` is no limit. Default 30 s.
+    /// How long a start may take, its lists of tools and others included; `Duration::MAX` is no limit. Default 30 s.
     pub start_timeout: Duration,
     /// How long a call may take, the wait for its server included; `Duration::MAX` is no limit. Default 30 s.
     pub call_timeout: Duration,
 }
 
 impl ServerPolicy {
-    /// What the entry configures, with the timeouts of the environment. A project's entry needs approval of all that it
-    /// means. A lazy server is stopped after 5 minutes without use.
+    /// The policy of an entry, with the timeouts of the environment. A project's entry needs approval of its whole
+    /// meaning. A lazy server is stopped after 5 minutes without use.
     pub fn new(entry: &ServerEntry, overrides: &TimeoutOverrides) -> Self {
         let spec = entry.spec();
         let timeouts = spec.timeouts(overrides);

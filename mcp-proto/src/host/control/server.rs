@@ -279,7 +279,7 @@ impl ControlPlane {
         self.check_ready();
     }
 
-    /// Opens the startup gate if nobody waits behind it.
+    /// Ends the startup if no awaited server is still starting.
     pub(super) fn check_ready(&mut self) {
         let Lifecycle::Starting { gate_passed } = self.lifecycle else { return };
         let awaits =

@@ -1,4 +1,4 @@
-//! What is known of a server, and why it is not connected.
+//! The status of a server, and why it is not connected.
 
 use alloc::string::String;
 use core::fmt;
@@ -23,9 +23,9 @@ pub enum Status {
     Reconnecting,
     /// It wants the user to log in; then [`reconnect`](super::ControlPlane::reconnect).
     NeedsAuthorization,
-    /// It cannot work as it is configured. It is not tried again until it is configured anew or reconnected.
+    /// It cannot work as it is configured. It is not tried again until its configuration changes or it is reconnected.
     Failed,
-    /// It failed too often. It is not tried again until it is configured anew or reconnected.
+    /// It failed too often. It is not tried again until its configuration changes or it is reconnected.
     Suspended,
 }
 
@@ -79,9 +79,9 @@ pub struct ServerState<'a> {
 pub struct Failure {
     /// What to do about it.
     pub kind: FailureKind,
-    /// The reason, for people.
+    /// The reason, as a sentence for the user.
     pub reason: String,
-    /// The end of what the server wrote to its standard error.
+    /// The end of its standard error.
     pub stderr: String,
 }
 
