@@ -1,6 +1,6 @@
 //! A set of futures of which only those that were woken are polled.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::mem;
@@ -12,14 +12,17 @@ use std::task::{Context, Poll, Wake, Waker};
 /// Maximum number of futures polled before other work of the same task gets a turn.
 const POLLS: usize = 256;
 
+/// Slots that are kept for futures to come, besides three for each present one.
+const SPARE: usize = 16;
+
 /// Futures of one task, each polled when it was woken.
 ///
-/// The place of a future that has ended is used again, with its waker, so that a future costs no allocation. A wake
-/// during [`poll_next`](Self::poll_next) does not reach the task: the same call polls the future again.
+/// The place of a future that has ended is used again, with its waker, so that a future costs no allocation. The places
+/// of a rush are freed after it. A wake during [`poll_next`](Self::poll_next) does not reach the task: the same call polls the future again.
 pub(crate) struct TaskSet<F> {
     slots: Vec<Slot<F>>,
-    /// Slots without a future.
-    free: Vec<usize>,
+    /// Slots without a future. The first is used next, so that those at the end can be freed.
+    free: BTreeSet<usize>,
     /// Slots to poll before those in the queue.
     batch: VecDeque<usize>,
     queue: Arc<ReadyQueue>,
@@ -68,7 +71,7 @@ impl<F> TaskSet<F> {
     pub(crate) fn insert(&mut self, future: F) -> TaskKey {
         self.inserted += 1;
         let number = self.inserted;
-        let slot = self.free.pop().unwrap_or_else(|| {
+        let slot = self.free.pop_first().unwrap_or_else(|| {
             let slot = self.slots.len();
             let state =
                 Arc::new(SlotWaker { slot, is_queued: AtomicBool::new(false), queue: self.queue.clone() });
@@ -89,8 +92,23 @@ impl<F> TaskSet<F> {
         if let Some(place) = self.slots.get_mut(key.slot)
             && let Some((_, future)) = place.future.take_if(|(number, _)| *number == key.number)
         {
-            self.free.push(key.slot);
+            self.release(key.slot);
             drop(future);
+        }
+    }
+
+    /// Frees the place of a future that has ended.
+    fn release(&mut self, slot: usize) {
+        self.free.insert(slot);
+        while self.slots.len() > self.len().saturating_mul(4).saturating_add(SPARE)
+            && self.free.last().is_some_and(|last| last + 1 == self.slots.len())
+        {
+            self.free.pop_last();
+            self.slots.pop();
+        }
+        if self.slots.capacity() > self.slots.len().saturating_mul(4).saturating_add(SPARE) {
+            self.slots.shrink_to(self.slots.len().saturating_mul(2));
+            self.batch.shrink_to(self.slots.len());
         }
     }
 
@@ -125,7 +143,7 @@ impl<F: Future + Unpin> TaskSet<F> {
             let Some((_, running)) = future else { continue };
             if let Poll::Ready(output) = Pin::new(running).poll(&mut Context::from_waker(waker)) {
                 *future = None;
-                self.free.push(slot);
+                self.release(slot);
                 return Poll::Ready(output);
             }
         }
@@ -138,7 +156,7 @@ impl<F> Default for TaskSet<F> {
     fn default() -> Self {
         let ready = Ready { slots: VecDeque::new(), task: Waker::noop().clone(), is_parked: false };
         let queue = Arc::new(ReadyQueue(Mutex::new(ready)));
-        Self { slots: Vec::new(), free: Vec::new(), batch: VecDeque::new(), queue, inserted: 0 }
+        Self { slots: Vec::new(), free: BTreeSet::new(), batch: VecDeque::new(), queue, inserted: 0 }
     }
 }
 
@@ -275,6 +293,24 @@ mod tests {
         stale.wake();
         assert!(case.poll().is_pending());
         assert_eq!(second.polls(), 2, "a late wake causes a poll and no more");
+    }
+
+    #[test]
+    fn places_of_a_rush_are_freed_after_it() {
+        let mut case = Case::new();
+        let stays = Step::default();
+        case.set.insert(stays.clone());
+        for _ in 0..2 {
+            let keys: Vec<_> = (0..1000).map(|_| case.set.insert(Step::default())).collect();
+            assert!(case.set.slots.len() > 1000);
+            keys.into_iter().for_each(|key| case.set.remove(key));
+            assert!(case.set.slots.capacity() < 100);
+            // Wakes of removed futures are left over.
+            (0..10).for_each(|_| assert!(case.poll().is_pending()));
+        }
+        stays.wake();
+        assert!(case.poll().is_pending());
+        assert_eq!(stays.polls(), 2);
     }
 
     #[test]
