@@ -176,7 +176,7 @@ impl World {
 /// C3.6
 #[test]
 fn hundred_faulty_servers_are_all_connected_once_their_faults_stop() {
-    for seed in 1..=5 {
+    for seed in 1..=8 {
         let mut world = World::new(seed);
         let names: Vec<ServerId> = (0..SERVERS).map(|n| id(&n.to_string())).collect();
         let policy = |n: usize| {
@@ -212,8 +212,9 @@ fn hundred_faulty_servers_are_all_connected_once_their_faults_stop() {
         }
         assert!(reconnections > 300, "the servers did fail");
 
-        // The faults stop. What waits for a person is reconnected by hand.
+        // The faults stop, once those under way have happened. What waits for a person is reconnected by hand.
         world.faulty = false;
+        world.run(1040 * SECOND);
         let stopped: Vec<ServerId> = world.plane.servers().map(|(name, _)| name).collect();
         for name in stopped {
             let status = world.plane.server(name).unwrap().status;
@@ -221,8 +222,8 @@ fn hundred_faulty_servers_are_all_connected_once_their_faults_stop() {
                 world.plane.reconnect(world.now, name).unwrap();
             }
         }
-        // The longest pause, a start that hangs until its timeout, the pause after that, and one start.
-        world.run(300 * SECOND + 30 * SECOND + 300 * SECOND + 30 * SECOND + 1000 * SECOND);
+        // The longest pause, and one start.
+        world.run(300 * SECOND + 30 * SECOND);
         let statuses = world.statuses();
         let running = statuses.get(&Status::Connected).copied().unwrap_or_default();
         let idle = statuses.get(&Status::Idle).copied().unwrap_or_default();
