@@ -19,8 +19,7 @@ fn project_server_starts_nothing_until_the_user_approves() {
             looked_up.try_send(lookup).unwrap();
             async { Some(mcp_hyper::mcp_proto::Secret::new("value")) }
         });
-        let (host, _driver) = start(options);
-        let mut events = host.events();
+        let (host, mut events, _driver) = start_watched(options);
         host.ready().await;
         assert_eq!(status(&host, "one"), Status::Unapproved);
         let request = loop {

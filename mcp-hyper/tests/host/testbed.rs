@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 use mcp_hyper::Proxy;
-use mcp_hyper::host::{Host, HostOptions};
+use mcp_hyper::host::{Host, HostEvents, HostOptions};
 use mcp_hyper::mcp_proto::host::config::{Config, ConfigFile, Source};
 use mcp_hyper::mcp_proto::host::control::Status;
 use serde_json::{Value, json};
@@ -99,6 +99,13 @@ pub(crate) fn options(config: Config) -> HostOptions {
 pub(crate) fn start(options: HostOptions) -> (Host, Task<std::io::Result<()>>) {
     let (host, driver) = options.start();
     (host, smol::spawn(super::common::runtime::within(driver)))
+}
+
+/// The same, with all of its events.
+pub(crate) fn start_watched(options: HostOptions) -> (Host, HostEvents, Task<std::io::Result<()>>) {
+    let (host, driver) = options.start();
+    let events = host.events();
+    (host, events, smol::spawn(super::common::runtime::within(driver)))
 }
 
 pub(crate) fn status(host: &Host, server: &str) -> Status {

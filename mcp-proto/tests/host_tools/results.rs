@@ -30,7 +30,7 @@ fn host(text: &str) -> ModelPart {
 fn every_kind_of_content_is_visible() {
     let content = content(json!({ "content": [
         { "type": "text", "text": "one" },
-        { "type": "hologram", "beams": 3 },
+        { "beams": 3, "type": "hologram" },
         { "type": "image", "data": "AAAA", "mimeType": "image/png" },
         { "type": "resource_link", "uri": "file:///a", "name": "a", "title": "A", "mimeType": "text/plain",
           "size": 7, "description": "The file" },
