@@ -234,9 +234,7 @@ fn pick<T: Copy>(items: &[T], which: u8) -> Option<T> {
 /// a server at most, and closing ends everything.
 pub fn host_control(data: &[u8]) {
     let Ok(operations) = Vec::<Operation>::arbitrary_take_rest(Unstructured::new(data)) else { return };
-    let mut config = ControlConfig::default();
-    config.attempts_per_minute = 3;
-    config.calls = 8;
+    let config = ControlConfig { attempts_per_minute: 3, calls: 8, ..ControlConfig::default() };
     let mut driver = Driver {
         plane: ControlPlane::new(config),
         now: Instant::ORIGIN,
