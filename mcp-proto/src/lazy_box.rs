@@ -29,7 +29,6 @@ impl<T> LazyBox<T> {
     }
 
     /// Returns to the initial value, and frees the memory.
-    #[cfg(feature = "http")]
     pub(crate) fn reset(&mut self) {
         self.0 = None;
     }

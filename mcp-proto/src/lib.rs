@@ -111,7 +111,10 @@ extern crate std;
     allow(dead_code, reason = "not every feature uses all of it")
 )]
 mod inline_map;
-#[cfg(any(feature = "client", feature = "server"))]
+#[cfg_attr(
+    not(all(feature = "std", feature = "server", feature = "http")),
+    allow(dead_code, reason = "not every feature uses all of it")
+)]
 mod lazy_box;
 mod limits;
 #[cfg(any(feature = "auth", feature = "host"))]
