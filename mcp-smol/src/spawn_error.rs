@@ -84,6 +84,11 @@ impl SpawnError {
         &self.0.kind
     }
 
+    /// The message without the arguments, which may be secret.
+    pub fn without_arguments(&self) -> impl fmt::Display {
+        fmt::from_fn(|f| self.write(f, &[]))
+    }
+
     /// The system's error.
     #[must_use]
     pub fn io_error(&self) -> &io::Error {
@@ -138,7 +143,13 @@ fn interpreter(script: &Path) -> Option<String> {
 
 impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SpawnAttempt { program, args, directory, kind: reason, error } = &*self.0;
+        self.write(f, &self.0.args)
+    }
+}
+
+impl SpawnError {
+    fn write(&self, f: &mut fmt::Formatter<'_>, args: &[OsString]) -> fmt::Result {
+        let SpawnAttempt { program, args: _, directory, kind: reason, error } = &*self.0;
         write!(f, "could not start `{}", program.display())?;
         for arg in args {
             write!(f, " {}", arg.display())?;

@@ -65,10 +65,7 @@ impl Attempt {
                 }
             }
         };
-        let failure = match (failure, driver.is_program_missing()) {
-            (Some(failure), true) => Some(failure::permanent(failure.reason)),
-            (failure, _) => failure,
-        };
+        let failure = failure.map(|failure| driver.spawn_failure().unwrap_or(failure));
         let stderr = self.stderr.text();
         match failure {
             // Its standard error may explain why it had to be ended.

@@ -6,7 +6,7 @@ use mcp_proto::front::Error;
 use mcp_proto::host::config::ResolveError;
 use mcp_proto::host::control::{Failure, FailureKind};
 use mcp_proto::peer::client::{CloseReason, ConnectError};
-use mcp_smol::{SpawnErrorKind, StderrLine};
+use mcp_smol::{SpawnError, SpawnErrorKind, StderrLine};
 
 /// The failure that an error of a client means.
 pub(super) fn of_error(error: &Error) -> Failure {
@@ -30,9 +30,14 @@ fn is_permanent(error: &ConnectError) -> bool {
     }
 }
 
-/// Whether a program could not be started for a reason that stays until the user acts.
-pub(super) fn is_missing(error: &SpawnErrorKind) -> bool {
-    !matches!(error, SpawnErrorKind::System)
+/// The failure of a program that could not be started. Its arguments may be secrets that were looked up.
+pub(super) fn of_spawn(error: &SpawnError) -> Failure {
+    // All other reasons stay until the user acts.
+    let kind = match error.kind() {
+        SpawnErrorKind::System => FailureKind::Transient,
+        _ => FailureKind::Permanent,
+    };
+    Failure::new(kind, error.without_arguments().to_string())
 }
 
 /// The failure of options that are wrong.

@@ -23,13 +23,11 @@ pub(super) enum Driver {
 }
 
 impl Driver {
-    /// Whether the program does not exist, or cannot be executed.
-    pub(super) fn is_program_missing(&self) -> bool {
+    /// Why the program could not be started, if it could not.
+    pub(super) fn spawn_failure(&self) -> Option<Failure> {
         match self {
-            Self::Child(driver) => {
-                driver.spawn_error().is_some_and(|error| failure::is_missing(error.kind()))
-            }
-            Self::Http(_) => false,
+            Self::Child(driver) => driver.spawn_error().map(failure::of_spawn),
+            Self::Http(_) => None,
         }
     }
 }
