@@ -1,4 +1,4 @@
-//! A client whose task was blocked: meanwhile nobody has asked the runtime what happened to its connections.
+//! A client whose task was blocked, so that the runtime has not yet reported the end of a connection.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,8 +1,11 @@
 //! Starts, outages and ends of servers.
 
-use mcp_hyper::host::{CallError, HostEvent};
+use std::io;
+
+use mcp_hyper::host::{CallError, Host, HostEvent};
 use mcp_hyper::mcp_proto::host::control::{FailureKind, Repeat, Status};
 use serde_json::json;
+use smol::Task;
 
 use super::common::runtime::within;
 use super::common::server::*;
@@ -182,14 +185,20 @@ fn switched_off_server_ends_and_starts_again_when_switched_on() {
     });
 }
 
+/// Starts a host of one server, `lazy`, which is lazy.
+async fn start_lazy(folder: &Folder) -> (Host, Task<io::Result<()>>) {
+    let mut lazy = folder.demo("lazy");
+    lazy["lazy"] = json!(true);
+    let started = start(options(config(json!({ "lazy": lazy }))));
+    started.0.ready().await;
+    started
+}
+
 #[test]
 fn lazy_server_starts_with_its_first_call() {
     bounded(async {
         let folder = Folder::new();
-        let mut lazy = folder.demo("lazy");
-        lazy["lazy"] = json!(true);
-        let (host, _driver) = start(options(config(json!({ "lazy": lazy }))));
-        host.ready().await;
+        let (host, _driver) = start_lazy(&folder).await;
         assert_eq!(status(&host, "lazy"), Status::Idle);
         assert_eq!(folder.processes("lazy").len(), 0);
         let params = mcp_hyper::mcp_proto::schema::CallToolParams::new("echo")
@@ -204,10 +213,7 @@ fn lazy_server_starts_with_its_first_call() {
 fn held_lazy_server_starts_without_a_call() {
     bounded(async {
         let folder = Folder::new();
-        let mut lazy = folder.demo("lazy");
-        lazy["lazy"] = json!(true);
-        let (host, _driver) = start(options(config(json!({ "lazy": lazy }))));
-        host.ready().await;
+        let (host, _driver) = start_lazy(&folder).await;
         let hold = host.hold("lazy").unwrap();
         until_status(&host, "lazy", Status::Connected).await;
         assert!(!tool_names(&host).is_empty());

@@ -1,5 +1,5 @@
 //! What an application with many servers needs around its clients: which servers there are, whether the user has
-//! approved them, when each is started and tried again, and what a model sees of them. Nothing here reads a file, a
+//! approved them, when each is started and tried again, and which of their tools a model sees. Nothing here reads a file, a
 //! variable or a clock, starts a process or opens a connection.
 //!
 //! - [`config`]: the configuration files of the known applications, read into typed entries with an error for each

@@ -7,7 +7,7 @@ use super::*;
 const SERVERS: u64 = 100;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What the world does next.
+/// A later report of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Happening {
     Connected(ServerId, Generation),

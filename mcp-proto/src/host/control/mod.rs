@@ -144,7 +144,7 @@ impl fmt::Display for Generation {
 /// A task for the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Reach the server and read what it offers, with its secrets looked up again. Answer with
+    /// Reach the server and read its lists, with its secrets looked up again. Answer with
     /// [`handle_connected`](ControlPlane::handle_connected) once it can be used, and in any case, once it is over,
     /// with [`handle_ended`](ControlPlane::handle_ended).
     Connect {
