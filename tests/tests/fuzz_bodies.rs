@@ -33,7 +33,7 @@ fn host_configurations_are_read_or_rejected_and_never_panic() {
     run(fuzzing::host_config);
 }
 
-/// Contracts 1, 2, 5
+/// Contracts 1, 2, 5, 13
 #[test]
 fn control_plane_keeps_its_contracts_under_any_operations() {
     run(fuzzing::host_control);

@@ -78,7 +78,8 @@ impl Policy {
     }
 }
 
-/// A driver, and what it knows.
+/// A driver with a record of its connections and calls.
+#[derive(Debug)]
 struct Driver {
     plane: ControlPlane,
     now: Instant,
@@ -90,11 +91,15 @@ struct Driver {
     accepted: Vec<CallId>,
     ended: BTreeSet<CallId>,
     is_closed: bool,
+    /// All outputs, in order.
+    actions: Vec<Action>,
+    events: Vec<Event>,
 }
 
 impl Driver {
     fn act(&mut self) -> bool {
         let Some(action) = self.plane.poll_action() else { return false };
+        self.actions.push(action);
         match action {
             Action::Connect { server, generation } => {
                 assert_eq!(self.open.insert(server, generation), None, "two connections to one server");
@@ -116,6 +121,7 @@ impl Driver {
 
     fn observe(&mut self) -> bool {
         let Some(event) = self.plane.poll_event() else { return false };
+        self.events.push(event);
         assert!(!self.is_closed, "an event after the last one");
         match event {
             Event::Ended { call, .. } => {
@@ -145,14 +151,14 @@ impl Driver {
         self.plane.handle_ended(self.now, server, generation, Some(Failure::new(kind, "it ended")));
     }
 
-    fn run(&mut self, operation: Operation) {
+    fn run(&mut self, operation: &Operation) {
         let now = self.now;
-        match operation {
+        match *operation {
             Operation::Advance(milliseconds) => {
                 self.now = now + Duration::from_millis(u64::from(milliseconds).saturating_mul(4));
             }
-            Operation::Configure(servers) => {
-                let servers = servers.into_iter().map(|(server, policy)| (server.id(), policy.of(server)));
+            Operation::Configure(ref servers) => {
+                let servers = servers.iter().map(|&(server, policy)| (server.id(), policy.of(server)));
                 self.plane.configure(now, servers);
             }
             Operation::SetEnabled(server, enabled) => {
@@ -231,9 +237,14 @@ fn pick<T: Copy>(items: &[T], which: u8) -> Option<T> {
 }
 
 /// Applies operations to a control plane, in any order and at any time: each call ends once, there is one connection to
-/// a server at most, and closing ends everything.
+/// a server at most, closing ends everything, and the same operations give the same outputs.
 pub fn host_control(data: &[u8]) {
     let Ok(operations) = Vec::<Operation>::arbitrary_take_rest(Unstructured::new(data)) else { return };
+    let [one, other] = [outputs(&operations), outputs(&operations)];
+    assert_eq!(one, other, "the outputs repeat");
+}
+
+fn outputs(operations: &[Operation]) -> (Vec<Action>, Vec<Event>) {
     let config = ControlConfig { attempts_per_minute: 3, calls: 8, ..ControlConfig::default() };
     let mut driver = Driver {
         plane: ControlPlane::new(config),
@@ -244,9 +255,12 @@ pub fn host_control(data: &[u8]) {
         accepted: Vec::new(),
         ended: BTreeSet::new(),
         is_closed: false,
+        actions: Vec::new(),
+        events: Vec::new(),
     };
     for operation in operations {
         driver.run(operation);
     }
     driver.finish();
+    (driver.actions, driver.events)
 }
