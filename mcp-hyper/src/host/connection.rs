@@ -125,6 +125,7 @@ impl Attempt {
             let connection = state.connections.get_mut(&self.entry.id());
             if let Some(connection) = connection.filter(|found| found.generation == self.generation) {
                 connection.client = Some(client.clone());
+                connection.start_time = Some(now.saturating_since(connection.began));
                 state.plane.handle_connected(now, self.entry.id(), self.generation);
             }
         });

@@ -250,15 +250,12 @@ impl HostLoop {
         match work {
             Work::Connect(entry, generation) => {
                 let attempt = Attempt::new(self.shared.clone(), self.settings.clone(), entry, generation);
-                let connection = Connection {
-                    generation,
-                    stop: attempt.stop.clone(),
-                    stderr: attempt.stderr.clone(),
-                    client: None,
-                };
+                let (stop, stderr) = (attempt.stop.clone(), attempt.stderr.clone());
                 let server = attempt.entry.id();
-                self.shared.with(|state, _| {
+                self.shared.with(|state, now| {
                     state.counters.attempts = state.counters.attempts.saturating_add(1);
+                    let connection =
+                        Connection { generation, stop, stderr, began: now, client: None, start_time: None };
                     state.connections.insert(server, connection);
                 });
                 self.tasks.push(Box::pin(async move {

@@ -133,6 +133,7 @@ impl Host {
                     stderr: connection.map(|connection| connection.stderr.text()).unwrap_or_default(),
                     attempts: server.attempts,
                     next_attempt: server.next_attempt.map(at),
+                    start_time: connection.and_then(|connection| connection.start_time),
                     lists: Freshness::Unlisted,
                     info: client.and_then(Client::server),
                 })

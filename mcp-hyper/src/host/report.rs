@@ -1,7 +1,7 @@
 //! Reports of servers, and counters.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mcp_proto::host::config::ServerId;
 use mcp_proto::host::control::{CallOutcome, Failure, Status};
@@ -29,6 +29,8 @@ pub struct ServerReport {
     pub attempts: u32,
     /// When the next attempt is due, while the server waits for one.
     pub next_attempt: Option<Instant>,
+    /// How long the last start took, from the attempt until the tools were listed, while the server is connected.
+    pub start_time: Option<Duration>,
     /// How current its lists are.
     pub lists: Freshness,
     /// The server as it describes itself, while it is connected.

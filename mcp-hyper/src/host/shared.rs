@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
@@ -58,8 +59,11 @@ pub(super) struct Connection {
     pub(super) generation: Generation,
     pub(super) stop: Stop,
     pub(super) stderr: StderrTail,
+    pub(super) began: Instant,
     /// The client, once it can be used.
     pub(super) client: Option<Client>,
+    /// How long it took until the client could be used.
+    pub(super) start_time: Option<Duration>,
 }
 
 impl State {
