@@ -187,7 +187,7 @@ fn program(command: &[OsString], common: &CommonOptions) -> Result<Command, Comm
     Ok(command.envs(common.variables.iter().map(|(name, value)| (name, value))))
 }
 
-fn mode(common: &CommonOptions) -> EraPolicy {
+pub(crate) fn mode(common: &CommonOptions) -> EraPolicy {
     match common.era {
         EraOption::Auto => EraPolicy::Auto,
         EraOption::Modern => EraPolicy::ModernOnly,

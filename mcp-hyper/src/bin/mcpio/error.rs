@@ -18,6 +18,8 @@ use crate::text::{BAD, Text, styled};
 pub(crate) enum CommandError {
     /// The tool reported a failure, which is already printed.
     Tool,
+    /// `doctor` found something wrong, which is already printed.
+    Unhealthy,
     /// The command line is invalid.
     Usage(String),
     /// The connection or the protocol failed, or the server returned an error.
@@ -104,7 +106,7 @@ impl CommandError {
 
     fn exit_number(&self) -> u8 {
         match self {
-            Self::Tool => 1,
+            Self::Tool | Self::Unhealthy => 1,
             Self::Usage(_) => 2,
             Self::Server(_) | Self::Unauthorized { .. } => 3,
             Self::Interrupted(interrupt) => interrupt.exit_code(),
@@ -128,7 +130,7 @@ impl CommandError {
         for hint in hints {
             let _ = messages.line(hint);
         }
-        if json && !matches!(self, Self::Tool | Self::Output(_)) {
+        if json && !matches!(self, Self::Tool | Self::Unhealthy | Self::Output(_)) {
             let _ = output.line(self.as_json());
         }
     }
@@ -136,6 +138,7 @@ impl CommandError {
     fn message(&self) -> String {
         match self {
             Self::Tool => "the tool reports a failure".to_owned(),
+            Self::Unhealthy => "something is wrong".to_owned(),
             Self::Usage(message) => message.clone(),
             Self::Server(report) | Self::Unauthorized { report, .. } => report.0.message.clone(),
             Self::Interrupted(interrupt) => format!("ended by {}", interrupt.name()),
@@ -150,7 +153,7 @@ impl CommandError {
             Self::Server(report) => (report.0.kind, Some(report)),
             Self::Unauthorized { report, .. } => ("unauthorized", Some(report)),
             Self::Interrupted(_) => ("interrupted", None),
-            Self::Tool | Self::Output(_) => ("failed", None),
+            Self::Tool | Self::Unhealthy | Self::Output(_) => ("failed", None),
         };
         let code = report.and_then(|report| report.0.code);
         let data = report.and_then(|report| report.0.data.as_ref());

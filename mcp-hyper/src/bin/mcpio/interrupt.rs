@@ -4,6 +4,7 @@ use std::future;
 use std::time::{Duration, Instant};
 
 use async_signal::{Signal, Signals};
+use mcp_hyper::host::Host;
 use mcp_proto::front::Client;
 use mcp_smol::Killer;
 use smol::future::or;
@@ -75,6 +76,14 @@ impl Interrupts {
     }
 }
 
+/// Runs `work` until a signal.
+pub(crate) async fn until_signal<T>(
+    work: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
+    let mut interrupts = Interrupts::listen();
+    or(work, async { Err(CommandError::Interrupted(interrupts.next().await)) }).await
+}
+
 /// Runs `work` with a connection and closes it, which runs the shutdown steps of its server.
 ///
 /// A signal cancels the work; the shutdown steps still run. A signal during the steps kills the server instead.
@@ -84,23 +93,47 @@ pub(crate) async fn run_until_signal<T>(
     killer: Option<&Killer>,
     work: impl Future<Output = Result<T, CommandError>>,
 ) -> Result<T, CommandError> {
+    let close = async {
+        client.close().await;
+    };
+    run_and_close(work, close, driver, async |driver| {
+        if let Some(killer) = killer {
+            killer.kill();
+            let late = async {
+                Timer::after(KILL_TIMEOUT).await;
+            };
+            or(driver, late).await;
+        }
+    })
+    .await
+}
+
+/// Runs `work` with many servers and closes them, as [`run_until_signal`] does with one.
+pub(crate) async fn run_host_until_signal<T>(
+    host: &Host,
+    driver: Task<()>,
+    work: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
+    // A driver that is dropped kills its servers.
+    run_and_close(work, host.close(), driver, async |driver| _ = driver.cancel().await).await
+}
+
+async fn run_and_close<T>(
+    work: impl Future<Output = Result<T, CommandError>>,
+    close: impl Future<Output = ()>,
+    mut driver: Task<()>,
+    kill: impl AsyncFnOnce(Task<()>),
+) -> Result<T, CommandError> {
     let mut interrupts = Interrupts::listen();
     let result = or(work, async { Err(CommandError::Interrupted(interrupts.next().await)) }).await;
-    let mut driver = driver;
     let ended = async {
-        client.close().await;
+        close.await;
         (&mut driver).await;
         None
     };
     let second = or(ended, async { Some(interrupts.next().await) }).await;
     let Some(interrupt) = second else { return result };
-    if let Some(killer) = killer {
-        killer.kill();
-        let late = async {
-            Timer::after(KILL_TIMEOUT).await;
-        };
-        or(driver, late).await;
-    }
+    kill(driver).await;
     match result {
         Err(failure @ CommandError::Interrupted(_)) => Err(failure),
         _ => Err(CommandError::Interrupted(interrupt)),

@@ -186,6 +186,19 @@ pub(crate) async fn stored_authorization(
     }
 }
 
+/// As [`stored_authorization`], for any number of servers.
+pub(crate) fn stored_authorizations(
+    common: &CommonOptions,
+) -> Result<impl Fn(&str) -> Option<Authorization> + Send + Sync + 'static, CommandError> {
+    let (store, config) = (store(common)?, config(common, UNUSED_REDIRECT.to_owned())?);
+    Ok(move |url: &str| {
+        let key = canonical_resource(url).ok()?;
+        // A small file, read on another thread.
+        let kept = smol::block_on(store.load(&key)).ok().flatten();
+        kept.map(|_| Authorization::new(config.clone()).store(store.clone()))
+    })
+}
+
 fn tokens(url: &str, common: &CommonOptions) -> Result<(AuthHandle, AuthDriver), CommandError> {
     let authorization = Authorization::new(config(common, UNUSED_REDIRECT.to_owned())?).store(store(common)?);
     let options: ClientOptions = connect::options(common)?.authorization(authorization);
@@ -235,17 +248,19 @@ fn registered(
 }
 
 /// The token store: `--tokens`, or a folder below the system's folder for application state.
-fn store(common: &CommonOptions) -> Result<FileStore, CommandError> {
-    let usual = || {
-        let folder = |name: &str| env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
-        let below = folder("XDG_STATE_HOME")
-            .or_else(|| folder("LOCALAPPDATA"))
-            .or_else(|| Some(env::home_dir()?.join(".local").join("state")));
-        below.map(|below| below.join("mcpio").join("tokens"))
-    };
+pub(crate) fn store(common: &CommonOptions) -> Result<FileStore, CommandError> {
     let none =
         || CommandError::Usage("no home folder for the token store: name a folder by --tokens".to_owned());
-    common.tokens.clone().or_else(usual).map(FileStore::new).ok_or_else(none)
+    common.tokens.clone().or_else(|| state_folder("tokens")).map(FileStore::new).ok_or_else(none)
+}
+
+/// This program's folder of this name below the system's folder for application state.
+pub(crate) fn state_folder(name: &str) -> Option<PathBuf> {
+    let folder = |name: &str| env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let below = folder("XDG_STATE_HOME")
+        .or_else(|| folder("LOCALAPPDATA"))
+        .or_else(|| Some(env::home_dir()?.join(".local").join("state")));
+    below.map(|below| below.join("mcpio").join(name))
 }
 
 fn print_event(event: &Event, browser: bool) {

@@ -11,9 +11,11 @@ mod arguments;
 mod connect;
 mod demo;
 mod demo_server;
+mod echo;
 mod error;
 mod interrupt;
 mod login;
+mod many;
 mod non_message_lines;
 mod options;
 mod progress;
@@ -104,11 +106,23 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         Command::Login { url, login } => login::login(&url, &login, common, screen).await,
         Command::Logout { url } => login::logout(&url, common, screen).await,
         Command::Whoami { url } => login::whoami(&url, common, screen, json).await,
+        Command::Tools { name, server } if server.config.is_used() => {
+            many::tools::tools(&server.config, common, name.as_deref(), screen).await
+        }
         Command::Tools { name, server } => {
             with_server(&server.command, common, async |connection| {
                 tools::tools(connection, name.as_deref(), screen, json).await
             })
             .await
+        }
+        Command::Call { name, arguments, server } if server.config.is_used() => {
+            many::call::call(&server.config, common, &name, &arguments, screen).await
+        }
+        Command::Servers { watch, config } => {
+            many::servers::servers(&config.options, common, watch, screen).await
+        }
+        Command::Search { words, limit, config } => {
+            many::tools::search(&config.options, common, &words, limit, screen).await
         }
         Command::Call { name, arguments, server } => {
             with_server(&server.command, common, async |connection| {

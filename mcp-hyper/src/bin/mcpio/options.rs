@@ -8,6 +8,8 @@ use std::time::Duration;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::many::options::{RequiredConfig, ServerOrConfig};
+
 /// A client for MCP servers, and a server to try other clients on.
 ///
 /// The command that starts the server comes after `--`; the URL of a server needs none:
@@ -17,9 +19,22 @@ use clap_complete::Shell;
 ///     mcpio tools https://example.com/mcp
 ///     mcpio login https://example.com/mcp
 ///
-/// Exit codes: 0 success, 1 the tool reported a failure, 2 wrong usage, 3 the connection
-/// or the protocol failed, 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM. At a signal the
-/// server is shut down by the usual steps; a second signal kills it.
+/// Many servers, from configuration files as applications have them:
+///
+///     mcpio servers --config .mcp.json --config ~/.cursor/mcp.json
+///     mcpio call --config ~/.cursor/mcp.json SERVER TOOL key=value
+///     mcpio doctor --config .mcp.json
+///
+/// A file named by --config is a project's: its servers start nothing, connect nowhere and
+/// read no variable until you have approved them by mcpio approve. The files in which known
+/// applications keep your own configuration, and files named by --user-config, need no
+/// approval. Variables of a configuration come from the environment; inputs are asked for
+/// on the terminal.
+///
+/// Exit codes: 0 success, 1 the tool reported a failure or doctor found something wrong,
+/// 2 wrong usage, 3 the connection or the protocol failed, 130 ended by SIGINT (Ctrl-C),
+/// 143 by SIGTERM. At a signal the servers are shut down by the usual steps; a second
+/// signal kills them.
 ///
 /// With --json a command that fails prints an object instead of its result; messages for
 /// the user still go to standard error:
@@ -127,12 +142,12 @@ pub(crate) enum Command {
     },
     /// List the tools; with a name, describe one
     Tools {
-        /// The tool to describe
+        /// The tool to describe; with --config its name for a model, or a server, to list its tools
         name: Option<String>,
         #[command(flatten)]
-        server: ServerArguments,
+        server: ServerOrConfig,
     },
-    /// Call a tool
+    /// Call a tool; with --config: SERVER TOOL KEY=VALUE…, or the tool's name for a model and KEY=VALUE…
     #[command(after_help = ARGUMENTS)]
     Call {
         /// The tool
@@ -141,7 +156,27 @@ pub(crate) enum Command {
         #[arg(value_name = "KEY=VALUE")]
         arguments: Vec<String>,
         #[command(flatten)]
-        server: ServerArguments,
+        server: ServerOrConfig,
+    },
+    /// Start the servers of configuration files, and show which of them work
+    Servers {
+        /// Keep them running, and show what changes until Ctrl-C: a live table on a terminal, else a line for each
+        /// change
+        #[arg(long)]
+        watch: bool,
+        #[command(flatten)]
+        config: RequiredConfig,
+    },
+    /// Search the tools of all servers
+    Search {
+        /// Words of names and descriptions
+        #[arg(required = true, value_name = "WORD")]
+        words: Vec<String>,
+        /// How many tools to show
+        #[arg(long, value_name = "COUNT", default_value_t = 8)]
+        limit: usize,
+        #[command(flatten)]
+        config: RequiredConfig,
     },
     /// List the resources and resource templates
     Resources {
@@ -333,6 +368,7 @@ KEY=@@TEXT is the text @TEXT:
     mcpio call search query='green tea' filter:='{\"new\":true}' -- SERVER
     mcpio call search '{\"query\":\"green tea\"}' -- SERVER
     mcpio call summarize text=@notes.txt -- SERVER
+    mcpio call --config .mcp.json files read_file path=notes.txt
     generate | mcpio call search - -- SERVER";
 
 /// The server to talk to.
@@ -409,7 +445,7 @@ mod tests {
     fn url_needs_no_dashes() {
         let url = "https://example.com/mcp?a=b";
         let server = |line: &[&str]| match read(&[&["mcpio"], line].concat()).unwrap().command.unwrap() {
-            Command::Tools { name, server } => (name.into_iter().collect(), server.command),
+            Command::Tools { name, server } => (name.into_iter().collect::<Vec<_>>(), server.command),
             Command::Call { arguments, server, .. } => (arguments, server.command),
             Command::Read { uri, server, .. } => (vec![uri], server.command),
             other => panic!("{other:?}"),

@@ -55,6 +55,11 @@ impl Reports {
         Self { bar, listener: Some(listener) }
     }
 
+    /// The progress of calls alone, without messages of servers.
+    pub(crate) fn without_messages() -> Self {
+        Self { bar: Arc::new(Mutex::new(ProgressBar::new(Screen::messages()))), listener: None }
+    }
+
     /// Shows the step of a connection that is not ready after two seconds, and each change of it. Never ready.
     pub(crate) async fn show_connecting<T>(&self, client: &Client) -> T {
         let mut shown = None;

@@ -36,7 +36,7 @@ impl Table {
         Ok(())
     }
 
-    fn lines(&self, columns: Option<usize>) -> Vec<Text> {
+    pub(crate) fn lines(&self, columns: Option<usize>) -> Vec<Text> {
         let starts = self.starts(columns.map_or(usize::MAX, |columns| columns / PART));
         let headings: Vec<String> = self.headings.iter().map(|heading| heading.to_uppercase()).collect();
         let mut lines = self.row_lines(&headings, &starts, columns, |_, text| styled(QUIET, text));

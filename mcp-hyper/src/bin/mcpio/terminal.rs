@@ -6,12 +6,14 @@
 use std::io::{self, IsTerminal as _, Write};
 
 use mcp_proto::consent::SafeText;
-use terminal_size::{Width, terminal_size_of};
+use terminal_size::{Height, Width, terminal_size_of};
 
-use crate::text::Text;
+use crate::text::{Text, width};
 
 /// The width to assume if the terminal does not report it.
 const DEFAULT_WIDTH: usize = 80;
+/// The height to assume.
+const DEFAULT_HEIGHT: usize = 24;
 
 /// An output stream. It omits styles unless it is a terminal, and if NO_COLOR is set.
 pub(crate) struct Screen {
@@ -95,7 +97,41 @@ impl Screen {
     }
 }
 
-fn columns(size: Option<(Width, terminal_size::Height)>) -> usize {
+/// Lines of a terminal that are replaced again and again.
+#[derive(Default)]
+pub(crate) struct LiveArea {
+    /// How many lines of the terminal the last ones fill.
+    filled: usize,
+}
+
+impl LiveArea {
+    /// Shows these lines in the place of the last ones. Those that do not fit on the terminal are left out.
+    pub(crate) fn show(&mut self, screen: &mut Screen, lines: &[Text]) -> io::Result<()> {
+        let size = terminal_size_of(io::stdout());
+        let (columns, rows) = size
+            .map_or((DEFAULT_WIDTH, DEFAULT_HEIGHT), |(Width(columns), Height(rows))| {
+                (columns.into(), rows.into())
+            });
+        screen.columns = screen.columns.map(|_| columns);
+        if self.filled > 0 {
+            write!(screen.out, "\x1b[{}A", self.filled)?;
+        }
+        screen.out.write_all(b"\r\x1b[J")?;
+        self.filled = 0;
+        for line in lines {
+            let height = width(&line.plain()).max(1).div_ceil(columns.max(1));
+            // The last line of the terminal is for the cursor.
+            if self.filled + height >= rows {
+                break;
+            }
+            self.filled += height;
+            screen.line(line.clone())?;
+        }
+        screen.out.flush()
+    }
+}
+
+fn columns(size: Option<(Width, Height)>) -> usize {
     size.map_or(DEFAULT_WIDTH, |(Width(columns), _)| columns.into())
 }
 

@@ -21,16 +21,21 @@ use mcp_proto::schema::{
 use crate::terminal::Screen;
 use crate::text::{BAD, HEADING, NAME, QUIET, Text, styled};
 use field::Field;
-use terminal_prompt::{NoAnswerError, TerminalPrompt};
+pub(crate) use terminal_prompt::{NoAnswerError, TerminalPrompt};
 
-/// Handlers that put the server's requests to the user, one at a time. Sampling is declared only on a terminal: the
-/// input of a program is not a model.
+/// Handlers that put the server's requests to the user, one at a time.
 pub(crate) fn handlers() -> ClientHandlers {
-    let turn = Arc::new(Mutex::new(()));
-    let turns = turn.clone();
+    handlers_of(None)
+}
+
+/// Handlers of a server that is shown under this name, or else under the name that it gives itself. Sampling is declared
+/// only on a terminal: the input of a program is not a model.
+pub(crate) fn handlers_of(configured_name: Option<&str>) -> ClientHandlers {
+    let name: Option<Arc<str>> = configured_name.map(Arc::from);
+    let asks_as = name.clone();
     let handlers = ClientHandlers::new()
         .elicitation(move |params: ElicitParams, cx: ClientContext| {
-            let asked = ask(turns.clone(), cx, move |person, server| elicit(person, server, &params));
+            let asked = ask(name.clone(), cx, move |person, server| elicit(person, server, &params));
             async move {
                 Ok::<_, HandlerError>(asked.await.unwrap_or_else(|NoAnswerError| ElicitResult::cancel()))
             }
@@ -39,24 +44,32 @@ pub(crate) fn handlers() -> ClientHandlers {
             let declared = std::mem::take(capabilities);
             *capabilities = declared.with(ClientCapability::ElicitationUrl);
         });
-    if !(io::stdin().is_terminal() && Screen::messages().is_terminal()) {
+    if !is_person_present() {
         return handlers;
     }
     handlers.sampling(move |params: CreateMessageParams, cx: ClientContext| {
-        let asked = ask(turn.clone(), cx, move |person, server| sampling::sample(person, server, &params));
+        let asked = ask(asks_as.clone(), cx, move |person, server| sampling::sample(person, server, &params));
         async move { asked.await.map_err(HandlerError::from) }
     })
 }
 
+/// Whether a user can be asked: standard input and standard error are a terminal.
+pub(crate) fn is_person_present() -> bool {
+    io::stdin().is_terminal() && Screen::messages().is_terminal()
+}
+
+/// Locked while a dialog runs.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// Runs a dialog with the user on a thread, without a time limit, while other work continues.
 fn ask<T: Send + 'static>(
-    turn: Arc<Mutex<()>>,
+    configured_name: Option<Arc<str>>,
     cx: ClientContext,
     dialog: impl FnOnce(&mut TerminalPrompt<io::BufReader<io::Stdin>>, &str) -> T + Send + 'static,
 ) -> impl Future<Output = T> + Send + 'static {
-    let server = server_name(cx.server());
+    let server = configured_name.map_or_else(|| server_name(cx.server()), |name| (*name).to_owned());
     smol::unblock(move || {
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         dialog(&mut TerminalPrompt::from_terminal(), &server)
     })
 }

@@ -7,16 +7,16 @@ use crate::text::Text;
 
 /// The input has ended, or the user cancelled.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoAnswerError;
+pub(crate) struct NoAnswerError;
 
 /// Asks the user questions, line by line.
-pub(super) struct TerminalPrompt<R> {
+pub(crate) struct TerminalPrompt<R> {
     answers: R,
     questions: Screen,
 }
 
 impl TerminalPrompt<io::BufReader<io::Stdin>> {
-    pub(super) fn from_terminal() -> Self {
+    pub(crate) fn from_terminal() -> Self {
         // Reads one byte at a time, so that unread input is left for the next question.
         Self { answers: io::BufReader::with_capacity(1, io::stdin()), questions: Screen::messages() }
     }
@@ -24,22 +24,22 @@ impl TerminalPrompt<io::BufReader<io::Stdin>> {
 
 impl<R: BufRead> TerminalPrompt<R> {
     #[cfg(test)]
-    pub(super) fn new(answers: R, questions: Screen) -> Self {
+    pub(crate) fn new(answers: R, questions: Screen) -> Self {
         Self { answers, questions }
     }
 
     /// Prints a line, or the lines of a block. Write errors show when the user is asked.
-    pub(super) fn print(&mut self, text: impl Into<Text>) {
+    pub(crate) fn print(&mut self, text: impl Into<Text>) {
         let _ = self.questions.line(text);
     }
 
     /// Prints a block from another party, indented under a label.
-    pub(super) fn print_block(&mut self, label: impl Into<Text>, block: &str) {
+    pub(crate) fn print_block(&mut self, label: impl Into<Text>, block: &str) {
         let _ = self.questions.labelled(label, Text::block(block));
     }
 
     /// Asks a question and reads a line, trimmed.
-    pub(super) fn ask(&mut self, question: impl Into<Text>) -> Result<String, NoAnswerError> {
+    pub(crate) fn ask(&mut self, question: impl Into<Text>) -> Result<String, NoAnswerError> {
         let _ = self.questions.prompt(question);
         let mut line = String::new();
         match self.answers.read_line(&mut line) {
