@@ -121,6 +121,9 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         Command::Servers { watch, config } => {
             many::servers::servers(&config.options, common, watch, screen).await
         }
+        Command::Doctor { config } => many::doctor::doctor(&config.options, common, screen).await,
+        Command::Approve { approve } => many::approve::approve(&approve, common, screen).await,
+        Command::Import { disabled } => many::import::import(disabled, screen, json),
         Command::Search { words, limit, config } => {
             many::tools::search(&config.options, common, &words, limit, screen).await
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::many::options::{RequiredConfig, ServerOrConfig};
+use crate::many::options::{ApproveOptions, RequiredConfig, ServerOrConfig};
 
 /// A client for MCP servers, and a server to try other clients on.
 ///
@@ -177,6 +177,22 @@ pub(crate) enum Command {
         limit: usize,
         #[command(flatten)]
         config: RequiredConfig,
+    },
+    /// Find out what is wrong with each server, and what to do next
+    Doctor {
+        #[command(flatten)]
+        config: RequiredConfig,
+    },
+    /// Show what the servers of a project's file would start and read, and approve them
+    Approve {
+        #[command(flatten)]
+        approve: ApproveOptions,
+    },
+    /// Print the servers of the known applications' files as one configuration; references to variables stay as they are
+    Import {
+        /// Include servers that are switched off
+        #[arg(long)]
+        disabled: bool,
     },
     /// List the resources and resource templates
     Resources {

@@ -2,10 +2,12 @@
 
 use mcp_hyper::host::{CallError, Host, HostTool};
 use mcp_proto::host::config::Config;
+use mcp_proto::host::control::Status;
 use mcp_proto::host::tools::NameScheme;
 use serde_json::Value;
 
 use super::files::Configuration;
+use super::hints;
 use super::options::ConfigOptions;
 use super::session::{Session, wake_idle};
 use crate::arguments;
@@ -37,7 +39,7 @@ pub(crate) async fn call(
         .run(started, async |host| {
             host.ready().await;
             wake_idle(host).await;
-            let tool = target.find(host)?;
+            let tool = target.find(host, &config, options)?;
             let schema: Value = tool.tool.input_schema.decode().unwrap_or_default();
             let arguments = arguments::for_tool(target.typed, &schema).map_err(CommandError::Usage)?;
             let reports = Reports::without_messages();
@@ -83,7 +85,7 @@ impl<'a> Target<'a> {
         Ok(Self { server: server_of(config, name), tool: ToolName::ForModel(name), typed })
     }
 
-    fn find(&self, host: &Host) -> Result<HostTool, CommandError> {
+    fn find(&self, host: &Host, config: &Config, options: &ConfigOptions) -> Result<HostTool, CommandError> {
         let tools = host.tools();
         let (name, found) = match self.tool {
             ToolName::Own(name) => (name, tools.iter().find(|tool| tool.tool.name == name)),
@@ -92,16 +94,21 @@ impl<'a> Target<'a> {
         if let Some(found) = found {
             return Ok(found.clone());
         }
-        // The server may explain it.
-        for server in host.servers() {
-            if !server.status.accepts_calls() || (tools.is_empty() && server.failure.is_some()) {
-                let error = CallError::Unavailable {
-                    server: server.name,
-                    status: server.status,
-                    failure: server.failure.map(Box::new),
-                };
-                return Err(error.into());
-            }
+        // A server that is not connected may be the reason.
+        let away = host.servers().into_iter().find(|server| {
+            let is_meant = self.server.is_none_or(|name| *server.name == *name);
+            is_meant && !matches!(server.status, Status::Connected | Status::Disabled)
+        });
+        if let Some(away) = away.filter(|_| self.server.is_some() || tools.is_empty()) {
+            let hint =
+                config.find(&away.name).and_then(|entry| hints::for_status(options, entry, away.status));
+            let failure = away.failure.map(Box::new);
+            let error = CallError::Unavailable { server: away.name, status: away.status, failure };
+            let kind = if away.status == Status::NeedsAuthorization { "unauthorized" } else { "connection" };
+            let report = ErrorReport::new(error.to_string()).with_kind(kind);
+            return Err(CommandError::Server(
+                report.with_hint(hint.map(|hint| format!("To mend it: {hint}"))),
+            ));
         }
         let known = tools.iter().map(|tool| match self.tool {
             ToolName::Own(_) => tool.tool.name.as_str(),

@@ -53,3 +53,19 @@ pub(crate) struct ServerOrConfig {
     #[command(flatten)]
     pub(crate) config: ConfigOptions,
 }
+
+/// Options of `mcpio approve`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ApproveOptions {
+    /// The servers to approve; all that need it unless given
+    #[arg(value_name = "SERVER")]
+    pub(crate) servers: Vec<String>,
+    /// Remove the approvals of these servers
+    #[arg(long, requires = "servers")]
+    pub(crate) revoke: bool,
+    /// Start servers that are approved, and ask about definitions that have changed since, which are hidden until then
+    #[arg(long, conflicts_with = "revoke")]
+    pub(crate) changes: bool,
+    #[command(flatten)]
+    pub(crate) config: RequiredConfig,
+}

@@ -1,0 +1,198 @@
+//! What is wrong with servers before any of them starts.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+
+use mcp_proto::Secret;
+use mcp_proto::host::config::{
+    Answers, Config, ConfigErrorKind, ENV_FILE_BYTES, Lookup, ResolveErrorKind, ServerEntry,
+};
+use mcp_proto::host::consent::{Approvals, Permit};
+
+use super::files::Configuration;
+use super::hints;
+use super::options::ConfigOptions;
+use crate::server_requests::is_person_present;
+
+/// Something that `doctor` says about a server or a file.
+#[derive(Debug)]
+pub(super) struct Finding {
+    /// The server; `None` for a whole file.
+    pub(super) server: Option<String>,
+    pub(super) kind: FindingKind,
+    pub(super) what: String,
+    /// The end of the server's standard error.
+    pub(super) stderr: String,
+    /// What to do, mostly commands to paste.
+    pub(super) next: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FindingKind {
+    Good,
+    Note,
+    Wrong,
+}
+
+impl Finding {
+    pub(super) fn new(server: Option<&str>, kind: FindingKind, what: impl Into<String>) -> Self {
+        let server = server.map(str::to_owned);
+        Self { server, kind, what: what.into(), stderr: String::new(), next: Vec::new() }
+    }
+
+    pub(super) fn with_next(mut self, next: impl IntoIterator<Item = String>) -> Self {
+        self.next.extend(next);
+        self
+    }
+}
+
+/// The findings of the files: entries that cannot be used, and parts that are ignored.
+pub(super) fn check_files(config: &Config) -> Vec<Finding> {
+    let errors = config.errors().iter().map(|error| {
+        let next = match error.kind {
+            ConfigErrorKind::Unreadable(_) => None,
+            _ => Some(format!("edit {}", error.source.path)),
+        };
+        Finding::new(error.server.as_deref(), FindingKind::Wrong, error.to_string()).with_next(next)
+    });
+    let omitted = config.omitted().iter().map(|omitted| {
+        let what = format!("left out: {omitted}");
+        Finding::new(Some(omitted.server.name()), FindingKind::Note, what)
+    });
+    let ignored = config
+        .diagnostics()
+        .iter()
+        .map(|ignored| Finding::new(ignored.server.as_deref(), FindingKind::Note, ignored.to_string()));
+    errors.chain(omitted).chain(ignored).collect()
+}
+
+/// What keeps a server from being started: its approval, and values that are missing. Without the approval no value is
+/// looked up.
+pub(super) fn check_entry(
+    entry: &ServerEntry,
+    approvals: &Approvals,
+    options: &ConfigOptions,
+    configuration: &Configuration,
+) -> Vec<Finding> {
+    let name = Some(entry.name());
+    if !entry.spec().enabled {
+        return vec![Finding::new(name, FindingKind::Note, "it is switched off")];
+    }
+    match entry.permit(approvals) {
+        Ok(permit) => missing(permit, configuration)
+            .into_iter()
+            .map(|(what, next)| Finding::new(name, FindingKind::Wrong, what).with_next(next))
+            .collect(),
+        Err(_) => {
+            let what = "a project's file names it, and you have not approved it";
+            let next = hints::approve(options, entry.name());
+            vec![Finding::new(name, FindingKind::Wrong, what).with_next([next])]
+        }
+    }
+}
+
+/// The values that a start lacks, each with what to do about it.
+fn missing(permit: Permit<'_>, configuration: &Configuration) -> Vec<(String, Option<String>)> {
+    let mut answers = Answers::new();
+    let mut missing = Vec::new();
+    let mut stand_ins = BTreeSet::new();
+    loop {
+        for lookup in permit.unanswered(&answers) {
+            let value = look_up(&lookup, configuration);
+            answers.insert(lookup, value);
+        }
+        match permit.resolve(&answers).map_err(|error| (error.kind.clone(), error)) {
+            Ok(_) => return missing,
+            Err((ResolveErrorKind::Missing(lookup), error)) if stand_ins.insert(lookup.clone()) => {
+                missing.push((error.to_string(), Some(hints::for_missing(&lookup))));
+                // It goes on with any value, to find the next one that is missing.
+                let stand_in = if let Lookup::EnvFile(_) = lookup { "" } else { "http://localhost" };
+                answers.insert(lookup, Some(Secret::new(stand_in)));
+            }
+            Err((_, error)) => {
+                // What a stand-in makes wrong is no finding.
+                if stand_ins.is_empty() {
+                    missing.push((error.to_string(), None));
+                }
+                return missing;
+            }
+        }
+    }
+}
+
+fn look_up(lookup: &Lookup, configuration: &Configuration) -> Option<Secret> {
+    match lookup {
+        Lookup::Variable(name) => env::var(name).ok().map(Secret::new),
+        Lookup::EnvFile(path) => {
+            let path = configuration.folder.join(path);
+            let is_file =
+                path.metadata().is_ok_and(|file| file.is_file() && file.len() <= ENV_FILE_BYTES as u64);
+            is_file.then(|| fs::read_to_string(path).ok()).flatten().map(Secret::new)
+        }
+        // The user is asked.
+        Lookup::Input(_) => is_person_present().then(|| Secret::new("http://localhost")),
+        Lookup::Predefined(_) => Some(Secret::new("/")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::host::config::{ConfigFile, Source};
+
+    use super::*;
+
+    fn configuration(source: Source, text: &str) -> Configuration {
+        let files = vec![ConfigFile::parse(source, text.as_bytes())];
+        Configuration { files, folder: env::temp_dir() }
+    }
+
+    fn check(configuration: &Configuration) -> Vec<Finding> {
+        let config = configuration.merged();
+        let entry = &config.servers()[0];
+        check_entry(entry, &Approvals::new(), &ConfigOptions::default(), configuration)
+    }
+
+    const MISSING: &str = r#"{ "mcpServers": { "a": {
+        "command": "x",
+        "args": ["${MCPIO_NO_1}", "${MCPIO_NO_2}"],
+        "envFile": "${MCPIO_NO_3}/env",
+        "env": { "A": "${MCPIO_NO_4:-default}" }
+    } } }"#;
+
+    #[test]
+    fn every_missing_value_is_found_with_what_to_do() {
+        let findings = check(&configuration(Source::user("/home/ann/mcp.json"), MISSING));
+        let next: Vec<&str> = findings.iter().flat_map(|finding| &finding.next).map(String::as_str).collect();
+        let file = "create the file that \"envFile\" names";
+        let exports = |number| format!("export MCPIO_NO_{number}=VALUE");
+        assert_eq!(next, [&exports(3), file, &exports(1), &exports(2)]);
+        assert!(findings.iter().all(|finding| finding.kind == FindingKind::Wrong));
+    }
+
+    #[test]
+    fn stand_in_for_a_missing_value_is_not_reported() {
+        let text = r#"{ "mcpServers": { "a": { "url": "https://${MCPIO_NO_1}/mcp" } } }"#;
+        let findings = check(&configuration(Source::user("/home/ann/mcp.json"), text));
+        assert_eq!(findings.len(), 1, "{findings:?}");
+    }
+
+    #[test]
+    fn no_value_is_looked_up_for_a_server_that_is_not_approved() {
+        let findings = check(&configuration(Source::project("/work/.mcp.json"), MISSING));
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].what.contains("not approved"), "{findings:?}");
+    }
+
+    #[test]
+    fn mistakes_of_files_are_found_with_line_and_column() {
+        let broken = configuration(Source::user("/home/ann/mcp.json"), "{\n  \"mcpServers\": {,} }");
+        let findings = check_files(&broken.merged());
+        assert!(findings[0].what.contains("line 2, column "), "{findings:?}");
+        let ignored = r#"{ "mcpServers": { "a": { "command": "x", "colour": "red" }, "b": {} } }"#;
+        let findings = check_files(&configuration(Source::user("/home/ann/mcp.json"), ignored).merged());
+        let kinds: Vec<_> = findings.iter().map(|it| (it.server.as_deref(), it.kind)).collect();
+        assert_eq!(kinds, [(Some("b"), FindingKind::Wrong), (Some("a"), FindingKind::Note)]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Commands to paste that mend a server.
+
+use mcp_proto::consent::shell_word;
+use mcp_proto::host::config::{HttpSpec, Lookup, ServerEntry, TransportSpec};
+use mcp_proto::host::control::Status;
+
+use super::files::quoted_options;
+use super::options::ConfigOptions;
+
+/// The command that asks for the approval of a server; without its names if they cannot be shown on one line.
+pub(super) fn approve(options: &ConfigOptions, server: &str) -> String {
+    match (quoted_options(options), shell_word(server)) {
+        (Some(files), Some(server)) if !server.starts_with('-') => format!("mcpio approve {files} {server}"),
+        (Some(files), _) => format!("mcpio approve {files}"),
+        _ => "mcpio approve --config FILE".to_owned(),
+    }
+}
+
+/// The command that shows what has changed in a server since its approval.
+pub(super) fn approve_changes(options: &ConfigOptions, server: &str) -> String {
+    approve(options, server).replacen("mcpio approve", "mcpio approve --changes", 1)
+}
+
+/// What to do about a server that does not connect.
+pub(super) fn for_status(options: &ConfigOptions, entry: &ServerEntry, status: Status) -> Option<String> {
+    match (status, &entry.spec().transport) {
+        (Status::Unapproved, _) => Some(approve(options, entry.name())),
+        (Status::NeedsAuthorization, TransportSpec::Http(http)) => Some(login(http)),
+        _ => None,
+    }
+}
+
+fn login(http: &HttpSpec) -> String {
+    if http.headers.contains_key("authorization") {
+        return "check the header \"authorization\" of the configuration: the server refuses it".to_owned();
+    }
+    let words = || {
+        // A URL with references may have a secret in it, once they are resolved.
+        let url = shell_word(&http.url.text()).filter(|_| http.url.is_literal())?;
+        let mut command = "mcpio login".to_owned();
+        if let Some(oauth) = &http.oauth {
+            if let Some(client) = &oauth.client_id {
+                command.push_str(&format!(" --client-id={}", shell_word(client)?));
+            }
+            if !oauth.scopes.is_empty() {
+                command.push_str(&format!(" --scope={}", shell_word(&oauth.scopes.join(" "))?));
+            }
+        }
+        Some(format!("{command} {url}"))
+    };
+    words().unwrap_or_else(|| "mcpio login URL".to_owned())
+}
+
+/// What to do about a value that is missing.
+pub(super) fn for_missing(lookup: &Lookup) -> String {
+    match lookup {
+        Lookup::Variable(name) => match shell_word(name) {
+            Some(name) => format!("export {name}=VALUE"),
+            None => "set the variable".to_owned(),
+        },
+        Lookup::Input(_) => "run the command on a terminal, which asks for it".to_owned(),
+        Lookup::EnvFile(_) => "create the file that \"envFile\" names".to_owned(),
+        _ => "set it".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use mcp_proto::host::config::{ConfigFile, Source};
+
+    use super::*;
+
+    fn entry(text: &str) -> ServerEntry {
+        let text = format!(r#"{{ "mcpServers": {{ "a b": {text} }} }}"#);
+        ConfigFile::parse(Source::project("/work/.mcp.json"), text.as_bytes()).servers.remove(0)
+    }
+
+    #[test]
+    fn hints_are_commands_with_quoted_words() {
+        let files = vec![PathBuf::from("my servers.json")];
+        let options = ConfigOptions { files, user_files: Vec::new(), state: None };
+        let hint = |text: &str, status| for_status(&options, &entry(text), status).unwrap();
+        let approval = "mcpio approve --config 'my servers.json' 'a b'";
+        assert_eq!(hint(r#"{ "command": "x" }"#, Status::Unapproved), approval);
+        let login = |text: &str| hint(text, Status::NeedsAuthorization);
+        assert_eq!(login(r#"{ "url": "https://a.example/mcp" }"#), "mcpio login https://a.example/mcp");
+        assert_eq!(login(r#"{ "url": "https://a.example/${KEY}" }"#), "mcpio login URL");
+        assert_eq!(
+            login(r#"{ "url": "https://a.example/mcp", "oauth": { "scopes": ["a", "b"] } }"#),
+            "mcpio login --scope='a b' https://a.example/mcp"
+        );
+        let refused = login(r#"{ "url": "https://a.example/mcp", "headers": { "Authorization": "x" } }"#);
+        assert!(refused.contains("the server refuses it"), "{refused}");
+        assert_eq!(for_missing(&Lookup::Variable("TOKEN".into())), "export TOKEN=VALUE");
+    }
+
+    #[test]
+    fn hint_never_shows_a_name_that_the_user_could_not_judge() {
+        let options = ConfigOptions { files: vec!["a\u{1b}[2J".into()], ..ConfigOptions::default() };
+        assert_eq!(approve(&options, "x"), "mcpio approve --config FILE");
+        let options = ConfigOptions { files: vec!["a".into()], ..ConfigOptions::default() };
+        assert_eq!(approve(&options, "--revoke"), "mcpio approve --config a");
+        assert_eq!(approve(&options, "\u{202e}"), "mcpio approve --config a");
+    }
+}

@@ -1,0 +1,280 @@
+//! `mcpio import`: the servers of the known applications as one configuration.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use mcp_proto::host::config::{
+    Config, ConfigFile, HttpTransport, InputSpec, OauthSpec, ServerEntry, ServerSpec, Source, Template,
+    TransportSpec,
+};
+use serde_json::{Map, Value, json};
+
+use super::files::{content, known_user_files};
+use crate::error::CommandError;
+use crate::show;
+use crate::terminal::Screen;
+use crate::text::{QUIET, styled};
+
+/// Prints one configuration with the servers of all applications of the user, and notes on standard error.
+pub(crate) fn import(disabled: bool, screen: &mut Screen, json: bool) -> Result<(), CommandError> {
+    let files = known_user_files().into_iter().filter_map(|source| {
+        let path = source.path.clone();
+        // A pipe would block forever.
+        if !Path::new(&path).metadata().ok()?.is_file() {
+            return None;
+        }
+        Some(match content(&source, Path::new(&path)) {
+            Ok(text) => ConfigFile::parse(source, &text),
+            Err(error) => ConfigFile::unreadable(source, error.to_string()),
+        })
+    });
+    let imported = Imported::from_config(&Config::merge(files), disabled);
+    if json {
+        let Imported { servers, inputs, notes } = imported;
+        return show::json(screen, &json!({ "mcpServers": servers, "inputs": inputs, "notes": notes }));
+    }
+    let mut messages = Screen::messages();
+    for note in &imported.notes {
+        messages.line(styled(QUIET, note))?;
+    }
+    show::json(screen, &imported.configuration())
+}
+
+/// The servers as this program's own configuration, and what was left out.
+struct Imported {
+    servers: Map<String, Value>,
+    inputs: Vec<Value>,
+    notes: Vec<String>,
+}
+
+impl Imported {
+    fn from_config(config: &Config, disabled: bool) -> Self {
+        let mut imported = Self { servers: Map::new(), inputs: Vec::new(), notes: Vec::new() };
+        let errors = config.errors().iter().map(|error| format!("left out: {error}"));
+        let omitted = config.omitted().iter().map(|omitted| format!("left out: {omitted}"));
+        let ignored = config.diagnostics().iter().map(ToString::to_string);
+        imported.notes.extend(errors.chain(omitted).chain(ignored));
+        let mut inputs: BTreeMap<&str, &Arc<InputSpec>> = BTreeMap::new();
+        for entry in config.servers() {
+            let conflicts =
+                |input: &Arc<InputSpec>| inputs.get(input.id.as_str()).is_some_and(|known| **known != *input);
+            if !entry.spec().enabled && !disabled {
+                imported.leave_out(entry, "it is switched off: --disabled includes it");
+            } else if entry.spec().inputs.iter().any(conflicts) {
+                imported.leave_out(entry, "another file declares an input of the same id differently");
+            } else if let Some(server) = written(entry) {
+                inputs.extend(entry.spec().inputs.iter().map(|input| (input.id.as_str(), input)));
+                let path = &entry.source().path;
+                imported.notes.push(format!("{path}: server \"{}\" taken over", entry.name()));
+                imported.servers.insert(entry.name().to_owned(), server);
+            } else {
+                imported.leave_out(entry, "one configuration for all applications would change its meaning");
+            }
+        }
+        imported.inputs = inputs.into_values().map(|input| input_json(input)).collect();
+        imported
+    }
+
+    fn leave_out(&mut self, entry: &ServerEntry, why: &str) {
+        let path = &entry.source().path;
+        self.notes.push(format!("left out: {path}: server \"{}\": {why}", entry.name()));
+    }
+
+    fn configuration(&self) -> Value {
+        let mut configuration = json!({ "mcpServers": self.servers });
+        if !self.inputs.is_empty() {
+            configuration["inputs"] = self.inputs.clone().into();
+        }
+        configuration
+    }
+}
+
+/// The entry in the common format; `None` if that would mean something else than the application's own.
+fn written(entry: &ServerEntry) -> Option<Value> {
+    let server = server_json(entry.spec());
+    let inputs: Vec<Value> = entry.spec().inputs.iter().map(|input| input_json(input)).collect();
+    let file = json!({ "mcpServers": { entry.name(): server }, "inputs": inputs }).to_string();
+    let read = ConfigFile::parse(Source::user("mcp-servers.json"), file.as_bytes());
+    let is_same = read.servers.first().is_some_and(|read| read.meaning() == entry.meaning());
+    is_same.then_some(server)
+}
+
+fn server_json(spec: &ServerSpec) -> Value {
+    let mut server = Map::new();
+    let mut set = |name: &str, value: Value| {
+        let is_empty = match &value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Array(list) => list.is_empty(),
+            Value::Object(members) => members.is_empty(),
+            _ => false,
+        };
+        if !is_empty {
+            server.insert(name.to_owned(), value);
+        }
+    };
+    let texts = |map: &BTreeMap<String, Template>| {
+        Value::Object(map.iter().map(|(name, template)| (name.clone(), text(template).into())).collect())
+    };
+    match &spec.transport {
+        TransportSpec::Stdio(stdio) => {
+            set("command", text(&stdio.command).into());
+            set("args", stdio.args.iter().map(text).collect::<Vec<_>>().into());
+            set("env", texts(&stdio.env));
+            set("env_vars", stdio.forwarded.clone().into());
+            set("envFile", stdio.env_file.as_ref().map(text).into());
+            set("cwd", stdio.cwd.as_ref().map(text).into());
+        }
+        TransportSpec::Http(http) => {
+            let kind = match http.transport {
+                HttpTransport::Http => "http",
+                HttpTransport::Sse => "sse",
+            };
+            set("type", kind.into());
+            set("url", text(&http.url).into());
+            set("headers", texts(&http.headers));
+            set("oauth", http.oauth.as_ref().map(oauth_json).into());
+        }
+    }
+    let seconds = |time: std::time::Duration| time.as_secs_f64();
+    set("startup_timeout_sec", spec.start_timeout.map(seconds).into());
+    set("tool_timeout_sec", spec.call_timeout.map(seconds).into());
+    set("disabled", (!spec.enabled).into());
+    set("required", spec.required.into());
+    set("lazy", spec.lazy.into());
+    set("trust", spec.trusted.into());
+    set("disabledTools", spec.tools.deny.clone().into());
+    // An empty list means something.
+    if let Some(allowed) = &spec.tools.allow {
+        server.insert("enabledTools".to_owned(), allowed.clone().into());
+    }
+    Value::Object(server)
+}
+
+fn oauth_json(oauth: &OauthSpec) -> Value {
+    let mut members = Map::new();
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            members.insert(name.to_owned(), value);
+        }
+    };
+    set("clientId", oauth.client_id.clone().map(Value::from));
+    set("clientSecret", oauth.client_secret.as_ref().map(text).map(Value::from));
+    set("scopes", Some(oauth.scopes.clone().into()).filter(|_| !oauth.scopes.is_empty()));
+    set("resource", oauth.resource.clone().map(Value::from));
+    set("callbackPort", oauth.callback_port.map(Value::from));
+    Value::Object(members)
+}
+
+fn input_json(input: &InputSpec) -> Value {
+    let mut members = Map::new();
+    members.insert("id".to_owned(), input.id.clone().into());
+    let kind = if input.options.is_empty() { "promptString" } else { "pickString" };
+    members.insert("type".to_owned(), kind.into());
+    members.extend(input.description.clone().map(|text| ("description".to_owned(), text.into())));
+    members.extend(input.default.clone().map(|text| ("default".to_owned(), text.into())));
+    if input.is_password {
+        members.insert("password".to_owned(), true.into());
+    }
+    if !input.options.is_empty() {
+        members.insert("options".to_owned(), input.options.clone().into());
+    }
+    Value::Object(members)
+}
+
+/// The text with its references in the form that every application with references knows, as far as that is possible.
+fn text(template: &Template) -> String {
+    let text = template.text();
+    let is_read_back = Template::parse(&text).is_ok_and(|read| read.lookups().eq(template.lookups()));
+    if is_read_back { text } else { with_braces(&text) }
+}
+
+/// `$NAME`, as Gemini writes it, as `${NAME}`.
+fn with_braces(text: &str) -> String {
+    let mut parts = text.split('$');
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(part.len());
+        match part.split_at_checked(end) {
+            Some((name, rest)) if !name.is_empty() => whole.push_str(&format!("${{{name}}}{rest}")),
+            _ => whole.push_str(&format!("${part}")),
+        }
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn imported(files: &[(&str, &str)], disabled: bool) -> Imported {
+        let files = files.iter().map(|(path, text)| ConfigFile::parse(Source::user(*path), text.as_bytes()));
+        Imported::from_config(&Config::merge(files), disabled)
+    }
+
+    #[test]
+    fn import_keeps_references_and_the_meaning_of_every_application() {
+        let files = [
+            (
+                "/home/ann/.cursor/mcp.json",
+                r#"{ "mcpServers": {
+                    "a": { "command": "x", "args": ["${env:A}", "b"], "env": { "K": "${B:-c}" }, "cwd": "${userHome}" },
+                    "off": { "command": "off", "disabled": true }
+                } }"#,
+            ),
+            (
+                "/home/ann/.gemini/settings.json",
+                r#"{ "mcpServers": { "g": { "httpUrl": "https://g.example/$G?x=1", "timeout": 5000 } } }"#,
+            ),
+            (
+                "/home/ann/.codex/config.toml",
+                "[mcp_servers.c]\nurl = \"https://c.example\"\nbearer_token_env_var = \"TOKEN\"\ntool_timeout_sec = 1.5\n",
+            ),
+            (
+                "/home/ann/.config/Code/User/mcp.json",
+                r#"{ "servers": { "v": { "command": "v", "args": ["${input:k}"] } },
+                     "inputs": [{ "type": "promptString", "id": "k", "password": true }] }"#,
+            ),
+        ];
+        let imported = imported(&files, false);
+        let written = imported.configuration();
+        let servers = &written["mcpServers"];
+        assert_eq!(servers["a"]["args"], json!(["${env:A}", "b"]));
+        assert_eq!(servers["g"]["url"], "https://g.example/${G}?x=1");
+        assert_eq!(servers["c"]["headers"]["authorization"], "Bearer ${TOKEN}");
+        assert_eq!(written["inputs"], json!([{ "id": "k", "type": "promptString", "password": true }]));
+        assert_eq!(servers.as_object().unwrap().len(), 4, "{:?}", imported.notes);
+        assert!(imported.notes.iter().any(|note| note.contains("\"off\": it is switched off")));
+        // The whole is read back as the same servers.
+        let read = ConfigFile::parse(Source::user("merged.json"), written.to_string().as_bytes());
+        assert_eq!((read.errors.len(), read.servers.len()), (0, 4), "{:?}", read.errors);
+    }
+
+    #[test]
+    fn server_whose_meaning_would_change_is_left_out() {
+        let claude =
+            r#"{ "mcpServers": { "a": { "command": "x", "args": ["${HOME}"] }, "b": { "command": "y" } } }"#;
+        let imported = imported(&[("/home/ann/.config/Claude/claude_desktop_config.json", claude)], false);
+        assert_eq!(imported.servers.keys().collect::<Vec<_>>(), ["b"]);
+        assert!(imported.notes[0].contains("server \"a\""), "{:?}", imported.notes);
+    }
+
+    #[test]
+    fn inputs_of_one_id_that_differ_are_not_mixed_up() {
+        let file = |command: &str, description: &str| {
+            let text = json!({
+                "servers": { command: { "command": command, "args": ["${input:k}"] } },
+                "inputs": [{ "type": "promptString", "id": "k", "description": description }],
+            });
+            text.to_string()
+        };
+        let (one, two) = (file("one", "1"), file("two", "2"));
+        let files = [
+            ("/home/ann/.config/Code/User/mcp.json", one.as_str()),
+            ("/home/ann/.config/Code/User/settings.json", two.as_str()),
+        ];
+        let imported = imported(&files, true);
+        assert_eq!(imported.servers.len(), 1, "{:?}", imported.notes);
+        assert!(imported.notes.iter().any(|note| note.contains("another file declares an input")));
+    }
+}
