@@ -2,14 +2,14 @@
 
 use std::io;
 
-/// Hides what is typed, until it is dropped.
+/// The echo of the terminal is off until this is dropped.
 pub(crate) struct EchoOff {
     #[cfg(unix)]
     before: rustix::termios::Termios,
 }
 
 impl EchoOff {
-    /// Hides what is typed on the terminal that is standard input.
+    /// Switches off the echo of the terminal that is standard input.
     ///
     /// # Errors
     /// If standard input is no terminal, or this system's terminals cannot hide it.

@@ -56,7 +56,7 @@ pub(crate) async fn call(
         .await
 }
 
-/// What the command line names.
+/// The tool that the command line names.
 #[derive(Debug, PartialEq)]
 struct Target<'a> {
     /// The server, if it is known before the tools are.

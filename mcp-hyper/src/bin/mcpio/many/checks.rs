@@ -1,4 +1,4 @@
-//! What is wrong with servers before any of them starts.
+//! Mistakes in files and entries, found before any server starts.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -111,7 +111,7 @@ fn missing(permit: Permit<'_>, configuration: &Configuration) -> Vec<(String, Op
                 answers.insert(lookup, Some(Secret::new(stand_in)));
             }
             Err((_, error)) => {
-                // What a stand-in makes wrong is no finding.
+                // An error that a stand-in causes is no finding.
                 if stand_ins.is_empty() {
                     missing.push((error.to_string(), None));
                 }

@@ -1,4 +1,4 @@
-//! `mcpio doctor`: what is wrong with each server, and what to do next.
+//! `mcpio doctor`: the mistakes and failures of each server, with the commands that mend them.
 
 use std::io;
 
@@ -25,7 +25,7 @@ use crate::text::{BAD, GOOD, NAME, QUIET, Text, styled, styled_block};
 /// How many lines of a server's standard error are shown.
 const STDERR_LINES: usize = 10;
 
-/// Checks the files, then starts every server that can start, and says what is wrong.
+/// Checks the files, then starts every server that can start, and reports the failures.
 pub(crate) async fn doctor(
     options: &ConfigOptions,
     common: &CommonOptions,
@@ -110,7 +110,7 @@ fn check_server(row: &Row, entry: &ServerEntry, options: &ConfigOptions) -> Find
 fn changed(entry: &ServerEntry, changes: &[PinChange], options: &ConfigOptions) -> Finding {
     let listed: Vec<String> = changes.iter().map(ToString::to_string).collect();
     let what =
-        format!("what it offers has changed since you approved it, and is hidden: {}", listed.join("; "));
+        format!("its definitions have changed since you approved it, and are hidden: {}", listed.join("; "));
     let next = hints::approve_changes(options, entry.name());
     Finding::new(Some(entry.name()), FindingKind::Wrong, what).with_next([next])
 }

@@ -1,4 +1,4 @@
-//! Configuration files: whose they are, and what is in them.
+//! Configuration files: reads them, and decides which belong to the user and which to a project.
 
 use std::env;
 use std::fs::{self, File};

@@ -16,7 +16,7 @@ pub(super) fn approve(options: &ConfigOptions, server: &str) -> String {
     }
 }
 
-/// The command that shows what has changed in a server since its approval.
+/// The command that shows the changes of a server since its approval.
 pub(super) fn approve_changes(options: &ConfigOptions, server: &str) -> String {
     approve(options, server).replacen("mcpio approve", "mcpio approve --changes", 1)
 }

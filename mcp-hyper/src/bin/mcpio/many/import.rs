@@ -41,7 +41,7 @@ pub(crate) fn import(disabled: bool, screen: &mut Screen, json: bool) -> Result<
     show::json(screen, &imported.configuration())
 }
 
-/// The servers as this program's own configuration, and what was left out.
+/// The servers as this program's own configuration, with notes on those that were left out.
 struct Imported {
     servers: Map<String, Value>,
     inputs: Vec<Value>,

@@ -16,8 +16,8 @@ use crate::text::{HEADING, NAME, QUIET, Text, styled};
 /// The values that the user has typed, for this run only.
 pub(super) type Inputs = BTreeMap<(ServerId, String), Secret>;
 
-/// Asks for the inputs of all servers that may start. Without a terminal nobody is asked, and an input has its default
-/// or no value.
+/// Asks for the inputs of all servers that may start. Without a terminal there are no questions, and an input has its
+/// default or no value.
 pub(super) async fn ask(config: &Config, approvals: &Approvals) -> Result<Inputs, CommandError> {
     let mut inputs = Inputs::new();
     if !is_person_present() {

@@ -52,7 +52,7 @@ pub(crate) async fn servers(
         .await
 }
 
-/// What is shown of a server.
+/// A row of the table of servers.
 pub(super) struct Row {
     pub(super) report: ServerReport,
     /// How many of its tools can be used.

@@ -26,7 +26,7 @@ use crate::trusted_certificates;
 /// No gate: a command waits for every server, each within its own timeout.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What the servers of a command are started with.
+/// The options and files of one command.
 pub(super) struct Session<'a> {
     pub(super) options: &'a ConfigOptions,
     pub(super) common: &'a CommonOptions,

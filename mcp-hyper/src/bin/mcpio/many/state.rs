@@ -1,4 +1,4 @@
-//! What is remembered from one command to the next: approvals, and lists and pins of servers.
+//! State that outlives a command: approvals, and lists and pins of servers.
 
 use mcp_hyper::host::{FileStorage, Storage as _};
 use mcp_proto::host::consent::Approvals;

@@ -9,6 +9,7 @@ use mcp_proto::host::tools::ToolIndex;
 use serde_json::{Value, json};
 
 use super::files::Configuration;
+use super::hints;
 use super::options::ConfigOptions;
 use super::servers::rows;
 use super::session::{Session, wake_idle};
@@ -17,7 +18,7 @@ use crate::options::CommonOptions;
 use crate::show;
 use crate::suggestions;
 use crate::terminal::Screen;
-use crate::text::{BAD, QUIET, styled};
+use crate::text::{BAD, QUIET, Text, styled};
 
 /// Lists the tools of all servers under their names for a model, or of one; or describes one.
 pub(crate) async fn tools(
@@ -82,14 +83,14 @@ async fn with_tools(
         .run(config.clone(), async |host| {
             host.ready().await;
             wake_idle(host).await;
-            print_missing(host, &config)?;
+            print_missing(host, &config, options)?;
             work(host, &config).await
         })
         .await
 }
 
 /// Names the servers whose tools are missing or as of an earlier run.
-fn print_missing(host: &Host, config: &Config) -> io::Result<()> {
+fn print_missing(host: &Host, config: &Config, options: &ConfigOptions) -> io::Result<()> {
     let mut messages = Screen::messages();
     for row in rows(host, config) {
         let (name, status) = (&*row.report.name, row.report.status);
@@ -97,8 +98,12 @@ fn print_missing(host: &Host, config: &Config) -> io::Result<()> {
             continue;
         }
         let reason = row.failure().map(|failure| format!(": {}", failure.reason)).unwrap_or_default();
-        let line = styled(BAD, "mcpio:").and(format!(" the server \"{name}\" is not connected{reason}"));
-        messages.line(line)?;
+        let line = format!("the server \"{name}\" is not connected{reason}");
+        messages.labelled(styled(BAD, "mcpio:"), Text::block(&line))?;
+        let entry = config.find(name);
+        if let Some(hint) = entry.and_then(|entry| hints::for_status(options, entry, status)) {
+            messages.line(format!("To mend it: {hint}"))?;
+        }
     }
     Ok(())
 }
