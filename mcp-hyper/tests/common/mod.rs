@@ -11,3 +11,5 @@ pub mod h2_server;
 pub mod runtime;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(all(unix, feature = "cli"))]
+pub mod terminal;
