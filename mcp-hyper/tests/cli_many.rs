@@ -289,7 +289,7 @@ fn doctor_says_what_is_wrong_with_each_server_and_what_to_do() {
         "off": { "command": "true", "disabled": true },
     });
     let file = home.servers("mcp.json", servers);
-    fs::write(home.path("broken.json"), "{\n  \"mcpServers\": {,}\n}").unwrap();
+    fs::write(home.path("broken.json"), "{\n  \"mcpServers\": { \"a\": }\n}").unwrap();
     let broken = home.path("broken.json");
     let args = ["doctor", "--user-config", &file, "--user-config", &broken];
     let ran = home.run(&args);

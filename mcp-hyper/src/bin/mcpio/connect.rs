@@ -90,7 +90,7 @@ pub(crate) fn login_hint(url: &str, scopes: Option<&str>) -> Option<String> {
 }
 
 /// Quotes a word for the user's shell; on Windows only words that need no quotes.
-fn quoted_word(text: &str) -> Option<String> {
+pub(crate) fn quoted_word(text: &str) -> Option<String> {
     shell_word(text).filter(|word| !cfg!(windows) || word == text)
 }
 

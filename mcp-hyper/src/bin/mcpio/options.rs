@@ -188,7 +188,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         approve: ApproveOptions,
     },
-    /// Print the servers of the known applications' files as one configuration; references to variables stay as they are
+    /// Print the servers of the known applications' files of yours as one configuration. All texts stay as they are:
+    /// references to variables are not resolved, and secrets that a file has in plain text are printed
     Import {
         /// Include servers that are switched off
         #[arg(long)]

@@ -35,6 +35,9 @@ pub(crate) async fn approve(
     let configuration = Configuration::read(&options.config.options)?;
     let config = configuration.merged_with_messages()?;
     let entries = chosen(&config, &options.servers)?;
+    if entries.is_empty() && !common.json {
+        screen.line("The files have no server of a project: there is nothing to approve.")?;
+    }
     let storage = state::storage(&options.config.options)?;
     if options.revoke {
         return revoke(&entries, &storage, common, screen).await;

@@ -1,6 +1,8 @@
 //! `mcpio call` with many servers.
 
-use mcp_hyper::host::{CallError, Host, HostTool};
+use std::time::Duration;
+
+use mcp_hyper::host::{CallError, Host, HostTool, ServerReport};
 use mcp_proto::host::config::Config;
 use mcp_proto::host::control::Status;
 use mcp_proto::host::tools::NameScheme;
@@ -10,10 +12,12 @@ use super::files::Configuration;
 use super::hints;
 use super::options::ConfigOptions;
 use super::session::{Session, wake_idle};
+use super::tools::print_missing;
 use crate::arguments;
 use crate::error::{CommandError, ErrorReport};
 use crate::options::CommonOptions;
 use crate::reports::Reports;
+use crate::server_requests::is_person_present;
 use crate::show;
 use crate::suggestions;
 use crate::terminal::Screen;
@@ -39,11 +43,19 @@ pub(crate) async fn call(
         .run(started, async |host| {
             host.ready().await;
             wake_idle(host).await;
+            if target.server.is_none() {
+                print_missing(host, &config, options)?;
+            }
             let tool = target.find(host, &config, options)?;
             let schema: Value = tool.tool.input_schema.decode().unwrap_or_default();
             let arguments = arguments::for_tool(target.typed, &schema).map_err(CommandError::Usage)?;
             let reports = Reports::without_messages();
-            let called = host.call_tool(&tool.name, arguments).on_progress(reports.progress()).await;
+            let mut request = host.call_tool(&tool.name, arguments).on_progress(reports.progress());
+            if common.timeout.is_none() && is_person_present() {
+                // The user sees the progress, answers the server's questions, and can end the call.
+                request = request.timeout(Duration::MAX);
+            }
+            let called = request.await;
             reports.clear();
             let result = called.map_err(CommandError::from)?;
             if common.json {
@@ -91,24 +103,15 @@ impl<'a> Target<'a> {
             ToolName::Own(name) => (name, tools.iter().find(|tool| tool.tool.name == name)),
             ToolName::ForModel(name) => (name, tools.iter().find(|tool| tool.name == name)),
         };
+        // Without its server, a tool is known at most from an earlier run.
+        let server = found.map(|tool| tool.server.as_str()).or(self.server);
+        if let Some(server) = server.and_then(|server| host.server(server))
+            && server.status != Status::Connected
+        {
+            return Err(unavailable(server, config, options));
+        }
         if let Some(found) = found {
             return Ok(found.clone());
-        }
-        // A server that is not connected may be the reason.
-        let away = host.servers().into_iter().find(|server| {
-            let is_meant = self.server.is_none_or(|name| *server.name == *name);
-            is_meant && !matches!(server.status, Status::Connected | Status::Disabled)
-        });
-        if let Some(away) = away.filter(|_| self.server.is_some() || tools.is_empty()) {
-            let hint =
-                config.find(&away.name).and_then(|entry| hints::for_status(options, entry, away.status));
-            let failure = away.failure.map(Box::new);
-            let error = CallError::Unavailable { server: away.name, status: away.status, failure };
-            let kind = if away.status == Status::NeedsAuthorization { "unauthorized" } else { "connection" };
-            let report = ErrorReport::new(error.to_string()).with_kind(kind);
-            return Err(CommandError::Server(
-                report.with_hint(hint.map(|hint| format!("To mend it: {hint}"))),
-            ));
         }
         let known = tools.iter().map(|tool| match self.tool {
             ToolName::Own(_) => tool.tool.name.as_str(),
@@ -118,6 +121,16 @@ impl<'a> Target<'a> {
             self.server.map(|server| format!("the server {server:?} has")).unwrap_or("there is".to_owned());
         Err(CommandError::Usage(format!("{of} no tool {name:?}{}", suggestions::suggest(name, known))))
     }
+}
+
+fn unavailable(server: ServerReport, config: &Config, options: &ConfigOptions) -> CommandError {
+    let entry = config.find(&server.name);
+    let hint = entry.and_then(|entry| hints::for_status(options, entry, server.status));
+    let kind = if server.status == Status::NeedsAuthorization { "unauthorized" } else { "connection" };
+    let failure = server.failure.map(Box::new);
+    let error = CallError::Unavailable { server: server.name, status: server.status, failure };
+    let report = ErrorReport::new(error.to_string()).with_kind(kind);
+    CommandError::Server(report.with_hint(hint.map(|hint| format!("To mend it: {hint}"))))
 }
 
 /// The server of a tool by the tool's name for a model, if the name is plain.

@@ -167,7 +167,7 @@ mod tests {
         let next: Vec<&str> = findings.iter().flat_map(|finding| &finding.next).map(String::as_str).collect();
         let file = "create the file that \"envFile\" names";
         let exports = |number| format!("export MCPIO_NO_{number}=VALUE");
-        assert_eq!(next, [&exports(3), file, &exports(1), &exports(2)]);
+        assert_eq!(next, [exports(3), file.to_owned(), exports(1), exports(2)]);
         assert!(findings.iter().all(|finding| finding.kind == FindingKind::Wrong));
     }
 
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn mistakes_of_files_are_found_with_line_and_column() {
-        let broken = configuration(Source::user("/home/ann/mcp.json"), "{\n  \"mcpServers\": {,} }");
+        let broken = configuration(Source::user("/home/ann/mcp.json"), "{\n  \"mcpServers\": { \"a\": } }");
         let findings = check_files(&broken.merged());
         assert!(findings[0].what.contains("line 2, column "), "{findings:?}");
         let ignored = r#"{ "mcpServers": { "a": { "command": "x", "colour": "red" }, "b": {} } }"#;

@@ -5,12 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use mcp_proto::consent::shell_word;
 use mcp_proto::host::config::{
     Config, ConfigFile, Folders, PROJECT_FILE_BYTES, Scope, Source, USER_FILE_BYTES,
 };
 
 use super::options::ConfigOptions;
+use crate::connect::quoted_word;
 use crate::error::CommandError;
 use crate::terminal::Screen;
 use crate::text::{BAD, QUIET, styled};
@@ -99,13 +99,13 @@ fn two_projects(one: &Path, other: &Path) -> CommandError {
 /// The options that name the same files, to be pasted; `None` if they cannot be shown on one line.
 pub(super) fn quoted_options(options: &ConfigOptions) -> Option<String> {
     let words = |option: &str, paths: &[PathBuf]| {
-        let words = paths.iter().map(|path| Some(format!("{option} {}", shell_word(path.to_str()?)?)));
+        let words = paths.iter().map(|path| Some(format!("{option} {}", quoted_word(path.to_str()?)?)));
         words.collect::<Option<Vec<_>>>()
     };
     let mut all = words("--config", &options.files)?;
     all.extend(words("--user-config", &options.user_files)?);
     if let Some(folder) = &options.state {
-        all.push(format!("--state {}", shell_word(folder.to_str()?)?));
+        all.push(format!("--state {}", quoted_word(folder.to_str()?)?));
     }
     Some(all.join(" "))
 }

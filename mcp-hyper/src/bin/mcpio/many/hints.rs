@@ -1,15 +1,15 @@
 //! Commands to paste that mend a server.
 
-use mcp_proto::consent::shell_word;
 use mcp_proto::host::config::{HttpSpec, Lookup, ServerEntry, TransportSpec};
 use mcp_proto::host::control::Status;
 
 use super::files::quoted_options;
 use super::options::ConfigOptions;
+use crate::connect::quoted_word;
 
 /// The command that asks for the approval of a server; without its names if they cannot be shown on one line.
 pub(super) fn approve(options: &ConfigOptions, server: &str) -> String {
-    match (quoted_options(options), shell_word(server)) {
+    match (quoted_options(options), quoted_word(server)) {
         (Some(files), Some(server)) if !server.starts_with('-') => format!("mcpio approve {files} {server}"),
         (Some(files), _) => format!("mcpio approve {files}"),
         _ => "mcpio approve --config FILE".to_owned(),
@@ -36,14 +36,14 @@ fn login(http: &HttpSpec) -> String {
     }
     let words = || {
         // A URL with references may have a secret in it, once they are resolved.
-        let url = shell_word(&http.url.text()).filter(|_| http.url.is_literal())?;
+        let url = quoted_word(&http.url.text()).filter(|_| http.url.is_literal())?;
         let mut command = "mcpio login".to_owned();
         if let Some(oauth) = &http.oauth {
             if let Some(client) = &oauth.client_id {
-                command.push_str(&format!(" --client-id={}", shell_word(client)?));
+                command.push_str(&format!(" --client-id={}", quoted_word(client)?));
             }
             if !oauth.scopes.is_empty() {
-                command.push_str(&format!(" --scope={}", shell_word(&oauth.scopes.join(" "))?));
+                command.push_str(&format!(" --scope={}", quoted_word(&oauth.scopes.join(" "))?));
             }
         }
         Some(format!("{command} {url}"))
@@ -54,7 +54,7 @@ fn login(http: &HttpSpec) -> String {
 /// What to do about a value that is missing.
 pub(super) fn for_missing(lookup: &Lookup) -> String {
     match lookup {
-        Lookup::Variable(name) => match shell_word(name) {
+        Lookup::Variable(name) => match quoted_word(name) {
             Some(name) => format!("export {name}=VALUE"),
             None => "set the variable".to_owned(),
         },

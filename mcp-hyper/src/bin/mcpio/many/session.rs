@@ -84,7 +84,11 @@ impl Session<'_> {
             .lookups(look_up)
             .configure_clients(move |_, client| client.era_policy = era);
         let stored = login::stored_authorizations(common)?;
-        host = host.authorization(move |_, server| stored(server.url.expose()));
+        host = host.authorization(move |_, server| {
+            // A header of the configuration is another login.
+            let has_own = server.headers.contains_key("authorization");
+            if has_own { None } else { stored(server.url.expose()) }
+        });
         if let Some(file) = &common.cacert {
             host = host.tls(trusted_certificates::tls_config(file)?);
         }

@@ -90,7 +90,7 @@ async fn with_tools(
 }
 
 /// Names the servers whose tools are missing or as of an earlier run.
-fn print_missing(host: &Host, config: &Config, options: &ConfigOptions) -> io::Result<()> {
+pub(super) fn print_missing(host: &Host, config: &Config, options: &ConfigOptions) -> io::Result<()> {
     let mut messages = Screen::messages();
     for row in rows(host, config) {
         let (name, status) = (&*row.report.name, row.report.status);
