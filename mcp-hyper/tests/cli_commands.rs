@@ -407,7 +407,14 @@ fn login_authorizes_the_other_commands_until_logout() {
     // A URL needs no dashes.
     let tools = ["tools", "--tokens", tokens, &url];
     let hint = format!("To log in: mcpio login {url}");
+    // The same server in a configuration file.
+    let (file, state) = (folder.with_extension("json"), folder.with_extension("state"));
+    std::fs::write(&file, json!({ "mcpServers": { "web": { "url": url } } }).to_string()).unwrap();
+    let (file, state) = (file.to_str().unwrap(), state.to_str().unwrap());
+    let doctor = ["doctor", "--tokens", tokens, "--state", state, "--user-config", file];
 
+    let unwell = mcp(&doctor);
+    assert!(unwell.code == 1 && unwell.out.contains(&format!("→ mcpio login {url}")), "{}", unwell.out);
     let before = mcp(&tools);
     assert_eq!(before.code, 3);
     assert!(before.err.contains("requires authorization") && before.err.contains(&hint), "{}", before.err);
@@ -421,6 +428,8 @@ fn login_authorizes_the_other_commands_until_logout() {
     assert_eq!((&known["clientId"], &known["scope"]), (&json!("client-1"), &json!("tools")));
     let after = mcp(&[&["--trace"], &tools[..]].concat());
     assert_eq!(after.code, 0, "{}", after.err);
+    let healthy = mcp(&doctor);
+    assert_eq!(healthy.code, 0, "{}{}", healthy.out, healthy.err);
 
     let logout = mcp(&["logout", &url, "--tokens", tokens]);
     assert_eq!(logout.code, 0, "{}", logout.err);
@@ -429,9 +438,12 @@ fn login_authorizes_the_other_commands_until_logout() {
         assert_eq!(ran.code, 3);
         assert!(ran.err.contains(&hint), "{}", ran.err);
     }
-    for ran in [before, login, whoami, after, logout] {
+    for ran in [unwell, before, login, whoami, after, healthy, logout] {
         let said = ran.out + &ran.err;
         assert!(!said.contains("token-1") && !said.contains("refresh-1"), "{said}");
     }
-    std::fs::remove_dir_all(&folder).unwrap();
+    for folder in [tokens, state] {
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+    std::fs::remove_file(file).unwrap();
 }
