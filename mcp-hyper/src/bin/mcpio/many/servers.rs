@@ -95,7 +95,7 @@ impl Row {
             Status::Connected => "connected",
             Status::Reconnecting if goes_on => "reconnecting",
             Status::NeedsAuthorization => "needs login",
-            Status::Suspended => "suspended",
+            Status::Suspended if goes_on => "suspended",
             _ => "failed",
         }
     }
