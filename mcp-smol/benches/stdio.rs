@@ -11,6 +11,7 @@
 //! |---|---|---|---|
 //! | raw echo: the floor | 4 | | 2 reads, 2 writes |
 //! | tokio | 6 | 2 `epoll_wait` | 2 reads, 2 writes |
+//! | server on `run_stdio`, client on tokio | 6 | 1 `ppoll`, 1 `epoll_wait` | 2 reads, 2 writes |
 //! | server on `run_stdio`, client on async-io | 11 | 1 `ppoll`, 1 × 6 of async-io | 2 reads, 2 writes |
 //! | async-io | 16 | 2 × 6 of async-io | 2 reads, 2 writes |
 //!
@@ -56,7 +57,7 @@ const ROUNDS: usize = 9;
 /// Calls per round.
 const CALLS: usize = 2_000;
 
-/// The server on tokio, whose client is on tokio too.
+/// The server on tokio.
 #[cfg(feature = "tokio")]
 const TOKIO: &str = "serve_stdio on tokio";
 
@@ -66,10 +67,25 @@ struct Row {
     server: &'static str,
     era: EraPolicy,
     in_flight: usize,
+    #[cfg(feature = "tokio")]
+    client: RuntimeKind,
 }
 
 const fn row(name: &'static str, server: &'static str, era: EraPolicy, in_flight: usize) -> Row {
-    Row { name, server, era, in_flight }
+    Row {
+        name,
+        server,
+        era,
+        in_flight,
+        #[cfg(feature = "tokio")]
+        client: RuntimeKind::Smol,
+    }
+}
+
+/// A row whose client runs on tokio.
+#[cfg(feature = "tokio")]
+const fn tokio_row(name: &'static str, server: &'static str, era: EraPolicy, in_flight: usize) -> Row {
+    Row { client: RuntimeKind::Tokio, ..row(name, server, era, in_flight) }
 }
 
 const ROWS: &[Row] = &[
@@ -82,13 +98,15 @@ const ROWS: &[Row] = &[
     row("64 in flight, legacy, run_stdio", "run_stdio", EraPolicy::LegacyOnly, 64),
     row("64 in flight, modern, run_stdio", "run_stdio", EraPolicy::ModernOnly, 64),
     #[cfg(feature = "tokio")]
-    row("sequential, legacy, tokio", TOKIO, EraPolicy::LegacyOnly, 1),
+    tokio_row("sequential, modern, run_stdio, client on tokio", "run_stdio", EraPolicy::ModernOnly, 1),
     #[cfg(feature = "tokio")]
-    row("sequential, modern, tokio", TOKIO, EraPolicy::ModernOnly, 1),
+    tokio_row("sequential, legacy, tokio", TOKIO, EraPolicy::LegacyOnly, 1),
     #[cfg(feature = "tokio")]
-    row("64 in flight, legacy, tokio", TOKIO, EraPolicy::LegacyOnly, 64),
+    tokio_row("sequential, modern, tokio", TOKIO, EraPolicy::ModernOnly, 1),
     #[cfg(feature = "tokio")]
-    row("64 in flight, modern, tokio", TOKIO, EraPolicy::ModernOnly, 64),
+    tokio_row("64 in flight, legacy, tokio", TOKIO, EraPolicy::LegacyOnly, 64),
+    #[cfg(feature = "tokio")]
+    tokio_row("64 in flight, modern, tokio", TOKIO, EraPolicy::ModernOnly, 64),
 ];
 
 fn main() {
@@ -136,7 +154,7 @@ fn run<T>(row: &Row, work: impl AsyncFnOnce(Client) -> T) -> T {
     let server = Command::new(env::current_exe().unwrap()).args(["--server", row.server]);
     let options = ClientOptions::new("benchmark", "1.0.0").era_policy(row.era);
     #[cfg(feature = "tokio")]
-    let options = if row.server == TOKIO { options.runtime(RuntimeKind::Tokio) } else { options };
+    let options = options.runtime(row.client);
     let (client, driver) = options.connect(server);
     let work = async {
         client.ready().await.unwrap();
@@ -145,7 +163,7 @@ fn run<T>(row: &Row, work: impl AsyncFnOnce(Client) -> T) -> T {
         result
     };
     #[cfg(feature = "tokio")]
-    if row.server == TOKIO {
+    if row.client == RuntimeKind::Tokio {
         return on_tokio(driver.run_until(work));
     }
     smol::block_on(driver.run_until(work))
@@ -181,7 +199,7 @@ async fn allocations(client: &Client) -> u64 {
 }
 
 fn measure() {
-    println!("{:32} {:>10} {:>10} {:>12}", "tools/call", "calls/s", "µs", "allocations");
+    println!("{:46} {:>10} {:>10} {:>12}", "tools/call", "calls/s", "µs", "allocations");
     for row in ROWS {
         run(row, async |client| {
             call(&client, row.in_flight, CALLS).await;
@@ -200,7 +218,7 @@ fn measure() {
             times.sort_by(f64::total_cmp);
             let time = times[ROUNDS / 2];
             let allocations = allocations as f64 / CALLS as f64;
-            println!("{:32} {:>10.0} {:>10.1} {allocations:>12.1}", row.name, 1.0 / time, time * 1e6);
+            println!("{:46} {:>10.0} {:>10.1} {allocations:>12.1}", row.name, 1.0 / time, time * 1e6);
         });
     }
 }
