@@ -9,12 +9,14 @@ use bytes::{Bytes, BytesMut};
 use futures_lite::io::{ReadHalf, WriteHalf, split};
 use futures_lite::{AsyncRead, AsyncWrite};
 
-/// The size of a read: all that a pipe of Linux's usual capacity can hold.
+/// The largest read: all that a pipe of Linux's usual capacity can hold.
 const BLOCK: usize = 64 * 1024;
+/// The first block: a peer that never sends more at once needs no larger one.
+const FIRST_BLOCK: usize = 8 * 1024;
 /// A read up to this size is copied out of the block, so that keeping it does not keep the block.
 const COPIED: usize = 4 * 1024;
-/// The rest of a block, once slices are cut off, takes further reads while it is at least this large.
-const SMALLEST_READ: usize = 16 * 1024;
+/// The rest of a block, once slices are cut off, takes further reads while it is at least this part of a block.
+const SMALLEST_REST: usize = 4;
 /// An output buffer that grew beyond this is shrunk before the next message.
 const KEPT_OUTPUT: usize = 256 * 1024;
 
@@ -56,6 +58,8 @@ pub struct Io<R, W> {
     writer: W,
     /// Initialized memory to read into: a read may fill its length, not its spare capacity.
     block: BytesMut,
+    /// The size of the next block.
+    block_size: usize,
     ended: bool,
     outgoing: Vec<u8>,
     written: usize,
@@ -78,6 +82,7 @@ impl<R, W> Io<R, W> {
             reader,
             writer,
             block: BytesMut::new(),
+            block_size: FIRST_BLOCK,
             ended: false,
             outgoing: Vec::new(),
             written: 0,
@@ -120,8 +125,8 @@ impl<R, W> Io<R, W> {
 impl<R: AsyncRead + Unpin, W> Io<R, W> {
     /// Received bytes, as many as one read yields; empty at the end of the stream, and from then on.
     ///
-    /// A chunk of more than 4 KiB is a slice of the 64 KiB block that it was read into and keeps the whole block
-    /// alive; a smaller one is a copy.
+    /// A chunk of more than 4 KiB is a slice of the block that it was read into and keeps the whole block alive; a
+    /// smaller one is a copy. A block has 8 KiB until a read fills it, from then on 64 KiB.
     ///
     /// # Errors
     ///
@@ -130,9 +135,9 @@ impl<R: AsyncRead + Unpin, W> Io<R, W> {
         if self.ended {
             return Poll::Ready(Ok(Bytes::new()));
         }
-        if self.block.len() < SMALLEST_READ {
+        if self.block.len() < self.block_size / SMALLEST_REST {
             // Reuses the old block if no slice of it is left.
-            self.block.resize(BLOCK, 0);
+            self.block.resize(self.block_size, 0);
         }
         let length = loop {
             match ready!(Pin::new(&mut self.reader).poll_read(cx, &mut self.block)) {
@@ -141,6 +146,9 @@ impl<R: AsyncRead + Unpin, W> Io<R, W> {
             }
         };
         self.ended = length == 0;
+        if length == self.block.len() {
+            self.block_size = BLOCK;
+        }
         Poll::Ready(Ok(match self.block.get(..length) {
             Some(small) if length <= COPIED => Bytes::copy_from_slice(small),
             Some(_) => self.block.split_to(length).freeze(),

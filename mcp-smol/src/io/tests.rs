@@ -89,6 +89,17 @@ fn large_read_is_not_copied_and_small_read_holds_no_block() {
     assert!(!io.block.as_ptr_range().contains(&second.as_ptr()));
 }
 
+#[test]
+fn block_is_small_until_a_read_fills_it() {
+    let large = vec![b'x'; BLOCK];
+    let mut io = reading(&[&large[..FIRST_BLOCK - 1], b"small", &large[..FIRST_BLOCK], &large]);
+    read(&mut io);
+    read(&mut io);
+    assert_eq!(io.block.len(), FIRST_BLOCK);
+    assert_eq!(read(&mut io).len(), FIRST_BLOCK);
+    assert_eq!(read(&mut io).len(), BLOCK);
+}
+
 /// F25
 #[test]
 fn read_bytes_stay_unchanged_while_more_are_read() {
