@@ -53,6 +53,12 @@
 //! }
 //! ```
 //!
+//! # Costs
+//!
+//! A host that is idle wakes for nothing but the deadlines of its runtime. With 100 child processes of ten tools each, it
+//! holds 4.1 MB on the heap, 1.7 times what 100 clients without a host hold, and uses 0.7 ms of processor time per
+//! minute: `cargo bench -p mcp-hyper --bench idle_host`.
+//!
 //! # Limits
 //!
 //! Calls, attempts, lists, events and standard errors are bounded: see
