@@ -307,7 +307,7 @@ impl Authorizer {
         let Some(event) = self.shared.lock(|state, _| {
             let event = state.machine.poll_event()?;
             match event {
-                Event::NeedsAuthorization(_) => state.page_open = true,
+                Event::NeedsAuthorization(_) => (state.page_open, state.page_shown) = (true, true),
                 Event::PageObsolete | Event::Ready(_) | Event::Failed(_) => state.page_open = false,
                 _ => {}
             }

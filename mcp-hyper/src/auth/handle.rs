@@ -7,10 +7,10 @@ use std::task::{Poll, Waker};
 
 use mcp_proto::adapter::CacheContextEnder;
 use mcp_proto::adapter::Clock as _;
-use mcp_proto::auth::Now;
 use mcp_proto::auth::client::{
     AuthClient, AuthContext, AuthError, FinishError, Redirect, RequestAuth, TokenStatus,
 };
+use mcp_proto::auth::{Now, Scopes};
 use mcp_proto::transport::http::Verb;
 
 use crate::time::RuntimeClock;
@@ -31,6 +31,8 @@ pub(super) struct State {
     pub(super) outcomes: OutcomeLog,
     /// Whether a login page waits for the user's consent.
     pub(super) page_open: bool,
+    /// Whether any login page was opened.
+    pub(super) page_shown: bool,
     waiting: Vec<Waker>,
     driven: bool,
 }
@@ -55,6 +57,7 @@ impl SharedAuth {
             driver: None,
             outcomes: OutcomeLog::default(),
             page_open: false,
+            page_shown: false,
             waiting: Vec::new(),
             driven: true,
         };
@@ -165,6 +168,35 @@ impl AuthHandle {
         let before = self.0.lock(|state, _| state.outcomes.ends);
         self.0.command(|machine, now| machine.login(now));
         self.wait_for_end(before).await
+    }
+
+    /// Returns the status of the token that the client has, if it covers these scopes or the user has just granted it;
+    /// otherwise logs in. `None` if the server has no metadata to log in by, or its authorization server registers no
+    /// clients.
+    ///
+    /// Call it once the client is [ready](mcp_proto::front::Client::ready): a server that accepts connections without a
+    /// token may still require one for its tools.
+    ///
+    /// # Errors
+    /// [`LoginError`], if the login ends without a token.
+    pub async fn ensure_token(&self, scopes: Option<&Scopes>) -> Result<Option<TokenStatus>, LoginError> {
+        let (status, is_new) = self.0.lock(|state, _| (state.machine.status(), state.page_shown));
+        let covers = |status: &TokenStatus| {
+            scopes.is_none_or(|wanted| {
+                status.scopes.as_ref().is_some_and(|granted| granted.contains_all(wanted))
+            })
+        };
+        // The user may have granted fewer scopes, and would again.
+        if let Some(status) = status.filter(|status| is_new || covers(status)) {
+            return Ok(Some(status));
+        }
+        match self.login().await {
+            Ok(status) => Ok(Some(status)),
+            Err(LoginError::Failed(
+                AuthError::NoResourceMetadata | AuthError::RegistrationRefused { .. },
+            )) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the token's status, after waiting for the end of a login or renewal in progress.

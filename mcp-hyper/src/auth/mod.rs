@@ -62,12 +62,12 @@ type Assert = Box<dyn FnMut(AssertionRequest) -> Boxed<Result<Secret, String>> +
 /// ```
 #[must_use = "authorization does nothing until a client is given it"]
 pub struct Authorization {
-    config: AuthConfig,
+    pub(crate) config: AuthConfig,
     store: Arc<dyn TokenStore>,
     account: Option<String>,
     on_event: Option<OnEvent>,
     assert: Option<Assert>,
-    redirects: Option<LoopbackRedirects>,
+    pub(crate) redirects: Option<LoopbackRedirects>,
 }
 
 impl Authorization {

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use futures_lite::future::{poll_once, zip};
 use mcp_proto::front::{Client, Error, Watch, WatchUpdate};
-use mcp_proto::host::config::{Answers, ServerEntry};
+use mcp_proto::host::config::ServerEntry;
 use mcp_proto::host::control::{Failure, Generation};
 use mcp_proto::host::tools::ToolFilter;
 use mcp_proto::peer::client::Change;
@@ -79,23 +79,7 @@ impl Attempt {
         let lists = &self.entry.spec().tools;
         ToolFilter::new(lists.allow.as_deref(), &lists.deny)
             .map_err(|error| failure::permanent(format!("the lists of tools: {error}")))?;
-        let approvals = self.shared.with(|state, _| state.approvals.clone());
-        let permit = self
-            .entry
-            .permit(&approvals)
-            .map_err(|_| failure::permanent("the user has not approved this server of a project"))?;
-        let mut answers = Answers::new();
-        loop {
-            let lookups = permit.unanswered(&answers);
-            if lookups.is_empty() {
-                break;
-            }
-            for lookup in lookups {
-                let value = self.settings.look_up(self.entry.clone(), lookup.clone()).await;
-                answers.insert(lookup, value);
-            }
-        }
-        let resolved = permit.resolve(&answers).map_err(|error| failure::of_resolution(&error))?;
+        let resolved = self.settings.resolve(&self.shared, &self.entry).await?;
         let fingerprint = self.entry.connection();
         let era = self.shared.with(|state, _| state.eras.get(&fingerprint).copied());
         self.settings.connect(&self.entry, resolved, era, &self.stderr)

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use mcp_proto::front::{Client, Error};
+#[cfg(feature = "auth")]
+use mcp_proto::host::config::ServerEntry;
 use mcp_proto::host::config::{Config, ServerId};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
 use mcp_proto::host::control::{Repeat, Status, UnknownServer};
@@ -65,8 +67,18 @@ impl Host {
         Self { inner: Arc::new(HostInner { shared, settings }) }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
+    }
+
+    #[cfg(feature = "auth")]
+    pub(super) fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    #[cfg(feature = "auth")]
+    pub(super) fn entry(&self, name: &str) -> Option<Arc<ServerEntry>> {
+        self.with(|state| state.entries.get(&state.find(name)?).cloned())
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {

@@ -4,11 +4,44 @@ use std::env;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use mcp_proto::Secret;
-use mcp_proto::host::config::{ENV_FILE_BYTES, Lookup, PredefinedVariable};
+use mcp_proto::host::config::{
+    Answers, ENV_FILE_BYTES, Lookup, PredefinedVariable, ResolvedSpec, ServerEntry,
+};
+use mcp_proto::host::control::Failure;
 
+use super::failure;
+use super::options::Settings;
+use super::shared::Shared;
 use crate::runtime::{AnyRuntime, Runtime as _};
+
+impl Settings {
+    /// Resolves an entry that may start, with fresh values of its variables and secrets.
+    pub(super) async fn resolve(
+        &self,
+        shared: &Shared,
+        entry: &Arc<ServerEntry>,
+    ) -> Result<ResolvedSpec, Failure> {
+        let approvals = shared.with(|state, _| state.approvals.clone());
+        let permit = entry
+            .permit(&approvals)
+            .map_err(|_| failure::permanent("the user has not approved this server of a project"))?;
+        let mut answers = Answers::new();
+        loop {
+            let lookups = permit.unanswered(&answers);
+            if lookups.is_empty() {
+                break;
+            }
+            for lookup in lookups {
+                let value = self.look_up(entry.clone(), lookup.clone()).await;
+                answers.insert(lookup, value);
+            }
+        }
+        permit.resolve(&answers).map_err(|error| failure::of_resolution(&error))
+    }
+}
 
 /// Looks values up in the environment of this process and in files.
 #[derive(Clone, Debug, Default)]

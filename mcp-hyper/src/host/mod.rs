@@ -74,6 +74,8 @@ mod events;
 mod failure;
 mod handle;
 mod lists;
+#[cfg(feature = "auth")]
+mod login;
 mod lookups;
 mod open;
 mod options;
@@ -88,6 +90,8 @@ pub use calls::{CallError, HostRequest};
 pub use driver::HostDriver;
 pub use events::{CallEnd, CallPhase, HostEvent, HostEvents};
 pub use handle::{Host, HostTool};
+#[cfg(feature = "auth")]
+pub use login::{HostLoginError, LoginPage};
 pub use options::HostOptions;
 pub use report::{Counters, ServerReport};
 pub use server_hold::ServerHold;

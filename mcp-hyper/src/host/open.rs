@@ -62,7 +62,7 @@ impl Settings {
         }
     }
 
-    fn client_config(&self, entry: &ServerEntry, era: Option<KnownEra>) -> ClientConfig {
+    pub(super) fn client_config(&self, entry: &ServerEntry, era: Option<KnownEra>) -> ClientConfig {
         let timeouts = entry.spec().timeouts(&self.overrides);
         let mut config = ClientConfig::new(self.info.clone());
         config.known_era = era;
@@ -102,6 +102,24 @@ impl Settings {
         config: ClientConfig,
         server: &ResolvedHttp,
     ) -> Result<(Client, Driver), Failure> {
+        let options = self.url_options(entry, config, server);
+        #[cfg(feature = "auth")]
+        let options = match self.authorization(entry, server) {
+            Some(authorization) => options.authorization(authorization),
+            None => options,
+        };
+        let (client, driver) =
+            options.connect(server.url.expose()).map_err(|error| failure::of_options(&error))?;
+        Ok((client, Driver::Http(Box::new(driver))))
+    }
+
+    /// The options of a client of a server at a URL, without its authorization.
+    pub(super) fn url_options(
+        &self,
+        entry: &ServerEntry,
+        config: ClientConfig,
+        server: &ResolvedHttp,
+    ) -> ClientOptions<SendHandlers, AnyRuntime> {
         let mut options =
             ClientOptions::from(config).runtime(self.runtime.clone()).handlers((self.handlers)(entry));
         for (name, value) in &server.headers {
@@ -114,12 +132,6 @@ impl Settings {
         if let Some(tls) = &self.tls {
             options = options.tls(tls.clone());
         }
-        #[cfg(feature = "auth")]
-        if let Some(authorization) = self.authorization.as_ref().and_then(|make| make(entry, server)) {
-            options = options.authorization(authorization);
-        }
-        let (client, driver) =
-            options.connect(server.url.expose()).map_err(|error| failure::of_options(&error))?;
-        Ok((client, Driver::Http(Box::new(driver))))
+        options
     }
 }

@@ -80,7 +80,7 @@ pub(super) struct Settings {
     #[cfg(feature = "tls")]
     pub(super) tls: Option<crate::rustls::ClientConfig>,
     #[cfg(feature = "auth")]
-    pub(super) authorization: Option<Authorize>,
+    pub(super) authorize: Option<Authorize>,
     /// The application's lookups, if it has any.
     look_up: Option<LookUp>,
     environment: EnvironmentLookups,
@@ -113,7 +113,7 @@ impl HostOptions {
                 #[cfg(feature = "tls")]
                 tls: None,
                 #[cfg(feature = "auth")]
-                authorization: None,
+                authorize: None,
                 look_up: None,
                 environment: EnvironmentLookups::default(),
                 ask: None,
@@ -258,10 +258,28 @@ impl HostOptions {
         self
     }
 
-    /// Makes the authorization of each connection to a URL, from the login settings of its entry. Where it
-    /// returns `None`, or without it, a server that requires a login gets the status
-    /// [`NeedsAuthorization`](mcp_proto::host::control::Status::NeedsAuthorization). To log in, use
-    /// [`ClientOptions::authorize`](crate::ClientOptions::authorize) with the same store, then [`Host::reconnect`].
+    /// Makes the authorization of a server at a URL, for each connection and each [login](Host::log_in). Where it returns
+    /// `None`, or without it, a server that requires a login gets the status
+    /// [`NeedsAuthorization`](mcp_proto::host::control::Status::NeedsAuthorization) and nobody can log in.
+    ///
+    /// Give all authorizations the same [store](crate::auth::Authorization::store), through which connections get the
+    /// tokens of logins, and no [`on_event`](crate::auth::Authorization::on_event): connections open no pages. The host
+    /// adds the entry's settings of the login where the [configuration](crate::auth::AuthConfig) has none: scopes,
+    /// resource, and the client id. A client secret is not added, as entries do not say whose it is:
+    /// [`AuthConfig::client_secret`](crate::auth::AuthConfig::client_secret) binds it to its issuer.
+    ///
+    /// ```
+    /// use mcp_hyper::auth::{AuthConfig, Authorization, FileStore};
+    /// use mcp_hyper::host::HostOptions;
+    ///
+    /// let store = FileStore::new("/home/ann/.local/state/my-agent/tokens");
+    /// let options = HostOptions::new("my-agent", "1.0.0").authorization(move |_entry, server| {
+    ///     // A header of the configuration is another login.
+    ///     let has_header = server.headers.contains_key("authorization");
+    ///     let config = AuthConfig::new("my agent", "http://127.0.0.1/callback");
+    ///     (!has_header).then(|| Authorization::new(config).store(store.clone()))
+    /// });
+    /// ```
     #[cfg(feature = "auth")]
     pub fn authorization(
         mut self,
@@ -270,7 +288,7 @@ impl HostOptions {
         + Sync
         + 'static,
     ) -> Self {
-        self.settings.authorization = Some(Arc::new(make));
+        self.settings.authorize = Some(Arc::new(make));
         self
     }
 

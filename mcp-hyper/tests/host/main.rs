@@ -8,6 +8,7 @@ mod common;
 mod calls;
 mod consent;
 mod lists;
+mod login;
 mod servers;
 mod spills;
 mod storage;

@@ -1,0 +1,227 @@
+//! Logins at the servers of a running host.
+
+use std::fmt;
+use std::future::pending;
+use std::sync::{Arc, OnceLock};
+
+use futures_lite::future::or;
+use http::Uri;
+use mcp_proto::auth::Scopes;
+use mcp_proto::auth::client::{
+    AuthorizationPage, Event, FinishError, Preregistration, Redirect, TokenStatus,
+};
+use mcp_proto::front::Error;
+use mcp_proto::host::config::{ResolvedHttp, ResolvedSpec, ServerEntry};
+use mcp_proto::host::control::Failure;
+
+use super::Host;
+use super::events::HostEvent;
+use super::failure;
+use super::options::Settings;
+use crate::auth::{AuthHandle, Authorization, LoginError, LoopbackRedirects};
+
+/// An authorization page of a server, which the user opens in a browser: see [`Host::log_in`].
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct LoginPage {
+    /// The server's name in the configuration.
+    pub server: Arc<str>,
+    /// The page. Show its issuer before opening it.
+    pub page: AuthorizationPage,
+    /// Set before the login starts.
+    handle: Arc<OnceLock<AuthHandle>>,
+}
+
+impl LoginPage {
+    /// Completes the login with the URL that the page has led to, such as one that the user pasted: where the browser is
+    /// on another machine, it shows an error at that URL, as nothing listens there.
+    ///
+    /// # Errors
+    /// [`FinishError`], if the URL is not one that this page leads to, or the login is over.
+    pub fn finish(&self, redirect: &str) -> Result<(), FinishError> {
+        let handle = self.handle.get().ok_or(FinishError::NoPage)?;
+        handle.finish(Redirect::parse(redirect.trim()))
+    }
+
+    /// Ends the login without a token.
+    pub fn cancel(&self) {
+        if let Some(handle) = self.handle.get() {
+            handle.cancel_page();
+        }
+    }
+}
+
+impl fmt::Debug for LoginPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { server, page, .. } = self;
+        f.debug_struct("LoginPage").field("server", server).field("page", page).finish_non_exhaustive()
+    }
+}
+
+/// Why a login at a server of a host failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HostLoginError {
+    /// No such server is configured, or the host was closed.
+    UnknownServer,
+    /// The server is a program, or [`HostOptions::authorization`](super::HostOptions::authorization) makes none for it.
+    NoAuthorization,
+    /// The login could not start: the server is not approved, a value of its entry is missing, or the port of the
+    /// redirect is in use.
+    NotStarted(Failure),
+    /// The connection for the login failed. A login that the user or the authorization server refused is such an error
+    /// too.
+    Connection(Error),
+    /// The login ended without a token.
+    Login(LoginError),
+}
+
+impl fmt::Display for HostLoginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownServer => f.write_str("no such server is configured"),
+            Self::NoAuthorization => f.write_str("the host has no authorization for this server"),
+            Self::NotStarted(failure) => f.write_str(&failure.reason),
+            Self::Connection(error) => error.fmt(f),
+            Self::Login(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for HostLoginError {}
+
+/// # Logins
+impl Host {
+    /// Logs in at a server at a URL: connects to it apart from the host's own connection, calls `show` with the
+    /// authorization page if one is needed, waits until the user has agreed, and then reconnects the server. Returns the
+    /// status of the token; `None` if the server requires no authorization. A token in the store is enough, unless it
+    /// lacks a scope that is configured.
+    ///
+    /// The page leads back to a listener on 127.0.0.1, which completes the login, or to a URL that is passed to
+    /// [`LoginPage::finish`]. The listener has the port of the [redirect
+    /// URI](crate::auth::AuthConfig::redirect_uri), else the `callbackPort` of the entry, else any free one; there is none
+    /// if the redirect URI is `https`, or the [authorization](super::HostOptions::authorization) has its own.
+    ///
+    /// `show` must return quickly. Dropping the future ends the login; a page ends after
+    /// [`page_timeout`](crate::auth::AuthConfig::page_timeout), by default 10 minutes.
+    ///
+    /// ```no_run
+    /// # async fn example(host: mcp_hyper::host::Host) -> Result<(), mcp_hyper::host::HostLoginError> {
+    /// host.log_in("tracker", |login| {
+    ///     println!("To log in at {} with {}, open {}", login.server, login.page.issuer, login.page.url);
+    /// })
+    /// .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`HostLoginError`]. The server stays as it is then.
+    pub async fn log_in(
+        &self,
+        name: &str,
+        show: impl FnMut(LoginPage) + Send + 'static,
+    ) -> Result<Option<TokenStatus>, HostLoginError> {
+        let entry = self.entry(name).ok_or(HostLoginError::UnknownServer)?;
+        let closed = async {
+            self.shared().wait(|_| false).await;
+            Err(HostLoginError::UnknownServer)
+        };
+        let status = or(self.run_login(&entry, show), closed).await?;
+        let reconnected = self.shared().command(|state, now| state.plane.reconnect(now, entry.id()));
+        reconnected.map_err(|_| HostLoginError::UnknownServer)?;
+        Ok(status)
+    }
+
+    async fn run_login(
+        &self,
+        entry: &Arc<ServerEntry>,
+        mut show: impl FnMut(LoginPage) + Send + 'static,
+    ) -> Result<Option<TokenStatus>, HostLoginError> {
+        let (shared, settings) = (self.shared().clone(), self.settings());
+        let resolved = settings.resolve(&shared, entry).await.map_err(HostLoginError::NotStarted)?;
+        let ResolvedSpec::Http(server) = resolved else { return Err(HostLoginError::NoAuthorization) };
+        let authorization = settings.authorization(entry, &server).ok_or(HostLoginError::NoAuthorization)?;
+        let authorization = with_redirects(authorization, &server).map_err(HostLoginError::NotStarted)?;
+        let scopes = authorization.config.scopes.clone();
+        let cell = Arc::new(OnceLock::new());
+        let (name, handle_of_page): (Arc<str>, _) = (entry.name().into(), cell.clone());
+        let authorization = authorization.on_event(move |event| match event {
+            Event::NeedsAuthorization(page) => {
+                let (page, handle) = (page.clone(), handle_of_page.clone());
+                show(LoginPage { server: name.clone(), page, handle });
+            }
+            Event::SaveFailed(why) => shared.with(|state, _| {
+                let error = format!("the tokens could not be stored: {why}").into();
+                state.publish(HostEvent::StorageFailed { error });
+            }),
+            _ => {}
+        });
+        let options = settings.url_options(entry, settings.client_config(entry, None), &server);
+        let (client, driver) = options
+            .authorization(authorization)
+            .connect(server.url.expose())
+            .map_err(|error| HostLoginError::NotStarted(failure::of_options(&error)))?;
+        let handle = driver.auth().ok_or(HostLoginError::NoAuthorization)?;
+        cell.get_or_init(|| handle.clone());
+        let logging_in = async {
+            let status = match client.ready().await {
+                Ok(_) => handle.ensure_token(scopes.as_ref()).await.map_err(HostLoginError::Login),
+                Err(error) => Err(HostLoginError::Connection(error)),
+            };
+            client.close().await;
+            status
+        };
+        let driving = async {
+            // Its error is the one that the client has.
+            let _ = driver.await;
+            pending().await
+        };
+        or(logging_in, driving).await
+    }
+}
+
+impl Settings {
+    /// The authorization of a server, with the settings of its entry.
+    pub(super) fn authorization(&self, entry: &ServerEntry, server: &ResolvedHttp) -> Option<Authorization> {
+        let mut authorization = self.authorize.as_ref()?(entry, server)?;
+        let Some(oauth) = &server.oauth else { return Some(authorization) };
+        let config = &mut authorization.config;
+        if config.scopes.is_none() && !oauth.scopes.is_empty() {
+            config.scopes = Some(Scopes::parse(&oauth.scopes.join(" ")));
+        }
+        if config.resource.is_none() {
+            config.resource.clone_from(&oauth.resource);
+        }
+        if let Some(id) = &oauth.client_id
+            && server.client_secret.is_none()
+            && config.preregistrations.is_empty()
+        {
+            config.preregistrations.push(Preregistration::public(id));
+        }
+        Some(authorization)
+    }
+}
+
+/// Adds a listener for the redirect, if it is one to this machine.
+fn with_redirects(mut authorization: Authorization, server: &ResolvedHttp) -> Result<Authorization, Failure> {
+    let config = &mut authorization.config;
+    if server.client_secret.is_some() && config.preregistrations.is_empty() {
+        return Err(failure::permanent(
+            "the configuration has a client secret and does not say which authorization server issued it",
+        ));
+    }
+    let uri = config.redirect_uri.parse::<Uri>().ok();
+    // Any other URI is wrong, which the client says.
+    let local = uri.filter(|uri| uri.scheme_str() == Some("http"));
+    let Some(uri) = local.filter(|_| authorization.redirects.is_none()) else { return Ok(authorization) };
+    let fixed = uri.port_u16();
+    let port = fixed.or_else(|| server.oauth.as_ref()?.callback_port).unwrap_or(0);
+    let redirects = LoopbackRedirects::bind_port(port).map_err(|error| {
+        failure::permanent(format!("could not listen on port {port} for the redirect: {error}"))
+    })?;
+    if fixed.is_none() {
+        config.redirect_uri = redirects.uri();
+    }
+    Ok(authorization.redirects(redirects))
+}
