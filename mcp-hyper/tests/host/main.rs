@@ -13,3 +13,4 @@ mod servers;
 mod spills;
 mod storage;
 mod testbed;
+mod tls;
