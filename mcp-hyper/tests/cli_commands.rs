@@ -328,14 +328,14 @@ fn server_answers_requests_that_arrived_before_its_input_ended() {
 }
 
 /// Logs in, gives consent as a user would, and returns the output.
-fn log_in(url: &str, tokens: &str) -> CommandOutput {
+fn log_in(words: &[&str]) -> CommandOutput {
     let late = async {
         Timer::after(Duration::from_secs(20)).await;
         panic!("still not done after twenty seconds")
     };
     let login = async {
         let mut command = Command::new(program());
-        command.args(["login", url, "--no-browser", "--tokens", tokens]);
+        command.args(["login", "--no-browser"]).args(words);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -420,7 +420,7 @@ fn login_authorizes_the_other_commands_until_logout() {
     assert!(before.err.contains("requires authorization") && before.err.contains(&hint), "{}", before.err);
     assert!(town.requests_to("/register").is_empty(), "client registered without a login");
 
-    let login = log_in(&url, tokens);
+    let login = log_in(&[&url, "--tokens", tokens]);
     assert_eq!(login.code, 0, "{}", login.err);
     assert!(login.out.contains("Logged in") && login.out.contains(town.base()), "{}", login.out);
     let whoami = mcp(&["whoami", &url, "--tokens", tokens, "--json"]);
@@ -446,4 +446,44 @@ fn login_authorizes_the_other_commands_until_logout() {
         std::fs::remove_dir_all(folder).unwrap();
     }
     std::fs::remove_file(file).unwrap();
+}
+
+/// C12.2
+#[test]
+fn login_at_a_server_of_a_file_has_the_settings_of_its_entry() {
+    let folder = std::env::temp_dir().join(format!("mcp-cli-entry-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (file, state, tokens) = (path("servers.json"), path("state"), path("tokens"));
+    let town = block_on(AuthTestbed::new());
+    let oauth = json!({ "clientId": "entry-client", "scopes": ["tools"] });
+    let servers = json!({
+        "web": { "url": town.url(), "oauth": oauth }, "program": { "command": "true", "lazy": true },
+    });
+    std::fs::write(&file, json!({ "mcpServers": servers }).to_string()).unwrap();
+    let config = ["--user-config", &file, "--state", &state, "--tokens", &tokens];
+    let with = |words: &[&str]| mcp(&[words, &config].concat());
+
+    let unwell = with(&["doctor"]);
+    let hint = format!("mcpio login --user-config {file} --state {state} web");
+    assert!(unwell.code == 1 && unwell.out.contains(&hint), "{}{}", unwell.out, unwell.err);
+    let login = log_in(&[&["web"], &config[..]].concat());
+    assert_eq!(login.code, 0, "{}{}", login.out, login.err);
+    assert!(login.out.contains("Logged in web") && login.out.contains("entry-client"), "{}", login.out);
+    assert!(town.requests_to("/register").is_empty(), "the entry names the client");
+    let called = with(&["call", "web", "tool"]);
+    assert_eq!((called.code, called.out.trim()), (0, "done"), "{}", called.err);
+
+    for (name, reason) in [("program", "takes no login"), ("wob", "did you mean web?")] {
+        let refused = with(&["login", name]);
+        assert!(refused.code == 2 && refused.err.contains(reason), "{}{}", refused.out, refused.err);
+    }
+    // A project's server is contacted only once the user has approved it.
+    let project = ["login", "web", "--config", &file, "--state", &state, "--tokens", &tokens];
+    let count = town.received().len();
+    let refused = mcp(&project);
+    assert!(refused.code == 3 && refused.err.contains("mcpio approve"), "{}{}", refused.out, refused.err);
+    assert_eq!(town.received().len(), count);
+    std::fs::remove_dir_all(&folder).unwrap();
 }

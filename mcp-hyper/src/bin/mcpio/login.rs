@@ -10,9 +10,10 @@ use mcp_hyper::auth::{
 };
 use mcp_proto::adapter::{Clock as _, SystemClock};
 use mcp_proto::auth::client::{
-    AuthConfig, AuthError, AuthorizationPage, ClientCredentials, DpopKey, Event, Preregistration, TokenStatus,
+    AuthConfig, AuthorizationPage, ClientCredentials, DpopKey, Event, Preregistration, TokenStatus,
 };
 use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, TokenKind, canonical_resource};
+use mcp_proto::host::config::ResolvedHttp;
 use serde_json::json;
 
 use crate::connect;
@@ -55,46 +56,34 @@ pub(crate) async fn login(
     let logging_in = async {
         client.ready().await?;
         match handle {
-            Some(handle) => logged_in(&handle, wanted.as_ref()).await,
+            Some(handle) => handle.ensure_token(wanted.as_ref()).await.map_err(failed),
             None => Ok(None),
         }
     };
     let status = interrupt::run_until_signal(&client, driver, None, logging_in).await;
-    match status? {
-        Some(status) => {
-            screen.line(styled(GOOD, "Logged in").and(" ").and(styled(QUIET, without_query(url))))?;
-            Ok(show::facts(screen, &facts(&status))?)
-        }
-        None => {
-            screen.line(format!(
-                "{} does not require authorization: there is no need to log in.",
-                without_query(url)
-            ))?;
-            Ok(())
-        }
-    }
+    print_status(&without_query(url), status?.as_ref(), screen)
 }
 
-/// The token of the session. If the server accepted the connection without one, it may still require one for its
-/// tools. A stored token is enough unless it lacks a requested scope.
-async fn logged_in(
-    handle: &AuthHandle,
-    wanted: Option<&Scopes>,
-) -> Result<Option<TokenStatus>, CommandError> {
-    let lacks = |status: &TokenStatus| {
-        wanted
-            .is_some_and(|wanted| status.scopes.as_ref().is_none_or(|granted| !granted.contains_all(wanted)))
-    };
-    if let Some(status) = handle.status().filter(|status| !lacks(status)) {
-        return Ok(Some(status));
-    }
-    match handle.login().await {
-        Ok(status) => Ok(Some(status)),
-        Err(LoginError::Failed(AuthError::NoResourceMetadata | AuthError::RegistrationRefused { .. })) => {
-            Ok(None)
+/// Prints the end of a login at a server.
+pub(crate) fn print_status(
+    server: &str,
+    status: Option<&TokenStatus>,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    match status {
+        Some(status) => {
+            screen.line(styled(GOOD, "Logged in").and(" ").and(styled(QUIET, server)))?;
+            show::facts(screen, &facts(status))?;
         }
-        Err(error) => Err(CommandError::server(error.to_string())),
+        None => {
+            screen.line(format!("{server} does not require authorization: there is no need to log in."))?;
+        }
     }
+    Ok(())
+}
+
+fn failed(error: LoginError) -> CommandError {
+    CommandError::server(error.to_string())
 }
 
 /// Revokes the tokens and deletes them from the store.
@@ -105,7 +94,7 @@ pub(crate) async fn logout(
 ) -> Result<(), CommandError> {
     let (handle, driver) = tokens(url, common)?;
     let logged_out = smol::future::or(handle.logout(), drive_until_done(driver)).await;
-    logged_out.map_err(|error| CommandError::server(error.to_string()))?;
+    logged_out.map_err(failed)?;
     screen.line(styled(GOOD, "Logged out").and(" ").and(styled(QUIET, without_query(url))))?;
     Ok(())
 }
@@ -186,16 +175,29 @@ pub(crate) async fn stored_authorization(
     }
 }
 
-/// As [`stored_authorization`], for any number of servers.
-pub(crate) fn stored_authorizations(
+/// Makes the authorization of each of many servers, by the command line's options. Only a login opens pages.
+pub(crate) fn authorizations(
     common: &CommonOptions,
-) -> Result<impl Fn(&str) -> Option<Authorization> + Send + Sync + 'static, CommandError> {
-    let (store, config) = (store(common)?, config(common, UNUSED_REDIRECT.to_owned())?);
-    Ok(move |url: &str| {
-        let key = canonical_resource(url).ok()?;
-        // A small file, read on another thread.
-        let kept = smol::block_on(store.load(&key)).ok().flatten();
-        kept.map(|_| Authorization::new(config.clone()).store(store.clone()))
+    login: Option<&LoginOptions>,
+) -> Result<impl Fn(&ResolvedHttp) -> Option<Authorization> + Send + Sync + 'static, CommandError> {
+    let redirect = match login {
+        Some(login) if login.port != 0 => format!("http://127.0.0.1:{}/callback", login.port),
+        _ => UNUSED_REDIRECT.to_owned(),
+    };
+    let (store, mut config) = (store(common)?, config(common, redirect)?);
+    config.scopes = login.and_then(|login| login.scope.as_deref()).map(Scopes::parse);
+    let issuer = common.issuer.clone();
+    Ok(move |server: &ResolvedHttp| {
+        let mut config = config.clone();
+        let id = server.oauth.as_ref().and_then(|oauth| oauth.client_id.as_deref());
+        if let (Some(issuer), Some(id), Some(secret)) = (&issuer, id, &server.client_secret)
+            && config.preregistrations.is_empty()
+        {
+            config = config.client_secret(issuer, id, secret.clone());
+        }
+        // A header of the configuration is another login.
+        let has_header = server.headers.contains_key("authorization");
+        (!has_header).then(|| Authorization::new(config).store(store.clone()))
     })
 }
 
@@ -265,18 +267,22 @@ pub(crate) fn state_folder(name: &str) -> Option<PathBuf> {
 
 fn print_event(event: &Event, browser: bool) {
     let mut screen = Screen::messages();
-    // Without this output the user cannot log in, and the page times out.
+    // If this fails, nothing can be done about it.
     let _ = match event {
-        Event::NeedsAuthorization(page) => {
-            if browser {
-                open(page);
-            }
-            ask_to_agree(&mut screen, page, browser)
-        }
+        Event::NeedsAuthorization(page) => return show_page(page, browser),
         Event::Tolerated(deviation) => screen.line(deviation.to_string()),
         Event::SaveFailed(why) => screen.line(format!("The tokens could not be stored: {why}")),
         _ => Ok(()),
     };
+}
+
+/// Prints a page, and opens it in a browser.
+pub(crate) fn show_page(page: &AuthorizationPage, browser: bool) {
+    if browser {
+        open(page);
+    }
+    // Without this output the user cannot log in, and the page times out.
+    let _ = ask_to_agree(&mut Screen::messages(), page, browser);
 }
 
 fn ask_to_agree(screen: &mut Screen, page: &AuthorizationPage, browser: bool) -> std::io::Result<()> {

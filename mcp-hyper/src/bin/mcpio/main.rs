@@ -103,7 +103,10 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
             serve::http(address, legacy_sse, &demands).await
         }
         Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),
-        Command::Login { url, login } => login::login(&url, &login, common, screen).await,
+        Command::Login { server, login, config } if config.is_used() => {
+            many::login::login(&config, common, &server, &login, screen).await
+        }
+        Command::Login { server, login, .. } => login::login(&server, &login, common, screen).await,
         Command::Logout { url } => login::logout(&url, common, screen).await,
         Command::Whoami { url } => login::whoami(&url, common, screen, json).await,
         Command::Tools { name, server } if server.config.is_used() => {

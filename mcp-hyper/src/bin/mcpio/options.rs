@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::many::options::{ApproveOptions, RequiredConfig, ServerOrConfig};
+use crate::many::options::{ApproveOptions, ConfigOptions, RequiredConfig, ServerOrConfig};
 
 /// A client for MCP servers, and a server to try other clients on.
 ///
@@ -260,11 +260,13 @@ pub(crate) enum Command {
     },
     /// Log in to a server at a URL; other commands then send the token
     Login {
-        /// The server's URL
-        #[arg(value_name = "URL")]
-        url: String,
+        /// The server's URL; with --config its name, and the login has the settings of its entry
+        #[arg(value_name = "URL|SERVER")]
+        server: String,
         #[command(flatten)]
         login: LoginOptions,
+        #[command(flatten)]
+        config: ConfigOptions,
     },
     /// Revoke the tokens of a server, and delete them
     Logout {

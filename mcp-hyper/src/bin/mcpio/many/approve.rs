@@ -49,6 +49,7 @@ pub(crate) async fn approve(
             common,
             configuration: &configuration,
             answers_requests: false,
+            login: None,
         };
         let started = configuration.only(&names);
         return session.run(started, async |host| approve_changes(host, &entries, screen).await).await;

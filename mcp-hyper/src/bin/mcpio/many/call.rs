@@ -38,7 +38,8 @@ pub(crate) async fn call(
         Some(server) => configuration.only(&[server]),
         None => config.clone(),
     };
-    let session = Session { options, common, configuration: &configuration, answers_requests: true };
+    let session =
+        Session { options, common, configuration: &configuration, answers_requests: true, login: None };
     session
         .run(started, async |host| {
             host.ready().await;
@@ -123,7 +124,7 @@ impl<'a> Target<'a> {
     }
 }
 
-fn unavailable(server: ServerReport, config: &Config, options: &ConfigOptions) -> CommandError {
+pub(super) fn unavailable(server: ServerReport, config: &Config, options: &ConfigOptions) -> CommandError {
     let entry = config.find(&server.name);
     let hint = entry.and_then(|entry| hints::for_status(options, entry, server.status));
     let kind = if server.status == Status::NeedsAuthorization { "unauthorized" } else { "connection" };

@@ -25,30 +25,24 @@ pub(super) fn approve_changes(options: &ConfigOptions, server: &str) -> String {
 pub(super) fn for_status(options: &ConfigOptions, entry: &ServerEntry, status: Status) -> Option<String> {
     match (status, &entry.spec().transport) {
         (Status::Unapproved, _) => Some(approve(options, entry.name())),
-        (Status::NeedsAuthorization, TransportSpec::Http(http)) => Some(login(http)),
+        (Status::NeedsAuthorization, TransportSpec::Http(http)) => Some(login(options, entry.name(), http)),
         _ => None,
     }
 }
 
-fn login(http: &HttpSpec) -> String {
+fn login(options: &ConfigOptions, server: &str, http: &HttpSpec) -> String {
     if http.headers.contains_key("authorization") {
         return "check the header \"authorization\" of the configuration: the server refuses it".to_owned();
     }
-    let words = || {
-        // A URL with references may have a secret in it, once they are resolved.
-        let url = quoted_word(&http.url.text()).filter(|_| http.url.is_literal())?;
-        let mut command = "mcpio login".to_owned();
-        if let Some(oauth) = &http.oauth {
-            if let Some(client) = &oauth.client_id {
-                command.push_str(&format!(" --client-id={}", quoted_word(client)?));
-            }
-            if !oauth.scopes.is_empty() {
-                command.push_str(&format!(" --scope={}", quoted_word(&oauth.scopes.join(" "))?));
-            }
-        }
-        Some(format!("{command} {url}"))
+    // A URL with references may have a secret in it, once they are resolved.
+    let is_plain = http.url.is_literal() && http.oauth.is_none();
+    let command = match quoted_word(&http.url.text()).filter(|_| is_plain) {
+        Some(url) => Some(format!("mcpio login {url}")),
+        None => quoted_options(options)
+            .zip(quoted_word(server).filter(|server| !server.starts_with('-')))
+            .map(|(files, server)| format!("mcpio login {files} {server}")),
     };
-    words().unwrap_or_else(|| "mcpio login URL".to_owned())
+    command.unwrap_or_else(|| "mcpio login --config FILE SERVER".to_owned())
 }
 
 /// What to do about a value that is missing.
@@ -86,11 +80,13 @@ mod tests {
         assert_eq!(hint(r#"{ "command": "x" }"#, Status::Unapproved), approval);
         let login = |text: &str| hint(text, Status::NeedsAuthorization);
         assert_eq!(login(r#"{ "url": "https://a.example/mcp" }"#), "mcpio login https://a.example/mcp");
-        assert_eq!(login(r#"{ "url": "https://a.example/${KEY}" }"#), "mcpio login URL");
-        assert_eq!(
-            login(r#"{ "url": "https://a.example/mcp", "oauth": { "scopes": ["a", "b"] } }"#),
-            "mcpio login --scope='a b' https://a.example/mcp"
-        );
+        let by_name = "mcpio login --config 'my servers.json' 'a b'";
+        for text in [
+            r#"{ "url": "https://a.example/${KEY}" }"#,
+            r#"{ "url": "https://a.example/mcp", "oauth": { "scopes": ["a", "b"] } }"#,
+        ] {
+            assert_eq!(login(text), by_name);
+        }
         let refused = login(r#"{ "url": "https://a.example/mcp", "headers": { "Authorization": "x" } }"#);
         assert!(refused.contains("the server refuses it"), "{refused}");
         assert_eq!(for_missing(&Lookup::Variable("TOKEN".into())), "export TOKEN=VALUE");

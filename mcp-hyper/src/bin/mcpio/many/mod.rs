@@ -4,6 +4,7 @@ pub(crate) mod approve;
 pub(crate) mod call;
 pub(crate) mod doctor;
 pub(crate) mod import;
+pub(crate) mod login;
 pub(crate) mod options;
 pub(crate) mod servers;
 pub(crate) mod tools;

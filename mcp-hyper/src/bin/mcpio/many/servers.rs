@@ -35,7 +35,8 @@ pub(crate) async fn servers(
 ) -> Result<(), CommandError> {
     let configuration = Configuration::read(options)?;
     let config = configuration.merged_with_messages()?;
-    let session = Session { options, common, configuration: &configuration, answers_requests: false };
+    let session =
+        Session { options, common, configuration: &configuration, answers_requests: false, login: None };
     session
         .run(config.clone(), async |host| {
             if watch {

@@ -17,7 +17,7 @@ use crate::connect;
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::login;
-use crate::options::CommonOptions;
+use crate::options::{CommonOptions, LoginOptions};
 use crate::server_requests;
 use crate::terminal::Screen;
 use crate::text::{BAD, styled};
@@ -33,6 +33,8 @@ pub(super) struct Session<'a> {
     pub(super) configuration: &'a Configuration,
     /// Whether the user answers requests of the servers.
     pub(super) answers_requests: bool,
+    /// The options of `mcpio login`.
+    pub(super) login: Option<&'a LoginOptions>,
 }
 
 impl Session<'_> {
@@ -64,7 +66,7 @@ impl Session<'_> {
     }
 
     async fn host_options(&self, config: Config) -> Result<HostOptions, CommandError> {
-        let Self { options, common, configuration, answers_requests } = *self;
+        let Self { options, common, configuration, answers_requests, login } = *self;
         check_options(common)?;
         let storage = state::storage(options)?;
         let approvals = state::approvals(&storage).await?;
@@ -83,12 +85,8 @@ impl Session<'_> {
             .project_folder(&configuration.folder)
             .lookups(look_up)
             .configure_clients(move |_, client| client.era_policy = era);
-        let stored = login::stored_authorizations(common)?;
-        host = host.authorization(move |_, server| {
-            // A header of the configuration is another login.
-            let has_own = server.headers.contains_key("authorization");
-            if has_own { None } else { stored(server.url.expose()) }
-        });
+        let authorize = login::authorizations(common, login)?;
+        host = host.authorization(move |_, server| authorize(server));
         if let Some(file) = &common.cacert {
             host = host.tls(trusted_certificates::tls_config(file)?);
         }

@@ -78,7 +78,8 @@ async fn with_tools(
 ) -> Result<(), CommandError> {
     let configuration = Configuration::read(options)?;
     let config = configuration.merged_with_messages()?;
-    let session = Session { options, common, configuration: &configuration, answers_requests: false };
+    let session =
+        Session { options, common, configuration: &configuration, answers_requests: false, login: None };
     session
         .run(config.clone(), async |host| {
             host.ready().await;
