@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::auth_testbed::{AuthTestbed, visit};
 use common::cli::{CommandOutput, output, program};
 use common::terminal::TerminalProgram;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -488,4 +489,24 @@ fn paths_of_hints_are_quoted() {
         "{}",
         ran.out
     );
+}
+
+#[test]
+fn login_without_a_browser_ends_with_the_url_that_the_user_pastes() {
+    let home = Home::new("paste");
+    let town = smol::block_on(AuthTestbed::new());
+    let file = home.servers("servers.json", json!({ "web": { "url": town.url() } }));
+    let lines: [&[&str]; 2] = [&["web", "--user-config", &file], &[&town.url()]];
+    for (number, line) in (0..).zip(lines) {
+        let tokens = home.path(&format!("tokens-{number}"));
+        let words = [&["login", "--no-browser", "--tokens", &tokens], line].concat();
+        let mut login = TerminalProgram::start(&mut home.command(&words));
+        login.answer("paste the URL", 1, "http://127.0.0.1/callback?code=code-1&state=other\n");
+        let shown = login.shown();
+        let page = shown.lines().find_map(|line| line.trim().strip_prefix("http://")).unwrap();
+        let left = smol::block_on(visit("GET", &format!("http://{page}")));
+        login.answer("paste the whole URL", 1, &format!("{}\n", left.location().unwrap()));
+        let ended = login.end();
+        assert!(ended.code == 0 && ended.out.contains("Logged in"), "{}{}", ended.out, ended.err);
+    }
 }

@@ -57,6 +57,11 @@ impl TerminalProgram {
         self.keyboard.write_all(typed.as_bytes()).unwrap();
     }
 
+    /// Everything that the terminal has shown.
+    pub fn shown(&self) -> String {
+        self.shown.lock().unwrap().clone()
+    }
+
     /// Waits for the end; the error output is everything that the terminal has shown.
     pub fn end(mut self) -> CommandOutput {
         let start = Instant::now();

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mcp_hyper::ClientOptions;
@@ -10,7 +11,8 @@ use mcp_hyper::auth::{
 };
 use mcp_proto::adapter::{Clock as _, SystemClock};
 use mcp_proto::auth::client::{
-    AuthConfig, AuthorizationPage, ClientCredentials, DpopKey, Event, Preregistration, TokenStatus,
+    AuthConfig, AuthorizationPage, ClientCredentials, DpopKey, Event, FinishError, Preregistration, Redirect,
+    TokenStatus,
 };
 use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, TokenKind, canonical_resource};
 use mcp_proto::host::config::ResolvedHttp;
@@ -20,6 +22,7 @@ use crate::connect;
 use crate::error::{CommandError, ErrorReport};
 use crate::interrupt;
 use crate::options::{CommonOptions, LoginOptions};
+use crate::server_requests::{TerminalPrompt, is_person_present};
 use crate::show;
 use crate::terminal::Screen;
 use crate::text::{GOOD, NAME, QUIET, Text, styled};
@@ -42,13 +45,23 @@ pub(crate) async fn login(
     let wanted = login.scope.as_deref().map(Scopes::parse);
     config.scopes.clone_from(&wanted);
     let browser = !login.no_browser;
-    let authorization = Authorization::new(config)
-        .store(store(common)?)
-        .redirects(redirects)
-        .on_event(move |event| print_event(event, browser));
+    let cell = Arc::new(OnceLock::<AuthHandle>::new());
+    let handle_of_page = cell.clone();
+    let authorization =
+        Authorization::new(config).store(store(common)?).redirects(redirects).on_event(move |event| {
+            let handle = handle_of_page.clone();
+            let finish = move |redirect: &str| {
+                let handle = handle.get().ok_or(FinishError::NoPage)?;
+                handle.finish(Redirect::parse(redirect))
+            };
+            print_event(event, browser, Box::new(finish));
+        });
     let options = connect::options(common)?.authorization(authorization);
     let (client, driver) = options.connect(url).map_err(|error| CommandError::Usage(error.to_string()))?;
     let handle = driver.auth();
+    if let Some(handle) = &handle {
+        cell.get_or_init(|| handle.clone());
+    }
     let driver = smol::spawn(async {
         // It ends together with the client.
         let _ = driver.await;
@@ -265,24 +278,42 @@ pub(crate) fn state_folder(name: &str) -> Option<PathBuf> {
     below.map(|below| below.join("mcpio").join(name))
 }
 
-fn print_event(event: &Event, browser: bool) {
+fn print_event(event: &Event, browser: bool, finish: Finish) {
     let mut screen = Screen::messages();
     // If this fails, nothing can be done about it.
     let _ = match event {
-        Event::NeedsAuthorization(page) => return show_page(page, browser),
+        Event::NeedsAuthorization(page) => return show_page(page, browser, finish),
         Event::Tolerated(deviation) => screen.line(deviation.to_string()),
         Event::SaveFailed(why) => screen.line(format!("The tokens could not be stored: {why}")),
         _ => Ok(()),
     };
 }
 
-/// Prints a page, and opens it in a browser.
-pub(crate) fn show_page(page: &AuthorizationPage, browser: bool) {
+/// Completes a login with the URL that its page has led to.
+type Finish = Box<dyn Fn(&str) -> Result<(), FinishError> + Send>;
+
+/// Prints a page, and opens it in a browser. Without a browser here, reads the URL that the page has led to.
+pub(crate) fn show_page(page: &AuthorizationPage, browser: bool, finish: Finish) {
     if browser {
         open(page);
     }
     // Without this output the user cannot log in, and the page times out.
     let _ = ask_to_agree(&mut Screen::messages(), page, browser);
+    if !browser && is_person_present() {
+        // The page may be completed otherwise: nothing waits for this thread.
+        smol::unblock(move || read_redirect(&mut TerminalPrompt::from_terminal(), finish)).detach();
+    }
+}
+
+/// Reads URLs until one completes the login.
+fn read_redirect(person: &mut TerminalPrompt<impl std::io::BufRead>, finish: Finish) {
+    person.print("If the browser is on another machine, it shows an error at the end: paste the URL of that page here.");
+    while let Ok(redirect) = person.ask("") {
+        match finish(&redirect) {
+            Err(error @ FinishError::StateMismatch) => person.print(format!("{error}: paste the whole URL.")),
+            _ => return,
+        }
+    }
 }
 
 fn ask_to_agree(screen: &mut Screen, page: &AuthorizationPage, browser: bool) -> std::io::Result<()> {

@@ -1,6 +1,6 @@
 //! `mcpio login` at a server of configuration files.
 
-use mcp_hyper::host::HostLoginError;
+use mcp_hyper::host::{HostLoginError, LoginPage};
 use mcp_proto::host::control::Status;
 
 use super::call::unavailable;
@@ -45,7 +45,11 @@ pub(crate) async fn login(
             {
                 return Err(unavailable(server, &config, options));
             }
-            let status = host.log_in(name, move |login| show_page(&login.page, browser)).await?;
+            let show = move |login: LoginPage| {
+                let page = login.page.clone();
+                show_page(&page, browser, Box::new(move |redirect| login.finish(redirect)));
+            };
+            let status = host.log_in(name, show).await?;
             print_status(name, status.as_ref(), screen)
         })
         .await
