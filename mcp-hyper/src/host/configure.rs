@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mcp_proto::host::config::{Config, Scope, ServerEntry, ServerId};
 use mcp_proto::host::control::ServerPolicy;
-use mcp_proto::host::tools::{CatalogueSnapshot, ItemKind, PinPolicy, ServerSettings, ToolFilter};
+use mcp_proto::host::tools::{CatalogueSnapshot, Freshness, ItemKind, PinPolicy, ServerSettings, ToolFilter};
 
 use super::events::HostEvent;
 use super::options::Settings;
@@ -63,6 +63,7 @@ pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, l
                 .map(|(id, entry)| {
                     let mut policy = ServerPolicy::new(entry, &settings.overrides);
                     policy.is_approved = entry.permit(&state.approvals).is_ok();
+                    policy.starts_to_list = catalogue.freshness(entry.name()) == Some(Freshness::Unlisted);
                     (*id, policy)
                 })
                 .collect();

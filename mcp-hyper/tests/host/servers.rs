@@ -2,7 +2,7 @@
 
 use std::io;
 
-use mcp_hyper::host::{CallError, Host, HostEvent};
+use mcp_hyper::host::{CallError, FileStorage, Host, HostEvent};
 use mcp_hyper::mcp_proto::host::control::{FailureKind, Repeat, Status};
 use serde_json::json;
 use smol::Task;
@@ -185,27 +185,49 @@ fn switched_off_server_ends_and_starts_again_when_switched_on() {
     });
 }
 
-/// Starts a host of one server, `lazy`, which is lazy.
+/// Starts a host of one server, `lazy`, which is lazy, and whose lists another host has stored.
 async fn start_lazy(folder: &Folder) -> (Host, Task<io::Result<()>>) {
     let mut lazy = folder.demo("lazy");
     lazy["lazy"] = json!(true);
-    let started = start(options(config(json!({ "lazy": lazy }))));
+    let options = || {
+        let storage = FileStorage::in_folder(folder.path().join("state"));
+        options(config(json!({ "lazy": lazy }))).storage(storage)
+    };
+    let (first, driver) = start(options());
+    first.ready().await;
+    assert_eq!(status(&first, "lazy"), Status::Connected, "{:?}", first.servers());
+    assert!(tool_names(&first).contains(&"mcp__lazy__echo".to_owned()));
+    first.close().await;
+    driver.await.unwrap();
+    let started = start(options());
     started.0.ready().await;
     started
 }
 
 #[test]
-fn lazy_server_starts_with_its_first_call() {
+fn lazy_server_starts_once_for_its_lists_then_with_its_first_call() {
     bounded(async {
         let folder = Folder::new();
         let (host, _driver) = start_lazy(&folder).await;
         assert_eq!(status(&host, "lazy"), Status::Idle);
-        assert_eq!(folder.processes("lazy").len(), 0);
-        let params = mcp_hyper::mcp_proto::schema::CallToolParams::new("echo")
-            .with_arguments(json!({ "text": "hello" }));
-        let echo = host.request::<mcp_hyper::mcp_proto::schema::CallTool>("lazy", params).await.unwrap();
-        assert_eq!(echo.text_content(), "hello");
         assert_eq!(folder.processes("lazy").len(), 1);
+        let echo = host.call_tool("mcp__lazy__echo", json!({ "text": "hello" })).await.unwrap();
+        assert_eq!(echo.text_content(), "hello");
+        assert_eq!(folder.processes("lazy").len(), 2);
+    });
+}
+
+#[test]
+fn lazy_server_that_does_not_list_its_tools_is_not_tried_again_before_a_call() {
+    bounded(async {
+        let folder = Folder::new();
+        let mut lazy = folder.script("lazy", "exit 3");
+        lazy["lazy"] = json!(true);
+        let (host, _driver) = start(options(config(json!({ "lazy": lazy }))));
+        host.ready().await;
+        let server = host.server("lazy").unwrap();
+        assert_eq!((server.status, server.next_attempt), (Status::Idle, None), "{server:?}");
+        assert!(server.failure.unwrap().reason.contains('3'));
     });
 }
 
@@ -214,9 +236,9 @@ fn held_lazy_server_starts_without_a_call() {
     bounded(async {
         let folder = Folder::new();
         let (host, _driver) = start_lazy(&folder).await;
+        assert_eq!(status(&host, "lazy"), Status::Idle);
         let hold = host.hold("lazy").unwrap();
         until_status(&host, "lazy", Status::Connected).await;
-        assert!(!tool_names(&host).is_empty());
         drop(hold);
         assert!(host.hold("none").is_err());
     });

@@ -132,6 +132,26 @@ fn lazy_server_starts_with_its_first_call_and_ends_when_unused() {
 }
 
 #[test]
+fn lazy_server_whose_lists_are_not_known_starts_once_without_a_call() {
+    let mut policy = local("a");
+    policy.lazy = Some(60 * SECOND);
+    policy.starts_to_list = true;
+    let mut host = Host::new([("lazy", policy)]);
+    let generation = host.connected("lazy");
+    host.advance(60 * SECOND);
+    assert_eq!(host.actions(), [Action::Disconnect { server: id("lazy"), generation }]);
+    host.ended("lazy", generation, None);
+    host.advance(3600 * SECOND);
+    assert_eq!((host.actions(), host.status("lazy")), (vec![], Status::Idle));
+
+    let mut host = Host::new([("failing", policy)]);
+    let generation = host.connect("failing");
+    host.ended("failing", generation, transient());
+    host.advance(3600 * SECOND);
+    assert_eq!((host.actions(), host.status("failing")), (vec![], Status::Idle));
+}
+
+#[test]
 fn held_lazy_server_starts_and_is_tried_again() {
     let mut policy = local("a");
     policy.lazy = Some(60 * SECOND);

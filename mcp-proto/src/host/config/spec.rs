@@ -26,7 +26,7 @@ pub struct ServerSpec {
     pub enabled: bool,
     /// Whether the application waits for this server when it starts. Default: no.
     pub required: bool,
-    /// Whether the server starts only with its first call. Default: no.
+    /// Whether the server starts only with its first call, once its lists of tools and others are known. Default: no.
     pub lazy: bool,
     /// Whether the tools are called without confirmation. Default: no.
     pub trusted: bool,

@@ -91,7 +91,7 @@ impl ControlPlane {
                 Status::Disabled
             } else if server.policy.approval.is_some() && !server.approved {
                 Status::Unapproved
-            } else if server.policy.lazy.is_some() {
+            } else if server.policy.starts_idle() {
                 Status::Idle
             } else {
                 Status::Starting

@@ -16,8 +16,9 @@
 //! # Starting
 //!
 //! All servers start at once. After [`ControlConfig::startup_gate`] the application goes on ([`Event::Ready`]) with
-//! those that are connected; only required ones are awaited longer. A lazy server starts with its first call.
-//! A server that needs approval starts once the user has given it.
+//! those that are connected; only required ones are awaited longer. A lazy server starts with its first call, but
+//! once before it if [its lists are not known](ServerPolicy::starts_to_list). A server that needs approval starts once
+//! the user has given it.
 //!
 //! # Outages
 //!

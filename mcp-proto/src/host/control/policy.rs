@@ -73,6 +73,9 @@ pub struct ServerPolicy {
     pub required: bool,
     /// `Some` starts it with its first call, and stops it once it was unused for this time; `Duration::MAX` never.
     pub lazy: Option<Duration>,
+    /// Whether the server starts once although it is lazy, because its lists are not known: without the names of its
+    /// tools nothing can call them. If that attempt fails, the next one is that of a call. Default: no.
+    pub starts_to_list: bool,
     /// How long a start may take, its lists of tools and others included; `Duration::MAX` is no limit. Default 30 s.
     pub start_timeout: Duration,
     /// How long a call may take, the wait for its server included; `Duration::MAX` is no limit. Default 30 s.
@@ -97,9 +100,15 @@ impl ServerPolicy {
             is_approved: false,
             required: spec.required,
             lazy: spec.lazy.then_some(Duration::from_secs(300)),
+            starts_to_list: false,
             start_timeout: timeouts.start.unwrap_or(Duration::MAX),
             call_timeout: timeouts.call.unwrap_or(Duration::MAX),
         }
+    }
+
+    /// Whether the server waits for its first call.
+    pub(super) fn starts_idle(&self) -> bool {
+        self.lazy.is_some() && !self.starts_to_list
     }
 }
 

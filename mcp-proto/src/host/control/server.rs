@@ -139,7 +139,7 @@ impl ControlPlane {
         } else if let Some(content) = server.policy.approval.filter(|_| !server.approved) {
             server.action = Some(self.actions.push(Action::AskApproval { server: id, content }));
             self.rest(now, id, Status::Unapproved);
-        } else if server.policy.lazy.is_some() && server.is_unused() {
+        } else if server.policy.starts_idle() && server.is_unused() {
             server.phase = Phase::Idle;
             self.set_status(now, id, Status::Idle);
         } else {
