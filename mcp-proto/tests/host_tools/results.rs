@@ -304,3 +304,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn content_for_the_user_alone_is_not_given_to_the_model() {
+    let text = |text: &str, audience: Value| json!({ "type": "text", "text": text, "annotations": { "audience": audience } });
+    let for_user = text("{\"a\":1}", json!(["user"]));
+    let image = json!({ "type": "image", "data": "AAAA", "mimeType": "image/png", "annotations": { "audience": ["user"] } });
+    let converted = content(json!({ "content": [
+        for_user, text("both", json!(["user", "assistant"])), text("any", json!([])), image,
+        text("model", json!(["assistant"])), { "type": "text", "text": "plain", "annotations": {} },
+    ], "structuredContent": { "a": 1 } }));
+    let note = host("2 parts of the content are for the user and left out here.");
+    // The text that repeats the structured content is not for the model.
+    assert_eq!(converted.parts, [server("both\nany\nmodel\nplain\n{\"a\":1}"), note]);
+    let kept: Vec<Value> =
+        converted.for_user.iter().map(|block| serde_json::to_value(block).unwrap()).collect();
+    assert_eq!(kept, [for_user.clone(), image]);
+
+    let converted = content(json!({ "content": [for_user], "isError": true }));
+    assert_eq!(
+        converted.to_text(),
+        "Tool error: [host] A part of the content is for the user and left out here."
+    );
+}

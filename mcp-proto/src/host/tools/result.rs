@@ -91,13 +91,17 @@ pub enum ModelPart {
 }
 
 /// Content for a model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ModelContent {
     /// The parts, in order.
     pub parts: Vec<ModelPart>,
     /// Whether the tool failed.
     pub is_error: bool,
+    /// Content that the server addresses to the user and not to the model
+    /// ([`audience`](crate::schema::Annotations::audience)), as the server sent it, outside of the limits. Show it to the
+    /// user; a note in the parts says that it exists.
+    pub for_user: Vec<ContentBlock>,
 }
 
 impl ModelContent {
@@ -152,7 +156,8 @@ fn describe(kind: &str, mime_type: &str, data: &str) -> String {
 /// 3. [`finish`](Self::finish) takes the path of each file, or why it could not be written, and returns the content.
 ///
 /// Nothing disappears silently: content of unknown kinds is shown as JSON, structured content if no text repeats it,
-/// links and resources with their URIs.
+/// links and resources with their URIs. Content for the user alone is [left to the caller](ModelContent::for_user), and a
+/// note says so.
 ///
 /// ```
 /// use mcp_proto::host::tools::{Conversion, ResultLimits};

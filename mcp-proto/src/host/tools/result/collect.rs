@@ -11,13 +11,31 @@ use super::{Author, Conversion, ModelContent, ModelPart, ResultLimits, describe,
 use crate::host::tools::digest::Digest;
 use crate::schema::{
     AudioContent, BlobResourceContents, ContentBlock, ImageContent, Json, ResourceContents, ResourceLink,
+    Role,
 };
 
-/// Whether a text block has the same JSON value, as the specification recommends for structured content.
+/// Whether the server addresses the block to the user and not to the model.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#annotations>
+fn is_for_user_only(block: &ContentBlock) -> bool {
+    let annotations = match block {
+        ContentBlock::Text(content) => &content.annotations,
+        ContentBlock::Image(image) => &image.annotations,
+        ContentBlock::Audio(audio) => &audio.annotations,
+        ContentBlock::ResourceLink(link) => &link.annotations,
+        ContentBlock::Resource(embedded) => &embedded.annotations,
+        ContentBlock::Unknown(_) => return false,
+    };
+    let audience = annotations.as_ref().and_then(|annotations| annotations.audience.as_deref());
+    audience.is_some_and(|roles| roles.contains(&Role::User) && !roles.contains(&Role::Assistant))
+}
+
+/// Whether a text block for the model has the same JSON value, as the specification recommends for structured content.
 pub(super) fn repeats(content: &[ContentBlock], structured: &Json) -> bool {
     let digest = Digest::of_json(structured.as_str());
     let first = structured.as_str().as_bytes().first();
-    let mut texts = content.iter().filter_map(ContentBlock::as_text).map(str::trim_ascii);
+    let shown = content.iter().filter(|block| !is_for_user_only(block));
+    let mut texts = shown.filter_map(ContentBlock::as_text).map(str::trim_ascii);
     texts.any(|text| text.as_bytes().first() == first && Digest::of_json(text) == digest)
 }
 
@@ -26,6 +44,7 @@ pub(super) struct Collector<'a> {
     limits: &'a mut ResultLimits,
     parts: Vec<ModelPart>,
     files: Vec<PendingFile>,
+    for_user: Vec<ContentBlock>,
 }
 
 /// Contents for a file.
@@ -38,7 +57,7 @@ struct PendingFile {
 
 impl<'a> Collector<'a> {
     pub(super) fn new(limits: &'a mut ResultLimits) -> Self {
-        Self { limits, parts: Vec::new(), files: Vec::new() }
+        Self { limits, parts: Vec::new(), files: Vec::new(), for_user: Vec::new() }
     }
 
     /// Adds text of the server, on a line of its own.
@@ -54,6 +73,7 @@ impl<'a> Collector<'a> {
 
     pub(super) fn push_block(&mut self, block: ContentBlock) {
         match block {
+            block if is_for_user_only(&block) => self.for_user.push(block),
             ContentBlock::Text(content) => self.push_text(&content.text),
             ContentBlock::Image(image) => self.push_image(image),
             ContentBlock::Audio(audio) => self.push_audio(audio),
@@ -134,13 +154,25 @@ impl<'a> Collector<'a> {
     /// Cuts the text to the limits.
     pub(super) fn finish(mut self, names: &mut FileNames, is_error: bool) -> Conversion {
         let mut conversion = Conversion {
-            content: ModelContent { parts: Vec::new(), is_error },
+            content: ModelContent {
+                parts: Vec::new(),
+                is_error,
+                for_user: core::mem::take(&mut self.for_user),
+            },
             spills: Vec::new(),
             notes: Vec::new(),
         };
+        let by_host = |text: String| ModelPart::Text { text, author: Author::Host };
+        let note = match conversion.content.for_user.len() {
+            0 => None,
+            1 => Some(by_host("A part of the content is for the user and left out here.".into())),
+            count => {
+                Some(by_host(format!("{count} parts of the content are for the user and left out here.")))
+            }
+        };
         if self.parts.is_empty() {
-            let text = "There is no content.".into();
-            conversion.content.parts.push(ModelPart::Text { text, author: Author::Host });
+            let nothing = || by_host("There is no content.".into());
+            conversion.content.parts.push(note.unwrap_or_else(nothing));
             return conversion;
         }
         let text_bytes = self.parts.iter().map(|part| match part {
@@ -155,6 +187,7 @@ impl<'a> Collector<'a> {
             }
             None => self.cut(&mut conversion, names),
         }
+        conversion.content.parts.extend(note);
         for file in self.files {
             let unsaved = file.contents.as_ref().err().copied();
             if let Ok(contents) = file.contents {
@@ -167,7 +200,8 @@ impl<'a> Collector<'a> {
 
     /// Shows the beginning and the end of the text, and sends the whole to a file. Images and audio follow.
     fn cut(&mut self, conversion: &mut Conversion, names: &mut FileNames) {
-        let whole = ModelContent { parts: core::mem::take(&mut self.parts), is_error: false };
+        let parts = core::mem::take(&mut self.parts);
+        let whole = ModelContent { parts, ..ModelContent::default() };
         let text = whole.joined();
         let head = prefix_of(&text, self.limits.head_bytes.min(self.limits.text_bytes));
         self.limits.text_bytes = self.limits.text_bytes.saturating_sub(head.len());
