@@ -22,17 +22,16 @@ pub(super) struct Document {
     pub(super) inputs: Vec<Value>,
     /// Zed's timeout for all servers.
     pub(super) timeout: Option<Value>,
+    /// Gemini's names of the only servers that are used.
+    pub(super) allowed: Option<Value>,
+    /// Gemini's names of servers that are not used, even if they are allowed.
+    pub(super) excluded: Option<Value>,
 }
 
 impl Document {
     /// Reads JSON with comments and trailing commas.
     pub(super) fn from_json(text: &str) -> Result<Self, ConfigErrorKind> {
-        serde_json::from_slice(&jsonc::to_json(text)).map_err(|error| {
-            // serde_json ends its message with the position, which is a field of its own here.
-            let message = error.to_string();
-            let what = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);
-            ConfigErrorKind::Syntax { line: error.line(), column: error.column(), message: what.into() }
-        })
+        serde_json::from_slice(&jsonc::to_json(text)).map_err(|error| syntax_error(&error))
     }
 
     pub(super) fn from_toml(text: &str) -> Result<Self, ConfigErrorKind> {
@@ -53,14 +52,24 @@ impl Document {
         }
     }
 
-    /// The table `mcp` of VS Code's settings, which has servers and inputs.
+    /// The table `mcp`: in VS Code's settings it has servers and inputs, in Gemini's the names of those that are used.
     fn add_settings(&mut self, settings: Table) {
         for (name, value) in settings {
-            if matches!(name.as_str(), "servers" | "inputs") {
-                self.add(&name, value);
+            match name.as_str() {
+                "servers" | "inputs" => self.add(&name, value),
+                "allowed" => self.allowed = Some(value),
+                "excluded" => self.excluded = Some(value),
+                _ => {}
             }
         }
     }
+}
+
+pub(super) fn syntax_error(error: &serde_json::Error) -> ConfigErrorKind {
+    // serde_json ends its message with the position, which is a field of its own here.
+    let message = error.to_string();
+    let what = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);
+    ConfigErrorKind::Syntax { line: error.line(), column: error.column(), message: what.into() }
 }
 
 /// The line and column, each from 1, of the character that follows this text.

@@ -43,6 +43,7 @@ mod known_files;
 mod lookup;
 mod members;
 mod merge;
+mod projects;
 mod read;
 mod resolve;
 mod spec;

@@ -85,11 +85,11 @@ impl ConfigFile {
         file
     }
 
-    fn new(source: Source) -> Self {
+    pub(super) fn new(source: Source) -> Self {
         Self { source: Arc::new(source), servers: Vec::new(), errors: Vec::new(), diagnostics: Vec::new() }
     }
 
-    fn error(&mut self, server: Option<&str>, kind: ConfigErrorKind) {
+    pub(super) fn error(&mut self, server: Option<&str>, kind: ConfigErrorKind) {
         self.errors.push(ConfigError { source: self.source.clone(), server: server.map(String::from), kind });
     }
 
@@ -100,7 +100,7 @@ impl ConfigFile {
         }
     }
 
-    fn read(&mut self, document: Document) {
+    pub(super) fn read(&mut self, document: Document) {
         if document.tables.is_empty() {
             self.diagnostic(None, DiagnosticKind::NoServers);
         }
@@ -120,6 +120,10 @@ impl ConfigFile {
             call_timeout: timeout.transpose().unwrap_or_else(|kind| {
                 self.error(None, kind);
                 None
+            }),
+            uses: ServerUses::new(document.allowed, document.excluded).unwrap_or_else(|kind| {
+                self.error(None, kind);
+                ServerUses::none()
             }),
         };
         let mut names = BTreeSet::new();
@@ -148,7 +152,8 @@ impl ConfigFile {
 
     fn read_entry(&mut self, context: &Context, name: String, entry: Value) {
         match context.spec(entry) {
-            Ok((spec, ignored)) => {
+            Ok((mut spec, ignored)) => {
+                spec.enabled &= context.uses.contain(&name);
                 for member in ignored {
                     self.diagnostic(Some(&name), DiagnosticKind::IgnoredMember(member));
                 }
@@ -159,7 +164,8 @@ impl ConfigFile {
     }
 }
 
-fn document(source: &Source, text: &[u8]) -> Result<Document, ConfigErrorKind> {
+/// The text of a file that is not too long.
+pub(super) fn decoded<'a>(source: &Source, text: &'a [u8]) -> Result<&'a str, ConfigErrorKind> {
     let most = source.scope.max_bytes();
     if text.len() > most {
         return Err(ConfigErrorKind::FileTooLarge(most));
@@ -168,7 +174,11 @@ fn document(source: &Source, text: &[u8]) -> Result<Document, ConfigErrorKind> {
         let (line, column) = position(text.get(..error.valid_up_to()).unwrap_or_default());
         ConfigErrorKind::Syntax { line, column, message: "the file is not UTF-8".into() }
     })?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+fn document(source: &Source, text: &[u8]) -> Result<Document, ConfigErrorKind> {
+    let text = decoded(source, text)?;
     let is_toml = source.path.rsplit_once('.').is_some_and(|(_, end)| end.eq_ignore_ascii_case("toml"));
     if is_toml || source.application == Application::Codex {
         Document::from_toml(text)
@@ -215,6 +225,31 @@ struct Context {
     inputs: BTreeMap<String, Arc<InputSpec>>,
     /// For servers without a timeout of their own.
     call_timeout: Option<Duration>,
+    uses: ServerUses,
+}
+
+/// Which servers of the file are used, by name. A list that is wrong lets none be used: it may be the one that matters.
+struct ServerUses {
+    allowed: Option<BTreeSet<String>>,
+    excluded: BTreeSet<String>,
+}
+
+impl ServerUses {
+    fn new(allowed: Option<Value>, excluded: Option<Value>) -> Result<Self, ConfigErrorKind> {
+        let names = |member, value| texts(member, value).map(BTreeSet::from_iter);
+        Ok(Self {
+            allowed: allowed.map(|value| names("mcp.allowed", value)).transpose()?,
+            excluded: excluded.map(|value| names("mcp.excluded", value)).transpose()?.unwrap_or_default(),
+        })
+    }
+
+    fn none() -> Self {
+        Self { allowed: Some(BTreeSet::new()), excluded: BTreeSet::new() }
+    }
+
+    fn contain(&self, server: &str) -> bool {
+        self.allowed.as_ref().is_none_or(|names| names.contains(server)) && !self.excluded.contains(server)
+    }
 }
 
 /// Members that some application knows and that mean nothing for a connection.

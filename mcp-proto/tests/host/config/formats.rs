@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use mcp_proto::host::config::{
-    Application, ConfigErrorKind, ConfigFile, DiagnosticKind, HttpTransport, Source,
+    Application, Config, ConfigErrorKind, ConfigFile, DiagnosticKind, HttpTransport, Source,
 };
 
 use super::{http, named, project, stdio, texts, user};
@@ -133,7 +133,71 @@ fn gemini_file_is_read() {
     assert_eq!(python.spec().tools.deny, ["unsafe"]);
     assert!(!stdio(python).env["KEY"].is_literal());
     assert!(stdio(python).env["PRICE"].is_literal());
-    assert_eq!(http(named(&file, "remote")).oauth.as_ref().unwrap().scopes, ["read"]);
+    let remote = named(&file, "remote");
+    assert_eq!(http(remote).oauth.as_ref().unwrap().scopes, ["read"]);
+    assert!(python.spec().enabled && !remote.spec().enabled, "only python is allowed");
+}
+
+#[test]
+fn gemini_file_names_the_servers_that_are_used() {
+    let enabled = |lists: &str| {
+        let servers = r#"{ "a": { "command": "a" }, "b": { "command": "b" }, "c": { "command": "c", "disabled": true } }"#;
+        let text = format!(r#"{{ "mcpServers": {servers}, "mcp": {lists} }}"#);
+        let file = user("/home/ann/.gemini/settings.json", &text);
+        let enabled = file.servers.iter().filter(|server| server.spec().enabled);
+        let names: Vec<String> = enabled.map(|server| server.name().to_owned()).collect();
+        (names.concat(), file.errors.iter().map(ToString::to_string).collect::<String>())
+    };
+    for (lists, names) in [
+        ("{}", "ab"),
+        (r#"{ "allowed": ["a", "c"] }"#, "a"),
+        (r#"{ "excluded": ["a"] }"#, "b"),
+        (r#"{ "allowed": ["a", "b"], "excluded": ["b", "d"] }"#, "a"),
+        (r#"{ "allowed": [] }"#, ""),
+    ] {
+        assert_eq!(enabled(lists), (names.to_owned(), String::new()), "{lists}");
+    }
+    // A wrong list could be the one that matters.
+    for (lists, member) in
+        [(r#"{ "excluded": "a" }"#, "mcp.excluded"), (r#"{ "allowed": [1] }"#, "mcp.allowed")]
+    {
+        let (names, errors) = enabled(lists);
+        assert!(names.is_empty() && errors.contains(member), "{names} {errors}");
+    }
+}
+
+#[test]
+fn claude_file_has_servers_for_single_projects() {
+    let text = r#"{
+        "mcpServers": { "both": { "command": "user" }, "user": { "command": "user" } },
+        "projects": {
+            "/work/other": { "mcpServers": { "other": { "command": "other" } } },
+            "/work/app": {
+                "history": [{ "display": "hello" }],
+                "mcpServers": { "both": { "command": "app" }, "broken": {} } // a comment
+            },
+            "C:\\work\\app": { "mcpServers": { "windows": { "command": "x" } } },
+            "/work/empty": {}
+        }
+    }"#;
+    let source = Source::user("/home/ann/.claude.json");
+    let read = |folder: &str| ConfigFile::parse_of_project(source.clone(), text.as_bytes(), folder);
+    let names = |file: &ConfigFile| -> Vec<String> {
+        file.servers.iter().map(|server| server.name().to_owned()).collect()
+    };
+    let app = read("/work/app/");
+    assert_eq!(names(&app), ["both"]);
+    assert_eq!(app.errors[0].server.as_deref(), Some("broken"));
+    assert_eq!(names(&read(r"C:\work\app")), ["windows"]);
+    for folder in ["/work/empty", "/work", "/work/app/src", ""] {
+        let file = read(folder);
+        assert!(file.servers.is_empty() && file.errors.is_empty() && file.diagnostics.is_empty(), "{folder}");
+    }
+    let config = Config::merge([app, ConfigFile::parse(source.clone(), text.as_bytes())]);
+    assert_eq!(stdio(config.find("both").unwrap()).command.text(), "app");
+    assert!(config.find("user").is_some() && config.find("other").is_none());
+    let broken = ConfigFile::parse_of_project(source, b"{\n  \"projects\": [] }", "/work/app");
+    assert!(broken.errors[0].to_string().contains("line 2"), "{:?}", broken.errors);
 }
 
 #[test]
