@@ -275,6 +275,13 @@ fn files_of_known_applications_are_the_users_own() {
     let theirs = home.servers("project/.mcp.json", json!({ "mine": home.demo("shadow") }));
     let shown = home.json(&["servers", "--config", &theirs, "--config", &file]);
     assert_eq!((names(&shown["servers"], "scope"), home.processes("shadow").len()), (vec!["user"], 0));
+    // A file of Claude has servers of the user for single projects.
+    let servers = |name: &str| json!({ "mcpServers": { name: home.demo(name) } });
+    let (here, elsewhere) = (home.path("project"), home.path("elsewhere"));
+    let projects = json!({ "projects": { here: servers("here"), elsewhere: servers("elsewhere") } });
+    let shown = home.json(&["servers", "--config", &home.write(".claude.json", &projects)]);
+    let fields = ["server", "status", "scope"].map(|field| names(&shown["servers"], field).concat());
+    assert_eq!(fields, ["here", "connected", "user"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use mcp_proto::host::config::{
-    Config, ConfigFile, Folders, PROJECT_FILE_BYTES, Scope, Source, USER_FILE_BYTES,
+    Application, Config, ConfigFile, Folders, PROJECT_FILE_BYTES, Scope, Source, USER_FILE_BYTES,
 };
 
 use super::options::ConfigOptions;
@@ -33,10 +33,10 @@ impl Configuration {
     /// If a path is not UTF-8, or the files belong to several projects.
     pub(super) fn read(options: &ConfigOptions) -> Result<Self, CommandError> {
         let known = known_user_files();
-        let mut files = Vec::new();
+        let mut sources = Vec::new();
         let mut folder: Option<PathBuf> = None;
         for path in &options.user_files {
-            files.push(read_file(Source::user(absolute(path)?), path));
+            sources.push((Source::user(absolute(path)?), path));
         }
         for path in &options.files {
             let source = match known_source(&known, path) {
@@ -50,11 +50,12 @@ impl Configuration {
                     _ => folder = Some(project),
                 }
             }
-            files.push(read_file(source, path));
+            sources.push((source, path));
         }
         let folder = folder.map_or_else(env::current_dir, Ok);
         let folder =
             folder.map_err(|error| CommandError::Usage(format!("the working directory: {error}")))?;
+        let files = sources.into_iter().flat_map(|(source, path)| read_file(source, path, &folder)).collect();
         Ok(Self { files, folder })
     }
 
@@ -152,10 +153,19 @@ fn project_folder(file: &Path) -> PathBuf {
     folder.to_owned()
 }
 
-fn read_file(source: Source, path: &Path) -> ConfigFile {
-    match content(&source, path) {
-        Ok(text) => ConfigFile::parse(source, &text),
-        Err(error) => ConfigFile::unreadable(source, error.to_string()),
+/// Reads a file, and before it what a file of the user has for the project in this folder.
+fn read_file(source: Source, path: &Path, folder: &Path) -> Vec<ConfigFile> {
+    let text = match content(&source, path) {
+        Ok(text) => text,
+        Err(error) => return vec![ConfigFile::unreadable(source, error.to_string())],
+    };
+    let file = ConfigFile::parse(source.clone(), &text);
+    // The error of a file that is no JSON is not repeated.
+    let is_read = file.errors.iter().all(|error| error.server.is_some());
+    let is_of_claude = source.scope == Scope::User && source.application == Application::ClaudeCode;
+    match folder.to_str().filter(|_| is_of_claude && is_read) {
+        Some(folder) => vec![ConfigFile::parse_of_project(source, &text, folder), file],
+        None => vec![file],
     }
 }
 
