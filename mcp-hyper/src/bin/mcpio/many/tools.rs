@@ -29,13 +29,13 @@ pub(crate) async fn tools(
 ) -> Result<(), CommandError> {
     with_tools(options, common, async |host, config| {
         let tools = host.tools();
-        let Some(name) = name else { return Ok(list(&tools, screen, common.json)?) };
+        let Some(name) = name else { return list(&tools, screen, common.json) };
         if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
             return describe(tool, screen, common.json);
         }
         if config.find(name).is_some() {
             let of_server: Vec<_> = tools.into_iter().filter(|tool| tool.server == name).collect();
-            return Ok(list(&of_server, screen, common.json)?);
+            return list(&of_server, screen, common.json);
         }
         let known = tools.iter().map(|tool| tool.name.as_str());
         let suggested = suggestions::suggest(name, known);
@@ -65,7 +65,7 @@ pub(crate) async fn search(
             screen.line("No tool matches. Try other words, or fewer.")?;
             return Ok(());
         }
-        Ok(list(&found, screen, common.json)?)
+        list(&found, screen, common.json)
     })
     .await
 }
