@@ -186,7 +186,7 @@ impl AuthHandle {
                 status.scopes.as_ref().is_some_and(|granted| granted.contains_all(wanted))
             })
         };
-        // The user may have granted fewer scopes, and would again.
+        // The user may have granted fewer scopes: another page would change nothing.
         if let Some(status) = status.filter(|status| is_new || covers(status)) {
             return Ok(Some(status));
         }

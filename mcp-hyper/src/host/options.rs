@@ -260,7 +260,7 @@ impl HostOptions {
 
     /// Makes the authorization of a server at a URL, for each connection and each [login](Host::log_in). Where it returns
     /// `None`, or without it, a server that requires a login gets the status
-    /// [`NeedsAuthorization`](mcp_proto::host::control::Status::NeedsAuthorization) and nobody can log in.
+    /// [`NeedsAuthorization`](mcp_proto::host::control::Status::NeedsAuthorization), and the host cannot log in.
     ///
     /// Give all authorizations the same [store](crate::auth::Authorization::store), through which connections get the
     /// tokens of logins, and no [`on_event`](crate::auth::Authorization::on_event): connections open no pages. The host

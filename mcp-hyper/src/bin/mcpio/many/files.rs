@@ -153,7 +153,7 @@ fn project_folder(file: &Path) -> PathBuf {
     folder.to_owned()
 }
 
-/// Reads a file, and before it what a file of the user has for the project in this folder.
+/// Reads a file. The user's file of Claude Code counts as two: its servers for the project in this folder, then the others.
 fn read_file(source: Source, path: &Path, folder: &Path) -> Vec<ConfigFile> {
     let text = match content(&source, path) {
         Ok(text) => text,
