@@ -182,6 +182,7 @@ fn hundred_faulty_servers_are_all_connected_once_their_faults_stop() {
         let policy = |n: usize| {
             let mut policy = if n.is_multiple_of(2) { local("a") } else { remote("a") };
             policy.lazy = n.is_multiple_of(5).then_some(60 * SECOND);
+            policy.starts_to_list = n.is_multiple_of(10);
             policy
         };
         let policies: Vec<_> = names.iter().enumerate().map(|(n, &name)| (name, policy(n))).collect();
