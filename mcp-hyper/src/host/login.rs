@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 
 use futures_lite::future::or;
 use http::Uri;
-use mcp_proto::auth::Scopes;
 use mcp_proto::auth::client::{
-    AuthorizationPage, Event, FinishError, Preregistration, Redirect, TokenStatus,
+    AuthorizationPage, ClientCredentials, Event, FinishError, Preregistration, Redirect, TokenStatus,
 };
+use mcp_proto::auth::{Scopes, Secret};
 use mcp_proto::front::Error;
-use mcp_proto::host::config::{ResolvedHttp, ResolvedSpec, ServerEntry};
+use mcp_proto::host::config::{OauthSpec, ResolvedHttp, ResolvedSpec, ServerEntry};
 use mcp_proto::host::control::Failure;
 
 use super::Host;
@@ -193,13 +193,23 @@ impl Settings {
         if config.resource.is_none() {
             config.resource.clone_from(&oauth.resource);
         }
-        if let Some(id) = &oauth.client_id
-            && server.client_secret.is_none()
-            && config.preregistrations.is_empty()
-        {
-            config.preregistrations.push(Preregistration::public(id));
+        if config.preregistrations.is_empty() {
+            config.preregistrations.extend(registration(oauth, server.client_secret.clone()));
         }
         Some(authorization)
+    }
+}
+
+/// The client of an entry. One with a secret is used only if its issuer is known: the server could name another one.
+fn registration(oauth: &OauthSpec, secret: Option<Secret>) -> Option<Preregistration> {
+    let id = oauth.client_id.as_ref()?;
+    match (&oauth.issuer, secret) {
+        (Some(issuer), Some(secret)) => {
+            Some(Preregistration::for_issuer(issuer, ClientCredentials::with_secret(id, secret)))
+        }
+        (Some(issuer), None) => Some(Preregistration::for_issuer(issuer, ClientCredentials::new(id))),
+        (None, Some(_)) => None,
+        (None, None) => Some(Preregistration::public(id)),
     }
 }
 
@@ -208,7 +218,7 @@ fn with_redirects(mut authorization: Authorization, server: &ResolvedHttp) -> Re
     let config = &mut authorization.config;
     if server.client_secret.is_some() && config.preregistrations.is_empty() {
         return Err(failure::permanent(
-            "the configuration has a client secret and does not say which authorization server issued it",
+            "the client secret of the configuration needs the client id and the issuer: write \"clientId\" and \"issuer\" beside it",
         ));
     }
     let uri = config.redirect_uri.parse::<Uri>().ok();

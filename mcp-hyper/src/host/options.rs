@@ -138,7 +138,8 @@ impl HostOptions {
     }
 
     /// Remembers approvals, pins, lists and eras in this storage. Lists of an earlier run stand in for a server until it
-    /// sends its own; those older than a week do not. Default: none, so that nothing is remembered.
+    /// sends its own; those older than a week do not. Default: none, so that nothing is remembered; then a lazy server
+    /// starts once in each run, for its lists.
     ///
     /// ```
     /// use mcp_hyper::host::{FileStorage, HostOptions};
@@ -265,8 +266,8 @@ impl HostOptions {
     /// Give all authorizations the same [store](crate::auth::Authorization::store), through which connections get the
     /// tokens of logins, and no [`on_event`](crate::auth::Authorization::on_event): connections open no pages. The host
     /// adds the entry's settings of the login where the [configuration](crate::auth::AuthConfig) has none: scopes,
-    /// resource, and the client id. A client secret is not added, as entries do not say whose it is:
-    /// [`AuthConfig::client_secret`](crate::auth::AuthConfig::client_secret) binds it to its issuer.
+    /// resource, and the client id with its issuer. A client secret is added only if the entry names its issuer: without
+    /// one, a server could name an authorization server that receives it.
     ///
     /// ```
     /// use mcp_hyper::auth::{AuthConfig, Authorization, FileStore};

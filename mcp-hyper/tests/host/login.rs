@@ -88,7 +88,9 @@ fn login_has_the_settings_of_the_entry() {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             free.local_addr().unwrap().port()
         };
-        let oauth = json!({ "clientId": "my-client", "scopes": ["read", "write"], "callbackPort": port });
+        let oauth = json!({
+            "clientId": "my-client", "issuer": testbed.base(), "scopes": ["read", "write"], "callbackPort": port,
+        });
         let (host, _driver) = start_with(json!({ "url": testbed.url(), "oauth": oauth })).await;
         let (login, pages) = log_in(&host);
         let page = pages.recv().await.unwrap();
@@ -100,6 +102,15 @@ fn login_has_the_settings_of_the_entry() {
         login.await.unwrap();
         assert!(pages.is_empty() && testbed.requests_to("/register").is_empty());
         assert_eq!(testbed.requests_to("/token")[0].form("client_id").unwrap(), "my-client");
+
+        // Another authorization server than that of the entry learns nothing of the client.
+        let oauth =
+            json!({ "clientId": "my-client", "clientSecret": "marker", "issuer": "https://login.example" });
+        let (host, _driver) = start_with(json!({ "url": testbed.url(), "oauth": oauth })).await;
+        let (login, pages) = log_in(&host);
+        let error = login.await.unwrap_err();
+        assert!(matches!(error, HostLoginError::Connection(_)) && pages.is_empty(), "{error:?}");
+        assert_eq!(testbed.requests_to("/token").len(), 1);
     });
 }
 
@@ -149,6 +160,8 @@ fn login_that_cannot_start_says_why() {
         let folder = Folder::new();
         let servers = json!({
             "program": folder.demo("program"),
+            "issuer": { "url": "http://127.0.0.1:1/mcp",
+                        "oauth": { "clientId": "me", "clientSecret": "marker", "issuer": "nowhere" } },
             "secret": { "url": "http://127.0.0.1:1/mcp", "oauth": { "clientId": "me", "clientSecret": "marker" } },
             "variable": { "url": "http://127.0.0.1:1/${MCP_HOST_TEST_UNSET}" },
         });
@@ -156,7 +169,9 @@ fn login_that_cannot_start_says_why() {
         let fails = async |host: &Host, name: &str| host.log_in(name, |_| ()).await.unwrap_err();
         assert!(matches!(fails(&host, "other").await, HostLoginError::UnknownServer));
         assert!(matches!(fails(&host, "program").await, HostLoginError::NoAuthorization));
-        for (name, reason) in [("secret", "client secret"), ("variable", "MCP_HOST_TEST_UNSET")] {
+        for (name, reason) in
+            [("secret", "client secret"), ("issuer", "issuer"), ("variable", "MCP_HOST_TEST_UNSET")]
+        {
             let error = fails(&host, name).await;
             assert!(matches!(error, HostLoginError::NotStarted(_)), "{error:?}");
             assert!(error.to_string().contains(reason) && !error.to_string().contains("marker"), "{error}");

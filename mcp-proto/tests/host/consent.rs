@@ -72,7 +72,8 @@ fn request_shows_a_connection() {
         PATH,
         r#"{ "type": "sse", "url": "http://user@xn--e-0ga.example/${env:TEAM}",
              "headers": { "Authorization": "Bearer ${env:GITHUB_TOKEN}" },
-             "oauth": { "clientId": "app", "clientSecret": "s3cret", "scopes": ["mail"], "callbackPort": 8080 } }"#,
+             "oauth": { "clientId": "app", "clientSecret": "s3cret", "scopes": ["mail"], "callbackPort": 8080,
+                        "issuer": "https://login.example" } }"#,
     );
     let shown = server.permit(&Approvals::new()).unwrap_err().to_string();
     for line in [
@@ -80,6 +81,7 @@ fn request_shows_a_connection() {
         "sends the header: authorization",
         "logs in as the client: app",
         "logs in with: a secret of its own",
+        "logs in at: https://login.example",
         "asks for the scope: mail",
         "receives the login on port: 8080",
         "reads the variable: GITHUB_TOKEN",

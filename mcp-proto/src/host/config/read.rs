@@ -451,6 +451,7 @@ fn oauth(members: &mut Members) -> Result<Option<OauthSpec>, ConfigErrorKind> {
     Ok(Some(OauthSpec {
         client_id: table.text(&["clientId", "client_id"])?,
         client_secret: table.template(&["clientSecret", "client_secret"])?,
+        issuer: table.text(&["issuer"])?,
         scopes: scopes.unwrap_or_default(),
         resource: match resource {
             Some(resource) => Some(resource),

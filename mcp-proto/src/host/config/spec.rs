@@ -238,6 +238,8 @@ pub struct OauthSpec {
     pub client_id: Option<String>,
     /// The secret of that client.
     pub client_secret: Option<Template>,
+    /// The authorization server that the client was registered at; its id and its secret are sent to no other.
+    pub issuer: Option<String>,
     /// The scopes to ask for.
     pub scopes: Vec<String>,
     /// The resource parameter, if it is not the URL.
@@ -253,6 +255,11 @@ impl OauthSpec {
         digester.set(&self.scopes);
         digester.option(self.resource.as_deref(), Digester::text);
         digester.option(self.callback_port, |digester, port| digester.number(port.into()));
+        // Only if there is one: entries without it have the fingerprints that approvals were stored with.
+        if let Some(issuer) = &self.issuer {
+            digester.text("issuer");
+            digester.text(issuer);
+        }
     }
 }
 

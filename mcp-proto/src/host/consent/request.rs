@@ -134,6 +134,9 @@ impl Lines {
         if oauth.client_secret.is_some() {
             self.add("logs in with", "a secret of its own");
         }
+        if let Some(issuer) = &oauth.issuer {
+            self.add("logs in at", issuer);
+        }
         self.add_all("asks for the scope", &oauth.scopes);
         if let Some(resource) = &oauth.resource {
             self.add("logs in for the resource", resource);

@@ -112,6 +112,7 @@ fn every_change_of_a_member_changes_the_meaning() {
         r#"{ "url": "https://a.example", "oauth": { "scope": "b" } }"#,
         r#"{ "url": "https://a.example", "oauth": { "resource": "b" } }"#,
         r#"{ "url": "https://a.example", "oauth": { "callbackPort": 1 } }"#,
+        r#"{ "url": "https://a.example", "oauth": { "issuer": "https://a.example" } }"#,
     ];
     let entries: Vec<ServerEntry> = program.into_iter().map(entry).collect();
     for (index, first) in entries.iter().enumerate() {

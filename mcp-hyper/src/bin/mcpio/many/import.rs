@@ -162,6 +162,7 @@ fn oauth_json(oauth: &OauthSpec) -> Value {
     set("clientSecret", oauth.client_secret.as_ref().map(text).map(Value::from));
     set("scopes", Some(oauth.scopes.clone().into()).filter(|_| !oauth.scopes.is_empty()));
     set("resource", oauth.resource.clone().map(Value::from));
+    set("issuer", oauth.issuer.clone().map(Value::from));
     set("callbackPort", oauth.callback_port.map(Value::from));
     Value::Object(members)
 }
