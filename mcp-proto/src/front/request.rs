@@ -15,7 +15,7 @@ use super::request_slots::{FollowKind, RequestLink};
 use crate::peer::{
     CacheMode, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
 };
-use crate::schema::{LoggingLevel, Meta, Method, ProgressParams};
+use crate::schema::{LoggingLevel, Meta, Method, ProgressParams, TraceContext};
 
 /// A request that is sent when it is first polled, and cancelled on the wire when it is dropped before its answer.
 ///
@@ -108,9 +108,31 @@ impl<M: Method> Request<M> {
         self.with(|options| options.cache = cache)
     }
 
-    /// Adds `_meta` entries to the request.
+    /// Sets the `_meta` entries of the request.
     pub fn meta(self, meta: Meta) -> Self {
         self.with(|options| options.meta = meta)
+    }
+
+    /// Sets the trace context of the request, as `traceparent` and `tracestate` in its `_meta`. Nothing changes without
+    /// one. It follows [`meta`](Self::meta), which replaces all entries.
+    ///
+    /// A handler that calls another server passes on the trace of its own request, which nothing does by itself:
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Client, Error};
+    /// # #[cfg(feature = "server")]
+    /// async fn forecast(cx: mcp_proto::front::Context, upstream: Client) -> Result<String, Error> {
+    ///     let call = upstream.call_tool("forecast", serde_json::json!({ "city": "Bern" }));
+    ///     Ok(call.trace_context(cx.trace_context()).await?.text_content())
+    /// }
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
+    pub fn trace_context(self, context: impl Into<Option<TraceContext>>) -> Self {
+        match context.into() {
+            Some(context) => self.with(|options| options.meta.set_trace_context(&context)),
+            None => self,
+        }
     }
 
     /// Sets the reaction to input requests of the server.

@@ -9,12 +9,19 @@ use super::meta::{BAGGAGE, Meta, TRACEPARENT, TRACESTATE};
 
 /// Maximum number of members of a `tracestate`.
 const STATE_MEMBERS: usize = 32;
+/// Maximum length of a `tracestate` in bytes: what programs propagate at least, by W3C Trace Context.
+const STATE_BYTES: usize = 512;
+/// Maximum length of a `traceparent` in bytes. That of version `00` has 55.
+const PARENT_BYTES: usize = 256;
 /// Maximum number of members of a `baggage`.
 const BAGGAGE_MEMBERS: usize = 180;
 /// Maximum length of a `baggage` in bytes.
 const BAGGAGE_BYTES: usize = 8192;
 
-/// Position of a request in a distributed trace, as in W3C Trace Context.
+/// Position of a request in a distributed trace, as in W3C Trace Context: at most 768 bytes.
+///
+/// A received context is a claim of the peer. Its [`is_sampled`](Self::is_sampled) in particular must not decide what is
+/// recorded: a peer could switch recording on for all of its requests, or off.
 ///
 /// ```
 /// use mcp_proto::schema::{Meta, TraceContext};
@@ -38,19 +45,19 @@ impl TraceContext {
     /// Creates the context from the value of a `traceparent`.
     ///
     /// # Errors
-    /// If the value breaks the rules of W3C Trace Context.
+    /// If the value breaks the rules of W3C Trace Context, or has more than 256 bytes.
     pub fn new(traceparent: impl Into<String>) -> Result<Self, TraceError> {
         let parent = traceparent.into();
-        if is_traceparent(&parent) { Ok(Self { parent, state: None }) } else { Err(TraceError::Parent) }
+        if parent.len() <= PARENT_BYTES && is_traceparent(&parent) { Ok(Self { parent, state: None }) } else { Err(TraceError::Parent) }
     }
 
     /// Adds the value of a `tracestate`: data of the tracing systems involved.
     ///
     /// # Errors
-    /// If the value breaks the rules of W3C Trace Context.
+    /// If the value breaks the rules of W3C Trace Context, or has more than 512 bytes.
     pub fn with_state(self, tracestate: impl Into<String>) -> Result<Self, TraceError> {
         let state = tracestate.into();
-        if is_tracestate(&state) { Ok(Self { state: Some(state), ..self }) } else { Err(TraceError::State) }
+        if state.len() <= STATE_BYTES && is_tracestate(&state) { Ok(Self { state: Some(state), ..self }) } else { Err(TraceError::State) }
     }
 
     /// The value of `traceparent`.
@@ -73,7 +80,7 @@ impl TraceContext {
         self.part(2)
     }
 
-    /// Whether the sender of the request records the trace.
+    /// Whether the sender of the request says that it records the trace.
     pub fn is_sampled(&self) -> bool {
         u8::from_str_radix(self.part(3), 16).is_ok_and(|flags| flags & 1 == 1)
     }
@@ -84,7 +91,8 @@ impl TraceContext {
 }
 
 impl Meta {
-    /// Trace context of the request. A value that breaks the rules of W3C Trace Context counts as absent.
+    /// Trace context of the request. A value that breaks the rules of W3C Trace Context, or that is too long, counts as
+    /// absent.
     pub fn trace_context(&self) -> Option<TraceContext> {
         let context = TraceContext::new(self.text(TRACEPARENT)?).ok()?;
         match self.text(TRACESTATE).map(|state| context.clone().with_state(state)) {

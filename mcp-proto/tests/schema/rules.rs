@@ -61,6 +61,23 @@ fn tracestate_has_at_most_32_distinct_members() {
 
 /// C1.21
 #[test]
+fn trace_context_is_bounded() {
+    let parent = |length: usize| format!("01{}-{}", &PARENT[2..], "x".repeat(length - PARENT.len() - 1));
+    assert!(TraceContext::new(parent(256)).is_ok());
+    assert_eq!(TraceContext::new(parent(257)), Err(TraceError::Parent));
+    let with = |state: &str| TraceContext::new(PARENT).unwrap().with_state(state);
+    let state = format!("a={},b={}", "x".repeat(254), "x".repeat(253));
+    assert_eq!(state.len(), 512);
+    assert_eq!(with(&state).unwrap().tracestate(), Some(&*state));
+    let long = format!("{state}x");
+    assert_eq!(with(&long), Err(TraceError::State));
+    // A peer's state that is too long is left out.
+    let meta: Meta = serde_json::from_value(json!({"traceparent": PARENT, "tracestate": long})).unwrap();
+    assert_eq!(meta.trace_context(), Some(TraceContext::new(PARENT).unwrap()));
+}
+
+/// C1.21
+#[test]
 fn baggage_must_follow_w3c_baggage() {
     let mut own = Meta::new();
     for good in ["userId=alice", "a=1,b = 2 ; p; q=3", "a=%C3%BC", "a="] {

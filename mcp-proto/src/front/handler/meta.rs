@@ -1,7 +1,7 @@
 //! The metadata of a request.
 
 use super::context::Context;
-use crate::schema::Meta;
+use crate::schema::{Meta, TraceContext};
 
 impl<S> Context<S> {
     /// The `_meta` of the request, in either era: the protocol's own keys and those of applications. It is empty if the
@@ -24,5 +24,14 @@ impl<S> Context<S> {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
     pub fn meta(&self) -> &Meta {
         self.inbound_request().state.meta()
+    }
+
+    /// The client's trace context, if the request has a valid one: data that the client claims, whose flags must decide
+    /// nothing. To pass it on to another server, give it to
+    /// [`Request::trace_context`](crate::front::Request::trace_context).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        self.meta().trace_context()
     }
 }
