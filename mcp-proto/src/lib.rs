@@ -84,6 +84,7 @@
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
 //! | `schemars` | no | input schemas of typed tool handlers, derived from their argument types |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
+//! | `tracing` | no | `front::trace`: a span for each request, for the subscribers of the crate `tracing` |
 //! | `testing` | no | `testing`: a router and a client, or two machines, on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |
 //!

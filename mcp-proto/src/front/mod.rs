@@ -72,7 +72,7 @@
 //! Each module imports only those above it; within a module, no two files import each other.
 //!
 //! - small files that both roles share: `attachments`, `error`, `custom`, `clock`, `entropy`, `signal`, `queue`, `events`,
-//!   `shared`, `request`, `request_slots`, `running_handlers`, `handler_error`
+//!   `shared`, `trace`, `request`, `request_slots`, `running_handlers`, `handler_error`
 //! - `handler`: what handlers take, request of the client and return
 //! - `params`, `reply`, `mode`, `notification_handlers`: decoded parameters, and type-erased handlers and answers, of both
 //!   roles
@@ -122,6 +122,11 @@ mod request_slots;
 mod running_handlers;
 mod shared;
 mod signal;
+#[cfg(feature = "tracing")]
+pub mod trace;
+#[cfg(not(feature = "tracing"))]
+#[path = "no_trace.rs"]
+mod trace;
 
 #[cfg(feature = "client")]
 pub(crate) mod client;

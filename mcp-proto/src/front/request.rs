@@ -12,10 +12,11 @@ use core::time::Duration;
 use super::Error;
 use super::outputs::{CalledTool, check_result};
 use super::request_slots::{FollowKind, RequestLink};
+use super::trace::{RequestSpan, SpanEnd};
 use crate::peer::{
     CacheMode, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
 };
-use crate::schema::{LoggingLevel, Meta, Method, ProgressParams, TraceContext};
+use crate::schema::{Era, LoggingLevel, Meta, Method, ProgressParams, TraceContext};
 
 /// A request that is sent when it is first polled, and cancelled on the wire when it is dropped before its answer.
 ///
@@ -253,18 +254,22 @@ pub struct Call<M: Method> {
     finished: bool,
     /// The length of the result in bytes, once it has arrived.
     received: usize,
+    span: RequestSpan,
     method: PhantomData<fn() -> M>,
 }
 
 impl<M: Method> Call<M> {
     fn start(draft: Draft<M>, follow: FollowKind) -> Result<Self, Error> {
-        let Draft { link, name, params, options } = draft;
+        let Draft { link, name, params, mut options } = draft;
         let params = params?;
+        let mut span =
+            RequestSpan::of_call::<M>(name.as_deref(), &params, || link.revision(), &mut options);
         let request = match &name {
             Some(name) => OutgoingRequest::by_name::<M>(name, &params, options),
             None => OutgoingRequest::new::<M>(&params, options),
         };
-        let id = link.send(request, follow)?;
+        let id = link.send(request, follow).inspect_err(|_| span.resolve_unsent())?;
+        span.record_id(id);
         Ok(Self {
             link,
             id,
@@ -272,6 +277,7 @@ impl<M: Method> Call<M> {
             by_name: name.is_some(),
             finished: false,
             received: 0,
+            span,
             method: PhantomData,
         })
     }
@@ -279,7 +285,8 @@ impl<M: Method> Call<M> {
     /// Follows a request with this id, whose result is checked like that of `called`.
     pub(super) fn from_id(link: Arc<dyn RequestLink>, id: RequestId, called: &CalledTool) -> Self {
         let tool = called.clone();
-        Self { link, id, tool, by_name: false, finished: false, received: 0, method: PhantomData }
+        let span = RequestSpan::none();
+        Self { link, id, tool, by_name: false, finished: false, received: 0, span, method: PhantomData }
     }
 
     /// The link and the called tool, for another request that continues this call.
@@ -289,7 +296,9 @@ impl<M: Method> Call<M> {
 
     /// Waits for the undecoded outcome.
     pub(super) async fn outcome(&mut self) -> Outcome {
-        poll_fn(|cx| self.poll_outcome(cx)).await
+        let outcome = poll_fn(|cx| self.poll_outcome(cx)).await;
+        self.span.resolve(&SpanEnd::of_outcome(&outcome), || self.link.revision());
+        outcome
     }
 
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
@@ -307,7 +316,7 @@ impl<M: Method> Call<M> {
             Outcome::ExtensionResult { result, .. } if self.by_name => Outcome::Result(result),
             outcome => outcome,
         };
-        let is_legacy = || self.link.is_legacy();
+        let is_legacy = || self.link.revision().is_some_and(|revision| revision.era() == Era::Legacy);
         check_result::<M>(self.link.outputs(), is_legacy, &self.tool, outcome.decode::<M>()?)
     }
 
@@ -351,7 +360,11 @@ impl<M: Method> Future for Call<M> {
             return Poll::Ready(Err(Error::Finished));
         }
         let outcome = ready!(self.poll_outcome(cx));
-        Poll::Ready(self.decode_outcome(outcome))
+        let end = SpanEnd::of_outcome(&outcome);
+        let answer = self.decode_outcome(outcome);
+        let this = &mut *self;
+        this.span.resolve(&end.decoded(&answer), || this.link.revision());
+        Poll::Ready(answer)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::peer::client::TaskCommand;
 use crate::peer::{LostReason, Outcome, OutgoingRequest, RequestId};
 #[cfg(feature = "client")]
 use crate::peer::{RequestError, RequestOptions};
-use crate::schema::ProgressParams;
+use crate::schema::{ProgressParams, Revision};
 
 /// The maximum number of progress notifications queued for one call. Each supersedes those before it, so the oldest are
 /// dropped first.
@@ -240,8 +240,8 @@ pub(crate) trait RequestLink: Send + Sync {
         None
     }
 
-    /// Whether the peer is known to be of a legacy revision.
-    fn is_legacy(&self) -> bool {
-        false
+    /// The revision in use, once it is known.
+    fn revision(&self) -> Option<Revision> {
+        None
     }
 }

@@ -7,6 +7,7 @@ use core::task::{Context, Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::signal::{Signal, TaskWaker};
+use super::trace::RequestSpan;
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::InboundId;
 
@@ -27,6 +28,7 @@ struct RunningHandler<F> {
     future: F,
     state: Arc<TaskWaker>,
     waker: Waker,
+    span: RequestSpan,
 }
 
 /// The futures of handlers, each polled only when its own waker was called.
@@ -42,15 +44,15 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         Self { tasks: InlineMap::new(), ready: InlineQueue::default(), signal }
     }
 
-    /// Adds the handler of a request, which is polled with the ready ones.
-    pub(crate) fn start(&mut self, request: InboundId, future: F) {
+    /// Adds the handler of a request, which is polled with the ready ones, within the request's span.
+    pub(in crate::front) fn start(&mut self, request: InboundId, future: F, span: RequestSpan) {
         let state = TaskWaker::new(request, self.signal.clone());
         let waker = Waker::from(state.clone());
         // The driver calls this and polls next, so it need not be woken.
         state.retire();
         self.signal.mark_ready(request);
         self.stop(request);
-        self.tasks.insert(request, RunningHandler { future, state, waker });
+        self.tasks.insert(request, RunningHandler { future, state, waker, span });
     }
 
     /// Drops the handler of a request.
@@ -68,16 +70,16 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         }
     }
 
-    /// Polls each ready handler once, and passes on the outputs of finished ones. `stalled` may end a handler that
-    /// waits and has not woken itself.
-    pub(crate) fn run(
+    /// Polls each ready handler once, and passes on the outputs and spans of finished ones. `stalled` may end a handler
+    /// that waits and has not woken itself.
+    pub(in crate::front) fn run(
         &mut self,
         mut stalled: impl FnMut(&mut F) -> Option<F::Output>,
-        mut done: impl FnMut(InboundId, Result<F::Output, HandlerPanic>),
+        mut done: impl FnMut(InboundId, Result<F::Output, HandlerPanic>, RequestSpan),
     ) {
         self.take_ready();
-        while let Some((request, output)) = self.poll_next(&mut stalled) {
-            done(request, output);
+        while let Some((request, output, span)) = self.poll_next(&mut stalled) {
+            done(request, output, span);
         }
     }
 
@@ -88,31 +90,35 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         }
     }
 
-    /// Polls the ready handlers in turn until one finishes, and returns its output; `None` once each was polled.
+    /// Polls the ready handlers in turn until one finishes, and returns its output and span; `None` once each was polled.
     /// `stalled` may end a handler that waits and has not woken itself.
-    pub(crate) fn poll_next(
+    pub(in crate::front) fn poll_next(
         &mut self,
         mut stalled: impl FnMut(&mut F) -> Option<F::Output>,
-    ) -> Option<(InboundId, Result<F::Output, HandlerPanic>)> {
+    ) -> Option<(InboundId, Result<F::Output, HandlerPanic>, RequestSpan)> {
         while let Some(request) = self.ready.pop_front() {
             let Some(task) = self.tasks.get_mut(&request) else { continue };
             task.state.arm();
-            let polled = catch_panic(|| {
-                let mut cx = Context::from_waker(&task.waker);
-                match core::pin::Pin::new(&mut task.future).poll(&mut cx) {
-                    Poll::Pending if !task.state.is_queued() => {
-                        stalled(&mut task.future).map_or(Poll::Pending, Poll::Ready)
+            let RunningHandler { future, state, waker, span } = task;
+            let polled = span.in_scope(|| {
+                catch_panic(|| {
+                    let mut cx = Context::from_waker(waker);
+                    match core::pin::Pin::new(&mut *future).poll(&mut cx) {
+                        Poll::Pending if !state.is_queued() => {
+                            stalled(future).map_or(Poll::Pending, Poll::Ready)
+                        }
+                        polled => polled,
                     }
-                    polled => polled,
-                }
+                })
             });
             let output = match polled {
                 Ok(Poll::Pending) => continue,
                 Ok(Poll::Ready(output)) => Ok(output),
                 Err(panicked) => Err(panicked),
             };
+            let span = core::mem::replace(span, RequestSpan::none());
             self.stop(request);
-            return Some((request, output));
+            return Some((request, output, span));
         }
         None
     }

@@ -245,6 +245,13 @@ pub trait AnyResult {
 
     /// The result's own `resultType`, if it sets one.
     fn result_type(&self) -> Option<&ResultType>;
+
+    /// The result as its own type, for the spans of requests.
+    #[cfg(feature = "tracing")]
+    #[doc(hidden)]
+    fn as_any(&self) -> Option<&dyn core::any::Any> {
+        None
+    }
 }
 
 impl<R: ResultFields> AnyResult for R {
@@ -265,6 +272,11 @@ impl<R: ResultFields> AnyResult for R {
 
     fn result_type(&self) -> Option<&ResultType> {
         ResultFields::result_type(self)
+    }
+
+    #[cfg(feature = "tracing")]
+    fn as_any(&self) -> Option<&dyn core::any::Any> {
+        Some(self)
     }
 }
 

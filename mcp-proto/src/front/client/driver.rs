@@ -11,6 +11,7 @@ use crate::Instant;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::Shared;
+use crate::front::trace::RequestSpan;
 use crate::front::{HandlerMode, SendHandlers};
 use crate::inline_map::InlineQueue;
 use crate::peer::client::{ClientCommands, ClientTransport, CloseReason, ServerInfo};
@@ -112,12 +113,13 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         let (received, shared) = (&mut self.client_tasks, &self.shared);
         self.running.run(
             |_| None,
-            |id, output| {
+            |id, output, mut span| {
                 if id == InboundId::NO_REQUEST {
                     notified = true;
                     return;
                 }
                 let reply = output.unwrap_or_else(Reply::from);
+                span.resolve_reply(&reply);
                 if received.is_empty() {
                     return replies.push_back((id, reply));
                 }
@@ -155,7 +157,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         let context = ClientContext::new(server, None);
         // A handler that panics here is treated like one that panics later.
         match catch_panic(|| self.handlers.start_notification(notification, context)) {
-            Ok(Some(handler)) => self.running.start(InboundId::NO_REQUEST, handler),
+            Ok(Some(handler)) => self.running.start(InboundId::NO_REQUEST, handler, RequestSpan::none()),
             Ok(None) | Err(_) => {
                 self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
             }
@@ -191,14 +193,18 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
                 return replies.push_back((id, reply));
             }
         };
-        match catch_panic(|| self.handlers.start(method, params, context))
-            .unwrap_or_else(|why| Err(why.into()))
-        {
+        let revision = context.server().map(|server| server.revision);
+        let wire_id = || self.shared.read(|_, machine| machine.peer().request_wire_id(id).cloned());
+        let serves = |item: Option<&str>| item.is_none() && self.handlers.has_handler(method);
+        let mut span = RequestSpan::of_request(method, params.as_ref(), revision, wire_id, serves);
+        let start = || self.handlers.start(method, params, context);
+        match span.in_scope(|| catch_panic(start)).unwrap_or_else(|why| Err(why.into())) {
             Ok(answering) => {
                 begun.into_iter().for_each(|reply| replies.push_back((id, reply)));
-                self.running.start(id, answering);
+                self.running.start(id, answering, span);
             }
             Err(reply) => {
+                span.resolve_reply(&reply);
                 self.client_tasks.forget(id);
                 replies.push_back((id, reply));
             }

@@ -32,7 +32,7 @@ use crate::peer::client::{
     CacheContext, ClientTransport, CloseReason, ConnectProgress, KnownEra, ServerInfo, State, TaskCommand,
 };
 use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestId, RequestOptions};
-use crate::schema::{Era, Method, Notification as Notifies, ProgressParams};
+use crate::schema::{Method, Notification as Notifies, ProgressParams, Revision};
 
 use self::core::ClientCore;
 pub use driver::{CacheContextEnder, ClientDriver};
@@ -342,8 +342,7 @@ impl RequestLink for ClientInner {
         Some(&self.outputs)
     }
 
-    fn is_legacy(&self) -> bool {
-        let is_legacy = |server: &Arc<ServerInfo>| server.era == Era::Legacy;
-        self.connection.read(|core, _| core.server.as_ref().is_some_and(is_legacy))
+    fn revision(&self) -> Option<Revision> {
+        self.connection.read(|core, _| core.server.as_ref().map(|server| server.revision))
     }
 }

@@ -78,6 +78,15 @@ impl<M: HandlerMode> Router<M> {
         dispatched.unwrap_or_else(|error| Dispatch::Reply(Reply::Error(error)))
     }
 
+    /// Whether there is a handler for a method, or for an item that a request names: a tool or a prompt.
+    pub(crate) fn serves(&self, method: &str, item: Option<&str>) -> bool {
+        match (item, method) {
+            (Some(tool), CallTool::NAME) => self.contents.tools.get(tool).is_some(),
+            (Some(prompt), GetPrompt::NAME) => self.contents.prompts.get(prompt).is_some(),
+            _ => self.contents.methods.contains_key(method),
+        }
+    }
+
     fn call_tool(
         &self,
         params: Option<Raw>,

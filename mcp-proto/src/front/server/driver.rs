@@ -20,6 +20,7 @@ use crate::front::router::{ListenerGuard, ServedRouter};
 use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
+use crate::front::trace::RequestSpan;
 use crate::front::{Attachments, HandlerMode, SendHandlers};
 use crate::peer::server::{Answer, Cancellation, CloseReason, ServerCommands, ServerTransport};
 use crate::peer::{InboundId, LostReason};
@@ -173,12 +174,12 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             self.start_notification();
         }
         self.running.take_ready();
-        while !congested && let Some((id, output)) = self.running.poll_next(SuspendableHandler::stalled) {
+        while !congested && let Some((id, output, span)) = self.running.poll_next(SuspendableHandler::stalled) {
             if id == InboundId::NO_REQUEST {
                 self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
                 self.start_notification();
             } else {
-                congested = self.answer(id, output.unwrap_or_else(Reply::from));
+                congested = self.answer(id, output.unwrap_or_else(Reply::from), span);
             }
         }
     }
@@ -190,7 +191,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         // A handler that panics here is treated like one that panics later.
         match catch_panic(|| self.router.router().start_notification(notification, context)) {
             Ok(Some(handler)) => {
-                self.running.start(InboundId::NO_REQUEST, SuspendableHandler::of_notification(handler));
+                let handler = SuspendableHandler::of_notification(handler);
+                self.running.start(InboundId::NO_REQUEST, handler, RequestSpan::none());
             }
             Ok(None) | Err(_) => {
                 self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
@@ -203,6 +205,10 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let NewRequest { id, method, params, context, caller, state } = request;
         let (router, entropy) = (self.router.router(), &self.entropy);
         let input_rounds = InputRounds::of(&method, params.as_ref(), context.era, router.sealing(), entropy);
+        let wire_id = || self.shared.read(|_, machine| machine.peer().wire_id(id).cloned());
+        let serves = |item: Option<&str>| router.serves(&method, item);
+        let span =
+            RequestSpan::of_request(&method, params.as_ref(), Some(context.revision), wire_id, serves);
         let request = InboundRequest {
             connection: self.connection.clone(),
             id,
@@ -213,24 +219,25 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         };
         let context = Context::new(request, input_rounds, router.state().clone());
         let service = self.task_service.as_ref();
-        match catch_panic(|| router.dispatch(&method, params, context.clone(), service)) {
-            Ok(Dispatch::Handler(answering)) => self.start(id, answering, context),
-            Ok(Dispatch::Reply(reply)) => return self.answer(id, reply),
-            Err(panicked) => return self.answer(id, panicked.into()),
+        let dispatch = || router.dispatch(&method, params, context.clone(), service);
+        match span.in_scope(|| catch_panic(dispatch)) {
+            Ok(Dispatch::Handler(answering)) => self.start(id, answering, context, span),
+            Ok(Dispatch::Reply(reply)) => return self.answer(id, reply, span),
+            Err(panicked) => return self.answer(id, panicked.into(), span),
         }
         false
     }
 
     /// Answers a request, or continues a tool call whose handler has finished the part before its task. Returns whether
     /// the client leaves too many answers unread.
-    fn answer(&mut self, id: InboundId, reply: Reply) -> bool {
+    fn answer(&mut self, id: InboundId, reply: Reply, mut span: RequestSpan) -> bool {
         let reply = match reply {
             Reply::Detached(detachment) => {
                 let context = detachment.context.clone();
                 let (router, service) = (self.router.router(), self.task_service.as_ref());
                 match catch_panic(|| router.detach(*detachment, service)) {
                     Ok(Dispatch::Handler(answering)) => {
-                        self.start(id, answering, context);
+                        self.start(id, answering, context, span);
                         return false;
                     }
                     Ok(Dispatch::Reply(reply)) => reply,
@@ -239,6 +246,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             }
             reply => reply,
         };
+        span.resolve_reply(&reply);
         self.shared.with(|core, machine, now, wakers| {
             let answer = match &reply {
                 Reply::Result(result) => Answer::Result(&**result),
@@ -260,8 +268,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 }
 
 impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
-    fn start(&mut self, id: InboundId, handler: H::HandlerFuture, context: Context) {
-        self.running.start(id, SuspendableHandler::new(handler, context));
+    fn start(&mut self, id: InboundId, handler: H::HandlerFuture, context: Context, span: RequestSpan) {
+        self.running.start(id, SuspendableHandler::new(handler, context), span);
     }
 }
 

@@ -27,6 +27,11 @@ pub(super) struct PendingReply {
 }
 
 impl Client {
+    /// The id of an unanswered request of the server, as on the wire. Input requests in results have none.
+    pub(crate) fn request_wire_id(&self, request: InboundId) -> Option<&Id> {
+        self.inbound.get(request).map(|(id, _)| id)
+    }
+
     /// Answers a request of the server.
     pub(crate) fn respond(
         &mut self,

@@ -1,0 +1,327 @@
+//! Spans of requests for the crate `tracing` (feature `tracing`).
+//!
+//! Each request that reaches a handler has a span of the target `mcp_proto::server`, and each request of a
+//! [`Request`](crate::front::Request) or a [`Call`](crate::front::Call) one of the target `mcp_proto::client`, at the
+//! level `INFO`. The span begins when the request is sent or its handler starts, and ends with the answer; its duration
+//! is the latency. A handler runs inside of its span, so that its events and its own requests belong there. A client's
+//! span is a child of the span in which the request is sent.
+//!
+//! The fields have the names of [OpenTelemetry's conventions for MCP] where these have one:
+//!
+//! | field | value |
+//! |---|---|
+//! | `otel.name` | the method, and the name of the tool or prompt |
+//! | `otel.kind` | `client` or `server` |
+//! | `otel.status_code` | `ERROR` if the request failed |
+//! | `mcp.method.name` | the method |
+//! | `jsonrpc.request.id` | the request's id; a client may send a request again with another one |
+//! | `mcp.protocol.version` | the revision |
+//! | `gen_ai.operation.name` | `execute_tool` for tool calls |
+//! | `gen_ai.tool.name`, `gen_ai.prompt.name` | the name of the tool or prompt |
+//! | `mcp.resource.uri` | the resource's URI without user, query and fragment |
+//! | `error.type` | the peer's error code, `tool_error`, an HTTP status, or one of `timeout`, `connection_lost`, `not_sent`, `invalid_answer`, `input_failed`, `task_cancelled` |
+//! | `rpc.response.status_code` | the code of a JSON-RPC error |
+//! | `era` | `legacy` or `modern` |
+//! | `outcome` | `ok`, `tool_error`, `error`, `cancelled`, `input_required` or `task` |
+//! | `traceparent` | the [trace context](TraceContext) that the request came with, on its receiver's side |
+//!
+//! Arguments, results, messages of errors, task ids and session ids are in no field. Names of the peer are escaped and
+//! cut at 128 characters; they are part of `otel.name` only if the server has a tool or prompt of this name, so that a
+//! client cannot make any number of span names.
+//!
+//! Without a span are requests that the machines make or answer by themselves, such as the handshake, `ping`
+//! and subscriptions, those of a [`TaskHandle`](crate::front::TaskHandle), and work that goes on as a task after its call
+//! was answered.
+//!
+//! # Distributed traces
+//!
+//! By default a received trace context is data: a field of the span, and [`Context::trace_context`]. A
+//! [`Propagator`] connects the spans on both sides, with OpenTelemetry for example:
+//!
+//! ```ignore
+//! use mcp_proto::front::trace::{Propagator, set_propagator};
+//! use mcp_proto::schema::TraceContext;
+//! use opentelemetry::propagation::TextMapPropagator;
+//! use opentelemetry_sdk::propagation::TraceContextPropagator;
+//! use tracing_opentelemetry::OpenTelemetrySpanExt;
+//!
+//! struct OpenTelemetry(TraceContextPropagator);
+//!
+//! impl Propagator for OpenTelemetry {
+//!     fn inject(&self, span: &tracing::Span) -> Option<TraceContext> {
+//!         let mut carrier = std::collections::HashMap::<String, String>::new();
+//!         self.0.inject_context(&span.context(), &mut carrier);
+//!         let context = TraceContext::new(carrier.remove("traceparent")?).ok()?;
+//!         match carrier.remove("tracestate").filter(|state| !state.is_empty()) {
+//!             Some(state) => Some(context.clone().with_state(state).unwrap_or(context)),
+//!             None => Some(context),
+//!         }
+//!     }
+//!
+//!     fn extract(&self, span: &tracing::Span, context: &TraceContext) {
+//!         let state = context.tracestate().unwrap_or_default();
+//!         let carrier = [("traceparent", context.traceparent()), ("tracestate", state)];
+//!         let carrier = carrier.map(|(key, value)| (key.to_owned(), value.to_owned()));
+//!         let remote = self.0.extract(&std::collections::HashMap::<String, String>::from(carrier));
+//!         // A server of untrusted clients links the remote span instead: `span.add_link(…)`.
+//!         let _ = span.set_parent(remote);
+//!     }
+//! }
+//!
+//! set_propagator(OpenTelemetry(TraceContextPropagator::new()));
+//! ```
+//!
+//! A remote context must not decide what is sampled. OpenTelemetry's sampler `ParentBased` does as the remote parent
+//! says; the sampler of a server whose clients are not trusted is `TraceIdRatioBased` or `AlwaysOn`. Baggage is never
+//! read or written: see [`Meta::baggage`](crate::schema::Meta::baggage) and [`Meta::set_baggage`](crate::schema::Meta::set_baggage).
+//!
+//! [OpenTelemetry's conventions for MCP]: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
+#![cfg_attr(feature = "server", doc = "[`Context::trace_context`]: crate::front::Context::trace_context")]
+#![cfg_attr(not(feature = "server"), doc = "[`Context::trace_context`]: crate::schema::Meta::trace_context")]
+
+mod fields;
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::string::ToString as _;
+use core::any::Any;
+use std::sync::OnceLock;
+
+use tracing::Span;
+use tracing::field::Empty;
+
+use self::fields::RequestFields;
+use super::reply::Reply;
+use crate::peer::{Outcome, RequestId, RequestOptions};
+use crate::rpc::{Id, Raw};
+use crate::schema::{CallToolResult, Method, Revision, TraceContext, meta};
+
+/// Connects the spans of requests with a distributed trace: see the [module](self).
+pub trait Propagator: Send + Sync + 'static {
+    /// The trace context of a span, which its request takes along. `None` sends none.
+    ///
+    /// The span is that of the request; if the subscriber does not record it, the one around it. A request that has a
+    /// `traceparent` already keeps it.
+    fn inject(&self, span: &Span) -> Option<TraceContext>;
+
+    /// Connects the span of a received request with the context that the request came with, which is the peer's claim.
+    ///
+    /// It is called before the span is first entered.
+    fn extract(&self, span: &Span, context: &TraceContext);
+}
+
+static PROPAGATOR: OnceLock<Box<dyn Propagator>> = OnceLock::new();
+
+/// Sets the propagator of all clients and servers of the program. Returns whether it is the first; a later one changes
+/// nothing.
+pub fn set_propagator(propagator: impl Propagator) -> bool {
+    PROPAGATOR.set(Box::new(propagator)).is_ok()
+}
+
+/// Creates a span with the fields of all requests.
+macro_rules! request_span {
+    ($target:literal, $kind:literal, $fields:expr) => {{
+        let fields = $fields;
+        tracing::info_span!(
+            target: $target,
+            "mcp.request",
+            otel.name = &*fields.span_name(),
+            otel.kind = $kind,
+            otel.status_code = Empty,
+            mcp.method.name = &*fields.method(),
+            jsonrpc.request.id = fields.id(),
+            mcp.protocol.version = fields.revision(),
+            era = fields.era(),
+            gen_ai.operation.name = fields.operation(),
+            gen_ai.tool.name = fields.tool().as_deref(),
+            gen_ai.prompt.name = fields.prompt().as_deref(),
+            mcp.resource.uri = fields.uri().as_deref(),
+            traceparent = fields.traceparent(),
+            outcome = Empty,
+            "error.type" = Empty,
+            rpc.response.status_code = Empty,
+        )
+    }};
+}
+
+/// The span of a request until its end. Dropped before that, it records that the request was cancelled.
+pub(in crate::front) struct RequestSpan {
+    span: Span,
+    /// Whether the revision is recorded.
+    has_revision: bool,
+}
+
+impl RequestSpan {
+    /// The absent span of work that belongs to no request.
+    pub(super) fn none() -> Self {
+        Self { span: Span::none(), has_revision: true }
+    }
+
+    /// Starts the span of a request that this side makes, and adds its trace context to the request.
+    pub(super) fn of_call<M: Method>(
+        name: Option<&str>,
+        params: &M::Params,
+        revision: impl FnOnce() -> Option<Revision>,
+        options: &mut RequestOptions,
+    ) -> Self {
+        let fields = RequestFields::of_call::<M>(name, params, revision());
+        let has_revision = fields.revision().is_some();
+        let span = request_span!("mcp_proto::client", "client", &fields);
+        if let Some(propagator) = PROPAGATOR.get()
+            && options.meta.get(meta::TRACEPARENT).is_none()
+        {
+            let context = match span.is_disabled() {
+                true => propagator.inject(&Span::current()),
+                false => propagator.inject(&span),
+            };
+            if let Some(context) = context {
+                options.meta.set_trace_context(&context);
+            }
+        }
+        Self { span, has_revision }
+    }
+
+    /// Starts the span of a request that this side answers. `serves` tells whether it has a handler for the method, or
+    /// for the item that the request names.
+    pub(super) fn of_request(
+        method: &str,
+        params: Option<&Raw>,
+        revision: Option<Revision>,
+        id: impl Fn() -> Option<Id>,
+        serves: impl Fn(Option<&str>) -> bool,
+    ) -> Self {
+        let fields = RequestFields::of_request(method, params, revision, &id, &serves);
+        let span = request_span!("mcp_proto::server", "server", &fields);
+        if let Some(propagator) = PROPAGATOR.get()
+            && !span.is_disabled()
+            && let Some(context) = fields.trace_context()
+        {
+            propagator.extract(&span, context);
+        }
+        Self { span, has_revision: true }
+    }
+
+    /// Runs code within the span.
+    pub(super) fn in_scope<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.span.in_scope(run)
+    }
+
+    /// Records the id of a request that was sent.
+    pub(super) fn record_id(&self, request: RequestId) {
+        self.span.record("jsonrpc.request.id", request.number().to_string());
+    }
+
+    /// Ends the span of a request that was not sent.
+    pub(super) fn resolve_unsent(&mut self) {
+        self.end(&SpanEnd::error("not_sent"), None);
+    }
+
+    /// Ends the span of a request of this side.
+    pub(super) fn resolve(&mut self, end: &SpanEnd, revision: impl FnOnce() -> Option<Revision>) {
+        if !self.span.is_disabled() {
+            let revision = if self.has_revision { None } else { revision() };
+            self.end(end, revision);
+        }
+    }
+
+    /// Ends the span of a request that this side has answered.
+    pub(super) fn resolve_reply(&mut self, reply: &Reply) {
+        if !self.span.is_disabled() {
+            self.end(&SpanEnd::of_reply(reply), None);
+        }
+    }
+
+    fn end(&mut self, end: &SpanEnd, revision: Option<Revision>) {
+        let span = core::mem::replace(&mut self.span, Span::none());
+        if let Some(revision) = revision {
+            span.record("mcp.protocol.version", revision.as_str());
+            span.record("era", fields::era(revision));
+        }
+        span.record("outcome", end.outcome);
+        if let Some(error) = &end.error {
+            span.record("error.type", &**error);
+            span.record("otel.status_code", "ERROR");
+        }
+        if let Some(code) = end.code {
+            span.record("rpc.response.status_code", code.to_string());
+        }
+    }
+}
+
+impl Drop for RequestSpan {
+    fn drop(&mut self) {
+        if !self.span.is_disabled() {
+            self.span.record("outcome", "cancelled");
+        }
+    }
+}
+
+/// How a request ended.
+pub(in crate::front) struct SpanEnd {
+    outcome: &'static str,
+    error: Option<Cow<'static, str>>,
+    code: Option<i64>,
+}
+
+impl SpanEnd {
+    const TOOL_ERROR: Self = Self {
+        outcome: "tool_error",
+        error: Some(Cow::Borrowed("tool_error")),
+        code: None,
+    };
+
+    const fn plain(outcome: &'static str) -> Self {
+        Self { outcome, error: None, code: None }
+    }
+
+    const fn error(kind: &'static str) -> Self {
+        Self { outcome: "error", error: Some(Cow::Borrowed(kind)), code: None }
+    }
+
+    fn code(code: i64) -> Self {
+        Self { outcome: "error", error: Some(code.to_string().into()), code: Some(code) }
+    }
+
+    /// The end of a request of this side, before its result is decoded.
+    pub(super) fn of_outcome(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Result(_) | Outcome::ExtensionResult { .. } => Self::plain("ok"),
+            Outcome::InputRequired(_) => Self::plain("input_required"),
+            Outcome::Task(_) => Self::plain("task"),
+            Outcome::Cancelled => Self::plain("cancelled"),
+            Outcome::Error(error) => Self::code(error.code),
+            Outcome::Transport(error) => {
+                Self { outcome: "error", error: Some(error.status.to_string().into()), code: None }
+            }
+            Outcome::TimedOut { .. } => Self::error("timeout"),
+            Outcome::Lost(_) => Self::error("connection_lost"),
+            Outcome::Refused(_) => Self::error("not_sent"),
+            Outcome::Invalid(_) => Self::error("invalid_answer"),
+            Outcome::Input(_) => Self::error("input_failed"),
+            Outcome::TaskCancelled { .. } => Self::error("task_cancelled"),
+        }
+    }
+
+    /// The same once the result is decoded.
+    pub(super) fn decoded<R: 'static, E>(self, answer: &Result<R, E>) -> Self {
+        match answer {
+            Ok(result) if is_tool_error(result) => Self::TOOL_ERROR,
+            Err(_) if self.outcome == "ok" => Self::error("invalid_answer"),
+            _ => self,
+        }
+    }
+
+    fn of_reply(reply: &Reply) -> Self {
+        match reply {
+            Reply::Result(result) if result.as_any().is_some_and(is_tool_error) => Self::TOOL_ERROR,
+            Reply::Result(_) => Self::plain("ok"),
+            Reply::InputRequired(_) => Self::plain("input_required"),
+            Reply::Error(error) | Reply::Denied(error, _) => Self::code(error.code),
+            Reply::Detached(_) => Self::plain("task"),
+        }
+    }
+}
+
+fn is_tool_error(result: &dyn Any) -> bool {
+    result.downcast_ref::<CallToolResult>().is_some_and(CallToolResult::failed)
+}
