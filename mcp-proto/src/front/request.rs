@@ -262,8 +262,7 @@ impl<M: Method> Call<M> {
     fn start(draft: Draft<M>, follow: FollowKind) -> Result<Self, Error> {
         let Draft { link, name, params, mut options } = draft;
         let params = params?;
-        let mut span =
-            RequestSpan::of_call::<M>(name.as_deref(), &params, || link.revision(), &mut options);
+        let mut span = RequestSpan::of_call::<M>(name.as_deref(), &params, || link.revision(), &mut options);
         let request = match &name {
             Some(name) => OutgoingRequest::by_name::<M>(name, &params, options),
             None => OutgoingRequest::new::<M>(&params, options),

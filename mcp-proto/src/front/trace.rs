@@ -264,11 +264,8 @@ pub(in crate::front) struct SpanEnd {
 }
 
 impl SpanEnd {
-    const TOOL_ERROR: Self = Self {
-        outcome: "tool_error",
-        error: Some(Cow::Borrowed("tool_error")),
-        code: None,
-    };
+    const TOOL_ERROR: Self =
+        Self { outcome: "tool_error", error: Some(Cow::Borrowed("tool_error")), code: None };
 
     const fn plain(outcome: &'static str) -> Self {
         Self { outcome, error: None, code: None }

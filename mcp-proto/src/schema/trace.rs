@@ -48,7 +48,11 @@ impl TraceContext {
     /// If the value breaks the rules of W3C Trace Context, or has more than 256 bytes.
     pub fn new(traceparent: impl Into<String>) -> Result<Self, TraceError> {
         let parent = traceparent.into();
-        if parent.len() <= PARENT_BYTES && is_traceparent(&parent) { Ok(Self { parent, state: None }) } else { Err(TraceError::Parent) }
+        if parent.len() <= PARENT_BYTES && is_traceparent(&parent) {
+            Ok(Self { parent, state: None })
+        } else {
+            Err(TraceError::Parent)
+        }
     }
 
     /// Adds the value of a `tracestate`: data of the tracing systems involved.
@@ -57,7 +61,11 @@ impl TraceContext {
     /// If the value breaks the rules of W3C Trace Context, or has more than 512 bytes.
     pub fn with_state(self, tracestate: impl Into<String>) -> Result<Self, TraceError> {
         let state = tracestate.into();
-        if state.len() <= STATE_BYTES && is_tracestate(&state) { Ok(Self { state: Some(state), ..self }) } else { Err(TraceError::State) }
+        if state.len() <= STATE_BYTES && is_tracestate(&state) {
+            Ok(Self { state: Some(state), ..self })
+        } else {
+            Err(TraceError::State)
+        }
     }
 
     /// The value of `traceparent`.

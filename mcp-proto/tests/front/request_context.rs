@@ -12,7 +12,7 @@ use mcp_proto::Bytes;
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Attachments, Context, NoArguments, Router};
 use mcp_proto::rpc::Id;
-use mcp_proto::schema::meta;
+use mcp_proto::schema::{TraceContext, meta};
 use mcp_proto::transport::http::server::RequestHead;
 use serde_json::{Value, json};
 
@@ -78,6 +78,31 @@ fn handler_reads_the_metadata_of_its_request() {
     let cx = take(&contexts);
     assert_eq!((cx.meta().progress_token(), cx.meta().trace_context()), (None, None));
     assert_eq!(cx.meta().len(), 2);
+}
+
+/// C1.21
+#[test]
+fn handler_passes_the_trace_context_on_with_its_own_calls() {
+    let context = TraceContext::new(TRACE).unwrap().with_state("a=1").unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = seen.clone();
+    let router = Router::new("x", "1").tool_with(tool("trace"), move |NoArguments {}, cx: Context| {
+        sink.lock().unwrap().push(cx.trace_context());
+        async { "" }
+    });
+    let sent = context.clone();
+    mcp_proto::testing::pair(router).run(async |client| {
+        let call = || client.call_tool("trace", json!({}));
+        call().trace_context(sent).await.unwrap();
+        call().await.unwrap();
+        // What the request came with, if anything.
+        let received = seen.lock().unwrap().clone();
+        for context in received {
+            call().trace_context(context).await.unwrap();
+        }
+    });
+    let seen = seen.lock().unwrap();
+    assert_eq!(**seen, [Some(context.clone()), None, Some(context), None]);
 }
 
 #[test]

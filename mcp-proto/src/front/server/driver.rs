@@ -174,7 +174,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             self.start_notification();
         }
         self.running.take_ready();
-        while !congested && let Some((id, output, span)) = self.running.poll_next(SuspendableHandler::stalled) {
+        while !congested && let Some((id, output, span)) = self.running.poll_next(SuspendableHandler::stalled)
+        {
             if id == InboundId::NO_REQUEST {
                 self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
                 self.start_notification();
@@ -207,8 +208,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let input_rounds = InputRounds::of(&method, params.as_ref(), context.era, router.sealing(), entropy);
         let wire_id = || self.shared.read(|_, machine| machine.peer().wire_id(id).cloned());
         let serves = |item: Option<&str>| router.serves(&method, item);
-        let span =
-            RequestSpan::of_request(&method, params.as_ref(), Some(context.revision), wire_id, serves);
+        let span = RequestSpan::of_request(&method, params.as_ref(), Some(context.revision), wire_id, serves);
         let request = InboundRequest {
             connection: self.connection.clone(),
             id,
