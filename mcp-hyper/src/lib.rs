@@ -46,6 +46,7 @@
 //! | `auth` | OAuth: `auth::Authorization` for clients (implies `client`), `ServerOptions::protect` for servers |
 //! | `auth-jwt` | servers that verify signed tokens and proofs of possession; implies `auth` and `server` |
 //! | `schemars` | input schemas of typed tool handlers, from the argument's type |
+//! | `tracing` | a span for each request: `mcp_proto::front::trace`; events of hosts |
 //! | `tls` | TLS with [roots of the application](ClientOptions::tls); both others imply it |
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

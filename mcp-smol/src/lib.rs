@@ -48,6 +48,7 @@
 //! | `tokio` | the same by tokio: the [`RuntimeKind`] to choose, and the default without `smol` |
 //! | `seal` (default) | handlers of servers request input from clients of 2026-07-28 (implies `server`) |
 //! | `schemars` | input schemas of typed tool handlers, from the argument's type |
+//! | `tracing` | a span for each request: `mcp_proto::front::trace` |
 //!
 //! # Systems
 //!

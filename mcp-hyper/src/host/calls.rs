@@ -20,6 +20,7 @@ use mcp_proto::schema::{Method, ProgressParams};
 
 use super::Host;
 use super::events::{CallEnd, CallPhase, HostEvent};
+use super::trace::CallerSpan;
 
 /// The error of a call.
 ///
@@ -198,6 +199,7 @@ where
             params: params.map_err(CallError::Call)?,
             on_progress: on_progress.map(|follow| Arc::new(Mutex::new(follow))),
             slot: Mutex::new(Slot::default()),
+            caller: CallerSpan::current(),
         });
         let (server, name) = (target.id, target.server.clone());
         let made = host.shared().command(|state, now| {
@@ -278,6 +280,7 @@ pub(super) struct PendingCall<M: Method> {
     params: M::Params,
     on_progress: Option<Arc<Mutex<OnProgress>>>,
     slot: Mutex<Slot<M::Result>>,
+    caller: CallerSpan,
 }
 
 struct Slot<T> {
@@ -394,7 +397,7 @@ where
                     follow.lock().unwrap_or_else(PoisonError::into_inner)(progress);
                 });
             }
-            let answer = request.await;
+            let answer = self.caller.surround(request).await;
             let sent = match &answer {
                 Ok(_) => Sent { delivery: Delivery::Answered, failure: None },
                 Err(error) => judge(error, &client, is_http).await,

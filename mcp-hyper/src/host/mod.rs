@@ -65,6 +65,20 @@
 //! [`ControlConfig`](mcp_proto::host::control::ControlConfig),
 //! [`CatalogueLimits`](mcp_proto::host::tools::CatalogueLimits) and [`HostEvents`]. Secrets are looked up again for each
 //! connection, and never stored.
+//!
+//! # Tracing
+//!
+//! With the feature `tracing`, a host reports to the subscriber of the crate `tracing`, under the target
+//! `mcp_hyper::host`:
+//!
+//! | event | level | fields |
+//! |---|---|---|
+//! | `server status` | `INFO`; `WARN` for a server that failed, is suspended or needs authorization | `server`, `status`, `error.type` |
+//! | `call ended` | `DEBUG`; `INFO` if it failed or was cancelled | `server`, `mcp.method.name`, `gen_ai.tool.name`, `gen_ai.prompt.name`, `latency_ms`, `outcome`, `phase` |
+//!
+//! `error.type` is `transient`, `permanent` or `needs_authorization`; `outcome` is `ok`, `tool_error` or `error`; `phase`
+//! is `waiting` or `sent`. A call's request has a span of its own, [as of any client](mcp_proto::front), within the span
+//! in which the call was made. Reasons, standard errors, arguments and URIs are in no field.
 
 mod calls;
 mod configure;
@@ -85,6 +99,8 @@ mod shared;
 mod spill;
 mod stop;
 mod storage;
+#[cfg_attr(not(feature = "tracing"), path = "no_trace.rs")]
+mod trace;
 
 pub use calls::{CallError, HostRequest};
 pub use driver::HostDriver;

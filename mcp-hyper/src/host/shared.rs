@@ -22,6 +22,7 @@ use super::failure::StderrTail;
 use super::report::Counters;
 use super::stop::Stop;
 use super::storage::saving::Unsaved;
+use super::trace::TracedEvents;
 use crate::time::RuntimeClock;
 
 pub(super) struct Shared {
@@ -52,6 +53,8 @@ pub(super) struct State {
     waiting: Vec<Waker>,
     /// Tasks to wake once the lock is released.
     wakes: Vec<Waker>,
+    /// Events to trace once the lock is released.
+    traced: TracedEvents,
 }
 
 /// The connection of a server, or the attempt to make one.
@@ -68,6 +71,7 @@ pub(super) struct Connection {
 
 impl State {
     pub(super) fn publish(&mut self, event: HostEvent) {
+        self.traced.push(&event);
         self.listeners.publish(&event, &mut self.wakes);
     }
 
@@ -124,17 +128,20 @@ impl Shared {
             driver: None,
             waiting: Vec::new(),
             wakes: Vec::new(),
+            traced: TracedEvents::default(),
         };
         Self { clock, state: Mutex::new(state), catalogue: Mutex::new(catalogue) }
     }
 
-    /// Changes the state. Wakers are called after the lock is released.
+    /// Changes the state. Wakers and subscribers are called after the lock is released.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> T {
         let now = self.clock.now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = act(&mut state, now);
         let wakes = std::mem::take(&mut state.wakes);
+        let traced = std::mem::take(&mut state.traced);
         drop(state);
+        traced.emit();
         wakes.into_iter().for_each(Waker::wake);
         result
     }

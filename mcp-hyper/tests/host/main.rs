@@ -14,3 +14,5 @@ mod spills;
 mod storage;
 mod testbed;
 mod tls;
+#[cfg(feature = "tracing")]
+mod traced;

@@ -1,0 +1,115 @@
+//! A host's events for the subscribers of the crate `tracing`.
+
+use std::time::Duration;
+
+use mcp_proto::consent::SafeText;
+use mcp_proto::host::control::{FailureKind, Status};
+use tracing::instrument::Instrumented;
+use tracing::level_filters::LevelFilter;
+use tracing::{Instrument, Level, Span, event};
+
+use super::events::{CallEnd, CallPhase, HostEvent};
+
+/// The maximum length of a name in characters, before it is escaped.
+const MAX_CHARACTERS: usize = 128;
+
+macro_rules! host_event {
+    ($level:expr, $($fields:tt)*) => {
+        event!(target: "mcp_hyper::host", $level, $($fields)*)
+    };
+}
+
+/// Events to trace, once no lock is held.
+#[derive(Default)]
+pub(super) struct TracedEvents(Vec<HostEvent>);
+
+impl TracedEvents {
+    pub(super) fn push(&mut self, event: &HostEvent) {
+        let is_traced = matches!(event, HostEvent::Status { .. } | HostEvent::CallEnded { .. });
+        if is_traced && LevelFilter::current() != LevelFilter::OFF {
+            self.0.push(event.clone());
+        }
+    }
+
+    pub(super) fn emit(self) {
+        for event in self.0 {
+            match event {
+                HostEvent::Status { server, status, failure } => {
+                    trace_status(&server, status, failure.map(|failure| failure.kind));
+                }
+                HostEvent::CallEnded { server, method, item, latency, end } => {
+                    trace_call(&server, method, item.as_deref(), latency, &end);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn trace_status(server: &str, status: Option<Status>, failure: Option<FailureKind>) {
+    let server = shown(server);
+    let is_bad = matches!(status, Some(Status::Failed | Status::Suspended | Status::NeedsAuthorization));
+    let is_connected = status == Some(Status::Connected);
+    let error = failure.filter(|_| !is_connected).map(|kind| match kind {
+        FailureKind::Transient => "transient",
+        FailureKind::Permanent => "permanent",
+        FailureKind::NeedsAuthorization => "needs_authorization",
+    });
+    let status = status.map_or_else(|| "removed".to_owned(), |status| status.to_string());
+    if is_bad {
+        host_event!(Level::WARN, server, status, "error.type" = error, "server status");
+    } else {
+        host_event!(Level::INFO, server, status, "error.type" = error, "server status");
+    }
+}
+
+fn trace_call(server: &str, method: &str, item: Option<&str>, latency: Duration, end: &CallEnd) {
+    let server = shown(server);
+    // URIs can hold secrets; the span of the request has what is safe of them.
+    let named = |of: &str| item.filter(|_| method == of).map(shown);
+    let (tool, prompt) = (named("tools/call"), named("prompts/get"));
+    let latency_ms = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX);
+    let (outcome, phase) = match end {
+        CallEnd::Answered => ("ok", None),
+        CallEnd::ToolFailed => ("tool_error", None),
+        CallEnd::Failed { phase: CallPhase::Waiting, .. } => ("error", Some("waiting")),
+        CallEnd::Failed { phase: CallPhase::Sent, .. } => ("error", Some("sent")),
+    };
+    macro_rules! call_ended {
+        ($level:expr) => {
+            host_event!(
+                $level,
+                server,
+                mcp.method.name = method,
+                gen_ai.tool.name = tool,
+                gen_ai.prompt.name = prompt,
+                latency_ms,
+                outcome,
+                phase,
+                "call ended"
+            )
+        };
+    }
+    if phase.is_some() { call_ended!(Level::INFO) } else { call_ended!(Level::DEBUG) }
+}
+
+/// A name, escaped and cut.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(MAX_CHARACTERS).and_then(|(end, _)| text.get(..end)) {
+        Some(start) => format!("{}…", SafeText::line(start)),
+        None => SafeText::line(text).to_string(),
+    }
+}
+
+/// The span in which a call was made: the host's driver sends its request within it.
+pub(super) struct CallerSpan(Span);
+
+impl CallerSpan {
+    pub(super) fn current() -> Self {
+        Self(Span::current())
+    }
+
+    pub(super) fn surround<F: Future>(&self, request: F) -> Instrumented<F> {
+        request.instrument(self.0.clone())
+    }
+}
