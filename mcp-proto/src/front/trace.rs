@@ -3,7 +3,7 @@
 //! Each request that reaches a handler has a span of the target `mcp_proto::server`, and each request of a
 //! [`Request`](crate::front::Request) or a [`Call`](crate::front::Call) one of the target `mcp_proto::client`, at the
 //! level `INFO`. The span begins when the request is sent or its handler starts, and ends with the answer; its duration
-//! is the latency. A handler runs inside of its span, so that its events and its own requests belong there. A client's
+//! is the latency. A handler runs inside its span, so that its events and its own requests belong there. A client's
 //! span is a child of the span in which the request is sent.
 //!
 //! The fields have the names of [OpenTelemetry's conventions for MCP] where these have one:
@@ -22,12 +22,12 @@
 //! | `error.type` | the peer's error code, `tool_error`, an HTTP status, or one of `timeout`, `connection_lost`, `not_sent`, `invalid_answer`, `input_failed`, `task_cancelled` |
 //! | `rpc.response.status_code` | the code of a JSON-RPC error |
 //! | `era` | `legacy` or `modern` |
-//! | `outcome` | `ok`, `tool_error`, `error`, `cancelled`, `input_required` or `task` |
+//! | `outcome` | `ok`, `tool_error`, `error`, `input_required`, `task`, or `cancelled`: by the caller, or as the connection ended |
 //! | `traceparent` | the [trace context](TraceContext) that the request came with, on its receiver's side |
 //!
-//! Arguments, results, messages of errors, task ids and session ids are in no field. Names of the peer are escaped and
-//! cut at 128 characters; they are part of `otel.name` only if the server has a tool or prompt of this name, so that a
-//! client cannot make any number of span names.
+//! Arguments, results, messages of errors, task ids and session ids are in no field. Names are escaped and cut at 128
+//! characters. On the receiver's side `otel.name` has only methods, tools and prompts that exist there, and `_OTHER` for
+//! another method, so that a peer cannot make up any number of span names.
 //!
 //! Without a span are requests that the machines make or answer by themselves, such as the handshake, `ping`
 //! and subscriptions, those of a [`TaskHandle`](crate::front::TaskHandle), and work that goes on as a task after its call
@@ -35,8 +35,10 @@
 //!
 //! # Distributed traces
 //!
-//! By default a received trace context is data: a field of the span, and [`Context::trace_context`]. A
-//! [`Propagator`] connects the spans on both sides, with OpenTelemetry for example:
+//! By default a received trace context is data: a field of the span, and
+//! [`Context::trace_context`](crate::front::Context::trace_context). Nothing is sent but what
+//! [`Request::trace_context`](crate::front::Request::trace_context) sets. A [`Propagator`] connects the spans on both
+//! sides, here those of `tracing-opentelemetry` 0.34:
 //!
 //! ```ignore
 //! use mcp_proto::front::trace::{Propagator, set_propagator};
@@ -71,13 +73,12 @@
 //! set_propagator(OpenTelemetry(TraceContextPropagator::new()));
 //! ```
 //!
-//! A remote context must not decide what is sampled. OpenTelemetry's sampler `ParentBased` does as the remote parent
-//! says; the sampler of a server whose clients are not trusted is `TraceIdRatioBased` or `AlwaysOn`. Baggage is never
-//! read or written: see [`Meta::baggage`](crate::schema::Meta::baggage) and [`Meta::set_baggage`](crate::schema::Meta::set_baggage).
+//! A remote context must not decide what is sampled. OpenTelemetry's sampler `ParentBased` follows the remote parent's
+//! flag; a server whose clients are not trusted uses `TraceIdRatioBased` or `AlwaysOn`. Baggage is neither sent nor read,
+//! unless the application uses [`Meta::set_baggage`](crate::schema::Meta::set_baggage) and
+//! [`Meta::baggage`](crate::schema::Meta::baggage).
 //!
 //! [OpenTelemetry's conventions for MCP]: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
-#![cfg_attr(feature = "server", doc = "[`Context::trace_context`]: crate::front::Context::trace_context")]
-#![cfg_attr(not(feature = "server"), doc = "[`Context::trace_context`]: crate::schema::Meta::trace_context")]
 
 mod fields;
 
