@@ -65,7 +65,7 @@ fn trace_status(server: &str, status: Option<Status>, failure: Option<FailureKin
 
 fn trace_call(server: &str, method: &str, item: Option<&str>, latency: Duration, end: &CallEnd) {
     let server = shown(server);
-    // URIs can hold secrets; the span of the request has what is safe of them.
+    // URIs can hold secrets. The span of the request has a URI without its secret parts.
     let named = |of: &str| item.filter(|_| method == of).map(shown);
     let (tool, prompt) = (named("tools/call"), named("prompts/get"));
     let latency_ms = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! What a host reports to the subscriber of the crate `tracing`.
+//! Events and spans of a host for the crate `tracing`.
 
 use std::fmt::Debug;
 use std::io;
@@ -89,7 +89,7 @@ impl Subscriber for Recorder {
     }
 }
 
-/// Runs a test beside the driver of its host, on this thread. Returns what they reported.
+/// Runs a test beside the driver of its host, on this thread. Returns the events and spans.
 fn record(
     host: (Host, impl Future<Output = io::Result<()>>),
     test: impl AsyncFnOnce(Host),

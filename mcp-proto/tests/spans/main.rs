@@ -29,7 +29,7 @@ use self::subscriber::{Fields, RecordedSpan, Recorder};
 
 const CLIENT: &str = "mcp_proto::client";
 const SERVER: &str = "mcp_proto::server";
-/// What may be in no field.
+/// A text that no field may contain.
 const SECRET: &str = "hunter2";
 
 fn tool(name: &str) -> Tool {

@@ -13,7 +13,7 @@ use super::subscriber::Recorder;
 use super::{CLIENT, SERVER, tool};
 
 thread_local! {
-    /// The context to send, while a test of this thread uses the propagator, and what it received.
+    /// The context to send, while a test of this thread uses the propagator, and its calls.
     static SENT: RefCell<Option<TraceContext>> = const { RefCell::new(None) };
     static CALLS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }

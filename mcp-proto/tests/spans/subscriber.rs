@@ -1,4 +1,4 @@
-//! A subscriber that keeps what it is told, for one thread.
+//! A subscriber that records the spans and events of one thread.
 
 use core::fmt::{self, Write as _};
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ struct State {
 pub(crate) struct Recorder(Arc<Mutex<State>>);
 
 impl Recorder {
-    /// Runs a test, and returns what it recorded.
+    /// Runs a test, and returns the recording.
     pub(crate) fn record<T>(test: impl FnOnce() -> T) -> (T, Self) {
         let recorder = Self::default();
         let result = tracing::subscriber::with_default(recorder.clone(), test);
